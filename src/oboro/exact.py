@@ -1,0 +1,127 @@
+"""Numbers at the edge: what a user writes becomes an exact rational, and is shown without loss.
+
+Strings and Fractions are taken as they are. A float is read as the shortest decimal that prints it:
+0.1 is one tenth, and ten of them are one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from oboro.errors import ParameterError
+
+Number = int | float | str | Decimal | Fraction
+
+_DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
+_RATIO = re.compile(r"[+-]?\d+/\d+")
+_LONGEST = 4000  # characters; a parameter that needs more is a mistake or an attack
+
+
+def rational(name: str, value: Any) -> Fraction:
+    """`value` as an exact rational; `name` is how an error calls it."""
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, bool) or value is None:
+        raise _not_a_number(name, value)
+    if isinstance(value, int):
+        return Fraction(value)
+    if isinstance(value, Decimal):
+        value = str(value)
+    elif isinstance(value, float):
+        value = repr(float(value))  # float() also takes the name off numpy.float64's repr
+    elif not isinstance(value, str):
+        value = _scalar_text(name, value)
+    text = value.strip().replace("_", "")
+    if len(text) > _LONGEST or not (_DECIMAL.fullmatch(text) or _RATIO.fullmatch(text)):
+        raise _not_a_number(name, value)
+    try:
+        return Fraction(text)
+    except ZeroDivisionError:
+        raise _not_a_number(name, value) from None
+
+
+def positive(name: str, value: Any) -> Fraction:
+    """An exact rational above 0."""
+    number = rational(name, value)
+    if number <= 0:
+        raise ParameterError(
+            f"{name} must be positive", given=f"{name}={show(number)}", needed="a number above 0", fix=f'{name}="0.1"'
+        )
+    return number
+
+
+def not_negative(name: str, value: Any) -> Fraction:
+    """An exact rational that is 0 or more."""
+    number = rational(name, value)
+    if number < 0:
+        raise ParameterError(
+            f"{name} must not be negative", given=f"{name}={show(number)}", needed="0 or more", fix=f'{name}="0.1"'
+        )
+    return number
+
+
+def whole(name: str, value: Any, *, least: int = 0, most: int | None = None) -> int:
+    """An integer within public limits."""
+    number = rational(name, value)
+    limits = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
+    if number.denominator != 1 or number < least or (most is not None and number > most):
+        raise ParameterError(f"{name} is out of range", given=f"{name}={show(number)}", needed=limits, fix=f"{name}={least}")
+    return int(number)
+
+
+def show(number: Fraction | int) -> str:
+    """The shortest exact text of a rational: a decimal where it ends, else a ratio. `rational` reads it back."""
+    number = Fraction(number)
+    rest, twos, fives = number.denominator, 0, 0
+    while rest % 2 == 0:
+        rest, twos = rest // 2, twos + 1
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    places = max(twos, fives)
+    if rest != 1 or places > 40:
+        return f"{number.numerator}/{number.denominator}"
+    digits = str(abs(number.numerator) * 10**places // number.denominator).rjust(places + 1, "0")
+    sign = "-" if number < 0 else ""
+    if places == 0:
+        return sign + digits
+    significant = digits.lstrip("0")
+    exponent = len(significant) - 1 - places
+    if exponent <= -5:  # 1e-10 reads better than 0.0000000001
+        return sign + significant[0] + ("." + significant[1:] if len(significant) > 1 else "") + f"e{exponent}"
+    return f"{sign}{digits[:-places]}.{digits[-places:]}"
+
+
+def about(number: Fraction | float, digits: int = 4) -> str:
+    """A short text for people's eyes; not exact."""
+    value = float(number)
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    if abs(value) >= 10**digits and abs(value) < 1e15:
+        return f"{value:,.0f}"
+    return f"{value:.{digits}g}"
+
+
+def _scalar_text(name: str, value: Any) -> str:
+    """NumPy scalars, zero-dimensional arrays and the like, by the number that they hold."""
+    item = getattr(value, "item", None)
+    if getattr(value, "dtype", None) is not None and getattr(value, "shape", None) == () and callable(item):
+        inner = item()
+        if isinstance(inner, int) and not isinstance(inner, bool):
+            return str(inner)
+        if isinstance(inner, float):
+            return str(value)  # float32(0.1) prints as 0.1: the shortest decimal at its own precision
+    raise _not_a_number(name, value)
+
+
+def _not_a_number(name: str, value: Any) -> ParameterError:
+    shown = repr(value)
+    return ParameterError(
+        f"{name} is not a number",
+        given=f"{name}={shown if len(shown) <= 60 else shown[:57] + '...'}",
+        needed="an integer, a decimal, a fraction, or a text such as '0.1', '1e-6' or '1/3'",
+        fix=f'{name}="0.1"',
+    )

@@ -1,0 +1,28 @@
+"""Units, guarantees, events and their composition."""
+
+from oboro.privacy.composition import compose, convert, parallel
+from oboro.privacy.event import Composed, Event, GaussianNoise, LaplaceNoise, Repeated, Spend
+from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi, guarantee_from
+from oboro.privacy.unit import Unit, translate, unit_from
+
+__all__ = [
+    "ZCDP",
+    "Approx",
+    "Composed",
+    "Conditional",
+    "Event",
+    "GaussianNoise",
+    "Guarantee",
+    "LaplaceNoise",
+    "Pure",
+    "Renyi",
+    "Repeated",
+    "Spend",
+    "Unit",
+    "compose",
+    "convert",
+    "guarantee_from",
+    "parallel",
+    "translate",
+    "unit_from",
+]

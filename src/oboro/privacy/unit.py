@@ -1,0 +1,209 @@
+"""Who is protected, how much one of them may contribute, and what it means to be absent.
+
+Adjacency
+    "add/remove": two datasets are neighbours if one has one unit more. The number of units is private.
+    "replace":    two datasets are neighbours if one unit's data differ. The number of units is public.
+Add/remove at eps implies replace at 2 eps: take the old one out, put the new one in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from oboro.errors import UnitError
+from oboro.exact import Number, positive, show, whole
+from oboro.privacy.guarantee import Approx, Conditional, Guarantee, Pure, Renyi, ZCDP, round_up
+
+ADJACENCIES = ("add/remove", "replace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """One protected unit. Make it with `Unit.row`, `Unit.person`, `Unit.cells` or `Unit.signal`."""
+
+    kind: str
+    adjacency: str = "add/remove"
+    column: str | None = None
+    max_rows: int | None = None
+    max_cells: int | None = None
+    max_per_cell: int | None = None
+    distance: Fraction | None = None
+    norm: Fraction | None = None
+
+    @classmethod
+    def row(cls, adjacency: str = "add/remove") -> Unit:
+        """One row of the data. Right where a person has one row."""
+        return cls(kind="row", adjacency=_adjacency(adjacency), max_rows=1)
+
+    @classmethod
+    def person(cls, column: str, max_rows: int, adjacency: str = "add/remove") -> Unit:
+        """All rows with the same value in `column`; at most `max_rows` of them are used, the rest is left out."""
+        if not isinstance(column, str) or not column:
+            raise UnitError(
+                "column must name who a row belongs to",
+                given=f"column={column!r}",
+                needed="the name of a column",
+                fix='Unit.person("user_id", max_rows=20)',
+            )
+        rows = whole("max_rows", max_rows, least=1, most=2**31)
+        return cls(kind="person", adjacency=_adjacency(adjacency), column=column, max_rows=rows)
+
+    @classmethod
+    def cells(cls, max_cells: int = 1, max_per_cell: int = 1, adjacency: str = "add/remove") -> Unit:
+        """For data that is counted already: one unit is in at most `max_cells` cells, with at most
+        `max_per_cell` in each. Counts cannot prove this, so it is declared, and the promise rests on it."""
+        return cls(
+            kind="cells",
+            adjacency=_adjacency(adjacency),
+            max_cells=whole("max_cells", max_cells, least=1, most=2**31),
+            max_per_cell=whole("max_per_cell", max_per_cell, least=1, most=2**31),
+        )
+
+    @classmethod
+    def signal(cls, distance: Number, norm: Number | str = 2) -> Unit:
+        """A whole signal: neighbours are signals within `distance` of one another in the `norm`-norm."""
+        if norm in ("inf", float("inf")):
+            exponent = None
+        else:
+            exponent = positive("norm", norm)
+            if exponent < 1:
+                raise UnitError("norm must be at least 1", given=f"norm={show(exponent)}", needed="1, 2, ... or 'inf'", fix="norm=2")
+        return cls(kind="signal", adjacency="replace", distance=positive("distance", distance), norm=exponent)
+
+    @property
+    def contributions(self) -> int:
+        """How many rows or cells one unit may touch."""
+        if self.kind == "signal":
+            raise UnitError(
+                "a signal does not fall into groups", given=str(self), needed="a unit of rows, persons or cells", fix="Unit.row()"
+            )
+        return self.max_rows or self.max_cells or 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """The canonical form, also the `[unit]` table of a TOML file."""
+        record: dict[str, Any] = {"kind": self.kind, "adjacency": self.adjacency}
+        for name in ("column", "max_rows", "max_cells", "max_per_cell"):
+            if getattr(self, name) is not None and not (self.kind == "row" and name == "max_rows"):
+                record[name] = getattr(self, name)
+        if self.kind == "signal":
+            assert self.distance is not None
+            record["distance"] = show(self.distance)
+            record["norm"] = "inf" if self.norm is None else show(self.norm)
+        return record
+
+    def __str__(self) -> str:
+        if self.kind == "signal":
+            norm = "inf" if self.norm is None else show(self.norm)
+            return f"a signal within distance {show(self.distance or 0)} in the {norm}-norm"
+        who = {
+            "row": "one row",
+            "person": f"all rows of one {self.column} (at most {self.max_rows} used)",
+            "cells": f"one unit in at most {self.max_cells} cells, {self.max_per_cell} in each",
+        }[self.kind]
+        return who + (", replaced" if self.adjacency == "replace" else ", added or removed")
+
+    def __repr__(self) -> str:
+        adjacency = "" if self.adjacency == "add/remove" else f"adjacency={self.adjacency!r}"
+        arguments = {
+            "row": [],
+            "person": [repr(self.column), f"max_rows={self.max_rows}"],
+            "cells": [f"max_cells={self.max_cells}", f"max_per_cell={self.max_per_cell}"],
+            "signal": [f"distance={show(self.distance or 0)!r}", f"norm={'inf' if self.norm is None else show(self.norm)!r}"],
+        }[self.kind]
+        if self.kind != "signal" and adjacency:
+            arguments.append(adjacency)
+        return f"Unit.{self.kind}({', '.join(arguments)})"
+
+
+def unit_from(record: dict[str, Any]) -> Unit:
+    """The unit that a `[unit]` table describes."""
+    makers = {"row": Unit.row, "person": Unit.person, "cells": Unit.cells, "signal": Unit.signal}
+    given = dict(record) if isinstance(record, dict) else {}
+    kind = given.pop("kind", None)
+    if kind not in makers:
+        raise UnitError(
+            "the unit has an unknown kind",
+            given=f"kind={kind!r}",
+            needed="row, person, cells or signal",
+            fix='[unit]\nkind = "person"\ncolumn = "user_id"\nmax_rows = 20',
+        )
+    if kind == "signal" and given.get("adjacency") == "replace":
+        del given["adjacency"]
+    try:
+        return makers[kind](**given)
+    except TypeError:
+        raise UnitError(
+            f"the unit of kind {kind!r} has wrong or missing parts",
+            given=", ".join(sorted(given)) or "nothing else",
+            needed={"person": "column, max_rows", "signal": "distance"}.get(kind, "adjacency at most"),
+            fix='[unit]\nkind = "person"\ncolumn = "user_id"\nmax_rows = 20',
+        ) from None
+
+
+def translate(guarantee: Guarantee, made_for: Unit, wanted: Unit) -> Guarantee:
+    """What a promise about `made_for` means for `wanted`; refused where nothing is proved.
+
+    - the same unit: the same promise;
+    - a person with another `max_rows`: the same promise, for the limit is enforced and the person is whole;
+    - cells or signals with larger limits than `wanted`: the same promise, for it speaks of more neighbours;
+    - add/remove to replace: out with the old, in with the new, two steps [group privacy]: 2 eps,
+      (2 eps, (1 + e^eps) delta), 4 rho.
+    """
+    if not _same_or_wider(made_for, wanted):
+        raise UnitError(
+            "the plan protects another unit than the ledger",
+            given=f"plan: {made_for}",
+            needed=f"ledger: {wanted}",
+            fix=f"unit=ob.{wanted!r}",
+        )
+    if made_for.adjacency == wanted.adjacency:
+        return guarantee
+    if made_for.adjacency == "replace":
+        raise UnitError(
+            "a promise about replacing a unit says nothing about adding or removing one",
+            given=f"plan: {made_for}",
+            needed=f"ledger: {wanted}",
+            fix=f"unit=ob.{wanted!r}",
+        )
+    return _two_steps(guarantee)
+
+
+def _same_or_wider(made_for: Unit, wanted: Unit) -> bool:
+    if (made_for.kind, made_for.column) != (wanted.kind, wanted.column):
+        return False
+    if made_for.kind == "cells":
+        return (made_for.max_cells or 0) >= (wanted.max_cells or 0) and (made_for.max_per_cell or 0) >= (wanted.max_per_cell or 0)
+    if made_for.kind == "signal":
+        return made_for.norm == wanted.norm and (made_for.distance or 0) >= (wanted.distance or 0)
+    return True
+
+
+def _two_steps(guarantee: Guarantee) -> Guarantee:
+    if isinstance(guarantee, Conditional):
+        return Conditional(_two_steps(guarantee.guarantee), guarantee.assumptions)
+    if isinstance(guarantee, Pure):
+        return Pure(2 * guarantee.eps)
+    if isinstance(guarantee, ZCDP):
+        return ZCDP(4 * guarantee.rho)
+    if isinstance(guarantee, Approx):
+        from oboro.noise.lazy import ball
+
+        eps, delta = guarantee.eps, guarantee.delta
+        return Approx(2 * eps, round_up(lambda: (1 + ball(eps).exp()) * ball(delta)))
+    assert isinstance(guarantee, Renyi)
+    raise UnitError(
+        "a Rényi promise of one order does not carry over from add/remove to replace",
+        given=str(guarantee),
+        needed="a plan made for the ledger's adjacency",
+        fix='Unit.row("replace")',
+    )
+
+
+def _adjacency(adjacency: str) -> str:
+    if adjacency not in ADJACENCIES:
+        raise UnitError(
+            "adjacency is unknown", given=f"adjacency={adjacency!r}", needed='"add/remove" or "replace"', fix='Unit.row("replace")'
+        )
+    return adjacency
