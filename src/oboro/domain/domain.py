@@ -1,0 +1,116 @@
+"""The public description of what values are possible, for all capabilities."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from oboro.domain.columns import LARGEST, Column, column_from
+from oboro.errors import BoundsError, DomainError
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Columns with bounds, steps and categories. At most 2^62 cells."""
+
+    columns: tuple[Column, ...]
+
+    def __init__(self, columns: Iterable[Column]) -> None:
+        given = tuple(columns)
+        wrong = [column for column in given if not isinstance(column, Column)]
+        if not given or wrong:
+            raise DomainError(
+                "a domain is a list of columns",
+                given=repr(wrong[0]) if wrong else "no column",
+                needed="Integer, Real, Category or Date columns",
+                fix='Domain([Integer("age", 0, 120), Category("sex", ["F", "M"])])',
+            )
+        seen: set[str] = set()
+        for column in given:
+            if column.name in seen:
+                raise DomainError(f"column {column.name!r} is declared twice", fix="one declaration for each column")
+            seen.add(column.name)
+        object.__setattr__(self, "columns", given)
+        if self.size > LARGEST:
+            raise DomainError(
+                "the domain has too many cells",
+                given=" x ".join(str(column.size) for column in given),
+                needed="at most 2^62 in all",
+                fix="larger steps, or fewer columns",
+            )
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Domain:
+        """Reads the `[[columns]]` of a TOML file."""
+        return cls.from_dict(read_toml(path), where=str(path))
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any], where: str = "the domain") -> Domain:
+        columns = record.get("columns")
+        if not isinstance(columns, list) or not columns:
+            raise DomainError(
+                f"{where} declares no columns",
+                needed="one [[columns]] table for each column",
+                fix='[[columns]]\nkind = "integer"\nname = "age"\nlow = 0\nhigh = 120',
+            )
+        return cls(column_from(column) for column in columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The canonical form; what `from_dict` and `from_toml` read."""
+        return {"columns": [column.to_dict() for column in self.columns]}
+
+    def to_toml(self, path: str | Path) -> None:
+        import tomli_w
+
+        Path(path).write_text(tomli_w.dumps(self.to_dict()), encoding="utf-8")
+
+    @property
+    def size(self) -> int:
+        """How many combinations of values are possible."""
+        return math.prod(column.size for column in self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def only(self, *names: str) -> Domain:
+        """The same domain with these columns alone, in this order."""
+        return Domain(self[name] for name in names)
+
+    def __getitem__(self, name: str) -> Column:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        close = difflib.get_close_matches(str(name), self.names, n=1)
+        raise BoundsError(
+            f"column {name!r} has no bounds.",
+            given=f"{name} in no column of the domain ({', '.join(self.names)})",
+            needed="the smallest and largest value that count, known without looking at the data",
+            fix=f'"{close[0]}"' if close else f'ob.Integer("{name}", 0, 120)',
+        )
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """A TOML file as a dictionary, with errors that name the file."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DomainError(f"no such file: {path}", given=str(path), fix="the path of a TOML file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DomainError(f"{path} is not valid TOML", given=str(error), needed="TOML in UTF-8", fix='low = 0\nname = "age"') from None
+    except OSError as error:
+        raise DomainError(f"{path} cannot be read", given=error.strerror or str(error)) from None

@@ -1,0 +1,244 @@
+"""Discrete Laplace noise of rational scale, exactly.
+
+Law
+    P(Z = k) = (1 - p)/(1 + p) p^|k| for integers k, with p = e^(-1/scale).
+
+Method
+    1. |Z| is a geometric variable G with P(G >= k) = e^(-k/scale). Its digits in radix 256 are
+       independent: digit i has P(digit > j) proportional to a geometric law of ratio r = e^(-256^i/scale),
+       cut off at 255; the part above the last digit is geometric again, with no cut-off. So no tail is lost.
+    2. Each digit by inversion: the digit exceeds j if and only if V < S(j), where V is a uniform real and
+           S(j) = (r^(j+1) - r^256)/(1 - r^256)   for a digit that is cut off,
+           S(j) = r^(j+1)                         for the last.
+       31 bits of V, the integer u, decide against F = floor(2^31 S(j)): u < F means V < S(j), and u > F means
+       V > S(j). If u = F the draw is open: 64 more bits of V are compared with a narrower enclosure of S(j),
+       and so on (`lazy.Uniform.below`). About one draw in a million comes to that.
+    3. A fair bit is the sign. (minus, 0) is thrown away, sign and magnitude together; otherwise 0 would be
+       twice as likely.
+
+Why it is exact
+    The floors come from ball arithmetic, repeated with more bits until they are certain. S(j) is irrational
+    unless it is 0 (Lindemann: e^-x is transcendental for rational x > 0), so that ends, and so does step 2,
+    with probability 1. No floating-point number takes part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.errors import ParameterError
+from oboro.exact import Number, positive, show
+from oboro.noise.bits import Bits, system_bits
+
+Integers = npt.NDArray[np.int64]
+Size = int | tuple[int, ...]
+
+LARGEST_SCALE = 2**40
+RADIX = 256
+_BITS = 31  # of each digit's uniform; the lowest bit of the first digit's half-word is the sign
+_GUIDE = 12  # leading bits of u that point to where the search for its digit starts
+_SMALL = 64  # up to so many draws the compiled loop is not worth loading
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteLaplace:
+    """Two-sided geometric noise on the integers; `scale` is a positive rational of at most 2^40."""
+
+    scale: Fraction
+
+    def __init__(self, scale: Number) -> None:
+        exact = positive("scale", scale)
+        if exact > LARGEST_SCALE + 1:  # the Gaussian sampler proposes with floor(sigma) + 1
+            raise ParameterError(
+                "scale is too large",
+                given=f"scale={show(exact)}",
+                needed=f"at most 2^40 = {LARGEST_SCALE}",
+                fix="a coarser step of the domain, or a larger eps",
+            )
+        object.__setattr__(self, "scale", exact)
+
+    def sample(self, size: Size = 1, bits: Bits | None = None) -> Integers:
+        """Independent draws as int64. (A draw beyond 2^63, of probability below e^(-2^22), would wrap.)"""
+        bits = bits or system_bits()
+        count = math.prod(size) if isinstance(size, tuple) else int(size)
+        tables = _tables(self.scale)
+        out = np.empty(count, np.int64)
+        filled = 0
+        while filled < count:
+            # (minus, 0) comes up with probability (1 - p)/2; a little more than enough is drawn
+            wanted = int((count - filled) / (1 - 0.5 * tables.zero) * 1.002) + 8
+            halves = bits.halves(wanted * tables.digits)
+            filled = tables.fill(halves, out, filled, bits)
+        return out.reshape(size)
+
+    def pmf(self, k: npt.ArrayLike) -> Any:
+        """P(Z = k)."""
+        rate = as_float(1 / self.scale)
+        return np.tanh(rate / 2) * np.exp(-rate * np.abs(np.asarray(k, float)))
+
+    def cdf(self, k: npt.ArrayLike) -> Any:
+        """P(Z <= k)."""
+        rate = as_float(1 / self.scale)
+        at = np.floor(np.asarray(k, float))
+        tail = np.exp(np.maximum(-rate * np.where(at >= 0, at + 1, -at), -1e300)) / (1 + math.exp(-rate))
+        return np.where(at >= 0, 1 - tail, tail)
+
+    def interval(self, level: float = 0.95) -> tuple[int, int]:
+        """The smallest symmetric range that holds a draw with at least this probability."""
+        rate = as_float(1 / self.scale)
+        miss = 1 - check_level(level)
+        # P(|Z| > m) = 2 p^(m+1)/(1+p)
+        reach = (math.log(2 / miss) - math.log1p(math.exp(-rate))) / rate - 1
+        m = max(0, math.ceil(reach - 1e-9))
+        return -m, m
+
+    @property
+    def mean_abs(self) -> float:
+        """E|Z|."""
+        rate = as_float(1 / self.scale)
+        return 1 / math.sinh(rate) if rate < 700 else 0.0
+
+    @property
+    def variance(self) -> float:
+        rate = as_float(1 / self.scale)
+        return 0.5 / math.sinh(rate / 2) ** 2 if rate < 700 else 0.0
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation."""
+        return math.sqrt(self.variance)
+
+    def to_dict(self) -> dict[str, str]:
+        """The law and its public parameters, for certificates."""
+        return {"law": "discrete Laplace", "scale": show(self.scale)}
+
+    def __repr__(self) -> str:
+        return f"DiscreteLaplace({show(self.scale)!r})"
+
+
+def as_float(number: Fraction) -> float:
+    """The nearest double; the largest one where that would overflow."""
+    try:
+        return float(number)
+    except OverflowError:
+        return 1e308
+
+
+def check_level(level: float) -> float:
+    """A coverage strictly between 0 and 1."""
+    if not 0 < float(level) < 1:
+        raise ParameterError("level must lie between 0 and 1", given=f"level={level!r}", needed="such as 0.95", fix="level=0.95")
+    return float(level)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """What inversion needs for one scale, made once."""
+
+    scale: Fraction
+    digits: int
+    floors: npt.NDArray[np.uint32]  # [digit, j] = floor(2^31 S(j))
+    guide: npt.NDArray[np.uint8]  # [digit, leading bits of u] = the least digit among such u
+
+    @property
+    def zero(self) -> float:
+        return -math.expm1(-as_float(1 / self.scale))
+
+    def fill(self, halves: npt.NDArray[np.uint32], out: Integers, filled: int, bits: Bits) -> int:
+        """Turns half-words into draws; returns how many of `out` are there now."""
+        used = 0
+        if out.size > _SMALL:
+            from oboro.noise._compiled import fill_laplace as fill
+        else:
+            fill = _fill_nothing
+        while filled < out.size and used < halves.size:
+            filled, used, open_draw = fill(halves, self.floors, self.guide, out, filled, used)
+            if open_draw and used < halves.size:
+                draw = self.resolve(halves[used : used + self.digits], bits)
+                used += self.digits
+                if draw is not None:
+                    out[filled] = (draw + 2**63) % 2**64 - 2**63
+                    filled += 1
+        return filled
+
+    def resolve(self, halves: npt.NDArray[np.uint32], bits: Bits) -> int | None:
+        """One draw from its leading bits, with as many more as it takes; None for (minus, 0)."""
+        from oboro.noise.lazy import Uniform
+
+        magnitude = 0
+        for i in range(self.digits):
+            known = int(halves[i]) >> 1
+            last = i == self.digits - 1
+            v = Uniform(bits, known, _BITS)
+            j = int(np.count_nonzero(self.floors[i] > known))  # V < S(j') is certain for all these j'
+            while (last or j < RADIX - 1) and v.below(self.survival(i, j)):
+                j += 1
+            magnitude += j * RADIX**i
+        minus = int(halves[0]) & 1
+        if minus and magnitude == 0:
+            return None
+        return -magnitude if minus else magnitude
+
+    def survival(self, i: int, j: int) -> Callable[[], Any]:
+        """S(j) of digit i as an enclosed real."""
+        from oboro.noise.lazy import ball
+
+        rate = Fraction(RADIX**i) / self.scale
+        if i == self.digits - 1:
+            return lambda: ball(-rate * (j + 1)).exp()
+
+        def cut_off() -> Any:
+            # r^(j+1) (1 - r^(255-j)) / (1 - r^256), with expm1 where r is close to 1
+            return ball(-rate * (j + 1)).exp() * ball(-rate * (RADIX - 1 - j)).expm1() / ball(-rate * RADIX).expm1()
+
+        return cut_off
+
+
+@lru_cache(maxsize=256)
+def _tables(scale: Fraction) -> _Tables:
+    digits = 1
+    while RADIX**digits < 32 * scale:  # so that floor(2^31 S(255)) = 0: the last digit's table ends the search
+        digits += 1
+    floors = np.zeros((digits, RADIX), np.uint32)
+    guide = np.zeros((digits, 1 << _GUIDE), np.uint8)
+    tables = _Tables(scale, digits, floors, guide)
+    for i in range(digits):
+        for j in range(RADIX if i == digits - 1 else RADIX - 1):
+            floors[i, j] = certain_floor(tables.survival(i, j), _BITS)
+        # the largest u of each bucket has the least digit
+        top = ((np.arange(1 << _GUIDE, dtype=np.uint32) + 1) << (_BITS - _GUIDE)) - 1
+        guide[i] = RADIX - np.searchsorted(floors[i][::-1], top, side="right")
+    floors.setflags(write=False)
+    guide.setflags(write=False)
+    return tables
+
+
+def certain_floor(real: Callable[[], Any], bits: int) -> int:
+    """floor(2^bits x) for an enclosed x in [0, 1], beyond doubt."""
+    from flint import arb
+
+    from oboro.noise.lazy import precision
+
+    digits = 96
+    while True:
+        with precision(digits):
+            scaled = real() * arb(2) ** bits
+            low, high = max(0, int(scaled.lower().floor().unique_fmpz())), int(scaled.upper().floor().unique_fmpz())
+        if low == high:
+            return low
+        digits *= 2
+
+
+def _fill_nothing(
+    halves: npt.NDArray[np.uint32], floors: Any, guide: Any, out: Integers, filled: int, used: int
+) -> tuple[int, int, bool]:
+    """Leaves every draw open: a few draws are made one by one, without loading the compiler."""
+    return filled, used, True

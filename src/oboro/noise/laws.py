@@ -1,0 +1,298 @@
+"""Continuous laws, each a function of uniform reals: the ideal noise that certified rounding draws from.
+
+A law is written twice. `ball` evaluates it in ball arithmetic of any precision: this is the definition.
+`enclose` evaluates the same function in compiled float balls, for uniforms known by their first 64 bits:
+it is fast, and gives up (an infinite radius) near a singularity. Both enclose the same real number, so it
+never matters which of them decides.
+
+`cdf` and `quantile` are floats for forecasts. They never touch a draw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.errors import ParameterError
+from oboro.exact import positive, show
+from oboro.noise import floatball as fb
+from oboro.noise.bits import Words
+from oboro.noise.lazy import Ball, ball, precision
+
+Floats = npt.NDArray[np.float64]
+
+
+class Law(Protocol):
+    """A real random variable Z, as a function of `uniforms` independent uniform reals on [0, 1)."""
+
+    @property
+    def uniforms(self) -> int: ...
+
+    def ball(self, *u: Ball) -> Ball:
+        """Encloses Z for all uniforms in `u`. Not finite where Z has no bound there."""
+        ...
+
+    def enclose(self, words: Words) -> tuple[Floats, Floats]:
+        """Float balls (mid, rad) of Z; row j of `words` holds the first 64 bits of uniform j."""
+        ...
+
+
+class _Forecast:
+    """What a forecast needs of a law."""
+
+    __slots__ = ()
+
+    def cdf(self, x: float) -> float:
+        """P(Z <= x)."""
+        raise NotImplementedError
+
+    def quantile(self, p: float) -> float:
+        """The x with P(Z <= x) = p."""
+        raise NotImplementedError
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Holds Z with probability `level`, and misses it as often on either side."""
+        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Cauchy(_Forecast):
+    """Density 1 / (pi (1 + z^2)). Z = -cot(pi U), its quantile function."""
+
+    uniforms: ClassVar[int] = 1
+
+    def ball(self, *u: Ball) -> Ball:
+        return -u[0].cot_pi()
+
+    def enclose(self, words: Words) -> tuple[Floats, Floats]:
+        return _run(_cauchy, words)
+
+    def cdf(self, x: float) -> float:
+        return 0.5 + math.atan(x) / math.pi
+
+    def quantile(self, p: float) -> float:
+        return math.tan(math.pi * (p - 0.5))
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace(_Forecast):
+    """Density e^-|z| / 2. Z = log(2U) below the median, -log(2 - 2U) above: its quantile function."""
+
+    uniforms: ClassVar[int] = 1
+
+    def ball(self, *u: Ball) -> Ball:
+        if u[0] <= 0.5:
+            return (2 * u[0]).log()
+        if u[0] >= 0.5:
+            return -(2 - 2 * u[0]).log()
+        return (2 * u[0]).log().union(-(2 - 2 * u[0]).log())  # Z is the one or the other
+
+    def enclose(self, words: Words) -> tuple[Floats, Floats]:
+        return _run(_laplace, words)
+
+    def cdf(self, x: float) -> float:
+        return math.exp(x) / 2 if x < 0 else 1 - math.exp(-x) / 2
+
+    def quantile(self, p: float) -> float:
+        return math.log(2 * p) if p < 0.5 else -math.log(2 - 2 * p)
+
+
+@dataclass(frozen=True, slots=True)
+class Normal(_Forecast):
+    """Mean 0, variance 1. Z = sqrt(-2 log U) cos(2 pi V) [Box and Muller]."""
+
+    uniforms: ClassVar[int] = 2
+
+    def ball(self, *u: Ball) -> Ball:
+        return (-2 * u[0].log()).sqrt() * (2 * u[1]).cos_pi()
+
+    def enclose(self, words: Words) -> tuple[Floats, Floats]:
+        return _run(_normal, words)
+
+    def cdf(self, x: float) -> float:
+        return math.erfc(-x / math.sqrt(2)) / 2
+
+    def quantile(self, p: float) -> float:
+        from scipy.special import ndtri
+
+        return float(ndtri(p))
+
+
+@dataclass(frozen=True, slots=True)
+class StudentT(_Forecast):
+    """Student's t with nu degrees of freedom. Z = sqrt(nu (U^(-2/nu) - 1)) cos(2 pi V) [Bailey 1994].
+
+    Why: in the plane, t has the radius R with P(R > r) = (1 + r^2/nu)^(-nu/2), solved here for r,
+    and no preferred direction; Z is one coordinate.
+    """
+
+    nu: Fraction
+    uniforms: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nu", positive("nu", self.nu))
+
+    def ball(self, *u: Ball) -> Ball:
+        square = ball(self.nu) * (ball(-2 / self.nu) * u[0].log()).expm1()
+        return square.sqrt() * (2 * u[1]).cos_pi()
+
+    def enclose(self, words: Words) -> tuple[Floats, Floats]:
+        return _run(_student, words, *_float_balls(self.nu, -2 / self.nu))
+
+    def cdf(self, x: float) -> float:
+        from scipy.special import stdtr
+
+        return float(stdtr(float(self.nu), x))
+
+    def quantile(self, p: float) -> float:
+        from scipy.special import stdtrit
+
+        return float(stdtrit(float(self.nu), p))
+
+
+@dataclass(frozen=True, slots=True)
+class PositiveStable(_Forecast):
+    """The positive stable law of index alpha: E e^(-sZ) = e^(-s^alpha), for 0 < alpha < 1.
+
+    Z = (A(U) / E)^((1-alpha)/alpha), E = -log V, where [Kanter 1975]
+    A(U) = sin((1-alpha) pi U) sin(alpha pi U)^(alpha/(1-alpha)) / sin(pi U)^(1/(1-alpha)).
+    """
+
+    alpha: Fraction
+    uniforms: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        alpha = positive("alpha", self.alpha)
+        if alpha >= 1:
+            raise ParameterError(
+                "alpha must be below 1",
+                given=f"alpha={show(alpha)}",
+                needed="0 < alpha < 1",
+                fix='alpha="0.5"',
+            )
+        object.__setattr__(self, "alpha", alpha)
+
+    def ball(self, *u: Ball) -> Ball:
+        alpha, rest = ball(self.alpha), ball(1 - self.alpha)
+        power = (rest * u[0]).sin_pi() / -u[1].log()
+        return (alpha * u[0]).sin_pi() * ((power.log() * rest - u[0].sin_pi().log()) / alpha).exp()
+
+    def enclose(self, words: Words) -> tuple[Floats, Floats]:
+        return _run(_stable, words, *_float_balls(self.alpha, 1 - self.alpha))
+
+    def cdf(self, x: float) -> float:
+        """The mean over U of P(E >= A(U) x^(-alpha/(1-alpha))), by Gauss's rule."""
+        if x <= 0:
+            return 0.0
+        alpha = float(self.alpha)
+        node, weight = np.polynomial.legendre.leggauss(400)
+        u = (1 + node) / 2
+        log_a = np.log(np.sin((1 - alpha) * np.pi * u)) + (
+            alpha * np.log(np.sin(alpha * np.pi * u)) - np.log(np.sin(np.pi * u))
+        ) / (1 - alpha)
+        exponent = np.minimum(log_a - math.log(x) * alpha / (1 - alpha), 700.0)
+        return float(np.dot(weight, np.exp(-np.exp(exponent))) / 2)
+
+    def quantile(self, p: float) -> float:
+        from scipy.optimize import brentq
+
+        return math.exp(brentq(lambda log_x: self.cdf(math.exp(log_x)) - p, -700.0, 700.0))
+
+
+# -- compiled: word by word, float balls ------------------------------------------------------------------
+
+
+def _run(kernel: Callable[..., None], words: Words, *parameters: float) -> tuple[Floats, Floats]:
+    mid, rad = np.empty(words.shape[1]), np.empty(words.shape[1])
+    kernel(words, *parameters, mid, rad)
+    return mid, rad
+
+
+def _float_balls(*numbers: Fraction) -> list[float]:
+    with precision(128):
+        return [part for number in numbers for part in fb.float_ball(ball(number))]
+
+
+@fb.compiled
+def _folded(word: Any) -> tuple[float, float, float]:
+    """min(U, 1 - U), accurate near both ends, and the sign of U - 1/2."""
+    if word < np.uint64(1 << 63):
+        mid, rad = fb.unit_ball(word)
+        return mid, rad, -1.0
+    mid, rad = fb.unit_ball(~word)  # 1 - U lies in [2^64 - 1 - word, 2^64 - word] / 2^64
+    return mid, rad, 1.0
+
+
+@fb.compiled
+def _cauchy(words: Words, mid: Floats, rad: Floats) -> None:
+    for i in range(mid.size):
+        t, t_rad, sign = _folded(words[0, i])
+        sine, sine_rad, cosine, cosine_rad = fb.sin_cos_pi_ball(t, t_rad)
+        value, rad[i] = fb.div_ball(cosine, cosine_rad, sine, sine_rad)
+        mid[i] = sign * value
+
+
+@fb.compiled
+def _laplace(words: Words, mid: Floats, rad: Floats) -> None:
+    for i in range(mid.size):
+        t, t_rad, sign = _folded(words[0, i])
+        value, rad[i] = fb.log_ball(2.0 * t, 2.0 * t_rad)
+        mid[i] = -sign * value
+
+
+@fb.compiled
+def _normal(words: Words, mid: Floats, rad: Floats) -> None:
+    for i in range(mid.size):
+        u, u_rad = fb.unit_ball(words[0, i])
+        v, v_rad = fb.unit_ball(words[1, i])
+        log, log_rad = fb.log_ball(u, u_rad)
+        radius, radius_rad = fb.sqrt_ball(-2.0 * log, 2.0 * log_rad)
+        _, _, cosine, cosine_rad = fb.sin_cos_pi_ball(2.0 * v, 2.0 * v_rad)
+        mid[i], rad[i] = fb.mul_ball(radius, radius_rad, cosine, cosine_rad)
+
+
+@fb.compiled
+def _student(
+    words: Words, nu: float, nu_rad: float, power: float, power_rad: float, mid: Floats, rad: Floats
+) -> None:
+    for i in range(mid.size):
+        u, u_rad = fb.unit_ball(words[0, i])
+        v, v_rad = fb.unit_ball(words[1, i])
+        x, x_rad = fb.log_ball(u, u_rad)
+        x, x_rad = fb.mul_ball(x, x_rad, power, power_rad)
+        x, x_rad = fb.exp_ball(x, x_rad)
+        x, x_rad = fb.add_ball(x, x_rad, -1.0, 0.0)
+        x, x_rad = fb.mul_ball(x, x_rad, nu, nu_rad)
+        x, x_rad = fb.sqrt_ball(x, x_rad)
+        _, _, cosine, cosine_rad = fb.sin_cos_pi_ball(2.0 * v, 2.0 * v_rad)
+        mid[i], rad[i] = fb.mul_ball(x, x_rad, cosine, cosine_rad)
+
+
+@fb.compiled
+def _stable(
+    words: Words, alpha: float, alpha_rad: float, rest: float, rest_rad: float, mid: Floats, rad: Floats
+) -> None:
+    for i in range(mid.size):
+        u, u_rad = fb.unit_ball(words[0, i])
+        t, t_rad, _ = _folded(words[0, i])
+        v, v_rad = fb.unit_ball(words[1, i])
+        x, x_rad = fb.mul_ball(u, u_rad, rest, rest_rad)
+        x, x_rad, _, _ = fb.sin_cos_pi_ball(x, x_rad)
+        e, e_rad = fb.log_ball(v, v_rad)
+        x, x_rad = fb.div_ball(x, x_rad, -e, e_rad)
+        x, x_rad = fb.log_ball(x, x_rad)
+        x, x_rad = fb.mul_ball(x, x_rad, rest, rest_rad)
+        y, y_rad, _, _ = fb.sin_cos_pi_ball(t, t_rad)  # sin(pi U) = sin(pi (1 - U))
+        y, y_rad = fb.log_ball(y, y_rad)
+        x, x_rad = fb.add_ball(x, x_rad, -y, y_rad)
+        x, x_rad = fb.div_ball(x, x_rad, alpha, alpha_rad)
+        x, x_rad = fb.exp_ball(x, x_rad)
+        y, y_rad = fb.mul_ball(u, u_rad, alpha, alpha_rad)
+        y, y_rad, _, _ = fb.sin_cos_pi_ball(y, y_rad)
+        mid[i], rad[i] = fb.mul_ball(x, x_rad, y, y_rad)
