@@ -96,7 +96,7 @@ def exp(x: float) -> float:
     q = r * (1 / 3628800 + r * (1 / 39916800 + r * (1 / 479001600 + r * (1 / 6227020800))))
     q = r * (1 / 720 + r * (1 / 5040 + r * (1 / 40320 + r * (1 / 362880 + q))))
     q = 0.5 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120 + q)))
-    power = np.int64((np.int64(n) + 1023) << 52).view(np.float64)
+    power: float = np.int64((np.int64(n) + 1023) << 52).view(np.float64)
     return (1.0 + (r + r * r * q)) * power
 
 

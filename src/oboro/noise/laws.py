@@ -42,27 +42,22 @@ class Law(Protocol):
         """Float balls (mid, rad) of Z; row j of `words` holds the first 64 bits of uniform j."""
         ...
 
-
-class _Forecast:
-    """What a forecast needs of a law."""
-
-    __slots__ = ()
-
     def cdf(self, x: float) -> float:
-        """P(Z <= x)."""
-        raise NotImplementedError
+        """P(Z <= x), about."""
+        ...
 
     def quantile(self, p: float) -> float:
-        """The x with P(Z <= x) = p."""
-        raise NotImplementedError
+        """The x with P(Z <= x) = p, about."""
+        ...
 
-    def interval(self, level: float) -> tuple[float, float]:
-        """Holds Z with probability `level`, and misses it as often on either side."""
-        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+
+def interval(law: Law, level: float) -> tuple[float, float]:
+    """Holds Z with probability `level`, and misses it as often on either side. For forecasts."""
+    return law.quantile((1 - level) / 2), law.quantile((1 + level) / 2)
 
 
 @dataclass(frozen=True, slots=True)
-class Cauchy(_Forecast):
+class Cauchy:
     """Density 1 / (pi (1 + z^2)). Z = -cot(pi U), its quantile function."""
 
     uniforms: ClassVar[int] = 1
@@ -81,7 +76,7 @@ class Cauchy(_Forecast):
 
 
 @dataclass(frozen=True, slots=True)
-class Laplace(_Forecast):
+class Laplace:
     """Density e^-|z| / 2. Z = log(2U) below the median, -log(2 - 2U) above: its quantile function."""
 
     uniforms: ClassVar[int] = 1
@@ -104,7 +99,7 @@ class Laplace(_Forecast):
 
 
 @dataclass(frozen=True, slots=True)
-class Normal(_Forecast):
+class Normal:
     """Mean 0, variance 1. Z = sqrt(-2 log U) cos(2 pi V) [Box and Muller]."""
 
     uniforms: ClassVar[int] = 2
@@ -125,7 +120,7 @@ class Normal(_Forecast):
 
 
 @dataclass(frozen=True, slots=True)
-class StudentT(_Forecast):
+class StudentT:
     """Student's t with nu degrees of freedom. Z = sqrt(nu (U^(-2/nu) - 1)) cos(2 pi V) [Bailey 1994].
 
     Why: in the plane, t has the radius R with P(R > r) = (1 + r^2/nu)^(-nu/2), solved here for r,
@@ -157,7 +152,7 @@ class StudentT(_Forecast):
 
 
 @dataclass(frozen=True, slots=True)
-class PositiveStable(_Forecast):
+class PositiveStable:
     """The positive stable law of index alpha: E e^(-sZ) = e^(-s^alpha), for 0 < alpha < 1.
 
     Z = (A(U) / E)^((1-alpha)/alpha), E = -log V, where [Kanter 1975]

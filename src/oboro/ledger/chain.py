@@ -1,0 +1,137 @@
+"""Entries, and how each is tied to the one before it.
+
+    hash       SHA-256 of (a version tag, the hash before, position, kind, body), one to a line
+    signature  Ed25519 over the hash, by the key that was in force
+
+The body carries the state after the entry: `spent`, the total, and `key`, the public key that signs what
+comes next. So the last entry alone says whether a plan can be paid for, however long the history is. It
+also carries `root`, the hash of entry 0: budget and unit cannot be exchanged under a history.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from oboro.errors import ParameterError
+from oboro.ledger.canonical import canonical, sha256
+from oboro.ledger.keys import verify_signature
+from oboro.privacy import Guarantee, guarantee_from
+
+KINDS = ("create", "reserve", "commit", "key")
+TAG = "oboro ledger entry 1"
+NO_HASH = "0" * 64  # what stands before the first entry
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the account. It is never changed and never taken back."""
+
+    position: int
+    kind: str
+    body: dict[str, Any]
+    previous: str
+    hash: str
+    signature: str
+
+    @property
+    def time(self) -> datetime:
+        """When it was written, by the clock of the machine that wrote it. For people; nothing relies on it."""
+        return datetime.fromisoformat(self.body["time"])
+
+    @property
+    def name(self) -> str | None:
+        """The name of the release that was reserved, if it has one."""
+        return self.body.get("name")
+
+    @property
+    def cost(self) -> Guarantee | None:
+        """What a reservation took, in the currency of the ledger."""
+        return guarantee_from(self.body["cost"]) if "cost" in self.body else None
+
+    @property
+    def spent(self) -> Guarantee:
+        """What had been spent after this entry, in all."""
+        return guarantee_from(self.body["spent"])
+
+    @property
+    def head(self) -> Head:
+        return Head(self.position, self.hash)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "position": self.position,
+            "kind": self.kind,
+            "body": self.body,
+            "previous": self.previous,
+            "hash": self.hash,
+            "signature": self.signature,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The last entry, in one line. Kept elsewhere, it shows later that nothing before it was cut off or replaced."""
+
+    position: int
+    hash: str
+
+    @classmethod
+    def parse(cls, text: str) -> Head:
+        """Reads what `str(head)` wrote, such as "12:9f86d0...". """
+        found = re.fullmatch(r"(\d{1,18}):([0-9a-f]{64})", text.strip())
+        if found is None:
+            raise ParameterError("the head is not one", given=text[:80], needed="position:hash, as `export` prints it")
+        return cls(int(found[1]), found[2])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"position": self.position, "hash": self.hash}
+
+    def __str__(self) -> str:
+        return f"{self.position}:{self.hash}"
+
+
+def seal(before: Entry | None, kind: str, facts: dict[str, Any], key: Ed25519PrivateKey) -> Entry:
+    """The next entry after `before`, signed. State that `facts` do not set is carried over."""
+    carried: dict[str, Any] = {}
+    if before is not None:
+        carried = {"spent": before.body["spent"], "key": before.body["key"], "root": root_of(before)}
+    body = {**carried, **facts, "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+    position = 0 if before is None else before.position + 1
+    previous = NO_HASH if before is None else before.hash
+    digest = entry_hash(previous, position, kind, canonical(body, "the entry"))
+    return Entry(position, kind, body, previous, digest, key.sign(_signed(digest)).hex())
+
+
+def entry_hash(previous: str, position: int, kind: str, body: str) -> str:
+    """The hash of an entry whose body has this canonical text."""
+    return sha256("\n".join((TAG, previous, str(position), kind, body)).encode())
+
+
+def root_of(entry: Entry) -> str:
+    """The hash of entry 0, as any entry knows it."""
+    return entry.hash if entry.position == 0 else str(entry.body["root"])
+
+
+def signer_of(entry: Entry) -> str:
+    """The public key that an entry says it is signed with. Only a change of keys is signed by the key before."""
+    return str(entry.body["replaces"] if entry.kind == "key" else entry.body["key"])
+
+
+def fault(entry: Entry, text: str) -> str | None:
+    """What is wrong with an entry taken by itself, or None. `text` is its body as it is stored."""
+    if canonical(entry.body) != text:
+        return "its body is not in canonical form"
+    if entry_hash(entry.previous, entry.position, entry.kind, text) != entry.hash:
+        return "its hash does not belong to its contents"
+    if not verify_signature(signer_of(entry), _signed(entry.hash), bytes.fromhex(entry.signature)):
+        return "its signature is not by the key that it names"
+    return None
+
+
+def _signed(digest: str) -> bytes:
+    return f"{TAG}\n{digest}".encode()

@@ -1,0 +1,158 @@
+"""The private key of a ledger: one small file that only its owner can read.
+
+A new key is written whole under the name `<path>.<its public key>` before it is put in its place, so a
+crash leaves either no key or a complete one. The same name lets a rotation that was cut short be finished
+later: the ledger says which public key is in force, and that says which file to look for. One key serves
+one ledger.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+
+from oboro.errors import LedgerError
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKey:
+    """A key that signs entries after `position`, until the next one."""
+
+    position: int
+    public_key: str
+
+
+def verify_signature(public_key: str, message: bytes, signature: bytes) -> bool:
+    """Whether `signature` on `message` was made with the private half of `public_key` (hex)."""
+    try:
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key)).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def public_half(key: Ed25519PrivateKey) -> str:
+    """The public key, raw, in hex."""
+    return key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
+
+
+def ensure(path: Path) -> Ed25519PrivateKey:
+    """The key at `path`, made now if there is none. One that is there was left by a creation cut short."""
+    if not path.exists():
+        with _plainly(path, "write"):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fresh = Ed25519PrivateKey.generate()
+            pending = write_pending(path, fresh)
+            with suppress(FileExistsError):
+                os.link(pending, path)  # unlike a rename, never overwrites
+            pending.unlink()
+            _sync_folder(path)
+    return load(path)
+
+
+def write_pending(path: Path, key: Ed25519PrivateKey) -> Path:
+    """Writes a key that is not yet in force beside `path`, and returns where."""
+    pending = _pending(path, public_half(key))
+    with _plainly(pending, "write"):
+        descriptor = os.open(pending, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+            file.flush()
+            os.fsync(file.fileno())
+    return pending
+
+
+def promote(path: Path, public_key: str) -> None:
+    """Puts a pending key in force, over the old one. Does nothing if another process did so already."""
+    with _plainly(path, "write"):
+        with suppress(FileNotFoundError):
+            os.replace(_pending(path, public_key), path)
+        _sync_folder(path)
+
+
+def load(path: Path) -> Ed25519PrivateKey:
+    """Reads a private key, and refuses one that others can read too."""
+    with _plainly(path, "read"), open(path, "rb") as file:
+        if os.name == "posix" and stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+            raise LedgerError(
+                "the private key can be read by others",
+                given=str(path),
+                needed="a file that its owner alone can read",
+                fix=f"chmod 600 {path}",
+            )
+        text = file.read(10_000)
+    try:
+        key = load_pem_private_key(text, password=None)
+    except (ValueError, TypeError):
+        key = None  # type: ignore[assignment]
+    if not isinstance(key, Ed25519PrivateKey):
+        raise LedgerError("the file is not an Ed25519 private key", given=str(path), needed="an unencrypted PEM file")
+    return key
+
+
+def load_current(path: Path, public_key: str) -> Ed25519PrivateKey:
+    """The private half of the key that is in force; finishes a rotation that was cut short."""
+    if _pending(path, public_key).exists():
+        promote(path, public_key)
+    if not path.exists():
+        raise LedgerError(
+            "the private key of the ledger is not here; without it the ledger can only be read",
+            given=f"looked for {path}",
+            needed="the key that was made with the ledger",
+            fix='Ledger.open(..., key="path of the key")',
+        )
+    key = load(path)
+    if public_half(key) != public_key:
+        raise LedgerError(
+            "the private key is not the one that this ledger is signed with now",
+            given=f"{path}, whose public key is {public_half(key)}",
+            needed=f"the key of {public_key}",
+            fix='Ledger.open(..., key="path of the key")',
+        )
+    return key
+
+
+def _pending(path: Path, public_key: str) -> Path:
+    return path.with_name(f"{path.name}.{public_key[:16]}")
+
+
+def _sync_folder(path: Path) -> None:
+    """A name is durable only when its folder is."""
+    if os.name == "posix":
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+class _plainly:  # noqa: N801
+    """Turns an OSError about a key file into words."""
+
+    def __init__(self, path: Path, doing: str) -> None:
+        self.path, self.doing = path, doing
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: object, __: object) -> None:
+        if isinstance(error, OSError):
+            raise LedgerError(
+                f"the private key cannot be {'read' if self.doing == 'read' else 'written'}",
+                given=f"{self.path}: {error.strerror or error}",
+                needed="a place that you can write to and others cannot read",
+                fix='key="path of the key"',
+            ) from None

@@ -1,0 +1,145 @@
+"""The signed page that goes out with a release. It contains nothing private.
+
+Anyone with the public key can check who released what, under which promise, and that the file was not
+changed since. It cannot show that the promise is true: for that there is the code, and the audit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from oboro.errors import CertificateError
+from oboro.ledger import Ledger
+from oboro.release.files import write_whole
+from oboro.release.plan import Plan, canonical
+
+FORMAT = "oboro certificate 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A signed record; `record` holds everything but the signature."""
+
+    record: dict[str, Any]
+    signature: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self.record, "signature": self.signature}
+
+    def save(self, path: str | Path) -> None:
+        write_whole(Path(path), json.dumps(self.to_dict(), ensure_ascii=False, indent=2).encode() + b"\n")
+
+    def verify_signature(self, public_key: str | None = None) -> None:
+        """Raises `CertificateError` unless the record is what the key signed."""
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+        claimed = self.record.get("public_key")
+        if public_key is not None and public_key.strip().lower() != claimed:
+            raise CertificateError(
+                "the certificate was signed with another key",
+                given=f"public key {public_key.strip()}",
+                needed=f"{claimed}, the one in the certificate",
+                fix="ask the publisher for the public keys of the ledger (oboro ledger show)",
+            )
+        try:
+            key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(str(claimed)))
+            key.verify(bytes.fromhex(self.signature), canonical(self.record))
+        except (InvalidSignature, ValueError, TypeError):
+            raise CertificateError(
+                "the signature does not fit the certificate", given="a text that was changed, or a forged signature", needed="the original file"
+            ) from None
+
+
+def certify(plan: Plan, ledger: Ledger, stored: Any, content_hash: str) -> Certificate:
+    """The certificate of a committed release, from public facts alone."""
+    facts = stored.commit.body["facts"]
+    record = {
+        "format": FORMAT,
+        "released": facts["released"],
+        "name": stored.name,
+        "dataset": ledger.dataset,
+        "unit": {**plan.unit.to_dict(), "in_words": str(plan.unit)},
+        "guarantee": {**plan.guarantee.to_dict(), "in_words": str(plan.guarantee)},
+        "noise": facts["noise"],
+        "plan": plan.to_dict(),
+        "forecast": plan.forecast().to_dict(),
+        "content": {"format": "parquet", "rows": facts["rows"], "sha256": content_hash},
+        "ledger": {
+            "id": ledger.id,
+            "position": stored.commit.position,
+            "hash": stored.commit.hash,
+            "reserved_at": stored.reserve.position,
+            "cost": stored.cost.to_dict(),
+            "spent": stored.spent.to_dict(),
+            "budget": ledger.budget.to_dict(),
+        },
+        "software": facts["software"],
+        "bits": facts["bits"],
+        "time": stored.commit.time,
+        "public_key": ledger.public_key,
+    }
+    return _signed(record, ledger.sign)
+
+
+def certify_file(certificate: Certificate, name: str, content: bytes, sign: Callable[[bytes], bytes]) -> Certificate:
+    """The same certificate, bound to a file."""
+    file = {"name": name, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    return _signed({**certificate.record, "file": file}, sign)
+
+
+def read_certificate(path: str | Path) -> Certificate:
+    """Reads a certificate file; checks its form, not its truth."""
+    try:
+        record = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CertificateError(f"no such file: {path}", fix="the path of a certificate.json") from None
+    except (OSError, ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict) or not isinstance(record.get("signature"), str):
+        raise CertificateError(f"{path} is not a certificate", needed="JSON with a signature, as oboro writes it")
+    if record.get("format") != FORMAT:
+        raise CertificateError(
+            "the certificate has another format", given=repr(record.get("format")), needed=FORMAT, fix="a version of oboro that knows it"
+        )
+    signature = record.pop("signature")
+    return Certificate(record, signature)
+
+
+def verify_certificate(path: str | Path, *, data: str | Path | None = None, public_key: str | None = None) -> dict[str, Any]:
+    """Checks signature and file hash with the public key alone; returns the record, or raises.
+
+    The data file is looked for beside the certificate, under the name that it had, unless `data` says where.
+    """
+    certificate = read_certificate(path)
+    certificate.verify_signature(public_key)
+    file = certificate.record.get("file")
+    if file is None:
+        if data is not None:
+            raise CertificateError("the certificate is not bound to a file", given=str(data), needed="a certificate that save() wrote")
+        return certificate.record
+    where = Path(data) if data is not None else Path(path).parent / os.path.basename(file["name"])
+    digest = hashlib.sha256()
+    try:
+        with where.open("rb") as handle:
+            while part := handle.read(1 << 20):
+                digest.update(part)
+    except OSError:
+        raise CertificateError(
+            f"the released file is not there: {where}", needed="the file that the certificate speaks of", fix=f"--data {file['name']}"
+        ) from None
+    if digest.hexdigest() != file["sha256"]:
+        raise CertificateError(
+            f"{where} is not the file that was certified", given=f"sha256 {digest.hexdigest()}", needed=f"sha256 {file['sha256']}"
+        )
+    return certificate.record
+
+
+def _signed(record: dict[str, Any], sign: Callable[[bytes], bytes]) -> Certificate:
+    return Certificate(record, sign(canonical(record)).hex())

@@ -1,0 +1,119 @@
+"""A plan: what will be measured, with which noise, at which guarantee. Made of public facts only.
+
+Everything that oboro can release is a plan, and `run` is the one way to run it. A plan neither charges,
+signs nor brings its own randomness, so it cannot forget to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+
+from oboro.domain import read_toml
+from oboro.errors import InputError, ParameterError
+from oboro.noise.bits import Bits
+from oboro.privacy import Guarantee, Unit
+from oboro.release.forecast import Forecast
+
+Table = Any  # pyarrow.Table, loaded on first use
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two neighbouring datasets, as `prepare` takes them: a worst case for the audit."""
+
+    one: Any
+    other: Any
+    why: str
+
+
+@runtime_checkable
+class Plan(Protocol):
+    """What a capability implements. A frozen dataclass is enough."""
+
+    kind: ClassVar[str]  # "statistics.histogram": the module that knows it, and its name there
+    unit: Unit
+    guarantee: Guarantee
+
+    def forecast(self) -> Forecast:
+        """The error that this plan will have. Never touches data."""
+
+    def prepare(self, data: Any) -> Any:
+        """Reads, clips, puts on the public grid, aggregates. No randomness, and no complaint about any value."""
+
+    def measure(self, prepared: Any, bits: Bits, trials: int | None = None) -> Any:
+        """The only place where noise is drawn, from the bits that are handed in.
+
+        With `trials`, that many independent measurements along a new first axis, for the audit.
+        """
+
+    def publish(self, measured: Any) -> Table:
+        """The noisy measurements as the table that goes out: post-processing, without data or noise."""
+
+    def describe(self) -> dict[str, Any]:
+        """For certificate and forecast: {"released": what, "noise": the law and its public parameters}."""
+
+    def neighbours(self) -> Iterator[Pair]:
+        """Worst-case neighbouring datasets under the plan's unit."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The canonical form: texts, integers, lists and dictionaries, with the plan's `kind`."""
+
+
+_P = TypeVar("_P")
+_known: dict[str, Callable[[dict[str, Any]], Any]] = {}
+
+
+def register(cls: type[_P]) -> type[_P]:
+    """Makes a plan class loadable by its `kind`; it needs a classmethod `from_dict`."""
+    _known[cls.kind] = cls.from_dict  # type: ignore[attr-defined]
+    return cls
+
+
+def plan_from(record: dict[str, Any]) -> Any:
+    """The plan that `to_dict` wrote."""
+    kind = record.get("kind") if isinstance(record, dict) else None
+    if isinstance(kind, str) and kind not in _known and kind.partition(".")[0].isidentifier():
+        try:  # capabilities lie above this layer: they are found by name, when a file asks for one
+            importlib.import_module(f"oboro.{kind.partition('.')[0]}")
+        except ImportError:
+            pass
+    if not isinstance(kind, str) or kind not in _known:
+        raise ParameterError(
+            "the plan has an unknown kind",
+            given=f"kind={kind!r}",
+            needed="a plan that this version of oboro can make",
+            fix='kind = "statistics.histogram"',
+        )
+    try:
+        return _known[kind](record)
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ParameterError(f"the plan of kind {kind!r} is incomplete", given=f"{type(error).__name__}: {error}") from None
+
+
+def save_plan(plan: Plan, path: str | Path) -> None:
+    """Writes a plan as TOML: for a colleague to read, to keep in version control, to run later."""
+    import tomli_w
+
+    Path(path).write_text(tomli_w.dumps(plan.to_dict()), encoding="utf-8")
+
+
+def load_plan(path: str | Path) -> Any:
+    """Reads a plan from TOML."""
+    return plan_from(read_toml(path))
+
+
+def canonical(record: Any) -> bytes:
+    """One spelling for each value: what is hashed and signed."""
+    return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def plan_hash(plan: Plan) -> str:
+    return hashlib.sha256(canonical(plan.to_dict())).hexdigest()

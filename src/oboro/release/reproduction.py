@@ -1,0 +1,58 @@
+"""A table of a paper, computed again and set beside what was printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from oboro.exact import about
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """Rows of (label, printed values, our values, ...) with the paper's errors marked."""
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    errors: tuple[str, ...] = field(default=())  # where the paper is wrong, one sentence each
+    notes: tuple[str, ...] = field(default=())  # how it was computed: data, seedless, tolerance
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "title": self.title,
+            "columns": list(self.columns),
+            "rows": [list(row) for row in self.rows],
+            "errors": list(self.errors),
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        cells = [list(self.columns), *[[_text(value) for value in row] for row in self.rows]]
+        widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
+        lines = [self.title, ""]
+        for row in cells:
+            shown = [row[0].ljust(widths[0]), *[text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]]
+            lines.append("  " + "  ".join(shown).rstrip())
+        lines += ["", *[f"  ✗ the paper errs: {error}" for error in self.errors], *[f"  note: {note}" for note in self.notes]]
+        return "\n".join(lines).rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Reproducible:
+    """An entry of the list that `oboro reproduce` shows."""
+
+    name: str
+    title: str
+    make: Callable[[], Reproduction]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, str | bool):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else about(value, 5)
