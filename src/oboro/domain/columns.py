@@ -13,7 +13,7 @@ Nothing of this raises an error or leaves a trace in a release. `check` commands
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from fractions import Fraction
@@ -31,6 +31,11 @@ class Column:
     kind: str
     name: str
     missing: Any
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The columns of the data that it is read from."""
+        return (self.name,)
 
     @property
     def size(self) -> int:
@@ -186,7 +191,7 @@ class Date(Column):
     kind = "date"
 
     def __init__(self, name: str, first: date | str, last: date | str, missing: date | str | None = None) -> None:
-        _set(self, name=_name(name), first=_date(name, "first", first), last=_date(name, "last", last), missing=None)
+        _set(self, name=_name(name), first=as_date(name, "first", first), last=as_date(name, "last", last), missing=None)
         if self.last < self.first:
             raise BoundsError(
                 f"column {name!r} ends before it begins",
@@ -195,7 +200,7 @@ class Date(Column):
                 fix=f'Date("{name}", "{self.last}", "{self.first}")',
             )
         if missing is not None:
-            _set(self, missing=_inside(name, self.first, self.last, _date(name, "missing", missing)))
+            _set(self, missing=_inside(name, self.first, self.last, as_date(name, "missing", missing)))
 
     @property
     def size(self) -> int:
@@ -206,7 +211,7 @@ class Date(Column):
 
     def code(self, value: Any) -> int | None:
         try:
-            day = _date(self.name, "value", value)
+            day = as_date(self.name, "value", value)
         except BoundsError:
             return None if self.missing is None else self.code(self.missing)
         return (min(max(day, self.first), self.last) - self.first).days
@@ -217,7 +222,8 @@ class Date(Column):
         return record | _declared(None if self.missing is None else self.missing.isoformat())
 
 
-KINDS: dict[str, type[Column]] = {"integer": Integer, "real": Real, "category": Category, "date": Date}
+KINDS: dict[str, Callable[..., Column]] = {"integer": Integer, "real": Real, "category": Category, "date": Date}
+PARTS = {"integer": "name, low, high", "real": "name, low, high, step", "category": "name, values", "date": "name, first, last"}
 
 
 def column_from(record: dict[str, Any]) -> Column:
@@ -237,9 +243,7 @@ def column_from(record: dict[str, Any]) -> Column:
         raise BoundsError(
             f"column {given.get('name', '?')!r} of kind {kind!r} has wrong or missing parts",
             given=", ".join(given) or "nothing else",
-            needed={"integer": "name, low, high", "real": "name, low, high, step", "category": "name, values", "date": "name, first, last"}[
-                kind
-            ],
+            needed=PARTS[kind],
             fix='[[columns]]\nkind = "integer"\nname = "age"\nlow = 0\nhigh = 120',
         ) from None
 
@@ -280,7 +284,8 @@ def _number(value: Any) -> Fraction | None:
         return None
 
 
-def _date(name: str, which: str, value: Any) -> date:
+def as_date(name: str, which: str, value: Any) -> date:
+    """A date from a date, a time or a text such as 2026-01-31."""
     if isinstance(value, datetime):
         return value.date()
     if isinstance(value, date):
@@ -335,7 +340,3 @@ def _declared(missing: Any) -> dict[str, Any]:
 def _set(column: Column, **fields: Any) -> None:
     for field, value in fields.items():
         object.__setattr__(column, field, value)
-
-
-def names(columns: Sequence[Column]) -> list[str]:
-    return [column.name for column in columns]

@@ -16,7 +16,7 @@ from oboro.errors import BoundsError, DomainError
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Columns with bounds, steps and categories. At most 2^62 cells."""
+    """Columns with bounds, steps and categories."""
 
     columns: tuple[Column, ...]
 
@@ -27,22 +27,15 @@ class Domain:
             raise DomainError(
                 "a domain is a list of columns",
                 given=repr(wrong[0]) if wrong else "no column",
-                needed="Integer, Real, Category or Date columns",
+                needed="Integer, Real, Category, Date, Grid or Mesh columns",
                 fix='Domain([Integer("age", 0, 120), Category("sex", ["F", "M"])])',
             )
         seen: set[str] = set()
-        for column in given:
-            if column.name in seen:
-                raise DomainError(f"column {column.name!r} is declared twice", fix="one declaration for each column")
-            seen.add(column.name)
+        for name in [source for column in given for source in column.sources]:
+            if name in seen:
+                raise DomainError(f"column {name!r} is declared twice", fix="one declaration for each column")
+            seen.add(name)
         object.__setattr__(self, "columns", given)
-        if self.size > LARGEST:
-            raise DomainError(
-                "the domain has too many cells",
-                given=" x ".join(str(column.size) for column in given),
-                needed="at most 2^62 in all",
-                fix="larger steps, or fewer columns",
-            )
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Domain:
@@ -73,6 +66,18 @@ class Domain:
     def size(self) -> int:
         """How many combinations of values are possible."""
         return math.prod(column.size for column in self.columns)
+
+    @property
+    def cells(self) -> int:
+        """The same as `size`, for answers that number every combination: refused beyond 2^62."""
+        if self.size > LARGEST:
+            raise DomainError(
+                "the domain has too many cells",
+                given=" x ".join(str(column.size) for column in self.columns),
+                needed="at most 2^62 in all",
+                fix="larger steps, or fewer columns",
+            )
+        return self.size
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -46,7 +46,9 @@ def _check(value: Any, name: str) -> None:
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
-                raise ParameterError(f"{name} has a key that is not a text", given=repr(key), fix=f"{key!r} as a text")
+                raise ParameterError(
+                    f"{name} has a key that is not a text", given=repr(key), fix=f"{key!r} as a text"
+                )
             _check(item, f"{name}.{key}")
         return
     raise ParameterError(

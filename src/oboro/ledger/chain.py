@@ -82,10 +82,12 @@ class Head:
 
     @classmethod
     def parse(cls, text: str) -> Head:
-        """Reads what `str(head)` wrote, such as "12:9f86d0...". """
+        """Reads what `str(head)` wrote, such as "12:9f86d0..."."""
         found = re.fullmatch(r"(\d{1,18}):([0-9a-f]{64})", text.strip())
         if found is None:
-            raise ParameterError("the head is not one", given=text[:80], needed="position:hash, as `export` prints it")
+            raise ParameterError(
+                "the head is not one", given=text[:80], needed="position:hash, as `export` prints it"
+            )
         return cls(int(found[1]), found[2])
 
     def to_dict(self) -> dict[str, Any]:

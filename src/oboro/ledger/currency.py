@@ -19,7 +19,9 @@ LONGEST = 6000  # bits of a numerator or denominator: what can still be written 
 def price(unit: Unit, guarantee: Guarantee, ledger_unit: Unit, budget: Guarantee) -> Guarantee:
     """What a plan for `unit` with `guarantee` costs in a ledger; refused where no proved rule says so."""
     if not isinstance(guarantee, Guarantee):
-        raise ParameterError("guarantee is not a guarantee", given=repr(guarantee)[:80], fix="guarantee=ob.Pure(1)")
+        raise ParameterError(
+            "guarantee is not a guarantee", given=repr(guarantee)[:80], fix="guarantee=ob.Pure(1)"
+        )
     unknown = sorted(set(guarantee.assumptions) - set(budget.assumptions))
     if unknown:
         raise GuaranteeError(
@@ -48,7 +50,10 @@ def checked_budget(budget: Guarantee) -> Guarantee:
         raise ParameterError("budget is not a guarantee", given=repr(budget)[:80], fix="budget=ob.Pure(1)")
     if amounts(budget)[0] <= 0:
         raise ParameterError(
-            "the budget must be positive", given=str(budget), needed="eps or rho above 0", fix="budget=ob.Pure(1)"
+            "the budget must be positive",
+            given=str(budget),
+            needed="eps or rho above 0",
+            fix="budget=ob.Pure(1)",
         )
     _writable(budget)
     return budget

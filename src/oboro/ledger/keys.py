@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def public_half(key: Ed25519PrivateKey) -> str:
 def ensure(path: Path) -> Ed25519PrivateKey:
     """The key at `path`, made now if there is none. One that is there was left by a creation cut short."""
     if not path.exists():
-        with _plainly(path, "write"):
+        with _in_words(path, "written"):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             fresh = Ed25519PrivateKey.generate()
             pending = write_pending(path, fresh)
@@ -66,7 +67,7 @@ def ensure(path: Path) -> Ed25519PrivateKey:
 def write_pending(path: Path, key: Ed25519PrivateKey) -> Path:
     """Writes a key that is not yet in force beside `path`, and returns where."""
     pending = _pending(path, public_half(key))
-    with _plainly(pending, "write"):
+    with _in_words(pending, "written"):
         descriptor = os.open(pending, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
@@ -77,7 +78,7 @@ def write_pending(path: Path, key: Ed25519PrivateKey) -> Path:
 
 def promote(path: Path, public_key: str) -> None:
     """Puts a pending key in force, over the old one. Does nothing if another process did so already."""
-    with _plainly(path, "write"):
+    with _in_words(path, "written"):
         with suppress(FileNotFoundError):
             os.replace(_pending(path, public_key), path)
         _sync_folder(path)
@@ -85,7 +86,7 @@ def promote(path: Path, public_key: str) -> None:
 
 def load(path: Path) -> Ed25519PrivateKey:
     """Reads a private key, and refuses one that others can read too."""
-    with _plainly(path, "read"), open(path, "rb") as file:
+    with _in_words(path, "read"), open(path, "rb") as file:
         if os.name == "posix" and stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
             raise LedgerError(
                 "the private key can be read by others",
@@ -96,11 +97,13 @@ def load(path: Path) -> Ed25519PrivateKey:
         text = file.read(10_000)
     try:
         key = load_pem_private_key(text, password=None)
+        if isinstance(key, Ed25519PrivateKey):
+            return key
     except (ValueError, TypeError):
-        key = None  # type: ignore[assignment]
-    if not isinstance(key, Ed25519PrivateKey):
-        raise LedgerError("the file is not an Ed25519 private key", given=str(path), needed="an unencrypted PEM file")
-    return key
+        pass
+    raise LedgerError(
+        "the file is not an Ed25519 private key", given=str(path), needed="an unencrypted PEM file"
+    )
 
 
 def load_current(path: Path, public_key: str) -> Ed25519PrivateKey:
@@ -139,20 +142,14 @@ def _sync_folder(path: Path) -> None:
             os.close(folder)
 
 
-class _plainly:  # noqa: N801
-    """Turns an OSError about a key file into words."""
-
-    def __init__(self, path: Path, doing: str) -> None:
-        self.path, self.doing = path, doing
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: object, __: object) -> None:
-        if isinstance(error, OSError):
-            raise LedgerError(
-                f"the private key cannot be {'read' if self.doing == 'read' else 'written'}",
-                given=f"{self.path}: {error.strerror or error}",
-                needed="a place that you can write to and others cannot read",
-                fix='key="path of the key"',
-            ) from None
+@contextmanager
+def _in_words(path: Path, done: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LedgerError(
+            f"the private key cannot be {done}",
+            given=f"{path}: {error.strerror or error}",
+            needed="a place that you can write to and others cannot read",
+            fix='key="path of the key"',
+        ) from None

@@ -6,16 +6,16 @@ through bounds that are proved; what the bounds leave open is settled with as ma
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from flint import arb
 
 from oboro.errors import ParameterError
-from oboro.exact import not_negative, rational, show, whole
+from oboro.exact import Number, not_negative, rational, show, whole
 from oboro.noise.bits import Bits, Words, system_bits
 from oboro.noise.lazy import Ball, Real, Uniform, ball, precision
 
@@ -104,17 +104,16 @@ def choose(n: int, k: int, bits: Bits | None = None) -> Integers:
 # -- coins -------------------------------------------------------------------------------------------------
 
 
-def bernoulli(p: Any, size: Size, bits: Bits | None = None) -> Bools:
+def bernoulli(p: Number | Real, size: Size, bits: Bits | None = None) -> Bools:
     """True with probability p exactly: whether a uniform real is below p.
 
     `p` is a rational in [0, 1], or a function that encloses a real there. The first 64 bits of the uniform
     settle it unless they meet the enclosure of p, once in 2^64 or so; then `Uniform.below` goes on from them.
     """
-    threshold = p if callable(p) else _constant(_chance("p", p))
-    return _below(threshold, size, bits or system_bits())
+    return _below(_real(p if callable(p) else _chance("p", p)), size, bits or system_bits())
 
 
-def bernoulli_exp(x: Any, size: Size, bits: Bits | None = None) -> Bools:
+def bernoulli_exp(x: Number, size: Size, bits: Bits | None = None) -> Bools:
     """True with probability e^-x exactly, for a rational x >= 0."""
     exact = not_negative("x", x)
     return _below(lambda: (-ball(exact)).exp(), size, bits or system_bits())
@@ -123,7 +122,7 @@ def bernoulli_exp(x: Any, size: Size, bits: Bits | None = None) -> Bools:
 def _below(threshold: Real, size: Size, bits: Bits) -> Bools:
     with precision(192):
         at = threshold() * _ALL
-        low, high = at.floor().lower(), at.ceil().upper()
+        low, high = at.lower().floor(), at.upper().ceil()
     words = bits.words(int(np.prod(size, dtype=np.int64))).reshape(size)
     out = _under(words, _whole(low))
     for index in np.argwhere(out ^ _under(words, _whole(high))):
@@ -141,14 +140,154 @@ def _whole(bound: Ball) -> int:
     return min(max(int(bound.unique_fmpz()), 0), _ALL)
 
 
-def _constant(number: Fraction) -> Real:
-    return lambda: ball(number)
+# -- counts ------------------------------------------------------------------------------------------------
 
 
-def _chance(name: str, value: Any) -> Fraction:
+def binomial(n: int, p: Number | Real, bits: Bits | None = None) -> int:
+    """How many of n independent trials succeed, each with probability p; n is at most 2^62.
+
+    `p` is a rational in [0, 1], or a function that encloses a real strictly between. The cost does not
+    grow with n or np: about 8 proposals, half a millisecond in all.
+
+    Let f be the binomial law and m its mode (or next to it, with f(m) all but as large). f is log-concave,
+    so f(m+k) <= f(m) e^(1 - f(m)|k|) [Devroye 1987]: if f(m+k) = f(m) e^-x, x >= 0, then f is at least
+    f(m) e^(-xi/k) at m, ..., m+k, and the sum of these is at most 1. As 1 - e^(-x/k) <= x/k, that gives
+    f(m) k <= x / (1 - e^-x) <= 1 + x. Take a whole number t >= 1 / f(m). For |k| = jt + r, 0 <= r < t:
+
+        f(m+k) / f(m) <= min(1, e^(1-j)) <= 2^(1-j).
+
+    Propose j with probability 2^-(j+1), r below t and a sign, uniformly (0 with one sign only); accept
+    with probability c 2^(j-1) f(m+k) / f(m). Whatever the constant c, accepted proposals follow f exactly.
+    c = 1 - 2^-50 leaves room for an m that is next to the mode. The acceptance is decided on uniform reals,
+    by enclosures from log-gamma.
+    """
+    n = whole("n", n, most=_LARGEST)
+    bits = bits or system_bits()
+    p = p if callable(p) else _chance("p", p)
+    if n == 0 or p in (0, 1):
+        return n if p == 1 else 0
+    real = _real(p)
+    mode, width = _mode_and_width(n, real)
+    while True:
+        slab, sign = _trailing_zeros(bits), bits.integer(1)
+        away = slab * width + uniform_integer(width, bits)
+        value = mode - away if sign else mode + away
+        if not 0 <= value <= n or (sign and away == 0):
+            continue
+
+        def chance(value: int = value, slab: int = slab) -> Ball:
+            log_ratio = _log_mass(n, real(), value) - _log_mass(n, real(), mode)
+            return log_ratio.exp() * arb(2) ** (slab - 1) * (1 - 2.0**-50)
+
+        if Uniform(bits, bits.integer(64), 64).below(chance):
+            return value
+
+
+def _mode_and_width(n: int, p: Real) -> tuple[int, int]:
+    """The mode m, or a neighbour as likely up to a factor 1 + 2^-60, and a whole number t >= 1 / f(m).
+
+    The mode is floor((n+1)p). The enclosure of (n+1)p may not tell on which side of a whole number m it
+    lies, at a distance d < 2^-63. Then f(m-1) / f(m) = m(1-p) / ((n+1)p - mp) = 1 / (1 ± d / (m(1-p))), and
+    m(1-p) is m(n+1-m)/(n+1), nearly, which is at least 1/2.
+    """
+    bits = 256
+    while True:
+        with precision(bits):
+            at = (n + 1) * p()
+            if at.rad() < 2.0**-64:
+                mode = min(max(int(at.mid().floor().unique_fmpz()), 0), n)
+                scale = (arb(n + 1).lgamma() + _log_mass(n, p(), mode)).neg().exp().upper()
+                if scale.is_finite():
+                    return mode, int(scale.ceil().unique_fmpz())
+        bits *= 2
+
+
+def _log_mass(n: int, p: Ball, k: int) -> Ball:
+    """log of p^k (1-p)^(n-k) / (k! (n-k)!): the binomial law but for the factor n!."""
+    powers = k * p.log() + (n - k) * (1 - p).log()
+    return powers - arb(k + 1).lgamma() - arb(n - k + 1).lgamma()
+
+
+def _trailing_zeros(bits: Bits) -> int:
+    """j with probability 2^-(j+1): how many tails before the first head."""
+    count = 0
+    while (word := bits.integer(64)) == 0:
+        count += 64
+    return count + (word & -word).bit_length() - 1
+
+
+# -- choices -----------------------------------------------------------------------------------------------
+
+
+def exponential_mechanism(
+    scores: npt.ArrayLike, eta: Number, counts: npt.ArrayLike | None = None, bits: Bits | None = None
+) -> int:
+    """Index i with probability proportional to counts[i] e^(-eta scores[i]); whole scores, rational eta >= 0.
+
+    `counts`, up to 2^62 each, stand for many candidates that share a score; by default each counts once.
+
+    Let C_i be the sum of the weights up to i, and C the sum of all. The answer is the i with
+    C_(i-1) <= UC < C_i, for a uniform real U. The first 64 bits of U and float bounds of the C_i settle it,
+    unless UC is within n 2^-49 of an edge, relatively; then balls do, with more bits of the same U.
+    The smallest score is subtracted first: it cancels.
+    """
+    from oboro.noise import floatball
+
+    rate = not_negative("eta", eta)
+    bits = bits or system_bits()
+    above, weights = _candidates(scores, counts)
+    with precision(128):
+        low, high = floatball.cumulative_weights(above, weights, *floatball.float_ball(ball(rate)))
+    word = bits.integer(64)
+    least = word * 2.0**-64 * low[-1] * (1 - 8 * floatball.U)  # four roundings at most, here and below
+    most = (word + 1) * 2.0**-64 * high[-1] * (1 + 8 * floatball.U)
+    i = int(np.searchsorted(high, least, side="right"))
+    if i < low.size and (i == 0 or high[i - 1] <= least) and most < low[i]:
+        return i
+    return _choose_by_balls(above, weights, rate, Uniform(bits, word, 64))
+
+
+def _choose_by_balls(above: Words, weights: Integers, eta: Fraction, u: Uniform) -> int:
+    while True:
+        with precision(2 * u.known):
+            terms = (int(c) * ball(-eta * int(k)).exp() for k, c in zip(above, weights, strict=True))
+            sums = list(accumulate(terms))
+            at = u.ball() * sums[-1]
+            i = next((i for i, edge in enumerate(sums) if not edge <= at), None)
+            if i is not None and at < sums[i]:
+                return i
+        u.extend(u.known)
+
+
+def _candidates(scores: npt.ArrayLike, counts: npt.ArrayLike | None) -> tuple[Words, Integers]:
+    """Scores above the smallest that counts, and how often each counts."""
+    score = np.asarray(scores)
+    count = np.ones(score.shape, np.int64) if counts is None else np.asarray(counts)
+    fits = (
+        score.ndim == 1 and score.shape == count.shape and {score.dtype.kind, count.dtype.kind} <= set("iu")
+    )
+    if not fits or not np.all((count >= 0) & (count <= _LARGEST)) or not np.any(count > 0):
+        raise ParameterError(
+            "scores and counts do not fit",
+            given=f"{score.dtype} scores of shape {score.shape}, {count.dtype} counts of shape {count.shape}",
+            needed="whole scores in one row, and a count for each, from 0 to 2^62, not all 0",
+            fix="exponential_mechanism([0, 3, 5], eta, counts=[1, 10, 4])",
+        )
+    smallest = score[count > 0].min()
+    return score.astype(np.uint64) - smallest.astype(np.uint64), count.astype(np.int64)  # exact modulo 2^64
+
+
+def _real(number: Fraction | Real) -> Real:
+    return number if callable(number) else lambda: ball(number)
+
+
+def _chance(name: str, value: Number) -> Fraction:
     p = rational(name, value)
     if not 0 <= p <= 1:
         raise ParameterError(
-            f"{name} is not a probability", given=f"{name}={show(p)}", needed="a number from 0 to 1", fix=f'{name}="0.5"'
+            f"{name} is not a probability",
+            given=f"{name}={show(p)}",
+            needed="a number from 0 to 1",
+            fix=f'{name}="0.5"',
         )
     return p

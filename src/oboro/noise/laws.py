@@ -182,17 +182,20 @@ class PositiveStable:
         return _run(_stable, words, *_float_balls(self.alpha, 1 - self.alpha))
 
     def cdf(self, x: float) -> float:
-        """The mean over U of P(E >= A(U) x^(-alpha/(1-alpha))), by Gauss's rule."""
+        """The mean over U of P(E >= A(U) x^(-alpha/(1-alpha))), by the double exponential rule."""
         if x <= 0:
             return 0.0
         alpha = float(self.alpha)
-        node, weight = np.polynomial.legendre.leggauss(400)
-        u = (1 + node) / 2
-        log_a = np.log(np.sin((1 - alpha) * np.pi * u)) + (
-            alpha * np.log(np.sin(alpha * np.pi * u)) - np.log(np.sin(np.pi * u))
+        t = np.linspace(-4.5, 4.5, 1001)
+        u, rest = 1 / (1 + np.exp(-np.pi * np.sinh(t))), 1 / (1 + np.exp(np.pi * np.sinh(t)))
+        log_a = (
+            np.log(np.sin((1 - alpha) * np.pi * u)) * (1 - alpha)
+            + np.log(np.sin(alpha * np.pi * u)) * alpha
+            - np.log(np.sin(np.pi * np.minimum(u, rest)))
         ) / (1 - alpha)
         exponent = np.minimum(log_a - math.log(x) * alpha / (1 - alpha), 700.0)
-        return float(np.dot(weight, np.exp(-np.exp(exponent))) / 2)
+        weight = np.pi * np.cosh(t) * u * rest * (t[1] - t[0])
+        return float(np.dot(weight, np.exp(-np.exp(exponent))))
 
     def quantile(self, p: float) -> float:
         from scipy.optimize import brentq

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from oboro.errors import CertificateError
-from oboro.ledger import Ledger
+from oboro.ledger import Entry, Ledger, canonical
+from oboro.privacy import Guarantee
 from oboro.release.files import write_whole
-from oboro.release.plan import Plan, canonical
+from oboro.release.plan import Plan
 
 FORMAT = "oboro certificate 1"
 
@@ -50,39 +51,39 @@ class Certificate:
             )
         try:
             key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(str(claimed)))
-            key.verify(bytes.fromhex(self.signature), canonical(self.record))
-        except (InvalidSignature, ValueError, TypeError):
+            key.verify(bytes.fromhex(self.signature), canonical(self.record).encode())
+        except (InvalidSignature, ValueError, TypeError):  # also a record that has no canonical form
             raise CertificateError(
                 "the signature does not fit the certificate", given="a text that was changed, or a forged signature", needed="the original file"
             ) from None
 
 
-def certify(plan: Plan, ledger: Ledger, stored: Any, content_hash: str) -> Certificate:
+def certify(plan: Plan, ledger: Ledger, name: str | None, cost: Guarantee, committed: Entry) -> Certificate:
     """The certificate of a committed release, from public facts alone."""
-    facts = stored.commit.body["facts"]
+    facts = committed.body["facts"]
     record = {
         "format": FORMAT,
         "released": facts["released"],
-        "name": stored.name,
+        "name": name,
         "dataset": ledger.dataset,
         "unit": {**plan.unit.to_dict(), "in_words": str(plan.unit)},
         "guarantee": {**plan.guarantee.to_dict(), "in_words": str(plan.guarantee)},
         "noise": facts["noise"],
         "plan": plan.to_dict(),
         "forecast": plan.forecast().to_dict(),
-        "content": {"format": "parquet", "rows": facts["rows"], "sha256": content_hash},
+        "content": {"format": "parquet", "rows": facts["rows"], "sha256": committed.body["sha256"]},
         "ledger": {
             "id": ledger.id,
-            "position": stored.commit.position,
-            "hash": stored.commit.hash,
-            "reserved_at": stored.reserve.position,
-            "cost": stored.cost.to_dict(),
-            "spent": stored.spent.to_dict(),
+            "position": committed.position,
+            "hash": committed.hash,
+            "reserved_at": committed.body["reservation"],
+            "cost": cost.to_dict(),
+            "spent": committed.spent.to_dict(),
             "budget": ledger.budget.to_dict(),
         },
         "software": facts["software"],
         "bits": facts["bits"],
-        "time": stored.commit.time,
+        "time": committed.body["time"],
         "public_key": ledger.public_key,
     }
     return _signed(record, ledger.sign)
@@ -142,4 +143,4 @@ def verify_certificate(path: str | Path, *, data: str | Path | None = None, publ
 
 
 def _signed(record: dict[str, Any], sign: Callable[[bytes], bytes]) -> Certificate:
-    return Certificate(record, sign(canonical(record)).hex())
+    return Certificate(record, sign(canonical(record).encode()).hex())

@@ -6,9 +6,7 @@ signs nor brings its own randomness, so it cannot forget to.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,12 +106,3 @@ def save_plan(plan: Plan, path: str | Path) -> None:
 def load_plan(path: str | Path) -> Any:
     """Reads a plan from TOML."""
     return plan_from(read_toml(path))
-
-
-def canonical(record: Any) -> bytes:
-    """One spelling for each value: what is hashed and signed."""
-    return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
-
-
-def plan_hash(plan: Plan) -> str:
-    return hashlib.sha256(canonical(plan.to_dict())).hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import html
 import io
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from oboro.errors import ParameterError
 from oboro.exact import about
-from oboro.ledger import Ledger
+from oboro.ledger import Entry, Ledger
 from oboro.privacy import Guarantee, Unit
 from oboro.release.certificate import Certificate, certify, certify_file
 from oboro.release.files import write_whole
@@ -133,16 +132,15 @@ def to_content(table: pa.Table) -> bytes:
     return _encode(table, ".parquet")
 
 
-def from_content(plan: Plan, ledger: Ledger, stored: Any, *, table: Any = None, content: bytes | None = None) -> Release:
+def from_content(
+    plan: Plan, ledger: Ledger, name: str | None, cost: Guarantee, committed: Entry, content: bytes, table: Any = None
+) -> Release:
     """A release from what the ledger keeps of it."""
-    if content is None:
-        content = stored.content()
     if table is None:
         import pyarrow.parquet as pq
 
         table = pq.read_table(io.BytesIO(content))
-    certificate = certify(plan, ledger, stored, hashlib.sha256(content).hexdigest())
-    return Release(plan, stored.name, stored.cost, certificate, table, content, ledger.sign)
+    return Release(plan, name, cost, certify(plan, ledger, name, cost, committed), table, content, ledger.sign)
 
 
 def _encode(table: pa.Table, suffix: str) -> bytes:

@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 from oboro._version import __version__
-from oboro.errors import BudgetError, NameTakenError
-from oboro.ledger import Ledger
+from oboro.errors import BudgetError
+from oboro.ledger import Ledger, plan_hash
 from oboro.noise.bits import Bits, system_bits
 from oboro.privacy import Guarantee
-from oboro.release.plan import Plan, plan_hash
+from oboro.release.plan import Plan
 from oboro.release.release import Release, from_content, to_content
 
 
@@ -37,26 +37,20 @@ def run(plan: Plan, data: Any, ledger: Ledger, name: str | None = None, *, bits:
     """Runs `plan` on `data`, once, and pays for it from `ledger`.
 
     `name` makes the release findable: the same name with the same plan gives the stored release back and
-    costs nothing. `bits` is for tests only; a certificate says so if they are not safe.
+    costs nothing. A name that another plan has, or whose run died, is refused. `bits` is for tests only; the
+    certificate says so if they are not safe.
     """
-    if name is not None and (stored := ledger.find(name)) is not None:
-        if stored.plan_hash != plan_hash(plan):
-            raise NameTakenError(
-                f"the name {name!r} belongs to another plan",
-                given="a plan that differs from the stored one",
-                needed="the same plan, or another name",
-                fix=f'name="{name} 2"',
-            )
-        if stored.commit is not None:
-            return from_content(plan, ledger, stored)
-        # falls through: reserve refuses a name whose run died, and says why
+    record = plan.to_dict()
+    if name is not None and (stored := ledger.find(name)) is not None and stored.committed is not None:
+        cost = stored.reserved.cost
+        if stored.plan_hash == plan_hash(record) and cost is not None:
+            return from_content(plan, ledger, name, cost, stored.committed, stored.content())
     price(plan, ledger)
     prepared = plan.prepare(data)
-    reservation = ledger.reserve(plan=plan.to_dict(), unit=plan.unit, guarantee=plan.guarantee, name=name)
+    reservation = ledger.reserve(plan=record, unit=plan.unit, guarantee=plan.guarantee, name=name)
     source = bits or system_bits()
     table = plan.publish(plan.measure(prepared, source))
     content = to_content(table)
     facts = {"software": f"oboro {__version__}", "bits": source.description, **plan.describe(), "rows": table.num_rows}
-    ledger.commit(reservation, content, facts=facts)
-    stored = ledger.find_position(reservation.position)
-    return from_content(plan, ledger, stored, table=table, content=content)
+    committed = ledger.commit(reservation, content, facts=facts)
+    return from_content(plan, ledger, name, reservation.cost, committed, content, table)

@@ -1,0 +1,96 @@
+"""oboro: publish statistics about people without publishing people.
+
+    import oboro as ob
+
+Everything is one dot away and loads on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from oboro._version import __version__
+
+if TYPE_CHECKING:
+    from oboro import domain, engine, errors, ledger, noise, privacy, release, statistics
+    from oboro.domain import Category, Date, Domain, Integer, Real
+    from oboro.errors import OboroError
+    from oboro.ledger import Ledger
+    from oboro.privacy import ZCDP, Approx, Conditional, Pure, Renyi, Unit, compose, parallel
+    from oboro.release import (
+        Certificate,
+        Forecast,
+        Plan,
+        Release,
+        load_plan,
+        price,
+        run,
+        save_plan,
+        verify_certificate,
+    )
+    from oboro.statistics import histogram, histogram_plan
+
+_WHERE = {
+    "domain": ("Category", "Date", "Domain", "Integer", "Real"),
+    "errors": ("OboroError",),
+    "ledger": ("Ledger",),
+    "privacy": ("Approx", "Conditional", "Pure", "Renyi", "Unit", "ZCDP", "compose", "parallel"),
+    "release": ("Certificate", "Forecast", "Plan", "Release", "load_plan", "price", "run", "save_plan", "verify_certificate"),
+    "statistics": ("histogram", "histogram_plan"),
+}
+_MODULES = ("domain", "engine", "errors", "ledger", "noise", "privacy", "release", "statistics")
+_HOME = {name: module for module, names in _WHERE.items() for name in names}
+
+__all__ = [
+    "ZCDP",
+    "Approx",
+    "Category",
+    "Certificate",
+    "Conditional",
+    "Date",
+    "Domain",
+    "Forecast",
+    "Integer",
+    "Ledger",
+    "OboroError",
+    "Plan",
+    "Pure",
+    "Real",
+    "Release",
+    "Renyi",
+    "Unit",
+    "__version__",
+    "compose",
+    "domain",
+    "engine",
+    "errors",
+    "histogram",
+    "histogram_plan",
+    "ledger",
+    "load_plan",
+    "noise",
+    "parallel",
+    "price",
+    "privacy",
+    "release",
+    "run",
+    "save_plan",
+    "statistics",
+    "verify_certificate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(f"oboro.{_HOME[name]}"), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"oboro.{name}")
+    else:
+        raise AttributeError(f"module 'oboro' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

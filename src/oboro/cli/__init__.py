@@ -1,0 +1,5 @@
+"""The command line: a thin translation of the same words. Heavy modules load inside commands."""
+
+from oboro.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,92 @@
+"""`oboro histogram`: counts of every bin of one or more columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from oboro.cli import plans
+from oboro.cli.options import DataFile, DomainFile, DryRun, Eps, Json, LedgerAt, Name, Output, UnitText, open_ledger, read_unit, show_json
+from oboro.errors import ParameterError
+
+if TYPE_CHECKING:
+    from oboro.privacy import Unit
+
+app = typer.Typer(help="Private counts of every bin of one or more columns.", no_args_is_help=True)
+
+Columns = Annotated[list[str], typer.Option("--column", help="A column of the domain; repeat for a table by several.", metavar="NAME")]
+Edges = Annotated[
+    list[str], typer.Option("--edges", help="Intervals of a column: NAME=FIRST:LAST:WIDTH or NAME=0,18,65,120.", metavar="NAME=EDGES")
+]
+SavePlan = Annotated[Path | None, typer.Option("--save-plan", help="Also write the plan as TOML.", metavar="FILE")]
+
+
+@app.command()
+def forecast(
+    domain: DomainFile, column: Columns, eps: Eps, unit: UnitText = None, edges: Edges = [], save_plan: SavePlan = None, json: Json = False
+) -> None:
+    """The error of each count, before anything is spent. Reads no data."""
+    plans.show_forecast(_plan(domain, column, eps, read_unit(unit, domain), edges), json=json, save=save_plan)
+
+
+@app.command()
+def release(
+    data: DataFile,
+    domain: DomainFile,
+    column: Columns,
+    eps: Eps,
+    ledger: LedgerAt,
+    edges: Edges = [],
+    output: Output = None,
+    name: Name = None,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Publishes the counts and pays for them from the ledger, whose unit is protected."""
+    account = open_ledger(ledger)
+    plan = _plan(domain, column, eps, account.unit, edges)
+    plans.release(plan, data, account, output=output, name=name, dry_run=dry_run, json=json)
+
+
+@app.command()
+def check(data: DataFile, domain: DomainFile, column: Columns = [], json: Json = False) -> None:
+    """Counts values that are missing, unknown or out of bounds. FOR THE STEWARD'S EYES: this is not private."""
+    from oboro.domain import Domain
+    from oboro.engine import check_columns, open_data
+
+    public = Domain.from_toml(domain)
+    rows = check_columns(open_data(data), [public[name] for name in column or public.names])
+    if json:
+        show_json({"private": True, "columns": rows})
+        return
+    typer.echo("for the steward's eyes only: these figures are not private\n")
+    heads = list(rows[0])
+    cells = [heads, *[[str(row[head]) for head in heads] for row in rows]]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(heads))]
+    for line in cells:
+        typer.echo("  " + "  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)))
+
+
+def _plan(domain: Path, columns: list[str], eps: str, unit: Unit, edges: list[str]) -> Any:
+    from oboro.domain import Domain
+    from oboro.statistics import histogram_plan
+
+    return histogram_plan(Domain.from_toml(domain), columns, unit=unit, eps=eps, edges=dict(map(_edges, edges)))
+
+
+def _edges(text: str) -> tuple[str, list[Any]]:
+    """NAME=FIRST:LAST:WIDTH, both ends included where the width leads there, or NAME=A,B,C."""
+    from oboro.exact import positive, rational
+
+    name, equals, body = text.partition("=")
+    parts = body.split(":")
+    if equals and len(parts) == 3:
+        first, last, width = rational("FIRST", parts[0]), rational("LAST", parts[1]), positive("WIDTH", parts[2])
+        if 0 < (last - first) / width <= 10**6:
+            inner = [first + width * i for i in range(int((last - first) / width) + 1)]
+            return name, inner if inner[-1] == last else [*inner, last]
+    elif equals and "," in body:
+        return name, body.split(",")
+    raise ParameterError("--edges is not understood", given=f"--edges {text}", needed="NAME=FIRST:LAST:WIDTH or NAME=A,B,C", fix="--edges age=0:120:10")

@@ -1,0 +1,112 @@
+"""`oboro ledger`: the durable account of what has been spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from oboro.cli.options import Json, UnitText, open_ledger, read_budget, read_unit, show_json
+
+if TYPE_CHECKING:
+    from oboro.ledger import Head as LedgerHead
+
+app = typer.Typer(help="Create, show, verify, export and back up a ledger.", no_args_is_help=True)
+
+Where = Annotated[str, typer.Argument(help="The ledger: a file, or a postgresql:// address.", metavar="LEDGER")]
+To = Annotated[Path, typer.Option("-o", "--output", help="Where to write.", metavar="FILE")]
+Head = Annotated[str | None, typer.Option("--head", help="POSITION:HASH that was kept elsewhere.", metavar="HEAD")]
+
+
+@app.command()
+def create(
+    ledger: Where,
+    dataset: Annotated[str, typer.Option("--dataset", help="The name of the data that this ledger is for.")],
+    unit: UnitText = None,
+    domain: Annotated[Path | None, typer.Option("--domain", help="TOML file with a [unit] table.", metavar="FILE")] = None,
+    eps: Annotated[str | None, typer.Option("--eps", help="The budget: the most that may ever be spent.")] = None,
+    delta: Annotated[str | None, typer.Option("--delta", help="With --eps: a budget of (eps, delta).")] = None,
+    rho: Annotated[str | None, typer.Option("--rho", help="A budget of zCDP.")] = None,
+    order: Annotated[str | None, typer.Option("--order", help="With --eps: a budget of Rényi privacy of this order.")] = None,
+    assume: Annotated[list[str], typer.Option("--assume", help="An assumption that conditional plans may rest on.")] = [],
+    json: Json = False,
+) -> None:
+    """Decides, once, who is protected and how much may be spent."""
+    from oboro.ledger import Ledger
+
+    made = Ledger.create(ledger, dataset=dataset, unit=read_unit(unit, domain), budget=read_budget(eps, delta, rho, order, assume))
+    if json:
+        show_json({"id": made.id, "dataset": made.dataset, "unit": made.unit.to_dict(), "budget": made.budget.to_dict(), "public_key": made.public_key})
+        return
+    typer.echo(f"created {ledger}\n  dataset     {made.dataset}\n  unit        {made.unit}\n  budget      {made.budget}\n  public key  {made.public_key}")
+
+
+@app.command()
+def show(ledger: Where, json: Json = False) -> None:
+    """What was decided, what was spent, what remains, and every release."""
+    account = open_ledger(ledger)
+    head = account.head()
+    entries = account.history()
+    if json:
+        show_json(
+            {
+                "id": account.id,
+                "dataset": account.dataset,
+                "unit": account.unit.to_dict(),
+                "budget": account.budget.to_dict(),
+                "spent": account.spent.to_dict(),
+                "remaining": account.remaining.to_dict(),
+                "public_key": account.public_key,
+                "head": str(head),
+                "entries": [{"position": e.position, "kind": e.kind, **e.body} for e in entries],
+            }
+        )
+        return
+    typer.echo(f"dataset     {account.dataset}\nunit        {account.unit}\nbudget      {account.budget}\nspent       {account.spent}")
+    typer.echo(f"remaining   {account.remaining}\npublic key  {account.public_key}\nhead        {head}\n")
+    done = {entry.body["reservation"] for entry in entries if entry.kind == "commit"}
+    for entry in entries:
+        if entry.kind == "reserve":
+            state = "released" if entry.position in done else "spent, not released"
+            typer.echo(f"  {entry.position:>5}  {entry.time:%Y-%m-%d %H:%M}  {state:<19}  {entry.cost}  {entry.name or ''}".rstrip())
+
+
+@app.command()
+def verify(ledger: Where, head: Head = None, json: Json = False) -> None:
+    """Finds any altered, missing or reordered entry; with --head also a truncated or restored ledger."""
+    checked = open_ledger(ledger).verify(_head(head))
+    if json:
+        show_json({"valid": True, "entries": checked.entries, "head": str(checked.head)})
+        return
+    typer.echo(f"valid: {checked.entries} entries\n  head  {checked.head}")
+    if head is None:
+        typer.echo("  note: keep the head elsewhere; without it a truncated or restored ledger looks valid")
+
+
+@app.command()
+def export(ledger: Where, output: To) -> None:
+    """Writes all entries as JSON, for those who watch over the ledger. No released data, no private key."""
+    open_ledger(ledger).export(output)
+    typer.echo(f"written {output}")
+
+
+@app.command()
+def backup(ledger: Where, output: To) -> None:
+    """A consistent copy while the ledger is in use. The private key is not copied: keep it separately."""
+    open_ledger(ledger).backup(output)
+    typer.echo(f"written {output} (the private key is not in it)")
+
+
+@app.command("rotate-key")
+def rotate_key(ledger: Where) -> None:
+    """A new signing key, recorded in the chain and signed by the old one."""
+    account = open_ledger(ledger)
+    account.rotate_key()
+    typer.echo(f"public key  {account.public_key}")
+
+
+def _head(text: str | None) -> LedgerHead | None:
+    from oboro.ledger import Head
+
+    return None if text is None else Head.parse(text)

@@ -1,0 +1,92 @@
+"""`oboro`: the list of commands, and what happens when one fails.
+
+Exit codes
+    0  done
+    1  something failed: a ledger that cannot be used, a certificate that does not verify
+    2  the command line itself was wrong
+    3  the budget is exhausted: nothing was spent
+    4  the input was refused: nothing was spent
+None of them depends on a private value.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from oboro._version import __version__
+from oboro.cli import certificate, demo, histogram, ledger, plans, reproduce
+from oboro.errors import OboroError
+
+app = typer.Typer(
+    name="oboro",
+    help="Publish statistics about people without publishing people: exact differential privacy with a ledger.",
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong command line, 3 budget exhausted, 4 input refused.",
+    no_args_is_help=False,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.add_typer(ledger.app, name="ledger")
+app.add_typer(histogram.app, name="histogram")
+app.add_typer(certificate.app, name="certificate")
+app.command("forecast")(plans.forecast)
+app.command("run")(plans.run)
+app.command("reproduce")(reproduce.reproduce)
+app.command("demo")(demo.demo)
+
+START = """oboro publishes statistics about people without publishing people.
+
+  oboro demo                              try it on generated data, in this folder
+  oboro ledger create city.ledger ...     decide who is protected and how much may be spent
+  oboro histogram forecast ...            see the error before anything is spent
+  oboro histogram release ...             spend, publish, certify
+  oboro --help                            everything else"""
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"oboro {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(START)
+
+
+def main() -> None:
+    """Runs the command line; errors become a few lines and an exit code, never a traceback."""
+    try:
+        app()
+    except OboroError as error:
+        _complain(error)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo("stopped", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        if os.environ.get("OBORO_TRACEBACK"):
+            raise
+        # The text of a foreign error may quote a value, so only its kind is shown.
+        typer.echo(f"InternalError: {type(error).__name__}. This is a bug in oboro; OBORO_TRACEBACK=1 shows where.", err=True)
+        sys.exit(1)
+
+
+def _complain(error: OboroError) -> None:
+    if "--json" in sys.argv:
+        import json
+
+        typer.echo(json.dumps(error.to_dict(), ensure_ascii=False), err=True)
+        return
+    name = f"{type(error).__name__}: "
+    if sys.stderr.isatty():
+        name = typer.style(name, fg=typer.colors.RED, bold=True)
+    typer.echo(name + str(error), err=True)

@@ -1,0 +1,111 @@
+"""Options that several commands share, with one spelling each, and how they are read."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from oboro.errors import LedgerError, ParameterError, UnitError
+
+if TYPE_CHECKING:
+    from oboro.ledger import Ledger
+    from oboro.privacy import Guarantee, Unit
+
+DataFile = Annotated[Path, typer.Argument(help="The data: Parquet or CSV.", metavar="DATA")]
+DomainFile = Annotated[Path, typer.Option("--domain", help="TOML file that says what values are possible.", metavar="FILE")]
+LedgerAt = Annotated[
+    str, typer.Option("--ledger", help="The ledger that pays: a file, or a postgresql:// address.", metavar="LEDGER", envvar="OBORO_LEDGER")
+]
+Eps = Annotated[str, typer.Option("--eps", help="Privacy to spend, such as 0.1 or 1/3. Never defaulted.", metavar="NUMBER")]
+UnitText = Annotated[
+    str | None,
+    typer.Option("--unit", help="Who is protected: row, person:COLUMN:MAX_ROWS or cells:MAX_CELLS:MAX_PER_CELL; add ',replace'."),
+]
+Output = Annotated[Path | None, typer.Option("-o", "--output", help="Where to write; the extension decides the format.", metavar="FILE")]
+Name = Annotated[str | None, typer.Option("--name", help="A name for the release: asked again, it costs nothing.", metavar="TEXT")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Price and forecast only. Spends nothing, reads no data.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def read_unit(text: str | None, domain_file: Path | None = None) -> Unit:
+    """The unit from `--unit`, or from `[unit]` in the domain's TOML file."""
+    from oboro.domain import read_toml
+    from oboro.privacy import Unit, unit_from
+
+    if text is None:
+        record = read_toml(domain_file).get("unit") if domain_file is not None else None
+        if record is None:
+            raise UnitError(
+                "the unit is not said",
+                given="no --unit" + (f", and no [unit] in {domain_file}" if domain_file else ""),
+                needed="who is protected",
+                fix="--unit row   or   --unit person:user_id:20",
+            )
+        return unit_from(record)
+    body, _, adjacency = text.partition(",")
+    kind, *parts = body.split(":")
+    try:
+        extra = {"adjacency": adjacency.strip()} if adjacency else {}
+        if kind == "row" and not parts:
+            return Unit.row(**extra)
+        if kind == "person" and len(parts) == 2:
+            return Unit.person(parts[0], _int("MAX_ROWS", parts[1]), **extra)
+        if kind == "cells" and len(parts) <= 2:
+            return Unit.cells(*[_int("cells", part) for part in parts], **extra)
+        if kind == "signal" and 1 <= len(parts) <= 2 and not extra:
+            return Unit.signal(*parts)
+    except TypeError:
+        pass
+    raise UnitError(
+        "--unit is not understood",
+        given=f"--unit {text}",
+        needed="row, person:COLUMN:MAX_ROWS, cells:MAX_CELLS:MAX_PER_CELL or signal:DISTANCE:NORM, with ',replace' if wanted",
+        fix="--unit person:user_id:20",
+    )
+
+
+def _int(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ParameterError(f"{name} is not a whole number", given=text, fix="--unit person:user_id:20") from None
+
+
+def read_budget(eps: str | None, delta: str | None, rho: str | None, order: str | None, assume: list[str]) -> Guarantee:
+    """The budget from its parts: --eps; --eps and --delta; --rho; --order and --eps."""
+    from oboro.privacy import ZCDP, Approx, Conditional, Pure, Renyi
+
+    given = {name for name, value in (("eps", eps), ("delta", delta), ("rho", rho), ("order", order)) if value is not None}
+    budget: Guarantee
+    if given == {"eps"} and eps is not None:
+        budget = Pure(eps)
+    elif given == {"eps", "delta"} and eps is not None and delta is not None:
+        budget = Approx(eps, delta)
+    elif given == {"rho"} and rho is not None:
+        budget = ZCDP(rho)
+    elif given == {"eps", "order"} and eps is not None and order is not None:
+        budget = Renyi(order, eps)
+    else:
+        raise ParameterError(
+            "the budget is not said",
+            given=" ".join(f"--{name}" for name in sorted(given)) or "nothing",
+            needed="--eps, or --eps and --delta, or --rho, or --order and --eps",
+            fix="--eps 2",
+        )
+    return Conditional(budget, assume) if assume else budget
+
+
+def open_ledger(where: str) -> Ledger:
+    from oboro.ledger import Ledger
+
+    if not where:
+        raise LedgerError("the ledger is not said", given="--ledger is empty", fix="--ledger city.ledger")
+    return Ledger.open(where)
+
+
+def show_json(record: Any) -> None:
+    typer.echo(json.dumps(record, ensure_ascii=False, indent=None if os.environ.get("OBORO_COMPACT") else 2, default=str))

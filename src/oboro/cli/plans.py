@@ -1,0 +1,95 @@
+"""Running, pricing and forecasting any plan: the path that every releasing command takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from oboro.cli.options import DataFile, DryRun, Json, LedgerAt, Name, Output, open_ledger, show_json
+
+if TYPE_CHECKING:
+    from oboro.ledger import Ledger
+    from oboro.release import Plan
+
+PlanFile = Annotated[Path, typer.Argument(help="A plan in TOML.", metavar="PLAN")]
+
+
+def forecast(plan: PlanFile, json: Json = False) -> None:
+    """The error that a plan will have. Free; reads no data."""
+    from oboro.release import load_plan
+
+    show_forecast(load_plan(plan), json=json)
+
+
+def run(
+    plan: PlanFile, data: DataFile, ledger: LedgerAt, output: Output = None, name: Name = None, dry_run: DryRun = False, json: Json = False
+) -> None:
+    """Runs a plan file on data, once, and pays for it from the ledger."""
+    from oboro.release import load_plan
+
+    release(load_plan(plan), data, open_ledger(ledger), output=output, name=name, dry_run=dry_run, json=json)
+
+
+def show_forecast(plan: Plan, *, json: bool, save: Path | None = None) -> None:
+    """Prints what a plan promises and how far off it will be; writes it as TOML if asked."""
+    if save is not None:
+        from oboro.release import save_plan
+
+        save_plan(plan, save)
+    if json:
+        show_json({**_facts(plan), "forecast": plan.forecast().to_dict()})
+        return
+    typer.echo(f"{plan.describe()['released']}\n  guarantee  {plan.guarantee}\n  unit       {plan.unit}\n")
+    typer.echo(str(plan.forecast()))
+
+
+def release(
+    plan: Plan, data: Any, ledger: Ledger, *, output: Path | None, name: str | None, dry_run: bool, json: bool
+) -> None:
+    """Shows the forecast, spends once, writes the table and its certificate."""
+    from oboro.release import price
+    from oboro.release import run as run_plan
+
+    if output is not None:
+        check_output(output)
+    if dry_run:
+        cost = price(plan, ledger)
+        if json:
+            dry = {"dry_run": True, "cost": cost.to_dict(), "remaining": ledger.remaining.to_dict()}
+            show_json({**_facts(plan), **dry, "forecast": plan.forecast().to_dict()})
+            return
+        show_forecast(plan, json=False)
+        typer.echo(f"\nwould cost {cost}\nremaining  {ledger.remaining}\nnothing was spent")
+        return
+    if not json:
+        typer.echo(f"{plan.forecast()}\n", err=True)
+    released = run_plan(plan, data, ledger, name)
+    certificate = released.save(output) if output is not None else None
+    if json:
+        record = {**_facts(plan), "name": name, "cost": released.cost.to_dict(), "remaining": ledger.remaining.to_dict()}
+        where = {"output": str(output), "certificate": str(certificate)} if output is not None else {"table": released.to_arrow().to_pylist()}
+        show_json({**record, **where, "ledger": released.certificate.record["ledger"]})
+        return
+    typer.echo(str(released))
+    if output is not None:
+        typer.echo(f"\nwritten    {output}\n           {certificate}")
+    typer.echo(f"spent      {released.cost}\nremaining  {ledger.remaining}")
+
+
+def check_output(output: Path) -> None:
+    """Refuses an output that cannot be written before anything is spent."""
+    from oboro.errors import ParameterError
+    from oboro.release.release import FORMATS
+
+    if output.suffix.lower() not in FORMATS:
+        raise ParameterError(
+            "the file type of --output is unknown", given=f"-o {output}", needed=" ".join(FORMATS), fix=f"-o {output.stem or 'published'}.parquet"
+        )
+    if not output.parent.is_dir():
+        raise ParameterError("the folder of --output does not exist", given=f"-o {output}", needed="a folder that exists", fix=f"-o {output.name}")
+
+
+def _facts(plan: Plan) -> dict[str, Any]:
+    return {"released": plan.describe()["released"], "guarantee": plan.guarantee.to_dict(), "unit": plan.unit.to_dict()}

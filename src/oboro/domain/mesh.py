@@ -1,0 +1,253 @@
+"""Places: cells of a grid, and the regional meshes of Japan (JIS X 0410).
+
+Both are columns of a domain. A place that is not declared is left out, whatever the record holds; there is
+no nearest place for a wrong one. Codes run in Morton order, so that the first bits of a code name a block.
+Not every code is a place, because a side of the grid need not be a power of two; `groups` says which are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.domain.columns import KINDS, PARTS, Column
+from oboro.domain.morton import Integers, Pattern, morton_pattern, unweave, weave, width
+from oboro.errors import DomainError
+from oboro.exact import whole
+
+Groups = tuple[tuple[int, ...], ...]  # sizes of axes; those of a group are woven, and groups follow one another
+
+
+@dataclass(frozen=True, slots=True)
+class Grid(Column):
+    """Cells of a grid of two or more dimensions, each place a whole number from 0 in its own column of the data."""
+
+    names: tuple[str, ...]
+    shape: tuple[int, ...]
+    kind = "grid"
+    missing = None
+
+    def __init__(self, *names: str, shape: Sequence[int] = (512, 512)) -> None:
+        sizes = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+        if len(names) < 2 or len(names) != len(sizes) or len(set(names)) != len(names) or not all(isinstance(n, str) and n for n in names):
+            raise DomainError(
+                "a grid needs two or more different columns, and a side for each",
+                given=f"names={list(names)}, shape={list(sizes)}",
+                needed="as many names as sides",
+                fix='Grid("row", "col", shape=(512, 512))',
+            )
+        sides = tuple(whole(f"side of {name!r}", side, least=1, most=2**31) for name, side in zip(names, sizes, strict=True))
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "shape", sides)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return ",".join(self.names)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return self.names
+
+    @property
+    def groups(self) -> Groups:
+        return (self.shape,)
+
+    @property
+    def pattern(self) -> Pattern:
+        return morton_pattern([width(side) for side in self.shape])
+
+    @property
+    def size(self) -> int:
+        """How many codes there are: each side is filled up to a power of two."""
+        return 1 << sum(width(side) for side in self.shape)
+
+    @property
+    def places(self) -> int:
+        """How many of them are places."""
+        return math.prod(self.shape)
+
+    def encode(self, *places: npt.ArrayLike) -> Integers:
+        """Codes of places, -1 where there is no such place."""
+        arrays = [np.asarray(place, np.int64) for place in places]
+        inside = np.logical_and.reduce([(0 <= array) & (array < side) for array, side in zip(arrays, self.shape, strict=True)])
+        return np.where(inside, weave([np.where(inside, array, 0) for array in arrays], self.pattern), -1)
+
+    def decode(self, codes: npt.ArrayLike) -> list[Integers]:
+        """Places of codes, one array for each dimension."""
+        return unweave(codes, self.pattern)
+
+    def value(self, code: int) -> tuple[int, ...]:
+        return tuple(int(place) for place in self.decode(code))
+
+    def code(self, value: Any) -> int | None:
+        try:
+            code = int(self.encode(*value))
+        except (TypeError, ValueError, OverflowError):
+            return None
+        return None if code < 0 else code
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "names": list(self.names), "shape": list(self.shape)}
+
+
+# Digits of a code: primary 4 (80 km), then row and column of 8, of 10, and quarters numbered 1 to 4 from the south-west.
+LEVELS: dict[str, Groups] = {
+    "80km": (),
+    "10km": ((8, 8),),
+    "1km": ((8, 8), (10, 10)),
+    "500m": ((8, 8), (10, 10), (2, 2)),
+    "250m": ((8, 8), (10, 10), (2, 2), (2, 2)),
+}
+
+_JAPAN = (
+    "30:36 36:22,23,24,31,41,53 37:24,25,41 38:23,24,31,41 39:26,27,28,42 40:27,28,40,42 41:28,29,42 42:29,30 43:28,29 44:29,40 "
+    "45:29,30,31,40 46:29,30,31 47:28,29,30,31,39,40 48:28,29,30,31,39 49:28,29,30,31,32,33,34,39 50:29,30,31,32,33,34,35,36,38,39 "
+    "51:29,30,31,32,33,34,35,36,37,38,39 52:29,31,32,33,34,35,36,37,38,39,40 53:32,33,34,35,36,37,38,39,40 "
+    "54:32,33,35,36,37,38,39,40 55:31,36,37,38,39,40,41 56:36,37,38,39,40,41 57:38,39,40,41 58:39,40,41 59:39,40,41,42 60:39,40,41 "
+    "61:39,40,41 62:39,40,41,43 63:39,40,41,42,43 64:39,40,41,42,43,44,45 65:40,41,42,43,44,45,46 66:41,42,43,44,45,46,47 "
+    "67:40,41,42,47,48 68:40,41,42,47,48"
+)
+JAPAN = tuple(int(row + col) for line in _JAPAN.split() for row, _, cols in [line.partition(":")] for col in cols.split(","))
+
+
+@dataclass(frozen=True, slots=True)
+class Mesh(Column):
+    """Regional mesh codes of JIS X 0410 at one level: "80km", "10km", "1km", "500m" or "250m".
+
+    `region` lists the primary (80 km) meshes that are covered, by default the 176 of Japan. It is public.
+    Every coarser mesh is a block of codes: its first digits are its first bits.
+    """
+
+    name: str
+    level: str
+    region: tuple[int, ...]
+    kind = "mesh"
+    missing = None
+
+    def __init__(self, name: str, level: str = "500m", region: Iterable[int | str] | None = None) -> None:
+        if not isinstance(name, str) or not name or level not in LEVELS:
+            raise DomainError(
+                "a mesh needs a name and a level", given=f"name={name!r}, level={level!r}", needed=", ".join(LEVELS), fix='Mesh("code", level="500m")'
+            )
+        given = JAPAN if region is None else tuple(region)
+        codes = sorted({whole("primary mesh", code, least=0, most=9999) for code in given})
+        if not codes:
+            raise DomainError("the region of a mesh is empty", given="region=[]", needed="primary mesh codes", fix="region=[5339, 5340]")
+        # neighbours on the map are neighbours in the list
+        order = np.argsort(weave([[code // 100 for code in codes], [code % 100 for code in codes]], morton_pattern([7, 7])))
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "level", level)
+        object.__setattr__(self, "region", tuple(codes[i] for i in order))
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    @property
+    def groups(self) -> Groups:
+        return ((len(self.region),), *LEVELS[self.level])
+
+    @property
+    def size(self) -> int:
+        return 1 << sum(width(side) for group in self.groups for side in group)
+
+    @property
+    def places(self) -> int:
+        return math.prod(side for group in self.groups for side in group)
+
+    @property
+    def digits(self) -> int:
+        """How long a code is."""
+        return 4 + sum(2 if side != 2 else 1 for side, _ in LEVELS[self.level])
+
+    def axes(self, codes: npt.ArrayLike) -> list[Integers]:
+        """Mesh codes as numbers along each axis of `groups`; all -1 where a code is unknown."""
+        rest = np.asarray(codes, np.int64)
+        parts: list[Integers] = []
+        good = (rest >= 0) & (rest < 10**self.digits)
+        for side, _ in reversed(LEVELS[self.level]):
+            if side == 2:
+                rest, digit = np.divmod(rest, 10)
+                good &= (1 <= digit) & (digit <= 4)
+                parts = [(digit - 1) >> 1, (digit - 1) & 1, *parts]
+            else:
+                rest, col = np.divmod(rest, 10)
+                rest, row = np.divmod(rest, 10)
+                good &= (row < side) & (col < side)
+                parts = [row, col, *parts]
+        place = np.full(10_000, -1, np.int64)
+        place[list(self.region)] = np.arange(len(self.region))
+        primary = place[np.where(good, rest, 0)]
+        good &= primary >= 0
+        return [np.where(good, part, -1) for part in (primary, *parts)]
+
+    def from_axes(self, axes: Sequence[Integers]) -> Integers:
+        """The mesh codes of numbers along each axis."""
+        codes = np.array(self.region, np.int64)[axes[0]]
+        for group, (side, _) in enumerate(LEVELS[self.level]):
+            row, col = axes[1 + 2 * group], axes[2 + 2 * group]
+            codes = codes * 10 + 1 + 2 * row + col if side == 2 else codes * 100 + row * 10 + col
+        return codes
+
+    def encode(self, codes: npt.ArrayLike) -> Integers:
+        """Positions in Morton order of mesh codes, -1 where a code is unknown."""
+        axes = self.axes(codes)
+        return np.where(axes[0] >= 0, weave([np.maximum(axis, 0) for axis in axes], self.pattern), -1)
+
+    def decode(self, positions: npt.ArrayLike) -> Integers:
+        """Mesh codes of positions."""
+        return self.from_axes(unweave(positions, self.pattern))
+
+    @property
+    def pattern(self) -> Pattern:
+        return chain_patterns(self.groups)
+
+    def locate(self, codes: npt.ArrayLike) -> tuple[Integers, Integers]:
+        """Row from the south and column from the west of each code, in meshes of this level, from 0° N, 100° E."""
+        axes = self.axes(codes)
+        primary = np.array(self.region, np.int64)[axes[0]]
+        row, col = np.divmod(primary, 100)
+        for group, (side, _) in enumerate(LEVELS[self.level]):
+            row, col = row * side + axes[1 + 2 * group], col * side + axes[2 + 2 * group]
+        return row, col
+
+    def value(self, code: int) -> int:
+        return int(self.decode(code))
+
+    def code(self, value: Any) -> int | None:
+        try:
+            place = int(self.encode(int(value)))
+        except (TypeError, ValueError, OverflowError):
+            return None
+        return None if place < 0 else place
+
+    def to_dict(self) -> dict[str, Any]:
+        region = {} if set(self.region) == set(JAPAN) else {"region": sorted(self.region)}
+        return {"kind": self.kind, "name": self.name, "level": self.level} | region
+
+
+def chain_patterns(groups: Groups, above: int = 0) -> Pattern:
+    """Where the bits of all axes go: groups follow one another, the last one lowest."""
+    pattern: Pattern = ()
+    for group in reversed(groups):
+        widths = [width(side) for side in group]
+        pattern = morton_pattern(widths, above) + pattern
+        above += sum(widths)
+    return pattern
+
+
+def _grid(names: Sequence[str], shape: Sequence[int]) -> Grid:
+    if not isinstance(names, list | tuple):
+        raise DomainError("a grid needs the names of its columns", given=f"names={names!r}", fix='names = ["row", "col"]')
+    return Grid(*names, shape=shape)
+
+
+KINDS["grid"] = _grid
+KINDS["mesh"] = Mesh
+PARTS["grid"] = "names, shape"
+PARTS["mesh"] = "name, level"

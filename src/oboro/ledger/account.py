@@ -1,0 +1,286 @@
+"""The ledger: what has been spent about one named dataset, for one unit, and what may still be."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqlalchemy import Connection
+
+from oboro.errors import BudgetError, LedgerError, NameTakenError, ParameterError
+from oboro.ledger import checking, copies, creation, currency, keys, records
+from oboro.ledger.canonical import canonical, plan_hash, sha256
+from oboro.ledger.chain import TAG, Entry, Head, root_of
+from oboro.ledger.database import Database
+from oboro.ledger.keys import PublicKey
+from oboro.ledger.place import Place
+from oboro.ledger.records import Reservation, Stored, tampered
+from oboro.ledger.replay import Verification
+from oboro.privacy import Guarantee, Unit, guarantee_from, unit_from
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ledger:
+    """The durable account of what has been spent. Make one with `Ledger.create`, use it with `Ledger.open`.
+
+    Every spend is an entry that is never changed: numbered, hashed together with the entry before it, and
+    signed. A plan is admitted if what was spent and what it costs stay within the budget, exactly. Many
+    processes and threads may share one ledger; each admission is one transaction.
+
+    Reading needs no key. Spending needs the private key, which is kept beside a SQLite ledger as
+    `<path>.key` and for PostgreSQL in $OBORO_KEYS or ~/.config/oboro/keys.
+    """
+
+    where: str
+    id: str
+    dataset: str
+    unit: Unit
+    budget: Guarantee
+    _root: str
+    _key_path: Path
+    _database: Database = field(repr=False)
+
+    @classmethod
+    def create(
+        cls, where: PathLike, *, dataset: str, unit: Unit, budget: Guarantee, key: PathLike | None = None
+    ) -> Ledger:
+        """A new ledger. The kind of the budget is the currency for good; a path means SQLite, a URL PostgreSQL."""
+        place = Place.of(where)
+        database, key_path, first = creation.create(place, dataset=dataset, unit=unit, budget=budget, key=key)
+        return cls._from(place, database, key_path, first)
+
+    @classmethod
+    def open(cls, where: PathLike, *, key: PathLike | None = None) -> Ledger:
+        """An existing ledger. `key` is the path of its private key, if that is not in its usual place."""
+        place = Place.of(where)
+        database, first = creation.recognise(place)
+        return cls._from(place, database, place.key_path(first.body["id"], key), first)
+
+    @classmethod
+    def _from(cls, place: Place, database: Database, key_path: Path, first: Entry) -> Ledger:
+        body = first.body
+        return cls(
+            where=place.shown,
+            id=body["id"],
+            dataset=body["dataset"],
+            unit=unit_from(body["unit"]),
+            budget=guarantee_from(body["budget"]),
+            _root=first.hash,
+            _key_path=key_path,
+            _database=database,
+        )
+
+    # What has been spent, and what may be
+
+    @property
+    def spent(self) -> Guarantee:
+        """What has been spent, in the currency of the budget; read now, from the last entry."""
+        return self._last().spent
+
+    @property
+    def remaining(self) -> Guarantee:
+        """What is left: budget minus spent, exactly."""
+        return currency.remaining(self.budget, self.spent)
+
+    def price(self, unit: Unit, guarantee: Guarantee) -> Guarantee:
+        """What a plan would cost here. Spends nothing; refused where no proved rule gives a price."""
+        return currency.price(unit, guarantee, self.unit, self.budget)
+
+    def affords(self, cost: Guarantee) -> bool:
+        """Whether a cost about the ledger's unit could be paid now. Others may be quicker: only `reserve` decides."""
+        return currency.affords(self.budget, self.spent, self.price(self.unit, cost))
+
+    def reserve(
+        self, *, plan: dict[str, Any], unit: Unit, guarantee: Guarantee, name: str | None = None
+    ) -> Reservation:
+        """Pays for a plan before it runs. When this returns, the cost is on disk and is never given back.
+
+        Raises BudgetError if the budget does not cover it and NameTakenError if the name was used; then
+        nothing is spent.
+        """
+        if name is not None:
+            creation.printable("name", name)
+        digest, cost = plan_hash(plan), self.price(unit, guarantee)
+        with self._database.writing() as connection:
+            last = self._checked_last(connection, lock=True)
+            if name is not None:
+                self._refuse_taken(connection, name, digest)
+            if not currency.affords(self.budget, last.spent, cost):
+                raise self._too_expensive(cost, last.spent)
+            facts = {
+                "name": name,
+                "plan": plan,
+                "plan_hash": digest,
+                "unit": unit.to_dict(),
+                "guarantee": guarantee.to_dict(),
+                "cost": cost.to_dict(),
+                "spent": currency.added(self.budget, last.spent, cost).to_dict(),
+            }
+            entry = records.append(connection, last, "reserve", facts, self._private_key(last))
+        return Reservation(entry.position, entry.hash, name, cost, digest)
+
+    def commit(self, reservation: Reservation, content: bytes, *, facts: dict[str, Any]) -> Entry:
+        """Stores what was released under a reservation, with public facts about it, in one transaction."""
+        canonical(facts, "facts")
+        digest = sha256(content)
+        with self._database.writing() as connection:
+            self._refuse_foreign(connection, reservation)
+            records.write_parts(
+                connection, reservation.position, content
+            )  # before the lock: this may take a while
+            last = self._checked_last(connection, lock=True)
+            body = {
+                "reservation": reservation.position,
+                "reservation_hash": reservation.hash,
+                "size": len(content),
+                "sha256": digest,
+                "facts": facts,
+            }
+            return records.append(connection, last, "commit", body, self._private_key(last))
+
+    def find(self, name: str) -> Stored | None:
+        """The release that was reserved under `name`, finished or not."""
+        creation.printable("name", name)
+        with self._database.reading() as connection:
+            reserved = records.entry_named(connection, name)
+            if reserved is None:
+                return None
+            return Stored(reserved, records.commit_of(connection, reserved.position), self._database)
+
+    # Signing
+
+    @property
+    def public_key(self) -> str:
+        """The public key that is in force: hex of the raw Ed25519 key."""
+        return str(self._last().body["key"])
+
+    def keys(self) -> list[PublicKey]:
+        """All public keys, in order, with the entries that brought them in."""
+        with self._database.reading() as connection:
+            rows = list(records.all_rows(connection, "create", "key"))
+        return [PublicKey(row.position, records.entry_of(row).body["key"]) for row in rows]
+
+    def sign(self, message: bytes) -> bytes:
+        """Signs a message that is not an entry, such as a certificate."""
+        if message.startswith(TAG.encode()):
+            raise ParameterError(
+                "message looks like an entry of a ledger", needed="a message of another form"
+            )
+        return self._private_key(self._last()).sign(message)
+
+    def rotate_key(self) -> PublicKey:
+        """Replaces the private key. The change is an entry, signed by the old key; the old key is then gone."""
+        with self._database.writing() as connection:
+            last = self._checked_last(connection, lock=True)
+            old, new = self._private_key(last), Ed25519PrivateKey.generate()
+            public = keys.public_half(new)
+            keys.write_pending(self._key_path, new)  # on disk before the entry that names it
+            facts = {"key": public, "replaces": last.body["key"]}
+            entry = records.append(connection, last, "key", facts, old)
+        keys.promote(self._key_path, public)
+        return PublicKey(entry.position, public)
+
+    # The whole account
+
+    def history(self) -> list[Entry]:
+        """Every entry, from the first."""
+        with self._database.reading() as connection:
+            return [records.entry_of(row) for row in records.all_rows(connection)]
+
+    def head(self) -> Head:
+        """The last entry in one line. Keep it elsewhere: it shows later whether a tail was cut off."""
+        return self._last().head
+
+    def verify(self, expected: Head | None = None) -> Verification:
+        """Checks every entry and all stored content, and that `expected`, a head kept elsewhere, is in the chain."""
+        return checking.verify(self._database, self._key_path, expected)
+
+    def export_dict(self) -> dict[str, Any]:
+        """All entries, the head and the public keys, for others to check; not what was released."""
+        return copies.export_of(self.history())
+
+    def export(self, path: PathLike) -> Head:
+        """Writes `export_dict` as JSON; `verify_export` checks such a file. Returns the head that it ends with."""
+        record = self.export_dict()
+        copies.write_export(record, path)
+        return Head(**record["head"])
+
+    def backup(self, path: PathLike) -> None:
+        """A consistent copy as a new SQLite file, with all releases. The private key is not copied."""
+        copies.backup(self._database, path)
+
+    def close(self) -> None:
+        """Closes idle connections. The ledger may still be used; it then opens new ones."""
+        self._database.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Ledger({self.where!r}, dataset={self.dataset!r}, unit={self.unit!r}, budget={self.budget!r})"
+
+    # Helpers
+
+    def _last(self) -> Entry:
+        with self._database.reading() as connection:
+            return self._checked_last(connection)
+
+    def _checked_last(self, connection: Connection, *, lock: bool = False) -> Entry:
+        last = records.last_entry(connection, lock=lock)
+        if root_of(last) != self._root:
+            raise tampered(0, "it is not the first entry that the history rests on")
+        return last
+
+    def _private_key(self, last: Entry) -> Ed25519PrivateKey:
+        return keys.load_current(self._key_path, last.body["key"])
+
+    def _refuse_taken(self, connection: Connection, name: str, digest: str) -> None:
+        taken = records.entry_named(connection, name)
+        if taken is None:
+            return
+        if taken.body["plan_hash"] != digest:
+            message, fix = "the name belongs to another plan", 'name="another name"'
+        elif records.commit_of(connection, taken.position) is None:
+            message = "the run under this name died, or is not done yet; what it reserved is spent and gone"
+            fix = 'name="another name", which is paid for again'
+        else:
+            message, fix = "a release of this name is stored already", f"ledger.find({name!r}).content()"
+        raise NameTakenError(
+            message, given=f"name={name!r}, entry {taken.position}", needed="a new name", fix=fix
+        )
+
+    def _refuse_foreign(self, connection: Connection, reservation: Reservation) -> None:
+        entry = records.entry_at(connection, reservation.position)
+        if entry is None or (entry.kind, entry.hash) != ("reserve", reservation.hash):
+            raise LedgerError(
+                "the reservation is not of this ledger",
+                given=repr(reservation),
+                needed="what ledger.reserve returned",
+            )
+        if records.commit_of(connection, reservation.position) is not None:
+            raise LedgerError(
+                "the reservation was committed already",
+                given=repr(reservation),
+                needed="one commit for each reservation",
+                fix="reserve again",
+            )
+
+    def _too_expensive(self, cost: Guarantee, spent: Guarantee) -> BudgetError:
+        return BudgetError(
+            "the budget does not cover the plan; nothing was spent",
+            given=f"a cost of {cost.unconditional}",
+            needed=f"at most what remains, {currency.remaining(self.budget, spent).unconditional}, "
+            f"of a budget of {self.budget.unconditional}",
+            fix="a plan that costs less, or a new ledger if more may be spent about these people",
+        )

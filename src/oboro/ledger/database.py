@@ -1,0 +1,188 @@
+"""Transactions on SQLite or PostgreSQL, safe across threads, processes and forks.
+
+SQLite       WAL, full sync, BEGIN IMMEDIATE: one writer at a time, on disk before `commit` returns.
+PostgreSQL   READ COMMITTED, and writers take turns at one row that they lock first.
+
+A process must not carry SQLite connections over a fork, not even to close them: file locks and the shared
+index of the WAL belong to the process that opened them. So a fork waits until the transactions of this
+process are done and closes idle connections first. PostgreSQL's are left alone in the child.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.pool import QueuePool
+
+from oboro.errors import LedgerError
+from oboro.ledger.failures import Progress, in_words
+from oboro.ledger.place import Place
+
+PATIENCE = 60  # seconds to wait for others
+
+
+class Database:
+    """One ledger's database. `create` lets SQLite make the file."""
+
+    def __init__(self, place: Place, *, create: bool = False) -> None:
+        self.place = place
+        self.engine = _postgres(place) if place.path is None else _sqlite(place, create)
+        self.sqlite = place.path is not None
+        self._turn = threading.RLock()  # threads of one process take turns at a SQLite file
+        self._foreign: type[Exception] = self.engine.dialect.loaded_dbapi.Error
+        _alive.add(self)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A consistent view: nothing that others write meanwhile is seen."""
+        options = {} if self.sqlite else {"isolation_level": "REPEATABLE READ"}
+        with self._connected(Progress(), options) as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that is recorded as a whole, durably, or not at all."""
+        progress = Progress()
+        options = {"oboro_begin": "BEGIN IMMEDIATE"} if self.sqlite else {}
+        with self._connected(progress, options) as connection, connection.begin():
+            progress.writing = True
+            yield connection
+            progress.committing = True
+
+    @contextmanager
+    def raw(self) -> Iterator[sqlite3.Connection]:
+        """SQLite's own connection, for what cannot be said in SQL."""
+        with self._connected(Progress(), {}) as connection:
+            driver = connection.connection.dbapi_connection
+            assert isinstance(driver, sqlite3.Connection)
+            yield driver
+
+    def use_wal(self) -> None:
+        """Gives a SQLite ledger its write-ahead log, for good. If that fails now, the next opening does it."""
+        if self.sqlite:
+            with suppress(LedgerError), self.raw() as driver:
+                driver.execute("PRAGMA journal_mode = WAL")
+
+    def close(self) -> None:
+        """Closes idle connections. The database can be used again afterwards."""
+        with self._turn if self.sqlite else nullcontext():
+            self.engine.dispose()
+
+    @contextmanager
+    def _connected(self, progress: Progress, options: dict[str, Any]) -> Iterator[Connection]:
+        turn = self._turn if self.sqlite else nullcontext()
+        with turn, in_words(self.place, progress, self._foreign), self.engine.connect() as connection:
+            yield connection.execution_options(**options)
+
+    def _before_fork(self) -> None:
+        if self.sqlite:
+            self._turn.acquire()
+            self.engine.dispose()
+
+    def _after_fork(self, *, child: bool) -> None:
+        if not self.sqlite:
+            if child:
+                self.engine.dispose(close=False)
+        elif child:
+            self._turn = threading.RLock()
+        else:
+            self._turn.release()
+
+
+def _sqlite(place: Place, create: bool) -> Engine:
+    uri = f"file:{quote(str(place.path))}?mode={'rwc' if create else 'rw'}"
+
+    def connect() -> sqlite3.Connection:
+        # isolation_level=None: Python must not begin transactions of its own; the hook below does.
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+        )
+        for pragma in ("synchronous = FULL", "fullfsync = ON", "foreign_keys = ON", "trusted_schema = OFF"):
+            connection.execute(f"PRAGMA {pragma}")
+        return connection
+
+    engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=1, max_overflow=0)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql(connection.get_execution_options().get("oboro_begin", "BEGIN"))
+
+    return engine
+
+
+def _postgres(place: Place) -> Engine:
+    assert place.url is not None
+    try:
+        engine = create_engine(
+            place.url,
+            isolation_level="READ COMMITTED",
+            pool_pre_ping=True,
+            max_overflow=20,
+            pool_timeout=PATIENCE,
+        )
+    except ModuleNotFoundError:
+        raise LedgerError(
+            "a ledger on PostgreSQL needs psycopg", given=place.shown, fix="pip install 'oboro[postgres]'"
+        ) from None
+
+    @event.listens_for(engine, "connect")
+    def connect(connection: Any, _: Any) -> None:
+        connection.autocommit = True
+        # A writer whose machine vanished must not keep the lock for hours; and a server that is told to
+        # answer before it has written to disk could forget a reservation.
+        connection.execute(f"SET lock_timeout = '{PATIENCE}s'")
+        connection.execute(f"SET idle_in_transaction_session_timeout = '{PATIENCE}s'")
+        connection.execute(
+            "SELECT set_config('synchronous_commit', 'on', false) "
+            "WHERE current_setting('synchronous_commit') IN ('off', 'local')"
+        )
+        connection.autocommit = False
+
+    return engine
+
+
+def serialise(connection: Connection) -> None:
+    """Takes the one lock of the ledger until the transaction ends. On SQLite BEGIN IMMEDIATE has done so."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT 1 FROM oboro_ledger WHERE one = 1 FOR UPDATE"))
+
+
+_alive: weakref.WeakSet[Database] = weakref.WeakSet()
+_forking = threading.Lock()
+_waiting: list[Database] = []
+
+
+def _before_fork() -> None:
+    _forking.acquire()
+    _waiting.extend(_alive)
+    for database in _waiting:
+        database._before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for database in _waiting:
+        database._after_fork(child=False)
+    _waiting.clear()
+    _forking.release()
+
+
+def _after_fork_in_child() -> None:
+    global _forking
+    _forking = threading.Lock()
+    for database in _waiting:
+        database._after_fork(child=True)
+    _waiting.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+    )

@@ -1,0 +1,161 @@
+"""What is read from the tables and written to them, inside a transaction that someone else began."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqlalchemy import Connection, Row, Select, func, select
+
+from oboro.errors import LedgerError, OboroError, TamperError
+from oboro.ledger.canonical import canonical, sha256
+from oboro.ledger.chain import Entry, fault, seal
+from oboro.ledger.database import Database, serialise
+from oboro.ledger.schema import entries, parts
+from oboro.privacy import Guarantee
+
+PART = 8 << 20  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """The right to run one plan once. What it cost is spent, whatever happens next."""
+
+    position: int
+    hash: str
+    name: str | None
+    cost: Guarantee
+    plan_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A named release: its reservation and, unless its run died, its commit."""
+
+    reserved: Entry
+    committed: Entry | None
+    _database: Database = field(repr=False, compare=False)
+
+    @property
+    def plan_hash(self) -> str:
+        return str(self.reserved.body["plan_hash"])
+
+    def content(self) -> bytes:
+        """What was released, checked against the hash in the ledger."""
+        if self.committed is None:
+            raise LedgerError(
+                "there is nothing to read: the run of this release did not finish",
+                given=f"name={self.reserved.name!r}",
+                fix="run the plan under another name",
+            )
+        with self._database.reading() as connection:
+            content = b"".join(read_parts(connection, self.reserved.position))
+        if len(content) != self.committed.body["size"] or sha256(content) != self.committed.body["sha256"]:
+            raise tampered(self.committed.position, "the stored content is not what was committed")
+        return content
+
+
+def last_entry(connection: Connection, *, lock: bool = False) -> Entry:
+    """The last entry, checked by itself; with `lock`, nobody else can append before this transaction ends."""
+    if lock:
+        serialise(connection)
+    return _checked(connection, select(entries).order_by(entries.c.position.desc()).limit(1))
+
+
+def first_entry(connection: Connection) -> Entry:
+    return _checked(connection, select(entries).where(entries.c.position == 0))
+
+
+def entry_named(connection: Connection, name: str) -> Entry | None:
+    row = connection.execute(select(entries).where(entries.c.name == name)).first()
+    return None if row is None else entry_of(row)
+
+
+def entry_at(connection: Connection, position: int) -> Entry | None:
+    row = connection.execute(select(entries).where(entries.c.position == position)).first()
+    return None if row is None else entry_of(row)
+
+
+def commit_of(connection: Connection, reservation: int) -> Entry | None:
+    row = connection.execute(select(entries).where(entries.c.reservation == reservation)).first()
+    return None if row is None else entry_of(row)
+
+
+def all_rows(connection: Connection, *kinds: str) -> Iterator[Row[Any]]:
+    """Entries in their order, a few at a time; of some kinds only, if any are given."""
+    query = select(entries).order_by(entries.c.position)
+    if kinds:
+        query = query.where(entries.c.kind.in_(kinds))
+    yield from connection.execution_options(yield_per=500).execute(query)
+
+
+def entry_of(row: Row[Any]) -> Entry:
+    try:
+        body = json.loads(row.body)
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise tampered(row.position, "its body cannot be read")
+    return Entry(row.position, row.kind, body, row.previous, row.hash, row.signature)
+
+
+def append(
+    connection: Connection, last: Entry | None, kind: str, facts: dict[str, Any], key: Ed25519PrivateKey
+) -> Entry:
+    """Writes the next entry."""
+    entry = seal(last, kind, facts, key)
+    connection.execute(
+        entries.insert().values(
+            position=entry.position,
+            kind=kind,
+            body=canonical(entry.body),
+            previous=entry.previous,
+            hash=entry.hash,
+            signature=entry.signature,
+            name=entry.body.get("name"),
+            reservation=entry.body.get("reservation"),
+        )
+    )
+    return entry
+
+
+def write_parts(connection: Connection, reservation: int, content: bytes) -> None:
+    view = memoryview(content)
+    for part, start in enumerate(range(0, len(view), PART)):
+        values = {"reservation": reservation, "part": part, "data": bytes(view[start : start + PART])}
+        connection.execute(parts.insert().values(values))
+
+
+def read_parts(connection: Connection, reservation: int) -> Iterator[bytes]:
+    count = connection.scalar(select(func.count()).where(parts.c.reservation == reservation)) or 0
+    for part in range(count):
+        where = (parts.c.reservation == reservation, parts.c.part == part)
+        data = connection.scalar(select(parts.c.data).where(*where))
+        if data is not None:
+            yield bytes(data)
+
+
+def tampered(position: int, what: str) -> TamperError:
+    return TamperError(
+        f"entry {position} of the ledger does not verify: {what}",
+        given=f"position {position}",
+        needed="the ledger as oboro wrote it",
+        fix="compare with a backup or an export; what was spent must be taken from the larger of them",
+    )
+
+
+def _checked(connection: Connection, query: Select[Any]) -> Entry:
+    row = connection.execute(query).first()
+    if row is None:
+        raise tampered(0, "there is no entry")
+    entry = entry_of(row)
+    try:
+        wrong = fault(entry, row.body)
+    except (OboroError, KeyError, TypeError, ValueError):
+        wrong = "its body is not what a ledger writes"
+    if wrong is not None:
+        raise tampered(entry.position, wrong)
+    return entry

@@ -1,0 +1,5 @@
+"""The pages people look at: one look, self-contained, in English and Japanese."""
+
+from oboro.report.map import Comparison, write_map
+
+__all__ = ["Comparison", "write_map"]

@@ -1,0 +1,195 @@
+"""What a certificate promises, in plain words, with the expected error and how to check it: for any report."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from oboro.errors import InputError
+from oboro.exact import about
+from oboro.privacy.guarantee import guarantee_from
+from oboro.report import chart
+from oboro.report.page import escape, say
+from oboro.report.words import PROMISE, Words
+
+_LARGE = 20  # a factor above this is not "next to nothing"
+
+
+def promise(record: Mapping[str, Any]) -> str:
+    """The promise as a card: who is protected, and what that means."""
+    rows = [
+        ("released", Words.same(record.get("released", ""))),
+        ("dataset", Words.same(record.get("dataset", ""))),
+        ("unit", unit_words(_part(record, "unit"))),
+        ("guarantee", Words.same(_part(record, "guarantee").get("in_words", ""))),
+        ("noise", Words.same(_flat(record.get("noise", "")))),
+        ("spent", _spent(_part(record, "ledger"))),
+    ]
+    listed = "".join(say(PROMISE[key], "dt") + say(words, "dd") for key, words in rows if words.en)
+    said = "".join(say(sentence, "p") for sentence in in_words(record))
+    return f'<section class="card promise">{say(PROMISE["promise"], "h2")}{said}<dl class="facts">{listed}</dl></section>'
+
+
+def in_words(record: Mapping[str, Any]) -> list[Words]:
+    """The guarantee as sentences that need no mathematics."""
+    unit, guarantee = _part(record, "unit"), _part(record, "guarantee")
+    which = str(unit.get("kind", ""))
+    names = {"column": str(unit.get("column", ""))}
+    who = PROMISE.get(f"any_{which}", PROMISE["any_one"]).fill(**names)
+    whom = PROMISE.get(f"that_{which}", PROMISE["that_one"]).fill(**names)
+    assumed: Sequence[str] = ()
+    if guarantee.get("kind") == "conditional":
+        assumed = [str(text) for text in guarantee.get("assumptions", ())]
+        guarantee = {"in_words": guarantee.get("in_words", ""), **_part(guarantee, "guarantee")}
+    factor = _factor(guarantee)
+    if factor is not None:
+        key = "pure" if factor <= _LARGE else "pure_large"
+        said = [_fill_each(PROMISE[key], who=who, whom=whom, factor=Words.same(_above(factor)))]
+    else:
+        said = [_fill_each(PROMISE["other"], who=who, words=Words.same(guarantee.get("in_words", "")))]
+    if guarantee.get("kind") == "approx":
+        said.append(PROMISE["but_delta"].fill(delta=guarantee.get("delta", "")))
+    return [*said, *(PROMISE["provided"].fill(assumption=text) for text in assumed)]
+
+
+def unit_words(unit: Mapping[str, Any]) -> Words:
+    """Who is protected, as the certificate says it, and in Japanese where its parts are known."""
+    key = f"unit_{unit.get('kind')}"
+    needed = {"unit_row": (), "unit_person": ("column", "max_rows"), "unit_cells": ("max_cells", "max_per_cell")}
+    if key not in needed or any(name not in unit for name in needed[key]):
+        return Words.same(unit.get("in_words", ""))
+    who = PROMISE[key].fill(**{name: unit[name] for name in needed[key]})
+    how = PROMISE["replaced" if unit.get("adjacency") == "replace" else "added"]
+    return Words(str(unit.get("in_words") or how.en.format(who=who.en)), how.ja.format(who=who.ja))
+
+
+def error_by_area(forecast: Mapping[str, Any]) -> str:
+    """The forecast's rows as a chart and a table."""
+    columns, rows = list(forecast.get("columns", [])), list(forecast.get("rows", []))
+    if not columns or not rows:
+        return ""
+    labels, values = [str(row[0]) for row in rows], [_number(row[_main_column(columns)]) for row in rows]
+    drawn = ""
+    if all(value is not None for value in values):
+        name = str(columns[_main_column(columns)])
+        drawn = chart.lines(labels, {name: [float(value or 0) for value in values]}, describe=f"{forecast.get('title', '')}: {name}")
+        drawn += f'<p class="axis">{escape(name)}</p>' if drawn else ""
+    head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in columns)
+    body = "".join("<tr>" + "".join(f"<td>{escape(_shown(value))}</td>" for value in row) + "</tr>" for row in rows)
+    notes = "".join(f"<li>{escape(note)}</li>" for note in forecast.get("notes", []))
+    return (
+        f'<section class="card error">{say(PROMISE["error"], "h2")}{say(PROMISE["error_note"], "p")}{drawn}'
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        f"{f'<ul class=notes>{notes}</ul>' if notes else ''}</section>"
+    )
+
+
+def widths(forecast: Mapping[str, Any]) -> dict[str, float]:
+    """How far the error of a block of each side reaches in 95% of cases, where the forecast has such rows."""
+    columns = [str(name) for name in forecast.get("columns", [])]
+    found = [index for index, name in enumerate(columns) if "95" in name]
+    reach: dict[str, float] = {}
+    for row in forecast.get("rows", []) if found else []:
+        side = re.match(r"\s*(\d+)\s*[x×]\s*(\d+)", str(row[0]))
+        width = _number(row[found[0]])
+        if side and side[1] == side[2] and width is not None:
+            reach[side[1]] = width
+    return reach
+
+
+def verify(record: Mapping[str, Any], name: str | None = None) -> str:
+    """How anyone can check the certificate."""
+    file = _part(record, "file")
+    target = name or (f"{file['name']}.certificate.json" if file.get("name") else "FILE")
+    rows = [("file", file.get("name", "")), ("key", record.get("public_key", ""))]
+    listed = "".join(say(PROMISE[key], "dt") + f'<dd class="code">{escape(value)}</dd>' for key, value in rows if value)
+    digest = f'<dt>SHA-256</dt><dd class="code">{escape(file["sha256"])}</dd>' if file.get("sha256") else ""
+    return (
+        f'<section class="card verify">{say(PROMISE["verify"], "h2")}{say(PROMISE["verify_how"], "p")}'
+        f'<pre class="command"><code>oboro certificate verify {escape(_quoted(target))}</code></pre>'
+        f'<dl class="facts">{listed}{digest}</dl></section>'
+    )
+
+
+def chip(record: Mapping[str, Any]) -> str:
+    """The dataset and the guarantee in a few words, for the title band."""
+    parts = [record.get("dataset"), _part(record, "guarantee").get("in_words")]
+    return "".join(f'<span class="chip">{escape(part)}</span>' for part in parts if part)
+
+
+def _spent(ledger: Mapping[str, Any]) -> Words:
+    try:
+        said = {key: str(guarantee_from(ledger[key])) for key in ("cost", "spent", "budget")}
+    except (KeyError, TypeError, InputError):
+        return Words.same("")
+    return PROMISE["spent_of"].fill(**said)
+
+
+def _factor(guarantee: Mapping[str, Any]) -> float | None:
+    from fractions import Fraction
+
+    if guarantee.get("kind") not in ("pure", "approx"):
+        return None
+    try:
+        return math.exp(float(Fraction(str(guarantee["eps"]))))
+    except (KeyError, ValueError, OverflowError, ZeroDivisionError):
+        return None
+
+
+def _above(factor: float) -> str:
+    """Rounded up: a promise must not be rounded in its own favour."""
+    if factor >= 1000:
+        return f"{math.ceil(factor):,}" if factor < 1e15 else f"{factor:.1e}"
+    places = 2 if factor < 10 else 1 if factor < 100 else 0
+    return f"{math.ceil(factor * 10**places - 1e-9) / 10**places:.{places}f}"
+
+
+def _fill_each(words: Words, **values: Words) -> Words:
+    return Words(
+        words.en.format(**{key: value.en for key, value in values.items()}),
+        words.ja.format(**{key: value.ja for key, value in values.items()}),
+    )
+
+
+def _main_column(columns: Sequence[Any]) -> int:
+    """The column to draw: the 95% reach if there is one, else the first after the label."""
+    for index, name in enumerate(columns):
+        if index and "95" in str(name):
+            return index
+    return min(1, len(columns) - 1)
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(str(value).replace(",", ""))
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _shown(value: Any) -> str:
+    number = _number(value)
+    return str(value) if number is None else about(number)
+
+
+def _flat(value: Any) -> str:
+    """A law and its parameters in one line."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_flat(part)}" for key, part in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_flat(part) for part in value)
+    return str(value)
+
+
+def _quoted(name: str) -> str:
+    """As a shell needs it."""
+    import shlex
+
+    return name if name == "FILE" else shlex.quote(name)
+
+
+def _part(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    part = record.get(key)
+    return part if isinstance(part, Mapping) else {}

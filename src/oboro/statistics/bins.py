@@ -1,0 +1,102 @@
+"""Bins: a column's values put into public groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.domain import Category, Column, Date, Integer, Real, column_from
+from oboro.domain.columns import as_date
+from oboro.errors import DomainError
+from oboro.exact import rational, show
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """Every value its own bin, or the intervals [edge, next edge) of a number or date column.
+
+    The last interval includes the last edge. The edges must begin and end at the column's bounds, so that
+    every record that is not left out falls into a bin.
+    """
+
+    column: Column
+    starts: tuple[int, ...]  # the first code of each bin; empty where every value is its own bin
+
+    def __init__(self, column: Column, edges: Sequence[Any] | None = None) -> None:
+        object.__setattr__(self, "column", column)
+        object.__setattr__(self, "starts", () if edges is None else _starts(column, list(edges)))
+
+    @property
+    def size(self) -> int:
+        return len(self.starts) or self.column.size
+
+    def fold(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The bin of each code."""
+        if not self.starts:
+            return codes
+        return np.searchsorted(np.asarray(self.starts, np.int64), codes, side="right").astype(np.int64) - 1
+
+    def label(self, index: int) -> Any:
+        """What a bin is called in the published table."""
+        if not self.starts:
+            return self.column.value(index)
+        first = self.column.value(self.starts[index])
+        last = self.column.value((self.starts[index + 1] if index + 1 < len(self.starts) else self.column.size) - 1)
+        if isinstance(self.column, Real):
+            low, step = self.column.low, self.column.step
+            end = low + step * (self.starts[index + 1] if index + 1 < len(self.starts) else self.column.size - 1)
+            closed = index + 1 == len(self.starts)
+            return f"[{show(low + step * self.starts[index])}, {show(end)}{']' if closed else ')'}"
+        return f"{first}" if first == last else f"{first} to {last}"
+
+    @property
+    def labels(self) -> list[Any]:
+        return [self.label(index) for index in range(self.size)]
+
+    def to_dict(self) -> dict[str, Any]:
+        record: dict[str, Any] = {"column": self.column.to_dict()}
+        return record | ({"starts": list(self.starts)} if self.starts else {})
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> Bins:
+        bins = cls(column_from(record["column"]))
+        starts = tuple(int(start) for start in record.get("starts", ()))
+        if starts and (starts[0] != 0 or sorted(set(starts)) != list(starts) or starts[-1] >= bins.column.size):
+            raise DomainError(f"column {bins.column.name!r}: the bins are not in order", given=f"starts={list(starts)}")
+        object.__setattr__(bins, "starts", starts)
+        return bins
+
+
+def _starts(column: Column, edges: list[Any]) -> tuple[int, ...]:
+    if isinstance(column, Category):
+        raise DomainError(
+            f"column {column.name!r} has categories, not intervals", given=f"edges={edges[:4]}...", needed="no edges", fix="edges=None"
+        )
+    first, last = column.value(0), column.value(column.size - 1)
+    wrong = DomainError(
+        f"the edges do not fit column {column.name!r}",
+        given=f"edges from {edges[0]} to {edges[-1]}" if edges else "no edges",
+        needed=f"increasing values on the column's steps, from {first} to {last} (or one step beyond)",
+        fix=f"edges=[{first}, ..., {last}]",
+    )
+    if len(edges) < 2:
+        raise wrong
+    codes = [_edge_code(column, edge, wrong) for edge in edges]
+    # Integer and date edges may close with the bound itself (included in the last bin) or one step beyond it.
+    if codes[0] != 0 or codes[-1] not in (column.size - 1, column.size) or sorted(set(codes)) != codes:
+        raise wrong
+    return tuple(codes[:-1])
+
+
+def _edge_code(column: Column, edge: Any, wrong: DomainError) -> int:
+    if isinstance(column, Integer | Real):
+        place = (rational("edges", edge) - column.low) / column.step
+        if place.denominator != 1:
+            raise wrong
+        return int(place)
+    assert isinstance(column, Date)
+    return (as_date(column.name, "edges", edge) - column.first).days

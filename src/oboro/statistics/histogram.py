@@ -1,0 +1,173 @@
+"""Counts of every bin of one or more columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.domain import Domain
+from oboro.engine import count_cells, open_data
+from oboro.errors import DomainError, GuaranteeError, UnitError
+from oboro.exact import Number, positive
+from oboro.ledger import Ledger
+from oboro.noise import Bits, DiscreteLaplace
+from oboro.privacy import Pure, Unit, guarantee_from, unit_from
+from oboro.release import Forecast, Pair, Release, register, run
+from oboro.statistics.bins import Bins
+
+Integers = npt.NDArray[np.int64]
+MOST_BINS = 2**27
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class HistogramPlan:
+    """Counts of every bin, each with discrete Laplace noise.
+
+    Privacy
+        Adding or removing one unit changes the counts by at most `unit.max_rows` in all, because at most so
+        many of its rows are counted (replace: twice that, out with the old and in with the new). This is the
+        L1 sensitivity D. Independent discrete Laplace noise of scale D/eps on integers is eps-DP [Ghosh,
+        Roughgarden, Sundararajan 2009]: the probability of any output changes by at most
+        exp(sum |change| / scale) <= exp(eps). Every bin of the domain is noised, empty or not, and which bins
+        there are is public.
+    """
+
+    bins: tuple[Bins, ...]
+    unit: Unit
+    guarantee: Pure
+    kind = "statistics.histogram"
+    leaves_out = "covers the noise; not errors in the data, nor records left out or clamped"
+
+    @property
+    def sensitivity(self) -> int:
+        """How far one unit moves the counts, in all."""
+        return self.unit.contributions * (2 if self.unit.adjacency == "replace" else 1)
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        return DiscreteLaplace(Fraction(self.sensitivity) / self.guarantee.eps)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(bins.size for bins in self.bins)
+
+    def forecast(self) -> Forecast:
+        return Forecast.of(self.noise, each="count", notes=(f"{prod(self.shape):,} counts; the error of a sum of k of them grows as sqrt(k)",))
+
+    def prepare(self, data: Any) -> Integers:
+        """True counts of every bin, in mixed-radix order."""
+        cells, counts = count_cells(open_data(data), [bins.column for bins in self.bins], self.unit)
+        index = np.zeros(cells.size, np.int64)
+        weight = 1
+        for bins in reversed(self.bins):
+            cells, codes = np.divmod(cells, bins.column.size)
+            index += weight * bins.fold(codes)
+            weight *= bins.size
+        totals = np.zeros(weight, np.int64)
+        np.add.at(totals, index, counts)
+        return totals
+
+    def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Integers:
+        shape = prepared.shape if trials is None else (trials, *prepared.shape)
+        return prepared + self.noise.sample(shape, bits)
+
+    def publish(self, measured: Integers) -> Any:
+        import pyarrow as pa
+
+        columns: dict[str, Any] = {}
+        repeat, tile = measured.size, 1
+        for bins in self.bins:
+            repeat //= bins.size
+            labels = pa.array(bins.labels)
+            columns[bins.column.name] = labels.take(pa.array(np.tile(np.repeat(np.arange(bins.size), repeat), tile)))
+            tile *= bins.size
+        name = "count" if "count" not in columns else "noisy count"
+        return pa.table({**columns, name: measured})
+
+    def intervals(self, table: Any, level: float) -> tuple[Integers, Integers]:
+        """For each count the range that holds the true one with this probability. Counts are never below 0."""
+        low, high = self.noise.interval(level)
+        counts = table.column(table.num_columns - 1).to_numpy()
+        return np.maximum(counts + low, 0), np.maximum(counts + high, 0)
+
+    def describe(self) -> dict[str, Any]:
+        names = " by ".join(bins.column.name for bins in self.bins)
+        return {"released": f"histogram of {names}", "noise": {**self.noise.to_dict(), "sensitivity": str(self.sensitivity)}}
+
+    def neighbours(self) -> Iterator[Pair]:
+        """One unit with all its rows in one bin, against nobody; and, under replace, against the last bin."""
+        first = {bins.column.name: [bins.column.value(0)] * self.unit.contributions for bins in self.bins}
+        last = {bins.column.name: [bins.column.value(bins.column.size - 1)] * self.unit.contributions for bins in self.bins}
+        if self.unit.kind == "person":
+            assert self.unit.column is not None
+            first, last = ({**rows, self.unit.column: ["someone"] * self.unit.contributions} for rows in (first, last))
+        if self.unit.adjacency == "replace":
+            yield Pair(first, last, "all rows of one unit move from the first bin to the last")
+        else:
+            nobody: dict[str, list[Any]] = {name: [] for name in first}
+            yield Pair(first, nobody, "one unit with all its rows in one bin, or nobody")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "bins": [bins.to_dict() for bins in self.bins],
+            "unit": self.unit.to_dict(),
+            "guarantee": self.guarantee.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> HistogramPlan:
+        guarantee = guarantee_from(record["guarantee"])
+        if not isinstance(guarantee, Pure):
+            raise GuaranteeError("a histogram plan has a pure guarantee", given=repr(guarantee), fix='kind = "pure"')
+        return _checked(cls(tuple(Bins.from_dict(bins) for bins in record["bins"]), unit_from(record["unit"]), guarantee))
+
+
+def histogram_plan(
+    domain: Domain, columns: str | Sequence[str], *, unit: Unit, eps: Number, edges: Mapping[str, Sequence[Any]] | Sequence[Any] | None = None
+) -> HistogramPlan:
+    """A plan for the counts of every value, or of every interval between `edges`, of one or more columns."""
+    names = [columns] if isinstance(columns, str) else list(columns)
+    if not isinstance(edges, Mapping):
+        edges = {} if edges is None else {names[0]: edges}
+    bins = tuple(Bins(domain[name], edges.get(name)) for name in names)
+    return _checked(HistogramPlan(bins, unit, Pure(positive("eps", eps))))
+
+
+def histogram(
+    data: Any,
+    domain: Domain,
+    columns: str | Sequence[str],
+    *,
+    eps: Number,
+    ledger: Ledger,
+    edges: Mapping[str, Sequence[Any]] | Sequence[Any] | None = None,
+    name: str | None = None,
+) -> Release:
+    """Releases a histogram for the ledger's unit."""
+    return run(histogram_plan(domain, columns, unit=ledger.unit, eps=eps, edges=edges), data, ledger, name)
+
+
+def _checked(plan: HistogramPlan) -> HistogramPlan:
+    """Refuses what public facts rule out."""
+    if plan.unit.kind not in ("row", "person"):
+        raise UnitError("a histogram counts rows", given=str(plan.unit), needed="Unit.row or Unit.person", fix="unit=ob.Unit.row()")
+    if not plan.bins or len({bins.column.name for bins in plan.bins}) != len(plan.bins):
+        raise DomainError("a histogram needs one or more different columns", fix='"age"')
+    if prod(plan.shape) > MOST_BINS:
+        raise DomainError(
+            "the histogram has too many bins",
+            given=" x ".join(map(str, plan.shape)),
+            needed=f"at most {MOST_BINS:,}",
+            fix="edges=range(0, 121, 10), or oboro.tables for huge sparse tables",
+        )
+    positive("eps", plan.guarantee.eps)
+    plan.noise  # noqa: B018  # refuses a scale beyond 2^40
+    return plan

@@ -1,0 +1,130 @@
+"""Threshold [Cormode et al. 2012]: noise on every cell, and only those that reach a threshold are published.
+
+The empty cells are never listed, so the domain may be as large as 2^62. What falls short of the threshold
+is lost: sums of many small cells are too small.
+
+Why it is the dense mechanism
+    Let Z be discrete Laplace noise of scale s. Dense, every cell i gets its own Z_i and is published, with
+    count c_i + Z_i, if that is at least t >= 1. For stored cells this is done as it stands. For the
+    N others, c_i = 0 and the Z_i are independent of them and of one another, so:
+    1. how many reach t is binomial with N trials of P(Z >= t) = e^(-t/s) / (1 + e^(-1/s));
+    2. given how many, which of them is uniform among all sets of that number, by symmetry;
+    3. given which, the counts are independent, each with the law of Z given Z >= t. As
+       P(Z >= t + j) = e^(-j/s) P(Z >= t) for j >= 0, that is t plus a G with P(G >= j) = e^(-j/s), which is
+       the law of Z given Z >= 0.
+    These three are drawn, exactly. So the result has the law of the dense one, and the guarantee of it,
+    whether or not a cell that holds 0 is stored.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from oboro.errors import DomainError
+from oboro.exact import whole
+from oboro.noise.bits import Bits
+from oboro.noise.laplace import DiscreteLaplace, as_float
+from oboro.noise.lazy import Ball, ball
+from oboro.tables.rivals import laplace
+from oboro.tables.rivals.common import Integers
+
+largest = 2**62
+why = "a cell is named by a number of 62 bits"
+
+
+def noise(eps: Fraction, sensitivity: int = 1) -> DiscreteLaplace:
+    """The noise of every cell, empty or not.
+
+    Privacy
+        The counts move by `sensitivity` in all. The threshold is public, and applied to noisy counts.
+    """
+    return laplace.noise(eps, sensitivity)
+
+
+def default_threshold(size: int, eps: Fraction, sensitivity: int = 1) -> int:
+    """The threshold that one empty cell reaches on average, or fewer."""
+    scale = noise(eps, sensitivity).scale
+    rate = as_float(1 / scale)
+    return max(1, math.ceil((math.log(size) - math.log1p(math.exp(-rate))) / rate))
+
+
+def passing(threshold: int, eps: Fraction, sensitivity: int = 1) -> float:
+    """The probability that an empty cell reaches the threshold: P(Z >= threshold)."""
+    return 1 - float(noise(eps, sensitivity).cdf(threshold - 1))
+
+
+def measure_sparse(
+    keys: Integers,
+    counts: Integers,
+    size: int,
+    eps: Fraction,
+    bits: Bits,
+    threshold: int | None = None,
+    sensitivity: int = 1,
+) -> tuple[Integers, Integers]:
+    """Keys, in increasing order, and counts of the published cells; each count is at least the threshold.
+
+    `keys` are distinct and below `size`; all other cells are empty. Time and memory grow with the cells
+    stored and published.
+    """
+    size = whole("size", size, least=1, most=largest)
+    if threshold is None:
+        threshold = default_threshold(size, eps, sensitivity)
+    threshold = whole("threshold", threshold, least=1, most=largest)
+    law = noise(eps, sensitivity)
+    order = np.argsort(keys)
+    keys = keys[order]
+    noisy = counts[order] + law.sample(keys.size, bits)
+    reach = noisy >= threshold
+    more_keys, more_counts = _empty_cells(keys, size, law, threshold, bits)
+    all_keys = np.concatenate([keys[reach], more_keys])
+    all_counts = np.concatenate([noisy[reach], more_counts])
+    order = np.argsort(all_keys)  # so that the order of rows says nothing
+    return all_keys[order], all_counts[order]
+
+
+def measure(
+    counts: Integers, eps: Fraction, bits: Bits, sensitivity: int = 1, threshold: int | None = None
+) -> Integers:
+    """The same for a dense table: what was not published is 0."""
+    if counts.size > laplace.largest:
+        raise DomainError(
+            "the domain is too large to list all its cells",
+            given=f"{counts.size} cells",
+            needed=f"at most {laplace.largest}",
+            fix="measure_sparse(keys, counts, size, eps, bits)",
+        )
+    keys = np.flatnonzero(counts).astype(np.int64)
+    found, values = measure_sparse(keys, counts[keys], counts.size, eps, bits, threshold, sensitivity)
+    out = np.zeros(counts.size, np.int64)
+    out[found] = values
+    return out
+
+
+def _empty_cells(
+    keys: Integers, size: int, law: DiscreteLaplace, threshold: int, bits: Bits
+) -> tuple[Integers, Integers]:
+    """The empty cells that reach the threshold, by the three steps of the proof. `keys` are sorted."""
+    from oboro.noise.draws import binomial, choose
+
+    def chance() -> Ball:
+        return ball(-threshold / law.scale).exp() / (1 + ball(-1 / law.scale).exp())
+
+    empty = size - keys.size
+    number = binomial(empty, chance, bits)
+    ranks = choose(empty, number, bits)
+    # The empty cell of rank r comes after the stored keys that have at most r empty cells before them.
+    found = ranks + np.searchsorted(keys - np.arange(keys.size), ranks, side="right")
+    return found, threshold + _not_negative(law, number, bits)
+
+
+def _not_negative(law: DiscreteLaplace, number: int, bits: Bits) -> Integers:
+    """Draws of the law given that they are 0 or more: the others are thrown away."""
+    kept = np.empty(0, np.int64)
+    while kept.size < number:
+        drawn = law.sample(2 * (number - kept.size) + 8, bits)
+        kept = np.concatenate([kept, drawn[drawn >= 0]])
+    return kept[:number]

@@ -1,0 +1,54 @@
+"""Ledgers to test with, on SQLite and on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from oboro.ledger import Ledger
+from oboro.privacy import Guarantee, Pure, Unit
+
+_schemas = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a PostgreSQL that was started for these tests."""
+    pgserver = pytest.importorskip("pgserver", reason="pgserver does not exist for this platform")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        server = pgserver.get_server(tmp_path_factory.mktemp("postgres"))
+    yield server.get_uri()
+    server.cleanup()
+
+
+@pytest.fixture
+def postgres(postgres_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of an empty place on the server: a schema of its own."""
+    import psycopg
+
+    monkeypatch.setenv("OBORO_KEYS", str(tmp_path / "keys"))
+    schema = f"test_{next(_schemas)}"
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}")
+    return f"{postgres_server}&options=-csearch_path%3D{schema}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A place for a ledger, on each database in turn."""
+    if request.param == "sqlite":
+        return str(tmp_path / "city.ledger")
+    return str(request.getfixturevalue("postgres"))
+
+
+@pytest.fixture
+def create(where: str) -> Callable[..., Ledger]:
+    def make(budget: Guarantee | None = None, unit: Unit | None = None) -> Ledger:
+        return Ledger.create(where, dataset="city 2026", unit=unit or Unit.row(), budget=budget or Pure(2))
+
+    return make
