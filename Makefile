@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+BENCH := .venv-bench
 
 .PHONY: demo test check bench clean
 
@@ -17,11 +18,11 @@ check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/installed-bench
-	$(BIN)/python -m bench
+bench: $(BENCH)/installed
+	$(BENCH)/bin/python -m bench
 
 clean:
-	rm -rf $(VENV) demo-output build dist
+	rm -rf $(VENV) $(BENCH) demo-output build dist
 
 $(BIN)/python:
 	$(PYTHON) -m venv --without-pip $(VENV)
@@ -34,6 +35,7 @@ $(VENV)/installed-dev: pyproject.toml | $(BIN)/python
 	$(PYTHON) -m pip --python $(BIN)/python install --quiet --editable '.[dev]'
 	touch $@ $(VENV)/installed
 
-$(VENV)/installed-bench: pyproject.toml | $(BIN)/python
-	$(PYTHON) -m pip --python $(BIN)/python install --quiet --editable '.[bench]'
+$(BENCH)/installed: pyproject.toml
+	$(PYTHON) -m venv --without-pip $(BENCH)
+	$(PYTHON) -m pip --python $(BENCH)/bin/python install --quiet --editable '.[bench]'
 	touch $@

@@ -13,14 +13,18 @@ from typing import Any
 
 from oboro.ledger import Ledger, Reservation
 from oboro.ledger.currency import amounts
-from oboro.privacy import Guarantee, Pure, Unit
+from oboro.privacy import Guarantee, Pure
 
 PLAN: dict[str, Any] = {"kind": "histogram", "bins": ["a", "b"], "eps": "0.1"}
 
 
-def spend(ledger: Ledger, cost: Guarantee | str | Fraction, name: str | None = None, **more: Any) -> Reservation:
+def spend(
+    ledger: Ledger, cost: Guarantee | str | Fraction, name: str | None = None, **more: Any
+) -> Reservation:
     guarantee = cost if isinstance(cost, Guarantee) else Pure(cost)
-    return ledger.reserve(plan=more.get("plan", PLAN), unit=more.get("unit", ledger.unit), guarantee=guarantee, name=name)
+    return ledger.reserve(
+        plan=more.get("plan", PLAN), unit=more.get("unit", ledger.unit), guarantee=guarantee, name=name
+    )
 
 
 def assert_sound(ledger: Ledger) -> None:
@@ -49,8 +53,9 @@ def in_child(work: Callable[[int], None]) -> tuple[int, int]:
 
 
 def kill_after(seconds: float, work: Callable[[int], None]) -> bytes:
-    """Lets a child work for a while, kills it with -9, and gives what it had reported."""
+    """Kills a child with -9 so long after its first report, its being ready; gives the reports that follow."""
     child, reading = in_child(work)
+    assert os.read(reading, 1) == b"!"
     time.sleep(seconds)
     with suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)
@@ -69,4 +74,4 @@ def moments(count: int, longest: float, seed: int = 7) -> list[float]:
     return [source.uniform(0, longest) for _ in range(count)]
 
 
-__all__ = ["PLAN", "Unit", "assert_sound", "collect", "in_child", "kill_after", "moments", "spend"]
+__all__ = ["PLAN", "assert_sound", "collect", "in_child", "kill_after", "moments", "spend"]

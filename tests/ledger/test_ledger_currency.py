@@ -75,7 +75,9 @@ def test_a_conditional_plan_needs_a_ledger_with_its_assumption(tmp_path: Path) -
 
 def test_what_a_conditional_ledger_has_spent_is_conditional(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path, Conditional(Pure(1), ["no collusion", "bounded rows"]))
-    assert spend(ledger, Conditional(Pure("0.25"), "no collusion")).cost == Conditional(Pure("0.25"), "no collusion")
+    assert spend(ledger, Conditional(Pure("0.25"), "no collusion")).cost == Conditional(
+        Pure("0.25"), "no collusion"
+    )
     assert spend(ledger, Pure("0.25")).cost == Pure("0.25")
     assert ledger.spent == Conditional(Pure("0.5"), ["no collusion", "bounded rows"])
     assert ledger.remaining == ledger.spent
@@ -91,7 +93,9 @@ def test_a_plan_that_costs_nothing_is_refused(tmp_path: Path, cost: Guarantee) -
         spend(ledger, cost)
 
 
-@pytest.mark.parametrize("budget", [Pure(0), Approx(0, "1e-6"), ZCDP(0), Renyi(2, 0), Conditional(Pure(0), "x"), 2, None])
+@pytest.mark.parametrize(
+    "budget", [Pure(0), Approx(0, "1e-6"), ZCDP(0), Renyi(2, 0), Conditional(Pure(0), "x"), 2, None]
+)
 def test_a_budget_must_be_positive(tmp_path: Path, budget: Guarantee) -> None:
     with pytest.raises(ParameterError):
         ledger_of(tmp_path, budget)

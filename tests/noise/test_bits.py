@@ -21,7 +21,7 @@ def test_words_are_uint64_and_as_many_as_asked() -> None:
 
 def test_every_bit_is_fair() -> None:
     words = Bits().words(1 << 20)
-    ones = np.unpackbits(words.view(np.uint8)).reshape(-1, 64).sum(axis=0)
+    ones = np.unpackbits(words.view(np.uint8)).reshape(-1, 64).sum(axis=0, dtype=np.int64)
     # each is binomial(2^20, 1/2): 6.5 standard deviations have a false alarm of 64 * 8e-11
     assert np.all(np.abs(ones - (1 << 19)) < 6.5 * 512)
 

@@ -102,8 +102,13 @@ def read_budget(eps: str | None, delta: str | None, rho: str | None, order: str 
 def open_ledger(where: str) -> Ledger:
     from oboro.ledger import Ledger
 
-    if not where:
-        raise LedgerError("the ledger is not said", given="--ledger is empty", fix="--ledger city.ledger")
+    if "://" not in where and not Path(where).exists():
+        raise LedgerError(
+            "there is no ledger here",
+            given=f"--ledger {where}",
+            needed="a ledger that was created for this data",
+            fix=f'oboro ledger create {where or "city.ledger"} --dataset "city 2026" --unit row --eps 2',
+        )
     return Ledger.open(where)
 
 

@@ -74,8 +74,10 @@ class Grid(Column):
     def encode(self, *places: npt.ArrayLike) -> Integers:
         """Codes of places, -1 where there is no such place."""
         arrays = [np.asarray(place, np.int64) for place in places]
-        inside = np.logical_and.reduce([(0 <= array) & (array < side) for array, side in zip(arrays, self.shape, strict=True)])
-        return np.where(inside, weave([np.where(inside, array, 0) for array in arrays], self.pattern), -1)
+        codes = weave(arrays, self.pattern)  # of what lies outside only some bits are taken, and that is undone below
+        for array, side in zip(arrays, self.shape, strict=True):
+            codes = np.where((array >= 0) & (array < side), codes, -1)
+        return codes
 
     def decode(self, codes: npt.ArrayLike) -> list[Integers]:
         """Places of codes, one array for each dimension."""
@@ -173,7 +175,7 @@ class Mesh(Column):
         for side, _ in reversed(LEVELS[self.level]):
             if side == 2:
                 rest, digit = np.divmod(rest, 10)
-                good &= (1 <= digit) & (digit <= 4)
+                good &= (digit >= 1) & (digit <= 4)
                 parts = [(digit - 1) >> 1, (digit - 1) & 1, *parts]
             else:
                 rest, col = np.divmod(rest, 10)
@@ -197,7 +199,7 @@ class Mesh(Column):
     def encode(self, codes: npt.ArrayLike) -> Integers:
         """Positions in Morton order of mesh codes, -1 where a code is unknown."""
         axes = self.axes(codes)
-        return np.where(axes[0] >= 0, weave([np.maximum(axis, 0) for axis in axes], self.pattern), -1)
+        return np.where(axes[0] >= 0, weave(axes, self.pattern), -1)
 
     def decode(self, positions: npt.ArrayLike) -> Integers:
         """Mesh codes of positions."""

@@ -87,8 +87,9 @@ def _from_csv(path: Path, delimiter: str) -> str:
     """All columns as text; the header line is public, the rest never raises."""
     opener: Any = gzip.open if path.name.lower().endswith(".gz") else open
     try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-            header = next(csv.reader(file, delimiter=delimiter), [])
+        with opener(path, "rb") as file:  # as bytes: decoding more than this line would look at values
+            line = file.readline(1 << 20).decode("utf-8-sig")
+        header = next(csv.reader([line.rstrip("\r\n")], delimiter=delimiter), [])
     except (OSError, UnicodeDecodeError, csv.Error):
         raise DataError(f"the header of {path} cannot be read", needed="a first line of column names in UTF-8") from None
     if not header or len(set(header)) != len(header) or not all(header):

@@ -10,6 +10,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from oboro.ledger import schema
 from oboro.ledger.canonical import canonical
 from oboro.ledger.chain import Entry, Head
 from oboro.ledger.database import Database
+from oboro.ledger.failures import Progress, in_words
 from oboro.ledger.place import Place
 from oboro.ledger.records import tampered
 from oboro.ledger.replay import Replay, Verification
@@ -110,36 +112,35 @@ def backup(database: Database, path: str | os.PathLike[str]) -> None:
         raise LedgerError(
             "the backup cannot be written", given=f"{path}: {error.strerror or error}"
         ) from None
-    copy = Database(place)
     try:
         with database.reading() as source:
             if database.sqlite:
-                _copy_file(source, copy)
+                _copy_file(source, place)
             else:
-                _copy_rows(source, copy)
-        copy.use_wal()
+                _copy_rows(source, place)
     except BaseException:
-        copy.close()
         place.path.unlink(missing_ok=True)
         raise
-    copy.close()
 
 
-def _copy_file(source: Connection, copy: Database) -> None:
+def _copy_file(source: Connection, place: Place) -> None:
+    # A bare connection, not a Database: nobody may hold the turns of two, or a fork could wait for ever.
     driver = source.connection.dbapi_connection
     assert isinstance(driver, sqlite3.Connection)
-    with copy.raw() as target:
+    assert place.path is not None
+    with in_words(place, Progress(), sqlite3.Error), closing(sqlite3.connect(place.path)) as target:
+        target.execute("PRAGMA synchronous = FULL")
         driver.backup(target)
 
 
-def _copy_rows(source: Connection, copy: Database) -> None:
-    with copy.writing() as target:
+def _copy_rows(source: Connection, place: Place) -> None:
+    copy = Database(place)
+    with closing(copy), copy.writing() as target:
         schema.metadata.create_all(target)
         for table in (schema.about, schema.entries, schema.parts):
-            rows = source.execution_options(yield_per=1 if table is schema.parts else 500).execute(
-                select(table).order_by(*table.primary_key)
-            )
-            for row in rows.mappings():
+            at_a_time = 1 if table is schema.parts else 500
+            query = select(table).order_by(*table.primary_key)
+            for row in source.execution_options(yield_per=at_a_time).execute(query).mappings():
                 target.execute(table.insert().values(**row))
 
 

@@ -22,6 +22,8 @@ def price(unit: Unit, guarantee: Guarantee, ledger_unit: Unit, budget: Guarantee
         raise ParameterError(
             "guarantee is not a guarantee", given=repr(guarantee)[:80], fix="guarantee=ob.Pure(1)"
         )
+    if not isinstance(unit, Unit):
+        raise ParameterError("unit is not a unit", given=repr(unit)[:80], fix="unit=ob.Unit.row()")
     unknown = sorted(set(guarantee.assumptions) - set(budget.assumptions))
     if unknown:
         raise GuaranteeError(

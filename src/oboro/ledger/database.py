@@ -15,7 +15,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -73,14 +73,27 @@ class Database:
 
     def close(self) -> None:
         """Closes idle connections. The database can be used again afterwards."""
-        with self._turn if self.sqlite else nullcontext():
+        with self._in_turn():
             self.engine.dispose()
 
     @contextmanager
     def _connected(self, progress: Progress, options: dict[str, Any]) -> Iterator[Connection]:
-        turn = self._turn if self.sqlite else nullcontext()
-        with turn, in_words(self.place, progress, self._foreign), self.engine.connect() as connection:
+        with (
+            self._in_turn(),
+            in_words(self.place, progress, self._foreign),
+            self.engine.connect() as connection,
+        ):
             yield connection.execution_options(**options)
+
+    @contextmanager
+    def _in_turn(self) -> Iterator[None]:
+        if not self.sqlite:
+            yield
+            return
+        with _forking:  # a fork that waits for its turn goes first, or busy threads would starve it
+            turn = self._turn
+        with turn:
+            yield
 
     def _before_fork(self) -> None:
         if self.sqlite:

@@ -23,12 +23,12 @@ class Place:
 
     @classmethod
     def of(cls, where: str | os.PathLike[str]) -> Place:
-        text = os.fspath(where)
-        scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
+        text = os.fspath(where) if isinstance(where, str | os.PathLike) else ""
         if not isinstance(text, str) or not text.strip() or "\0" in text:
             raise ParameterError(
-                "where is empty", given=repr(where), needed="a path or a URL", fix='"city.ledger"'
+                "where names no place", given=repr(where), needed="a path or a URL", fix='"city.ledger"'
             )
+        scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
         if scheme is None:
             return cls(shown=text, path=Path(os.path.abspath(text)))
         if scheme[1] not in ("postgresql", "postgres", "postgresql+psycopg"):

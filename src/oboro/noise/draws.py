@@ -150,9 +150,9 @@ def binomial(n: int, p: Number | Real, bits: Bits | None = None) -> int:
     grow with n or np: about 8 proposals, half a millisecond in all.
 
     Let f be the binomial law and m its mode (or next to it, with f(m) all but as large). f is log-concave,
-    so f(m+k) <= f(m) e^(1 - f(m)|k|) [Devroye 1987]: if f(m+k) = f(m) e^-x, x >= 0, then f is at least
-    f(m) e^(-xi/k) at m, ..., m+k, and the sum of these is at most 1. As 1 - e^(-x/k) <= x/k, that gives
-    f(m) k <= x / (1 - e^-x) <= 1 + x. Take a whole number t >= 1 / f(m). For |k| = jt + r, 0 <= r < t:
+    so f(m+k) <= f(m) e^(1 - f(m)|k|) [Devroye 1987]. For k > 0 let f(m+k) = f(m) e^-x, x >= 0. Then
+    f(m+i) >= f(m) e^(-xi/k) for i = 0, ..., k; these sum to at most 1, so f(m) (1 - e^-x) <= 1 - e^(-x/k) <= x/k,
+    and f(m) k <= x / (1 - e^-x) <= 1 + x. The other side is alike. Take a whole number t >= 1 / f(m). For |k| = jt + r, 0 <= r < t:
 
         f(m+k) / f(m) <= min(1, e^(1-j)) <= 2^(1-j).
 
@@ -228,7 +228,7 @@ def exponential_mechanism(
 
     Let C_i be the sum of the weights up to i, and C the sum of all. The answer is the i with
     C_(i-1) <= UC < C_i, for a uniform real U. The first 64 bits of U and float bounds of the C_i settle it,
-    unless UC is within n 2^-49 of an edge, relatively; then balls do, with more bits of the same U.
+    unless UC comes within their error of an edge; then balls do, with more bits of the same U.
     The smallest score is subtracted first: it cancels.
     """
     from oboro.noise import floatball

@@ -14,7 +14,7 @@ from oboro.report import chart
 from oboro.report.page import escape, say
 from oboro.report.words import PROMISE, Words
 
-_LARGE = 20  # a factor above this is not "next to nothing"
+_CLOSENESS = ((1.5, "next_to_nothing"), (3.0, "little"))  # what a factor means to a reader; above, it stands alone
 
 
 def promise(record: Mapping[str, Any]) -> str:
@@ -45,8 +45,9 @@ def in_words(record: Mapping[str, Any]) -> list[Words]:
         guarantee = {"in_words": guarantee.get("in_words", ""), **_part(guarantee, "guarantee")}
     factor = _factor(guarantee)
     if factor is not None:
-        key = "pure" if factor <= _LARGE else "pure_large"
-        said = [_fill_each(PROMISE[key], who=who, whom=whom, factor=Words.same(_above(factor)))]
+        how = "replaced_factor" if unit.get("adjacency") == "replace" else "added_factor"
+        said = [_fill_each(PROMISE[how], who=who, factor=Words.same(_above(factor)))]
+        said += [_fill_each(PROMISE[key], whom=whom) for limit, key in _CLOSENESS if factor <= limit][:1]
     else:
         said = [_fill_each(PROMISE["other"], who=who, words=Words.same(guarantee.get("in_words", "")))]
     if guarantee.get("kind") == "approx":

@@ -44,16 +44,19 @@ PROMISE = {
         "No certificate was given with this table, so this page makes no promise about it.",
         "この表には証明書が添えられていないため、このページは何も約束しません。",
     ),
-    "pure": Words(
-        "Whether or not the data of {who} are included, no result becomes more than {factor} times as likely, or as unlikely. "
-        "So what is shown here says next to nothing about {whom}.",
-        "{who}のデータが含まれていてもいなくても、どの結果の起こりやすさも {factor} 倍を超えて変わりません。"
-        "ここに示された値から{whom}について分かることは、ごくわずかです。",
+    "added_factor": Words(
+        "Whether or not {who} is in the data, the chance of any result changes by a factor of at most {factor}.",
+        "{who}がデータに含まれていてもいなくても、どの結果の起こりやすさも {factor} 倍までしか変わりません。",
     ),
-    "pure_large": Words(
-        "Whether or not the data of {who} are included, no result becomes more than {factor} times as likely, or as unlikely.",
-        "{who}のデータが含まれていてもいなくても、どの結果の起こりやすさも {factor} 倍を超えて変わりません。",
+    "replaced_factor": Words(
+        "Whatever the data of {who} say, the chance of any result changes by a factor of at most {factor}.",
+        "{who}のデータがどのような内容であっても、どの結果の起こりやすさも {factor} 倍までしか変わりません。",
     ),
+    "next_to_nothing": Words(
+        "So the figures shown here say next to nothing about {whom}.",
+        "ここに示された値から{whom}について分かることは、ほとんどありません。",
+    ),
+    "little": Words("So the figures shown here say little about {whom}.", "ここに示された値から{whom}について分かることは、わずかです。"),
     "other": Words(
         "How much the result can depend on the data of {who} is bounded: {words}.",
         "結果が{who}のデータに左右される度合いは、{words} に抑えられています。",
@@ -62,8 +65,10 @@ PROMISE = {
     "provided": Words("This holds provided that {assumption}.", "ただし、次の仮定のもとで成り立ちます：{assumption}。"),
     "any_one": Words("any one unit", "どの一単位"),
     "that_one": Words("that unit", "その一単位"),
-    "any_row": Words("any one row", "どの一行"),
-    "that_row": Words("that row", "その一行"),
+    "any_cells": Words("any one of those counted", "数えられた誰か一人"),
+    "that_cells": Words("that one", "その一人"),
+    "any_row": Words("any one row", "どの 1 行"),
+    "that_row": Words("that row", "その 1 行"),
     "any_person": Words("any one {column}", "どの一つの {column}"),
     "that_person": Words("that {column}", "その {column}"),
     "unit_row": Words("one row", "1 行"),
@@ -73,7 +78,7 @@ PROMISE = {
     "added": Words("{who}, added or removed", "{who}の有無"),
     "replaced": Words("{who}, replaced", "{who}の置き換え"),
     "error": Words("Error by area", "面積別の誤差"),
-    "error_note": Words("Expected before anything was released; it holds for any data.", "公開前に見積もった誤差。どのようなデータにも当てはまります。"),
+    "error_note": Words("As expected from public facts alone, before anything was released.", "公開前に、公開情報だけから見積もった誤差です。"),
     "verify": Words("Check it yourself", "自分で確かめる"),
     "verify_how": Words(
         "With the table and its certificate, anyone can check who signed it, what was promised, and that nothing was changed since:",

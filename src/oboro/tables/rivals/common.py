@@ -18,6 +18,7 @@ int64 wraps modulo 2^64. That is a function of the noisy whole number, so no gua
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,7 @@ from oboro.noise.laplace import DiscreteLaplace
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Numbers = TypeVar("Numbers", Integers, Floats)
 
 DENSE = 2**26  # cells: half a gigabyte for each array of 64 bits, of which there are four or so
 
@@ -60,3 +62,14 @@ def exponent(n: int, largest: int, why: str) -> int:
             fix='strategy="wavelet"',
         )
     return n.bit_length() - 1
+
+
+def joined(values: Numbers, width: int) -> Numbers:
+    """Sums of every `width` neighbours."""
+    if width > 32:
+        sums: Numbers = values.reshape(-1, width).sum(axis=1)
+        return sums
+    total: Numbers = values[0::width].copy()  # numpy adds few long rows faster than many short ones
+    for place in range(1, width):
+        total += values[place::width]
+    return total

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
 from oboro.exact import whole
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace
-from oboro.tables.rivals.common import DENSE, Floats, Integers, column_noise, exponent
+from oboro.tables.rivals.common import DENSE, Floats, Integers, column_noise, exponent, joined
 
 largest = DENSE // 2  # twice as many numbers as cells are measured
 why = "every node takes noise, empty or not"
@@ -29,7 +30,10 @@ def sizes(k: int, arity: int = 2) -> list[int]:
 def transform(counts: Integers, arity: int = 2) -> Integers:
     """The count of every node: the cells first, the root last."""
     k = exponent(counts.size, largest, why)
-    return np.concatenate([counts.reshape(-1, size).sum(axis=1) for size in sizes(k, arity)])
+    levels, steps = [counts], sizes(k, arity)
+    for size, above in pairwise(steps):
+        levels.append(joined(levels[-1], above // size))
+    return np.concatenate(levels)
 
 
 def noise(k: int, eps: Fraction, sensitivity: int = 1, arity: int = 2) -> DiscreteLaplace:
@@ -49,17 +53,16 @@ def estimate(noisy: Integers, k: int, arity: int = 2) -> Floats:
     lack to the final value of the parent is shared out equally, as their variances are equal.
     """
     steps = sizes(k, arity)
+    children = [above // size for size, above in pairwise(steps)]
     levels = np.split(noisy.astype(float), np.cumsum([2**k // size for size in steps])[:-1])
     variance = 1.0
-    for low in range(len(steps) - 1):
-        children = levels[low].reshape(-1, steps[low + 1] // steps[low])
-        below = variance * children.shape[1]
-        levels[low + 1] = (below * levels[low + 1] + children.sum(axis=1)) / (below + 1)
+    for low, width in enumerate(children):
+        below = variance * width
+        levels[low + 1] = (below * levels[low + 1] + joined(levels[low], width)) / (below + 1)
         variance = below / (below + 1)
-    for low in reversed(range(len(steps) - 1)):
-        children = levels[low].reshape(levels[low + 1].size, -1)
-        lacking = levels[low + 1] - children.sum(axis=1)
-        levels[low] = (children + lacking[:, None] / children.shape[1]).reshape(-1)
+    for low, width in reversed(list(enumerate(children))):
+        lacking = levels[low + 1] - joined(levels[low], width)
+        levels[low] = levels[low] + np.repeat(lacking / width, width)
     return levels[0]
 
 

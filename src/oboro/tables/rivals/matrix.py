@@ -6,9 +6,9 @@ for its largest column, and least squares, the mean variance of the workload W i
     (largest column of A)^2 x trace(W'W (A'A)^-1) / (rows of W), times the variance of unit noise.
 
 Li et al. state the search as a semidefinite program that is too slow beyond a few dozen cells. Here A is
-the cells and one row for each inner node of the binary tree, with weights that are free for every cell of
-every row and columns that add up to 1 [the p-identity form of McKenna et al. 2018]; L-BFGS finds the
-weights. They are then rounded to whole numbers, so that what is measured is whole.
+the cells and some more rows, with a free weight for every cell of every row, and columns that add up to 1
+[the p-identity form of McKenna et al. 2018]. L-BFGS finds the weights from several starts, as the error
+has many local minima. They are then rounded to whole numbers, so that what is measured is whole.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ why = "the search inverts an n x n matrix at every step"
 
 COLUMN = 2**12  # every column of a strategy adds up to this
 WORKLOADS = ("blocks", "ranges")
-_STEPS = 300  # of the search; more change the error by less than a percent
+_STEPS = 120  # of each search; more change the error by less than a percent
 
 
 def gram(k: int, workload: str = "blocks") -> Floats:
@@ -39,26 +39,33 @@ def gram(k: int, workload: str = "blocks") -> Floats:
     """
     n = 1 << k
     if workload == "blocks":
-        sizes = [1 << level for level in range(k + 1)]
-        return np.asarray(sum(np.kron(np.eye(n // size), np.ones((size, size))) * size for size in sizes) / (n * (k + 1)))
+        total = np.zeros((n, n))
+        for size in (1 << level for level in range(k + 1)):
+            total += size * np.kron(np.eye(n // size), np.ones((size, size)))
+        return total / (n * (k + 1))
     if workload == "ranges":
-        starts = np.arange(1.0, n + 1)  # a range holds cells i and j if it starts by the first and ends from the last
-        return np.minimum.outer(starts, starts) * np.minimum.outer(starts[::-1], starts[::-1]) / (n * (n + 1) / 2)
+        # A range holds two cells if it starts no later than the first and ends no earlier than the last.
+        starts = np.arange(1.0, n + 1)
+        ends = starts[::-1]
+        both: Floats = np.minimum.outer(starts, starts) * np.minimum.outer(ends, ends)
+        return both / (n * (n + 1) / 2)
     raise ParameterError(
-        "unknown workload", given=f"workload={workload!r}", needed=" or ".join(WORKLOADS), fix='workload="blocks"'
+        "unknown workload",
+        given=f"workload={workload!r}",
+        needed=" or ".join(WORKLOADS),
+        fix='workload="blocks"',
     )
 
 
 @lru_cache(maxsize=16)
 def strategy(k: int, workload: str = "blocks") -> Integers:
     """Whole, non-negative numbers, one row for each measurement; every column adds up to `COLUMN`."""
-    if k == 0:
-        return np.full((1, 1), COLUMN, np.int64)
-    weights = _search(gram(k, workload), _nodes(k))
-    weights = weights[weights.max(axis=1) > 0.5 / COLUMN]  # a row that rounds to nothing says nothing
+    target = gram(k, workload)
+    found = [_search(target, _nodes(k, apart)) for apart in (2, 3, 4) if apart <= k]
+    weights = min([*found, np.zeros((0, 2**k))], key=lambda weights: _error(target, weights)[0])
     shares = np.floor(weights * COLUMN / (1 + weights.sum(axis=0))).astype(np.int64)
-    rest = COLUMN - shares.sum(axis=0)  # at least 1, as each share is rounded down from less than COLUMN in all
-    rows = np.concatenate([np.diag(rest), shares])
+    rest = COLUMN - shares.sum(axis=0)  # what the cell's own row gets, and what rounding down has left
+    rows = np.concatenate([np.diag(rest), shares[shares.any(axis=1)]])
     rows.setflags(write=False)
     return rows
 
@@ -104,36 +111,37 @@ def block_variance(
     return noise(k, eps, sensitivity, workload).variance * float(of_each.mean())
 
 
-def _nodes(k: int) -> Floats:
-    """Where the search starts: every inner node of the binary tree, with the weight of a cell."""
-    return np.concatenate([np.kron(np.eye(2 ** (k - size)), np.ones(2**size)) for size in range(1, k + 1)])
+def _nodes(k: int, apart: int) -> Floats:
+    """Where a search starts: the inner nodes of the binary tree, of every second, third, ... level."""
+    heights = range(apart, k + 1, apart)
+    rows = [np.kron(np.eye(2 ** (k - height)), np.ones(2**height)) for height in heights]
+    return np.concatenate(rows)
 
 
 def _search(target: Floats, start: Floats) -> Floats:
-    """Weights of the rows beside the cells' own 1, before columns are divided by their sums.
-
-    With T the weights, c = 1 + column sums of T, X = diag(c) G diag(c) and M = (I + T'T)^-1, the error is
-    trace(X M). Its gradient is -2 T M X M, plus 2 (G diag(c) M)_ii in all of column i, by way of c.
-    """
+    """Weights with a small error, near `start`."""
     from scipy.optimize import minimize
 
-    identity = np.eye(start.shape[1])
-
     def error(flat: Floats) -> tuple[float, Floats]:
-        weights = flat.reshape(start.shape)
-        sums = 1 + weights.sum(axis=0)
-        inverse = np.linalg.inv(identity + weights.T @ weights)
-        scaled = target * sums
-        outer = scaled * sums[:, None]
-        slope = -2 * weights @ (inverse @ outer @ inverse) + 2 * np.einsum("ij,ji->i", scaled, inverse)
-        return float(np.einsum("ij,ji->", outer, inverse)), slope.reshape(-1)
+        value, slope = _error(target, flat.reshape(start.shape))
+        return value, slope.reshape(-1)
 
-    found = minimize(
-        error,
-        start.reshape(-1),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0.0, None)] * start.size,
-        options={"maxiter": _STEPS},
-    )
+    options = {"maxiter": _STEPS}
+    bounds = [(0.0, None)] * start.size
+    found = minimize(error, start.reshape(-1), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return np.asarray(found.x, np.float64).reshape(start.shape)
+
+
+def _error(target: Floats, weights: Floats) -> tuple[float, Floats]:
+    """The mean variance of the workload, and its gradient.
+
+    `weights`, T for short, are the rows beside the cells' own 1, before columns are divided by their sums.
+    With c = 1 + column sums of T, X = diag(c) G diag(c) and M = (I + T'T)^-1, the error is trace(X M).
+    Its gradient is -2 T M X M, plus 2 (G diag(c) M)_ii in all of column i, by way of c.
+    """
+    sums = 1 + weights.sum(axis=0)
+    inverse = np.linalg.inv(np.eye(weights.shape[1]) + weights.T @ weights)
+    scaled = target * sums
+    outer = scaled * sums[:, None]
+    slope = -2 * weights @ (inverse @ outer @ inverse) + 2 * np.einsum("ij,ji->i", scaled, inverse)
+    return float(np.einsum("ij,ji->", outer, inverse)), slope

@@ -21,14 +21,14 @@ why = "every node takes noise, empty or not"
 
 
 def transform(counts: Integers) -> Integers:
-    """Along the last axis: the sum of all, then the differences of every node, from the root down."""
+    """Along the first axis: the sum of all, then the differences of every node, from the root down."""
     differences = []
     sums = counts
-    while sums.shape[-1] > 1:
-        left, right = sums[..., 0::2], sums[..., 1::2]
+    while len(sums) > 1:
+        left, right = sums[0::2], sums[1::2]
         differences.append(left - right)
         sums = left + right
-    return np.concatenate([sums, *reversed(differences)], axis=-1)
+    return np.concatenate([sums, *reversed(differences)])
 
 
 def noise(k: int, eps: Fraction, sensitivity: int = 1) -> DiscreteLaplace:
@@ -43,11 +43,13 @@ def noise(k: int, eps: Fraction, sensitivity: int = 1) -> DiscreteLaplace:
 
 def estimate(noisy: Integers | Floats) -> Floats:
     """The inverse of `transform`: the halves of a node are (sum + difference)/2 and (sum - difference)/2."""
-    sums = noisy[..., :1].astype(float)
-    while (width := sums.shape[-1]) < noisy.shape[-1]:
-        difference = noisy[..., width : 2 * width]
-        halves = np.stack([sums + difference, sums - difference], axis=-1) / 2
-        sums = halves.reshape(*noisy.shape[:-1], 2 * width)
+    sums = noisy[:1].astype(float)
+    while (width := len(sums)) < len(noisy):
+        difference = noisy[width : 2 * width]
+        halves = np.empty((2 * width, *noisy.shape[1:]))
+        halves[0::2] = (sums + difference) / 2
+        halves[1::2] = (sums - difference) / 2
+        sums = halves
     return sums
 
 

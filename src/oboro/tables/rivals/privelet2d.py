@@ -1,4 +1,4 @@
-"""Privelet in two dimensions [Xiao et al. 2011]: the standard decomposition, every row and then every column.
+"""Privelet in two dimensions [Xiao et al. 2011]: the standard decomposition, every column and then every row.
 
 Good for rectangles that are long and thin. For square blocks the Morton order of `privelet` is better:
 the noise here grows as the square of the logarithm.
@@ -7,6 +7,9 @@ the noise here grows as the square of the logarithm.
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
+
+import numpy as np
 
 from oboro.errors import DomainError
 from oboro.noise.bits import Bits
@@ -19,23 +22,23 @@ why = privelet.why
 
 
 def transform(counts: Integers) -> Integers:
-    """The Haar coefficients of every row, and of these in every column."""
-    return privelet.transform(privelet.transform(counts).T).T
+    """The Haar coefficients of every column, and of these in every row; transposed."""
+    return privelet.transform(np.ascontiguousarray(privelet.transform(counts).T))
 
 
 def noise(rows: int, columns: int, eps: Fraction, sensitivity: int = 1) -> DiscreteLaplace:
     """The noise of every coefficient, for 2^rows x 2^columns cells.
 
     Privacy
-        A cell enters 1 + columns coefficients of its row with sign +1 or -1, and each of these enters
-        1 + rows coefficients of its column. If it moves by 1, they move by (1 + rows)(1 + columns) in all.
+        A cell enters 1 + rows coefficients of its column with sign +1 or -1, and each of these enters
+        1 + columns coefficients of its row. If it moves by 1, they move by (1 + rows)(1 + columns) in all.
     """
     return column_noise((1 + rows) * (1 + columns), eps, sensitivity)
 
 
 def estimate(noisy: Integers) -> Floats:
-    """The inverse of `transform`."""
-    return privelet.estimate(privelet.estimate(noisy.T).T)
+    """The inverse of `transform`, from its transposed form back to rows and columns."""
+    return privelet.estimate(np.ascontiguousarray(privelet.estimate(noisy).T))
 
 
 def measure(counts: Integers, eps: Fraction, bits: Bits, sensitivity: int = 1) -> Floats:
@@ -50,7 +53,7 @@ def measure(counts: Integers, eps: Fraction, bits: Bits, sensitivity: int = 1) -
     rows, columns = (exponent(side, largest, why) for side in counts.shape)
     exponent(counts.size, largest, why)
     law = noise(rows, columns, eps, sensitivity)
-    return estimate(transform(counts) + law.sample(counts.shape, bits))
+    return estimate(transform(counts) + law.sample(counts.shape[::-1], bits))
 
 
 def block_variance(k: int, eps: Fraction, level: int, sensitivity: int = 1) -> float:
@@ -61,3 +64,20 @@ def block_variance(k: int, eps: Fraction, level: int, sensitivity: int = 1) -> f
     rows, columns = k // 2, (k + 1) // 2
     entering = privelet.spread(rows, level // 2) * privelet.spread(columns, (level + 1) // 2)
     return noise(rows, columns, eps, sensitivity).variance * entering
+
+
+def square(row: Any) -> Any:
+    """Cells in Morton order as rows and columns: a square, or twice as wide as high."""
+    k = row.size.bit_length() - 1
+    return row.reshape((2,) * k).transpose(_bits(k)).reshape(1 << k // 2, -1)
+
+
+def morton(table: Any) -> Any:
+    """Rows and columns as cells in Morton order: the inverse of `square`."""
+    k = table.size.bit_length() - 1
+    return table.reshape((2,) * k).transpose(np.argsort(_bits(k))).reshape(-1)
+
+
+def _bits(k: int) -> list[int]:
+    """Where in a key of k bits those of the row are, and then those of the column, the highest first."""
+    return [*range(k % 2, k, 2), *range(1 - k % 2, k, 2)]

@@ -53,7 +53,7 @@ def default_threshold(size: int, eps: Fraction, sensitivity: int = 1) -> int:
 
 def passing(threshold: int, eps: Fraction, sensitivity: int = 1) -> float:
     """The probability that an empty cell reaches the threshold: P(Z >= threshold)."""
-    return 1 - float(noise(eps, sensitivity).cdf(threshold - 1))
+    return float(noise(eps, sensitivity).cdf(-threshold))  # the other tail, where nothing cancels
 
 
 def measure_sparse(

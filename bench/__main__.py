@@ -1,0 +1,39 @@
+"""Runs every measurement: `make bench`. Prints ratios, saves bench-results.json."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import platform
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import oboro
+from bench.measure import Row
+
+PARTS = ("noise",)
+
+
+def main() -> None:
+    asked = sys.argv[1:] or PARTS
+    done: list[Row] = []
+    print(f"{'':42} {'ours':>10} {'peer':>10}  {'ratio':>8} {'target':>8}")
+    for part in asked:
+        for row in importlib.import_module(f"bench.{part}").rows():
+            done.append(row)
+            mark = "" if row.target is None else ("reached" if row.reached else "MISSED")
+            target = "" if row.target is None else f"{row.target:g}"
+            print(f"{row.what:42} {row.ours:10.4g} {row.theirs:10.4g}  {row.ratio:8.3g} {target:>8} {row.unit}, {row.peer} {mark}", flush=True)
+    record = {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "oboro": oboro.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "rows": [row.to_dict() for row in done],
+    }
+    Path("bench-results.json").write_text(json.dumps(record, indent=1))
+    print("\nsaved bench-results.json")
+
+
+main()

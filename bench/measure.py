@@ -1,0 +1,46 @@
+"""How a thing is timed, and what a row of the report is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Row:
+    """Ours against a peer. `ratio` is above 1 where ours is better; `target` is what it must reach."""
+
+    what: str
+    ours: float
+    peer: str
+    theirs: float
+    unit: str
+    ratio: float
+    target: float | None = None
+
+    @property
+    def reached(self) -> bool:
+        return self.target is None or self.ratio >= self.target
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "reached": self.reached}
+
+
+def seconds(work: Callable[[], Any], *, repeat: int = 5) -> float:
+    """The best of several runs, after one that is not counted."""
+    work()
+    best = float("inf")
+    for _ in range(repeat):
+        start = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def rate_row(what: str, ours: Callable[[], Any], count: int, peer: str, theirs: Callable[[], Any], peer_count: int, target: float, repeat: int = 5) -> Row:
+    """Rates in millions a second."""
+    mine = count / seconds(ours, repeat=repeat) / 1e6
+    other = peer_count / seconds(theirs, repeat=1 if peer_count < count else repeat) / 1e6
+    return Row(what, mine, peer, other, "million/s", mine / other, target)

@@ -1,0 +1,5 @@
+"""`python -m oboro` is the command line."""
+
+from oboro.cli import main
+
+main()

@@ -1,0 +1,485 @@
+"use strict";
+// The map. Counts arrive packed, are summed to blocks of the side that is asked for, and drawn on a canvas.
+(async () => {
+  const data = oboro.data(), { say, number, short } = oboro;
+  const [firstRow, firstCol, rows, cols] = data.window, mesh = data.place.kind === "mesh";
+  const comparing = data.tables.length > 1;
+  const byId = (id) => document.getElementById(id);
+  const panes = [...document.querySelectorAll(".pane canvas")].map((canvas) => ({ canvas, image: document.createElement("canvas") }));
+  const state = { chosen: data.columns.map(() => -1), side: data.sides[0], release: comparing ? Number(byId("release").value) : 0, difference: false, marked: null, tip: null };
+  const view = { row: 0, col: 0, scale: 1, fitted: true };
+
+  // ---- counts: packed sources, then a pyramid of sums
+
+  const part = (side) => {
+    const row = Math.floor(firstRow / side), col = Math.floor(firstCol / side);
+    return { side, row, col, rows: Math.floor((firstRow + rows - 1) / side) - row + 1, cols: Math.floor((firstCol + cols - 1) / side) - col + 1 };
+  };
+  const load = async (source) => {
+    const size = source.sizes.reduce((sum, each) => sum + each, 0);
+    const numbers = await oboro.unpack(source.id, size * (source.intervals ? 4 : 2));
+    const take = (stream, from, length) => numbers.subarray(stream * size + from, stream * size + from + length);
+    source.found = new Map();
+    let from = 0;
+    source.layers.forEach((layer, index) => {
+      const length = source.sizes[index], positions = take(0, from, length);
+      for (let i = 0, position = -1; i < length; i++) positions[i] = position += positions[i];
+      source.found.set(layer, { positions, counts: take(1, from, length),
+        below: source.intervals ? take(2, from, length) : null, above: source.intervals ? take(3, from, length) : null });
+      from += length;
+    });
+  };
+  const sourceOf = (table) => table.sources[state.chosen.every((code) => code < 0) ? 0 : table.sources.length - 1];
+  const wanted = (layer) => { // mixed radix, the last column lowest
+    for (let i = data.columns.length - 1; i >= 0; i--) {
+      const size = data.columns[i].values.length, code = layer % size;
+      if (state.chosen[i] >= 0 && state.chosen[i] !== code) return false;
+      layer = (layer - code) / size;
+    }
+    return true;
+  };
+  const kept = new Map();
+  const pyramid = (index) => {
+    const key = index + ":" + state.chosen.join();
+    if (kept.has(key)) return kept.get(key);
+    const table = data.tables[index], source = sourceOf(table), base = part(source.side);
+    const values = new Float64Array(base.rows * base.cols);
+    for (const [layer, { positions, counts }] of source.found)
+      if (source.summed || wanted(layer)) for (let i = 0; i < positions.length; i++) values[positions[i]] += counts[i];
+    const levels = new Map([[source.side, { ...base, values }]]);
+    let below = levels.get(source.side);
+    for (const side of data.sides) {
+      if (side <= source.side) continue;
+      const above = { ...part(side), values: null }, times = side / below.side;
+      above.values = new Float64Array(above.rows * above.cols);
+      for (let r = 0, at = 0; r < below.rows; r++) {
+        const line = (Math.floor((below.row + r) / times) - above.row) * above.cols - above.col;
+        for (let c = 0; c < below.cols; c++, at++) above.values[line + Math.floor((below.col + c) / times)] += below.values[at];
+      }
+      levels.set(side, above);
+      below = above;
+    }
+    const found = { levels, least: source.side, total: values.reduce((sum, value) => sum + value, 0) };
+    if (kept.size >= 6) kept.delete(kept.keys().next().value);
+    kept.set(key, found);
+    return found;
+  };
+  const level = (index, side = state.side) => pyramid(index).levels.get(side);
+  const shownTable = () => comparing ? state.release : 0;
+  const differences = () => {
+    const true_ = level(0).values, released = level(state.release).values;
+    return released.map((value, i) => value - true_[i]);
+  };
+
+  // ---- classes: log-like steps, of which as many as the counts need
+
+  const steps = (least, most, pattern) => {
+    const found = [];
+    for (let power = 1; power <= most; power *= 10) for (const step of pattern) if (power * step <= most) found.push(power * step);
+    const start = found.findLastIndex((step) => step <= Math.max(least, 1));
+    return found.slice(Math.max(start, 0));
+  };
+  const sample = (values, keep) => {
+    const stride = Math.max(1, Math.floor(values.length / 40000)), found = [];
+    for (let i = 0; i < values.length; i += stride) if (keep(values[i])) found.push(Math.abs(values[i]));
+    return found.sort((a, b) => a - b);
+  };
+  const classes = (values) => {
+    let most = 1;
+    for (const value of values) if (value > most) most = value;
+    const sorted = sample(values, (value) => value > 0), least = sorted.length ? sorted[Math.floor(sorted.length * .04)] : 1;
+    for (const pattern of [[1, 2, 5], [1, 3], [1]]) {
+      const found = steps(least, most, pattern);
+      if (found.length <= 10) return found;
+    }
+    return steps(least, most, [1]).slice(-10);
+  };
+  const sideClasses = (values) => {
+    const sorted = sample(values, (value) => value !== 0), high = sorted.length ? sorted[Math.floor((sorted.length - 1) * .98)] : 1;
+    return steps(1, Math.max(high, 1), [1, 3]).slice(-4);
+  };
+  const spread = (colours, size) => Array.from({ length: size }, (_, i) => colours[size < 2 ? colours.length - 1 : Math.round(i * (colours.length - 1) / (size - 1))]);
+  const scaleOf = () => {
+    const colours = data.colours[oboro.theme()];
+    if (comparing && state.difference) {
+      const breaks = sideClasses(differences()), half = colours.difference.length / 2;
+      return { breaks, below: spread(colours.difference.slice(0, half).reverse(), breaks.length), above: spread(colours.difference.slice(half), breaks.length), diverging: true };
+    }
+    const breaks = classes(level(0).values);
+    return { breaks, above: spread(colours.scale, breaks.length), diverging: false };
+  };
+  const rank = (breaks, value) => { let i = breaks.length - 1; while (i > 0 && value < breaks[i]) i--; return i; };
+  const colourOf = (scale, value) => {
+    if (scale.diverging) return Math.abs(value) < scale.breaks[0] ? null : scale[value < 0 ? "below" : "above"][rank(scale.breaks, Math.abs(value))];
+    return value > 0 ? scale.above[rank(scale.breaks, value)] : null;
+  };
+
+  // ---- painting: one pixel for each block, then scaled onto the screen
+
+  const rgba = (colour) => { const n = parseInt(colour.slice(1), 16); return (255 << 24 | (n & 255) << 16 | (n >> 8 & 255) << 8 | n >> 16) >>> 0; };
+  let plain = null, diverging = null;
+  const paint = () => {
+    const wasDifference = state.difference;
+    state.difference = false; plain = scaleOf();
+    state.difference = wasDifference; diverging = comparing && state.difference ? scaleOf() : null;
+    panes.forEach((pane, index) => {
+      pane.scale = index === 1 && diverging ? diverging : plain;
+      pane.level = level(index === 1 ? state.release : 0);
+      pane.values = pane.scale.diverging ? differences() : pane.level.values;
+      const { rows: height, cols: width } = pane.level;
+      pane.image.width = width; pane.image.height = height;
+      const context = pane.image.getContext("2d"), pixels = context.createImageData(width, height), ints = new Uint32Array(pixels.data.buffer);
+      const { breaks } = pane.scale, above = pane.scale.above.map(rgba), under = (pane.scale.below || []).map(rgba);
+      for (let r = 0; r < height; r++) {
+        let to = (data.northUp ? height - 1 - r : r) * width, from = r * width;
+        for (let c = 0; c < width; c++, from++, to++) {
+          const value = pane.values[from];
+          if (value === 0) continue;
+          if (!pane.scale.diverging) ints[to] = above[rank(breaks, value)];
+          else if (Math.abs(value) >= breaks[0]) ints[to] = (value < 0 ? under : above)[rank(breaks, Math.abs(value))];
+        }
+      }
+      context.putImageData(pixels, 0, 0);
+    });
+    legend();
+    figures();
+    draw();
+  };
+
+  const sign = data.northUp ? -1 : 1;
+  const across = () => view.scale * data.aspect;
+  const toX = (pane, col) => pane.width / 2 + (col - view.col) * across();
+  const toY = (pane, row) => pane.height / 2 + sign * (row - view.row) * view.scale;
+  const box = (pane, row, col, height, width) => {
+    const x = toX(pane, col), y = toY(pane, data.northUp ? row + height : row);
+    return [x, y, width * across(), height * view.scale];
+  };
+  const drawPane = (pane) => {
+    const { canvas, level: shown } = pane, ratio = Math.min(devicePixelRatio || 1, 3), context = canvas.getContext("2d");
+    if (canvas.width !== Math.round(pane.width * ratio) || canvas.height !== Math.round(pane.height * ratio)) {
+      canvas.width = Math.round(pane.width * ratio); canvas.height = Math.round(pane.height * ratio);
+    }
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.fillStyle = oboro.colour("card");
+    context.fillRect(0, 0, pane.width, pane.height);
+    const whole = box(pane, firstRow, firstCol, rows, cols), block = state.side * view.scale;
+    context.save();
+    context.beginPath(); context.rect(...whole); context.clip();
+    context.fillStyle = oboro.colour("empty"); context.fillRect(...whole);
+    context.imageSmoothingEnabled = block * ratio < 1; context.imageSmoothingQuality = "high";
+    context.drawImage(pane.image, ...box(pane, shown.row * state.side, shown.col * state.side, shown.rows * state.side, shown.cols * state.side));
+    if (block >= 14) writeBlocks(context, pane, block);
+    context.restore();
+    context.strokeStyle = oboro.colour("frame"); context.lineWidth = 1; context.strokeRect(...whole);
+    if (state.marked) {
+      const side = state.side, mark = box(pane, state.marked.row * side, state.marked.col * side, side, side);
+      const room = Math.max(0, 7 - Math.min(mark[2], mark[3])) / 2; // never too small to see
+      const around = [mark[0] - room, mark[1] - room, mark[2] + 2 * room, mark[3] + 2 * room];
+      context.lineWidth = 4; context.strokeStyle = oboro.colour("card"); context.strokeRect(...around);
+      context.lineWidth = 2; context.strokeStyle = oboro.colour("ink"); context.strokeRect(...around);
+    }
+  };
+  const writeBlocks = (context, pane, block) => { // lines between blocks, and their counts where there is room
+    const side = state.side, { row, col, rows: height, cols: width } = pane.level;
+    const seen = (from, to, length) => [Math.max(0, Math.floor(from)), Math.min(length, Math.ceil(to))];
+    const halfCols = pane.width / 2 / across(), halfRows = pane.height / 2 / view.scale;
+    const [left, right] = seen((view.col - halfCols) / side - col, (view.col + halfCols) / side - col, width);
+    const [low, high] = seen((view.row - halfRows) / side - row, (view.row + halfRows) / side - row, height);
+    context.globalAlpha = .22; context.strokeStyle = oboro.colour("ink"); context.lineWidth = .5; context.beginPath();
+    for (let c = left; c <= right; c++) { const x = toX(pane, (col + c) * side); context.moveTo(x, 0); context.lineTo(x, pane.height); }
+    for (let r = low; r <= high; r++) { const y = toY(pane, (row + r) * side); context.moveTo(0, y); context.lineTo(pane.width, y); }
+    context.stroke(); context.globalAlpha = 1;
+    if (block < 40) return;
+    context.font = `${Math.min(14, block / 3.6)}px system-ui, sans-serif`; context.textAlign = "center"; context.textBaseline = "middle";
+    for (let r = low; r < high; r++) for (let c = left; c < right; c++) {
+      const value = pane.values[r * width + c];
+      if (value === 0) continue;
+      const colour = colourOf(pane.scale, value), n = colour ? parseInt(colour.slice(1), 16) : 0;
+      context.fillStyle = !colour ? oboro.colour("ink") : (n >> 16) * .3 + (n >> 8 & 255) * .59 + (n & 255) * .11 > 140 ? "#10141f" : "#ffffff";
+      const text = Math.abs(value) >= 1e6 ? short(Number(value.toPrecision(3))) : number(value);
+      context.fillText(text, toX(pane, (col + c + .5) * side), toY(pane, (row + r + .5) * side), block * data.aspect - 4);
+    }
+  };
+  let asked = false;
+  const drawNow = () => { asked = false; panes.forEach(drawPane); };
+  const draw = () => { if (!asked) { asked = true; requestAnimationFrame(drawNow); } };
+
+  // ---- words around the map
+
+  const sideName = (side) => mesh ? data.place.levels[side] : side === 1 ? say("one_cell") : say("cells", { side: number(side) });
+  const legend = () => {
+    const scale = diverging || plain, host = byId("legend");
+    const name = document.createElement("p"), row = document.createElement("div");
+    name.className = "name"; row.className = "steps";
+    name.textContent = scale.diverging ? say("legend_difference") : state.side === 1 && !mesh ? say("legend_cell") : say("legend", { side: sideName(state.side) });
+    const step = (colour, text, kind = "step") => {
+      const box_ = document.createElement("div"), svg = document.createElementNS("http://www.w3.org/2000/svg", "svg"), rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+      rect.setAttribute("width", "100%"); rect.setAttribute("height", "100%"); rect.setAttribute("fill", colour);
+      svg.append(rect); box_.className = kind; box_.append(svg, text); row.append(box_);
+    };
+    if (scale.diverging) {
+      [...scale.breaks].reverse().forEach((at, i) => step(scale.below[scale.breaks.length - 1 - i], "−" + short(at)));
+      step(oboro.colour("empty"), "0");
+    } else step(oboro.colour("empty"), "0", "step zero");
+    scale.breaks.forEach((at, i) => step(scale.above[i], (scale.diverging ? "+" : "") + (i === 0 && !scale.diverging ? "1" : short(at))));
+    host.replaceChildren(name, row);
+    host.setAttribute("aria-label", name.textContent + ": 0, " + scale.breaks.map(short).join(", "));
+  };
+  const figures = () => {
+    const table = shownTable(), found = pyramid(table), all = state.chosen.every((code) => code < 0);
+    const exact = BigInt(data.tables[table].total);
+    byId("total").textContent = all && exact > BigInt(Number.MAX_SAFE_INTEGER) ? new Intl.NumberFormat("en").format(exact) : number(found.total);
+    const values = level(table).values;
+    let filled = 0, most = 0;
+    for (const value of values) { if (value > 0) filled++; if (value > most) most = value; }
+    byId("filled").textContent = say(state.side === 1 ? "filled_cells" : "filled", { share: number(100 * filled / values.length, 1) + "%", cells: number(values.length), most: number(most) });
+    byId("level").min = data.sides.indexOf(found.least);
+    byId("level").value = data.sides.indexOf(state.side);
+    byId("level-name").textContent = sideName(state.side);
+    byId("level").setAttribute("aria-valuetext", sideName(state.side));
+    byId("wanted").placeholder = example();
+    if (!state.marked) byId("reading").textContent = say("outside");
+    if (!comparing) return;
+    const { label, role } = data.tables[state.release], told = label ? say("after_eps", { label }) : say("after_table");
+    byId("release-name").textContent = (label || "") + (role === "published" ? (label ? " · " : "") + say("published") : "");
+    byId("release").setAttribute("aria-valuetext", byId("release-name").textContent);
+    byId("caption-1").textContent = state.difference ? say("difference_of", { label: label ? "eps = " + label : say("published") }) : told;
+    byId("figures-at").textContent = say("figures_at", { side: sideName(state.side) });
+    const errors = differences();
+    let squares = 0, sum = 0, largest = 0;
+    for (const error of errors) { squares += error * error; sum += Math.abs(error); if (Math.abs(error) > largest) largest = Math.abs(error); }
+    byId("figure-rmse").textContent = number(Math.sqrt(squares / errors.length), 2);
+    byId("figure-mean_abs").textContent = number(sum / errors.length, 2);
+    byId("figure-largest").textContent = number(largest);
+    byId("figure-total_error").textContent = number(found.total - pyramid(0).total);
+    for (const item of document.querySelectorAll(".series-key li")) item.toggleAttribute("aria-current", Number(item.dataset.release) === state.release);
+  };
+
+  // ---- names of cells
+
+  const pad = (value, width) => String(value).padStart(width, "0");
+  const meshCode = (row, col, side) => { // JIS X 0410; everything in units of 250 m
+    const size = side * data.place.unit, y = row * size, x = col * size, digit = (of, unit) => Math.floor(of / unit);
+    const quarter = (unit) => 1 + 2 * (digit(y, unit) % 2) + digit(x, unit) % 2;
+    let code = pad(digit(y, 320), 2) + pad(digit(x, 320), 2);
+    if (size <= 40) code += "" + digit(y, 40) % 8 + digit(x, 40) % 8;
+    if (size === 20) code += quarter(20);
+    if (size <= 4) code += "" + digit(y, 4) % 10 + digit(x, 4) % 10;
+    if (size <= 2) code += quarter(2);
+    if (size <= 1) code += quarter(1);
+    return code;
+  };
+  const placeName = (row, col, side) => {
+    if (mesh) return `${data.place.names[0]} ${meshCode(row, col, side)} (${sideName(side)})`;
+    const span = (at, end) => side === 1 ? String(at) : `${at * side}–${Math.min((at + 1) * side, end) - 1}`;
+    return say("row_col", { row_name: data.place.names[0], col_name: data.place.names[1], row: span(row, data.place.rows), col: span(col, data.place.cols) });
+  };
+  const example = () => {
+    const row = firstRow + Math.floor(rows / 2), col = firstCol + Math.floor(cols / 2);
+    return mesh ? meshCode(row, col, 1) : `${row}, ${col}`;
+  };
+  const find = (text) => { // the cell in the middle of what is named
+    const plainText = text.normalize("NFKC").trim();
+    let row, col;
+    if (mesh) {
+      const sizes = { 4: 320, 6: 40, 7: 20, 8: 4, 9: 2, 10: 1 }, code = plainText.replace(/[\s-]/g, ""), size = sizes[code.length], d = [...code].map(Number);
+      if (!size || !/^\d+$/.test(code)) return null;
+      const quarter = (at, unit) => { y += ((d[at] - 1) >> 1) * unit; x += ((d[at] - 1) & 1) * unit; };
+      let y = (d[0] * 10 + d[1]) * 320, x = (d[2] * 10 + d[3]) * 320;
+      if (code.length >= 6) { y += d[4] * 40; x += d[5] * 40; }
+      if (code.length === 7) quarter(6, 20);
+      if (code.length >= 8) { y += d[6] * 4; x += d[7] * 4; }
+      if (code.length >= 9) quarter(8, 2);
+      if (code.length >= 10) quarter(9, 1);
+      row = Math.floor((y + size / 2) / data.place.unit); col = Math.floor((x + size / 2) / data.place.unit);
+    } else {
+      const pair = /^\D*(\d+)\D+(\d+)\D*$/.exec(plainText);
+      if (!pair) return null;
+      row = Number(pair[1]); col = Number(pair[2]);
+    }
+    const inside = row >= firstRow && col >= firstCol && row < firstRow + rows && col < firstCol + cols;
+    return inside ? { row, col } : null;
+  };
+
+  // ---- reading a cell
+
+  const interval = (position) => { // of one cell in one layer, where the table brought it
+    const source = sourceOf(data.tables[shownTable()]), found = [...source.found].filter(([layer]) => wanted(layer));
+    const possible = data.columns.every((column, i) => state.chosen[i] >= 0 || column.values.length === 1);
+    if (!source.intervals || state.side !== 1 || !possible || found.length !== 1) return null;
+    const { positions, counts, below, above } = found[0][1];
+    let low = 0, high = positions.length - 1;
+    while (low < high) { const middle = (low + high) >> 1; if (positions[middle] < position) low = middle + 1; else high = middle; }
+    return positions[low] === position ? [counts[low] - below[low], counts[low] + above[low]] : null;
+  };
+  const reading = ({ row, col }) => {
+    const shown = level(shownTable()), position = (row - shown.row) * shown.cols + col - shown.col, count = shown.values[position];
+    const lines = [["where", placeName(row, col, state.side)], ["count", number(count)]];
+    if (comparing) {
+      const truth = level(0).values[position];
+      lines.push(["truly", say("truly", { count: number(truth) })], ["", say("diff", { count: (count > truth ? "+" : "") + number(count - truth) })]);
+    }
+    const reach = interval(position), width = data.widths[state.side];
+    if (reach) lines.push(["", say("interval", { low: number(Math.max(0, reach[0])), high: number(reach[1]) })]);
+    else if (width !== undefined) lines.push(["", say("within", { width: number(width, width < 10 ? 1 : 0) })]);
+    const index = data.sides.indexOf(state.side), wider = data.sides[Math.min(index + (mesh ? 1 : 3), data.sides.length - 1)];
+    if (wider > state.side) {
+      const around = level(shownTable(), wider), times = wider / state.side;
+      const at = (Math.floor(row / times) - around.row) * around.cols + Math.floor(col / times) - around.col;
+      lines.push(["quiet", say("around", { count: number(around.values[at]), side: sideName(wider) })]);
+    }
+    return lines;
+  };
+  const mark = (cell, pane, announce = true) => {
+    const tip = byId("tip"), shown = level(0);
+    const inside = cell && cell.row >= shown.row && cell.col >= shown.col && cell.row < shown.row + shown.rows && cell.col < shown.col + shown.cols;
+    state.marked = inside ? cell : null;
+    state.tip = inside ? pane : null;
+    tip.hidden = !inside || !pane;
+    if (inside) {
+      const lines = reading(cell);
+      tip.replaceChildren(...lines.map(([kind, text]) => { const line = document.createElement("div"); line.className = kind; line.textContent = text; return line; }));
+      if (announce) byId("reading").textContent = lines.map(([, text]) => text).join(" · ");
+      if (pane) {
+        const host = byId("panes").getBoundingClientRect(), frame = pane.canvas.getBoundingClientRect();
+        const [x, y, width, height] = box(pane, cell.row * state.side, cell.col * state.side, state.side, state.side);
+        const left = frame.left - host.left + x, top = frame.top - host.top + y;
+        let atX = left + width + 12, atY = top + height + 12;
+        if (atX + tip.offsetWidth > host.width - 6) atX = left - tip.offsetWidth - 12;
+        if (atY + tip.offsetHeight > host.height - 6) atY = top - tip.offsetHeight - 12;
+        const keep = (value, room) => Math.min(Math.max(6, value), Math.max(6, room - 6));
+        tip.style.transform = `translate(${keep(atX, host.width - tip.offsetWidth)}px, ${keep(atY, host.height - tip.offsetHeight)}px)`;
+      }
+    } else byId("reading").textContent = say("outside");
+    draw();
+  };
+  const again = () => { if (state.marked) mark(state.marked, state.tip); else draw(); };
+
+  // ---- moving about; all panes share one view
+
+  const fitScale = () => Math.min(panes[0].width / (cols * data.aspect), panes[0].height / rows) * .97;
+  const fit = () => { Object.assign(view, { row: firstRow + rows / 2, col: firstCol + cols / 2, scale: fitScale(), fitted: true }); again(); };
+  const settle = () => {
+    const least = fitScale() * .6, most = Math.max(90 / Math.max(1, data.sides[0]), least * 2);
+    view.scale = Math.min(Math.max(view.scale, least), most);
+    view.row = Math.min(Math.max(view.row, firstRow), firstRow + rows);
+    view.col = Math.min(Math.max(view.col, firstCol), firstCol + cols);
+    view.fitted = false;
+  };
+  const pan = (x, y) => { view.col -= x / across(); view.row -= sign * y / view.scale; settle(); again(); };
+  const zoom = (times, pane = panes[0], x = pane.width / 2, y = pane.height / 2) => {
+    const dx = x - pane.width / 2, dy = y - pane.height / 2, before = view.scale;
+    view.scale *= times; settle();
+    const gain = 1 / before - 1 / view.scale;
+    view.col += dx / data.aspect * gain; view.row += sign * dy * gain;
+    settle(); again();
+  };
+  const cellAt = (pane, x, y) => ({
+    row: Math.floor((view.row + sign * (y - pane.height / 2) / view.scale) / state.side),
+    col: Math.floor((view.col + (x - pane.width / 2) / across()) / state.side),
+  });
+  const goTo = (row, col, pane = panes[panes.length - 1]) => {
+    const cell = { row: Math.floor(row / state.side), col: Math.floor(col / state.side) };
+    view.row = (cell.row + .5) * state.side; view.col = (cell.col + .5) * state.side;
+    view.scale = Math.max(view.scale, 22 / state.side); settle();
+    mark(cell, pane);
+  };
+
+  for (const pane of panes) {
+    const { canvas } = pane, pointers = new Map();
+    const at = (event) => { const frame = canvas.getBoundingClientRect(); return [event.clientX - frame.left, event.clientY - frame.top]; };
+    let moved = 0;
+    canvas.addEventListener("pointerdown", (event) => { canvas.setPointerCapture(event.pointerId); pointers.set(event.pointerId, at(event)); moved = 0; });
+    canvas.addEventListener("pointermove", (event) => {
+      const now = at(event), before = pointers.get(event.pointerId);
+      if (!before) { if (event.pointerType !== "touch") mark(cellAt(pane, ...now), pane); return; }
+      if (pointers.size === 2) { // pinch
+        const other = [...pointers].find(([id]) => id !== event.pointerId)[1], far = (p) => Math.hypot(p[0] - other[0], p[1] - other[1]);
+        zoom(far(now) / Math.max(far(before), 1), pane, (now[0] + other[0]) / 2, (now[1] + other[1]) / 2);
+        pan((now[0] - before[0]) / 2, (now[1] - before[1]) / 2);
+      } else pan(now[0] - before[0], now[1] - before[1]);
+      moved += Math.hypot(now[0] - before[0], now[1] - before[1]);
+      pointers.set(event.pointerId, now);
+      canvas.classList.toggle("moving", moved > 3);
+    });
+    const up = (event) => {
+      if (pointers.delete(event.pointerId) && moved < 6 && event.type === "pointerup") mark(cellAt(pane, ...at(event)), pane);
+      canvas.classList.remove("moving");
+    };
+    canvas.addEventListener("pointerup", up);
+    canvas.addEventListener("pointercancel", up);
+    canvas.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch" && !pointers.size) mark(null); });
+    canvas.addEventListener("dblclick", (event) => zoom(event.shiftKey ? .5 : 2, pane, ...at(event)));
+    canvas.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      zoom(Math.exp(-event.deltaY * (event.deltaMode ? .05 : event.ctrlKey ? .01 : .0016)), pane, ...at(event));
+      mark(cellAt(pane, ...at(event)), pane);
+    }, { passive: false });
+    canvas.addEventListener("keydown", (event) => {
+      const arrows = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (arrows && event.shiftKey) pan(-60 * arrows[0], -60 * arrows[1]);
+      else if (arrows) {
+        const from = state.marked || cellAt(pane, pane.width / 2, pane.height / 2), shown = level(0);
+        const keep = (value, least, size) => Math.min(Math.max(value, least), least + size - 1);
+        const cell = { row: keep(from.row + sign * arrows[1], shown.row, shown.rows), col: keep(from.col + arrows[0], shown.col, shown.cols) };
+        const [x, y, width, height] = box(pane, cell.row * state.side, cell.col * state.side, state.side, state.side);
+        if (x < 0 || y < 0 || x + width > pane.width || y + height > pane.height) { view.row = (cell.row + .5) * state.side; view.col = (cell.col + .5) * state.side; settle(); }
+        mark(cell, pane);
+      } else if (event.key === "+" || event.key === "=" || event.key === ";") zoom(1.5, pane);
+      else if (event.key === "-" || event.key === "_") zoom(1 / 1.5, pane);
+      else if (event.key === "0" || event.key === "Home") fit();
+      else if (event.key === "Escape") mark(null);
+      else return;
+      event.preventDefault();
+    });
+  }
+  byId("zoom-in").addEventListener("click", () => zoom(1.6));
+  byId("zoom-out").addEventListener("click", () => zoom(1 / 1.6));
+  byId("fit").addEventListener("click", fit);
+  byId("level").addEventListener("input", (event) => {
+    const middle = state.marked && { row: (state.marked.row + .5) * state.side, col: (state.marked.col + .5) * state.side }, pane = state.tip;
+    state.side = data.sides[Number(event.target.value)];
+    if (middle) state.marked = { row: Math.floor(middle.row / state.side), col: Math.floor(middle.col / state.side) };
+    state.tip = pane;
+    paint(); again();
+  });
+  for (const select of document.querySelectorAll("select.category")) select.addEventListener("change", () => {
+    state.chosen[Number(select.dataset.column)] = Number(select.value);
+    state.side = Math.max(state.side, pyramid(shownTable()).least);
+    paint(); again();
+  });
+  byId("find").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const input = byId("wanted"), cell = find(input.value);
+    input.setAttribute("aria-invalid", String(!cell));
+    if (cell) goTo(cell.row, cell.col);
+    else { mark(null); byId("reading").textContent = say("not_found", { example: example() }); }
+  });
+  if (comparing) {
+    byId("release").addEventListener("input", (event) => { state.release = Number(event.target.value); paint(); again(); });
+    byId("side-by-side").addEventListener("change", (event) => { state.difference = event.target.value === "difference"; paint(); again(); });
+  } else byId("picture").addEventListener("click", () => panes[0].canvas.toBlob((blob) => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(blob); link.download = "map.png"; link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }));
+
+  // ---- begin
+
+  const measure = () => {
+    for (const pane of panes) { pane.width = Math.max(1, pane.canvas.clientWidth); pane.height = Math.max(1, pane.canvas.clientHeight); }
+    if (view.fitted) fit(); else { settle(); again(); }
+  };
+  await Promise.all(data.tables.flatMap((table) => table.sources).map(load));
+  for (const pane of panes) { pane.width = Math.max(1, pane.canvas.clientWidth); pane.height = Math.max(1, pane.canvas.clientHeight); }
+  paint();
+  fit();
+  drawNow();
+  const watch = new ResizeObserver(() => { if (!matchMedia("print").matches) measure(); });
+  panes.forEach((pane) => watch.observe(pane.canvas));
+  oboro.onChange(() => { paint(); again(); drawNow(); });
+  const at = new URLSearchParams(location.hash.slice(1)).get("at"), start = at && find(at); // map.html#at=120,305
+  if (start) { goTo(start.row, start.col); drawNow(); }
+  oboro.ready({ total: String(pyramid(shownTable()).total) });
+})().catch(oboro.trouble);

@@ -1,0 +1,153 @@
+"""What users bring, as sorted cells: keys and counts.
+
+Two forms of data. Counted: one record for each cell, with a column that says how many. Rows: every record
+counts 1, and DuckDB counts them, after bounding what a person contributes.
+
+One rule for every record, and nothing of it ever raises an error:
+
+    a count that is a fraction                goes to the nearest whole number, upwards if it is half way
+    a count that is negative                  becomes 0
+    a count that is missing, NaN or a text    becomes 0
+    several records of one cell               add up; a cell holds at most `cap`, so that no sum overflows
+    a cell that the domain does not know      is dropped, and so is one that the mask rules out
+    an empty table                            is a table
+
+The sensitivity is that of counts after this rule. None of its steps makes two counts differ by more than they
+did, if what a unit adds to a count is a whole number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.domain import Column, Grid, Integer, Mesh
+from oboro.engine import Source, code_sql, count_cells, open_data
+from oboro.engine.source import quoted
+from oboro.errors import DataError
+from oboro.privacy import Unit
+from oboro.tables.cells import Cells, cap, sort_cells
+from oboro.tables.layout import Layout
+
+Integers = npt.NDArray[np.int64]
+
+_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+_CHUNK = 1 << 17  # records at a time: they stay in cache
+
+
+def read_cells(data: Any, layout: Layout, unit: Unit, count: str | None) -> Cells:
+    """The cells of `data`, by the rule above. Only a missing column or an unreadable file is refused."""
+    source = open_data(data)
+    source.need(*[name for column in layout.domain for name in column.sources])
+    fields = [field for column in layout.domain for field in fields_of(column, source)]
+    if count is None:
+        return _count_rows(source, fields, layout, unit)
+    source.need(count)
+    most = cap(layout)
+    chosen = ", ".join(f"{sql} AS f{i}" for i, (sql, _) in enumerate(fields))
+    known = " AND ".join([*(f"f{i} IS NOT NULL" for i in range(len(fields))), "n > 0"])
+    query = f"SELECT * FROM (SELECT {chosen}, {_count_sql(count, source, most)} AS n FROM {source.relation}) WHERE {known}"
+    keys, counts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for values in batches(source, query):
+        batch_keys, possible = keys_of(layout, values[:-1])
+        keys.append(batch_keys[possible])
+        counts.append(np.asarray(values[-1], np.int64)[possible])
+    return sort_cells(np.concatenate(keys), np.concatenate(counts), layout.bits, most)
+
+
+def batches(source: Source, query: str) -> Iterator[list[Any]]:
+    """The columns of a result, some records at a time."""
+    result = source.connection.sql(query)
+    open_reader = getattr(result, "to_arrow_reader", None) or result.fetch_arrow_reader  # the name before DuckDB 1.4
+    for batch in open_reader(_CHUNK):
+        yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+
+
+def _count_rows(source: Source, fields: list[tuple[str, int]], layout: Layout, unit: Unit) -> Cells:
+    """Rows counted by DuckDB, with each person's bounded. Fields become one number, the first highest."""
+    cell, size = "0", 1
+    for sql, radix in fields:
+        cell = f"({cell}) * {radix} + ({sql})::BIGINT"
+        size *= radix
+    if size > 2**62:
+        raise DataError("the columns are too wide to be counted together", needed="at most 2^62 combinations", fix='count="people"')
+    person = "" if unit.column is None else f", {quoted(unit.column)}"
+    if unit.column is not None:
+        source.need(unit.column)
+    view = Integer("oboro cell", 0, size - 1)
+    relation = f"(SELECT ({cell})::BIGINT AS {quoted(view.name)}{person} FROM {source.relation})"
+    types = {view.name: "BIGINT"} | ({} if unit.column is None else {unit.column: source.types[unit.column]})
+    by = unit if unit.kind == "person" else Unit.row()  # rows of cells that are counted already count 1 each
+    numbers, counts = count_cells(Source(source.connection, relation, types), [view], by)
+    values: list[Any] = []
+    for _, radix in reversed(fields):
+        numbers, digit = np.divmod(numbers, radix)
+        values.append(digit)
+    keys, known = keys_of(layout, values[::-1])
+    most = cap(layout)
+    return sort_cells(keys[known], np.minimum(counts[known], most), layout.bits, most)
+
+
+def keys_of(layout: Layout, values: list[Any]) -> tuple[Integers, npt.NDArray[np.bool_]]:
+    """Keys from the values of fields, and which of them are cells. A mesh is one field and several axes."""
+    axes: list[Any] = []
+    known = np.ones(len(values[0]), np.bool_)
+    rest = iter(values)
+    for column in layout.domain:
+        if isinstance(column, Mesh):
+            parts = column.axes(next(rest))
+            known &= parts[0] >= 0
+            axes += parts
+        else:
+            axes += [next(rest) for _ in column.sources]
+    keys = layout.keys(axes)
+    if layout.allowed is not None:
+        known &= layout.possible(keys)
+    return keys, known
+
+
+def fields_of(column: Column, source: Source) -> list[tuple[str, int]]:
+    """For each column of the data: SQL for a whole number below a limit, null where unknown, and the limit."""
+    if isinstance(column, Grid):
+        numbers = [(_whole_sql(name, source), side) for name, side in zip(column.names, column.shape, strict=True)]
+    elif isinstance(column, Mesh):
+        numbers = [(_whole_sql(column.name, source), 10**column.digits)]
+    else:
+        numbers = [(code_sql(column, source.types[column.name]), column.size)]
+    # the narrow type halves what is copied, and nothing that passes can overflow it
+    return [(f"CASE WHEN ({sql}) BETWEEN 0 AND {size - 1} THEN TRY_CAST(({sql}) AS {_type(size)}) END", size) for sql, size in numbers]
+
+
+def _base(name: str, source: Source) -> str:
+    return source.types[name].partition("(")[0].upper()
+
+
+def double_sql(name: str, source: Source) -> str:
+    if _base(name, source) in (*_WHOLE, "FLOAT", "DOUBLE", "DECIMAL"):
+        return f"CAST({quoted(name)} AS DOUBLE)"
+    return f"TRY_CAST(CAST({quoted(name)} AS VARCHAR) AS DOUBLE)"
+
+
+def _whole_sql(name: str, source: Source) -> str:
+    """A whole number as it stands; null for a fraction: there is no nearest place."""
+    if _base(name, source) in _WHOLE:
+        return f"TRY_CAST({quoted(name)} AS BIGINT)"
+    number = double_sql(name, source)
+    return f"CASE WHEN {number} = floor({number}) AND abs({number}) < 9007199254740992 THEN TRY_CAST({number} AS BIGINT) END"
+
+
+def _count_sql(name: str, source: Source, most: int) -> str:
+    if _base(name, source) in _WHOLE:
+        return f"coalesce(TRY_CAST(least(greatest({quoted(name)}, 0), {most}) AS BIGINT), 0)"
+    number = double_sql(name, source)
+    return (
+        f"CASE WHEN {number} IS NULL OR isnan({number}) OR {number} < 0.5 THEN 0 "
+        f"WHEN {number} >= {float(most)!r} THEN {most} ELSE TRY_CAST(floor({number} + 0.5) AS BIGINT) END"
+    )
+
+
+def _type(size: int) -> str:
+    return "INTEGER" if size <= 2**31 else "BIGINT"

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oboro.errors import GuaranteeError, ParameterError, UnitError
+from oboro.privacy import (
+    ZCDP,
+    Approx,
+    Composed,
+    Conditional,
+    Event,
+    GaussianNoise,
+    LaplaceNoise,
+    Pure,
+    Renyi,
+    Repeated,
+    Spend,
+    Unit,
+    compose,
+    convert,
+    parallel,
+    translate,
+)
+
+HUNDRED = Repeated(LaplaceNoise(10, discrete=False), 100)
+
+
+def test_ten_times_one_tenth_is_one() -> None:
+    assert compose(*[Pure(0.1)] * 10) == Pure(1)
+    assert compose() == Pure(0)
+
+
+@pytest.mark.parametrize(("method", "eps"), [("basic", 10), ("advanced", 6.31), ("zcdp", 5.76), ("renyi", 4.98), ("pld", 4.69267)])
+def test_one_hundred_laplace_releases(method: str, eps: float) -> None:
+    together = compose(HUNDRED, delta="1e-6", method=method)
+    assert isinstance(together, Approx)
+    assert float(together.eps) == pytest.approx(eps, abs=0.005 if eps < 4.69 or eps > 4.7 else 1e-5)
+
+
+@pytest.mark.parametrize(("times", "eps"), [(10, 0.99898), (100, 4.69267), (1000, 18.95029)])
+def test_pld_reference_values(times: int, eps: float) -> None:
+    assert float(compose(Repeated(LaplaceNoise(10, discrete=False), times), delta="1e-6").eps) == pytest.approx(eps, abs=1e-5)
+
+
+def test_gaussian_pld_meets_the_analytic_calibration() -> None:
+    event = GaussianNoise(Fraction("4.224679") ** 2, discrete=False)
+    assert float(compose(event, delta="1e-6").eps) == pytest.approx(1, abs=2e-4)
+
+
+def test_discrete_laplace_is_not_taken_for_continuous() -> None:
+    discrete, continuous = (compose(Repeated(LaplaceNoise(10, discrete=d), 100), delta="1e-6") for d in (True, False))
+    assert discrete.eps > continuous.eps + Fraction(1, 20)
+
+
+def test_tight_composition_of_guarantees_alone_is_the_worst_case() -> None:
+    known = compose(HUNDRED, delta="1e-6")
+    worst = compose(*[Pure("0.1")] * 100, delta="1e-6")
+    assert known.eps < worst.eps < 10
+
+
+def test_costs_of_different_kinds_are_added_in_the_weakest() -> None:
+    assert compose(Pure(1), ZCDP("0.5")) == ZCDP(1)
+    assert compose(Pure(1), Approx(1, "1e-6")) == Approx(2, "1e-6")
+    assert compose(Pure("0.1"), ZCDP("0.01"), Renyi(4, 1)) == Renyi(4, 1 + Fraction(4, 100) + Fraction(4, 200))
+    assert compose(Renyi(4, 1), Renyi(8, 1)) == Renyi(4, 2)
+    assert compose(Conditional(Pure(1), "A"), Pure(1), Conditional(Pure(1), "B")) == Conditional(Pure(3), ["A", "B"])
+    for refused in ((ZCDP(1), Approx(1, "1e-6")), (Renyi(2, 1), Approx(1, "1e-6"))):
+        with pytest.raises(GuaranteeError):
+            compose(*refused)
+
+
+def test_events_add_up_exactly() -> None:
+    event = Composed(Spend(Pure("0.5")), Repeated(LaplaceNoise(4), 2), Repeated(Composed(Spend(Pure(1))), 3))
+    assert compose(event) == Pure(4)
+    assert GaussianNoise(50, 10).guarantee == ZCDP(1)
+
+
+def test_an_unknown_event_is_refused_everywhere() -> None:
+    @dataclass(frozen=True)
+    class Novelty(Event):
+        pass
+
+    @dataclass(frozen=True)
+    class Disguise(Spend):
+        """A subclass may mean something else; it is not taken for its parent."""
+
+    for event in (Novelty(), Repeated(Novelty(), 2), Composed(Novelty()), Disguise(Pure(1))):
+        for options in ({}, {"delta": "1e-6"}, {"delta": "1e-6", "method": "renyi"}, {"delta": "1e-6", "method": "advanced"}):
+            with pytest.raises(GuaranteeError, match="does not know"):
+                compose(event, **options)
+
+
+def test_methods_and_delta_are_checked() -> None:
+    with pytest.raises(ParameterError, match="needs delta"):
+        compose(Pure(1), method="pld")
+    with pytest.raises(ParameterError, match="unknown"):
+        compose(Pure(1), delta="1e-6", method="best")
+    with pytest.raises(GuaranteeError, match="pure"):
+        compose(ZCDP(1), delta="1e-6", method="advanced")
+
+
+def test_parallel_is_the_maximum_under_add_remove_and_more_under_replace() -> None:
+    parts = (Pure(1), Pure(2), Pure(3))
+    assert parallel(*parts, unit=Unit.row()) == Pure(3)
+    assert parallel(*parts, unit=Unit.row("replace")) == Pure(6)
+    assert parallel(ZCDP(1), ZCDP(2), unit=Unit.row("replace")) == ZCDP(8)
+    # with what a replacement costs inside a group: the worst of those, or a row that moves
+    assert parallel(*parts, unit=Unit.row("replace"), inside=parts) == Pure(5)
+    assert parallel(*parts, unit=Unit.row("replace"), inside=[Pure(1), Pure(2), Pure(6)]) == Pure(6)
+
+
+def test_parallel_counts_every_group_that_a_person_can_touch() -> None:
+    parts = (Pure(1), Pure(2), Pure(3))
+    assert parallel(*parts, unit=Unit.person("user", max_rows=2)) == Pure(5)
+    assert parallel(*parts, unit=Unit.person("user", max_rows=9)) == Pure(6)
+    assert parallel(*parts, unit=Unit.person("user", max_rows=2, adjacency="replace")) == Pure(10)
+    assert parallel(Pure(1), Pure(1), unit=Unit.cells(max_cells=2)) == Pure(2)
+    with pytest.raises(UnitError, match="signal"):
+        parallel(Pure(1), unit=Unit.signal(1))
+
+
+@given(st.lists(st.fractions(min_value=0, max_value=5, max_denominator=50), min_size=1, max_size=6), st.integers(1, 8))
+def test_parallel_lies_between_the_maximum_and_the_sum(eps: list[Fraction], rows: int) -> None:
+    total = parallel(*map(Pure, eps), unit=Unit.person("user", max_rows=rows))
+    assert isinstance(total, Pure)
+    assert max(eps) <= total.eps <= sum(eps)
+
+
+def test_convert_pays_only_by_proved_rules() -> None:
+    assert convert(Pure(1), ZCDP(9)) == ZCDP("0.5")
+    assert convert(Pure(1), Approx(9, "0.1")) == Approx(1, 0)
+    assert convert(Renyi(8, 1), Renyi(4, 9)) == Renyi(4, 1)
+    for cost, currency in ((ZCDP(1), Pure(9)), (Approx(1, "1e-6"), Pure(9)), (Approx(1, "1e-6"), ZCDP(9)), (Renyi(4, 1), ZCDP(9)), (ZCDP(1), Approx(9, "0.1"))):
+        with pytest.raises(GuaranteeError, match="cannot be paid") as caught:
+            convert(cost, currency)
+        assert caught.value.fix
+
+
+def test_units_translate_only_where_it_is_proved() -> None:
+    row, other = Unit.row(), Unit.row("replace")
+    assert translate(Pure(1), row, row) == Pure(1)
+    assert translate(Pure(1), row, other) == Pure(2)
+    assert translate(ZCDP(1), row, other) == ZCDP(4)
+    two = translate(Approx(1, "1e-6"), row, other)
+    assert isinstance(two, Approx)
+    assert float(two.delta) == pytest.approx((1 + 2.718281828459045) * 1e-6, rel=1e-12)
+    assert translate(Conditional(Pure(1), "A"), row, other) == Conditional(Pure(2), "A")
+    assert translate(Pure(1), Unit.person("u", 5), Unit.person("u", 20)) == Pure(1)
+    assert translate(Pure(1), Unit.cells(3, 2), Unit.cells(2, 2)) == Pure(1)
+    refused = [(other, row), (row, Unit.person("u", 1)), (Unit.person("u", 1), Unit.person("v", 1)), (Unit.cells(1), Unit.cells(2)), (Unit.signal(1), Unit.signal(2))]
+    for made_for, wanted in refused:
+        with pytest.raises(UnitError):
+            translate(Pure(1), made_for, wanted)
+    with pytest.raises(UnitError, match="Rényi"):
+        translate(Renyi(2, 1), row, other)
+    with pytest.raises(ParameterError, match="below 1"):  # (1 + e^eps) delta may be no promise at all
+        translate(Approx(5, "0.1"), row, other)
+
+
+def test_units_read_back_and_are_checked() -> None:
+    from oboro.privacy import unit_from
+
+    for unit in (Unit.row(), Unit.row("replace"), Unit.person("user", 20), Unit.cells(2, 3, "replace"), Unit.signal("0.5"), Unit.signal(1, "inf")):
+        assert unit_from(unit.to_dict()) == unit
+        assert eval(f"Unit.{repr(unit).removeprefix('Unit.')}") == unit
+        assert str(unit)
+    for wrong in (lambda: Unit.row("swap"), lambda: Unit.person("", 1), lambda: Unit.person("u", 0), lambda: Unit.cells(0), lambda: Unit.signal(0), lambda: Unit.signal(1, "1/2"), lambda: unit_from({"kind": "house"}), lambda: unit_from({"kind": "person"}), lambda: unit_from({"kind": "row", "rows": 3})):
+        with pytest.raises((UnitError, ParameterError)):
+            wrong()

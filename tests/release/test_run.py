@@ -1,0 +1,235 @@
+"""The runner: what is spent when, what is stored, and what a crash leaves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import oboro as ob
+from oboro.errors import BudgetError, DataError, NameTakenError, ParameterError, UnitError
+from oboro.release import verify_certificate
+
+DOMAIN = ob.Domain([ob.Integer("age", 0, 120), ob.Category("region", ["north", "south"])])
+PEOPLE = {"age": [5, 15, 15, 119], "region": ["north", "south", "south", "north"]}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> ob.Ledger:
+    return ob.Ledger.create(tmp_path / "people.ledger", dataset="people", unit=ob.Unit.row(), budget=ob.Pure(1))
+
+
+def plan_of(eps: str = "0.25", unit: ob.Unit | None = None) -> Any:
+    return ob.histogram_plan(DOMAIN, "region", unit=unit or ob.Unit.row(), eps=eps)
+
+
+def test_a_run_spends_exactly_once(ledger: ob.Ledger) -> None:
+    release = ob.run(plan_of(), PEOPLE, ledger)
+    assert ledger.spent == ob.Pure("0.25")
+    assert release.guarantee == ob.Pure("0.25")
+    assert release.cost == ob.Pure("0.25")
+    assert [entry.kind for entry in ledger.history()] == ["create", "reserve", "commit"]
+    assert release.to_arrow().num_rows == 2
+
+
+def test_price_and_forecast_spend_nothing(ledger: ob.Ledger) -> None:
+    assert ob.price(plan_of(), ledger) == ob.Pure("0.25")
+    plan_of().forecast()
+    with pytest.raises(BudgetError):
+        ob.price(plan_of("1.01"), ledger)
+    assert ledger.spent == ob.Pure(0)
+
+
+def test_what_fails_before_the_reservation_spends_nothing(ledger: ob.Ledger) -> None:
+    for data, plan, error in (
+        ("absent.parquet", plan_of(), DataError),
+        ({"age": [1]}, plan_of(), DataError),
+        (PEOPLE, plan_of("2"), BudgetError),
+        (PEOPLE, plan_of(unit=ob.Unit.row("replace")), UnitError),
+    ):
+        with pytest.raises(error):
+            ob.run(plan, data, ledger)
+    assert ledger.spent == ob.Pure(0)
+    assert len(ledger.history()) == 1
+
+
+@dataclass(frozen=True)
+class Dying:
+    """A plan that dies where it is told to."""
+
+    inner: Any
+    at: str
+    calls: list[str]
+    kind = "test.dying"
+
+    @property
+    def unit(self) -> Any:
+        return self.inner.unit
+
+    @property
+    def guarantee(self) -> Any:
+        return self.inner.guarantee
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        self.calls.append(name)
+        if name == self.at:
+            raise RuntimeError("died")
+        return getattr(self.inner, name)(*arguments)
+
+    def forecast(self) -> Any:
+        return self.inner.forecast()
+
+    def prepare(self, data: Any) -> Any:
+        return self._call("prepare", data)
+
+    def measure(self, prepared: Any, bits: Any, trials: Any = None) -> Any:
+        return self._call("measure", prepared, bits)
+
+    def publish(self, measured: Any) -> Any:
+        return self._call("publish", measured)
+
+    def describe(self) -> Any:
+        return self.inner.describe()
+
+    def neighbours(self) -> Any:
+        return self.inner.neighbours()
+
+    def to_dict(self) -> Any:
+        return {**self.inner.to_dict(), "kind": self.kind}
+
+
+def test_after_the_reservation_nothing_is_refunded(ledger: ob.Ledger) -> None:
+    dying = Dying(plan_of(), "measure", [])
+    with pytest.raises(RuntimeError, match="died"):
+        ob.run(dying, PEOPLE, ledger, name="doomed")
+    assert ledger.spent == ob.Pure("0.25")
+    with pytest.raises(NameTakenError, match="died"):
+        ob.run(replace(dying, at=""), PEOPLE, ledger, name="doomed")
+    assert ledger.spent == ob.Pure("0.25")
+
+
+def test_a_plan_that_dies_in_prepare_spends_nothing(ledger: ob.Ledger) -> None:
+    with pytest.raises(RuntimeError):
+        ob.run(Dying(plan_of(), "prepare", []), PEOPLE, ledger)
+    assert ledger.spent == ob.Pure(0)
+
+
+def test_noise_is_drawn_only_after_the_reservation_is_on_disk(ledger: ob.Ledger, tmp_path: Path) -> None:
+    from oboro.noise.bits import Bits
+
+    class Watching(Bits):
+        seen: list[int] = []
+
+        def words(self, count: int) -> Any:
+            self.seen.append(len(ob.Ledger.open(tmp_path / "people.ledger").history()))
+            return super().words(count)
+
+    ob.run(plan_of(), PEOPLE, ledger, bits=Watching())
+    assert Watching.seen
+    assert min(Watching.seen) == 2  # create and reserve
+
+
+def test_a_named_release_is_given_back_without_looking_at_data(ledger: ob.Ledger) -> None:
+    first = ob.run(plan_of(), PEOPLE, ledger, name="regions")
+    again = ob.run(plan_of(), "no such file", ledger, name="regions")
+    assert again.to_arrow() == first.to_arrow()
+    assert again.certificate.record == first.certificate.record
+    assert ledger.spent == ob.Pure("0.25")
+    with pytest.raises(NameTakenError, match="another plan"):
+        ob.run(plan_of("0.5"), PEOPLE, ledger, name="regions")
+
+
+def test_a_unit_is_converted_where_that_is_proved(tmp_path: Path) -> None:
+    ledger = ob.Ledger.create(tmp_path / "r.ledger", dataset="people", unit=ob.Unit.row("replace"), budget=ob.Pure(1))
+    ob.run(plan_of(), PEOPLE, ledger)
+    assert ledger.spent == ob.Pure("0.5")
+
+
+def test_a_release_prints_and_converts(ledger: ob.Ledger) -> None:
+    release = ob.run(plan_of("0.5"), PEOPLE, ledger)
+    text = str(release)
+    for part in ("histogram of region", "95% interval", "guarantee  eps = 0.5", "one row, added or removed", "covers the noise"):
+        assert part in text
+    assert "<table>" in release._repr_html_()
+    assert release.to_pandas().shape == release.to_polars().shape == (2, 2)
+    assert release.interval(0.9).column_names == ["region", "count", "low", "high"]
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.csv", "out.arrow", "out.json"])
+def test_saved_files_verify_and_altered_ones_do_not(ledger: ob.Ledger, tmp_path: Path, name: str) -> None:
+    release = ob.run(plan_of(), PEOPLE, ledger)
+    certificate = release.save(tmp_path / name)
+    record = verify_certificate(certificate, public_key=ledger.public_key)
+    assert record["file"]["name"] == name
+    content = bytearray((tmp_path / name).read_bytes())
+    content[-1] ^= 1
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ob.errors.CertificateError, match="not the file"):
+        verify_certificate(certificate)
+
+
+def test_any_change_of_a_certificate_is_found(ledger: ob.Ledger, tmp_path: Path) -> None:
+    path = ob.run(plan_of(), PEOPLE, ledger).save(tmp_path / "out.csv")
+    original = json.loads(path.read_text())
+
+    def leaves(record: Any, trail: tuple[Any, ...] = ()) -> Any:
+        items = record.items() if isinstance(record, dict) else enumerate(record) if isinstance(record, list) else ()
+        for key, value in items:
+            yield from leaves(value, (*trail, key)) if isinstance(value, dict | list) else [(*trail, key)]
+
+    for trail in leaves(original):
+        changed = json.loads(path.read_text())
+        place = changed
+        for key in trail[:-1]:
+            place = place[key]
+        old = place[trail[-1]]
+        place[trail[-1]] = 7 if old is None else (f"{old}0" if isinstance(old, str) else old + 1)
+        (tmp_path / "forged.json").write_text(json.dumps(changed))
+        with pytest.raises(ob.errors.CertificateError):
+            verify_certificate(tmp_path / "forged.json", data=tmp_path / "out.csv")
+
+
+def test_a_certificate_holds_what_it_should_and_nothing_private(ledger: ob.Ledger, tmp_path: Path) -> None:
+    release = ob.run(plan_of(), PEOPLE, ledger)
+    record = json.loads(release.save(tmp_path / "out.csv").read_text())
+    for field in ("format", "released", "dataset", "unit", "guarantee", "noise", "plan", "forecast", "content", "ledger", "software", "bits", "time", "file", "public_key", "signature"):
+        assert field in record
+    other = ob.run(plan_of(), {"age": [1] * 9999, "region": ["north"] * 9999}, ledger)
+    same = {key: value for key, value in other.certificate.record.items() if key not in ("content", "ledger", "time")}
+    assert same == {key: release.certificate.record[key] for key in same}  # nothing else depends on the data
+
+
+def test_a_certificate_after_key_rotation_names_its_own_key(ledger: ob.Ledger, tmp_path: Path) -> None:
+    before = ob.run(plan_of(), PEOPLE, ledger).save(tmp_path / "a.csv")
+    old = ledger.public_key
+    ledger.rotate_key()
+    after = ob.run(plan_of(), PEOPLE, ledger).save(tmp_path / "b.csv")
+    verify_certificate(before, public_key=old)
+    verify_certificate(after, public_key=ledger.public_key)
+    with pytest.raises(ob.errors.CertificateError, match="another key"):
+        verify_certificate(after, public_key=old)
+
+
+def test_unsafe_bits_are_named_in_the_certificate(ledger: ob.Ledger, test_bits: Any) -> None:
+    release = ob.run(plan_of(), PEOPLE, ledger, bits=test_bits)
+    assert "UNSAFE" in release.certificate.record["bits"]
+
+
+def test_a_save_that_fails_leaves_no_half_written_file(ledger: ob.Ledger, tmp_path: Path) -> None:
+    release = ob.run(plan_of(), PEOPLE, ledger)
+    with pytest.raises(ParameterError, match="file type"):
+        release.save(tmp_path / "out.docx")
+    with pytest.raises(DataError, match="cannot be written"):
+        release.save(tmp_path / "absent" / "out.csv")
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix in (".csv", ".docx")) == []
+
+
+def test_a_conditional_plan_needs_a_conditional_ledger(ledger: ob.Ledger, tmp_path: Path) -> None:
+    plan = replace(plan_of(), guarantee=ob.Conditional(ob.Pure("0.5"), "A"))
+    with pytest.raises(ob.OboroError):
+        ob.price(plan, ledger)
+    assuming = ob.Ledger.create(tmp_path / "c.ledger", dataset="people", unit=ob.Unit.row(), budget=ob.Conditional(ob.Pure(1), "A"))
+    assert ob.price(plan, assuming).assumptions == ("A",)

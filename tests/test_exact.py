@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oboro.errors import ParameterError
+from oboro.exact import not_negative, positive, rational, show, whole
+
+
+def test_a_float_is_the_decimal_that_prints_it() -> None:
+    assert rational("eps", 0.1) == Fraction(1, 10)
+    assert sum(rational("eps", 0.1) for _ in range(10)) == 1
+    assert rational("eps", np.float64(0.1)) == rational("eps", np.float32(0.1)) == Fraction(1, 10)
+    assert rational("eps", np.int64(3)) == 3
+
+
+@pytest.mark.parametrize(("text", "value"), [("1/3", Fraction(1, 3)), ("1e-6", Fraction(1, 10**6)), (" 2 ", 2), (Decimal("0.25"), Fraction(1, 4))])
+def test_texts_are_taken_as_they_are(text: str, value: Fraction) -> None:
+    assert rational("eps", text) == value
+
+
+@pytest.mark.parametrize("bad", ["", "x", "1/0", "nan", "inf", None, True, float("nan"), float("inf"), [1], "1e99999", "9" * 9999, "1/2/3", object(), np.array([1, 2]), np.bool_(True), "１２"[:0]])
+def test_what_is_no_number_is_refused_by_name(bad: object) -> None:
+    with pytest.raises(ParameterError, match="eps is not a number") as caught:
+        rational("eps", bad)
+    assert caught.value.given is not None
+    assert caught.value.given.startswith("eps=")
+
+
+@given(st.fractions())
+def test_show_reads_back_exactly(number: Fraction) -> None:
+    assert rational("x", show(number)) == number
+
+
+def test_limits() -> None:
+    with pytest.raises(ParameterError, match="positive"):
+        positive("eps", 0)
+    with pytest.raises(ParameterError, match="negative"):
+        not_negative("eps", "-1e-9")
+    assert whole("n", "5") == 5
+    for bad in ("1.5", -1, 11):
+        with pytest.raises(ParameterError, match="out of range"):
+            whole("n", bad, least=0, most=10)
+
+
+def test_show_is_short() -> None:
+    assert [show(Fraction(x)) for x in ("0.1", "1e-10", "1/3", "12.50", "0", "-3")] == ["0.1", "1e-10", "1/3", "12.5", "0", "-3"]
