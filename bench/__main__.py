@@ -24,7 +24,10 @@ def main() -> None:
             done.append(row)
             mark = "" if row.target is None else ("reached" if row.reached else "MISSED")
             target = "" if row.target is None else f"{row.target:g}"
-            print(f"{row.what:42} {row.ours:10.4g} {row.theirs:10.4g}  {row.ratio:8.3g} {target:>8} {row.unit}, {row.peer} {mark}", flush=True)
+            print(
+                f"{row.what:42} {row.ours:10.4g} {row.theirs:10.4g}  {row.ratio:8.3g} {target:>8} {row.unit}, {row.peer} {mark}",
+                flush=True,
+            )
     record = {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "oboro": oboro.__version__,

@@ -39,7 +39,16 @@ def seconds(work: Callable[[], Any], *, repeat: int = 5) -> float:
     return best
 
 
-def rate_row(what: str, ours: Callable[[], Any], count: int, peer: str, theirs: Callable[[], Any], peer_count: int, target: float, repeat: int = 5) -> Row:
+def rate_row(
+    what: str,
+    ours: Callable[[], Any],
+    count: int,
+    peer: str,
+    theirs: Callable[[], Any],
+    peer_count: int,
+    target: float,
+    repeat: int = 5,
+) -> Row:
     """Rates in millions a second."""
     mine = count / seconds(ours, repeat=repeat) / 1e6
     other = peer_count / seconds(theirs, repeat=1 if peer_count < count else repeat) / 1e6

@@ -27,8 +27,24 @@ def rows() -> Iterator[Row]:
         "discrete Laplace", lambda: laplace.sample(COUNT), COUNT,
         "numpy Generator.laplace (not exact, not secure)", lambda: generator.laplace(scale=190, size=COUNT), COUNT, 0.8,
     )  # fmt: skip
-    yield rate_row("discrete Laplace", lambda: laplace.sample(COUNT), COUNT, "OpenDP discrete Laplace", lambda: opendp_laplace(zeros), FEW, 150)
-    yield rate_row("discrete Gaussian", lambda: gaussian.sample(COUNT), COUNT, "OpenDP discrete Gaussian", lambda: opendp_gaussian(zeros), FEW, 80)
+    yield rate_row(
+        "discrete Laplace",
+        lambda: laplace.sample(COUNT),
+        COUNT,
+        "OpenDP discrete Laplace",
+        lambda: opendp_laplace(zeros),
+        FEW,
+        150,
+    )
+    yield rate_row(
+        "discrete Gaussian",
+        lambda: gaussian.sample(COUNT),
+        COUNT,
+        "OpenDP discrete Gaussian",
+        lambda: opendp_gaussian(zeros),
+        FEW,
+        80,
+    )
     yield rate_row(
         "discrete Gaussian", lambda: gaussian.sample(COUNT), COUNT,
         "numpy Generator.normal (not exact, not secure)", lambda: generator.normal(scale=190, size=COUNT), COUNT, 0.2,

@@ -22,9 +22,13 @@ def chi_square_tail(statistic: float, freedom: int) -> float:
     return float(gammaincc(freedom / 2, statistic / 2))
 
 
-def fits(draws: np.ndarray[Any, Any], law: Any, *, cells: int = 400, false_alarm: float = FALSE_ALARM) -> bool:
+def fits(
+    draws: np.ndarray[Any, Any], law: Any, *, cells: int = 400, false_alarm: float = FALSE_ALARM
+) -> bool:
     """Chi-square test of integer draws against `law.cdf`, in cells of about equal probability."""
-    edges = np.unique(np.quantile(draws, np.linspace(0, 1, cells + 1)[1:-1], method="inverted_cdf").astype(np.int64))
+    edges = np.unique(
+        np.quantile(draws, np.linspace(0, 1, cells + 1)[1:-1], method="inverted_cdf").astype(np.int64)
+    )
     probability = np.diff(np.concatenate([[0.0], law.cdf(edges), [1.0]]))
     # edges chosen on one half, judged on the other: otherwise the cells would fit the draws a little
     half = draws[draws.size // 2 :]

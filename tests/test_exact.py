@@ -19,12 +19,36 @@ def test_a_float_is_the_decimal_that_prints_it() -> None:
     assert rational("eps", np.int64(3)) == 3
 
 
-@pytest.mark.parametrize(("text", "value"), [("1/3", Fraction(1, 3)), ("1e-6", Fraction(1, 10**6)), (" 2 ", 2), (Decimal("0.25"), Fraction(1, 4))])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1/3", Fraction(1, 3)), ("1e-6", Fraction(1, 10**6)), (" 2 ", 2), (Decimal("0.25"), Fraction(1, 4))],
+)
 def test_texts_are_taken_as_they_are(text: str, value: Fraction) -> None:
     assert rational("eps", text) == value
 
 
-@pytest.mark.parametrize("bad", ["", "x", "1/0", "nan", "inf", None, True, float("nan"), float("inf"), [1], "1e99999", "9" * 9999, "1/2/3", object(), np.array([1, 2]), np.bool_(True), "１２"[:0]])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "",
+        "x",
+        "1/0",
+        "nan",
+        "inf",
+        None,
+        True,
+        float("nan"),
+        float("inf"),
+        [1],
+        "1e99999",
+        "9" * 9999,
+        "1/2/3",
+        object(),
+        np.array([1, 2]),
+        np.bool_(True),
+        "１２"[:0],
+    ],
+)
 def test_what_is_no_number_is_refused_by_name(bad: object) -> None:
     with pytest.raises(ParameterError, match="eps is not a number") as caught:
         rational("eps", bad)
@@ -49,4 +73,11 @@ def test_limits() -> None:
 
 
 def test_show_is_short() -> None:
-    assert [show(Fraction(x)) for x in ("0.1", "1e-10", "1/3", "12.50", "0", "-3")] == ["0.1", "1e-10", "1/3", "12.5", "0", "-3"]
+    assert [show(Fraction(x)) for x in ("0.1", "1e-10", "1/3", "12.50", "0", "-3")] == [
+        "0.1",
+        "1e-10",
+        "1/3",
+        "12.5",
+        "0",
+        "-3",
+    ]

@@ -34,7 +34,12 @@ def imports(path: Path) -> set[str]:
     """The packages of oboro that a file imports, anywhere in it."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0 and node.module.split(".")[0] == "oboro":
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.module
+            and node.level == 0
+            and node.module.split(".")[0] == "oboro"
+        ):
             parts = node.module.split(".")
             found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level:
@@ -45,7 +50,11 @@ def imports(path: Path) -> set[str]:
 
 
 def test_every_module_has_a_place_in_the_layers() -> None:
-    top = {path.stem if path.is_file() else path.name for path in SOURCE.iterdir() if not path.name.startswith("__")}
+    top = {
+        path.stem if path.is_file() else path.name
+        for path in SOURCE.iterdir()
+        if not path.name.startswith("__")
+    }
     assert top - {"py"} - {"py.typed"} <= set(LEVEL) | {"py"}
 
 
@@ -92,4 +101,9 @@ def test_import_and_help_are_quick() -> None:
 
 def test_nothing_heavy_is_imported_at_the_door() -> None:
     code = "import oboro, oboro.cli, sys; print([m for m in ('numpy','numba','pyarrow','duckdb','sqlalchemy','flint','scipy','dp_accounting','pandas') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )

@@ -36,7 +36,17 @@ _WHERE = {
     "errors": ("OboroError",),
     "ledger": ("Ledger",),
     "privacy": ("Approx", "Conditional", "Pure", "Renyi", "Unit", "ZCDP", "compose", "parallel"),
-    "release": ("Certificate", "Forecast", "Plan", "Release", "load_plan", "price", "run", "save_plan", "verify_certificate"),
+    "release": (
+        "Certificate",
+        "Forecast",
+        "Plan",
+        "Release",
+        "load_plan",
+        "price",
+        "run",
+        "save_plan",
+        "verify_certificate",
+    ),
     "statistics": ("histogram", "histogram_plan"),
 }
 _MODULES = ("domain", "engine", "errors", "ledger", "noise", "privacy", "release", "statistics")

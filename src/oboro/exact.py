@@ -49,7 +49,10 @@ def positive(name: str, value: Any) -> Fraction:
     number = rational(name, value)
     if number <= 0:
         raise ParameterError(
-            f"{name} must be positive", given=f"{name}={show(number)}", needed="a number above 0", fix=f'{name}="0.1"'
+            f"{name} must be positive",
+            given=f"{name}={show(number)}",
+            needed="a number above 0",
+            fix=f'{name}="0.1"',
         )
     return number
 
@@ -59,7 +62,10 @@ def not_negative(name: str, value: Any) -> Fraction:
     number = rational(name, value)
     if number < 0:
         raise ParameterError(
-            f"{name} must not be negative", given=f"{name}={show(number)}", needed="0 or more", fix=f'{name}="0.1"'
+            f"{name} must not be negative",
+            given=f"{name}={show(number)}",
+            needed="0 or more",
+            fix=f'{name}="0.1"',
         )
     return number
 
@@ -69,7 +75,9 @@ def whole(name: str, value: Any, *, least: int = 0, most: int | None = None) -> 
     number = rational(name, value)
     limits = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
     if number.denominator != 1 or number < least or (most is not None and number > most):
-        raise ParameterError(f"{name} is out of range", given=f"{name}={show(number)}", needed=limits, fix=f"{name}={least}")
+        raise ParameterError(
+            f"{name} is out of range", given=f"{name}={show(number)}", needed=limits, fix=f"{name}={least}"
+        )
     return int(number)
 
 
@@ -91,7 +99,9 @@ def show(number: Fraction | int) -> str:
     significant = digits.lstrip("0")
     exponent = len(significant) - 1 - places
     if exponent <= -5:  # 1e-10 reads better than 0.0000000001
-        return sign + significant[0] + ("." + significant[1:] if len(significant) > 1 else "") + f"e{exponent}"
+        return (
+            sign + significant[0] + ("." + significant[1:] if len(significant) > 1 else "") + f"e{exponent}"
+        )
     return f"{sign}{digits[:-places]}.{digits[-places:]}"
 
 

@@ -40,7 +40,10 @@ def oboro(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         output = capsys.readouterr()
         return Result(int(stop.value.code or 0), output.out, output.err)
 
-    (tmp_path / "people.csv").write_text("age,region,who\n" + "".join(f"{a % 100},{'north' if a % 3 else 'south'},{a % 40}\n" for a in range(300)))
+    (tmp_path / "people.csv").write_text(
+        "age,region,who\n"
+        + "".join(f"{a % 100},{'north' if a % 3 else 'south'},{a % 40}\n" for a in range(300))
+    )
     domain = ob.Domain([ob.Integer("age", 0, 120), ob.Category("region", ["north", "south"])])
     domain.to_toml(tmp_path / "people.toml")
     with (tmp_path / "people.toml").open("a") as file:
@@ -140,7 +143,9 @@ def test_a_dry_run_spends_nothing_and_reads_no_data(oboro: Command, tmp_path: Pa
         ("run people.toml people.csv --ledger people.ledger", 4, "kind"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_code_and_nothing_is_spent(oboro: Command, tmp_path: Path, line: str, code: int, says: str) -> None:
+def test_what_is_wrong_is_said_with_its_code_and_nothing_is_spent(
+    oboro: Command, tmp_path: Path, line: str, code: int, says: str
+) -> None:
     import re
 
     oboro("ledger create people.ledger --dataset people --unit row --eps 1")
@@ -191,7 +196,14 @@ def test_the_exit_code_and_output_shape_do_not_depend_on_values(oboro: Command, 
     for body in ("", "5,north,1\n", "x,y,z\n" * 9, '"\n', "nan,,\n", "1e999,north,1\n", "\x00,\x00,\x00\n"):
         (tmp_path / "people.csv").write_text("age,region,who\n" + body)
         result = oboro(RELEASE + " -o out.csv")
-        shapes.add((result.code, len(result.out.splitlines()), len(result.err.splitlines()), (tmp_path / "out.csv").read_text().count("\n")))
+        shapes.add(
+            (
+                result.code,
+                len(result.out.splitlines()),
+                len(result.err.splitlines()),
+                (tmp_path / "out.csv").read_text().count("\n"),
+            )
+        )
     assert len(shapes) == 1
     assert shapes.pop()[0] == 0
 
@@ -199,7 +211,17 @@ def test_the_exit_code_and_output_shape_do_not_depend_on_values(oboro: Command, 
 def test_oboro_alone_says_what_to_do_next(oboro: Command) -> None:
     assert "oboro demo" in oboro("").out
     assert oboro("--version").out.startswith("oboro ")
-    for command in ("", "ledger", "histogram", "certificate", "ledger create", "histogram release", "run", "reproduce", "demo"):
+    for command in (
+        "",
+        "ledger",
+        "histogram",
+        "certificate",
+        "ledger create",
+        "histogram release",
+        "run",
+        "reproduce",
+        "demo",
+    ):
         assert oboro(f"{command} --help").code == 0
 
 
@@ -230,5 +252,12 @@ def test_a_bug_shows_its_kind_but_never_a_value(oboro: Command, monkeypatch: pyt
 
 def test_a_broken_pipe_is_quiet(tmp_path: Path) -> None:
     script = f"{sys.executable} -m oboro --help | true"
-    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "80"})
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "80"},
+    )
     assert "Traceback" not in done.stderr

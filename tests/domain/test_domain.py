@@ -70,7 +70,18 @@ def test_every_value_follows_the_one_rule(column: str, value: object, code: int 
     assert DOMAIN[column].code(value) == code
 
 
-@given(st.one_of(st.none(), st.text(), st.floats(), st.integers(), st.dates(), st.booleans(), st.binary(), st.lists(st.integers())))
+@given(
+    st.one_of(
+        st.none(),
+        st.text(),
+        st.floats(),
+        st.integers(),
+        st.dates(),
+        st.booleans(),
+        st.binary(),
+        st.lists(st.integers()),
+    )
+)
 def test_no_value_ever_raises(value: object) -> None:
     for column in DOMAIN:
         code = column.code(value)

@@ -91,7 +91,11 @@ def test_duckdb_follows_the_rule_of_the_domain(name: str, values: pa.Array) -> N
     assert codes(COLUMNS[name], pa.table({name: values})) == expected
 
 
-@given(st.lists(st.one_of(st.none(), st.text(max_size=8), st.floats().map(repr), st.integers().map(str)), max_size=30))
+@given(
+    st.lists(
+        st.one_of(st.none(), st.text(max_size=8), st.floats().map(repr), st.integers().map(str)), max_size=30
+    )
+)
 @settings(max_examples=40, deadline=None)
 def test_no_text_ever_raises(values: list[str | None]) -> None:
     table = pa.table({name: pa.array(values, pa.string()) for name in COLUMNS})
@@ -111,7 +115,14 @@ def test_every_way_to_bring_data_gives_the_same_counts(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "p.csv.gz", "wt") as file:
         file.write(text)
     relation = duckdb.connect().from_arrow(table)
-    many = [table, table.to_batches()[0], table.to_pandas(), pl.from_arrow(table), pl.from_arrow(table).lazy(), relation]
+    many = [
+        table,
+        table.to_batches()[0],
+        table.to_pandas(),
+        pl.from_arrow(table),
+        pl.from_arrow(table).lazy(),
+        relation,
+    ]
     paths = [tmp_path / name for name in ("p.parquet", "p.csv", "p.tsv", "p.csv.gz")]
     for data in [*many, *paths, str(paths[0]), table.to_pydict()]:
         cells, counts = count_cells(open_data(data), columns, ROW)
@@ -125,7 +136,19 @@ def test_mixed_objects_in_pandas_do_not_raise() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [b"3,\xff\xfe\n", b"3,\x00q\n", b"3\n", b"3,z,9\n", b'3,"a\nb"\n', b'3,ab"c"d\n', b"\n\n", b"3,a\r\n", b'3,"open\n', b"3," + b"x" * 3_000_000 + b"\n", b'"3""",x\n'],
+    [
+        b"3,\xff\xfe\n",
+        b"3,\x00q\n",
+        b"3\n",
+        b"3,z,9\n",
+        b'3,"a\nb"\n',
+        b'3,ab"c"d\n',
+        b"\n\n",
+        b"3,a\r\n",
+        b'3,"open\n',
+        b"3," + b"x" * 3_000_000 + b"\n",
+        b'"3""",x\n',
+    ],
 )
 def test_no_line_of_a_csv_file_raises(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "p.csv"
@@ -136,7 +159,12 @@ def test_no_line_of_a_csv_file_raises(tmp_path: Path, line: bytes) -> None:
 
 def test_empty_data_is_data(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("j\n")
-    for data in (tmp_path / "p.csv", pa.table({"j": pa.array([], pa.int64())}), pa.table({"j": pa.nulls(0)}), pd.DataFrame({"j": []})):
+    for data in (
+        tmp_path / "p.csv",
+        pa.table({"j": pa.array([], pa.int64())}),
+        pa.table({"j": pa.nulls(0)}),
+        pd.DataFrame({"j": []}),
+    ):
         cells, counts = count_cells(open_data(data), [COLUMNS["j"]], ROW)
         assert cells.size == counts.size == 0
 
@@ -158,7 +186,7 @@ def test_a_person_counts_at_most_max_rows_times_whatever_the_order() -> None:
 def test_kept_rows_are_spread_evenly() -> None:
     people = 2000
     table = pa.table({"who": np.repeat(np.arange(people), 10), "j": np.tile(np.arange(10), people)})
-    cells, counts = count_cells(open_data(table), [Integer("j", 0, 9)], Unit.person("who", max_rows=3))
+    _, counts = count_cells(open_data(table), [Integer("j", 0, 9)], Unit.person("who", max_rows=3))
     assert counts.sum() == 3 * people
     assert np.all(np.abs(counts - 600) < 6.5 * math.sqrt(600))
 
@@ -201,7 +229,7 @@ def test_what_the_schema_says_is_refused_clearly(tmp_path: Path) -> None:
 
 def test_hostile_names_are_only_names(tmp_path: Path) -> None:
     name = 'a"b; DROP TABLE x --'
-    cells, counts = count_cells(open_data({name: [1, 2]}), [Integer(name, 0, 3)], ROW)
+    _, counts = count_cells(open_data({name: [1, 2]}), [Integer(name, 0, 3)], ROW)
     assert counts.sum() == 2
     path = tmp_path / "it's.csv"
     path.write_text("j\n1\n")
@@ -209,7 +237,10 @@ def test_hostile_names_are_only_names(tmp_path: Path) -> None:
 
 
 def test_check_tells_the_steward() -> None:
-    table = {"j": ["1", "x", None, "-3", "99", "inf"], "d": ["2026-01-01", "1999-01-01", "2030-01-01", None, "x", "2026-05-05"]}
+    table = {
+        "j": ["1", "x", None, "-3", "99", "inf"],
+        "d": ["2026-01-01", "1999-01-01", "2030-01-01", None, "x", "2026-05-05"],
+    }
     report = check_columns(open_data(table), [COLUMNS["j"], COLUMNS["d"]])
     assert report == [
         {"column": "j", "rows": 6, "missing": 1, "unknown": 1, "below": 1, "above": 2},

@@ -14,7 +14,7 @@ from ledger_help import spend
 from sqlalchemy.exc import OperationalError
 
 from oboro.errors import LedgerError, OboroError, ParameterError, TamperError
-from oboro.ledger import Ledger, database
+from oboro.ledger import Ledger, database, records
 from oboro.ledger.failures import Progress, in_words
 from oboro.ledger.place import Place
 from oboro.privacy import Pure, Unit
@@ -130,6 +130,20 @@ def test_a_server_that_does_not_answer_and_a_password_that_nobody_sees() -> None
     assert "s3cret" not in shown
     assert "hidd3n" not in shown
     assert "s3cret" not in repr(Place.of(url))
+
+
+def test_a_server_that_repeats_the_password_is_not_quoted() -> None:
+    place = Place.of("postgresql://steward:s3cret@host/city?sslpassword=hidd3n")
+    with pytest.raises(LedgerError) as refused, in_words(place, Progress(), RuntimeError):
+        raise RuntimeError("no such user:s3cret, hidd3n")
+    assert "no such user:***, ***" in str(refused.value)
+
+
+def test_the_database_itself_refuses_content_without_a_reservation(create: Callable[..., Ledger]) -> None:
+    ledger = create()
+    with pytest.raises(LedgerError, match="Nothing was recorded"), ledger._database.writing() as connection:
+        records.write_parts(connection, 7, b"x")
+    assert ledger.verify()
 
 
 def test_postgres_without_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

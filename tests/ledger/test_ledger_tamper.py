@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ledger_help import spend
 
 from oboro.errors import LedgerError, TamperError
-from oboro.ledger import Head, Ledger, canonical
-from oboro.ledger.chain import TAG, entry_hash
+from oboro.ledger import Head, Ledger, canonical, keys, verify_export
+from oboro.ledger.chain import TAG, entry_hash, fault, seal
 from oboro.ledger.keys import public_half
 from oboro.privacy import Pure, Unit
 
@@ -346,6 +347,10 @@ def by_the_owner(path: Path, kind: str, facts: dict[str, Any]) -> None:
         ("commit", {"reservation": 4, "reservation_hash": "0" * 64}),
         ("commit", {"reservation": 3, "reservation_hash": "0" * 64}),
         ("key", {"key": "00" * 32, "replaces": "11" * 32}),
+        (
+            "reserve",
+            {"cost": {"kind": "pure", "eps": "0.1"}, "spent": {"kind": "pure", "eps": "1.1"}, "root": "00"},
+        ),
         ("create", {}),
         ("refund", {}),
     ],
@@ -361,3 +366,47 @@ def test_an_entry_that_breaks_the_rules_is_found_though_it_is_signed(
     by_the_owner(path, kind, {**(base if kind == "reserve" else {}), "name": None, **facts})
     with pytest.raises(TamperError, match=rf"^entry {LAST + 1} "):
         Ledger.open(path).verify()
+
+
+def test_a_stranger_cannot_put_a_key_in_force(path: Path) -> None:
+    stranger, entries = Ed25519PrivateKey.generate(), rows(path)
+    public = public_half(stranger)
+    forged = forge(entries, stranger, key=public, replaces=public)
+    forged["kind"] = "key"
+    forged["hash"] = entry_hash(forged["previous"], forged["position"], "key", forged["body"])
+    forged["signature"] = stranger.sign(f"{TAG}\n{forged['hash']}".encode()).hex()
+    write_back(path, [*entries, forged])
+    found(path, LAST + 1)
+
+
+@pytest.mark.parametrize(
+    ("copied", "what"), [(2, "second time"), (1, "was taken before"), (5, "was taken before")]
+)
+def test_what_the_tables_forbid_does_not_pass_in_an_export_either(path: Path, copied: int, what: str) -> None:
+    """A name or a commit that comes twice, signed with the true key."""
+    with Ledger.open(path) as ledger:
+        record, history = ledger.export_dict(), ledger.history()
+        facts = {k: v for k, v in history[copied].body.items() if k not in ("key", "root", "spent")}
+        entry = seal(history[-1], history[copied].kind, facts, keys.load(Path(f"{path}.key")))
+    record["entries"].append(entry.to_dict())
+    record["head"] = entry.head.to_dict()
+    export = path.with_name("export.json")
+    export.write_text(json.dumps(record))
+    with pytest.raises(TamperError, match=rf"^entry {LAST + 1} .*{what}"):
+        verify_export(export)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda text: text.replace('":', '": '), lambda text: '{"time":"x",' + text[1:]]
+)
+def test_one_body_has_one_text(path: Path, change: Callable[[str], str]) -> None:
+    """Spaces and repeated keys would let one signature stand for two readings."""
+    key = keys.load(Path(f"{path}.key"))
+    with Ledger.open(path) as ledger:
+        entry = ledger.history()[LAST]
+    text = change(canonical(entry.body))
+    assert json.loads(text) == entry.body
+    digest = entry_hash(entry.previous, LAST, entry.kind, text)
+    signed = replace(entry, hash=digest, signature=key.sign(f"{TAG}\n{digest}".encode()).hex())
+    assert fault(entry, canonical(entry.body)) is None
+    assert fault(signed, text) == "its body is not in canonical form"

@@ -35,7 +35,9 @@ def test_ten_times_one_tenth_is_one() -> None:
     assert compose() == Pure(0)
 
 
-@pytest.mark.parametrize(("method", "eps"), [("basic", 10), ("advanced", 6.31), ("zcdp", 5.76), ("renyi", 4.98), ("pld", 4.69267)])
+@pytest.mark.parametrize(
+    ("method", "eps"), [("basic", 10), ("advanced", 6.31), ("zcdp", 5.76), ("renyi", 4.98), ("pld", 4.69267)]
+)
 def test_one_hundred_laplace_releases(method: str, eps: float) -> None:
     together = compose(HUNDRED, delta="1e-6", method=method)
     assert isinstance(together, Approx)
@@ -44,7 +46,9 @@ def test_one_hundred_laplace_releases(method: str, eps: float) -> None:
 
 @pytest.mark.parametrize(("times", "eps"), [(10, 0.99898), (100, 4.69267), (1000, 18.95029)])
 def test_pld_reference_values(times: int, eps: float) -> None:
-    assert float(compose(Repeated(LaplaceNoise(10, discrete=False), times), delta="1e-6").eps) == pytest.approx(eps, abs=1e-5)
+    assert float(
+        compose(Repeated(LaplaceNoise(10, discrete=False), times), delta="1e-6").eps
+    ) == pytest.approx(eps, abs=1e-5)
 
 
 def test_gaussian_pld_meets_the_analytic_calibration() -> None:
@@ -53,7 +57,9 @@ def test_gaussian_pld_meets_the_analytic_calibration() -> None:
 
 
 def test_discrete_laplace_is_not_taken_for_continuous() -> None:
-    discrete, continuous = (compose(Repeated(LaplaceNoise(10, discrete=d), 100), delta="1e-6") for d in (True, False))
+    discrete, continuous = (
+        compose(Repeated(LaplaceNoise(10, discrete=d), 100), delta="1e-6") for d in (True, False)
+    )
     assert discrete.eps > continuous.eps + Fraction(1, 20)
 
 
@@ -66,9 +72,13 @@ def test_tight_composition_of_guarantees_alone_is_the_worst_case() -> None:
 def test_costs_of_different_kinds_are_added_in_the_weakest() -> None:
     assert compose(Pure(1), ZCDP("0.5")) == ZCDP(1)
     assert compose(Pure(1), Approx(1, "1e-6")) == Approx(2, "1e-6")
-    assert compose(Pure("0.1"), ZCDP("0.01"), Renyi(4, 1)) == Renyi(4, 1 + Fraction(4, 100) + Fraction(4, 200))
+    assert compose(Pure("0.1"), ZCDP("0.01"), Renyi(4, 1)) == Renyi(
+        4, 1 + Fraction(4, 100) + Fraction(4, 200)
+    )
     assert compose(Renyi(4, 1), Renyi(8, 1)) == Renyi(4, 2)
-    assert compose(Conditional(Pure(1), "A"), Pure(1), Conditional(Pure(1), "B")) == Conditional(Pure(3), ["A", "B"])
+    assert compose(Conditional(Pure(1), "A"), Pure(1), Conditional(Pure(1), "B")) == Conditional(
+        Pure(3), ["A", "B"]
+    )
     for refused in ((ZCDP(1), Approx(1, "1e-6")), (Renyi(2, 1), Approx(1, "1e-6"))):
         with pytest.raises(GuaranteeError):
             compose(*refused)
@@ -90,7 +100,12 @@ def test_an_unknown_event_is_refused_everywhere() -> None:
         """A subclass may mean something else; it is not taken for its parent."""
 
     for event in (Novelty(), Repeated(Novelty(), 2), Composed(Novelty()), Disguise(Pure(1))):
-        for options in ({}, {"delta": "1e-6"}, {"delta": "1e-6", "method": "renyi"}, {"delta": "1e-6", "method": "advanced"}):
+        for options in (
+            {},
+            {"delta": "1e-6"},
+            {"delta": "1e-6", "method": "renyi"},
+            {"delta": "1e-6", "method": "advanced"},
+        ):
             with pytest.raises(GuaranteeError, match="does not know"):
                 compose(event, **options)
 
@@ -124,7 +139,10 @@ def test_parallel_counts_every_group_that_a_person_can_touch() -> None:
         parallel(Pure(1), unit=Unit.signal(1))
 
 
-@given(st.lists(st.fractions(min_value=0, max_value=5, max_denominator=50), min_size=1, max_size=6), st.integers(1, 8))
+@given(
+    st.lists(st.fractions(min_value=0, max_value=5, max_denominator=50), min_size=1, max_size=6),
+    st.integers(1, 8),
+)
 def test_parallel_lies_between_the_maximum_and_the_sum(eps: list[Fraction], rows: int) -> None:
     total = parallel(*map(Pure, eps), unit=Unit.person("user", max_rows=rows))
     assert isinstance(total, Pure)
@@ -135,7 +153,13 @@ def test_convert_pays_only_by_proved_rules() -> None:
     assert convert(Pure(1), ZCDP(9)) == ZCDP("0.5")
     assert convert(Pure(1), Approx(9, "0.1")) == Approx(1, 0)
     assert convert(Renyi(8, 1), Renyi(4, 9)) == Renyi(4, 1)
-    for cost, currency in ((ZCDP(1), Pure(9)), (Approx(1, "1e-6"), Pure(9)), (Approx(1, "1e-6"), ZCDP(9)), (Renyi(4, 1), ZCDP(9)), (ZCDP(1), Approx(9, "0.1"))):
+    for cost, currency in (
+        (ZCDP(1), Pure(9)),
+        (Approx(1, "1e-6"), Pure(9)),
+        (Approx(1, "1e-6"), ZCDP(9)),
+        (Renyi(4, 1), ZCDP(9)),
+        (ZCDP(1), Approx(9, "0.1")),
+    ):
         with pytest.raises(GuaranteeError, match="cannot be paid") as caught:
             convert(cost, currency)
         assert caught.value.fix
@@ -152,7 +176,13 @@ def test_units_translate_only_where_it_is_proved() -> None:
     assert translate(Conditional(Pure(1), "A"), row, other) == Conditional(Pure(2), "A")
     assert translate(Pure(1), Unit.person("u", 5), Unit.person("u", 20)) == Pure(1)
     assert translate(Pure(1), Unit.cells(3, 2), Unit.cells(2, 2)) == Pure(1)
-    refused = [(other, row), (row, Unit.person("u", 1)), (Unit.person("u", 1), Unit.person("v", 1)), (Unit.cells(1), Unit.cells(2)), (Unit.signal(1), Unit.signal(2))]
+    refused = [
+        (other, row),
+        (row, Unit.person("u", 1)),
+        (Unit.person("u", 1), Unit.person("v", 1)),
+        (Unit.cells(1), Unit.cells(2)),
+        (Unit.signal(1), Unit.signal(2)),
+    ]
     for made_for, wanted in refused:
         with pytest.raises(UnitError):
             translate(Pure(1), made_for, wanted)
@@ -165,10 +195,27 @@ def test_units_translate_only_where_it_is_proved() -> None:
 def test_units_read_back_and_are_checked() -> None:
     from oboro.privacy import unit_from
 
-    for unit in (Unit.row(), Unit.row("replace"), Unit.person("user", 20), Unit.cells(2, 3, "replace"), Unit.signal("0.5"), Unit.signal(1, "inf")):
+    for unit in (
+        Unit.row(),
+        Unit.row("replace"),
+        Unit.person("user", 20),
+        Unit.cells(2, 3, "replace"),
+        Unit.signal("0.5"),
+        Unit.signal(1, "inf"),
+    ):
         assert unit_from(unit.to_dict()) == unit
         assert eval(f"Unit.{repr(unit).removeprefix('Unit.')}") == unit
         assert str(unit)
-    for wrong in (lambda: Unit.row("swap"), lambda: Unit.person("", 1), lambda: Unit.person("u", 0), lambda: Unit.cells(0), lambda: Unit.signal(0), lambda: Unit.signal(1, "1/2"), lambda: unit_from({"kind": "house"}), lambda: unit_from({"kind": "person"}), lambda: unit_from({"kind": "row", "rows": 3})):
+    for wrong in (
+        lambda: Unit.row("swap"),
+        lambda: Unit.person("", 1),
+        lambda: Unit.person("u", 0),
+        lambda: Unit.cells(0),
+        lambda: Unit.signal(0),
+        lambda: Unit.signal(1, "1/2"),
+        lambda: unit_from({"kind": "house"}),
+        lambda: unit_from({"kind": "person"}),
+        lambda: unit_from({"kind": "row", "rows": 3}),
+    ):
         with pytest.raises((UnitError, ParameterError)):
             wrong()

@@ -66,7 +66,9 @@ def test_reference_conversions() -> None:
     assert float(ZCDP("0.5").to_approx("1e-6", rule="simple").eps) == pytest.approx(5.7565217697, abs=1e-9)
     # Canonne, Kamath, Steinke: rho = 0.5 at delta = 1e-6 through the best order
     assert float(ZCDP("0.5").to_approx("1e-6").eps) == pytest.approx(5.2215344445, abs=1e-8)
-    assert float(Renyi(8, 1).to_approx("1e-5", rule="simple").eps) == pytest.approx(1 + math.log(1e5) / 7, rel=1e-12)
+    assert float(Renyi(8, 1).to_approx("1e-5", rule="simple").eps) == pytest.approx(
+        1 + math.log(1e5) / 7, rel=1e-12
+    )
     tight = 1 + math.log(1e5) / 7 + math.log(7 / 8) - math.log(8) / 7
     assert float(Renyi(8, 1).to_approx("1e-5").eps) == pytest.approx(tight, rel=1e-12)
 
@@ -81,14 +83,20 @@ def test_conversion_rounds_up_and_tight_is_never_worse(rho: Fraction, delta: Fra
 
 
 @given(st.fractions(min_value=Fraction(11, 10), max_value=50, max_denominator=50), some, small)
-def test_renyi_to_approx_never_claims_less_than_the_formula(order: Fraction, eps: Fraction, delta: Fraction) -> None:
+def test_renyi_to_approx_never_claims_less_than_the_formula(
+    order: Fraction, eps: Fraction, delta: Fraction
+) -> None:
     a = float(order)
     formula = float(eps) + math.log1p(-1 / a) - (math.log(delta) + math.log(a)) / (a - 1)
     assert float(Renyi(order, eps).to_approx(delta).eps) >= min(formula, 0 if eps == 0 else formula) - 1e-9
 
 
 def test_conversions_in_invalid_directions_are_refused() -> None:
-    for wrong in (lambda: Approx(1, "1e-6").to_zcdp(), lambda: Approx(1, 0).to_renyi(2), lambda: Renyi(2, 1).to_zcdp()):
+    for wrong in (
+        lambda: Approx(1, "1e-6").to_zcdp(),
+        lambda: Approx(1, 0).to_renyi(2),
+        lambda: Renyi(2, 1).to_zcdp(),
+    ):
         with pytest.raises(GuaranteeError, match="does not imply"):
             wrong()
     with pytest.raises(GuaranteeError, match="smaller delta"):
@@ -110,7 +118,22 @@ def test_conditional_never_becomes_unconditional() -> None:
             Conditional(Pure(1), bad)
 
 
-@pytest.mark.parametrize("wrong", [lambda: Pure(-1), lambda: Approx(1, 1), lambda: Approx(1, -1), lambda: Renyi(1, 1), lambda: ZCDP("x"), lambda: Pure(None), lambda: ZCDP(1).to_approx(0), lambda: ZCDP(1).to_approx("1e-6", rule="best"), lambda: guarantee_from({}), lambda: guarantee_from({"kind": "pure"}), lambda: guarantee_from(3)])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: Pure(-1),
+        lambda: Approx(1, 1),
+        lambda: Approx(1, -1),
+        lambda: Renyi(1, 1),
+        lambda: ZCDP("x"),
+        lambda: Pure(None),
+        lambda: ZCDP(1).to_approx(0),
+        lambda: ZCDP(1).to_approx("1e-6", rule="best"),
+        lambda: guarantee_from({}),
+        lambda: guarantee_from({"kind": "pure"}),
+        lambda: guarantee_from(3),
+    ],
+)
 def test_bad_parameters_are_refused(wrong: object) -> None:
     with pytest.raises(ParameterError):
         wrong()  # type: ignore[operator]

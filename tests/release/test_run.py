@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -19,7 +19,9 @@ PEOPLE = {"age": [5, 15, 15, 119], "region": ["north", "south", "south", "north"
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> ob.Ledger:
-    return ob.Ledger.create(tmp_path / "people.ledger", dataset="people", unit=ob.Unit.row(), budget=ob.Pure(1))
+    return ob.Ledger.create(
+        tmp_path / "people.ledger", dataset="people", unit=ob.Unit.row(), budget=ob.Pure(1)
+    )
 
 
 def plan_of(eps: str = "0.25", unit: ob.Unit | None = None) -> Any:
@@ -121,7 +123,7 @@ def test_noise_is_drawn_only_after_the_reservation_is_on_disk(ledger: ob.Ledger,
     from oboro.noise.bits import Bits
 
     class Watching(Bits):
-        seen: list[int] = []
+        seen: ClassVar[list[int]] = []
 
         def words(self, count: int) -> Any:
             self.seen.append(len(ob.Ledger.open(tmp_path / "people.ledger").history()))
@@ -143,7 +145,9 @@ def test_a_named_release_is_given_back_without_looking_at_data(ledger: ob.Ledger
 
 
 def test_a_unit_is_converted_where_that_is_proved(tmp_path: Path) -> None:
-    ledger = ob.Ledger.create(tmp_path / "r.ledger", dataset="people", unit=ob.Unit.row("replace"), budget=ob.Pure(1))
+    ledger = ob.Ledger.create(
+        tmp_path / "r.ledger", dataset="people", unit=ob.Unit.row("replace"), budget=ob.Pure(1)
+    )
     ob.run(plan_of(), PEOPLE, ledger)
     assert ledger.spent == ob.Pure("0.5")
 
@@ -151,7 +155,13 @@ def test_a_unit_is_converted_where_that_is_proved(tmp_path: Path) -> None:
 def test_a_release_prints_and_converts(ledger: ob.Ledger) -> None:
     release = ob.run(plan_of("0.5"), PEOPLE, ledger)
     text = str(release)
-    for part in ("histogram of region", "95% interval", "guarantee  eps = 0.5", "one row, added or removed", "covers the noise"):
+    for part in (
+        "histogram of region",
+        "95% interval",
+        "guarantee  eps = 0.5",
+        "one row, added or removed",
+        "covers the noise",
+    ):
         assert part in text
     assert "<table>" in release._repr_html_()
     assert release.to_pandas().shape == release.to_polars().shape == (2, 2)
@@ -176,7 +186,13 @@ def test_any_change_of_a_certificate_is_found(ledger: ob.Ledger, tmp_path: Path)
     original = json.loads(path.read_text())
 
     def leaves(record: Any, trail: tuple[Any, ...] = ()) -> Any:
-        items = record.items() if isinstance(record, dict) else enumerate(record) if isinstance(record, list) else ()
+        items = (
+            record.items()
+            if isinstance(record, dict)
+            else enumerate(record)
+            if isinstance(record, list)
+            else ()
+        )
         for key, value in items:
             yield from leaves(value, (*trail, key)) if isinstance(value, dict | list) else [(*trail, key)]
 
@@ -195,10 +211,32 @@ def test_any_change_of_a_certificate_is_found(ledger: ob.Ledger, tmp_path: Path)
 def test_a_certificate_holds_what_it_should_and_nothing_private(ledger: ob.Ledger, tmp_path: Path) -> None:
     release = ob.run(plan_of(), PEOPLE, ledger)
     record = json.loads(release.save(tmp_path / "out.csv").read_text())
-    for field in ("format", "released", "dataset", "unit", "guarantee", "noise", "plan", "forecast", "content", "ledger", "software", "bits", "time", "file", "public_key", "signature"):
+    for field in (
+        "format",
+        "released",
+        "dataset",
+        "unit",
+        "domain",
+        "guarantee",
+        "noise",
+        "plan",
+        "forecast",
+        "content",
+        "ledger",
+        "software",
+        "bits",
+        "time",
+        "file",
+        "public_key",
+        "signature",
+    ):
         assert field in record
     other = ob.run(plan_of(), {"age": [1] * 9999, "region": ["north"] * 9999}, ledger)
-    same = {key: value for key, value in other.certificate.record.items() if key not in ("content", "ledger", "time")}
+    same = {
+        key: value
+        for key, value in other.certificate.record.items()
+        if key not in ("content", "ledger", "time")
+    }
     assert same == {key: release.certificate.record[key] for key in same}  # nothing else depends on the data
 
 
@@ -231,5 +269,7 @@ def test_a_conditional_plan_needs_a_conditional_ledger(ledger: ob.Ledger, tmp_pa
     plan = replace(plan_of(), guarantee=ob.Conditional(ob.Pure("0.5"), "A"))
     with pytest.raises(ob.OboroError):
         ob.price(plan, ledger)
-    assuming = ob.Ledger.create(tmp_path / "c.ledger", dataset="people", unit=ob.Unit.row(), budget=ob.Conditional(ob.Pure(1), "A"))
+    assuming = ob.Ledger.create(
+        tmp_path / "c.ledger", dataset="people", unit=ob.Unit.row(), budget=ob.Conditional(ob.Pure(1), "A")
+    )
     assert ob.price(plan, assuming).assumptions == ("A",)

@@ -14,14 +14,28 @@ from oboro.privacy import Unit
 from oboro.release import load_plan, save_plan
 from oboro.statistics import Bins, histogram_plan
 
-DOMAIN = Domain([Integer("age", 0, 120), Category("region", ["north", "south"]), Real("score", 0, 1, "0.25"), Date("day", "2026-01-01", "2026-01-31")])
-PEOPLE = {"age": [5, 15, 15, 119, 120, 300, None], "region": ["north", "south", "south", "north", "east", "south", "north"]}
+DOMAIN = Domain(
+    [
+        Integer("age", 0, 120),
+        Category("region", ["north", "south"]),
+        Real("score", 0, 1, "0.25"),
+        Date("day", "2026-01-01", "2026-01-31"),
+    ]
+)
+PEOPLE = {
+    "age": [5, 15, 15, 119, 120, 300, None],
+    "region": ["north", "south", "south", "north", "east", "south", "north"],
+}
 
 
 def test_true_counts_are_right() -> None:
     plan = histogram_plan(DOMAIN, ["region", "age"], unit=Unit.row(), eps=1, edges={"age": [0, 10, 100, 120]})
     assert plan.prepare(PEOPLE).tolist() == [1, 0, 1, 0, 2, 1]
-    assert plan.publish(plan.prepare(PEOPLE)).to_pylist()[4] == {"region": "south", "age": "10 to 99", "count": 2}
+    assert plan.publish(plan.prepare(PEOPLE)).to_pylist()[4] == {
+        "region": "south",
+        "age": "10 to 99",
+        "count": 2,
+    }
 
 
 def test_bins_fold_and_label() -> None:
@@ -30,12 +44,18 @@ def test_bins_fold_and_label() -> None:
     assert ages.fold(np.asarray([0, 39, 40, 120])).tolist() == [0, 0, 1, 2]
     assert Bins(DOMAIN["age"], range(0, 122, 11)).size == 11  # one beyond the last value is fine too
     assert Bins(DOMAIN["score"], ["0", "0.5", "1"]).labels == ["[0, 0.5)", "[0.5, 1]"]
-    assert Bins(DOMAIN["day"], ["2026-01-01", "2026-01-15", "2026-01-31"]).labels == ["2026-01-01 to 2026-01-14", "2026-01-15 to 2026-01-31"]
+    assert Bins(DOMAIN["day"], ["2026-01-01", "2026-01-15", "2026-01-31"]).labels == [
+        "2026-01-01 to 2026-01-14",
+        "2026-01-15 to 2026-01-31",
+    ]
     assert Bins(DOMAIN["day"]).labels[0] == date(2026, 1, 1)
     assert Bins(DOMAIN["region"]).labels == ["north", "south"]
 
 
-@pytest.mark.parametrize("edges", [[], [0], [0, 50], [1, 120], [0, 60, 60, 120], [0, 0.5, 120], [0, 60, 30, 120], [0, 500], ["a", "b"]])
+@pytest.mark.parametrize(
+    "edges",
+    [[], [0], [0, 50], [1, 120], [0, 60, 60, 120], [0, 0.5, 120], [0, 60, 30, 120], [0, 500], ["a", "b"]],
+)
 def test_edges_that_leave_values_out_are_refused(edges: list[object]) -> None:
     with pytest.raises(InputError):
         histogram_plan(DOMAIN, "age", unit=Unit.row(), eps=1, edges=edges)
@@ -43,7 +63,12 @@ def test_edges_that_leave_values_out_are_refused(edges: list[object]) -> None:
 
 @pytest.mark.parametrize(
     ("unit", "sensitivity"),
-    [(Unit.row(), 1), (Unit.row("replace"), 2), (Unit.person("who", 7), 7), (Unit.person("who", 7, "replace"), 14)],
+    [
+        (Unit.row(), 1),
+        (Unit.row("replace"), 2),
+        (Unit.person("who", 7), 7),
+        (Unit.person("who", 7, "replace"), 14),
+    ],
 )
 def test_the_sensitivity_is_that_of_the_worst_neighbours(unit: Unit, sensitivity: int) -> None:
     """Ties the proof to the code: no neighbours move the counts more, and the plan's own pair moves them so far."""
@@ -60,7 +85,10 @@ def test_random_neighbours_never_move_the_counts_more() -> None:
     plan = histogram_plan(DOMAIN, "age", unit=Unit.person("who", 3), eps=1)
     for _ in range(25):
         rows = {"who": rng.integers(0, 4, 40).tolist(), "age": rng.integers(-10, 140, 40).tolist()}
-        without = {name: [v for v, who in zip(values, rows["who"], strict=True) if who != 2] for name, values in rows.items()}
+        without = {
+            name: [v for v, who in zip(values, rows["who"], strict=True) if who != 2]
+            for name, values in rows.items()
+        }
         assert np.abs(plan.prepare(rows) - plan.prepare(without)).sum() <= 3
 
 
@@ -88,7 +116,13 @@ def test_intervals_cover_as_stated_and_are_never_negative(test_bits) -> None:
 
 
 def test_a_plan_reads_back_from_toml(tmp_path: Path) -> None:
-    plan = histogram_plan(DOMAIN, ["region", "age", "day"], unit=Unit.person("who", 2, "replace"), eps="1/3", edges={"age": range(0, 121, 10)})
+    plan = histogram_plan(
+        DOMAIN,
+        ["region", "age", "day"],
+        unit=Unit.person("who", 2, "replace"),
+        eps="1/3",
+        edges={"age": range(0, 121, 10)},
+    )
     save_plan(plan, tmp_path / "plan.toml")
     assert load_plan(tmp_path / "plan.toml") == plan
 
@@ -110,7 +144,15 @@ def test_bad_plans_are_refused_before_anything_happens(tmp_path: Path) -> None:
     with pytest.raises(UnitError):
         histogram_plan(DOMAIN, "age", unit=Unit.signal(1), eps=1)
     good = histogram_plan(DOMAIN, "age", unit=Unit.row(), eps=1)
-    for change in ({"kind": "statistics.nothing"}, {"kind": "os.path"}, {"kind": 3}, {"bins": []}, {"bins": 3}, {"unit": {}}, {"guarantee": {"kind": "zcdp", "rho": "1"}}):
+    for change in (
+        {"kind": "statistics.nothing"},
+        {"kind": "os.path"},
+        {"kind": 3},
+        {"bins": []},
+        {"bins": 3},
+        {"unit": {}},
+        {"guarantee": {"kind": "zcdp", "rho": "1"}},
+    ):
         import tomli_w
 
         (tmp_path / "plan.toml").write_text(tomli_w.dumps({**good.to_dict(), **change}))

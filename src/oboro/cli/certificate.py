@@ -15,8 +15,14 @@ app = typer.Typer(help="Check the signed page that goes out with a release.", no
 @app.command()
 def verify(
     file: Annotated[Path, typer.Argument(help="The certificate.", metavar="FILE")],
-    data: Annotated[Path | None, typer.Option("--data", help="The released file; by default the one beside the certificate.")] = None,
-    key: Annotated[str | None, typer.Option("--key", help="The public key you trust, in hex. Without it, the one in the file.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="The released file; by default the one beside the certificate."),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", help="The public key you trust, in hex. Without it, the one in the file."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Checks the signature and the hash of the released file."""
@@ -34,4 +40,6 @@ def verify(
         f"  time       {record['time']}\n  signed by  {record['public_key']}"
     )
     if key is None:
-        typer.echo("  note: compare that key with one the publisher gave you another way, or pass it with --key")
+        typer.echo(
+            "  note: compare that key with one the publisher gave you another way, or pass it with --key"
+        )

@@ -13,7 +13,9 @@ PEOPLE = 20_000
 
 
 def demo(
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write into.", metavar="FOLDER")] = Path("oboro-demo"),
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="The folder to write into.", metavar="FOLDER")
+    ] = Path("oboro-demo"),
 ) -> None:
     """Generates data, creates a ledger, publishes a private histogram with its certificate, and checks it."""
     from oboro.domain import Category, Domain, Integer
@@ -26,7 +28,10 @@ def demo(
     ledger_path = output / "people.ledger"
     if ledger_path.exists():
         raise LedgerError(
-            "the demo was run here before", given=str(ledger_path), needed="an empty folder: a ledger is never overwritten", fix="oboro demo -o another-folder"
+            "the demo was run here before",
+            given=str(ledger_path),
+            needed="an empty folder: a ledger is never overwritten",
+            fix="oboro demo -o another-folder",
         )
     people = output / "people.csv"
     people.write_text(_generated(), encoding="utf-8")
@@ -35,13 +40,17 @@ def demo(
     typer.echo(f"{PEOPLE:,} generated people in {people}\n")
 
     ledger = Ledger.create(ledger_path, dataset="demo people", unit=Unit.row(), budget=Pure(1))
-    plan = histogram_plan(domain, ["region", "age"], unit=ledger.unit, eps="0.5", edges={"age": range(0, 121, 20)})
+    plan = histogram_plan(
+        domain, ["region", "age"], unit=ledger.unit, eps="0.5", edges={"age": range(0, 121, 20)}
+    )
     typer.echo(f"{plan.forecast()}\n")
     typer.echo(f"will cost  {price(plan, ledger)} of {ledger.budget}\n")
     release = run(plan, people, ledger, name="people by region and age")
     published = output / "published.csv"
     certificate = release.save(published)
-    typer.echo(f"{release}\n\nwritten    {published}\n           {certificate}\nremaining  {ledger.remaining}\n")
+    typer.echo(
+        f"{release}\n\nwritten    {published}\n           {certificate}\nremaining  {ledger.remaining}\n"
+    )
     verify_certificate(certificate, public_key=ledger.public_key)
     typer.echo(f"verified   oboro certificate verify {certificate}")
 
@@ -51,5 +60,8 @@ def _generated() -> str:
     import random
 
     draw = random.Random("oboro demo")
-    rows = [f"{min(120, max(0, int(draw.gauss(44, 23))))},{draw.choice(('north', 'north', 'south'))}" for _ in range(PEOPLE)]
+    rows = [
+        f"{min(120, max(0, int(draw.gauss(44, 23))))},{draw.choice(('north', 'north', 'south'))}"
+        for _ in range(PEOPLE)
+    ]
     return "age,region\n" + "\n".join(rows) + "\n"

@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oboro.cli import plans
-from oboro.cli.options import DataFile, DomainFile, DryRun, Eps, Json, LedgerAt, Name, Output, UnitText, open_ledger, read_unit, show_json
+from oboro.cli.options import (
+    DataFile,
+    DomainFile,
+    DryRun,
+    Eps,
+    Json,
+    LedgerAt,
+    Name,
+    Output,
+    UnitText,
+    open_ledger,
+    read_unit,
+    show_json,
+)
 from oboro.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -16,16 +29,32 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Private counts of every bin of one or more columns.", no_args_is_help=True)
 
-Columns = Annotated[list[str], typer.Option("--column", help="A column of the domain; repeat for a table by several.", metavar="NAME")]
-Edges = Annotated[
-    list[str], typer.Option("--edges", help="Intervals of a column: NAME=FIRST:LAST:WIDTH or NAME=0,18,65,120.", metavar="NAME=EDGES")
+Columns = Annotated[
+    list[str],
+    typer.Option("--column", help="A column of the domain; repeat for a table by several.", metavar="NAME"),
 ]
-SavePlan = Annotated[Path | None, typer.Option("--save-plan", help="Also write the plan as TOML.", metavar="FILE")]
+Edges = Annotated[
+    list[str],
+    typer.Option(
+        "--edges",
+        help="Intervals of a column: NAME=FIRST:LAST:WIDTH or NAME=0,18,65,120.",
+        metavar="NAME=EDGES",
+    ),
+]
+SavePlan = Annotated[
+    Path | None, typer.Option("--save-plan", help="Also write the plan as TOML.", metavar="FILE")
+]
 
 
 @app.command()
 def forecast(
-    domain: DomainFile, column: Columns, eps: Eps, unit: UnitText = None, edges: Edges = [], save_plan: SavePlan = None, json: Json = False
+    domain: DomainFile,
+    column: Columns,
+    eps: Eps,
+    unit: UnitText = None,
+    edges: Edges = [],
+    save_plan: SavePlan = None,
+    json: Json = False,
 ) -> None:
     """The error of each count, before anything is spent. Reads no data."""
     plans.show_forecast(_plan(domain, column, eps, read_unit(unit, domain), edges), json=json, save=save_plan)
@@ -73,7 +102,9 @@ def _plan(domain: Path, columns: list[str], eps: str, unit: Unit, edges: list[st
     from oboro.domain import Domain
     from oboro.statistics import histogram_plan
 
-    return histogram_plan(Domain.from_toml(domain), columns, unit=unit, eps=eps, edges=dict(map(_edges, edges)))
+    return histogram_plan(
+        Domain.from_toml(domain), columns, unit=unit, eps=eps, edges=dict(map(_edges, edges))
+    )
 
 
 def _edges(text: str) -> tuple[str, list[Any]]:
@@ -83,10 +114,19 @@ def _edges(text: str) -> tuple[str, list[Any]]:
     name, equals, body = text.partition("=")
     parts = body.split(":")
     if equals and len(parts) == 3:
-        first, last, width = rational("FIRST", parts[0]), rational("LAST", parts[1]), positive("WIDTH", parts[2])
+        first, last, width = (
+            rational("FIRST", parts[0]),
+            rational("LAST", parts[1]),
+            positive("WIDTH", parts[2]),
+        )
         if 0 < (last - first) / width <= 10**6:
             inner = [first + width * i for i in range(int((last - first) / width) + 1)]
             return name, inner if inner[-1] == last else [*inner, last]
     elif equals and "," in body:
         return name, body.split(",")
-    raise ParameterError("--edges is not understood", given=f"--edges {text}", needed="NAME=FIRST:LAST:WIDTH or NAME=A,B,C", fix="--edges age=0:120:10")
+    raise ParameterError(
+        "--edges is not understood",
+        given=f"--edges {text}",
+        needed="NAME=FIRST:LAST:WIDTH or NAME=A,B,C",
+        fix="--edges age=0:120:10",
+    )

@@ -14,9 +14,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Create, show, verify, export and back up a ledger.", no_args_is_help=True)
 
-Where = Annotated[str, typer.Argument(help="The ledger: a file, or a postgresql:// address.", metavar="LEDGER")]
+Where = Annotated[
+    str, typer.Argument(help="The ledger: a file, or a postgresql:// address.", metavar="LEDGER")
+]
 To = Annotated[Path, typer.Option("-o", "--output", help="Where to write.", metavar="FILE")]
-Head = Annotated[str | None, typer.Option("--head", help="POSITION:HASH that was kept elsewhere.", metavar="HEAD")]
+Head = Annotated[
+    str | None, typer.Option("--head", help="POSITION:HASH that was kept elsewhere.", metavar="HEAD")
+]
 
 
 @app.command()
@@ -24,22 +28,47 @@ def create(
     ledger: Where,
     dataset: Annotated[str, typer.Option("--dataset", help="The name of the data that this ledger is for.")],
     unit: UnitText = None,
-    domain: Annotated[Path | None, typer.Option("--domain", help="TOML file with a [unit] table.", metavar="FILE")] = None,
-    eps: Annotated[str | None, typer.Option("--eps", help="The budget: the most that may ever be spent.")] = None,
-    delta: Annotated[str | None, typer.Option("--delta", help="With --eps: a budget of (eps, delta).")] = None,
+    domain: Annotated[
+        Path | None, typer.Option("--domain", help="TOML file with a [unit] table.", metavar="FILE")
+    ] = None,
+    eps: Annotated[
+        str | None, typer.Option("--eps", help="The budget: the most that may ever be spent.")
+    ] = None,
+    delta: Annotated[
+        str | None, typer.Option("--delta", help="With --eps: a budget of (eps, delta).")
+    ] = None,
     rho: Annotated[str | None, typer.Option("--rho", help="A budget of zCDP.")] = None,
-    order: Annotated[str | None, typer.Option("--order", help="With --eps: a budget of Rényi privacy of this order.")] = None,
-    assume: Annotated[list[str], typer.Option("--assume", help="An assumption that conditional plans may rest on.")] = [],
+    order: Annotated[
+        str | None, typer.Option("--order", help="With --eps: a budget of Rényi privacy of this order.")
+    ] = None,
+    assume: Annotated[
+        list[str], typer.Option("--assume", help="An assumption that conditional plans may rest on.")
+    ] = [],
     json: Json = False,
 ) -> None:
     """Decides, once, who is protected and how much may be spent."""
     from oboro.ledger import Ledger
 
-    made = Ledger.create(ledger, dataset=dataset, unit=read_unit(unit, domain), budget=read_budget(eps, delta, rho, order, assume))
+    made = Ledger.create(
+        ledger,
+        dataset=dataset,
+        unit=read_unit(unit, domain),
+        budget=read_budget(eps, delta, rho, order, assume),
+    )
     if json:
-        show_json({"id": made.id, "dataset": made.dataset, "unit": made.unit.to_dict(), "budget": made.budget.to_dict(), "public_key": made.public_key})
+        show_json(
+            {
+                "id": made.id,
+                "dataset": made.dataset,
+                "unit": made.unit.to_dict(),
+                "budget": made.budget.to_dict(),
+                "public_key": made.public_key,
+            }
+        )
         return
-    typer.echo(f"created {ledger}\n  dataset     {made.dataset}\n  unit        {made.unit}\n  budget      {made.budget}\n  public key  {made.public_key}")
+    typer.echo(
+        f"created {ledger}\n  dataset     {made.dataset}\n  unit        {made.unit}\n  budget      {made.budget}\n  public key  {made.public_key}"
+    )
 
 
 @app.command()
@@ -63,13 +92,17 @@ def show(ledger: Where, json: Json = False) -> None:
             }
         )
         return
-    typer.echo(f"dataset     {account.dataset}\nunit        {account.unit}\nbudget      {account.budget}\nspent       {account.spent}")
+    typer.echo(
+        f"dataset     {account.dataset}\nunit        {account.unit}\nbudget      {account.budget}\nspent       {account.spent}"
+    )
     typer.echo(f"remaining   {account.remaining}\npublic key  {account.public_key}\nhead        {head}\n")
     done = {entry.body["reservation"] for entry in entries if entry.kind == "commit"}
     for entry in entries:
         if entry.kind == "reserve":
             state = "released" if entry.position in done else "spent, not released"
-            typer.echo(f"  {entry.position:>5}  {entry.time:%Y-%m-%d %H:%M}  {state:<19}  {entry.cost}  {entry.name or ''}".rstrip())
+            typer.echo(
+                f"  {entry.position:>5}  {entry.time:%Y-%m-%d %H:%M}  {state:<19}  {entry.cost}  {entry.name or ''}".rstrip()
+            )
 
 
 @app.command()

@@ -76,7 +76,10 @@ def main() -> None:
         if os.environ.get("OBORO_TRACEBACK"):
             raise
         # The text of a foreign error may quote a value, so only its kind is shown.
-        typer.echo(f"InternalError: {type(error).__name__}. This is a bug in oboro; OBORO_TRACEBACK=1 shows where.", err=True)
+        typer.echo(
+            f"InternalError: {type(error).__name__}. This is a bug in oboro; OBORO_TRACEBACK=1 shows where.",
+            err=True,
+        )
         sys.exit(1)
 
 

@@ -16,18 +16,40 @@ if TYPE_CHECKING:
     from oboro.privacy import Guarantee, Unit
 
 DataFile = Annotated[Path, typer.Argument(help="The data: Parquet or CSV.", metavar="DATA")]
-DomainFile = Annotated[Path, typer.Option("--domain", help="TOML file that says what values are possible.", metavar="FILE")]
-LedgerAt = Annotated[
-    str, typer.Option("--ledger", help="The ledger that pays: a file, or a postgresql:// address.", metavar="LEDGER", envvar="OBORO_LEDGER")
+DomainFile = Annotated[
+    Path, typer.Option("--domain", help="TOML file that says what values are possible.", metavar="FILE")
 ]
-Eps = Annotated[str, typer.Option("--eps", help="Privacy to spend, such as 0.1 or 1/3. Never defaulted.", metavar="NUMBER")]
+LedgerAt = Annotated[
+    str,
+    typer.Option(
+        "--ledger",
+        help="The ledger that pays: a file, or a postgresql:// address.",
+        metavar="LEDGER",
+        envvar="OBORO_LEDGER",
+    ),
+]
+Eps = Annotated[
+    str,
+    typer.Option("--eps", help="Privacy to spend, such as 0.1 or 1/3. Never defaulted.", metavar="NUMBER"),
+]
 UnitText = Annotated[
     str | None,
-    typer.Option("--unit", help="Who is protected: row, person:COLUMN:MAX_ROWS or cells:MAX_CELLS:MAX_PER_CELL; add ',replace'."),
+    typer.Option(
+        "--unit",
+        help="Who is protected: row, person:COLUMN:MAX_ROWS or cells:MAX_CELLS:MAX_PER_CELL; add ',replace'.",
+    ),
 ]
-Output = Annotated[Path | None, typer.Option("-o", "--output", help="Where to write; the extension decides the format.", metavar="FILE")]
-Name = Annotated[str | None, typer.Option("--name", help="A name for the release: asked again, it costs nothing.", metavar="TEXT")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Price and forecast only. Spends nothing, reads no data.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Where to write; the extension decides the format.", metavar="FILE"),
+]
+Name = Annotated[
+    str | None,
+    typer.Option("--name", help="A name for the release: asked again, it costs nothing.", metavar="TEXT"),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Price and forecast only. Spends nothing, reads no data.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -46,20 +68,18 @@ def read_unit(text: str | None, domain_file: Path | None = None) -> Unit:
                 fix="--unit row   or   --unit person:user_id:20",
             )
         return unit_from(record)
-    body, _, adjacency = text.partition(",")
+    body, comma, adjacency = text.partition(",")
+    adjacency = adjacency.strip() if comma else "add/remove"
     kind, *parts = body.split(":")
-    try:
-        extra = {"adjacency": adjacency.strip()} if adjacency else {}
-        if kind == "row" and not parts:
-            return Unit.row(**extra)
-        if kind == "person" and len(parts) == 2:
-            return Unit.person(parts[0], _int("MAX_ROWS", parts[1]), **extra)
-        if kind == "cells" and len(parts) <= 2:
-            return Unit.cells(*[_int("cells", part) for part in parts], **extra)
-        if kind == "signal" and 1 <= len(parts) <= 2 and not extra:
-            return Unit.signal(*parts)
-    except TypeError:
-        pass
+    if kind == "row" and not parts:
+        return Unit.row(adjacency)
+    if kind == "person" and len(parts) == 2:
+        return Unit.person(parts[0], _int("MAX_ROWS", parts[1]), adjacency)
+    if kind == "cells" and len(parts) <= 2:
+        limits = [*(_int("MAX_CELLS and MAX_PER_CELL", part) for part in parts), 1, 1]
+        return Unit.cells(limits[0], limits[1], adjacency)
+    if kind == "signal" and 1 <= len(parts) <= 2:
+        return Unit.signal(*parts)
     raise UnitError(
         "--unit is not understood",
         given=f"--unit {text}",
@@ -72,14 +92,22 @@ def _int(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ParameterError(f"{name} is not a whole number", given=text, fix="--unit person:user_id:20") from None
+        raise ParameterError(
+            f"{name} is not a whole number", given=text, fix="--unit person:user_id:20"
+        ) from None
 
 
-def read_budget(eps: str | None, delta: str | None, rho: str | None, order: str | None, assume: list[str]) -> Guarantee:
+def read_budget(
+    eps: str | None, delta: str | None, rho: str | None, order: str | None, assume: list[str]
+) -> Guarantee:
     """The budget from its parts: --eps; --eps and --delta; --rho; --order and --eps."""
     from oboro.privacy import ZCDP, Approx, Conditional, Pure, Renyi
 
-    given = {name for name, value in (("eps", eps), ("delta", delta), ("rho", rho), ("order", order)) if value is not None}
+    given = {
+        name
+        for name, value in (("eps", eps), ("delta", delta), ("rho", rho), ("order", order))
+        if value is not None
+    }
     budget: Guarantee
     if given == {"eps"} and eps is not None:
         budget = Pure(eps)
@@ -113,4 +141,8 @@ def open_ledger(where: str) -> Ledger:
 
 
 def show_json(record: Any) -> None:
-    typer.echo(json.dumps(record, ensure_ascii=False, indent=None if os.environ.get("OBORO_COMPACT") else 2, default=str))
+    typer.echo(
+        json.dumps(
+            record, ensure_ascii=False, indent=None if os.environ.get("OBORO_COMPACT") else 2, default=str
+        )
+    )

@@ -24,7 +24,13 @@ def forecast(plan: PlanFile, json: Json = False) -> None:
 
 
 def run(
-    plan: PlanFile, data: DataFile, ledger: LedgerAt, output: Output = None, name: Name = None, dry_run: DryRun = False, json: Json = False
+    plan: PlanFile,
+    data: DataFile,
+    ledger: LedgerAt,
+    output: Output = None,
+    name: Name = None,
+    dry_run: DryRun = False,
+    json: Json = False,
 ) -> None:
     """Runs a plan file on data, once, and pays for it from the ledger."""
     from oboro.release import load_plan
@@ -68,8 +74,17 @@ def release(
     released = run_plan(plan, data, ledger, name)
     certificate = released.save(output) if output is not None else None
     if json:
-        record = {**_facts(plan), "name": name, "cost": released.cost.to_dict(), "remaining": ledger.remaining.to_dict()}
-        where = {"output": str(output), "certificate": str(certificate)} if output is not None else {"table": released.to_arrow().to_pylist()}
+        record = {
+            **_facts(plan),
+            "name": name,
+            "cost": released.cost.to_dict(),
+            "remaining": ledger.remaining.to_dict(),
+        }
+        where = (
+            {"output": str(output), "certificate": str(certificate)}
+            if output is not None
+            else {"table": released.to_arrow().to_pylist()}
+        )
         show_json({**record, **where, "ledger": released.certificate.record["ledger"]})
         return
     typer.echo(str(released))
@@ -85,11 +100,23 @@ def check_output(output: Path) -> None:
 
     if output.suffix.lower() not in FORMATS:
         raise ParameterError(
-            "the file type of --output is unknown", given=f"-o {output}", needed=" ".join(FORMATS), fix=f"-o {output.stem or 'published'}.parquet"
+            "the file type of --output is unknown",
+            given=f"-o {output}",
+            needed=" ".join(FORMATS),
+            fix=f"-o {output.stem or 'published'}.parquet",
         )
     if not output.parent.is_dir():
-        raise ParameterError("the folder of --output does not exist", given=f"-o {output}", needed="a folder that exists", fix=f"-o {output.name}")
+        raise ParameterError(
+            "the folder of --output does not exist",
+            given=f"-o {output}",
+            needed="a folder that exists",
+            fix=f"-o {output.name}",
+        )
 
 
 def _facts(plan: Plan) -> dict[str, Any]:
-    return {"released": plan.describe()["released"], "guarantee": plan.guarantee.to_dict(), "unit": plan.unit.to_dict()}
+    return {
+        "released": plan.describe()["released"],
+        "guarantee": plan.guarantee.to_dict(),
+        "unit": plan.unit.to_dict(),
+    }

@@ -24,7 +24,10 @@ def reproductions() -> dict[str, Reproducible]:
 
 
 def reproduce(
-    name: Annotated[str | None, typer.Argument(help="Which table; without it, the list.", metavar="[NAME]")] = None, json: Json = False
+    name: Annotated[
+        str | None, typer.Argument(help="Which table; without it, the list.", metavar="[NAME]")
+    ] = None,
+    json: Json = False,
 ) -> None:
     """Reproduces a table of a paper, and marks where the paper errs."""
     known = reproductions()
@@ -38,7 +41,12 @@ def reproduce(
         return
     if name not in known:
         close = difflib.get_close_matches(name, known, n=1)
-        raise ParameterError("no such table", given=name, needed=", ".join(known), fix=f"oboro reproduce {close[0] if close else next(iter(known))}")
+        raise ParameterError(
+            "no such table",
+            given=name,
+            needed=", ".join(known),
+            fix=f"oboro reproduce {close[0] if close else next(iter(known))}",
+        )
     table = known[name].make()
     if json:
         show_json(table.to_dict())

@@ -72,11 +72,26 @@ class Integer(Column):
     kind = "integer"
 
     def __init__(self, name: str, low: int, high: int, step: int = 1, missing: int | None = None) -> None:
-        _set(self, name=_name(name), step=_whole(name, "step", step), low=_whole(name, "low", low), high=_whole(name, "high", high))
+        _set(
+            self,
+            name=_name(name),
+            step=_whole(name, "step", step),
+            low=_whole(name, "low", low),
+            high=_whole(name, "high", high),
+        )
         if self.step < 1:
-            raise DomainError(f"column {name!r} needs a positive step", given=f"step={step}", fix=f'Integer("{name}", {low}, {high}, step=1)')
+            raise DomainError(
+                f"column {name!r} needs a positive step",
+                given=f"step={step}",
+                fix=f'Integer("{name}", {low}, {high}, step=1)',
+            )
         _check_grid(name, Fraction(self.low), Fraction(self.high), Fraction(self.step))
-        _set(self, missing=None if missing is None else _inside(name, self.low, self.high, _whole(name, "missing", missing)))
+        _set(
+            self,
+            missing=None
+            if missing is None
+            else _inside(name, self.low, self.high, _whole(name, "missing", missing)),
+        )
 
     @property
     def size(self) -> int:
@@ -107,10 +122,23 @@ class Real(Column):
     missing: Fraction | None = None
     kind = "real"
 
-    def __init__(self, name: str, low: Number, high: Number, step: Number, missing: Number | None = None) -> None:
-        _set(self, name=_name(name), low=_rational(name, "low", low), high=_rational(name, "high", high), step=positive("step", step))
+    def __init__(
+        self, name: str, low: Number, high: Number, step: Number, missing: Number | None = None
+    ) -> None:
+        _set(
+            self,
+            name=_name(name),
+            low=_rational(name, "low", low),
+            high=_rational(name, "high", high),
+            step=positive("step", step),
+        )
         _check_grid(name, self.low, self.high, self.step)
-        _set(self, missing=None if missing is None else _inside(name, self.low, self.high, rational("missing", missing)))
+        _set(
+            self,
+            missing=None
+            if missing is None
+            else _inside(name, self.low, self.high, rational("missing", missing)),
+        )
 
     @property
     def size(self) -> int:
@@ -174,7 +202,7 @@ class Category(Column):
             value = int(number) if number is not None and number.denominator == 1 else None
         if value in self.values:
             return self.values.index(value)
-        return None if self.missing is None else self.values.index(self.missing)  # type: ignore[arg-type]
+        return None if self.missing is None else self.values.index(self.missing)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "name": self.name, "values": list(self.values)} | _declared(self.missing)
@@ -190,8 +218,16 @@ class Date(Column):
     missing: date | None = None
     kind = "date"
 
-    def __init__(self, name: str, first: date | str, last: date | str, missing: date | str | None = None) -> None:
-        _set(self, name=_name(name), first=as_date(name, "first", first), last=as_date(name, "last", last), missing=None)
+    def __init__(
+        self, name: str, first: date | str, last: date | str, missing: date | str | None = None
+    ) -> None:
+        _set(
+            self,
+            name=_name(name),
+            first=as_date(name, "first", first),
+            last=as_date(name, "last", last),
+            missing=None,
+        )
         if self.last < self.first:
             raise BoundsError(
                 f"column {name!r} ends before it begins",
@@ -222,8 +258,18 @@ class Date(Column):
         return record | _declared(None if self.missing is None else self.missing.isoformat())
 
 
-KINDS: dict[str, Callable[..., Column]] = {"integer": Integer, "real": Real, "category": Category, "date": Date}
-PARTS = {"integer": "name, low, high", "real": "name, low, high, step", "category": "name, values", "date": "name, first, last"}
+KINDS: dict[str, Callable[..., Column]] = {
+    "integer": Integer,
+    "real": Real,
+    "category": Category,
+    "date": Date,
+}
+PARTS = {
+    "integer": "name, low, high",
+    "real": "name, low, high, step",
+    "category": "name, values",
+    "date": "name, first, last",
+}
 
 
 def column_from(record: dict[str, Any]) -> Column:
@@ -266,7 +312,12 @@ def _check_grid(name: str, low: Fraction, high: Fraction, step: Fraction) -> Non
             fix=f"high={show(top)}",
         )
     if steps + 1 > LARGEST:
-        raise DomainError(f"column {name!r} has too many values", given=f"{steps + 1}", needed="at most 2^62", fix="a larger step")
+        raise DomainError(
+            f"column {name!r} has too many values",
+            given=f"{steps + 1}",
+            needed="at most 2^62",
+            fix="a larger step",
+        )
 
 
 def _nearest(number: Fraction, low: Fraction, high: Fraction, step: Fraction) -> int:
@@ -294,14 +345,20 @@ def as_date(name: str, which: str, value: Any) -> date:
         return date.fromisoformat(value[:10])
     except (TypeError, ValueError):
         raise BoundsError(
-            f"column {name!r}: {which} is not a date", given=f"{which}={value!r}", needed="a date such as 2026-01-31", fix=f'{which}="2026-01-31"'
+            f"column {name!r}: {which} is not a date",
+            given=f"{which}={value!r}",
+            needed="a date such as 2026-01-31",
+            fix=f'{which}="2026-01-31"',
         ) from None
 
 
 def _inside(name: str, low: Any, high: Any, value: Any) -> Any:
     if not low <= value <= high:
         raise DomainError(
-            f"column {name!r}: missing lies outside the bounds", given=f"missing={value}", needed=f"{low} to {high}", fix=f"missing={low}"
+            f"column {name!r}: missing lies outside the bounds",
+            given=f"missing={value}",
+            needed=f"{low} to {high}",
+            fix=f"missing={low}",
         )
     return value
 

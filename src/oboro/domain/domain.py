@@ -116,6 +116,8 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise DomainError(f"no such file: {path}", given=str(path), fix="the path of a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DomainError(f"{path} is not valid TOML", given=str(error), needed="TOML in UTF-8", fix='low = 0\nname = "age"') from None
+        raise DomainError(
+            f"{path} is not valid TOML", given=str(error), needed="TOML in UTF-8", fix='low = 0\nname = "age"'
+        ) from None
     except OSError as error:
         raise DomainError(f"{path} cannot be read", given=error.strerror or str(error)) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,22 @@ import numpy.typing as npt
 
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.engine.source import Source, literal, quoted
-from oboro.errors import UnitError
+from oboro.errors import DomainError, UnitError
 from oboro.privacy import Unit
 
 Integers = npt.NDArray[np.int64]
 
-_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+_NUMBERS = (
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "HUGEINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+)
 _FLOATS = ("FLOAT", "DOUBLE")
 
 
@@ -29,7 +38,9 @@ def count_cells(source: Source, columns: Sequence[Column], unit: Unit) -> tuple[
     is a row that any column leaves out.
     """
     rows = coded_rows(source, columns, unit)
-    result = source.connection.execute(f"SELECT cell, count(*)::BIGINT AS n FROM ({rows}) WHERE cell IS NOT NULL GROUP BY cell").fetchnumpy()
+    result = source.connection.execute(
+        f"SELECT cell, count(*)::BIGINT AS n FROM ({rows}) WHERE cell IS NOT NULL GROUP BY cell"
+    ).fetchnumpy()
     return result["cell"].astype(np.int64), result["n"].astype(np.int64)
 
 
@@ -44,7 +55,10 @@ def coded_rows(source: Source, columns: Sequence[Column], unit: Unit) -> str:
         return f"SELECT ({cell})::BIGINT AS cell FROM {source.relation}"
     if unit.kind != "person":
         raise UnitError(
-            "rows are counted for a unit of rows or persons", given=str(unit), needed="Unit.row or Unit.person", fix="unit=ob.Unit.row()"
+            "rows are counted for a unit of rows or persons",
+            given=str(unit),
+            needed="Unit.row or Unit.person",
+            fix="unit=ob.Unit.row()",
         )
     assert unit.column is not None
     source.need(unit.column)
@@ -65,30 +79,39 @@ def coded_rows(source: Source, columns: Sequence[Column], unit: Unit) -> str:
 
 def code_sql(column: Column, type_name: str) -> str:
     """An SQL expression for the code of a column's value; null where the record is left out."""
-    field = quoted(column.name)
-    base = type_name.partition("(")[0].upper()
+    code = _code_without_missing(column, quoted(column.name), type_name.partition("(")[0].upper())
+    return code if column.missing_code is None else f"coalesce({code}, {column.missing_code})"
+
+
+def _code_without_missing(column: Column, field: str, base: str) -> str:
     if isinstance(column, Category):
-        code = _category(column, field, base)
-    elif isinstance(column, Date):
+        return _category(column, field, base)
+    if isinstance(column, Date):
         day = field if base == "DATE" else f"TRY_CAST({_text(field, base)} AS DATE)"
         code = f"greatest(0, least({column.size - 1}, {day} - DATE {literal(column.first.isoformat())}))"
-        code = f"CASE WHEN {day} IS NULL THEN NULL ELSE {code} END"  # greatest and least skip nulls
-    elif isinstance(column, Integer):
-        code = _integer(column, field, base)
-    else:
-        assert isinstance(column, Real)
+        return f"CASE WHEN {day} IS NULL THEN NULL ELSE {code} END"  # greatest and least skip nulls
+    if isinstance(column, Integer):
+        return _integer(column, field, base)
+    if isinstance(column, Real):
         number = _double(field, base)
         # one rule for every record: the double nearest to the value, then the nearest step
         step = f"floor(({number} - ({float(column.low)!r})) / {float(column.step)!r} + 0.5)"
-        code = _within(number, float(column.low), float(column.high), column.size, f"greatest(0, least({column.size - 1}, {step}))::BIGINT")
-    if column.missing_code is not None:
-        code = f"coalesce({code}, {column.missing_code})"
-    return code
+        code = f"greatest(0, least({column.size - 1}, {step}))::BIGINT"
+        return _within(number, float(column.low), float(column.high), column.size, code)
+    raise DomainError(
+        f"column {column.name!r} cannot be read from rows here",
+        given=column.kind,
+        needed="integer, real, category or date",
+    )
 
 
 def _integer(column: Integer, field: str, base: str) -> str:
     number = _double(field, base)
-    exact = field if base in _NUMBERS else f"TRY_CAST({number if base in _FLOATS else _text(field, base)} AS HUGEINT)"
+    exact = (
+        field
+        if base in _NUMBERS
+        else f"TRY_CAST({number if base in _FLOATS else _text(field, base)} AS HUGEINT)"
+    )
     if base in _FLOATS or base not in _NUMBERS:
         # a fraction goes to the nearest step from its own value, not from its rounded one
         nearest = f"floor(({number} - ({column.low})) / {column.step} + 0.5)::HUGEINT"
@@ -96,7 +119,9 @@ def _integer(column: Integer, field: str, base: str) -> str:
         code = f"CASE WHEN abs({number}) < 4503599627370496 THEN {nearest} ELSE {exact_code} END"
     else:
         code = f"(({exact})::HUGEINT - ({column.low}) + {column.step // 2}) // {column.step}"
-    return _within(number, column.low, column.high, column.size, f"greatest(0, least({column.size - 1}, {code}))::BIGINT")
+    return _within(
+        number, column.low, column.high, column.size, f"greatest(0, least({column.size - 1}, {code}))::BIGINT"
+    )
 
 
 def _within(number: str, low: Any, high: Any, size: int, code: str) -> str:
@@ -133,19 +158,26 @@ def check_columns(source: Source, columns: Sequence[Column]) -> list[dict[str, A
         source.need(column.name)
         base = source.types[column.name].partition("(")[0].upper()
         field = quoted(column.name)
-        bare = code_sql(replace(column, missing=None), source.types[column.name])
+        bare = _code_without_missing(column, field, base)
         below = above = "0"
         if isinstance(column, Integer | Real):
             number = _double(field, base)
-            below, above = (f"count(*) FILTER ({number} {test})" for test in (f"< {float(column.low)!r}", f"> {float(column.high)!r}"))
+            below, above = (
+                f"count(*) FILTER ({number} {test})"
+                for test in (f"< {float(column.low)!r}", f"> {float(column.high)!r}")
+            )
         elif isinstance(column, Date):
             day = f"TRY_CAST({field} AS DATE)" if base != "DATE" else field
             below, above = (
-                f"count(*) FILTER ({day} {test} DATE {literal(edge.isoformat())})" for test, edge in (("<", column.first), (">", column.last))
+                f"count(*) FILTER ({day} {test} DATE {literal(edge.isoformat())})"
+                for test, edge in (("<", column.first), (">", column.last))
             )
         empty = f"count(*) FILTER ({field} IS NULL)"
         unknown = f"count(*) FILTER ({field} IS NOT NULL AND ({bare}) IS NULL)"
         query = f"SELECT count(*), {empty}, {unknown}, {below}, {above} FROM {source.relation}"
         counts = source.connection.execute(query).fetchone()
-        report.append({"column": column.name} | dict(zip(("rows", "missing", "unknown", "below", "above"), counts, strict=True)))
+        report.append(
+            {"column": column.name}
+            | dict(zip(("rows", "missing", "unknown", "below", "above"), counts, strict=True))
+        )
     return report

@@ -37,7 +37,9 @@ class Source:
                     f"the data has no column {name!r}",
                     given=f"columns: {', '.join(self.types) or 'none'}",
                     needed=name,
-                    fix=f"name the column {close[0]!r} in the domain" if close else f"a file with a column {name!r}",
+                    fix=f"name the column {close[0]!r} in the domain"
+                    if close
+                    else f"a file with a column {name!r}",
                 )
 
 
@@ -58,7 +60,11 @@ def open_data(data: Any) -> Source:
     try:
         described = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
     except duckdb.Error:
-        raise DataError(f"{data} cannot be read", given="a file that is damaged, or not what its name says", needed=READABLE) from None
+        raise DataError(
+            f"{data} cannot be read",
+            given="a file that is damaged, or not what its name says",
+            needed=READABLE,
+        ) from None
     return Source(connection, relation, {row[0]: row[1] for row in described})
 
 
@@ -80,7 +86,9 @@ def _from_path(path: Path) -> str:
         return f"read_parquet({literal(str(path))})"
     if name.endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")):
         return _from_csv(path, "\t" if ".tsv" in name[-7:] else ",")
-    raise DataError(f"the file type of {path.name} is unknown", given=path.suffix or "no extension", needed=READABLE)
+    raise DataError(
+        f"the file type of {path.name} is unknown", given=path.suffix or "no extension", needed=READABLE
+    )
 
 
 def _from_csv(path: Path, delimiter: str) -> str:
@@ -91,9 +99,15 @@ def _from_csv(path: Path, delimiter: str) -> str:
             line = file.readline(1 << 20).decode("utf-8-sig")
         header = next(csv.reader([line.rstrip("\r\n")], delimiter=delimiter), [])
     except (OSError, UnicodeDecodeError, csv.Error):
-        raise DataError(f"the header of {path} cannot be read", needed="a first line of column names in UTF-8") from None
+        raise DataError(
+            f"the header of {path} cannot be read", needed="a first line of column names in UTF-8"
+        ) from None
     if not header or len(set(header)) != len(header) or not all(header):
-        raise DataError(f"{path} has no usable header", given=", ".join(header) or "an empty line", needed="different column names")
+        raise DataError(
+            f"{path} has no usable header",
+            given=", ".join(header) or "an empty line",
+            needed="different column names",
+        )
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header)
     options = "auto_detect = false, header = true, quote = '\"', escape = '\"', ignore_errors = true, strict_mode = false"
     return f"read_csv({literal(str(path))}, delim = {literal(delimiter)}, columns = {{{columns}}}, {options})"
@@ -111,7 +125,11 @@ def _to_arrow(data: Any) -> Any:
         return (data.collect() if hasattr(data, "collect") else data).to_arrow()
     if module == "pandas":
         # columns of mixed objects would be guessed from their values, and could fail on one of them: text cannot
-        texts = {name: data[name].map(str, na_action="ignore") for name in data.columns if data[name].dtype == object}
+        texts = {
+            name: data[name].map(str, na_action="ignore")
+            for name in data.columns
+            if data[name].dtype == object
+        }
         return pa.Table.from_pandas(data.assign(**texts), preserve_index=False)
     if module in ("duckdb", "_duckdb") and hasattr(data, "arrow"):
         table = data.arrow()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
+from oboro.noise.compiling import compiled
+from oboro.noise.floatball import exp
 
 
-@njit(cache=True)
+@compiled
 def fill_laplace(halves: Any, floors: Any, guide: Any, out: Any, filled: int, used: int) -> Any:
     """Draws from half-words until `out` is full, the half-words are used up, or a draw is open.
 
@@ -35,18 +36,10 @@ def fill_laplace(halves: Any, floors: Any, guide: Any, out: Any, filled: int, us
     return filled, (used if used <= last else halves.size), False
 
 
-@njit(cache=True)
-def exp_minus(x: float) -> float:
-    """e^-x for 0 <= x <= 40, with a relative error below 2^-34; gaussian.py has the proof."""
-    y = x * (1.0 / 1024.0)
-    s = 1.0 - y * (1.0 - y * (0.5 - y * (1.0 / 6.0 - y * (1.0 / 24.0 - y * (1.0 / 120.0 - y * (1.0 / 720.0))))))
-    for _ in range(10):
-        s = s * s
-    return s
-
-
-@njit(cache=True)
-def accept_gaussian(proposals: Any, halves: Any, shift: float, rate: float, out: Any, filled: int, start: int) -> Any:
+@compiled
+def accept_gaussian(
+    proposals: Any, halves: Any, shift: float, rate: float, out: Any, filled: int, start: int
+) -> Any:
     """Keeps proposal y with probability exp(-(|y| - shift)^2 rate); stops where that is open.
 
     Returns (filled, next proposal, open).
@@ -60,7 +53,7 @@ def accept_gaussian(proposals: Any, halves: Any, shift: float, rate: float, out:
         x = away * away * rate
         u = float(halves[i]) * 2.0**-32  # the uniform real lies in [u, u + 2^-32)
         if x <= 40.0:
-            chance = exp_minus(x)
+            chance = exp(-x)
             if u + 2.0**-32 <= chance * (1.0 - margin):
                 out[filled] = y
                 filled += 1

@@ -32,11 +32,15 @@ _LARGEST_STEP = 1 << 17  # words encrypted at a time: 1 MiB stays in cache
 _RESEED_AFTER = 1 << 28  # words
 _ZEROS = bytes(8 * _LARGEST_STEP)
 
+
 class Bits:
     """A stream of uniform, independent 64-bit words. Safe to share between threads, and across a fork."""
 
     safe = True
     description = "AES-256-CTR under operating system entropy"
+
+    _pool: Words
+    _next: int
 
     def __init__(self) -> None:
         self._restart()
@@ -66,7 +70,7 @@ class Bits:
 
     def _restart(self) -> None:
         self._lock = threading.Lock()
-        self._pool: Words = np.empty(0, np.uint64)
+        self._pool = np.empty(0, np.uint64)
         self._next = 0
         self._seed = self._entropy()
         self._until_reseed = _RESEED_AFTER
@@ -83,7 +87,7 @@ class Bits:
         stream = Cipher(algorithms.AES(self._seed[:32]), modes.CTR(self._seed[32:])).encryptor()
         self._seed = stream.update(bytes(_SEED_BYTES))
         words = np.empty(count, np.uint64)
-        view = memoryview(words).cast("B")
+        view = words.data.cast("B")
         zeros = memoryview(_ZEROS)
         for start in range(0, len(view), len(zeros)):
             part = view[start : start + len(zeros)]
@@ -108,7 +112,9 @@ class UnsafeDeterministicBits(Bits):
     description = "UNSAFE deterministic bits: protects nobody"
 
     def __init__(self, seed: str) -> None:
-        warnings.warn(f"noise from UnsafeDeterministicBits({seed!r}) protects nobody", UnsafeBitsWarning, stacklevel=2)
+        warnings.warn(
+            f"noise from UnsafeDeterministicBits({seed!r}) protects nobody", UnsafeBitsWarning, stacklevel=2
+        )
         self._text = seed
         super().__init__()
 

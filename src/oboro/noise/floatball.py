@@ -19,23 +19,15 @@ Where nothing is known the radius is inf. An overflow gives inf or nan, and neit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import numba
 import numpy as np
 from flint import arb
 
+from oboro.noise.compiling import compiled
 from oboro.noise.lazy import Ball
 
-Compiled = TypeVar("Compiled", bound=Callable[..., Any])
 Pair = tuple[float, float]  # mid and rad; for sine and cosine, the two values
-
-
-def compiled(function: Compiled) -> Compiled:
-    """Machine code with strict IEEE arithmetic: no reordering, no approximation."""
-    return cast(Compiled, numba.njit(cache=True, error_model="numpy", nogil=True)(function))
-
 
 U = 2.0**-53
 GROW = 1 + 2.0**-45

@@ -13,12 +13,10 @@ Why it is exact
     below 2^-30; where the two could still swap, 64 more bits of V are compared with an enclosure of e^-x of
     matching width, and so on. A double never decides a draw whose ideal decision could be another.
 
-    The bound. y/1024 is exact up to one rounding. On 0 <= y <= 40/1024 the Taylor polynomial of degree 6 is
-    within y^7/5040 < 3e-14 of e^-y, and its 12 roundings add less than 2e-15. Ten squarings multiply the
-    relative error by 1024 and add 1024 more roundings' worth: below 4e-11 < 2^-34 in all. x itself: |y| is
-    exact below 2^53 (a larger one has x > 40), shift = variance/t and rate = 1/(2 variance) are rounded once,
-    so |dx| <= (2 |away| shift rate + 4 x) 2^-53 < 2^-43 for x <= 40, because shift <= sigma. The sum is
-    below 2^-33; the margin is 2^-30. Only + - * of IEEE 754 are used, no library function.
+    The bound. e^-x is computed to a relative error of 3 * 2^-53 (floatball.py, + - * / of IEEE 754 alone). x
+    itself: |y| is exact below 2^53 (a larger one has x > 40), shift = variance/t and rate = 1/(2 variance) are
+    rounded once, so |dx| <= (2 |away| shift rate + 4 x) 2^-53 < 2^-43 for x <= 40, because shift <= sigma. The
+    sum is below 2^-42; the margin is 2^-30.
 """
 
 from __future__ import annotations
@@ -75,7 +73,9 @@ class DiscreteGaussian:
         out = np.empty(count, np.int64)
         filled = 0
         while filled < count:
-            proposed = proposal.sample(int((count - filled) * 1.33) + 8, bits)  # 0.76 of them are kept for large sigma
+            proposed = proposal.sample(
+                int((count - filled) * 1.33) + 8, bits
+            )  # 0.76 of them are kept for large sigma
             halves = bits.halves(proposed.size)
             at = 0
             while filled < count and at < proposed.size:
@@ -163,7 +163,12 @@ def _shape(sigma2: Fraction) -> _Shape:
         def summed(at: npt.NDArray[np.float64]) -> Any:
             return upper[np.minimum(at, k.size).astype(int)]
 
-        return _Shape(float(total), float(2 * (k * weight).sum() / total), float(2 * (k * k * weight).sum() / total), summed)
+        return _Shape(
+            float(total),
+            float(2 * (k * weight).sum() / total),
+            float(2 * (k * k * weight).sum() / total),
+            summed,
+        )
 
     # Poisson summation: the total differs from sqrt(2 pi) sigma by a factor of 1 + 2 exp(-2 pi^2 sigma^2).
     total = math.sqrt(2 * math.pi) * sigma

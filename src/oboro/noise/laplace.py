@@ -135,7 +135,12 @@ def as_float(number: Fraction) -> float:
 def check_level(level: float) -> float:
     """A coverage strictly between 0 and 1."""
     if not 0 < float(level) < 1:
-        raise ParameterError("level must lie between 0 and 1", given=f"level={level!r}", needed="such as 0.95", fix="level=0.95")
+        raise ParameterError(
+            "level must lie between 0 and 1",
+            given=f"level={level!r}",
+            needed="such as 0.95",
+            fix="level=0.95",
+        )
     return float(level)
 
 
@@ -197,7 +202,11 @@ class _Tables:
 
         def cut_off() -> Any:
             # r^(j+1) (1 - r^(255-j)) / (1 - r^256), with expm1 where r is close to 1
-            return ball(-rate * (j + 1)).exp() * ball(-rate * (RADIX - 1 - j)).expm1() / ball(-rate * RADIX).expm1()
+            return (
+                ball(-rate * (j + 1)).exp()
+                * ball(-rate * (RADIX - 1 - j)).expm1()
+                / ball(-rate * RADIX).expm1()
+            )
 
         return cut_off
 
@@ -205,7 +214,9 @@ class _Tables:
 @lru_cache(maxsize=256)
 def _tables(scale: Fraction) -> _Tables:
     digits = 1
-    while RADIX**digits < 32 * scale:  # so that floor(2^31 S(255)) = 0: the last digit's table ends the search
+    while (
+        RADIX**digits < 32 * scale
+    ):  # so that floor(2^31 S(255)) = 0: the last digit's table ends the search
         digits += 1
     floors = np.zeros((digits, RADIX), np.uint32)
     guide = np.zeros((digits, 1 << _GUIDE), np.uint8)
@@ -231,7 +242,10 @@ def certain_floor(real: Callable[[], Any], bits: int) -> int:
     while True:
         with precision(digits):
             scaled = real() * arb(2) ** bits
-            low, high = max(0, int(scaled.lower().floor().unique_fmpz())), int(scaled.upper().floor().unique_fmpz())
+            low, high = (
+                max(0, int(scaled.lower().floor().unique_fmpz())),
+                int(scaled.upper().floor().unique_fmpz()),
+            )
         if low == high:
             return low
         digits *= 2

@@ -23,6 +23,7 @@ from oboro.errors import ParameterError
 from oboro.exact import positive, show
 from oboro.noise import floatball as fb
 from oboro.noise.bits import Words
+from oboro.noise.compiling import compiled
 from oboro.noise.lazy import Ball, ball, precision
 
 Floats = npt.NDArray[np.float64]
@@ -217,7 +218,7 @@ def _float_balls(*numbers: Fraction) -> list[float]:
         return [part for number in numbers for part in fb.float_ball(ball(number))]
 
 
-@fb.compiled
+@compiled
 def _folded(word: Any) -> tuple[float, float, float]:
     """min(U, 1 - U), accurate near both ends, and the sign of U - 1/2."""
     if word < np.uint64(1 << 63):
@@ -227,7 +228,7 @@ def _folded(word: Any) -> tuple[float, float, float]:
     return mid, rad, 1.0
 
 
-@fb.compiled
+@compiled
 def _cauchy(words: Words, mid: Floats, rad: Floats) -> None:
     for i in range(mid.size):
         t, t_rad, sign = _folded(words[0, i])
@@ -236,7 +237,7 @@ def _cauchy(words: Words, mid: Floats, rad: Floats) -> None:
         mid[i] = sign * value
 
 
-@fb.compiled
+@compiled
 def _laplace(words: Words, mid: Floats, rad: Floats) -> None:
     for i in range(mid.size):
         t, t_rad, sign = _folded(words[0, i])
@@ -244,7 +245,7 @@ def _laplace(words: Words, mid: Floats, rad: Floats) -> None:
         mid[i] = -sign * value
 
 
-@fb.compiled
+@compiled
 def _normal(words: Words, mid: Floats, rad: Floats) -> None:
     for i in range(mid.size):
         u, u_rad = fb.unit_ball(words[0, i])
@@ -255,7 +256,7 @@ def _normal(words: Words, mid: Floats, rad: Floats) -> None:
         mid[i], rad[i] = fb.mul_ball(radius, radius_rad, cosine, cosine_rad)
 
 
-@fb.compiled
+@compiled
 def _student(
     words: Words, nu: float, nu_rad: float, power: float, power_rad: float, mid: Floats, rad: Floats
 ) -> None:
@@ -272,7 +273,7 @@ def _student(
         mid[i], rad[i] = fb.mul_ball(x, x_rad, cosine, cosine_rad)
 
 
-@fb.compiled
+@compiled
 def _stable(
     words: Words, alpha: float, alpha_rad: float, rest: float, rest_rad: float, mid: Floats, rad: Floats
 ) -> None:

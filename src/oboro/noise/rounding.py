@@ -26,6 +26,7 @@ from oboro.errors import ParameterError
 from oboro.exact import not_negative, positive, rational
 from oboro.noise import floatball as fb
 from oboro.noise.bits import Bits, system_bits
+from oboro.noise.compiling import compiled
 from oboro.noise.laws import Floats, Law
 from oboro.noise.lazy import Ball, Real, Uniform, ball, precision
 
@@ -124,7 +125,7 @@ def _place(centre: Fraction | Real, scale: Fraction | Real, step: Fraction) -> C
     return place
 
 
-@fb.compiled
+@compiled
 def _settle(
     mid: Floats,
     rad: Floats,

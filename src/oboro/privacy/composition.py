@@ -18,13 +18,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from functools import reduce
 from typing import Any
 
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import Number
 from oboro.privacy.event import Composed, Event, GaussianNoise, LaplaceNoise, Repeated, Spend
-from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi, _positive_delta, round_up
+from oboro.privacy.guarantee import (
+    ZCDP,
+    Approx,
+    Conditional,
+    Guarantee,
+    Pure,
+    Renyi,
+    _positive_delta,
+    round_up,
+)
 from oboro.privacy.unit import Unit
 
 METHODS = ("basic", "advanced", "zcdp", "renyi", "pld")
@@ -40,14 +48,23 @@ def compose(*parts: Guarantee | Event, delta: Number | None = None, method: str 
     events = [part if isinstance(part, Event) else Spend(part) for part in parts]
     if delta is None:
         if method not in (None, "basic"):
-            raise ParameterError(f"method {method!r} needs delta", given="delta=None", needed="a number above 0", fix='delta="1e-6"')
-        return reduce(_add, (cost_of(event) for event in events), Pure(0))
+            raise ParameterError(
+                f"method {method!r} needs delta",
+                given="delta=None",
+                needed="a number above 0",
+                fix='delta="1e-6"',
+            )
+        return _sum(events)
     small = _positive_delta(delta)
     method = method or "pld"
     if method not in METHODS:
-        raise ParameterError("method is unknown", given=f"method={method!r}", needed=", ".join(METHODS), fix='method="pld"')
+        raise ParameterError(
+            "method is unknown", given=f"method={method!r}", needed=", ".join(METHODS), fix='method="pld"'
+        )
     assumptions = sorted({text for event in events for text in cost_of(event).assumptions})
-    total = {"basic": _basic, "advanced": _advanced, "zcdp": _zcdp, "renyi": _renyi, "pld": _pld}[method](events, small)
+    total = {"basic": _basic, "advanced": _advanced, "zcdp": _zcdp, "renyi": _renyi, "pld": _pld}[method](
+        events, small
+    )
     return Conditional(total, assumptions) if assumptions else total
 
 
@@ -60,7 +77,7 @@ def cost_of(event: Event) -> Guarantee:
     if type(event) is Repeated:
         return times(cost_of(event.event), event.times)
     if type(event) is Composed:
-        return reduce(_add, (cost_of(part) for part in event.events), Pure(0))
+        return _sum(event.events)
     raise _unknown(event)
 
 
@@ -132,6 +149,13 @@ def convert(guarantee: Guarantee, currency: Guarantee) -> Guarantee:
     )
 
 
+def _sum(events: Iterable[Event]) -> Guarantee:
+    total: Guarantee = Pure(0)
+    for event in events:
+        total = _add(total, cost_of(event))
+    return total
+
+
 def _add(one: Guarantee, two: Guarantee) -> Guarantee:
     assumptions = sorted({*one.assumptions, *two.assumptions})
     if assumptions:
@@ -168,7 +192,10 @@ def _largest(costs: Sequence[Guarantee], count: int) -> Guarantee:
         return sum(sorted(values, reverse=True)[:count], Fraction(0))
 
     if all(isinstance(cost, Approx) for cost in costs):
-        return Approx(top(c.eps for c in costs if isinstance(c, Approx)), top(c.delta for c in costs if isinstance(c, Approx)))
+        return Approx(
+            top(c.eps for c in costs if isinstance(c, Approx)),
+            top(c.delta for c in costs if isinstance(c, Approx)),
+        )
     if all(isinstance(cost, ZCDP) for cost in costs):
         return ZCDP(top(c.rho for c in costs if isinstance(c, ZCDP)))
     if all(isinstance(cost, Renyi) for cost in costs):
@@ -183,7 +210,7 @@ def _replaced(cost: Guarantee) -> Guarantee:
 
 
 def _basic(events: Sequence[Event], delta: Fraction) -> Approx:
-    return reduce(_add, (cost_of(event) for event in events), Pure(0)).unconditional.to_approx(delta)
+    return _sum(events).unconditional.to_approx(delta)
 
 
 def _advanced(events: Sequence[Event], delta: Fraction) -> Approx:
@@ -192,7 +219,9 @@ def _advanced(events: Sequence[Event], delta: Fraction) -> Approx:
 
     costs = [cost.unconditional for cost in map(cost_of, _flat(events))]
     if not all(isinstance(cost, Pure) for cost in costs):
-        raise GuaranteeError("advanced composition is for pure costs", needed="Pure parts", fix='method="pld"')
+        raise GuaranteeError(
+            "advanced composition is for pure costs", needed="Pure parts", fix='method="pld"'
+        )
     eps = [cost.eps for cost in costs if isinstance(cost, Pure)]
     if not eps:
         return Approx(0, delta)
@@ -231,13 +260,17 @@ def _pld(events: Sequence[Event], delta: Fraction) -> Approx:
         one = _loss(pld, event)
         one = one.self_compose(count) if count > 1 else one
         total = one if total is None else total.compose(one)
-    return Approx(0, delta) if total is None else _approx_above(total.get_epsilon_for_delta(float(delta)), delta)
+    return (
+        Approx(0, delta) if total is None else _approx_above(total.get_epsilon_for_delta(float(delta)), delta)
+    )
 
 
 def _loss(pld: Any, event: Event) -> Any:
     if type(event) is LaplaceNoise:
         if event.discrete:
-            return pld.from_discrete_laplace_mechanism(float(1 / event.scale), sensitivity=int(event.sensitivity))
+            return pld.from_discrete_laplace_mechanism(
+                float(1 / event.scale), sensitivity=int(event.sensitivity)
+            )
         return pld.from_laplace_mechanism(float(event.scale), sensitivity=float(event.sensitivity))
     if type(event) is GaussianNoise and not event.discrete:
         return pld.from_gaussian_mechanism(math.sqrt(event.variance), sensitivity=float(event.sensitivity))

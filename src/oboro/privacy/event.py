@@ -38,7 +38,11 @@ class LaplaceNoise(Event):
     def __init__(self, scale: Number, sensitivity: Number = 1, *, discrete: bool = True) -> None:
         object.__setattr__(self, "scale", positive("scale", scale))
         object.__setattr__(
-            self, "sensitivity", Fraction(whole("sensitivity", sensitivity, least=1)) if discrete else positive("sensitivity", sensitivity)
+            self,
+            "sensitivity",
+            Fraction(whole("sensitivity", sensitivity, least=1))
+            if discrete
+            else positive("sensitivity", sensitivity),
         )
         object.__setattr__(self, "discrete", discrete)
 

@@ -262,7 +262,9 @@ class Conditional(Guarantee):
     def __init__(self, guarantee: Guarantee, assumption: str | Iterable[str]) -> None:
         texts = (assumption,) if isinstance(assumption, str) else tuple(assumption)
         if not isinstance(guarantee, Guarantee):
-            raise ParameterError("guarantee is not a guarantee", given=repr(guarantee), fix='Conditional(Pure(1), "...")')
+            raise ParameterError(
+                "guarantee is not a guarantee", given=repr(guarantee), fix='Conditional(Pure(1), "...")'
+            )
         texts = tuple(sorted({*texts, *guarantee.assumptions}))
         if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
             raise ParameterError(
@@ -295,7 +297,11 @@ class Conditional(Guarantee):
         return Conditional(self.guarantee.to_renyi(order), self.assumptions)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "guarantee": self.guarantee.to_dict(), "assumptions": list(self.assumptions)}
+        return {
+            "kind": self.kind,
+            "guarantee": self.guarantee.to_dict(),
+            "assumptions": list(self.assumptions),
+        }
 
     def __str__(self) -> str:
         return f"{self.guarantee}, provided that {self.assumption}"
@@ -358,7 +364,10 @@ def _order(order: Number) -> Fraction:
     at = rational("order", order)
     if at <= 1:
         raise ParameterError(
-            "a Rényi order must be above 1", given=f"order={show(at)}", needed="a number above 1", fix="order=8"
+            "a Rényi order must be above 1",
+            given=f"order={show(at)}",
+            needed="a number above 1",
+            fix="order=8",
         )
     return at
 
@@ -367,7 +376,10 @@ def _probability(delta: Number) -> Fraction:
     number = not_negative("delta", delta)
     if number >= 1:
         raise ParameterError(
-            "delta must be below 1", given=f"delta={show(number)}", needed="0 or more, and below 1", fix='delta="1e-6"'
+            "delta must be below 1",
+            given=f"delta={show(number)}",
+            needed="0 or more, and below 1",
+            fix='delta="1e-6"',
         )
     return number
 
@@ -376,13 +388,18 @@ def _positive_delta(delta: Number) -> Fraction:
     small = _probability(delta)
     if small == 0:
         raise ParameterError(
-            "delta must be positive here", given="delta=0", needed="a number above 0 and below 1", fix='delta="1e-6"'
+            "delta must be positive here",
+            given="delta=0",
+            needed="a number above 0 and below 1",
+            fix='delta="1e-6"',
         )
     return small
 
 
 def _unknown_rule(rule: str) -> ParameterError:
-    return ParameterError("rule is unknown", given=f"rule={rule!r}", needed='"tight" or "simple"', fix='rule="tight"')
+    return ParameterError(
+        "rule is unknown", given=f"rule={rule!r}", needed='"tight" or "simple"', fix='rule="tight"'
+    )
 
 
 def _literal(number: Fraction) -> str:

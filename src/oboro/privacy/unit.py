@@ -8,13 +8,14 @@ Add/remove at eps implies replace at 2 eps: take the old one out, put the new on
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from oboro.errors import UnitError
 from oboro.exact import Number, positive, show, whole
-from oboro.privacy.guarantee import Approx, Conditional, Guarantee, Pure, Renyi, ZCDP, round_up
+from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi, round_up
 
 ADJACENCIES = ("add/remove", "replace")
 
@@ -69,7 +70,12 @@ class Unit:
         else:
             exponent = positive("norm", norm)
             if exponent < 1:
-                raise UnitError("norm must be at least 1", given=f"norm={show(exponent)}", needed="1, 2, ... or 'inf'", fix="norm=2")
+                raise UnitError(
+                    "norm must be at least 1",
+                    given=f"norm={show(exponent)}",
+                    needed="1, 2, ... or 'inf'",
+                    fix="norm=2",
+                )
         return cls(kind="signal", adjacency="replace", distance=positive("distance", distance), norm=exponent)
 
     @property
@@ -77,7 +83,10 @@ class Unit:
         """How many rows or cells one unit may touch."""
         if self.kind == "signal":
             raise UnitError(
-                "a signal does not fall into groups", given=str(self), needed="a unit of rows, persons or cells", fix="Unit.row()"
+                "a signal does not fall into groups",
+                given=str(self),
+                needed="a unit of rows, persons or cells",
+                fix="Unit.row()",
             )
         return self.max_rows or self.max_cells or 1
 
@@ -110,7 +119,10 @@ class Unit:
             "row": [],
             "person": [repr(self.column), f"max_rows={self.max_rows}"],
             "cells": [f"max_cells={self.max_cells}", f"max_per_cell={self.max_per_cell}"],
-            "signal": [f"distance={show(self.distance or 0)!r}", f"norm={'inf' if self.norm is None else show(self.norm)!r}"],
+            "signal": [
+                f"distance={show(self.distance or 0)!r}",
+                f"norm={'inf' if self.norm is None else show(self.norm)!r}",
+            ],
         }[self.kind]
         if self.kind != "signal" and adjacency:
             arguments.append(adjacency)
@@ -119,7 +131,12 @@ class Unit:
 
 def unit_from(record: dict[str, Any]) -> Unit:
     """The unit that a `[unit]` table describes."""
-    makers = {"row": Unit.row, "person": Unit.person, "cells": Unit.cells, "signal": Unit.signal}
+    makers: dict[str, Callable[..., Unit]] = {
+        "row": Unit.row,
+        "person": Unit.person,
+        "cells": Unit.cells,
+        "signal": Unit.signal,
+    }
     given = dict(record) if isinstance(record, dict) else {}
     kind = given.pop("kind", None)
     if kind not in makers:
@@ -132,7 +149,7 @@ def unit_from(record: dict[str, Any]) -> Unit:
     if kind == "signal" and given.get("adjacency") == "replace":
         del given["adjacency"]
     try:
-        return makers[kind](**given)
+        return makers[str(kind)](**given)
     except TypeError:
         raise UnitError(
             f"the unit of kind {kind!r} has wrong or missing parts",
@@ -174,7 +191,9 @@ def _same_or_wider(made_for: Unit, wanted: Unit) -> bool:
     if (made_for.kind, made_for.column) != (wanted.kind, wanted.column):
         return False
     if made_for.kind == "cells":
-        return (made_for.max_cells or 0) >= (wanted.max_cells or 0) and (made_for.max_per_cell or 0) >= (wanted.max_per_cell or 0)
+        return (made_for.max_cells or 0) >= (wanted.max_cells or 0) and (made_for.max_per_cell or 0) >= (
+            wanted.max_per_cell or 0
+        )
     if made_for.kind == "signal":
         return made_for.norm == wanted.norm and (made_for.distance or 0) >= (wanted.distance or 0)
     return True
@@ -204,6 +223,9 @@ def _two_steps(guarantee: Guarantee) -> Guarantee:
 def _adjacency(adjacency: str) -> str:
     if adjacency not in ADJACENCIES:
         raise UnitError(
-            "adjacency is unknown", given=f"adjacency={adjacency!r}", needed='"add/remove" or "replace"', fix='Unit.row("replace")'
+            "adjacency is unknown",
+            given=f"adjacency={adjacency!r}",
+            needed='"add/remove" or "replace"',
+            fix='Unit.row("replace")',
         )
     return adjacency

@@ -54,7 +54,9 @@ class Certificate:
             key.verify(bytes.fromhex(self.signature), canonical(self.record).encode())
         except (InvalidSignature, ValueError, TypeError):  # also a record that has no canonical form
             raise CertificateError(
-                "the signature does not fit the certificate", given="a text that was changed, or a forged signature", needed="the original file"
+                "the signature does not fit the certificate",
+                given="a text that was changed, or a forged signature",
+                needed="the original file",
             ) from None
 
 
@@ -68,6 +70,7 @@ def certify(plan: Plan, ledger: Ledger, name: str | None, cost: Guarantee, commi
         "dataset": ledger.dataset,
         "unit": {**plan.unit.to_dict(), "in_words": str(plan.unit)},
         "guarantee": {**plan.guarantee.to_dict(), "in_words": str(plan.guarantee)},
+        "domain": facts.get("domain"),
         "noise": facts["noise"],
         "plan": plan.to_dict(),
         "forecast": plan.forecast().to_dict(),
@@ -89,7 +92,9 @@ def certify(plan: Plan, ledger: Ledger, name: str | None, cost: Guarantee, commi
     return _signed(record, ledger.sign)
 
 
-def certify_file(certificate: Certificate, name: str, content: bytes, sign: Callable[[bytes], bytes]) -> Certificate:
+def certify_file(
+    certificate: Certificate, name: str, content: bytes, sign: Callable[[bytes], bytes]
+) -> Certificate:
     """The same certificate, bound to a file."""
     file = {"name": name, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     return _signed({**certificate.record, "file": file}, sign)
@@ -104,16 +109,23 @@ def read_certificate(path: str | Path) -> Certificate:
     except (OSError, ValueError, RecursionError):
         record = None
     if not isinstance(record, dict) or not isinstance(record.get("signature"), str):
-        raise CertificateError(f"{path} is not a certificate", needed="JSON with a signature, as oboro writes it")
+        raise CertificateError(
+            f"{path} is not a certificate", needed="JSON with a signature, as oboro writes it"
+        )
     if record.get("format") != FORMAT:
         raise CertificateError(
-            "the certificate has another format", given=repr(record.get("format")), needed=FORMAT, fix="a version of oboro that knows it"
+            "the certificate has another format",
+            given=repr(record.get("format")),
+            needed=FORMAT,
+            fix="a version of oboro that knows it",
         )
     signature = record.pop("signature")
     return Certificate(record, signature)
 
 
-def verify_certificate(path: str | Path, *, data: str | Path | None = None, public_key: str | None = None) -> dict[str, Any]:
+def verify_certificate(
+    path: str | Path, *, data: str | Path | None = None, public_key: str | None = None
+) -> dict[str, Any]:
     """Checks signature and file hash with the public key alone; returns the record, or raises.
 
     The data file is looked for beside the certificate, under the name that it had, unless `data` says where.
@@ -123,7 +135,11 @@ def verify_certificate(path: str | Path, *, data: str | Path | None = None, publ
     file = certificate.record.get("file")
     if file is None:
         if data is not None:
-            raise CertificateError("the certificate is not bound to a file", given=str(data), needed="a certificate that save() wrote")
+            raise CertificateError(
+                "the certificate is not bound to a file",
+                given=str(data),
+                needed="a certificate that save() wrote",
+            )
         return certificate.record
     where = Path(data) if data is not None else Path(path).parent / os.path.basename(file["name"])
     digest = hashlib.sha256()
@@ -133,11 +149,15 @@ def verify_certificate(path: str | Path, *, data: str | Path | None = None, publ
                 digest.update(part)
     except OSError:
         raise CertificateError(
-            f"the released file is not there: {where}", needed="the file that the certificate speaks of", fix=f"--data {file['name']}"
+            f"the released file is not there: {where}",
+            needed="the file that the certificate speaks of",
+            fix=f"--data {file['name']}",
         ) from None
     if digest.hexdigest() != file["sha256"]:
         raise CertificateError(
-            f"{where} is not the file that was certified", given=f"sha256 {digest.hexdigest()}", needed=f"sha256 {file['sha256']}"
+            f"{where} is not the file that was certified",
+            given=f"sha256 {digest.hexdigest()}",
+            needed=f"sha256 {file['sha256']}",
         )
     return certificate.record
 

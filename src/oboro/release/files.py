@@ -15,7 +15,11 @@ def write_whole(path: Path, content: bytes) -> None:
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
-        raise DataError(f"{path} cannot be written", given=error.strerror or str(error), fix="a folder that exists and may be written") from None
+        raise DataError(
+            f"{path} cannot be written",
+            given=error.strerror or str(error),
+            fix="a folder that exists and may be written",
+        ) from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

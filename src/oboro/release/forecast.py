@@ -51,13 +51,18 @@ class Forecast:
         widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
         lines = [self.title]
         for row in cells:
-            shown = [row[0].ljust(widths[0]), *[text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]]
+            shown = [
+                row[0].ljust(widths[0]),
+                *[text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)],
+            ]
             lines.append("  " + "  ".join(shown).rstrip())
         return "\n".join([*lines, *[f"  note: {note}" for note in self.notes]])
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(_show(v))}</td>" for v in row) + "</tr>" for row in self.rows)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(_show(v))}</td>" for v in row) + "</tr>" for row in self.rows
+        )
         notes = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in self.notes)
         return f"<table><caption>{html.escape(self.title)}</caption><tr>{head}</tr>{body}</table>{notes}"
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from oboro.domain import read_toml
 from oboro.errors import InputError, ParameterError
@@ -34,9 +35,17 @@ class Pair:
 class Plan(Protocol):
     """What a capability implements. A frozen dataclass is enough."""
 
-    kind: ClassVar[str]  # "statistics.histogram": the module that knows it, and its name there
-    unit: Unit
-    guarantee: Guarantee
+    @property
+    def kind(self) -> str:
+        """Such as "statistics.histogram": the package that knows it, and its name there."""
+
+    @property
+    def unit(self) -> Unit:
+        """Who is protected."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised."""
 
     def forecast(self) -> Forecast:
         """The error that this plan will have. Never touches data."""
@@ -54,7 +63,7 @@ class Plan(Protocol):
         """The noisy measurements as the table that goes out: post-processing, without data or noise."""
 
     def describe(self) -> dict[str, Any]:
-        """For certificate and forecast: {"released": what, "noise": the law and its public parameters}."""
+        """For the certificate: {"released": what, "noise": law and public parameters, "domain": where there is one}."""
 
     def neighbours(self) -> Iterator[Pair]:
         """Worst-case neighbouring datasets under the plan's unit."""
@@ -77,10 +86,8 @@ def plan_from(record: dict[str, Any]) -> Any:
     """The plan that `to_dict` wrote."""
     kind = record.get("kind") if isinstance(record, dict) else None
     if isinstance(kind, str) and kind not in _known and kind.partition(".")[0].isidentifier():
-        try:  # capabilities lie above this layer: they are found by name, when a file asks for one
+        with suppress(ImportError):  # capabilities lie above this layer: a file names the one it needs
             importlib.import_module(f"oboro.{kind.partition('.')[0]}")
-        except ImportError:
-            pass
     if not isinstance(kind, str) or kind not in _known:
         raise ParameterError(
             "the plan has an unknown kind",
@@ -93,7 +100,9 @@ def plan_from(record: dict[str, Any]) -> Any:
     except InputError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ParameterError(f"the plan of kind {kind!r} is incomplete", given=f"{type(error).__name__}: {error}") from None
+        raise ParameterError(
+            f"the plan of kind {kind!r} is incomplete", given=f"{type(error).__name__}: {error}"
+        ) from None
 
 
 def save_plan(plan: Plan, path: str | Path) -> None:

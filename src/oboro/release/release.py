@@ -67,7 +67,10 @@ class Release:
         intervals = getattr(self.plan, "intervals", None)
         if intervals is None:
             raise ParameterError(
-                "this release has no interval", given=self.plan.kind, needed="a plan whose noise has a public width", fix="release.value"
+                "this release has no interval",
+                given=self.plan.kind,
+                needed="a plan whose noise has a public width",
+                fix="release.value",
             )
         low, high = intervals(self._table, level)
         return self._table.append_column("low", [low]).append_column("high", [high])
@@ -80,11 +83,18 @@ class Release:
         path = Path(path)
         if path.suffix.lower() not in FORMATS:
             raise ParameterError(
-                "the file type is unknown", given=str(path), needed=" ".join(FORMATS), fix=f"{path.with_suffix('').name}.parquet"
+                "the file type is unknown",
+                given=str(path),
+                needed=" ".join(FORMATS),
+                fix=f"{path.with_suffix('').name}.parquet",
             )
-        content = self._content if path.suffix.lower() == ".parquet" else _encode(self._table, path.suffix.lower())
+        content = (
+            self._content if path.suffix.lower() == ".parquet" else _encode(self._table, path.suffix.lower())
+        )
         signed = certify_file(self.certificate, path.name, content, self._sign)
-        where = Path(certificate) if certificate is not None else path.with_name(path.name + ".certificate.json")
+        where = (
+            Path(certificate) if certificate is not None else path.with_name(path.name + ".certificate.json")
+        )
         write_whole(path, content)
         signed.save(where)
         return where
@@ -108,19 +118,26 @@ class Release:
         low, high = self.plan.intervals(table, 0.95)  # type: ignore[attr-defined]
         rows = [[_text(v) for v in row.values()] for row in table.to_pylist()]
         ranges = [f"{_text(a)} to {_text(b)}" for a, b in zip(low.tolist(), high.tolist(), strict=True)]
-        return [*table.column_names, "95% interval"], [[*row, span] for row, span in zip(rows, ranges, strict=True)]
+        return [*table.column_names, "95% interval"], [
+            [*row, span] for row, span in zip(rows, ranges, strict=True)
+        ]
 
     def _lines(self) -> list[str]:
         head, rows = self._shown()
         widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-        lines = ["  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *rows]]
+        lines = [
+            "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+            for row in [head, *rows]
+        ]
         more = self._table.num_rows - len(rows)
         return [*lines, f"  ... {more:,} more"] if more > 0 else lines
 
     def _repr_html_(self) -> str:
         head, rows = self._shown()
         top = "".join(f"<th>{html.escape(name)}</th>" for name in head)
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+        )
         more = self._table.num_rows - len(rows)
         rest = f"<p>... {more:,} more rows</p>" if more > 0 else ""
         facts = f"<p><b>{html.escape(str(self.guarantee))}</b> · {html.escape(str(self.unit))}</p>"
@@ -133,14 +150,22 @@ def to_content(table: pa.Table) -> bytes:
 
 
 def from_content(
-    plan: Plan, ledger: Ledger, name: str | None, cost: Guarantee, committed: Entry, content: bytes, table: Any = None
+    plan: Plan,
+    ledger: Ledger,
+    name: str | None,
+    cost: Guarantee,
+    committed: Entry,
+    content: bytes,
+    table: Any = None,
 ) -> Release:
     """A release from what the ledger keeps of it."""
     if table is None:
         import pyarrow.parquet as pq
 
         table = pq.read_table(io.BytesIO(content))
-    return Release(plan, name, cost, certify(plan, ledger, name, cost, committed), table, content, ledger.sign)
+    return Release(
+        plan, name, cost, certify(plan, ledger, name, cost, committed), table, content, ledger.sign
+    )
 
 
 def _encode(table: pa.Table, suffix: str) -> bytes:

@@ -35,9 +35,16 @@ class Reproduction:
         widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
         lines = [self.title, ""]
         for row in cells:
-            shown = [row[0].ljust(widths[0]), *[text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]]
+            shown = [
+                row[0].ljust(widths[0]),
+                *[text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)],
+            ]
             lines.append("  " + "  ".join(shown).rstrip())
-        lines += ["", *[f"  ✗ the paper errs: {error}" for error in self.errors], *[f"  note: {note}" for note in self.notes]]
+        lines += [
+            "",
+            *[f"  ✗ the paper errs: {error}" for error in self.errors],
+            *[f"  note: {note}" for note in self.notes],
+        ]
         return "\n".join(lines).rstrip()
 
 

@@ -33,7 +33,9 @@ def price(plan: Plan, ledger: Ledger) -> Guarantee:
     return cost
 
 
-def run(plan: Plan, data: Any, ledger: Ledger, name: str | None = None, *, bits: Bits | None = None) -> Release:
+def run(
+    plan: Plan, data: Any, ledger: Ledger, name: str | None = None, *, bits: Bits | None = None
+) -> Release:
     """Runs `plan` on `data`, once, and pays for it from `ledger`.
 
     `name` makes the release findable: the same name with the same plan gives the stored release back and
@@ -51,6 +53,11 @@ def run(plan: Plan, data: Any, ledger: Ledger, name: str | None = None, *, bits:
     source = bits or system_bits()
     table = plan.publish(plan.measure(prepared, source))
     content = to_content(table)
-    facts = {"software": f"oboro {__version__}", "bits": source.description, **plan.describe(), "rows": table.num_rows}
+    facts = {
+        "software": f"oboro {__version__}",
+        "bits": source.description,
+        **plan.describe(),
+        "rows": table.num_rows,
+    }
     committed = ledger.commit(reservation, content, facts=facts)
     return from_content(plan, ledger, name, reservation.cost, committed, content, table)

@@ -208,7 +208,7 @@ def _body(
 <div class="zoom"><button type="button" id="zoom-in" {label(MAP["zoom_in"])}>+</button><button type="button" id="zoom-out" {label(MAP["zoom_out"])}>−</button><button type="button" id="fit" {label(MAP["fit"])}><svg viewBox="0 0 24 24" aria-hidden="true"><path d="M4 9V4h5M20 9V4h-5M4 15v5h5M20 15v5h-5" fill="none" stroke="currentColor" stroke-width="2"/></svg></button>{"" if internal else f'<button type="button" id="picture" {label(MAP["picture"])}><svg viewBox="0 0 24 24" aria-hidden="true"><path d="M12 4v11m0 0-4.5-4.5M12 15l4.5-4.5M5 19.5h14" fill="none" stroke="currentColor" stroke-width="2"/></svg></button>'}</div>
 <div id="tip" class="tip" hidden></div>
 </div>
-<div class="under"><div class="legend" id="legend" role="img"></div><p id="reading" class="reading" role="status" aria-live="polite"></p></div>
+<div class="under"><div class="legend" id="legend"></div><p id="reading" class="reading" role="status" aria-live="polite"></p></div>
 {say(MAP["keys"], "p", 'class="spoken" id="keys"')}
 </section>
 <aside class="cards">{"".join(cards)}</aside>

@@ -12,7 +12,7 @@ from oboro.exact import about
 from oboro.privacy.guarantee import guarantee_from
 from oboro.report import chart
 from oboro.report.page import escape, say
-from oboro.report.words import PROMISE, Words
+from oboro.report.words import PROMISE, TERMS, Words
 
 _CLOSENESS = ((1.5, "next_to_nothing"), (3.0, "little"))  # what a factor means to a reader; above, it stands alone
 
@@ -76,8 +76,8 @@ def error_by_area(forecast: Mapping[str, Any]) -> str:
     if all(value is not None for value in values):
         name = str(columns[_main_column(columns)])
         drawn = chart.lines(labels, {name: [float(value or 0) for value in values]}, describe=f"{forecast.get('title', '')}: {name}")
-        drawn += f'<p class="axis">{escape(name)}</p>' if drawn else ""
-    head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in columns)
+        drawn += say(_term(name), "p", "class=axis") if drawn else ""
+    head = "".join(say(_term(name), "th", "scope=col") for name in columns)
     body = "".join("<tr>" + "".join(f"<td>{escape(_shown(value))}</td>" for value in row) + "</tr>" for row in rows)
     notes = "".join(f"<li>{escape(note)}</li>" for note in forecast.get("notes", []))
     return (
@@ -88,15 +88,15 @@ def error_by_area(forecast: Mapping[str, Any]) -> str:
 
 
 def widths(forecast: Mapping[str, Any]) -> dict[str, float]:
-    """How far the error of a block of each side reaches in 95% of cases, where the forecast has such rows."""
+    """How far the error of a block reaches in 95% of cases, by its side ("4") or the name of its mesh ("1 km")."""
     columns = [str(name) for name in forecast.get("columns", [])]
     found = [index for index, name in enumerate(columns) if "95" in name]
     reach: dict[str, float] = {}
     for row in forecast.get("rows", []) if found else []:
-        side = re.match(r"\s*(\d+)\s*[x×]\s*(\d+)", str(row[0]))
+        square, mesh = re.match(r"\s*(\d+)\s*[x×]\s*\1\b", str(row[0])), re.match(r"\s*(\d+)\s*(k?m)\b", str(row[0]))
         width = _number(row[found[0]])
-        if side and side[1] == side[2] and width is not None:
-            reach[side[1]] = width
+        if width is not None and (square or mesh):
+            reach[square[1] if square else f"{mesh[1]} {mesh[2]}" if mesh else ""] = width
     return reach
 
 
@@ -154,6 +154,10 @@ def _fill_each(words: Words, **values: Words) -> Words:
     )
 
 
+def _term(name: Any) -> Words:
+    return TERMS.get(str(name), Words.same(name))
+
+
 def _main_column(columns: Sequence[Any]) -> int:
     """The column to draw: the 95% reach if there is one, else the first after the label."""
     for index, name in enumerate(columns):
@@ -178,7 +182,7 @@ def _shown(value: Any) -> str:
 def _flat(value: Any) -> str:
     """A law and its parameters in one line."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_flat(part)}" for key, part in value.items())
+        return ", ".join(_flat(part) if key in ("law", "kind") else f"{key} {_flat(part)}" for key, part in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(_flat(part) for part in value)
     return str(value)

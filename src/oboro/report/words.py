@@ -88,6 +88,19 @@ PROMISE = {
     "key": Words("Public key", "公開鍵"),
 }
 
+# Heads of forecasts, as plans write them.
+TERMS = {
+    words.en: words
+    for words in (
+        Words("of each", "対象"),
+        Words("block", "ブロック"),
+        Words("cells", "セル数"),
+        Words("standard error", "標準誤差"),
+        Words("mean |error|", "平均 |誤差|"),
+        Words("95% within ±", "95% の範囲 ±"),
+    )
+}
+
 MAP = {
     "published_table": Words("Published table", "公開表"),
     "map": Words("Map of the published counts", "公開された件数の地図"),
@@ -110,13 +123,13 @@ MAP = {
     "total": Words("Total", "合計"),
     "filled": Words("{share} of {cells} blocks are not empty; the largest holds {most}.", "{cells} ブロックのうち {share} が空でなく、最大は {most} です。"),
     "filled_cells": Words("{share} of {cells} cells are not empty; the largest holds {most}.", "{cells} セルのうち {share} が空でなく、最大は {most} です。"),
-    "legend": Words("Count in each block of {side}", "{side} ごとの件数"),
+    "legend": Words("Count in each block of {side}", "{side}ごとの件数"),
     "legend_cell": Words("Count in each cell", "セルごとの件数"),
     "legend_difference": Words("Released minus true", "公開値 − 真の値"),
     "zero": Words("0", "0"),
     "interval": Words("95% interval {low} to {high}", "95% 区間 {low} ～ {high}"),
     "within": Words("± {width} expected error (95%)", "予想誤差 ± {width}（95%）"),
-    "around": Words("{count} in the surrounding {side}", "周囲 {side} では {count}"),
+    "around": Words("{count} in the surrounding {side}", "周囲 {side}では {count}"),
     "outside": Words("Point at the map to read a count.", "地図を指すと件数が表示されます。"),
     "row_col": Words("{row_name} {row}, {col_name} {col}", "{row_name} {row}、{col_name} {col}"),
     "true": Words("Before: true counts", "公開前：真の値"),

@@ -45,10 +45,14 @@ class Bins:
         if not self.starts:
             return self.column.value(index)
         first = self.column.value(self.starts[index])
-        last = self.column.value((self.starts[index + 1] if index + 1 < len(self.starts) else self.column.size) - 1)
+        last = self.column.value(
+            (self.starts[index + 1] if index + 1 < len(self.starts) else self.column.size) - 1
+        )
         if isinstance(self.column, Real):
             low, step = self.column.low, self.column.step
-            end = low + step * (self.starts[index + 1] if index + 1 < len(self.starts) else self.column.size - 1)
+            end = low + step * (
+                self.starts[index + 1] if index + 1 < len(self.starts) else self.column.size - 1
+            )
             closed = index + 1 == len(self.starts)
             return f"[{show(low + step * self.starts[index])}, {show(end)}{']' if closed else ')'}"
         return f"{first}" if first == last else f"{first} to {last}"
@@ -65,8 +69,12 @@ class Bins:
     def from_dict(cls, record: dict[str, Any]) -> Bins:
         bins = cls(column_from(record["column"]))
         starts = tuple(int(start) for start in record.get("starts", ()))
-        if starts and (starts[0] != 0 or sorted(set(starts)) != list(starts) or starts[-1] >= bins.column.size):
-            raise DomainError(f"column {bins.column.name!r}: the bins are not in order", given=f"starts={list(starts)}")
+        if starts and (
+            starts[0] != 0 or sorted(set(starts)) != list(starts) or starts[-1] >= bins.column.size
+        ):
+            raise DomainError(
+                f"column {bins.column.name!r}: the bins are not in order", given=f"starts={list(starts)}"
+            )
         object.__setattr__(bins, "starts", starts)
         return bins
 
@@ -74,7 +82,10 @@ class Bins:
 def _starts(column: Column, edges: list[Any]) -> tuple[int, ...]:
     if isinstance(column, Category):
         raise DomainError(
-            f"column {column.name!r} has categories, not intervals", given=f"edges={edges[:4]}...", needed="no edges", fix="edges=None"
+            f"column {column.name!r} has categories, not intervals",
+            given=f"edges={edges[:4]}...",
+            needed="no edges",
+            fix="edges=None",
         )
     first, last = column.value(0), column.value(column.size - 1)
     wrong = DomainError(

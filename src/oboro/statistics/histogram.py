@@ -59,7 +59,11 @@ class HistogramPlan:
         return tuple(bins.size for bins in self.bins)
 
     def forecast(self) -> Forecast:
-        return Forecast.of(self.noise, each="count", notes=(f"{prod(self.shape):,} counts; the error of a sum of k of them grows as sqrt(k)",))
+        return Forecast.of(
+            self.noise,
+            each="count",
+            notes=(f"{prod(self.shape):,} counts; the error of a sum of k of them grows as sqrt(k)",),
+        )
 
     def prepare(self, data: Any) -> Integers:
         """True counts of every bin, in mixed-radix order."""
@@ -86,7 +90,9 @@ class HistogramPlan:
         for bins in self.bins:
             repeat //= bins.size
             labels = pa.array(bins.labels)
-            columns[bins.column.name] = labels.take(pa.array(np.tile(np.repeat(np.arange(bins.size), repeat), tile)))
+            columns[bins.column.name] = labels.take(
+                pa.array(np.tile(np.repeat(np.arange(bins.size), repeat), tile))
+            )
             tile *= bins.size
         name = "count" if "count" not in columns else "noisy count"
         return pa.table({**columns, name: measured})
@@ -99,15 +105,24 @@ class HistogramPlan:
 
     def describe(self) -> dict[str, Any]:
         names = " by ".join(bins.column.name for bins in self.bins)
-        return {"released": f"histogram of {names}", "noise": {**self.noise.to_dict(), "sensitivity": str(self.sensitivity)}}
+        return {
+            "released": f"histogram of {names}",
+            "noise": {**self.noise.to_dict(), "sensitivity": str(self.sensitivity)},
+            "domain": Domain(bins.column for bins in self.bins).to_dict(),
+        }
 
     def neighbours(self) -> Iterator[Pair]:
         """One unit with all its rows in one bin, against nobody; and, under replace, against the last bin."""
         first = {bins.column.name: [bins.column.value(0)] * self.unit.contributions for bins in self.bins}
-        last = {bins.column.name: [bins.column.value(bins.column.size - 1)] * self.unit.contributions for bins in self.bins}
+        last = {
+            bins.column.name: [bins.column.value(bins.column.size - 1)] * self.unit.contributions
+            for bins in self.bins
+        }
         if self.unit.kind == "person":
             assert self.unit.column is not None
-            first, last = ({**rows, self.unit.column: ["someone"] * self.unit.contributions} for rows in (first, last))
+            first, last = (
+                {**rows, self.unit.column: ["someone"] * self.unit.contributions} for rows in (first, last)
+            )
         if self.unit.adjacency == "replace":
             yield Pair(first, last, "all rows of one unit move from the first bin to the last")
         else:
@@ -126,12 +141,21 @@ class HistogramPlan:
     def from_dict(cls, record: dict[str, Any]) -> HistogramPlan:
         guarantee = guarantee_from(record["guarantee"])
         if not isinstance(guarantee, Pure):
-            raise GuaranteeError("a histogram plan has a pure guarantee", given=repr(guarantee), fix='kind = "pure"')
-        return _checked(cls(tuple(Bins.from_dict(bins) for bins in record["bins"]), unit_from(record["unit"]), guarantee))
+            raise GuaranteeError(
+                "a histogram plan has a pure guarantee", given=repr(guarantee), fix='kind = "pure"'
+            )
+        return _checked(
+            cls(tuple(Bins.from_dict(bins) for bins in record["bins"]), unit_from(record["unit"]), guarantee)
+        )
 
 
 def histogram_plan(
-    domain: Domain, columns: str | Sequence[str], *, unit: Unit, eps: Number, edges: Mapping[str, Sequence[Any]] | Sequence[Any] | None = None
+    domain: Domain,
+    columns: str | Sequence[str],
+    *,
+    unit: Unit,
+    eps: Number,
+    edges: Mapping[str, Sequence[Any]] | Sequence[Any] | None = None,
 ) -> HistogramPlan:
     """A plan for the counts of every value, or of every interval between `edges`, of one or more columns."""
     names = [columns] if isinstance(columns, str) else list(columns)
@@ -158,7 +182,12 @@ def histogram(
 def _checked(plan: HistogramPlan) -> HistogramPlan:
     """Refuses what public facts rule out."""
     if plan.unit.kind not in ("row", "person"):
-        raise UnitError("a histogram counts rows", given=str(plan.unit), needed="Unit.row or Unit.person", fix="unit=ob.Unit.row()")
+        raise UnitError(
+            "a histogram counts rows",
+            given=str(plan.unit),
+            needed="Unit.row or Unit.person",
+            fix="unit=ob.Unit.row()",
+        )
     if not plan.bins or len({bins.column.name for bins in plan.bins}) != len(plan.bins):
         raise DomainError("a histogram needs one or more different columns", fix='"age"')
     if prod(plan.shape) > MOST_BINS:

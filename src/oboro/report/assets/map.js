@@ -87,12 +87,12 @@
   const classes = (values) => {
     let most = 1;
     for (const value of values) if (value > most) most = value;
-    const sorted = sample(values, (value) => value > 0), least = sorted.length ? sorted[Math.floor(sorted.length * .04)] : 1;
-    for (const pattern of [[1, 2, 5], [1, 3], [1]]) {
-      const found = steps(least, most, pattern);
+    const sorted = sample(values, (value) => value > 0), low = (share) => sorted.length ? sorted[Math.floor(sorted.length * share)] : 1;
+    for (const pattern of [[1, 2, 5], [1, 3], [1]]) for (const share of [.02, .1]) { // the lowest counts may share a class
+      const found = steps(low(share), most, pattern);
       if (found.length <= 10) return found;
     }
-    return steps(least, most, [1]).slice(-10);
+    return steps(1, most, [1]).slice(-10);
   };
   const sideClasses = (values) => {
     const sorted = sample(values, (value) => value !== 0), high = sorted.length ? sorted[Math.floor((sorted.length - 1) * .98)] : 1;
@@ -207,24 +207,25 @@
   // ---- words around the map
 
   const sideName = (side) => mesh ? data.place.levels[side] : side === 1 ? say("one_cell") : say("cells", { side: number(side) });
-  const legend = () => {
-    const scale = diverging || plain, host = byId("legend");
-    const name = document.createElement("p"), row = document.createElement("div");
+  const legendOf = (scale) => {
+    const host = document.createElement("div"), name = document.createElement("p"), row = document.createElement("div");
     name.className = "name"; row.className = "steps";
     name.textContent = scale.diverging ? say("legend_difference") : state.side === 1 && !mesh ? say("legend_cell") : say("legend", { side: sideName(state.side) });
+    const svg = (tag) => document.createElementNS("http://www.w3.org/2000/svg", tag);
     const step = (colour, text, kind = "step") => {
-      const box_ = document.createElement("div"), svg = document.createElementNS("http://www.w3.org/2000/svg", "svg"), rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+      const one = document.createElement("div"), picture = svg("svg"), rect = svg("rect"); // a picture prints where a background does not
       rect.setAttribute("width", "100%"); rect.setAttribute("height", "100%"); rect.setAttribute("fill", colour);
-      svg.append(rect); box_.className = kind; box_.append(svg, text); row.append(box_);
+      picture.append(rect); one.className = kind; one.append(picture, text); row.append(one);
     };
-    if (scale.diverging) {
-      [...scale.breaks].reverse().forEach((at, i) => step(scale.below[scale.breaks.length - 1 - i], "−" + short(at)));
-      step(oboro.colour("empty"), "0");
-    } else step(oboro.colour("empty"), "0", "step zero");
-    scale.breaks.forEach((at, i) => step(scale.above[i], (scale.diverging ? "+" : "") + (i === 0 && !scale.diverging ? "1" : short(at))));
-    host.replaceChildren(name, row);
+    if (scale.diverging) scale.breaks.map((at, i) => [scale.below[i], "−" + short(at)]).reverse().forEach(([colour, text]) => step(colour, text));
+    step(oboro.colour("empty"), "0", "step zero");
+    scale.breaks.forEach((at, i) => step(scale.above[i], scale.diverging ? "+" + short(at) : i === 0 ? "1" : short(at)));
+    host.setAttribute("role", "img");
     host.setAttribute("aria-label", name.textContent + ": 0, " + scale.breaks.map(short).join(", "));
+    host.append(name, row);
+    return host;
   };
+  const legend = () => byId("legend").replaceChildren(...[plain, diverging].filter(Boolean).map(legendOf));
   const figures = () => {
     const table = shownTable(), found = pyramid(table), all = state.chosen.every((code) => code < 0);
     const exact = BigInt(data.tables[table].total);
@@ -319,9 +320,9 @@
       const truth = level(0).values[position];
       lines.push(["truly", say("truly", { count: number(truth) })], ["", say("diff", { count: (count > truth ? "+" : "") + number(count - truth) })]);
     }
-    const reach = interval(position), width = data.widths[state.side];
+    const reach = interval(position), width = data.widths[mesh ? sideName(state.side) : state.side];
     if (reach) lines.push(["", say("interval", { low: number(Math.max(0, reach[0])), high: number(reach[1]) })]);
-    else if (width !== undefined) lines.push(["", say("within", { width: number(width, width < 10 ? 1 : 0) })]);
+    else if (width !== undefined && data.tables[shownTable()].role === "published") lines.push(["", say("within", { width: number(width, width < 10 ? 1 : 0) })]);
     const index = data.sides.indexOf(state.side), wider = data.sides[Math.min(index + (mesh ? 1 : 3), data.sides.length - 1)];
     if (wider > state.side) {
       const around = level(shownTable(), wider), times = wider / state.side;
@@ -467,9 +468,11 @@
 
   // ---- begin
 
+  document.documentElement.style.setProperty("--ratio", String(cols * data.aspect / rows));
   const measure = () => {
     for (const pane of panes) { pane.width = Math.max(1, pane.canvas.clientWidth); pane.height = Math.max(1, pane.canvas.clientHeight); }
     if (view.fitted) fit(); else { settle(); again(); }
+    drawNow(); // a size is reported before the frame is shown: no stretched picture in between
   };
   await Promise.all(data.tables.flatMap((table) => table.sources).map(load));
   for (const pane of panes) { pane.width = Math.max(1, pane.canvas.clientWidth); pane.height = Math.max(1, pane.canvas.clientHeight); }

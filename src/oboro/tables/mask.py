@@ -1,0 +1,113 @@
+"""Structural zeros: cells that cannot hold anyone, known without looking at the data. The sea; married infants.
+
+A mask is public, a part of the plan, and stored in it. It speaks of the first columns of the domain, as many as
+it needs, because a block of keys is a block of the first columns. Records in cells that it rules out are
+dropped without a word.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from oboro.domain import Domain
+from oboro.engine import open_data
+from oboro.errors import DataError, DomainError
+from oboro.privacy import Unit
+from oboro.tables.layout import Layout
+from oboro.tables.reading import Integers, read_cells
+
+LARGEST = 2**26  # combinations of the masked columns; each takes a few bytes while the mask is made
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """The possible combinations of the first `columns` columns, as differences of sorted keys, compressed."""
+
+    columns: int
+    packed: bytes
+
+    @classmethod
+    def of(cls, columns: int, heads: Integers) -> Mask:
+        if heads.size == 0:
+            raise DomainError("the mask rules out every cell", needed="at least one possible cell")
+        return cls(columns, zlib.compress(np.diff(heads, prepend=0).astype("<i8").tobytes(), 9))
+
+    @property
+    def heads(self) -> Integers:
+        return np.cumsum(np.frombuffer(zlib.decompress(self.packed), "<i8").astype(np.int64))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"columns": self.columns, "possible": base64.b64encode(self.packed).decode()}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any], domain: Domain) -> Mask:
+        try:
+            given = cls(int(record["columns"]), base64.b64decode(record["possible"], validate=True))
+            heads = given.heads
+            leading = Layout(Domain(domain.columns[: given.columns]))
+        except (KeyError, TypeError, ValueError, zlib.error):
+            raise DomainError("the mask cannot be read", needed="columns and possible, as oboro writes them") from None
+        if bool((np.diff(heads) <= 0).any()) or heads.size == 0 or not bool(leading.possible(heads).all()):
+            raise DomainError("the mask does not fit the domain", given=f"{heads.size} combinations", fix="a mask made for this domain")
+        return given
+
+
+@lru_cache(maxsize=16)
+def layout_of(domain: Domain, mask: Mask | None = None) -> Layout:
+    """Where the cells of a domain lie, less those that the mask rules out."""
+    if mask is None:
+        return Layout(domain)
+    return Layout(domain, (Layout(Domain(domain.columns[: mask.columns])).bits, mask.heads))
+
+
+def possible_cells(domain: Domain, cells: Any) -> Mask:
+    """A mask that allows only the listed combinations of some columns."""
+    columns, heads = _listed(domain, cells)
+    return Mask.of(columns, heads)
+
+
+def impossible_cells(domain: Domain, cells: Any) -> Mask:
+    """A mask that rules out the listed combinations of some columns."""
+    columns, heads = _listed(domain, cells)
+    leading = Layout(Domain(domain.columns[:columns]))
+    possible = leading.all_possible()
+    possible[heads] = False
+    return Mask.of(columns, np.flatnonzero(possible).astype(np.int64))
+
+
+def _listed(domain: Domain, cells: Any) -> tuple[int, Integers]:
+    """The listed combinations as keys of the first columns, with every value of those that the list leaves out."""
+    source = open_data(cells)
+    named = [column for column in domain if all(name in source.types for name in column.sources)]
+    if not named:
+        raise DataError("the mask names no column of the domain", given=", ".join(source.types), needed=" or ".join(domain.names))
+    columns = 1 + domain.columns.index(named[-1])
+    leading = Layout(Domain(domain.columns[:columns]))
+    if leading.bits >= LARGEST.bit_length():
+        raise DomainError(
+            "the mask would be too large",
+            given=f"2^{leading.bits} combinations of {', '.join(leading.domain.names)}",
+            needed=f"at most 2^{LARGEST.bit_length() - 1}",
+            fix="the masked columns first in the domain",
+        )
+    listed = read_cells(source, Layout(Domain(named)), Unit.row(), None).keys
+    # each column adds its bits below those before it; a column that is not listed takes all its values
+    of_column = {column.name: Layout(Domain([column])) for column in leading.domain}
+    below = sum(of_column[column.name].bits for column in named)
+    heads = np.zeros(listed.size, np.int64)
+    for column in leading.domain:
+        own = of_column[column.name]
+        if column in named:
+            below -= own.bits
+            heads = (heads << own.bits) | ((listed >> below) & ((1 << own.bits) - 1))
+        else:
+            values = np.flatnonzero(own.all_possible())
+            heads = ((heads << own.bits)[:, None] | values).reshape(-1)
+            listed = np.repeat(listed, values.size)
+    return columns, np.unique(heads)

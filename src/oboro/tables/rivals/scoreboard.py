@@ -1,0 +1,161 @@
+"""What each system does to a table, measured: negative cells, error by area, time and memory.
+
+The paper's Table 1 ticks boxes. Here every system runs on the same cells, from small domains to large ones:
+windows of a city for small domains, and the city in the corner of an empty country for large ones.
+"""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from oboro.domain import Domain, Grid
+from oboro.noise.bits import Bits, system_bits
+from oboro.tables import wavelet
+from oboro.tables.cells import Cells
+from oboro.tables.layout import Layout
+from oboro.tables.quality import block_errors, dense_block_errors
+from oboro.tables.rivals import fourier, hierarchy, laplace, matrix, privelet, privelet2d, threshold
+from oboro.tables.rivals.common import Integers
+
+Published = Any  # estimates of all cells in one array, or the cells that are not 0
+_PATIENCE = 2.0  # seconds: no further trial begins after that
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """One system of the comparison. `run` takes cells, k for a domain of 2^k cells, eps and bits."""
+
+    name: str
+    printed: str  # what Table 1 says: non-negative, accurate sums, cost
+    exponents: tuple[int, ...]  # the sizes that it is run at
+    run: Callable[[Cells, int, Fraction, Bits], Published]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What came out, on average over the trials."""
+
+    negative: float  # share of all cells
+    rmse: tuple[float, ...]  # of single cells, of blocks of some size between, of the sum of all
+    seconds: float  # of the fastest trial
+    megabytes: float  # at the peak, over what was there before
+
+
+def score(system: System, cells: Cells, k: int, eps: Fraction, within: int, trials: int = 12) -> Score:
+    """Runs a system until `trials` or patience run out, and once more for its memory.
+
+    Errors of single cells and blocks are those of the first 2^within cells, where people are: the
+    average over an empty country would only say how empty it is.
+    """
+    bits = system_bits()
+    squares, negative = np.zeros(3), 0.0
+    seconds: list[float] = []
+    began = time.perf_counter()
+    while len(seconds) < trials and (not seconds or time.perf_counter() - began < _PATIENCE):
+        start = time.perf_counter()
+        published = system.run(cells, k, eps, bits)
+        seconds.append(time.perf_counter() - start)
+        squares += _squares(cells, published, within)
+        negative += np.count_nonzero(_values(published) < 0) / 2.0**k
+    done = len(seconds)
+    rmse = tuple(float(value) for value in np.sqrt(squares / done))
+    return Score(negative / done, rmse, min(seconds), _megabytes(lambda: system.run(cells, k, eps, bits)))
+
+
+def middle(k: int) -> int:
+    """Between a cell and all 2^k: square blocks of about sqrt(2^k) cells, as a power of 2."""
+    return k // 4 * 2
+
+
+def window(cells: Cells, k: int, whole: int) -> Cells:
+    """The aligned window of 2^k cells whose share of occupied cells is closest to that of all 2^whole."""
+    if k >= whole:
+        return cells
+    occupied = np.bincount(cells.keys >> k, minlength=1 << (whole - k))
+    chosen = int(np.argmin(np.abs(occupied - cells.keys.size / 2.0 ** (whole - k))))
+    inside = cells.keys >> k == chosen
+    return Cells(cells.keys[inside] - (chosen << k), cells.counts[inside])
+
+
+def wavelet_dense(counts: Integers, eps: Fraction, bits: Bits, depth: int | None = None) -> Integers:
+    """The paper's T1, with noise for a tree of `depth` levels below the root; those of the counts, by default."""
+    k = counts.size.bit_length() - 1
+    law = privelet.noise(k if depth is None else depth, eps)  # both measure the same wavelet
+    coins = (bits.words(counts.size) & np.uint64(1)).astype(np.int64)
+    return wavelet.dense(counts, law.sample(counts.size, bits), coins)
+
+
+def _squares(truth: Cells, published: Published, within: int) -> list[float]:
+    """Mean square errors of single cells, of blocks, and of the sum of all."""
+    sizes = (0, middle(within))
+    if isinstance(published, Cells):
+        inside = published.keys < 1 << within
+        corner = Cells(published.keys[inside], published.counts[inside])
+        found = block_errors(truth, corner, _layout(within), sizes)
+    else:
+        found = dense_block_errors(truth.dense(within), published[: 1 << within], sizes)
+    total = float(_values(published).sum() - truth.counts.sum())
+    return [*[size.rmse**2 for size in found], total**2]
+
+
+def _values(published: Published) -> Any:
+    return published.counts if isinstance(published, Cells) else published
+
+
+def _layout(k: int) -> Layout:
+    return Layout(Domain([Grid("row", "col", shape=(1 << k // 2, 1 << (k + 1) // 2))]))
+
+
+def _wavelet_sparse(cells: Cells, k: int, eps: Fraction, bits: Bits) -> Cells:
+    published, _ = wavelet.measure(cells, _layout(k), privelet.noise(k, eps), bits)
+    return published
+
+
+def _threshold(cells: Cells, k: int, eps: Fraction, bits: Bits) -> Cells:
+    return Cells(*threshold.measure_sparse(cells.keys, cells.counts, 1 << k, eps, bits))
+
+
+def _matrix(counts: Integers, eps: Fraction, bits: Bits) -> Any:
+    matrix.strategy.cache_clear()  # the search is a part of the cost
+    return matrix.measure(counts, eps, bits)
+
+
+def _privelet2d(counts: Integers, eps: Fraction, bits: Bits) -> Any:
+    return privelet2d.morton(privelet2d.measure(privelet2d.square(counts), eps, bits))
+
+
+def _dense(measure: Callable[[Integers, Fraction, Bits], Any]) -> Callable[[Cells, int, Fraction, Bits], Any]:
+    """A system that lists all cells."""
+    return lambda cells, k, eps, bits: measure(cells.dense(k), eps, bits)
+
+
+def _megabytes(run: Callable[[], object]) -> float:
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1] / 1e6
+    finally:
+        tracemalloc.stop()
+
+
+_GROWING, _SPARSE = (8, 14, 18, 22), (8, 14, 18, 26, 37)
+
+SYSTEMS = (
+    System("Laplace", "✗ ✗ O(n)", _GROWING, _dense(laplace.measure)),
+    System("Barak, before the program", "✗ ✓ O(n log n)~", _GROWING, _dense(fourier.measure)),
+    System("Barak, linear program", "✗ ✓ O(n log n)~", (4, 6, 8, 9), _dense(fourier.measure_table)),
+    System("Xiao, rows and columns", "✗ ✓ O(n)", _GROWING, _dense(_privelet2d)),
+    System("Xiao, Morton order", "✗ ✓ O(n)", _GROWING, _dense(privelet.measure)),
+    System("Hay", "✗ ✓ O(n)~", _GROWING, _dense(hierarchy.measure)),
+    System("Li", "✗ ✓ O(n²)", (4, 6, 8), _dense(_matrix)),
+    System("Cormode", "✓ ✗ by threshold", _SPARSE, _threshold),
+    System("proposed, T1", "✓ ✓ O(n)", _GROWING, _dense(wavelet_dense)),
+    System("proposed, T2", "✓ ✓ O(m+ log n)", _SPARSE, _wavelet_sparse),
+)
