@@ -1,0 +1,56 @@
+"""Documents tell the truth: their code runs, their commands exist, the reference is fresh."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "README.ja.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [page for page in PAGES if page.name != "reference.md"]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_code_block_runs(page: Path, tmp_path: Path) -> None:
+    """Python blocks run one after the other, then commands line by line, all in one empty folder."""
+    for number, body in enumerate(blocks(page, "toml")):
+        name = "people.toml" if number == 0 else f"block{number}.toml"
+        (tmp_path / name).write_text(body, encoding="utf-8")
+    (tmp_path / "people.csv").write_text("age,region\n" + "23,north\n45,south\n" * 50)
+    code = "\n".join(blocks(page, "python"))
+    if code:
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    for line in re.findall(r"^\$ oboro (.*)$", "\n".join(blocks(page, "console")), re.M):
+        command = [sys.executable, "-m", "oboro", *shlex.split(line.split("  #")[0])]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (line, done.stderr)
+
+
+def test_the_reference_is_fresh() -> None:
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        import build_reference
+    finally:
+        sys.path.pop(0)
+    assert build_reference.build() == build_reference.TARGET.read_text(encoding="utf-8"), (
+        "run python docs/build_reference.py"
+    )
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
