@@ -122,5 +122,6 @@ def test_a_rotation_that_dies_between_two_steps_is_finished_or_forgotten(
     spend(again, "0.1")
     assert (again.public_key == before) == (dies_after == "write_pending")
     again.rotate_key()
+    assert [path.name for path in again._key_path.parent.glob("*.key*")] == [again._key_path.name]
     spend(again, "0.1")
     assert_sound(again)

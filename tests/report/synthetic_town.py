@@ -34,7 +34,9 @@ def town(rows: int = 512, cols: int = 512, seed: int = 8) -> Counts:
         weight = (number + 1.0) ** -1.15
         distance = np.hypot(y - r / rows, (x - c / cols))
         density += weight / (1 + (distance / reach) ** 2.6) / reach**0.6
-    rough = np.exp(0.9 * smooth((rows, cols), 1.1, generator) + 0.55 * generator.standard_normal((rows, cols)))
+    rough = np.exp(
+        0.9 * smooth((rows, cols), 1.1, generator) + 0.55 * generator.standard_normal((rows, cols))
+    )
     density = density * rough * land * np.clip(1.7 - np.abs(height - 0.55), 0.02, None)
     mean = density / density.sum() * rows * cols * 14
     counts = generator.poisson(np.where(mean > 0.35, mean, mean * 0.2))
@@ -46,12 +48,19 @@ def hazy(counts: Counts, eps: float, seed: int = 1) -> Counts:
     generator = np.random.default_rng(seed)
     levels = [counts]
     while levels[-1].size > 1:
-        levels.append(levels[-1].reshape(levels[-1].shape[0] // 2, 2, levels[-1].shape[1] // 2, 2).sum((1, 3)))
+        levels.append(
+            levels[-1].reshape(levels[-1].shape[0] // 2, 2, levels[-1].shape[1] // 2, 2).sum((1, 3))
+        )
     scale = len(levels) / eps / 2.5
     current = np.maximum(levels[-1] + np.rint(generator.laplace(0, 2 / eps, (1, 1))), 0)
     for finer in reversed(levels[:-1]):
         side = current.shape[0]
-        noisy = (finer + generator.laplace(0, scale, finer.shape)).reshape(side, 2, side, 2).transpose(0, 2, 1, 3).reshape(-1, 4)
+        noisy = (
+            (finer + generator.laplace(0, scale, finer.shape))
+            .reshape(side, 2, side, 2)
+            .transpose(0, 2, 1, 3)
+            .reshape(-1, 4)
+        )
         total = current.reshape(-1)
         ordered = -np.sort(-noisy, 1)  # the nearest point with the right sum and nothing below zero
         level = (np.cumsum(ordered, 1) - total[:, None]) / np.arange(1, 5)

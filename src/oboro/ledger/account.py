@@ -180,6 +180,7 @@ class Ledger:
             last = self._checked_last(connection, lock=True)
             old, new = self._private_key(last), Ed25519PrivateKey.generate()
             public = keys.public_half(new)
+            keys.discard_pending(self._key_path)
             keys.write_pending(self._key_path, new)  # on disk before the entry that names it
             facts = {"key": public, "replaces": last.body["key"]}
             entry = records.append(connection, last, "key", facts, old)

@@ -9,6 +9,7 @@ one ledger.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -82,6 +83,14 @@ def promote(path: Path, public_key: str) -> None:
         with suppress(FileNotFoundError):
             os.replace(_pending(path, public_key), path)
         _sync_folder(path)
+
+
+def discard_pending(path: Path) -> None:
+    """Removes keys that never came into force. Only for who holds the ledger's lock, and after `load_current`."""
+    with _in_words(path, "written"):
+        for file in path.parent.iterdir():
+            if file.name.startswith(f"{path.name}.") and re.fullmatch(r"\.[0-9a-f]{16}", file.suffix):
+                file.unlink(missing_ok=True)
 
 
 def load(path: Path) -> Ed25519PrivateKey:

@@ -118,13 +118,21 @@ def sum_blocks(cells: Cells, window: Window, side: int, *, by_layer: bool) -> Bl
     starts = np.flatnonzero(np.diff(key, prepend=-1))
     counts = np.add.reduceat(cells.count[used][order], starts) if key.size else np.zeros(0, np.int64)
     below = above = None
-    if cells.below is not None and cells.above is not None and starts.size == key.size:  # a sum has no such interval
+    if (
+        cells.below is not None and cells.above is not None and starts.size == key.size
+    ):  # a sum has no such interval
         below, above = cells.below[used][order], cells.above[used][order]
     return Blocks(side, key[starts] // inside, key[starts] % inside, counts, below, above)
 
 
 def finest(
-    tables: Sequence[Cells], window: Window, sides: Sequence[int], *, blocks: int, entries: int, by_layer: bool
+    tables: Sequence[Cells],
+    window: Window,
+    sides: Sequence[int],
+    *,
+    blocks: int,
+    entries: int,
+    by_layer: bool,
 ) -> list[Blocks]:
     """Sums over the smallest blocks that a page can carry: so many blocks in the window, so many entries in all."""
     for side in sides:
@@ -141,7 +149,11 @@ def _count_column(table: Table, place: Place, layers: Layers) -> str:
     keys = {*place.keys, *(column.name for column in layers.shown), *layers.summed, *INTERVAL}
     left = [str(name) for name in table.column_names if name not in keys]
     if not left:
-        raise DataError("the table has no column of counts", given=", ".join(table.column_names), fix='write_map(..., count="people")')
+        raise DataError(
+            "the table has no column of counts",
+            given=", ".join(table.column_names),
+            fix='write_map(..., count="people")',
+        )
     return left[-1]
 
 
@@ -150,10 +162,17 @@ def _counts(table: Table, name: str) -> Integers:
 
     column = _column(table, name)
     if not pa.types.is_integer(column.type) or column.null_count:
-        raise DataError(f"column {name!r} does not hold counts", given=str(column.type), needed="int64 without gaps", fix='count="people"')
+        raise DataError(
+            f"column {name!r} does not hold counts",
+            given=str(column.type),
+            needed="int64 without gaps",
+            fix='count="people"',
+        )
     numbers = np.asarray(column.to_numpy(), np.int64)
     if numbers.size and int(numbers.min()) < 0:
-        raise DataError(f"column {name!r} does not hold counts", given=f"{int(numbers.min())}", needed="0 or more")
+        raise DataError(
+            f"column {name!r} does not hold counts", given=f"{int(numbers.min())}", needed="0 or more"
+        )
     return numbers
 
 
@@ -170,9 +189,15 @@ def _reach(table: Table, count: Integers) -> tuple[Integers | None, Integers | N
 
 def _column(table: Table, name: str) -> Any:
     if name not in table.column_names:
-        raise DataError(f"the table has no column {name!r}", given=", ".join(table.column_names), needed=f"{name}, as the domain declares")
+        raise DataError(
+            f"the table has no column {name!r}",
+            given=", ".join(table.column_names),
+            needed=f"{name}, as the domain declares",
+        )
     return table.column(name)
 
 
 def _strange(name: str) -> DataError:
-    return DataError(f"column {name!r} holds a value that the domain does not declare", fix="the domain of the release")
+    return DataError(
+        f"column {name!r} holds a value that the domain does not declare", fix="the domain of the release"
+    )

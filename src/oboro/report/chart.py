@@ -28,18 +28,28 @@ def lines(labels: Sequence[str], series: Mapping[str, Sequence[float]], *, descr
         share = math.log(max(value, low) / low) / math.log(high / low)
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
-    parts = [f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(describe)}">']
+    parts = [
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(describe)}">'
+    ]
     for tick in _ticks(low, high):
-        parts.append(f'<line class="rule" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{y(tick) + 3.5:.1f}" text-anchor="end">{html.escape(short(tick))}</text>')
+        parts.append(
+            f'<line class="rule" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
+        )
+        parts.append(
+            f'<text x="{LEFT - 6}" y="{y(tick) + 3.5:.1f}" text-anchor="end">{html.escape(short(tick))}</text>'
+        )
     every = max(1, math.ceil(max(len(label) for label in labels) * 6.2 / across))
     for index, label in enumerate(labels):
         if index % every == 0:
-            parts.append(f'<text x="{x(index):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{html.escape(label)}</text>')
+            parts.append(
+                f'<text x="{x(index):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{html.escape(label)}</text>'
+            )
     for number, (name, values) in enumerate(series.items()):
         points = [(x(i), y(value)) for i, value in enumerate(values)]
         path = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
-        parts.append(f'<g class="series s{number % 7}" data-series="{html.escape(name)}"><polyline points="{path}"/>')
+        parts.append(
+            f'<g class="series s{number % 7}" data-series="{html.escape(name)}"><polyline points="{path}"/>'
+        )
         for (px, py), label, value in zip(points, labels, values, strict=False):
             told = html.escape(f"{name + ', ' if len(series) > 1 else ''}{label}: {about(value)}")
             parts.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="3"><title>{told}</title></circle>')

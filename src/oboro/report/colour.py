@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 Lch = tuple[float, float, float]  # lightness 0..1, chroma, hue in degrees
 Lab = tuple[float, float, float]
@@ -19,8 +20,14 @@ _SEQUENTIAL: dict[str, Sequence[Lch]] = {
     "dark": ((0.29, 0.06, 278), (0.44, 0.12, 268), (0.60, 0.11, 235), (0.78, 0.10, 178), (0.96, 0.07, 100)),
 }
 _DIVERGING: dict[str, tuple[Sequence[Lch], Sequence[Lch]]] = {  # from the middle outwards: too few, too many
-    "light": (((0.90, 0.04, 70), (0.70, 0.13, 60), (0.45, 0.12, 45)), ((0.90, 0.03, 250), (0.68, 0.11, 250), (0.42, 0.14, 262))),
-    "dark": (((0.32, 0.04, 60), (0.58, 0.12, 58), (0.86, 0.11, 75)), ((0.32, 0.06, 265), (0.58, 0.12, 255), (0.87, 0.07, 230))),
+    "light": (
+        ((0.90, 0.04, 70), (0.70, 0.13, 60), (0.45, 0.12, 45)),
+        ((0.90, 0.03, 250), (0.68, 0.11, 250), (0.42, 0.14, 262)),
+    ),
+    "dark": (
+        ((0.32, 0.04, 60), (0.58, 0.12, 58), (0.86, 0.11, 75)),
+        ((0.32, 0.06, 265), (0.58, 0.12, 255), (0.87, 0.07, 230)),
+    ),
 }
 
 
@@ -57,7 +64,7 @@ def _even(stops: Sequence[Lch], size: int) -> list[Lab]:
     fine = 200
     path = [_between(stops, i * (len(stops) - 1) / fine) for i in range(fine + 1)]
     along = [0.0]
-    for one, other in zip(path, path[1:], strict=False):
+    for one, other in pairwise(path):
         along.append(along[-1] + math.dist(one, other))
     wanted = [along[-1] * i / max(size - 1, 1) for i in range(size)]
     return [path[min(range(fine + 1), key=lambda i, goal=goal: abs(along[i] - goal))] for goal in wanted]  # type: ignore[misc]

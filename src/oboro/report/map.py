@@ -18,17 +18,18 @@ from typing import Any
 
 import numpy as np
 
+from oboro.domain import Domain
 from oboro.errors import ParameterError
 from oboro.exact import rational
-from oboro.domain import Domain
 from oboro.release import Certificate
 from oboro.release.files import write_whole
-from oboro.report import chart, colour, promise
-from oboro.report.cells import Blocks, Cells, Layers, finest, read_cells, sum_blocks, window_of
-from oboro.report.page import check_language, escape, label, render, say
+from oboro.report import colour, promise
+from oboro.report.cells import Blocks, Layers, finest, read_cells, window_of
+from oboro.report.map_body import Shown, map_body
+from oboro.report.page import check_language, render
 from oboro.report.payload import pack
 from oboro.report.place import Place, Window
-from oboro.report.words import MAP, PROMISE, Words
+from oboro.report.words import MAP
 
 __all__ = ["Comparison", "write_map"]
 
@@ -56,15 +57,6 @@ class Comparison:
             return sorted(named, key=lambda pair: rational("eps", pair[0]))
         except ParameterError:
             return named
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """One table on the page."""
-
-    role: str  # "published", "true" or "release"
-    label: str
-    cells: Cells
 
 
 def write_map(
@@ -107,15 +99,19 @@ def write_map(
             for each, found in zip(shown, sources, strict=True)
         ],
         "widths": promise.widths(record.get("forecast") or {}) if not layers.shown else {},
-        "colours": {theme: {"scale": colour.sequential(theme), "difference": colour.diverging(theme)} for theme in ("light", "dark")},
+        "colours": {
+            theme: {"scale": colour.sequential(theme), "difference": colour.diverging(theme)}
+            for theme in ("light", "dark")
+        },
     }
     page = render(
         title=str(title or record.get("released") or getattr(MAP["published_table"], language or "en")),
         subtitle=promise.chip(record),
-        body=_body(shown, place, layers, window, sources, sides, record, internal is not None),
+        body=map_body(shown, place, layers, window, sources, sides, record, internal is not None),
         language=language,
         internal=internal is not None,
-        assets=("map",),
+        styles=("map.css",),
+        scripts=("map-counts.js", "map-classes.js", "map-names.js", "map.js"),
         words=MAP,
         data=data,
         payloads=payloads,
@@ -125,22 +121,28 @@ def write_map(
     return where
 
 
-def _tables(table: Table, internal: Comparison | None, place: Place, layers: Layers, count: str | None) -> list[_Shown]:
+def _tables(
+    table: Table, internal: Comparison | None, place: Place, layers: Layers, count: str | None
+) -> list[Shown]:
     """What the page shows: the published table; or the truth first, then every release."""
-    published = _Shown("published", "", read_cells(table, place, layers, count))
+    published = Shown("published", "", read_cells(table, place, layers, count))
     if internal is None:
         return [published]
     named = [
-        _Shown("published" if each is table or each.equals(table) else "release", key, read_cells(each, place, layers, count))
+        Shown(
+            "published" if each is table or each.equals(table) else "release",
+            key,
+            read_cells(each, place, layers, count),
+        )
         for key, each in internal.in_order()
     ]
     if not any(each.role == "published" for each in named):
         named.append(published)
-    return [_Shown("true", "", read_cells(internal.true, place, layers, count)), *named]
+    return [Shown("true", "", read_cells(internal.true, place, layers, count)), *named]
 
 
 def _sources(
-    shown: Sequence[_Shown], place: Place, layers: Layers, window: Window
+    shown: Sequence[Shown], place: Place, layers: Layers, window: Window
 ) -> tuple[list[list[dict[str, Any]]], dict[str, str]]:
     """The packed counts of each table: by layer, and the sum of the layers too where that can be shown finer."""
     tables = [each.cells for each in shown]
@@ -177,111 +179,3 @@ def _packed(blocks: Blocks, *, summed: bool) -> tuple[dict[str, Any], str]:
         "intervals": intervals,
     }
     return header, pack(*streams)
-
-
-def _body(
-    shown: Sequence[_Shown],
-    place: Place,
-    layers: Layers,
-    window: Window,
-    sources: Sequence[Sequence[Mapping[str, Any]]],
-    sides: Sequence[int],
-    record: Mapping[str, Any],
-    internal: bool,
-) -> str:
-    panes = _pane(MAP["true"], "true", 0) + _pane(MAP["after"], "after", 1) if internal else _pane(None, "published", 0)
-    cards = [_total_card(), _figures_card(shown, window, sides) if internal else ""]
-    if record:
-        cards += [promise.promise(record), promise.error_by_area(record.get("forecast") or {}), promise.verify(record)]
-    else:
-        cards.append(f'<section class="card promise">{say(PROMISE["promise"], "h2")}{say(PROMISE["uncertified"], "p")}</section>')
-    cards.append(_notes_card(place, layers, window, sources))
-    return f"""<main class="map-page{" two" if internal else ""}">
-<section class="stage" aria-labelledby="map-name">
-<h2 id="map-name" class="spoken">{say(MAP["map"])}</h2>
-<div class="controls">
-{_category_controls(layers)}<label class="control level">{say(MAP["block"])}<span class="slider"><input type="range" id="level" min="0" max="{len(sides) - 1}" value="0"><output id="level-name" for="level"></output></span></label>
-{_release_controls(shown) if internal else ""}<form class="control find" id="find">{say(MAP["find"], "label", 'for="wanted"')}<span class="slider"><input type="text" id="wanted" inputmode="text" autocomplete="off" spellcheck="false"><button type="submit">{say(MAP["go"])}</button></span></form>
-</div>
-<div class="panes" id="panes">
-{panes}
-<div class="zoom"><button type="button" id="zoom-in" {label(MAP["zoom_in"])}>+</button><button type="button" id="zoom-out" {label(MAP["zoom_out"])}>−</button><button type="button" id="fit" {label(MAP["fit"])}><svg viewBox="0 0 24 24" aria-hidden="true"><path d="M4 9V4h5M20 9V4h-5M4 15v5h5M20 15v5h-5" fill="none" stroke="currentColor" stroke-width="2"/></svg></button>{"" if internal else f'<button type="button" id="picture" {label(MAP["picture"])}><svg viewBox="0 0 24 24" aria-hidden="true"><path d="M12 4v11m0 0-4.5-4.5M12 15l4.5-4.5M5 19.5h14" fill="none" stroke="currentColor" stroke-width="2"/></svg></button>'}</div>
-<div id="tip" class="tip" hidden></div>
-</div>
-<div class="under"><div class="legend" id="legend"></div><p id="reading" class="reading" role="status" aria-live="polite"></p></div>
-{say(MAP["keys"], "p", 'class="spoken" id="keys"')}
-</section>
-<aside class="cards">{"".join(cards)}</aside>
-</main>"""
-
-
-def _pane(caption: Words | None, role: str, number: int) -> str:
-    named = say(caption, "figcaption", f'id="caption-{number}"') if caption else ""
-    return f'<figure class="pane {role}">{named}<div class="view"><canvas tabindex="0" role="application" aria-describedby="keys" {label(caption or MAP["map"])}></canvas></div></figure>'
-
-
-def _category_controls(layers: Layers) -> str:
-    parts = []
-    for number, column in enumerate(layers.labels()):
-        options = "".join(f'<option value="{code}">{escape(value)}</option>' for code, value in enumerate(column["values"]))
-        everything = say(MAP["all"], "option", 'value="-1" selected')
-        parts.append(
-            f'<label class="control"><span>{escape(column["name"])}</span>'
-            f'<select class="category" data-column="{number}">{everything}{options}</select></label>\n'
-        )
-    return "".join(parts)
-
-
-def _release_controls(shown: Sequence[_Shown]) -> str:
-    start = next(number for number, each in enumerate(shown) if each.role == "published")
-    return f"""<label class="control eps"><span>eps</span><span class="slider"><input type="range" id="release" min="1" max="{len(shown) - 1}" value="{start}"><output id="release-name" for="release"></output></span></label>
-<label class="control">{say(MAP["show"])}<select id="side-by-side">{say(MAP["after"], "option", 'value="after"')}{say(MAP["difference"], "option", 'value="difference"')}</select></label>
-"""
-
-
-def _total_card() -> str:
-    return f'<section class="card total">{say(MAP["total"], "h2")}<p class="figure" id="total"></p><p class="quiet" id="filled"></p></section>'
-
-
-def _figures_card(shown: Sequence[_Shown], window: Window, sides: Sequence[int]) -> str:
-    """Measured error: of the present choice by the script, and by block size for all releases as a chart."""
-    rows = "".join(
-        f'{say(MAP[key], "dt")}<dd id="figure-{key}"></dd>' for key in ("rmse", "mean_abs", "largest", "total_error")
-    )
-    true, *releases = shown
-    drawn = [side for side in sides if window.at(side).rows * window.at(side).cols >= 4] or list(sides[:1])
-    errors = {
-        each.label or MAP["published"].en: [_rmse(true.cells, each.cells, window, side) for side in drawn] for each in releases
-    }
-    picture = chart.lines([str(side) for side in drawn], errors, describe=MAP["by_block"].en)
-    key = "".join(
-        f'<li class="s{number % 7}" data-release="{number + 1}">{escape(name)}</li>' for number, name in enumerate(errors)
-    )
-    return (
-        f'<section class="card figures">{say(MAP["figures"], "h2")}<p class="quiet" id="figures-at"></p><dl class="facts numbers">{rows}</dl>'
-        f'{say(MAP["by_block"], "p", "class=quiet")}{picture}<ul class="series-key">{key}</ul></section>'
-    )
-
-
-def _rmse(true: Cells, released: Cells, window: Window, side: int) -> float:
-    part = window.at(side)
-    difference = np.zeros(part.rows * part.cols)
-    for cells, sign in ((released, 1), (true, -1)):
-        blocks = sum_blocks(cells, window, side, by_layer=False)
-        difference[blocks.position] += sign * blocks.count
-    return float(np.sqrt(np.mean(difference**2)))
-
-
-def _notes_card(place: Place, layers: Layers, window: Window, sources: Sequence[Sequence[Mapping[str, Any]]]) -> str:
-    first, last = sources[0][0]["side"], sources[0][-1]["side"]
-    notes = []
-    if first > 1:
-        notes.append(MAP["coarse"].fill(rows=f"{place.whole.rows:,}", cols=f"{place.whole.cols:,}", side=first))
-    if last > first:
-        notes.append(MAP["coarse_layers"].fill(side=last))
-    if window != place.whole:
-        notes.append(MAP["cropped"])
-    if layers.summed:
-        notes.append(MAP["summed"].fill(names=", ".join(layers.summed)))
-    said = "".join(say(note, "p") for note in notes)
-    return f'<section class="card about">{say(MAP["about"], "h2")}{said}{say(MAP["keys"], "p", "class=quiet")}</section>'

@@ -66,7 +66,10 @@ def asset(name: str) -> str:
 def check_language(language: str | None) -> str | None:
     if language is not None and language not in LANGUAGES:
         raise ParameterError(
-            "language is unknown", given=f"language={language!r}", needed='"en", "ja", or None for the reader\'s own', fix='language="ja"'
+            "language is unknown",
+            given=f"language={language!r}",
+            needed='"en", "ja", or None for the reader\'s own',
+            fix='language="ja"',
         )
     return language
 
@@ -78,29 +81,31 @@ def render(
     subtitle: str = "",
     language: str | None = None,
     internal: bool = False,
-    assets: Sequence[str] = (),
+    styles: Sequence[str] = (),
+    scripts: Sequence[str] = (),
     words: Mapping[str, Words] | None = None,
     data: Any = None,
     payloads: Mapping[str, str] | None = None,
 ) -> str:
     """A whole page.
 
-    `title` is plain text; `body` and `subtitle` are HTML whose parts are escaped already. `assets` names the
-    report's own stylesheet and script ("map" is map.css and map.js). `data` and `words` reach the script as
-    JSON, `payloads` as packed integers by their names.
+    `title` is plain text; `body` and `subtitle` are HTML whose parts are escaped already. `styles` and
+    `scripts` name the report's own files among the assets; they come after the shared ones. `data` and
+    `words` reach the scripts as JSON, `payloads` as packed integers by their names.
     """
-    styles = "\n".join(asset(f"{name}.css") for name in ("page", *assets))
-    shared, own = asset("page.js"), [asset(f"{name}.js") for name in assets]
+    style = "\n".join(asset(name) for name in ("page.css", *styles))
+    shared, own = asset("page.js"), "\n".join(asset(name) for name in scripts)
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data: blob:; "
-        f"style-src '{_hash(styles)}'; script-src {' '.join(repr(_hash(script)) for script in (shared, *own))}"
+        f"style-src '{_hash(style)}'; script-src '{_hash(shared)}' '{_hash(own)}'"
     )
     spoken = {key: list(pair) for key, pair in {**PAGE, **(words or {})}.items()}
     fixed = check_language(language)
     warned = f"{PAGE['internal'].en if language != 'ja' else PAGE['internal'].ja} " if internal else ""
     band = say(PAGE["internal"], "p", 'class="internal-band" role="alert"') if internal else ""
     blobs = "".join(
-        f'<script type="application/octet-stream" id="{escape(name)}">{text}</script>\n' for name, text in (payloads or {}).items()
+        f'<script type="application/octet-stream" id="{escape(name)}">{text}</script>\n'
+        for name, text in (payloads or {}).items()
     )
     return f"""<!DOCTYPE html>
 <html lang="{fixed or "en"}"{f' data-language="{fixed}"' if fixed else ""}{' class="internal"' if internal else ""}>
@@ -112,7 +117,7 @@ def render(
 <meta name="generator" content="oboro {escape(__version__)}">
 <title>{escape(warned + title)}</title>
 <link rel="icon" href="data:image/svg+xml,{quote(MARK.format(more='xmlns="http://www.w3.org/2000/svg"'))}">
-<style>{styles}</style>
+<style>{style}</style>
 <script type="application/json" id="oboro-words">{safe_json(spoken)}</script>
 <script>{shared}</script>
 </head>
@@ -130,7 +135,7 @@ def render(
 {body}
 <footer class="made">{say(PAGE["made"].fill(version=__version__))}</footer>
 <script type="application/json" id="oboro-data">{safe_json(data)}</script>
-{blobs}{"".join(f"<script>{script}</script>" for script in own)}
+{blobs}<script>{own}</script>
 </body>
 </html>
 """

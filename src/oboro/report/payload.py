@@ -18,7 +18,9 @@ Integers = npt.NDArray[np.int64]
 
 def pack(*streams: Integers) -> str:
     """The streams one after another, as text that may stand in a page."""
-    return base64.b64encode(gzip.compress(b"".join(_digits(stream) for stream in streams), 9, mtime=0)).decode("ascii")
+    return base64.b64encode(
+        gzip.compress(b"".join(_digits(stream) for stream in streams), 9, mtime=0)
+    ).decode("ascii")
 
 
 def unpack(text: str) -> Integers:

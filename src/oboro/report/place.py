@@ -31,7 +31,12 @@ class Window:
     def at(self, side: int) -> Window:
         """The same in blocks of `side` x `side` cells, which are aligned to the whole grid."""
         row, col = self.row // side, self.col // side
-        return Window(row, col, (self.row + self.rows - 1) // side - row + 1, (self.col + self.cols - 1) // side - col + 1)
+        return Window(
+            row,
+            col,
+            (self.row + self.rows - 1) // side - row + 1,
+            (self.col + self.cols - 1) // side - col + 1,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +54,20 @@ class Place:
             if isinstance(column, Grid):
                 rows, cols = column.shape[:2]
                 largest = max((max(rows, cols) - 1).bit_length() - 1, 0)
-                return cls(column, Window(0, 0, rows, cols), tuple(1 << power for power in range(largest + 1)))
+                return cls(
+                    column, Window(0, 0, rows, cols), tuple(1 << power for power in range(largest + 1))
+                )
             if isinstance(column, Mesh):
                 unit = _MESHES[column.level]
                 each = _MESHES["80km"] // unit
                 south, north = min(column.region) // 100, max(column.region) // 100
-                west, east = min(code % 100 for code in column.region), max(code % 100 for code in column.region)
-                whole = Window(south * each, west * each, (north - south + 1) * each, (east - west + 1) * each)
+                west, east = (
+                    min(code % 100 for code in column.region),
+                    max(code % 100 for code in column.region),
+                )
+                whole = Window(
+                    south * each, west * each, (north - south + 1) * each, (east - west + 1) * each
+                )
                 return cls(column, whole, tuple(size // unit for size in _MESHES.values() if size >= unit))
         raise DomainError(
             "a map needs a grid or a mesh in the domain",
@@ -86,8 +98,12 @@ class Place:
                 raise _outside(f"{self.column.level} mesh codes of the declared region")
             return self.column.locate(keys[0])
         row, col = keys
-        if row.size and (min(row.min(), col.min()) < 0 or row.max() >= self.whole.rows or col.max() >= self.whole.cols):
-            raise _outside(f"{self.keys[0]} 0 to {self.whole.rows - 1}, {self.keys[1]} 0 to {self.whole.cols - 1}")
+        if row.size and (
+            min(row.min(), col.min()) < 0 or row.max() >= self.whole.rows or col.max() >= self.whole.cols
+        ):
+            raise _outside(
+                f"{self.keys[0]} 0 to {self.whole.rows - 1}, {self.keys[1]} 0 to {self.whole.cols - 1}"
+            )
         return row, col
 
     def aspect(self, window: Window) -> float:
@@ -101,9 +117,18 @@ class Place:
     def to_dict(self) -> dict[str, Any]:
         """What the page needs to name a cell."""
         if isinstance(self.column, Grid):
-            return {"kind": "grid", "names": list(self.keys), "rows": self.whole.rows, "cols": self.whole.cols}
+            return {
+                "kind": "grid",
+                "names": list(self.keys),
+                "rows": self.whole.rows,
+                "cols": self.whole.cols,
+            }
         unit = _MESHES[self.column.level]
-        names = {str(size // unit): name.replace("k", " k").replace("0m", "0 m") for name, size in _MESHES.items() if size >= unit}
+        names = {
+            str(size // unit): name.replace("k", " k").replace("0m", "0 m")
+            for name, size in _MESHES.items()
+            if size >= unit
+        }
         return {"kind": "mesh", "names": [self.column.name], "unit": unit, "levels": names}
 
 
@@ -115,7 +140,11 @@ def _whole_numbers(table: Table, name: str) -> Integers:
     import pyarrow as pa
 
     if name not in table.column_names:
-        raise DataError(f"the table has no column {name!r}", given=", ".join(table.column_names), needed=f"{name}, as the domain declares")
+        raise DataError(
+            f"the table has no column {name!r}",
+            given=", ".join(table.column_names),
+            needed=f"{name}, as the domain declares",
+        )
     column = table.column(name)
     try:
         if pa.types.is_dictionary(column.type):
@@ -124,7 +153,11 @@ def _whole_numbers(table: Table, name: str) -> Integers:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         numbers = None
     if numbers is None or numbers.null_count:
-        raise DataError(f"column {name!r} does not hold whole numbers", given=str(column.type), needed="int64 without gaps")
+        raise DataError(
+            f"column {name!r} does not hold whole numbers",
+            given=str(column.type),
+            needed="int64 without gaps",
+        )
     return np.asarray(numbers.to_numpy(), np.int64)
 
 

@@ -14,7 +14,10 @@ from oboro.report import chart
 from oboro.report.page import escape, say
 from oboro.report.words import PROMISE, TERMS, Words
 
-_CLOSENESS = ((1.5, "next_to_nothing"), (3.0, "little"))  # what a factor means to a reader; above, it stands alone
+_CLOSENESS = (
+    (1.5, "next_to_nothing"),
+    (3.0, "little"),
+)  # what a factor means to a reader; above, it stands alone
 
 
 def promise(record: Mapping[str, Any]) -> str:
@@ -46,10 +49,10 @@ def in_words(record: Mapping[str, Any]) -> list[Words]:
     factor = _factor(guarantee)
     if factor is not None:
         how = "replaced_factor" if unit.get("adjacency") == "replace" else "added_factor"
-        said = [_fill_each(PROMISE[how], who=who, factor=Words.same(_above(factor)))]
-        said += [_fill_each(PROMISE[key], whom=whom) for limit, key in _CLOSENESS if factor <= limit][:1]
+        said = [PROMISE[how].fill(who=who, factor=_above(factor))]
+        said += [PROMISE[key].fill(whom=whom) for limit, key in _CLOSENESS if factor <= limit][:1]
     else:
-        said = [_fill_each(PROMISE["other"], who=who, words=Words.same(guarantee.get("in_words", "")))]
+        said = [PROMISE["other"].fill(who=who, promised=guarantee.get("in_words", ""))]
     if guarantee.get("kind") == "approx":
         said.append(PROMISE["but_delta"].fill(delta=guarantee.get("delta", "")))
     return [*said, *(PROMISE["provided"].fill(assumption=text) for text in assumed)]
@@ -58,12 +61,17 @@ def in_words(record: Mapping[str, Any]) -> list[Words]:
 def unit_words(unit: Mapping[str, Any]) -> Words:
     """Who is protected, as the certificate says it, and in Japanese where its parts are known."""
     key = f"unit_{unit.get('kind')}"
-    needed = {"unit_row": (), "unit_person": ("column", "max_rows"), "unit_cells": ("max_cells", "max_per_cell")}
+    needed = {
+        "unit_row": (),
+        "unit_person": ("column", "max_rows"),
+        "unit_cells": ("max_cells", "max_per_cell"),
+    }
     if key not in needed or any(name not in unit for name in needed[key]):
         return Words.same(unit.get("in_words", ""))
     who = PROMISE[key].fill(**{name: unit[name] for name in needed[key]})
     how = PROMISE["replaced" if unit.get("adjacency") == "replace" else "added"]
-    return Words(str(unit.get("in_words") or how.en.format(who=who.en)), how.ja.format(who=who.ja))
+    said = how.fill(who=who)
+    return Words(str(unit.get("in_words") or said.en), said.ja)
 
 
 def error_by_area(forecast: Mapping[str, Any]) -> str:
@@ -75,10 +83,16 @@ def error_by_area(forecast: Mapping[str, Any]) -> str:
     drawn = ""
     if all(value is not None for value in values):
         name = str(columns[_main_column(columns)])
-        drawn = chart.lines(labels, {name: [float(value or 0) for value in values]}, describe=f"{forecast.get('title', '')}: {name}")
+        drawn = chart.lines(
+            labels,
+            {name: [float(value or 0) for value in values]},
+            describe=f"{forecast.get('title', '')}: {name}",
+        )
         drawn += say(_term(name), "p", "class=axis") if drawn else ""
     head = "".join(say(_term(name), "th", "scope=col") for name in columns)
-    body = "".join("<tr>" + "".join(f"<td>{escape(_shown(value))}</td>" for value in row) + "</tr>" for row in rows)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(_shown(value))}</td>" for value in row) + "</tr>" for row in rows
+    )
     notes = "".join(f"<li>{escape(note)}</li>" for note in forecast.get("notes", []))
     return (
         f'<section class="card error">{say(PROMISE["error"], "h2")}{say(PROMISE["error_note"], "p")}{drawn}'
@@ -93,7 +107,10 @@ def widths(forecast: Mapping[str, Any]) -> dict[str, float]:
     found = [index for index, name in enumerate(columns) if "95" in name]
     reach: dict[str, float] = {}
     for row in forecast.get("rows", []) if found else []:
-        square, mesh = re.match(r"\s*(\d+)\s*[x×]\s*\1\b", str(row[0])), re.match(r"\s*(\d+)\s*(k?m)\b", str(row[0]))
+        square, mesh = (
+            re.match(r"\s*(\d+)\s*[x×]\s*\1\b", str(row[0])),
+            re.match(r"\s*(\d+)\s*(k?m)\b", str(row[0])),
+        )
         width = _number(row[found[0]])
         if width is not None and (square or mesh):
             reach[square[1] if square else f"{mesh[1]} {mesh[2]}" if mesh else ""] = width
@@ -105,7 +122,9 @@ def verify(record: Mapping[str, Any], name: str | None = None) -> str:
     file = _part(record, "file")
     target = name or (f"{file['name']}.certificate.json" if file.get("name") else "FILE")
     rows = [("file", file.get("name", "")), ("key", record.get("public_key", ""))]
-    listed = "".join(say(PROMISE[key], "dt") + f'<dd class="code">{escape(value)}</dd>' for key, value in rows if value)
+    listed = "".join(
+        say(PROMISE[key], "dt") + f'<dd class="code">{escape(value)}</dd>' for key, value in rows if value
+    )
     digest = f'<dt>SHA-256</dt><dd class="code">{escape(file["sha256"])}</dd>' if file.get("sha256") else ""
     return (
         f'<section class="card verify">{say(PROMISE["verify"], "h2")}{say(PROMISE["verify_how"], "p")}'
@@ -147,13 +166,6 @@ def _above(factor: float) -> str:
     return f"{math.ceil(factor * 10**places - 1e-9) / 10**places:.{places}f}"
 
 
-def _fill_each(words: Words, **values: Words) -> Words:
-    return Words(
-        words.en.format(**{key: value.en for key, value in values.items()}),
-        words.ja.format(**{key: value.ja for key, value in values.items()}),
-    )
-
-
 def _term(name: Any) -> Words:
     return TERMS.get(str(name), Words.same(name))
 
@@ -182,7 +194,9 @@ def _shown(value: Any) -> str:
 def _flat(value: Any) -> str:
     """A law and its parameters in one line."""
     if isinstance(value, Mapping):
-        return ", ".join(_flat(part) if key in ("law", "kind") else f"{key} {_flat(part)}" for key, part in value.items())
+        return ", ".join(
+            _flat(part) if key in ("law", "kind") else f"{key} {_flat(part)}" for key, part in value.items()
+        )
     if isinstance(value, list | tuple):
         return ", ".join(_flat(part) for part in value)
     return str(value)

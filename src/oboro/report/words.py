@@ -12,7 +12,14 @@ class Words(NamedTuple):
     ja: str
 
     def fill(self, **values: object) -> Words:
-        return Words(self.en.format(**values), self.ja.format(**values))
+        """The same with its braces filled; what is itself said in both languages goes in language by language."""
+        spoken = {
+            name: value if isinstance(value, Words) else Words.same(value) for name, value in values.items()
+        }
+        return Words(
+            self.en.format(**{name: words.en for name, words in spoken.items()}),
+            self.ja.format(**{name: words.ja for name, words in spoken.items()}),
+        )
 
     @classmethod
     def same(cls, text: object) -> Words:
@@ -24,11 +31,17 @@ LANGUAGES = ("en", "ja")
 
 PAGE = {
     "theme": Words("Switch between light and dark", "明るい表示と暗い表示を切り替える"),
-    "language": Words("日本語で表示", "Show in English"),
-    "made": Words("Made with oboro {version}. This page is complete in itself and asks nothing of any server.",
-                  "oboro {version} で作成。このページは単独で完結しており、外部との通信は一切ありません。"),
-    "old": Words("This page needs JavaScript and a browser of 2023 or later.", "このページには JavaScript と 2023 年以降のブラウザーが必要です。"),
-    "internal": Words("INTERNAL: contains true counts. Do not publish.", "内部用：真の値を含みます。公開しないでください。"),
+    "made": Words(
+        "Made with oboro {version}. This page is complete in itself and asks nothing of any server.",
+        "oboro {version} で作成。このページは単独で完結しており、外部との通信は一切ありません。",
+    ),
+    "old": Words(
+        "This page needs JavaScript and a browser of 2023 or later.",
+        "このページには JavaScript と 2023 年以降のブラウザーが必要です。",
+    ),
+    "internal": Words(
+        "INTERNAL: contains true counts. Do not publish.", "内部用：真の値を含みます。公開しないでください。"
+    ),
 }
 
 PROMISE = {
@@ -39,7 +52,10 @@ PROMISE = {
     "guarantee": Words("Guarantee", "保証"),
     "noise": Words("Noise", "ノイズ"),
     "spent": Words("Privacy budget", "プライバシー予算"),
-    "spent_of": Words("{cost} for this release; {spent} of {budget} spent in all", "今回 {cost}、累計 {spent}（上限 {budget}）"),
+    "spent_of": Words(
+        "{cost} for this release; {spent} of {budget} spent in all",
+        "今回 {cost}、累計 {spent}（上限 {budget}）",
+    ),
     "uncertified": Words(
         "No certificate was given with this table, so this page makes no promise about it.",
         "この表には証明書が添えられていないため、このページは何も約束しません。",
@@ -56,13 +72,20 @@ PROMISE = {
         "So the figures shown here say next to nothing about {whom}.",
         "ここに示された値から{whom}について分かることは、ほとんどありません。",
     ),
-    "little": Words("So the figures shown here say little about {whom}.", "ここに示された値から{whom}について分かることは、わずかです。"),
-    "other": Words(
-        "How much the result can depend on the data of {who} is bounded: {words}.",
-        "結果が{who}のデータに左右される度合いは、{words} に抑えられています。",
+    "little": Words(
+        "So the figures shown here say little about {whom}.",
+        "ここに示された値から{whom}について分かることは、わずかです。",
     ),
-    "but_delta": Words("An exception has a probability of at most {delta}.", "例外が起こる確率は {delta} 以下です。"),
-    "provided": Words("This holds provided that {assumption}.", "ただし、次の仮定のもとで成り立ちます：{assumption}。"),
+    "other": Words(
+        "How much the result can depend on the data of {who} is bounded: {promised}.",
+        "結果が{who}のデータに左右される度合いは、{promised} に抑えられています。",
+    ),
+    "but_delta": Words(
+        "An exception has a probability of at most {delta}.", "例外が起こる確率は {delta} 以下です。"
+    ),
+    "provided": Words(
+        "This holds provided that {assumption}.", "ただし、次の仮定のもとで成り立ちます：{assumption}。"
+    ),
     "any_one": Words("any one unit", "どの一単位"),
     "that_one": Words("that unit", "その一単位"),
     "any_cells": Words("any one of those counted", "数えられた誰か一人"),
@@ -72,13 +95,21 @@ PROMISE = {
     "any_person": Words("any one {column}", "どの一つの {column}"),
     "that_person": Words("that {column}", "その {column}"),
     "unit_row": Words("one row", "1 行"),
-    "unit_person": Words("all rows of one {column} (at most {max_rows} used)", "同じ {column} のすべての行（使うのは最大 {max_rows} 行）"),
-    "unit_cells": Words("one unit, in at most {max_cells} cells with at most {max_per_cell} in each",
-                        "一単位（最大 {max_cells} セル、各セル最大 {max_per_cell}）"),
+    "unit_person": Words(
+        "all rows of one {column} (at most {max_rows} used)",
+        "同じ {column} のすべての行（使うのは最大 {max_rows} 行）",
+    ),
+    "unit_cells": Words(
+        "one unit, in at most {max_cells} cells with at most {max_per_cell} in each",
+        "一単位（最大 {max_cells} セル、各セル最大 {max_per_cell}）",
+    ),
     "added": Words("{who}, added or removed", "{who}の有無"),
     "replaced": Words("{who}, replaced", "{who}の置き換え"),
     "error": Words("Error by area", "面積別の誤差"),
-    "error_note": Words("As expected from public facts alone, before anything was released.", "公開前に、公開情報だけから見積もった誤差です。"),
+    "error_note": Words(
+        "As expected from public facts alone, before anything was released.",
+        "公開前に、公開情報だけから見積もった誤差です。",
+    ),
     "verify": Words("Check it yourself", "自分で確かめる"),
     "verify_how": Words(
         "With the table and its certificate, anyone can check who signed it, what was promised, and that nothing was changed since:",
@@ -110,7 +141,6 @@ MAP = {
     ),
     "all": Words("All", "すべて"),
     "block": Words("Block", "ブロック"),
-    "cell": Words("Cell", "セル"),
     "cells": Words("{side} × {side} cells", "{side} × {side} セル"),
     "one_cell": Words("single cells", "1 セル"),
     "find": Words("Find a cell", "セルを探す"),
@@ -121,12 +151,17 @@ MAP = {
     "fit": Words("Show all", "全体を表示"),
     "picture": Words("Save as a picture", "画像として保存"),
     "total": Words("Total", "合計"),
-    "filled": Words("{share} of {cells} blocks are not empty; the largest holds {most}.", "{cells} ブロックのうち {share} が空でなく、最大は {most} です。"),
-    "filled_cells": Words("{share} of {cells} cells are not empty; the largest holds {most}.", "{cells} セルのうち {share} が空でなく、最大は {most} です。"),
+    "filled": Words(
+        "{share} of {cells} blocks are not empty; the largest holds {most}.",
+        "{cells} ブロックのうち {share} が空でなく、最大は {most} です。",
+    ),
+    "filled_cells": Words(
+        "{share} of {cells} cells are not empty; the largest holds {most}.",
+        "{cells} セルのうち {share} が空でなく、最大は {most} です。",
+    ),
     "legend": Words("Count in each block of {side}", "{side}ごとの件数"),
     "legend_cell": Words("Count in each cell", "セルごとの件数"),
     "legend_difference": Words("Released minus true", "公開値 − 真の値"),
-    "zero": Words("0", "0"),
     "interval": Words("95% interval {low} to {high}", "95% 区間 {low} ～ {high}"),
     "within": Words("± {width} expected error (95%)", "予想誤差 ± {width}（95%）"),
     "around": Words("{count} in the surrounding {side}", "周囲 {side}では {count}"),
@@ -148,8 +183,10 @@ MAP = {
     "mean_abs": Words("mean |error|", "平均 |誤差|"),
     "largest": Words("largest |error|", "最大 |誤差|"),
     "total_error": Words("error of the total", "合計の誤差"),
-    "by_block": Words("Root mean square error by side of the block, all together", "ブロックの一辺別の二乗平均平方根誤差（全体）"),
-    "release": Words("release", "公開"),
+    "by_block": Words(
+        "Root mean square error by side of the block, all together",
+        "ブロックの一辺別の二乗平均平方根誤差（全体）",
+    ),
     "coarse": Words(
         "The grid has {rows} × {cols} cells, more than a page can show. Each block here is the sum of {side} × {side} cells. "
         "The table itself has every cell.",
@@ -161,7 +198,9 @@ MAP = {
         "ページを小さく保つため、個々の分類は {side} × {side} セル以上のブロックで表示します。",
     ),
     "summed": Words("Summed over {names}.", "{names} については合計しています。"),
-    "cropped": Words("Only the part of the grid that is not empty is shown.", "空でない部分だけを表示しています。"),
+    "cropped": Words(
+        "Only the part of the grid that is not empty is shown.", "空でない部分だけを表示しています。"
+    ),
     "about": Words("About this map", "この地図について"),
     "rounded": Words("about {count}", "約 {count}"),
 }

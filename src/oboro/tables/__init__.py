@@ -1,0 +1,10 @@
+"""Tables of counts: non-negative, accurate at every scale, of any size."""
+
+from oboro.tables.check import check
+from oboro.tables.city import city
+from oboro.tables.compare import Comparison, compare
+from oboro.tables.estat import read_estat
+from oboro.tables.plan import TablePlan, plan, release
+from oboro.tables.strategies import STRATEGIES
+
+__all__ = ["STRATEGIES", "Comparison", "TablePlan", "check", "city", "compare", "plan", "read_estat", "release"]

@@ -19,7 +19,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from oboro.domain import Column, Domain, Grid, Mesh
+from oboro.domain import Category, Column, Domain, Grid, Mesh
 from oboro.domain.mesh import Groups, chain_patterns
 from oboro.domain.morton import Integers, Pattern, unweave, weave, width
 from oboro.errors import DomainError
@@ -65,6 +65,11 @@ class Layout:
         head_bits, heads = self.allowed
         below = [size for size, places in zip(self.sizes, self.pattern, strict=True) if not places or places[-1] < self.bits - head_bits]
         return int(heads.size) * prod(below)
+
+    @cached_property
+    def distinct(self) -> bool:
+        """Whether different values are always different cells. Bounds, steps and `missing` join some."""
+        return all(isinstance(column, Grid | Mesh) or (isinstance(column, Category) and column.missing is None) for column in self.domain)
 
     @cached_property
     def pattern(self) -> Pattern:

@@ -7,101 +7,30 @@ proposed method do, a little.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-from functools import cache, partial
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from oboro.noise.bits import Bits, system_bits
+from oboro.noise.bits import system_bits
 from oboro.release.reproduction import Reproducible, Reproduction
 from oboro.tables.cells import Cells
-from oboro.tables.city import city
-from oboro.tables.quality import dense_block_errors
-from oboro.tables.rivals import laplace, privelet, privelet2d
-from oboro.tables.rivals.common import Floats, Integers, joined
-from oboro.tables.rivals.scoreboard import SYSTEMS, middle, score, wavelet_dense, window
-
-EPS = Fraction(1, 10)
-K = 18
-LEVELS = tuple(range(0, K + 1, 2))
-_COARSE = 8  # sums of 2^8 cells and more are averaged over many trials of the upper nodes
-_TRIALS, _COARSE_TRIALS = 100, 4000
+from oboro.tables.rivals.scoreboard import SYSTEMS, middle, score, window
+from oboro.tables.rivals.table2 import (
+    COARSE,
+    COARSE_TRIALS,
+    EPS,
+    LEVELS,
+    METHODS,
+    TRIALS,
+    K,
+    Method,
+    mesh,
+    series,
+)
 
 _DATA = "data: a generated city, 512 x 512 cells, of the density of the paper's census mesh; fresh random bits each time"
-
-
-@dataclass(frozen=True, slots=True)
-class _Method:
-    """A row of Table 2. `release` takes counts of 2^j blocks as a tree of K levels holds them, j <= K."""
-
-    name: str
-    mae: tuple[float, ...]  # as printed, for the sizes 2^0, 2^2, ..., 2^18
-    rmse: tuple[float, ...]
-    release: Callable[[Integers, Bits], npt.NDArray[Any]]
-    variance: Callable[[int, Fraction, int], float]  # before clamping, for the proposed method
-    negative: int  # cells, as printed
-    tree: bool = True  # what is published for a block depends on the nodes above it alone
-
-
-def _laplace(counts: Integers, bits: Bits) -> Integers:
-    return laplace.measure(counts, EPS, bits)
-
-
-def _privelet(counts: Integers, bits: Bits) -> Floats:
-    noise = privelet.noise(K, EPS)
-    return privelet.estimate(privelet.transform(counts) + noise.sample(counts.size, bits))
-
-
-def _privelet2d(counts: Integers, bits: Bits) -> Floats:
-    coefficients = privelet2d.transform(privelet2d.square(counts))
-    noise = privelet2d.noise(K // 2, K // 2, EPS)
-    noisy = coefficients + noise.sample(coefficients.shape, bits)
-    return np.asarray(privelet2d.morton(privelet2d.estimate(noisy)))
-
-
-def _proposed(counts: Integers, bits: Bits) -> Integers:
-    return wavelet_dense(counts, EPS, bits, depth=K)
-
-
-METHODS = (
-    _Method(
-        "Laplace",
-        (10.00, 21.87, 44.77, 90.03, 180.69, 363.21, 722.03, 1402.73, 2806.58, 5553.95),
-        (14.14, 28.28, 56.55, 113.06, 226.48, 455.65, 906.12, 1789.27, 3474.87, 6907.69),
-        _laplace,
-        laplace.block_variance,
-        88_399,
-        tree=False,
-    ),
-    _Method(
-        "Privelet (2D)",
-        (361.51, 361.27, 361.67, 361.93, 361.25, 366.09, 378.30, 414.57, 593.86, 1178.56),
-        (471.37, 471.01, 471.66, 472.52, 471.26, 479.17, 494.20, 531.12, 756.30, 1631.86),
-        _privelet2d,
-        privelet2d.block_variance,
-        114_533,
-    ),
-    _Method(
-        "Privelet (Morton)",
-        (115.74, 115.73, 115.73, 115.56, 115.57, 116.55, 116.69, 118.01, 121.70, 209.08),
-        (155.16, 155.16, 155.09, 154.90, 155.00, 155.88, 155.69, 155.93, 161.45, 317.79),
-        _privelet,
-        privelet.block_variance,
-        105_275,
-    ),
-    _Method(
-        "Proposed",
-        (28.73, 44.49, 60.14, 74.91, 89.41, 101.02, 111.14, 119.87, 124.95, 139.32),
-        (66.20, 87.54, 106.18, 121.09, 135.07, 145.33, 152.92, 158.95, 168.02, 195.30),
-        _proposed,
-        privelet.block_variance,
-        0,
-    ),
-)
 
 
 def table2() -> Reproduction:
@@ -109,7 +38,7 @@ def table2() -> Reproduction:
     rows: list[tuple[Any, ...]] = []
     from_theory, from_printed = 0.0, 0.0
     for method in METHODS:
-        mae, rmse = _series(method)
+        mae, rmse = series(method)
         theory = [method.variance(K, EPS, level) ** 0.5 for level in LEVELS]
         proposed = method.name == "Proposed"
         rows += [
@@ -142,8 +71,8 @@ def table2() -> Reproduction:
         ),
         notes=(
             _DATA,
-            f"sums of 2^{_COARSE} cells and more: {_COARSE_TRIALS} trials of the nodes that they depend on; the rest: "
-            f"{_TRIALS} trials, as in the paper (Laplace: {5 * _TRIALS})",
+            f"sums of 2^{COARSE} cells and more: {COARSE_TRIALS} trials of the nodes that they depend on; the rest: "
+            f"{TRIALS} trials, as in the paper (Laplace: {5 * TRIALS})",
             "squares of all trials are pooled before the root is taken; the paper's MAE and RMSE at 2^18 differ, so it did too",
             f"up to 2^12: Laplace and Privelet within {100 * from_theory:.1f}% of theory, "
             f"Proposed within {100 * from_printed:.1f}% of what is printed",
@@ -155,7 +84,7 @@ def table2() -> Reproduction:
 
 def table1() -> Reproduction:
     """What the paper ticks, measured."""
-    cells = Cells.from_dense(_city())
+    cells = Cells.from_dense(mesh())
     rows: list[tuple[Any, ...]] = []
     for system in SYSTEMS:
         head, last = (system.name, system.printed), (0, 0.0)
@@ -193,7 +122,7 @@ def table1() -> Reproduction:
 
 def figure1() -> Reproduction:
     """The data."""
-    counts = _city()
+    counts = mesh()
     occupied = int(np.count_nonzero(counts))
     rows = (
         ("cells", 2**K, counts.size),
@@ -207,9 +136,9 @@ def figure1() -> Reproduction:
     return Reproduction("terada-fig1", "Figure 1: the data", ("", "printed", "ours"), rows, notes=(_DATA,))
 
 
-def figure_map(number: int, method: _Method) -> Reproduction:
+def figure_map(number: int, method: Method) -> Reproduction:
     """Figures 2 to 5 are maps with negative cells in red: how many there are."""
-    released = method.release(_city(), system_bits())
+    released = method.release(mesh(), system_bits())
     negative, empty = np.count_nonzero(released < 0), np.count_nonzero(released == 0)
     density = 27.5 if method.name == "Proposed" else 100.0
     rows = (
@@ -219,7 +148,7 @@ def figure_map(number: int, method: _Method) -> Reproduction:
         ("smallest cell", None, float(released.min())),
         ("largest cell", None, float(released.max())),
         ("sum of all", None, float(released.sum())),
-        ("true sum", None, int(_city().sum())),
+        ("true sum", None, int(mesh().sum())),
     )
     whole = "noise is whole here: where the paper's is spread around 0, some of ours is exactly 0"
     return Reproduction(
@@ -240,7 +169,7 @@ def figure_curves(number: int, highest: float) -> Reproduction:
     rows = []
     for method in METHODS:
         for kind, ours, printed in zip(
-            ("MAE", "RMSE"), _series(method), (method.mae, method.rmse), strict=True
+            ("MAE", "RMSE"), series(method), (method.mae, method.rmse), strict=True
         ):
             rows.append((f"{method.name} {kind}", *map(point, ours)))
             rows.append(("  printed", *map(point, printed)))
@@ -277,36 +206,3 @@ def _furthest(ours: Sequence[float], reference: Sequence[float]) -> float:
     return max(
         abs(ratio - 1) for ratio, level in zip(_ratios(ours, reference), LEVELS, strict=True) if level <= 12
     )
-
-
-@cache
-def _series(method: _Method) -> tuple[list[float], list[float]]:
-    """MAE and RMSE by level, measured once for the table and both figures."""
-    counts = _city()
-    if method.tree:
-        by_level = _measure(method.release, counts, 0, _TRIALS)
-        by_level |= _measure(method.release, joined(counts, 1 << _COARSE), _COARSE, _COARSE_TRIALS)
-    else:
-        by_level = _measure(method.release, counts, 0, 5 * _TRIALS)
-    return [by_level[level][0] for level in LEVELS], [by_level[level][1] for level in LEVELS]
-
-
-def _measure(
-    release: Callable[[Integers, Bits], npt.NDArray[Any]], counts: Integers, lowest: int, trials: int
-) -> dict[int, tuple[float, float]]:
-    """MAE and RMSE of sums from blocks of 2^lowest cells up, over all blocks and trials."""
-    bits, levels = system_bits(), [level for level in LEVELS if level >= lowest]
-    totals = np.zeros((len(levels), 2))
-    for _ in range(trials):
-        errors = dense_block_errors(counts, release(counts, bits), [level - lowest for level in levels])
-        totals += [(error.mae, error.rmse**2) for error in errors]
-    return {
-        level: (mae / trials, (square / trials) ** 0.5)
-        for level, (mae, square) in zip(levels, totals.tolist(), strict=True)
-    }
-
-
-@cache
-def _city() -> Integers:
-    """The generated city in Morton order."""
-    return np.asarray(privelet2d.morton(city()), np.int64)

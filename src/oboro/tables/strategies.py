@@ -21,7 +21,7 @@ from oboro.tables.strategy import Strategy, counts_move
 
 
 def _wavelet_noise(layout: Layout, eps: Fraction, unit: Unit) -> DiscreteLaplace:
-    return DiscreteLaplace(Fraction(wavelet.sensitivity(unit, layout.bits)) / eps)
+    return DiscreteLaplace(Fraction(wavelet.sensitivity(unit, layout.bits, layout.distinct)) / eps)
 
 
 def _wavelet(

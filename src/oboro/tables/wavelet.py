@@ -45,7 +45,7 @@ _FIRST_BLOCK, _LARGEST_BLOCK = 1 << 10, 1 << 18
 _LARGEST_ROOM = 1 << 20  # cells written before memory is asked for again
 
 
-def sensitivity(unit: Unit, depth: int) -> int:
+def sensitivity(unit: Unit, depth: int, distinct: bool = True) -> int:
     """How far one unit moves the root's sum and all differences together, in a tree of this depth.
 
     Privacy
@@ -57,24 +57,24 @@ def sensitivity(unit: Unit, depth: int) -> int:
 
         This is convex in v, so that only cells that move by 0 or by all of w need be looked at. With N of those,
         each counts w in at most 1 + depth terms of (*). At the N - 1 nodes where two non-empty sets of them
-        meet, at least 2w of that is lost: if a and b differ from 0, ||a| - |b|| <= max - w; if b = 0 though
-        cells moved there, two or more cancelled and count for nothing. So (*) is at most
+        meet, at least 2w of that is lost: if a and b differ from 0, ||a| - |b|| <= max(|a|, |b|) - w; if b = 0
+        though cells moved there, two or more cancelled and count for nothing. So (*) is at most
 
             w (N (1 + depth) - 2 (N - 1)) = w (N (depth - 1) + 2).
 
-        Cells (c of weight w): N = c, and N = 2c under replace, out with the old and in with the new.
-        Rows (r of one person) may all be in one cell: r (1 + depth); under replace each pair of rows moves (*)
-        by at most 2 depth, and so r pairs by 2 r depth.
-        A node with one possible half is not measured and only makes (*) smaller.
+        Cells (c of weight w): N = c; under replace N = 2c, out with the old and in with the new.
+        Amounts that may meet in one cell, r in all (rows of a person; cells whose values a column joins, as a
+        bound does): r (1 + depth), for one path carries them all. Under replace each that goes makes a pair
+        with one that comes, which moves (*) by at most 2 depth: 2 r depth.
+        A node with one possible half is not measured, which only makes (*) smaller.
     """
     replace = unit.adjacency == "replace"
-    if unit.kind == "cells":
-        cells, weight = unit.contributions, unit.max_per_cell or 1
-        if depth == 0:  # one cell, and its count is the sum
-            return weight
-        return weight * (cells * (2 if replace else 1) * (depth - 1) + 2)
-    rows = unit.contributions
-    return rows * (2 * depth if replace and depth > 0 else 1 + depth)
+    weight = unit.max_per_cell or 1
+    if depth == 0:  # one cell, and its count is the sum
+        return weight * (1 if distinct and unit.kind == "cells" else unit.contributions)
+    if distinct and unit.kind == "cells":
+        return weight * (unit.contributions * (2 if replace else 1) * (depth - 1) + 2)
+    return weight * unit.contributions * (2 * depth if replace else 1 + depth)
 
 
 def sparse(cells: Cells, layout: Layout, roots: Integers, draw: Draw) -> tuple[Cells, Integers]:

@@ -2,116 +2,20 @@
 // The map. Counts arrive packed, are summed to blocks of the side that is asked for, and drawn on a canvas.
 (async () => {
   const data = oboro.data(), { say, number, short } = oboro;
-  const [firstRow, firstCol, rows, cols] = data.window, mesh = data.place.kind === "mesh";
+  const [firstRow, firstCol, rows, cols] = data.window, { rank, colourOf } = oboro.classes;
   const comparing = data.tables.length > 1;
   const byId = (id) => document.getElementById(id);
   const panes = [...document.querySelectorAll(".pane canvas")].map((canvas) => ({ canvas, image: document.createElement("canvas") }));
   const state = { chosen: data.columns.map(() => -1), side: data.sides[0], release: comparing ? Number(byId("release").value) : 0, difference: false, marked: null, tip: null };
+  const { load, sourceOf, wanted, pyramid, level } = oboro.counts(data, state), { mesh, sideName, placeName, example, find } = oboro.names(data);
   const view = { row: 0, col: 0, scale: 1, fitted: true };
 
-  // ---- counts: packed sources, then a pyramid of sums
+  // ---- what is shown
 
-  const part = (side) => {
-    const row = Math.floor(firstRow / side), col = Math.floor(firstCol / side);
-    return { side, row, col, rows: Math.floor((firstRow + rows - 1) / side) - row + 1, cols: Math.floor((firstCol + cols - 1) / side) - col + 1 };
-  };
-  const load = async (source) => {
-    const size = source.sizes.reduce((sum, each) => sum + each, 0);
-    const numbers = await oboro.unpack(source.id, size * (source.intervals ? 4 : 2));
-    const take = (stream, from, length) => numbers.subarray(stream * size + from, stream * size + from + length);
-    source.found = new Map();
-    let from = 0;
-    source.layers.forEach((layer, index) => {
-      const length = source.sizes[index], positions = take(0, from, length);
-      for (let i = 0, position = -1; i < length; i++) positions[i] = position += positions[i];
-      source.found.set(layer, { positions, counts: take(1, from, length),
-        below: source.intervals ? take(2, from, length) : null, above: source.intervals ? take(3, from, length) : null });
-      from += length;
-    });
-  };
-  const sourceOf = (table) => table.sources[state.chosen.every((code) => code < 0) ? 0 : table.sources.length - 1];
-  const wanted = (layer) => { // mixed radix, the last column lowest
-    for (let i = data.columns.length - 1; i >= 0; i--) {
-      const size = data.columns[i].values.length, code = layer % size;
-      if (state.chosen[i] >= 0 && state.chosen[i] !== code) return false;
-      layer = (layer - code) / size;
-    }
-    return true;
-  };
-  const kept = new Map();
-  const pyramid = (index) => {
-    const key = index + ":" + state.chosen.join();
-    if (kept.has(key)) return kept.get(key);
-    const table = data.tables[index], source = sourceOf(table), base = part(source.side);
-    const values = new Float64Array(base.rows * base.cols);
-    for (const [layer, { positions, counts }] of source.found)
-      if (source.summed || wanted(layer)) for (let i = 0; i < positions.length; i++) values[positions[i]] += counts[i];
-    const levels = new Map([[source.side, { ...base, values }]]);
-    let below = levels.get(source.side);
-    for (const side of data.sides) {
-      if (side <= source.side) continue;
-      const above = { ...part(side), values: null }, times = side / below.side;
-      above.values = new Float64Array(above.rows * above.cols);
-      for (let r = 0, at = 0; r < below.rows; r++) {
-        const line = (Math.floor((below.row + r) / times) - above.row) * above.cols - above.col;
-        for (let c = 0; c < below.cols; c++, at++) above.values[line + Math.floor((below.col + c) / times)] += below.values[at];
-      }
-      levels.set(side, above);
-      below = above;
-    }
-    const found = { levels, least: source.side, total: values.reduce((sum, value) => sum + value, 0) };
-    if (kept.size >= 6) kept.delete(kept.keys().next().value);
-    kept.set(key, found);
-    return found;
-  };
-  const level = (index, side = state.side) => pyramid(index).levels.get(side);
   const shownTable = () => comparing ? state.release : 0;
   const differences = () => {
     const true_ = level(0).values, released = level(state.release).values;
     return released.map((value, i) => value - true_[i]);
-  };
-
-  // ---- classes: log-like steps, of which as many as the counts need
-
-  const steps = (least, most, pattern) => {
-    const found = [];
-    for (let power = 1; power <= most; power *= 10) for (const step of pattern) if (power * step <= most) found.push(power * step);
-    const start = found.findLastIndex((step) => step <= Math.max(least, 1));
-    return found.slice(Math.max(start, 0));
-  };
-  const sample = (values, keep) => {
-    const stride = Math.max(1, Math.floor(values.length / 40000)), found = [];
-    for (let i = 0; i < values.length; i += stride) if (keep(values[i])) found.push(Math.abs(values[i]));
-    return found.sort((a, b) => a - b);
-  };
-  const classes = (values) => {
-    let most = 1;
-    for (const value of values) if (value > most) most = value;
-    const sorted = sample(values, (value) => value > 0), low = (share) => sorted.length ? sorted[Math.floor(sorted.length * share)] : 1;
-    for (const pattern of [[1, 2, 5], [1, 3], [1]]) for (const share of [.02, .1]) { // the lowest counts may share a class
-      const found = steps(low(share), most, pattern);
-      if (found.length <= 10) return found;
-    }
-    return steps(1, most, [1]).slice(-10);
-  };
-  const sideClasses = (values) => {
-    const sorted = sample(values, (value) => value !== 0), high = sorted.length ? sorted[Math.floor((sorted.length - 1) * .98)] : 1;
-    return steps(1, Math.max(high, 1), [1, 3]).slice(-4);
-  };
-  const spread = (colours, size) => Array.from({ length: size }, (_, i) => colours[size < 2 ? colours.length - 1 : Math.round(i * (colours.length - 1) / (size - 1))]);
-  const scaleOf = () => {
-    const colours = data.colours[oboro.theme()];
-    if (comparing && state.difference) {
-      const breaks = sideClasses(differences()), half = colours.difference.length / 2;
-      return { breaks, below: spread(colours.difference.slice(0, half).reverse(), breaks.length), above: spread(colours.difference.slice(half), breaks.length), diverging: true };
-    }
-    const breaks = classes(level(0).values);
-    return { breaks, above: spread(colours.scale, breaks.length), diverging: false };
-  };
-  const rank = (breaks, value) => { let i = breaks.length - 1; while (i > 0 && value < breaks[i]) i--; return i; };
-  const colourOf = (scale, value) => {
-    if (scale.diverging) return Math.abs(value) < scale.breaks[0] ? null : scale[value < 0 ? "below" : "above"][rank(scale.breaks, Math.abs(value))];
-    return value > 0 ? scale.above[rank(scale.breaks, value)] : null;
   };
 
   // ---- painting: one pixel for each block, then scaled onto the screen
@@ -119,9 +23,9 @@
   const rgba = (colour) => { const n = parseInt(colour.slice(1), 16); return (255 << 24 | (n & 255) << 16 | (n >> 8 & 255) << 8 | n >> 16) >>> 0; };
   let plain = null, diverging = null;
   const paint = () => {
-    const wasDifference = state.difference;
-    state.difference = false; plain = scaleOf();
-    state.difference = wasDifference; diverging = comparing && state.difference ? scaleOf() : null;
+    const colours = data.colours[oboro.theme()];
+    plain = oboro.classes.plain(level(0).values, colours); // the truth's own, where there is one: steady while eps moves
+    diverging = comparing && state.difference ? oboro.classes.diverging(differences(), colours) : null;
     panes.forEach((pane, index) => {
       pane.scale = index === 1 && diverging ? diverging : plain;
       pane.level = level(index === 1 ? state.release : 0);
@@ -206,7 +110,6 @@
 
   // ---- words around the map
 
-  const sideName = (side) => mesh ? data.place.levels[side] : side === 1 ? say("one_cell") : say("cells", { side: number(side) });
   const legendOf = (scale) => {
     const host = document.createElement("div"), name = document.createElement("p"), row = document.createElement("div");
     name.className = "name"; row.className = "steps";
@@ -254,52 +157,6 @@
     byId("figure-largest").textContent = number(largest);
     byId("figure-total_error").textContent = number(found.total - pyramid(0).total);
     for (const item of document.querySelectorAll(".series-key li")) item.toggleAttribute("aria-current", Number(item.dataset.release) === state.release);
-  };
-
-  // ---- names of cells
-
-  const pad = (value, width) => String(value).padStart(width, "0");
-  const meshCode = (row, col, side) => { // JIS X 0410; everything in units of 250 m
-    const size = side * data.place.unit, y = row * size, x = col * size, digit = (of, unit) => Math.floor(of / unit);
-    const quarter = (unit) => 1 + 2 * (digit(y, unit) % 2) + digit(x, unit) % 2;
-    let code = pad(digit(y, 320), 2) + pad(digit(x, 320), 2);
-    if (size <= 40) code += "" + digit(y, 40) % 8 + digit(x, 40) % 8;
-    if (size === 20) code += quarter(20);
-    if (size <= 4) code += "" + digit(y, 4) % 10 + digit(x, 4) % 10;
-    if (size <= 2) code += quarter(2);
-    if (size <= 1) code += quarter(1);
-    return code;
-  };
-  const placeName = (row, col, side) => {
-    if (mesh) return `${data.place.names[0]} ${meshCode(row, col, side)} (${sideName(side)})`;
-    const span = (at, end) => side === 1 ? String(at) : `${at * side}–${Math.min((at + 1) * side, end) - 1}`;
-    return say("row_col", { row_name: data.place.names[0], col_name: data.place.names[1], row: span(row, data.place.rows), col: span(col, data.place.cols) });
-  };
-  const example = () => {
-    const row = firstRow + Math.floor(rows / 2), col = firstCol + Math.floor(cols / 2);
-    return mesh ? meshCode(row, col, 1) : `${row}, ${col}`;
-  };
-  const find = (text) => { // the cell in the middle of what is named
-    const plainText = text.normalize("NFKC").trim();
-    let row, col;
-    if (mesh) {
-      const sizes = { 4: 320, 6: 40, 7: 20, 8: 4, 9: 2, 10: 1 }, code = plainText.replace(/[\s-]/g, ""), size = sizes[code.length], d = [...code].map(Number);
-      if (!size || !/^\d+$/.test(code)) return null;
-      const quarter = (at, unit) => { y += ((d[at] - 1) >> 1) * unit; x += ((d[at] - 1) & 1) * unit; };
-      let y = (d[0] * 10 + d[1]) * 320, x = (d[2] * 10 + d[3]) * 320;
-      if (code.length >= 6) { y += d[4] * 40; x += d[5] * 40; }
-      if (code.length === 7) quarter(6, 20);
-      if (code.length >= 8) { y += d[6] * 4; x += d[7] * 4; }
-      if (code.length >= 9) quarter(8, 2);
-      if (code.length >= 10) quarter(9, 1);
-      row = Math.floor((y + size / 2) / data.place.unit); col = Math.floor((x + size / 2) / data.place.unit);
-    } else {
-      const pair = /^\D*(\d+)\D+(\d+)\D*$/.exec(plainText);
-      if (!pair) return null;
-      row = Number(pair[1]); col = Number(pair[2]);
-    }
-    const inside = row >= firstRow && col >= firstCol && row < firstRow + rows && col < firstCol + cols;
-    return inside ? { row, col } : null;
   };
 
   // ---- reading a cell

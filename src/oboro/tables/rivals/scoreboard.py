@@ -145,7 +145,7 @@ def _megabytes(run: Callable[[], object]) -> float:
         tracemalloc.stop()
 
 
-_GROWING, _SPARSE = (8, 14, 18, 22), (8, 14, 18, 26, 37)
+_GROWING, _SPARSE = (8, 14, 18, 20), (8, 14, 18, 26, 37)
 
 SYSTEMS = (
     System("Laplace", "✗ ✗ O(n)", _GROWING, _dense(laplace.measure)),

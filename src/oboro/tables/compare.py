@@ -1,0 +1,131 @@
+"""Every strategy side by side, on PUBLIC data: nothing of this is private, and nothing is spent."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from oboro.domain import Domain
+from oboro.errors import DomainError
+from oboro.exact import Number, about, positive
+from oboro.noise import Bits, system_bits
+from oboro.privacy import Unit
+from oboro.tables.cells import Cells
+from oboro.tables.layout import Layout
+from oboro.tables.quality import BlockError, block_errors
+from oboro.tables.reading import read_cells
+from oboro.tables.strategies import STRATEGIES, strategy_of
+from oboro.tables.strategy import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How one strategy did; or why it could not."""
+
+    strategy: str
+    errors: tuple[BlockError, ...] = ()
+    published: int = 0  # cells that are not 0
+    real: int = 0  # those of them that are not 0 in truth
+    seconds: float = 0.0
+    megabytes: float = 0.0
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Root mean square error by size of block, for each strategy."""
+
+    cells: int
+    people: int
+    eps: Fraction
+    rows: tuple[Row, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        rows = []
+        for row in self.rows:
+            record: dict[str, Any] = {"strategy": row.strategy, "refused": row.refused}
+            if row.refused is None:
+                record |= {"published": row.published, "real": row.real, "seconds": row.seconds, "megabytes": row.megabytes}
+                record |= {"rmse": {f"2^{error.height}": error.rmse for error in row.errors}}
+            rows.append(record)
+        return {"cells": self.cells, "people": self.people, "eps": str(self.eps), "strategies": rows}
+
+    def __str__(self) -> str:
+        heights = next((row.errors for row in self.rows if row.errors), ())
+        head = ["RMSE by cells", *(f"2^{error.height}" for error in heights), "shown", "real", "s", "MB"]
+        lines, refused = [head], []
+        for row in self.rows:
+            if row.refused is not None:
+                refused.append(f"  {row.strategy}: {row.refused}")
+                continue
+            real = f"{100 * row.real / row.published:.0f}%" if row.published else "-"
+            facts = [f"{row.published:,}", real, f"{row.seconds:.2f}", f"{row.megabytes:.0f}"]
+            lines.append([row.strategy, *(about(error.rmse, 3) for error in row.errors), *facts])
+        widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+        text = ["  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))]) for line in lines]
+        return "\n".join([*text, *refused])
+
+
+def compare(
+    data: Any,
+    domain: Domain,
+    *,
+    eps: Number,
+    count: str | None = None,
+    unit: Unit | None = None,
+    strategies: Sequence[str] | None = None,
+    trials: int = 1,
+    bits: Bits | None = None,
+) -> Comparison:
+    """Runs strategies on PUBLIC data and says how far off each is. Not for data that must be protected."""
+    layout, unit, exact = Layout(domain), unit or Unit.cells(), positive("eps", eps)
+    truth = read_cells(data, layout, unit, count)
+    chosen = [strategy_of(name) for name in strategies or STRATEGIES]
+    rows = tuple(_row(strategy, truth, layout, exact, unit, trials, bits or system_bits()) for strategy in chosen)
+    return Comparison(layout.cells, int(truth.counts.sum()), exact, rows)
+
+
+def _row(strategy: Strategy, truth: Cells, layout: Layout, eps: Fraction, unit: Unit, trials: int, bits: Bits) -> Row:
+    try:
+        strategy.check(layout)
+    except DomainError as error:
+        return Row(strategy.name, refused=f"{error.message} ({error.needed})")
+    none = Cells(truth.keys[:0], truth.counts[:0])
+    strategy.measure(none, layout, eps, unit, bits, None, 1)  # compiles, and finds the strategy that `matrix` looks for
+    results, seconds, peak = [], 0.0, 0
+    for trial in range(trials):
+        started = time.perf_counter()
+        results.append(strategy.measure(truth, layout, eps, unit, bits, None, 1)[0])
+        seconds += time.perf_counter() - started
+        if trial == 0:
+            peak = _memory(strategy, truth, layout, eps, unit, bits)
+    errors = [block_errors(truth, published, layout) for published in results]
+    mean = tuple(_mean([each[i] for each in errors]) for i in range(len(errors[0])))
+    last = results[-1]
+    return Row(strategy.name, mean, last.keys.size, _shared(truth, last), seconds / trials, peak / 2**20)
+
+
+def _mean(errors: list[BlockError]) -> BlockError:
+    """Over trials: squares are averaged before the root is taken."""
+    squares = sum(error.rmse**2 for error in errors) / len(errors)
+    return BlockError(errors[0].height, errors[0].blocks, squares**0.5, sum(error.mae for error in errors) / len(errors))
+
+
+def _memory(strategy: Strategy, truth: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits) -> int:
+    """Bytes at the peak of one more run; tracing slows it down, so that this run is not timed."""
+    tracemalloc.start()
+    try:
+        strategy.measure(truth, layout, eps, unit, bits, None, 1)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def _shared(truth: Cells, published: Cells) -> int:
+    import numpy as np
+
+    return int(np.isin(published.keys, truth.keys, assume_unique=True).sum())

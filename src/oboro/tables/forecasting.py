@@ -1,0 +1,125 @@
+"""The error that a table will have, by the size of the area asked for. From public facts alone."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.domain import Column, Domain, Grid, Mesh
+from oboro.exact import about
+from oboro.noise import DiscreteLaplace
+from oboro.noise.laplace import as_float
+from oboro.privacy import Unit
+from oboro.release import Forecast
+from oboro.tables.layout import Layout
+from oboro.tables.quality import heights
+from oboro.tables.strategies import THRESHOLD, WAVELET
+from oboro.tables.strategy import Strategy, counts_move
+
+Floats = npt.NDArray[np.float64]
+
+_WITHIN = math.log(20) / math.sqrt(2)  # the 95% point of Laplace noise in standard errors: 2.12; mixtures have less
+
+
+def forecast(layout: Layout, strategy: Strategy, eps: Fraction, unit: Unit, expected_total: int | None = None) -> Forecast:
+    """Standard errors of aligned blocks, before negative counts become 0."""
+    rows = []
+    for height in heights(layout.bits):
+        error = math.sqrt(strategy.variance(layout, eps, unit, height))
+        rows.append((block_name(layout, height), f"2^{height}", error, _WITHIN * error))
+    notes = [
+        "before counts are kept at 0 or more, which mostly makes errors smaller (single sizes have reached 1.2 times the figure)",
+        *strategy.notes,
+        *_notes(layout, strategy, eps, unit, expected_total),
+    ]
+    columns = ("area", "cells", "standard error", "95% within ±")
+    return Forecast(f"expected error of a table by {strategy.name}, by area", columns, tuple(rows), tuple(notes))
+
+
+def _notes(layout: Layout, strategy: Strategy, eps: Fraction, unit: Unit, expected_total: int | None) -> list[str]:
+    notes = []
+    noise = strategy.noise(layout, eps, unit)
+    if strategy is WAVELET:
+        empty = published_if_even(noise, layout.bits, float(noise.scale))
+        notes.append(f"noise alone puts people into cells: an empty table would still show about {about(empty, 2)} cells")
+    if strategy is THRESHOLD:
+        from oboro.tables.rivals.threshold import default_threshold, passing
+
+        moves = counts_move(unit)
+        least = default_threshold(layout.cells, eps, moves)
+        false = passing(least, eps, moves) * layout.cells
+        notes.append(f"cells are published from {least:,} on; about {about(false, 2)} of them will be empty in truth")
+    if expected_total is not None:
+        notes += _with_total(layout, strategy, eps, unit, noise, expected_total)
+    return notes
+
+
+def _with_total(
+    layout: Layout, strategy: Strategy, eps: Fraction, unit: Unit, noise: DiscreteLaplace, total: int
+) -> list[str]:
+    notes = []
+    error = math.sqrt(strategy.variance(layout, eps, unit, 0))
+    mean = total / layout.cells
+    if mean < error:
+        notes.append(f"a cell holds {about(mean, 3)} people on average, less than the error of a cell: trust larger areas only")
+    if strategy is WAVELET:
+        shown = min(published_if_even(noise, layout.bits, float(total)), float(layout.cells))
+        real = -math.expm1(-mean)
+        notes.append(
+            f"if {total:,} people were spread evenly, about {about(shown, 2)} cells would be published, "
+            f"and {about(100 * (1 - real), 2)}% of them would hold nobody in truth; people who live close together make this better"
+        )
+    return notes
+
+
+def published_if_even(noise: DiscreteLaplace, depth: int, total: float) -> float:
+    """About how many cells the wavelet publishes if the noise alone decides where people go: they are spread evenly.
+
+    f(s), the cells that come of a node that holds s, is E[f((s + z)/2) + f((s - z)/2)] one level up, with z the
+    noise cut off at -s and s; one person is one cell. Interpolated between values of s that grow by a constant
+    factor, with z at 64 quantiles.
+    """
+    if total < 1:
+        return 0.0
+    held = np.geomspace(1, max(total, 2.0), 160)
+    levels = (np.arange(64) + 0.5) / 64
+    z = as_float(noise.scale) * np.sign(levels - 0.5) * -np.log1p(-np.abs(2 * levels - 1))
+    first = np.clip((held[:, None] + z) / 2, 0, held[:, None])
+    cells = np.ones_like(held)
+    for _ in range(depth):
+        cells = (_cells(first, held, cells) + _cells(held[:, None] - first, held, cells)).mean(axis=1)
+    return float(_cells(np.array([total]), held, cells)[0])
+
+
+def _cells(s: Floats, held: Floats, cells: Floats) -> Floats:
+    """f between its known values; half a person is a person half of the time."""
+    inner = np.exp(np.interp(np.log(np.maximum(s, 1)), np.log(held), np.log(cells)))
+    return np.asarray(np.minimum(s, 1) * inner)
+
+
+def block_name(layout: Layout, height: int) -> str:
+    """What a block of 2^height cells is: how much of each column it covers. "8 x 8 of row,col; all of sex"."""
+    parts = []
+    below = height
+    for column in reversed(tuple(layout.domain)):
+        own = Layout(Domain([column]))
+        covered = min(below, own.bits)
+        below -= covered
+        if own.bits == 0 or (covered == 0 and len(layout.domain) > 1):
+            continue
+        parts.append(_covered(column, own, covered))
+    return "; ".join(reversed(parts)) or "one cell"
+
+
+def _covered(column: Column, own: Layout, bits: int) -> str:
+    sides = [min(size, 1 << sum(place < bits for place in places)) for size, places in zip(own.sizes, own.pattern, strict=True)]
+    if bits == own.bits:
+        return f"all of {column.name}"
+    if isinstance(column, Grid):
+        return " x ".join(map(str, sides)) + f" of {column.name}"
+    if isinstance(column, Mesh):
+        return f"{math.prod(sides):,} meshes of {column.level}"
+    return f"{sides[0]:,} of {column.name}"

@@ -1,0 +1,198 @@
+"""The plan for a table of counts: non-negative whole numbers for the cells of a domain of any size."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oboro.domain import Domain
+from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError
+from oboro.exact import Number, positive, show, whole
+from oboro.ledger import Ledger
+from oboro.noise import Bits, DiscreteLaplace
+from oboro.privacy import Pure, Unit, guarantee_from, unit_from
+from oboro.release import Forecast, Pair, Release, register, run
+from oboro.tables.cells import LARGEST_TOTAL, Cells, Integers
+from oboro.tables.forecasting import forecast
+from oboro.tables.layout import Layout
+from oboro.tables.mask import Mask, impossible_cells, layout_of, possible_cells
+from oboro.tables.neighbours import pairs
+from oboro.tables.publishing import to_table
+from oboro.tables.reading import read_cells
+from oboro.tables.strategies import strategy_of
+from oboro.tables.strategy import Strategy
+
+_TRIAL_BITS = 16  # the audit looks at every cell of every trial
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """Counts of all cells of a domain by one of the strategies.
+
+    Privacy
+        Records become counts by a rule that looks at one record at a time (reading.py), so that one unit moves
+        the counts by no more than it declares: `max_per_cell` in each of `max_cells` cells, or 1 for each of
+        `max_rows` rows, and twice that under replace. The strategy measures whole numbers that are linear in
+        the counts, and puts discrete Laplace noise of scale D/eps on each, D being how far one unit moves them
+        in all: for the wavelet `wavelet.sensitivity`, for the others the largest column of their matrix times
+        what the counts move. This is eps-DP [Ghosh, Roughgarden, Sundararajan 2009]. All that follows looks at
+        noisy numbers, coins, and public facts. That noise is drawn only where it matters leaves the law of the
+        output as it is: where a node publishes 0 its noise would change nothing.
+
+        A public `total` is not measured. It is allowed under replace, where the number of units is public.
+        Running time and memory depend on the data and are outside the promise.
+    """
+
+    domain: Domain
+    unit: Unit
+    guarantee: Pure
+    strategy: str = "wavelet"
+    count: str | None = None
+    mask: Mask | None = None
+    total: int | None = None
+    kind = "tables.table"
+
+    @property
+    def layout(self) -> Layout:
+        """Where the cells lie, in one row."""
+        return layout_of(self.domain, self.mask)
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        """The noise of each number that is measured."""
+        return self._strategy.noise(self.layout, self.guarantee.eps, self.unit)
+
+    @property
+    def _strategy(self) -> Strategy:
+        return strategy_of(self.strategy)
+
+    @property
+    def _count_name(self) -> str:
+        if self.count is not None:
+            return self.count
+        taken = {name for column in self.domain for name in column.sources}
+        return "count" if "count" not in taken else "noisy count"
+
+    def forecast(self, expected_total: int | None = None) -> Forecast:
+        """Error by area. With `expected_total`, a guess at how many people there are, also what that means."""
+        if expected_total is not None:
+            expected_total = whole("expected_total", expected_total, least=0, most=LARGEST_TOTAL)
+        return forecast(self.layout, self._strategy, self.guarantee.eps, self.unit, expected_total or self.total)
+
+    def prepare(self, data: Any) -> Cells:
+        return read_cells(data, self.layout, self.unit, self.count)
+
+    def measure(self, prepared: Cells, bits: Bits, trials: int | None = None) -> Cells | Integers:
+        """The published cells; with `trials`, the counts of all keys, one row for each trial."""
+        if trials is None:
+            return self._measured(prepared, bits, 1)[0]
+        if self.layout.bits > _TRIAL_BITS:
+            raise DomainError(
+                "the domain is too large for trials", given=f"2^{self.layout.bits} cells", needed=f"at most 2^{_TRIAL_BITS}", fix="a smaller domain"
+            )
+        counts = np.zeros((trials, 1 << self.layout.bits), np.int64)
+        for row, published in zip(counts, self._measured(prepared, bits, trials), strict=True):
+            row[published.keys] = published.counts
+        return counts
+
+    def _measured(self, prepared: Cells, bits: Bits, trials: int) -> list[Cells]:
+        return self._strategy.measure(prepared, self.layout, self.guarantee.eps, self.unit, bits, self.total, trials)
+
+    def publish(self, measured: Cells) -> Any:
+        return to_table(measured, self.layout, self._count_name)
+
+    def describe(self) -> dict[str, Any]:
+        names = " by ".join(name for column in self.domain for name in column.sources)
+        noise = {**self.noise.to_dict(), "sensitivity": show(self.noise.scale * self.guarantee.eps), "strategy": self.strategy}
+        return {"released": f"table of {self.count or 'counts'} by {names}", "noise": noise}
+
+    def neighbours(self) -> Iterator[Pair]:
+        return pairs(self.layout, self.unit, self.count, self.noise)
+
+    def to_dict(self) -> dict[str, Any]:
+        record: dict[str, Any] = {"kind": self.kind, "strategy": self.strategy, "unit": self.unit.to_dict()}
+        record |= {"guarantee": self.guarantee.to_dict(), "domain": self.domain.to_dict()}
+        record |= {} if self.count is None else {"count": self.count}
+        record |= {} if self.mask is None else {"mask": self.mask.to_dict()}
+        return record | ({} if self.total is None else {"total": self.total})
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> TablePlan:
+        guarantee = guarantee_from(record["guarantee"])
+        if not isinstance(guarantee, Pure):
+            raise GuaranteeError("a table plan has a pure guarantee", given=repr(guarantee), fix='kind = "pure"')
+        domain = Domain.from_dict(record["domain"])
+        mask = Mask.from_dict(record["mask"], domain) if "mask" in record else None
+        unit, strategy = unit_from(record["unit"]), record["strategy"]
+        return _checked(cls(domain, unit, guarantee, strategy, record.get("count"), mask, record.get("total")))
+
+
+def plan(
+    domain: Domain,
+    *,
+    unit: Unit,
+    eps: Number,
+    strategy: str = "wavelet",
+    count: str | None = None,
+    possible: Any = None,
+    impossible: Any = None,
+    total: int | None = None,
+) -> TablePlan:
+    """A plan for a table of counts.
+
+    count        the column that says how many; without it every row counts 1
+    possible     a table of the only cells that can hold anyone (some columns of the domain are enough), or
+    impossible   a table of those that cannot. Public knowledge, never read off the data
+    total        how many there are in all, where that is public (under replace)
+    """
+    if possible is not None and impossible is not None:
+        raise ParameterError("only one mask can be given", given="possible and impossible", needed="one of them")
+    mask = None
+    if possible is not None:
+        mask = possible_cells(domain, possible)
+    elif impossible is not None:
+        mask = impossible_cells(domain, impossible)
+    return _checked(TablePlan(domain, unit, Pure(positive("eps", eps)), strategy, count, mask, total))
+
+
+def release(data: Any, plan: TablePlan, *, ledger: Ledger, count: str | None = None, name: str | None = None) -> Release:
+    """Runs a plan; `count` names the column that says how many, if the plan does not."""
+    return run(with_count(plan, count), data, ledger, name)
+
+
+def with_count(plan: TablePlan, count: str | None) -> TablePlan:
+    """The same plan for data with this count column."""
+    return plan if count is None else _checked(dataclasses.replace(plan, count=count))
+
+
+def _checked(plan: TablePlan) -> TablePlan:
+    """Refuses what public facts rule out."""
+    if plan.unit.kind not in ("row", "person", "cells"):
+        raise UnitError("a table counts rows or cells", given=str(plan.unit), needed="Unit.cells, Unit.row or Unit.person", fix="unit=ob.Unit.cells()")
+    if plan.count is not None and (not isinstance(plan.count, str) or any(plan.count in column.sources for column in plan.domain)):
+        raise ParameterError("count must name a column beside those of the domain", given=f"count={plan.count!r}", fix='count="people"')
+    if plan.count is not None and plan.unit.kind != "cells":
+        raise UnitError(
+            "data that is counted already does not show its rows",
+            given=f"count={plan.count!r} and {plan.unit}",
+            needed="how many cells one unit is in, and with how much",
+            fix="unit=ob.Unit.cells(max_cells=1, max_per_cell=1)",
+        )
+    if plan.total is not None:
+        whole("total", plan.total, least=0, most=LARGEST_TOTAL)
+        if plan.unit.adjacency != "replace" or not plan._strategy.takes_total:
+            raise ParameterError(
+                "a public total cannot be used here",
+                given=f"total={plan.total}, {plan.unit}, strategy={plan.strategy!r}",
+                needed='strategy="wavelet" and adjacency="replace", under which the number of units is public',
+                fix="total=None",
+            )
+    positive("eps", plan.guarantee.eps)
+    plan._strategy.check(plan.layout)
+    plan.noise  # noqa: B018  # refuses a scale beyond 2^40
+    return plan

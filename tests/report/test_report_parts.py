@@ -1,0 +1,126 @@
+"""What reports are made of: packed integers, colours, words, charts, promises."""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oboro.report import chart, colour, promise
+from oboro.report.page import asset, safe_json
+from oboro.report.payload import pack, unpack
+from oboro.report.words import MAP, PAGE, PROMISE, Words
+
+
+@given(st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 300)))
+def test_packed_integers_come_out_as_they_went_in(numbers: list[int]) -> None:
+    assert unpack(pack(np.array(numbers, np.int64))).tolist() == numbers
+
+
+def test_the_same_counts_make_the_same_page() -> None:
+    assert pack(np.arange(9)) == pack(np.arange(9))
+    with pytest.raises(ValueError, match="negative"):
+        pack(np.array([-1]))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_colours_are_ordered_by_lightness_in_even_steps(theme: str) -> None:
+    colours = colour.sequential(theme)
+    light = [colour.lightness(each) for each in colours]
+    assert light == sorted(light, reverse=theme == "light")
+    steps = [math.dist(colour.to_lab(one), colour.to_lab(other)) for one, other in pairwise(colours)]
+    assert max(steps) < 1.35 * min(steps)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_too_few_and_too_many_differ_along_blue_and_yellow_which_nearly_everyone_sees(theme: str) -> None:
+    colours = colour.diverging(theme)
+    half = len(colours) // 2
+    assert all(
+        colour.to_lab(below)[2] > 0 > colour.to_lab(above)[2]
+        for below, above in zip(colours[:half], colours[half:], strict=True)
+    )
+
+
+def test_both_languages_say_the_same_things() -> None:
+    for key, words in {**PAGE, **PROMISE, **MAP}.items():
+        assert isinstance(words, Words)
+        assert words.en, key
+        assert words.ja, key
+        assert set(re.findall(r"{(\w+)}", words.en)) == set(re.findall(r"{(\w+)}", words.ja)), key
+
+
+def test_the_script_says_only_what_has_words() -> None:
+    said = set(re.findall(r'say\((?:[^")]*\? )?"(\w+)"', asset("map.js") + asset("page.js")))
+    assert said
+    assert said <= {*PAGE, *MAP}
+
+
+def test_json_cannot_leave_its_script() -> None:
+    text = safe_json({"</script>": "<!-- & \u2028"})
+    assert not set("<>&\u2028") & set(text)
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "said"),
+    [
+        ({"kind": "pure", "eps": "0.1"}, ["a factor of at most 1.11.", "next to nothing about that row"]),
+        ({"kind": "pure", "eps": "1"}, ["a factor of at most 2.72.", "say little about that row"]),
+        ({"kind": "pure", "eps": "10"}, ["a factor of at most 22,027."]),
+        (
+            {"kind": "approx", "eps": "1/2", "delta": "1e-6"},
+            ["at most 1.65.", "say little", "probability of at most 1e-6"],
+        ),
+        (
+            {"kind": "zcdp", "rho": "0.5", "in_words": "rho = 0.5 (zCDP)"},
+            ["any one row is bounded: rho = 0.5 (zCDP)."],
+        ),
+        (
+            {
+                "kind": "conditional",
+                "guarantee": {"kind": "pure", "eps": "0"},
+                "assumptions": ["they do not collude"],
+            },
+            ["at most 1.00.", "next to nothing", "provided that they do not collude."],
+        ),
+    ],
+)
+def test_the_promise_in_plain_words_is_never_rounded_in_its_own_favour(
+    guarantee: dict[str, Any], said: list[str]
+) -> None:
+    sentences = promise.in_words({"unit": {"kind": "row", "adjacency": "add/remove"}, "guarantee": guarantee})
+    assert len(sentences) == len(said)
+    for sentence, part in zip(sentences, said, strict=True):
+        assert part in sentence.en
+
+
+def test_a_replaced_person_is_promised_something_else() -> None:
+    unit = {"kind": "person", "adjacency": "replace", "column": "user_id", "max_rows": 20, "in_words": "..."}
+    first = promise.in_words({"unit": unit, "guarantee": {"kind": "pure", "eps": "0.1"}})[0]
+    assert first.en.startswith("Whatever the data of any one user_id say")
+    assert promise.unit_words(unit).ja == "同じ user_id のすべての行（使うのは最大 20 行）の置き換え"
+
+
+def test_widths_are_read_by_block_and_by_mesh() -> None:
+    rows = [["1 x 1", "3"], ["4×4 cells", "1,200"], ["2 x 4", "9"], ["1km", "5"], ["all", "7"]]
+    assert promise.widths({"columns": ["block", "95% within ±"], "rows": rows}) == {
+        "1": 3.0,
+        "4": 1200.0,
+        "1 km": 5.0,
+    }
+    assert promise.widths({"columns": ["block", "standard error"], "rows": rows}) == {}
+
+
+def test_a_chart_has_a_point_for_each_value_and_none_without() -> None:
+    drawn = chart.lines(["1", "2", "4"], {"a<b": [1, 10, 0], "c": [5, 50, 500]}, describe='"error"')
+    assert drawn.count("<circle") == 6
+    assert "a&lt;b" in drawn
+    assert "&quot;error&quot;" in drawn
+    assert chart.lines(["1"], {"a": [1]}, describe="") == ""
+    assert chart.lines(["1", "2"], {"a": [0, 0]}, describe="") == ""
