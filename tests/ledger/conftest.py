@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,12 +23,20 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     pgserver = pytest.importorskip("pgserver", reason="pgserver does not exist for this platform")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        server = pgserver.get_server(tmp_path_factory.mktemp("postgres"))
+        server = _start(pgserver, tmp_path_factory)
     server.psql(
         "ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();"
     )  # faster; the server itself is not killed
     yield server.get_uri()
     server.cleanup()
+
+
+def _start(pgserver: Any, folders: pytest.TempPathFactory) -> Any:
+    """A busy machine may be too slow for the server's own patience: it is asked again, in a new folder."""
+    for _ in range(3):
+        with suppress(Exception):
+            return pgserver.get_server(folders.mktemp("postgres"))
+    return pgserver.get_server(folders.mktemp("postgres"))
 
 
 @pytest.fixture

@@ -153,6 +153,7 @@ def test_convert_pays_only_by_proved_rules() -> None:
     assert convert(Pure(1), ZCDP(9)) == ZCDP("0.5")
     assert convert(Pure(1), Approx(9, "0.1")) == Approx(1, 0)
     assert convert(Renyi(8, 1), Renyi(4, 9)) == Renyi(4, 1)
+    assert convert(Conditional(Pure(1), "A"), ZCDP(9)) == Conditional(ZCDP("0.5"), "A")
     for cost, currency in (
         (ZCDP(1), Pure(9)),
         (Approx(1, "1e-6"), Pure(9)),

@@ -87,7 +87,7 @@ def _candidates(one: Floats, other: Floats, delta: float) -> Iterator[tuple[floa
     n = len(one)
     for statistic in range(one.shape[1]):
         both = np.concatenate([one[:, statistic], other[:, statistic]])
-        values, counts = np.unique(both, return_counts=True)
+        values = np.unique(both)
         grid = (
             values
             if values.size <= 400

@@ -120,12 +120,14 @@ def parallel(*guarantees: Guarantee, unit: Unit, inside: Sequence[Guarantee] | N
 
 
 def convert(guarantee: Guarantee, currency: Guarantee) -> Guarantee:
-    """`guarantee` in the kind of `currency`, by a proved rule, or refused.
+    """`guarantee` in the kind of `currency`, by a proved rule, or refused. What it rests on stays with it.
 
     This is what a ledger does: its currency is fixed when it is created, because choosing the best one at
     the end is not valid for questions that depend on answers.
     """
     plain, kind = guarantee.unconditional, currency.unconditional
+    if guarantee.assumptions:
+        return Conditional(convert(plain, kind), guarantee.assumptions)
     if isinstance(kind, Pure) and isinstance(plain, Pure):
         return plain
     if isinstance(kind, Approx) and isinstance(plain, Pure):
@@ -141,7 +143,7 @@ def convert(guarantee: Guarantee, currency: Guarantee) -> Guarantee:
         given=repr(plain),
         needed={
             "Pure": "Pure",
-            "Approx": "Pure or Approx (a zCDP or Rényi plan can be stated as Approx when it is made)",
+            "Approx": "Pure or Approx",
             "ZCDP": "Pure or ZCDP",
             "Renyi": "Pure, ZCDP, or Renyi of the same or a higher order",
         }[type(kind).__name__],

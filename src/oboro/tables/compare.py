@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from oboro.domain import Domain
 from oboro.errors import DomainError
 from oboro.exact import Number, about, positive
 from oboro.noise import Bits, system_bits
 from oboro.privacy import Unit
 from oboro.tables.cells import Cells
+from oboro.tables.dense import Listing
 from oboro.tables.layout import Layout
-from oboro.tables.quality import BlockError, block_errors
+from oboro.tables.quality import BlockError, block_errors, dense_block_errors
 from oboro.tables.reading import read_cells
 from oboro.tables.strategies import STRATEGIES, strategy_of
 from oboro.tables.strategy import Strategy
@@ -32,6 +35,8 @@ class Row:
     real: int = 0  # those of them that are not 0 in truth
     seconds: float = 0.0
     megabytes: float = 0.0
+    raw: tuple[BlockError, ...] = ()  # of the estimates as they come, negative ones and all
+    negative: float = 0.0  # share of cells that these put below 0
     refused: str | None = None
 
 
@@ -51,6 +56,8 @@ class Comparison:
             if row.refused is None:
                 record |= {"published": row.published, "real": row.real, "seconds": row.seconds, "megabytes": row.megabytes}
                 record |= {"rmse": {f"2^{error.height}": error.rmse for error in row.errors}}
+                record |= {"negative": row.negative} if row.raw else {}
+                record |= {"rmse_with_negatives": {f"2^{error.height}": error.rmse for error in row.raw}} if row.raw else {}
             rows.append(record)
         return {"cells": self.cells, "people": self.people, "eps": str(self.eps), "strategies": rows}
 
@@ -65,6 +72,9 @@ class Comparison:
             real = f"{100 * row.real / row.published:.0f}%" if row.published else "-"
             facts = [f"{row.published:,}", real, f"{row.seconds:.2f}", f"{row.megabytes:.0f}"]
             lines.append([row.strategy, *(about(error.rmse, 3) for error in row.errors), *facts])
+            if row.raw:
+                negative = f"with {100 * row.negative:.0f}% negative"
+                lines.append([f"  {negative}", *(about(error.rmse, 3) for error in row.raw), "", "", "", ""])
         widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
         text = ["  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))]) for line in lines]
         return "\n".join([*text, *refused])
@@ -106,7 +116,18 @@ def _row(strategy: Strategy, truth: Cells, layout: Layout, eps: Fraction, unit: 
     errors = [block_errors(truth, published, layout) for published in results]
     mean = tuple(_mean([each[i] for each in errors]) for i in range(len(errors[0])))
     last = results[-1]
-    return Row(strategy.name, mean, last.keys.size, _shared(truth, last), seconds / trials, peak / 2**20)
+    raw, negative = _raw(strategy, truth, layout, eps, unit, bits)
+    return Row(strategy.name, mean, last.keys.size, _shared(truth, last), seconds / trials, peak / 2**20, raw, negative)
+
+
+def _raw(
+    strategy: Strategy, truth: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits
+) -> tuple[tuple[BlockError, ...], float]:
+    """What a rival estimates before negative counts become 0."""
+    if not isinstance(strategy.measure, Listing):
+        return (), 0.0
+    estimates = next(strategy.measure.estimates(truth, layout, eps, unit, bits, 1))
+    return tuple(dense_block_errors(truth.dense(layout.bits), estimates)), float((estimates < 0).mean())
 
 
 def _mean(errors: list[BlockError]) -> BlockError:
@@ -126,6 +147,4 @@ def _memory(strategy: Strategy, truth: Cells, layout: Layout, eps: Fraction, uni
 
 
 def _shared(truth: Cells, published: Cells) -> int:
-    import numpy as np
-
     return int(np.isin(published.keys, truth.keys, assume_unique=True).sum())

@@ -5,7 +5,7 @@ Estimates may be negative or fractions; they are published as the nearest whole 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -34,19 +34,20 @@ class Listing:
     estimate: Callable[[Integers, int], Any]  # from noisy numbers and k, for 2^k cells
     square: bool = False  # takes rows and columns, not one row in Morton order
 
+    def estimates(self, cells: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits, trials: int) -> Iterator[Any]:
+        """Estimates of all cells in Morton order, negative or fractions as they come."""
+        everywhere = cells.dense(layout.bits)
+        answers = self.transform(_table(everywhere, layout) if self.square else everywhere)
+        for noisy in answers + self.law(layout, eps, counts_move(unit)).sample((trials, *answers.shape), bits):
+            found = self.estimate(noisy, layout.bits)
+            yield _row(found, layout) if self.square else found
+
     def __call__(
         self, cells: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits, total: int | None, trials: int
     ) -> list[Cells]:
-        everywhere = cells.dense(layout.bits)
-        answers = self.transform(_table(everywhere, layout) if self.square else everywhere)
-        noisy = answers + self.law(layout, eps, counts_move(unit)).sample((trials, *answers.shape), bits)
         possible = layout.all_possible()
-        published = []
-        for one in noisy:
-            estimates = self.estimate(one, layout.bits)
-            counts = np.maximum(np.rint(_row(estimates, layout) if self.square else estimates), 0)
-            published.append(Cells.from_dense(np.where(possible, counts, 0)))
-        return published
+        every = self.estimates(cells, layout, eps, unit, bits, trials)
+        return [Cells.from_dense(np.where(possible, np.maximum(np.rint(found), 0), 0)) for found in every]
 
 
 def _table(row: Integers, layout: Layout) -> Integers:

@@ -43,7 +43,7 @@ def _notes(layout: Layout, strategy: Strategy, eps: Fraction, unit: Unit, expect
     notes = []
     noise = strategy.noise(layout, eps, unit)
     if strategy is WAVELET:
-        empty = published_if_even(noise, layout.bits, float(noise.scale))
+        empty = published_if_even(noise, layout.bits, as_float(noise.scale) / 2)  # the root holds half the scale on average
         notes.append(f"noise alone puts people into cells: an empty table would still show about {about(empty, 2)} cells")
     if strategy is THRESHOLD:
         from oboro.tables.rivals.threshold import default_threshold, passing

@@ -5,7 +5,7 @@ for its largest column, and least squares, the mean variance of the workload W i
 
     (largest column of A)^2 x trace(W'W (A'A)^-1) / (rows of W), times the variance of unit noise.
 
-Li et al. state the search as a semidefinite program that is too slow beyond a few dozen cells. Here A is
+Li et al. state the search as a semidefinite program, too slow for all but small domains. Here A is
 the cells and some more rows, with a free weight for every cell of every row, and columns that add up to 1
 [the p-identity form of McKenna et al. 2018]. L-BFGS finds the weights from several starts, as the error
 has many local minima. They are then rounded to whole numbers, so that what is measured is whole.

@@ -27,7 +27,6 @@ from oboro.errors import DomainError
 from oboro.exact import whole
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace, as_float
-from oboro.noise.lazy import Ball, ball
 from oboro.tables.rivals import laplace
 from oboro.tables.rivals.common import Integers
 
@@ -109,6 +108,7 @@ def _empty_cells(
 ) -> tuple[Integers, Integers]:
     """The empty cells that reach the threshold, by the three steps of the proof. `keys` are sorted."""
     from oboro.noise.draws import binomial, choose
+    from oboro.noise.lazy import Ball, ball
 
     def chance() -> Ball:
         return ball(-threshold / law.scale).exp() / (1 + ball(-1 / law.scale).exp())
