@@ -1,7 +1,8 @@
 """The tables and figures of Terada et al., measured again.
 
-Laplace and Privelet do not depend on the data: 2% around theory is more than five standard errors. The
-proposed method depends on the city a little: 5% around the printed values.
+Laplace and Privelet do not depend on the data: 2% around theory is about five standard errors or more. The
+proposed method does, and the city was made to fit its printed errors. So 5% around these guards city and code
+against change; it does not confirm the paper.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def test_data_independent_rows_are_within_2_percent_of_theory(table2: dict[str, 
     np.testing.assert_allclose(ratios[:7], 1, atol=0.02)  # up to 2^12
 
 
-def test_the_proposed_method_is_within_5_percent_of_the_paper(table2: dict[str, Any]) -> None:
+def test_the_proposed_method_stays_within_5_percent_of_the_paper_on_the_fitted_city(
+    table2: dict[str, Any],
+) -> None:
     label, *ratios = table2["Proposed"][2]
     assert label == "  ours / printed"
     np.testing.assert_allclose(ratios[:7], 1, atol=0.05)
@@ -58,6 +61,12 @@ def test_curves_are_those_of_the_table(table2: dict[str, Any]) -> None:
     assert whole[-2] == ("Proposed RMSE", *table2["Proposed"][1][1:])
     for row, part in zip(whole, zoomed, strict=True):
         assert part[1:] == tuple(value if value <= 800 else None for value in row[1:])
+
+
+@pytest.mark.parametrize("name", ["terada-table2", "terada-fig5", "terada-fig6", "terada-fig7"])
+def test_pages_that_show_the_proposed_method_say_that_the_city_was_fitted(name: str) -> None:
+    entry = next(entry for entry in reproduce.REPRODUCTIONS if entry.name == name)
+    assert any("fitted, not found" in note for note in entry.make().notes)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5])

@@ -21,21 +21,21 @@ from oboro.exact import whole
 from oboro.secure.law import Urn
 from oboro.secure.promise import MOST_DRAWS, exp_between
 
-STOPS = ("printed", "proof")
+STOPS = ("tables", "proof")
 MOST_STEPS = 3000
 
 
 def algorithm2(
-    eps: Fraction, delta: Fraction, sensitivity: int, draws: int, *, init: int | None = None, stop: str = "printed"
+    eps: Fraction, delta: Fraction, sensitivity: int, draws: int, *, init: int | None = None, stop: str = "tables"
 ) -> Urn:
     """The urn of Algorithm 2. Not verified: `oboro.secure.plan` does that.
 
-    `stop="printed"` is the rule behind the paper's tables, `stop="proof"` the one its proof needs; it ends earlier.
+    `stop="tables"` is the rule behind the paper's tables, `stop="proof"` the one its proof needs; it ends earlier.
     """
     draws = whole("draws", draws, least=1, most=MOST_DRAWS)
     if stop not in STOPS:
         raise ParameterError(
-            "stop is unknown", given=f"stop={stop!r}", needed='"printed" or "proof"', fix='stop="printed"'
+            "stop is unknown", given=f"stop={stop!r}", needed='"tables" or "proof"', fix='stop="tables"'
         )
     rate = eps / sensitivity
     start = smallest_init(rate, draws) if init is None else whole("init", init, least=1, most=10**6)
@@ -45,7 +45,7 @@ def algorithm2(
         if len(counts) <= sensitivity:
             ends += coefficient
         if len(counts) >= 2:
-            total = inner + last if stop == "printed" else 2 * inner + last
+            total = inner + last if stop == "tables" else 2 * inner + last
             # L + 1 >= sensitivity, with L + 1 = len(counts)
             if len(counts) >= sensitivity and ends <= delta * total**draws:
                 return Urn.symmetric(1, counts[::-1])

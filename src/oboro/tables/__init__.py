@@ -5,6 +5,7 @@ from oboro.tables.city import city
 from oboro.tables.compare import Comparison, compare
 from oboro.tables.estat import read_estat
 from oboro.tables.plan import TablePlan, plan, release
+from oboro.tables.preview import preview
 from oboro.tables.strategies import STRATEGIES
 
-__all__ = ["STRATEGIES", "Comparison", "TablePlan", "check", "city", "compare", "plan", "read_estat", "release"]
+__all__ = ["STRATEGIES", "Comparison", "TablePlan", "check", "city", "compare", "plan", "preview", "read_estat", "release"]

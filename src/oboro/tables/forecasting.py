@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Column, Domain, Grid, Mesh
+from oboro.domain.mesh import LEVELS
+from oboro.domain.morton import width
 from oboro.exact import about
 from oboro.noise import DiscreteLaplace
 from oboro.noise.laplace import as_float
 from oboro.privacy import Unit
 from oboro.release import Forecast
 from oboro.tables.layout import Layout
-from oboro.tables.quality import heights
 from oboro.tables.strategies import THRESHOLD, WAVELET
 from oboro.tables.strategy import Strategy, counts_move
 
@@ -27,7 +28,7 @@ _WITHIN = math.log(20) / math.sqrt(2)  # the 95% point of Laplace noise in stand
 def forecast(layout: Layout, strategy: Strategy, eps: Fraction, unit: Unit, expected_total: int | None = None) -> Forecast:
     """Standard errors of aligned blocks, before negative counts become 0."""
     rows = []
-    for height in heights(layout.bits):
+    for height in areas(layout):
         error = math.sqrt(strategy.variance(layout, eps, unit, height))
         rows.append((block_name(layout, height), f"2^{height}", error, _WITHIN * error))
     notes = [
@@ -100,6 +101,19 @@ def _cells(s: Floats, held: Floats, cells: Floats) -> Floats:
     return np.asarray(np.minimum(s, 1) * inner)
 
 
+def areas(layout: Layout) -> list[int]:
+    """Heights of the blocks that people ask for: squares of a grid, meshes of a level, columns as a whole."""
+    found, below = {layout.bits}, 0
+    for column in reversed(tuple(layout.domain)):
+        own = Layout(Domain([column]))
+        if isinstance(column, Mesh):
+            found |= {below + bits for bits in _mesh_levels(column)}
+        else:
+            found |= set(range(below, below + own.bits, len(column.sources) if isinstance(column, Grid) else 2))
+        below += own.bits
+    return sorted(found)
+
+
 def block_name(layout: Layout, height: int) -> str:
     """What a block of 2^height cells is: how much of each column it covers. "8 x 8 of row,col; all of sex"."""
     parts = []
@@ -108,18 +122,23 @@ def block_name(layout: Layout, height: int) -> str:
         own = Layout(Domain([column]))
         covered = min(below, own.bits)
         below -= covered
-        if own.bits == 0 or (covered == 0 and len(layout.domain) > 1):
-            continue
-        parts.append(_covered(column, own, covered))
+        if own.bits and (covered or isinstance(column, Grid | Mesh) or len(layout.domain) == 1):
+            parts.append(_covered(column, own, covered))
     return "; ".join(reversed(parts)) or "one cell"
 
 
 def _covered(column: Column, own: Layout, bits: int) -> str:
-    sides = [min(size, 1 << sum(place < bits for place in places)) for size, places in zip(own.sizes, own.pattern, strict=True)]
     if bits == own.bits:
         return f"all of {column.name}"
+    if isinstance(column, Mesh) and bits in (levels := _mesh_levels(column)):
+        return levels[bits].replace("km", " km").replace("0m", "0 m") + " mesh"
+    sides = [min(size, 1 << sum(place < bits for place in places)) for size, places in zip(own.sizes, own.pattern, strict=True)]
     if isinstance(column, Grid):
         return " x ".join(map(str, sides)) + f" of {column.name}"
-    if isinstance(column, Mesh):
-        return f"{math.prod(sides):,} meshes of {column.level}"
-    return f"{sides[0]:,} of {column.name}"
+    return f"{math.prod(sides):,} of {column.name}"
+
+
+def _mesh_levels(column: Mesh) -> dict[int, str]:
+    """How many bits of a code lie below a mesh of each level."""
+    widths = [sum(width(side) for side in group) for group in column.groups[1:]]
+    return {sum(widths[len(groups) :]): level for level, groups in LEVELS.items() if len(groups) <= len(widths)}

@@ -16,7 +16,7 @@ from oboro.ledger import Ledger
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.privacy import Pure, Unit, guarantee_from, unit_from
 from oboro.release import Forecast, Pair, Release, register, run
-from oboro.tables.cells import LARGEST_TOTAL, Cells, Integers
+from oboro.tables.cells import LARGEST_TOTAL, Cells
 from oboro.tables.forecasting import forecast
 from oboro.tables.layout import Layout
 from oboro.tables.mask import Mask, impossible_cells, layout_of, possible_cells
@@ -87,7 +87,7 @@ class TablePlan:
     def prepare(self, data: Any) -> Cells:
         return read_cells(data, self.layout, self.unit, self.count)
 
-    def measure(self, prepared: Cells, bits: Bits, trials: int | None = None) -> Cells | Integers:
+    def measure(self, prepared: Cells, bits: Bits, trials: int | None = None) -> Any:
         """The published cells; with `trials`, the counts of all keys, one row for each trial."""
         if trials is None:
             return self._measured(prepared, bits, 1)[0]
