@@ -89,7 +89,7 @@ def end_to_end(size: int, eps: str) -> Row:
         row, col = (axis[shuffled].astype(np.int32) for axis in layout.places(cells.keys))
         pq.write_table(pa.table({"row": row, "col": col, "people": cells.counts[shuffled]}), place / "cells.parquet")
         SPARSE.to_toml(place / "wide.toml")
-        oboro = [sys.executable, "-m", "oboro.cli"]
+        oboro = [str(Path(sys.executable).with_name("oboro"))]
         create = ["ledger", "create", "wide.ledger", "--dataset", "bench", "--unit", "cells", "--eps", "100"]
         subprocess.run([*oboro, *create], check=True, cwd=place, capture_output=True)
         release = ["table", "release", "cells.parquet", "--domain", "wide.toml", "--count", "people", "--eps", eps]

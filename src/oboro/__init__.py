@@ -13,8 +13,20 @@ from typing import TYPE_CHECKING, Any
 from oboro._version import __version__
 
 if TYPE_CHECKING:
-    from oboro import domain, engine, errors, ledger, noise, privacy, release, statistics
-    from oboro.domain import Category, Date, Domain, Integer, Real
+    from oboro import (
+        audit,
+        domain,
+        engine,
+        errors,
+        ledger,
+        noise,
+        privacy,
+        release,
+        report,
+        statistics,
+        tables,
+    )
+    from oboro.domain import Category, Date, Domain, Grid, Integer, Mesh, Real
     from oboro.errors import OboroError
     from oboro.ledger import Ledger
     from oboro.privacy import ZCDP, Approx, Conditional, Pure, Renyi, Unit, compose, parallel
@@ -32,13 +44,14 @@ if TYPE_CHECKING:
     from oboro.statistics import histogram, histogram_plan
 
 _WHERE = {
-    "domain": ("Category", "Date", "Domain", "Integer", "Real"),
+    "domain": ("Category", "Date", "Domain", "Grid", "Integer", "Mesh", "Real"),
     "errors": ("OboroError",),
     "ledger": ("Ledger",),
     "privacy": ("Approx", "Conditional", "Pure", "Renyi", "Unit", "ZCDP", "compose", "parallel"),
     "release": (
         "Certificate",
         "Forecast",
+        "Grid",
         "Plan",
         "Release",
         "load_plan",
@@ -49,7 +62,19 @@ _WHERE = {
     ),
     "statistics": ("histogram", "histogram_plan"),
 }
-_MODULES = ("domain", "engine", "errors", "ledger", "noise", "privacy", "release", "statistics")
+_MODULES = (
+    "audit",
+    "domain",
+    "engine",
+    "errors",
+    "ledger",
+    "noise",
+    "privacy",
+    "release",
+    "report",
+    "statistics",
+    "tables",
+)
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
@@ -61,8 +86,10 @@ __all__ = [
     "Date",
     "Domain",
     "Forecast",
+    "Grid",
     "Integer",
     "Ledger",
+    "Mesh",
     "OboroError",
     "Plan",
     "Pure",
@@ -71,6 +98,7 @@ __all__ = [
     "Renyi",
     "Unit",
     "__version__",
+    "audit",
     "compose",
     "domain",
     "engine",
@@ -84,9 +112,11 @@ __all__ = [
     "price",
     "privacy",
     "release",
+    "report",
     "run",
     "save_plan",
     "statistics",
+    "tables",
     "verify_certificate",
 ]
 

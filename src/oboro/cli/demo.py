@@ -1,15 +1,13 @@
-"""`oboro demo`: a first release on generated data."""
+"""`oboro demo`: a population mesh, from generated cells to a published table, its certificate and a map."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from oboro.errors import LedgerError
-
-PEOPLE = 20_000
 
 
 def demo(
@@ -17,51 +15,67 @@ def demo(
         Path, typer.Option("-o", "--output", help="The folder to write into.", metavar="FOLDER")
     ] = Path("oboro-demo"),
 ) -> None:
-    """Generates data, creates a ledger, publishes a private histogram with its certificate, and checks it."""
-    from oboro.domain import Category, Domain, Integer
+    """Generates a city that does not exist, publishes its population mesh privately, and draws the map."""
+    import pyarrow.parquet as pq
+
+    from oboro.domain import Domain, Grid
     from oboro.ledger import Ledger
     from oboro.privacy import Pure, Unit
-    from oboro.release import price, run, verify_certificate
-    from oboro.statistics import histogram_plan
+    from oboro.release import price, verify_certificate
+    from oboro.report import write_map
+    from oboro.tables import plan as table_plan
+    from oboro.tables import release as release_table
 
     output.mkdir(parents=True, exist_ok=True)
-    ledger_path = output / "people.ledger"
-    if ledger_path.exists():
+    where = {
+        name: output / name
+        for name in ("cells.parquet", "city.toml", "city.ledger", "published.parquet", "map.html")
+    }
+    if where["city.ledger"].exists():
         raise LedgerError(
             "the demo was run here before",
-            given=str(ledger_path),
+            given=str(where["city.ledger"]),
             needed="an empty folder: a ledger is never overwritten",
             fix="oboro demo -o another-folder",
         )
-    people = output / "people.csv"
-    people.write_text(_generated(), encoding="utf-8")
-    domain = Domain([Integer("age", 0, 120), Category("region", ["north", "south"])])
-    domain.to_toml(output / "people.toml")
-    typer.echo(f"{PEOPLE:,} generated people in {people}\n")
+    cells = _generated()
+    pq.write_table(cells, where["cells.parquet"])
+    domain = Domain([Grid("row", "col", shape=(512, 512))])
+    domain.to_toml(where["city.toml"])
+    typer.echo(f"generated  {cells.num_rows:,} inhabited cells of 512 x 512, nobody in them is real\n")
 
-    ledger = Ledger.create(ledger_path, dataset="demo people", unit=Unit.row(), budget=Pure(1))
-    plan = histogram_plan(
-        domain, ["region", "age"], unit=ledger.unit, eps="0.5", edges={"age": range(0, 121, 20)}
-    )
+    unit = Unit.cells()
+    ledger = Ledger.create(where["city.ledger"], dataset="demo city", unit=unit, budget=Pure(1))
+    plan = table_plan(domain, unit=unit, eps="0.5", count="people")
     typer.echo(f"{plan.forecast()}\n")
     typer.echo(f"will cost  {price(plan, ledger)} of {ledger.budget}\n")
-    release = run(plan, people, ledger, name="people by region and age")
-    published = output / "published.csv"
-    certificate = release.save(published)
-    typer.echo(
-        f"{release}\n\nwritten    {published}\n           {certificate}\nremaining  {ledger.remaining}\n"
-    )
+    release = release_table(where["cells.parquet"], plan, ledger=ledger, name="population mesh")
+    certificate = release.save(where["published.parquet"])
     verify_certificate(certificate, public_key=ledger.public_key)
-    typer.echo(f"verified   oboro certificate verify {certificate}")
+    write_map(
+        release.to_arrow(),
+        domain,
+        where["map.html"],
+        certificate=release.certificate,
+        title="Population of the demo city",
+    )
+    typer.echo(f"{release}\n")
+    typer.echo(f"written    {where['published.parquet']}, a non-negative table")
+    typer.echo(f"           {certificate}, signed")
+    typer.echo(f"           {where['map.html']}, the map: open it in a browser")
+    typer.echo(f"remaining  {ledger.remaining}\n")
+    typer.echo(
+        f"next       oboro certificate verify {certificate}\n           oboro ledger show {where['city.ledger']}"
+    )
 
 
-def _generated() -> str:
-    """Ages and regions of people who do not exist, the same every time. This is data, not noise."""
-    import random
+def _generated() -> Any:
+    """The inhabited cells of the generated city as a table of row, col and people."""
+    import numpy as np
+    import pyarrow as pa
 
-    draw = random.Random("oboro demo")
-    rows = [
-        f"{min(120, max(0, int(draw.gauss(44, 23))))},{draw.choice(('north', 'north', 'south'))}"
-        for _ in range(PEOPLE)
-    ]
-    return "age,region\n" + "\n".join(rows) + "\n"
+    from oboro.tables import city
+
+    people = city()
+    row, col = np.nonzero(people)
+    return pa.table({"row": row, "col": col, "people": people[row, col]})

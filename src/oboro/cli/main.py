@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from oboro._version import __version__
-from oboro.cli import certificate, demo, histogram, ledger, plans, reproduce
+from oboro.cli import certificate, demo, histogram, ledger, plans, reproduce, table
 from oboro.errors import OboroError
 
 app = typer.Typer(
@@ -31,6 +31,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(table.app, name="table")
 app.add_typer(histogram.app, name="histogram")
 app.add_typer(certificate.app, name="certificate")
 app.command("forecast")(plans.forecast)
@@ -40,10 +41,11 @@ app.command("demo")(demo.demo)
 
 START = """oboro publishes statistics about people without publishing people.
 
-  oboro demo                              try it on generated data, in this folder
+  oboro demo                              a generated city, published as a map, in this folder
   oboro ledger create city.ledger ...     decide who is protected and how much may be spent
-  oboro histogram forecast ...            see the error before anything is spent
-  oboro histogram release ...             spend, publish, certify
+  oboro table forecast ...                see the error before anything is spent
+  oboro table release ...                 spend, publish, certify
+  oboro table map ...                     show it
   oboro --help                            everything else"""
 
 

@@ -28,20 +28,51 @@ from oboro.errors import ParameterError
 if TYPE_CHECKING:
     from oboro.privacy import Unit
 
-app = typer.Typer(help="Private tables of counts: meshes, and meshes by anything, of any size.", no_args_is_help=True)
+app = typer.Typer(
+    help="Private tables of counts: meshes, and meshes by anything, of any size.", no_args_is_help=True
+)
 
-Count = Annotated[str | None, typer.Option("--count", help="The column that says how many; without it every row counts 1.", metavar="NAME")]
-StrategyName = Annotated[str, typer.Option("--strategy", help="How it is measured.", metavar="NAME")]
-Possible = Annotated[Path | None, typer.Option("--possible", help="File of the only cells that can hold anyone. Public.", metavar="FILE")]
-Impossible = Annotated[Path | None, typer.Option("--impossible", help="File of cells that cannot: the sea. Public.", metavar="FILE")]
-Total = Annotated[int | None, typer.Option("--total", help="How many there are in all, if that is public (under replace).", metavar="NUMBER")]
-SavePlan = Annotated[Path | None, typer.Option("--save-plan", help="Also write the plan as TOML.", metavar="FILE")]
-Expected = Annotated[
-    int | None, typer.Option("--expected-total", help="A guess at how many there are, for what it means to them.", metavar="NUMBER")
+Count = Annotated[
+    str | None,
+    typer.Option(
+        "--count", help="The column that says how many; without it every row counts 1.", metavar="NAME"
+    ),
 ]
-Strategies = Annotated[list[str] | None, typer.Option("--strategy", help="One of them; repeat for more. All by default.", metavar="NAME")]
-SeveralEps = Annotated[list[str] | None, typer.Option("--eps", help="With --internal: how it would look at this eps; repeat.", metavar="NUMBER")]
-PublishedFile = Annotated[Path, typer.Argument(help="The published table: Parquet or CSV.", metavar="PUBLISHED")]
+StrategyName = Annotated[str, typer.Option("--strategy", help="How it is measured.", metavar="NAME")]
+Possible = Annotated[
+    Path | None,
+    typer.Option("--possible", help="File of the only cells that can hold anyone. Public.", metavar="FILE"),
+]
+Impossible = Annotated[
+    Path | None,
+    typer.Option("--impossible", help="File of cells that cannot: the sea. Public.", metavar="FILE"),
+]
+Total = Annotated[
+    int | None,
+    typer.Option(
+        "--total", help="How many there are in all, if that is public (under replace).", metavar="NUMBER"
+    ),
+]
+SavePlan = Annotated[
+    Path | None, typer.Option("--save-plan", help="Also write the plan as TOML.", metavar="FILE")
+]
+Expected = Annotated[
+    int | None,
+    typer.Option(
+        "--expected-total", help="A guess at how many there are, for what it means to them.", metavar="NUMBER"
+    ),
+]
+Strategies = Annotated[
+    list[str] | None,
+    typer.Option("--strategy", help="One of them; repeat for more. All by default.", metavar="NAME"),
+]
+SeveralEps = Annotated[
+    list[str] | None,
+    typer.Option("--eps", help="With --internal: how it would look at this eps; repeat.", metavar="NUMBER"),
+]
+PublishedFile = Annotated[
+    Path, typer.Argument(help="The published table: Parquet or CSV.", metavar="PUBLISHED")
+]
 
 
 @app.command()
@@ -81,7 +112,13 @@ def forecast(
         return
     found = plan.forecast(expected_total)
     if json:
-        show_json({"released": plan.describe()["released"], "guarantee": plan.guarantee.to_dict(), "forecast": found.to_dict()})
+        show_json(
+            {
+                "released": plan.describe()["released"],
+                "guarantee": plan.guarantee.to_dict(),
+                "forecast": found.to_dict(),
+            }
+        )
         return
     plans.show_forecast(plan, json=False, save=save_plan)
     for note in found.notes:
@@ -129,7 +166,13 @@ def compare(
 
     with progress_bar():
         found = compare_strategies(
-            data, Domain.from_toml(domain), eps=eps, count=count, unit=_unit(unit, domain), strategies=strategy, trials=trials
+            data,
+            Domain.from_toml(domain),
+            eps=eps,
+            count=count,
+            unit=_unit(unit, domain),
+            strategies=strategy,
+            trials=trials,
         )
     if json:
         show_json({"private": False, **found.to_dict()})
@@ -144,12 +187,21 @@ def draw_map(
     domain: DomainFile,
     output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.", metavar="FILE")],
     count: Count = None,
-    certificate: Annotated[Path | None, typer.Option("--certificate", help="By default the one beside the table, if there is one.")] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option("--certificate", help="By default the one beside the table, if there is one."),
+    ] = None,
     title: Annotated[str | None, typer.Option("--title", help="The title of the page.")] = None,
-    language: Annotated[str | None, typer.Option("--language", help="en or ja; otherwise the reader's browser decides.")] = None,
+    language: Annotated[
+        str | None, typer.Option("--language", help="en or ja; otherwise the reader's browser decides.")
+    ] = None,
     internal: Annotated[
         Path | None,
-        typer.Option("--internal", help="The TRUE cells: the page shows them beside what is released. NEVER PUBLISH IT.", metavar="DATA"),
+        typer.Option(
+            "--internal",
+            help="The TRUE cells: the page shows them beside what is released. NEVER PUBLISH IT.",
+            metavar="DATA",
+        ),
     ] = None,
     eps: SeveralEps = None,
 ) -> None:
@@ -172,19 +224,40 @@ def draw_map(
             true, previews = preview(internal, found, eps or [])
         comparison = Comparison(true=true, releases=previews or {"published": table})
     elif eps:
-        raise ParameterError("--eps is for --internal", given="--eps", needed="--internal DATA as well", fix="--internal cells.parquet --eps 0.1")
+        raise ParameterError(
+            "--eps is for --internal",
+            given="--eps",
+            needed="--internal DATA as well",
+            fix="--internal cells.parquet --eps 0.1",
+        )
     write_map(table, public, output, certificate=signed, internal=comparison, title=title, language=language)
     typer.echo(f"written    {output}" + ("\nNEVER PUBLISH IT: it shows true counts" if internal else ""))
 
 
 def _plan(
-    domain: Path, eps: str, unit: Unit, strategy: str, count: str | None, possible: Path | None, impossible: Path | None, total: int | None
+    domain: Path,
+    eps: str,
+    unit: Unit,
+    strategy: str,
+    count: str | None,
+    possible: Path | None,
+    impossible: Path | None,
+    total: int | None,
 ) -> Any:
     from oboro.domain import Domain
     from oboro.tables import plan
 
     public = Domain.from_toml(domain)
-    return plan(public, unit=unit, eps=eps, strategy=strategy, count=count, possible=possible, impossible=impossible, total=total)
+    return plan(
+        public,
+        unit=unit,
+        eps=eps,
+        strategy=strategy,
+        count=count,
+        possible=possible,
+        impossible=impossible,
+        total=total,
+    )
 
 
 def _unit(text: str | None, domain: Path) -> Unit:
@@ -212,4 +285,8 @@ def _read_table(path: Path) -> Any:
             return csv.read_csv(path)
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read", given=str(error).partition("\n")[0]) from None
-    raise DataError(f"the file type of {path.name} is unknown", given=path.suffix or "no extension", needed=".parquet or .csv")
+    raise DataError(
+        f"the file type of {path.name} is unknown",
+        given=path.suffix or "no extension",
+        needed=".parquet or .csv",
+    )

@@ -1,6 +1,19 @@
 """Brings data, and bounds contributions."""
 
+from oboro.engine.bounding import count_units, counted_rows
 from oboro.engine.coding import check_columns, code_sql, coded_rows, count_cells
 from oboro.engine.source import Source, open_data
+from oboro.engine.sums import add_up, check_width
 
-__all__ = ["Source", "check_columns", "code_sql", "coded_rows", "count_cells", "open_data"]
+__all__ = [
+    "Source",
+    "add_up",
+    "check_columns",
+    "check_width",
+    "code_sql",
+    "coded_rows",
+    "count_cells",
+    "count_units",
+    "counted_rows",
+    "open_data",
+]

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
+from oboro.engine.bounding import counted_rows
 from oboro.engine.source import Source, literal, quoted
-from oboro.errors import DomainError, UnitError
+from oboro.errors import DomainError
 from oboro.privacy import Unit
 
 Integers = npt.NDArray[np.int64]
@@ -27,54 +28,56 @@ _NUMBERS = (
     "UBIGINT",
 )
 _FLOATS = ("FLOAT", "DOUBLE")
+_WIDTH = {
+    "TINYINT": 7,
+    "SMALLINT": 15,
+    "INTEGER": 31,
+    "BIGINT": 63,
+    "UTINYINT": 8,
+    "USMALLINT": 16,
+    "UINTEGER": 32,
+}
+SMALL = 2**12  # up to so many cells DuckDB groups quickly
+STREAMED = 2**24  # up to so many cells are added up in memory
 
 
-def count_cells(source: Source, columns: Sequence[Column], unit: Unit) -> tuple[Integers, Integers]:
+def count_cells(
+    source: Source, columns: Sequence[Column], unit: Unit, condition: str | None = None
+) -> tuple[Integers, Integers]:
     """How many rows fall into each combination of codes: (cells, counts), cells as mixed-radix numbers.
 
-    Contributions are bounded first: of a person with more than `max_rows` rows only that many count, spread
-    evenly by a hash of the person and the row, so that the choice depends on that person's rows alone. (Rows
-    with the same cell are alike, and are told apart by a number.) A row without a person is left out, and so
-    is a row that any column leaves out.
+    Only rows for which `condition`, an SQL text, is true. Contributions are bounded as in `counted_rows`.
     """
-    rows = coded_rows(source, columns, unit)
+    rows = coded_rows(source, columns, unit, condition)
+    size = Domain(columns).cells
+    if SMALL < size <= STREAMED:  # which way is quicker depends on the public size alone
+        return _streamed(source, rows, size)
     result = source.connection.execute(
-        f"SELECT cell, count(*)::BIGINT AS n FROM ({rows}) WHERE cell IS NOT NULL GROUP BY cell"
+        f"SELECT cell, count(*)::BIGINT AS n FROM ({rows}) GROUP BY cell"
     ).fetchnumpy()
     return result["cell"].astype(np.int64), result["n"].astype(np.int64)
 
 
-def coded_rows(source: Source, columns: Sequence[Column], unit: Unit) -> str:
+def coded_rows(source: Source, columns: Sequence[Column], unit: Unit, condition: str | None = None) -> str:
     """SQL for the rows that count, each with its `cell`."""
     source.need(*[column.name for column in columns])
     Domain(columns).cells  # noqa: B018  # refuses more cells than an integer can number
     cell = "0"
     for column in columns:
-        cell = f"({cell}) * {column.size} + ({code_sql(column, source.types[column.name])})"
-    if unit.kind == "row":
-        return f"SELECT ({cell})::BIGINT AS cell FROM {source.relation}"
-    if unit.kind != "person":
-        raise UnitError(
-            "rows are counted for a unit of rows or persons",
-            given=str(unit),
-            needed="Unit.row or Unit.person",
-            fix="unit=ob.Unit.row()",
-        )
-    assert unit.column is not None
-    source.need(unit.column)
-    person = f"CAST({quoted(unit.column)} AS VARCHAR)"
-    rows = f"SELECT {person} AS person, ({cell})::BIGINT AS cell FROM {source.relation} WHERE {person} IS NOT NULL"
-    # Only persons above the limit need their rows ranked: the sort is what costs.
-    return (
-        f"WITH coded AS MATERIALIZED (SELECT * FROM ({rows}) WHERE cell IS NOT NULL), "
-        f"heavy AS (SELECT person FROM coded GROUP BY person HAVING count(*) > {unit.max_rows}), "
-        f"numbered AS (SELECT person, cell, row_number() OVER (PARTITION BY person, cell) AS copy "
-        f"FROM coded WHERE person IN (SELECT person FROM heavy)), "
-        f"ranked AS (SELECT cell, row_number() OVER (PARTITION BY person ORDER BY hash(person, cell, copy), cell, copy) AS place "
-        f"FROM numbered) "
-        f"SELECT cell FROM coded WHERE person NOT IN (SELECT person FROM heavy) "
-        f"UNION ALL SELECT cell FROM ranked WHERE place <= {unit.max_rows}"
-    )
+        code = code_sql(column, source.types[column.name])
+        cell = f"({code})::BIGINT" if cell == "0" else f"({cell}) * {column.size} + ({code})"
+    return counted_rows(source, {"cell": cell}, unit, condition)
+
+
+def _streamed(source: Source, rows: str, size: int) -> tuple[Integers, Integers]:
+    """Adds the cells up as they stream past: quicker than grouping while all counts fit into memory."""
+    counts = np.zeros(size, np.int64)
+    relation = source.connection.sql(f"SELECT cell FROM ({rows})")
+    stream = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+    for batch in stream(1 << 20):
+        np.add.at(counts, batch.column(0).to_numpy(zero_copy_only=False), 1)
+    cells = np.flatnonzero(counts)
+    return cells.astype(np.int64), counts[cells]
 
 
 def code_sql(column: Column, type_name: str) -> str:
@@ -106,7 +109,13 @@ def _code_without_missing(column: Column, field: str, base: str) -> str:
 
 
 def _integer(column: Integer, field: str, base: str) -> str:
+    if base in _WIDTH and max(abs(column.low), abs(column.high)) < 2**61:
+        return _whole(column, field, base)
     number = _double(field, base)
+    if max(abs(column.low), abs(column.high)) < 2**52:
+        # a fraction goes to the nearest step from its own value; inside the bounds a double is exact enough
+        nearest = f"floor(({number} - ({column.low})) / {column.step} + 0.5)::BIGINT"
+        return _within(number, column.low, column.high, column.size, nearest)
     exact = (
         field
         if base in _NUMBERS
@@ -122,6 +131,16 @@ def _integer(column: Integer, field: str, base: str) -> str:
     return _within(
         number, column.low, column.high, column.size, f"greatest(0, least({column.size - 1}, {code}))::BIGINT"
     )
+
+
+def _whole(column: Integer, field: str, base: str) -> str:
+    """Whole numbers of a type whose width is known: clamped first, in whole numbers, which is quick."""
+    low, high = column.low, column.high
+    wide = field if max(abs(low), abs(high)) < 2 ** (_WIDTH[base] - 1) else f"({field})::BIGINT"
+    inside = f"(CASE WHEN {wide} < {low} THEN {low} WHEN {wide} > {high} THEN {high} ELSE {wide} END)"
+    if column.step == 1:
+        return inside if low == 0 else f"({inside}::BIGINT - ({low}))"
+    return f"(({inside}::BIGINT - ({low}) + {column.step // 2}) // {column.step})"
 
 
 def _within(number: str, low: Any, high: Any, size: int, code: str) -> str:

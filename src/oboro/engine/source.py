@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import difflib
 import gzip
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ class Source:
     connection: Any
     relation: str
     types: dict[str, str]
+    counted: dict[str | None, int] = field(default_factory=dict, repr=False, compare=False)  # units, counted once
 
     def need(self, *names: str) -> None:
         """Refuses if a column is not there."""

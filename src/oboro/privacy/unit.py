@@ -109,7 +109,9 @@ class Unit:
         who = {
             "row": "one row",
             "person": f"all rows of one {self.column} (at most {self.max_rows} used)",
-            "cells": f"one unit in at most {self.max_cells} cells, {self.max_per_cell} in each",
+            "cells": "one unit in one cell"
+            if self.max_cells == self.max_per_cell == 1
+            else f"one unit in at most {self.max_cells} cells, at most {self.max_per_cell} in each",
         }[self.kind]
         return who + (", replaced" if self.adjacency == "replace" else ", added or removed")
 

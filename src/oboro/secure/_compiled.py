@@ -64,12 +64,12 @@ def anneal(
     best_steps, best_counts = steps.copy(), counts.copy()
     entries, found, error = judge(steps, sizes, counts, growth, law, spare)
     now_entries, now_found, now_error = entries, found, error
-    best = _cost(entries, found, error, delta, mean, 1.0)
+    best = cost_of(entries, found, error, delta, mean, 1.0)
     state = np.uint64(seed * 2654435761 + 88172645463325252)
     for r in range(rounds):
         heat = hot * (0.002 ** (r / rounds))
         hard = min(1.0, 0.05 + r / (0.7 * rounds))
-        now = _cost(now_entries, now_found, now_error, delta, mean, hard)
+        now = cost_of(now_entries, now_found, now_error, delta, mean, hard)
         state = _next(state)
         j = int(state >> np.uint64(33)) % urns
         state = _next(state)
@@ -101,12 +101,12 @@ def anneal(
             cost = 1e300
         else:
             entries, found, error = judge(steps, sizes, counts, growth, law, spare)
-            cost = _cost(entries, found, error, delta, mean, hard)
+            cost = cost_of(entries, found, error, delta, mean, hard)
         state = _next(state)
         w = float(state >> np.uint64(11)) * 2.0**-53
         if cost <= now or w < math.exp((now - cost) / heat):
             now_entries, now_found, now_error = entries, found, error
-            cost = _cost(entries, found, error, delta, mean, 1.0)
+            cost = cost_of(entries, found, error, delta, mean, 1.0)
             if cost < best:
                 best = cost
                 best_steps[:] = steps
@@ -120,7 +120,7 @@ def anneal(
 
 
 @compiled
-def _cost(entries: float, found: float, error: float, delta: float, mean: float, hard: float) -> float:
+def cost_of(entries: float, found: float, error: float, delta: float, mean: float, hard: float) -> float:
     cost = math.log(entries)
     if found > delta:
         cost += hard * (0.001 + 3.0 * math.log(found / delta))

@@ -6,8 +6,6 @@ from typing import Any
 
 from numba import njit
 
-_DIGIT = 11  # bits that one pass of the sort looks at: 2048 buckets stay in cache
-
 
 @njit(cache=True)
 def _first_from(sorted_keys: Any, key: int, low: int, high: int) -> int:
@@ -107,37 +105,6 @@ def descend(
             top += 1
     state[0], state[1], state[2], state[3] = used, top, begun, written
     return done
-
-
-@njit(cache=True)
-def in_order(keys: Any) -> bool:
-    """Whether keys never fall."""
-    for i in range(1, keys.size):  # noqa: SIM110  # the compiler knows no generators
-        if keys[i] < keys[i - 1]:
-            return False
-    return True
-
-
-@njit(cache=True)
-def digit_counts(keys: Any, passes: int, counts: Any) -> None:
-    """How many keys have each value of each digit."""
-    last = (1 << _DIGIT) - 1
-    for i in range(keys.size):
-        key = keys[i]
-        for p in range(passes):
-            counts[p, (key >> (p * _DIGIT)) & last] += 1
-
-
-@njit(cache=True)
-def radix_pass(keys: Any, counts: Any, shift: int, places: Any, out_keys: Any, out_counts: Any) -> None:
-    """Moves pairs to where their digit belongs, without changing the order of equal ones."""
-    last = (1 << _DIGIT) - 1
-    for i in range(keys.size):
-        digit = (keys[i] >> shift) & last
-        to = places[digit]
-        places[digit] = to + 1
-        out_keys[to] = keys[i]
-        out_counts[to] = counts[i]
 
 
 @njit(cache=True)

@@ -35,7 +35,7 @@ from oboro.tables.layout import Layout
 Integers = npt.NDArray[np.int64]
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
-_CHUNK = 1 << 17  # records at a time: they stay in cache
+_CHUNK = 1 << 14  # records at a time: they stay in cache
 
 
 def read_cells(data: Any, layout: Layout, unit: Unit, count: str | None) -> Cells:

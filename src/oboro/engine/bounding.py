@@ -1,0 +1,81 @@
+"""Which rows count: those that a condition picks, at most so many of each person.
+
+A person's rows beyond the limit are left out by the order of a hash of the person and the row, which spreads
+what is kept evenly and depends on that person's rows alone. (Equal rows are told apart by a number.)
+
+Ranking rows is what costs, so it is done for the persons above the limit alone; the others are only counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from oboro.engine.source import Source, quoted
+from oboro.errors import UnitError
+from oboro.privacy import Unit
+
+_PLAIN = (
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+    "VARCHAR",
+    "UUID",
+)
+
+
+def counted_rows(source: Source, fields: Mapping[str, str], unit: Unit, condition: str | None = None) -> str:
+    """SQL for the rows that count, with the named `fields`, which are SQL expressions.
+
+    A row counts if no field is null, the condition is true, it belongs to somebody (for a unit of persons),
+    and it is among the `max_rows` that are kept of that person.
+    """
+    names = ", ".join(fields)
+    chosen = ", ".join(f"({field}) AS {name}" for name, field in fields.items())
+    where = f" WHERE {condition}" if condition else ""
+    present = " AND ".join(f"{name} IS NOT NULL" for name in fields)
+    if unit.kind == "row":
+        return f"SELECT {names} FROM (SELECT {chosen} FROM {source.relation}{where}) WHERE {present}"
+    person = person_sql(source, unit)
+    rows = (
+        f"SELECT person, {names} FROM (SELECT {person} AS person, {chosen} FROM {source.relation}{where}) "
+        f"WHERE person IS NOT NULL AND {present}"
+    )
+    # The rows are read three times rather than kept: reading is cheaper than writing them all down.
+    return (
+        f"WITH heavy AS MATERIALIZED (SELECT person FROM ({rows}) GROUP BY person HAVING count(*) > {unit.max_rows}), "
+        f"numbered AS (SELECT person, {names}, row_number() OVER (PARTITION BY person, {names}) AS copy "
+        f"FROM ({rows}) WHERE person IN (SELECT person FROM heavy)), "
+        f"ranked AS (SELECT {names}, row_number() OVER "
+        f"(PARTITION BY person ORDER BY hash(person, {names}, copy), {names}, copy) AS place FROM numbered) "
+        f"SELECT {names} FROM ({rows}) WHERE person NOT IN (SELECT person FROM heavy) "
+        f"UNION ALL SELECT {names} FROM ranked WHERE place <= {unit.max_rows}"
+    )
+
+
+def count_units(source: Source, unit: Unit) -> int:
+    """How many units there are, counted once: public under "replace", private otherwise."""
+    key = unit.column if unit.kind == "person" else None
+    if key not in source.counted:
+        counted = "count(*)" if unit.kind == "row" else f"count(DISTINCT {person_sql(source, unit)})"
+        query = f"SELECT {counted} FROM {source.relation}"
+        source.counted[key] = int(source.connection.execute(query).fetchone()[0])
+    return source.counted[key]
+
+
+def person_sql(source: Source, unit: Unit) -> str:
+    """An SQL expression for who a row belongs to; null where it is nobody."""
+    if unit.kind != "person" or unit.column is None:
+        raise UnitError(
+            "rows are counted for a unit of rows or persons",
+            given=str(unit),
+            needed="Unit.row or Unit.person",
+            fix="unit=ob.Unit.row()",
+        )
+    source.need(unit.column)
+    field = quoted(unit.column)
+    return field if source.types[unit.column].upper() in _PLAIN else f"CAST({field} AS VARCHAR)"

@@ -1,0 +1,64 @@
+"""Exact sums of codes and of their products, in 128 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from oboro.domain import Column
+from oboro.engine.bounding import counted_rows
+from oboro.engine.coding import code_sql
+from oboro.engine.source import Source
+from oboro.errors import DomainError
+from oboro.privacy import Unit
+
+MOST_ROWS = 2**38  # more than any table has; sums of so many rows fit
+Term = tuple[int, ...]  # which columns are multiplied; () is a count
+
+
+def add_up(
+    source: Source,
+    columns: Sequence[Column],
+    terms: Sequence[Term],
+    unit: Unit,
+    *,
+    by: Sequence[Column] = (),
+    condition: str | None = None,
+) -> dict[int, list[int]]:
+    """For each group, by its mixed-radix number: the sum over its rows of each term. Groups without rows are absent.
+
+    (0,) is the sum of the first column's codes, (0, 1) that of the products of the first two, () the count.
+    """
+    check_width(columns, terms)
+    source.need(*[column.name for column in (*columns, *by)])
+    group = "0::BIGINT"
+    for column in by:
+        group = f"({group}) * {column.size} + ({code_sql(column, source.types[column.name])})"
+    fields = {f"c{i}": code_sql(column, source.types[column.name]) for i, column in enumerate(columns)}
+    rows = counted_rows(source, {**fields, "g": group} if by or not fields else fields, unit, condition)
+    sums = ", ".join(_sum(columns, term) for term in terms)
+    query = f"SELECT {'g' if by else '0'}, {sums} FROM ({rows})" + (" GROUP BY g" if by else "")
+    found = source.connection.execute(query).fetchall()
+    return {int(row[0]): [int(value or 0) for value in row[1:]] for row in found}
+
+
+def check_width(columns: Sequence[Column], terms: Sequence[Term]) -> None:
+    """Refuses what could overflow 128 bits, by public bounds alone."""
+    for term in terms:
+        largest = prod(columns[i].size for i in term)
+        if largest * MOST_ROWS >= 2**127:
+            names = ", ".join(dict.fromkeys(columns[i].name for i in term))
+            raise DomainError(
+                f"products of {names} are too large to add up",
+                given=" x ".join(str(columns[i].size) for i in term),
+                needed="at most 2^88 in all",
+                fix="a larger step",
+            )
+
+
+def _sum(columns: Sequence[Column], term: Term) -> str:
+    if not term:
+        return "count(*)"
+    wide = "HUGEINT" if prod(columns[i].size for i in term) >= 2**62 else "BIGINT"
+    factors = " * ".join(f"c{i}::{wide}" if len(term) > 1 else f"c{i}" for i in term)
+    return f"sum({factors})"

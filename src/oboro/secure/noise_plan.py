@@ -1,0 +1,277 @@
+"""A noise plan: urns, and the promise that a draw from them keeps. Made of public facts; anyone can check it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from oboro.domain import read_toml
+from oboro.errors import GuaranteeError, InputError, ParameterError
+from oboro.exact import Number, about, not_negative, positive, show, whole
+from oboro.ledger import plan_hash
+from oboro.privacy import Approx
+from oboro.privacy.guarantee import round_up
+from oboro.secure.digits import digit_urns, lower_bound, optimum, scaled
+from oboro.secure.kii import algorithm2
+from oboro.secure.law import Law, Urn, law_of
+from oboro.secure.promise import MOST_DRAWS, Between, conditions, drawer_delta, exact_delta, keeps
+
+KIND = "secure.noise"
+METHODS = ("digits", "paper")
+MOST_URNS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class NoisePlan:
+    """Noise that is the sum of `draws` entries from each urn.
+
+    Privacy
+        An answer that one unit moves by at most `sensitivity`, plus this noise, is (eps, delta)-DP: `verify`
+        computes delta(eps) with integers, for every shift. Each draw has an urn of its own in the protocol, so
+        the party that knows its indices has no advantage: given indices into freshly shuffled urns the entries
+        are still independent and of the same law.
+    """
+
+    promise: Approx
+    sensitivity: int
+    method: str
+    urns: tuple[Urn, ...]
+    draws: int = 1
+
+    @property
+    def eps(self) -> Fraction:
+        return self.promise.eps
+
+    @property
+    def law(self) -> Law:
+        """The exact law of the noise."""
+        return _law(self.urns, self.draws)
+
+    @property
+    def delta(self) -> Fraction:
+        """delta(eps), exactly where it is rational; otherwise rounded up in the fifteenth digit."""
+        return _short(_delta(self))
+
+    @property
+    def entries(self) -> int:
+        """Entries of all urns. The paper's urn is counted once, though it is drawn from several times."""
+        return sum(urn.size for urn in self.urns)
+
+    @property
+    def mean_abs(self) -> Fraction:
+        """E|Z|, exactly."""
+        return self.law.mean_abs
+
+    @property
+    def optimum(self) -> float:
+        """E|Z| of the discrete Laplace law at the same eps and sensitivity."""
+        return optimum(self.eps, self.sensitivity)
+
+    @property
+    def fewest(self) -> int:
+        """What no choice of as many draws can do better than, in entries."""
+        draws = self.draws * len(self.urns)
+        return lower_bound(self.promise.delta, draws) if self.method == "digits" else lower_bound(self.promise.delta, draws) // draws
+
+    @property
+    def sent(self) -> tuple[Urn, ...]:
+        """The urns as the protocol sends them: one for every draw, shuffled apart from one another.
+
+        The paper draws several times from one urn. P2 knows its indices: two that are equal tell it that the
+        noise is even, and two that differ that the entries do.
+        """
+        return tuple(urn for urn in self.urns for _ in range(self.draws))
+
+    @property
+    def hash(self) -> str:
+        """What both parties compare."""
+        return plan_hash(self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The canonical form. The last three say what anyone can compute; they show if a file was altered."""
+        return {
+            "kind": KIND,
+            "eps": show(self.eps),
+            "delta": show(self.promise.delta),
+            "sensitivity": self.sensitivity,
+            "method": self.method,
+            "draws": self.draws,
+            "urns": [urn.to_dict() for urn in self.urns],
+            "entries": self.entries,
+            "exact_delta": show(self.delta),
+            "mean_abs": show(self.mean_abs),
+        }
+
+    @classmethod
+    def from_dict(cls, record: Any) -> NoisePlan:
+        """Reads a plan from someone else: every part is checked, the promise too."""
+        try:
+            plan = cls(
+                Approx(str(record["eps"]), str(record["delta"])),
+                whole("sensitivity", record["sensitivity"], least=1),
+                str(record["method"]),
+                tuple(Urn(urn["first"], urn["step"], urn["counts"]) for urn in record["urns"]),
+                whole("draws", record["draws"], least=1, most=MOST_DRAWS),
+            )
+            claimed = {name: record[name] for name in ("entries", "exact_delta", "mean_abs")}
+        except InputError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ParameterError(
+                "the noise plan is incomplete",
+                given=f"{type(error).__name__}: {error}"[:80],
+                fix="oboro secure plan --eps 1 --delta 1e-10 -o noise.toml",
+            ) from None
+        if record.get("kind") != KIND or plan.method not in METHODS or not 1 <= len(plan.urns) <= MOST_URNS:
+            raise ParameterError(
+                "this is not a noise plan",
+                given=f"kind={record.get('kind')!r}, method={plan.method!r}, {len(plan.urns)} urns"[:100],
+                needed=f"kind={KIND!r}, method digits or paper, 1 to {MOST_URNS} urns",
+                fix="oboro secure plan --eps 1 --delta 1e-10 -o noise.toml",
+            )
+        verify(plan)
+        actual = plan.to_dict()
+        for name, value in claimed.items():
+            if value != actual[name]:
+                raise ParameterError(
+                    "the noise plan was altered",
+                    given=f"{name} = {value}"[:100],
+                    needed=f"{name} = {actual[name]}"[:100],
+                    fix="the file as `oboro secure plan` wrote it",
+                )
+        return plan
+
+    def save(self, path: str | Path) -> None:
+        """Writes the plan as TOML."""
+        import tomli_w
+
+        from oboro.release.files import write_whole
+
+        write_whole(Path(path), tomli_w.dumps(self.to_dict()).encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> NoisePlan:
+        """Reads a plan from TOML and verifies it."""
+        return cls.from_dict(read_toml(path))
+
+    def __str__(self) -> str:
+        kind = "digit urns" if self.method == "digits" else f"an urn drawn {self.draws} times (Algorithm 2)"
+        worse = 100 * (float(self.mean_abs) / self.optimum - 1)
+        return (
+            f"noise from {kind}\n"
+            f"  promise      {self.promise}, sensitivity {self.sensitivity}\n"
+            f"  exact delta  {about(self.delta, 12)}\n"
+            f"  entries      {self.entries:,} in {len(self.urns)}; no fewer than {self.fewest:,} will do\n"
+            f"  E|Z|         {about(self.mean_abs, 6)}, {worse:.2f}% above the discrete Laplace law's {about(self.optimum, 6)}\n"
+            f"  values       {self.law.lowest} to {self.law.highest}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What `verify` found. Both deltas lie between two rationals."""
+
+    promise: Approx
+    delta: Between
+    drawer: Between  # for a party that drew every entry from the same urn, as in the paper, and knows its indices
+    conditions: dict[str, bool]  # of Theorem 4.1: enough, but not needed
+
+
+def plan(
+    *,
+    eps: Number,
+    delta: Number,
+    urns: int = 4,
+    sensitivity: int = 1,
+    method: str = "digits",
+    draws: int = 2,
+    stop: str = "tables",
+    init: int | None = None,
+    excess: Number = "0.032",
+    seconds: float = 30,
+    progress: Callable[[float], None] | None = None,
+) -> NoisePlan:
+    """Noise for an answer that one unit moves by at most `sensitivity`.
+
+    method="digits": `urns` distinct digit urns (and one more where the sensitivity is above 1), with the fewest
+    entries found in `seconds` for which E|Z| is at most (1 + `excess`) times that of the discrete Laplace law.
+    method="paper": Algorithm 2 for `draws` draws from one urn, with the stop rule behind its tables, or
+    stop="proof"; `init` is the count of the largest value. Refused where Theorem 4.1 does not hold.
+    """
+    promise = Approx(positive("eps", eps), positive("delta", delta))
+    sensitivity = whole("sensitivity", sensitivity, least=1)
+    if promise.delta >= Fraction(1, 2):
+        raise ParameterError(
+            "delta must be below 1/2", given=f"delta={show(promise.delta)}", needed="a small number", fix='delta="1e-10"'
+        )
+    if method == "paper":
+        urn = algorithm2(promise.eps, promise.delta, sensitivity, draws, init=init, stop=stop)
+        made = NoisePlan(promise, sensitivity, method, (urn,), draws)
+        failed = [name for name, holds in conditions(made.law, promise.eps, promise.delta, sensitivity).items() if not holds]
+        verify(made)
+        if failed:
+            raise GuaranteeError(
+                f"Algorithm 2 fails here: condition ({failed[0]}) of Theorem 4.1 does not hold (Conjecture 4.2.1 is false)",
+                given=f"draws={draws}, init={urn.counts[0]}",
+                needed="an urn that the theorem covers",
+                fix='method="digits"',
+            )
+        return made
+    if method != "digits":
+        raise ParameterError(
+            "method is unknown", given=f"method={method!r}", needed='"digits" or "paper"', fix='method="digits"'
+        )
+    count = whole("urns", urns, least=1, most=8)
+    if count == 1:  # nothing to search: built from its ends inwards, each count as large as eps allows
+        found: tuple[Urn, ...] = (algorithm2(promise.eps, promise.delta, 1, 1, stop="proof"),)
+    else:
+        limit = not_negative("excess", excess)
+        time_limit = float(positive("seconds", seconds))
+        found = digit_urns(promise.eps, promise.delta, count, excess=limit, seconds=time_limit, progress=progress)
+    made = NoisePlan(promise, sensitivity, method, scaled(found, sensitivity))
+    verify(made)
+    return made
+
+
+def verify(plan: NoisePlan, *, view: str = "everyone") -> Verdict:
+    """Checks the promise with integers and certified bounds on e^eps; raises GuaranteeError if it fails.
+
+    view="everyone" is the promise to all who see the noisy answer, the parties of oboro's protocol among them.
+    view="drawer" is that to a party that drew several times from one urn, as in the paper, and knows its indices.
+    """
+    if view not in ("everyone", "drawer"):
+        raise ParameterError(
+            "view is unknown", given=f"view={view!r}", needed='"everyone" or "drawer"', fix='view="drawer"'
+        )
+    eps, delta = plan.promise.eps, plan.promise.delta
+    found = _delta(plan)
+    drawer = found if plan.draws == 1 else drawer_delta(plan.urns[0], plan.draws, eps, plan.sensitivity)
+    broken = not keeps(plan.law, eps, delta, plan.sensitivity) if view == "everyone" else drawer.high > delta
+    if broken:
+        raise GuaranteeError(
+            "the noise does not keep its promise",
+            given=f"delta({show(eps)}) = {about((found if view == 'everyone' else drawer).high, 8)}",
+            needed=f"at most {show(delta)}",
+            fix="oboro secure plan, or method=\"digits\"",
+        )
+    return Verdict(plan.promise, found, drawer, conditions(plan.law, eps, delta, plan.sensitivity))
+
+
+@lru_cache(maxsize=32)
+def _law(urns: tuple[Urn, ...], draws: int) -> Law:
+    return law_of(urns, draws)
+
+
+@lru_cache(maxsize=32)
+def _delta(plan: NoisePlan) -> Between:
+    return exact_delta(plan.law, plan.eps, plan.sensitivity)
+
+
+def _short(number: Between) -> Fraction:
+    from oboro.noise.lazy import ball
+
+    return number.high if number.low == number.high else round_up(lambda: ball(number.high))

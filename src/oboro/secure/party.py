@@ -1,0 +1,129 @@
+"""A party's files: its ElGamal key, and who it is in a connection.
+
+    NAME.secret   the secret key, for its owner alone
+    NAME.public   the public key, to encrypt answers with
+    NAME.pem      TLS key and certificate, for its owner alone
+    NAME.crt      the certificate, for the other party to recognise this one by
+
+The TLS key is made by OpenSSL with its own randomness: it protects the connection, not a noise.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from oboro.errors import DataError
+from oboro.noise.bits import Bits, system_bits
+from oboro.secure import group
+from oboro.secure.elgamal import SecretKey
+
+_SECRET, _PUBLIC = "oboro secret key 1", "oboro public key 1"
+_YEARS = 10
+
+
+def create(name: str | Path, bits: Bits | None = None) -> dict[str, Path]:
+    """Makes all four files of a party. Nothing is ever overwritten."""
+    paths = {kind: Path(f"{name}.{kind}") for kind in ("secret", "public", "pem", "crt")}
+    for path in paths.values():
+        if path.exists():
+            raise DataError(f"{path} exists already", needed="a name that is not taken", fix="another name")
+    secret = SecretKey.generate(bits or system_bits())
+    key, certificate = _identity(Path(name).name)
+    _write(paths["secret"], f"{_SECRET}\n{secret.scalar.hex()}\n".encode(), 0o600)
+    _write(paths["public"], f"{_PUBLIC}\n{secret.public.hex()}\n".encode(), 0o644)
+    _write(paths["pem"], key + certificate, 0o600)
+    _write(paths["crt"], certificate, 0o644)
+    return paths
+
+
+def load_secret(path: str | Path) -> SecretKey:
+    """Reads a secret key, and refuses one that others can read too."""
+    scalar = _read(Path(path), _SECRET, private=True)
+    number = int.from_bytes(scalar, "little")
+    if not 0 < number < group.ORDER:
+        raise _not_a_key(path, _SECRET)
+    return SecretKey(scalar)
+
+
+def load_public(path: str | Path) -> bytes:
+    """Reads a public key."""
+    point = _read(Path(path), _PUBLIC, private=False)
+    if not group.is_point(point):
+        raise _not_a_key(path, _PUBLIC)
+    return point
+
+
+def check_private(path: Path) -> None:
+    """Refuses a private file that others can read."""
+    if os.name == "posix" and path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077:
+        raise DataError(
+            "a private file can be read by others",
+            given=str(path),
+            needed="a file that its owner alone can read",
+            fix=f"chmod 600 {path}",
+        )
+
+
+def _read(path: Path, title: str, *, private: bool) -> bytes:
+    if private:
+        check_private(path)
+    try:
+        with path.open("rb") as file:
+            lines = file.read(1000).split(b"\n")
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read", given=error.strerror or str(error), fix="oboro secure keys NAME"
+        ) from None
+    try:
+        value = bytes.fromhex(lines[1].decode("ascii")) if lines[0].decode("ascii") == title else b""
+    except (ValueError, IndexError):
+        value = b""
+    if len(value) != 32:
+        raise _not_a_key(path, title)
+    return value
+
+
+def _not_a_key(path: str | Path, title: str) -> DataError:
+    return DataError(f"{path} is not a key", needed=f"a file that begins with {title!r}", fix="oboro secure keys NAME")
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be written", given=error.strerror or str(error), fix="a folder that may be written"
+        ) from None
+
+
+def _identity(name: str) -> tuple[bytes, bytes]:
+    """A key and a certificate that it signs itself: the other party keeps a copy and accepts nothing else."""
+    from datetime import UTC, datetime, timedelta
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+    from cryptography.x509.oid import NameOID
+
+    key = Ed25519PrivateKey.generate()
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:60] or "oboro")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=365 * _YEARS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, None)
+    )
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return pem, certificate.public_bytes(Encoding.PEM)

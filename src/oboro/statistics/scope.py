@@ -1,0 +1,218 @@
+"""The rows that a question is about, and the groups that it is asked of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import prod
+from typing import Any
+
+from oboro.domain import Column, Domain
+from oboro.engine import Source, count_units, open_data
+from oboro.errors import DataError, DomainError, ParameterError, UnitError
+from oboro.exact import whole
+from oboro.privacy import Unit, unit_from
+from oboro.release import Pair
+from oboro.statistics.bins import Bins
+from oboro.statistics.parsing import parse
+from oboro.statistics.where import Condition
+
+MOST_GROUPS = 2**16
+MOST_UNITS = 2**38
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Unit, condition, groups, and what is public about the number of units.
+
+    Under "replace" the number of units `n` is public. It is counted once, when the data is opened, and is part of
+    the plan. Under add/remove it is private; `expected_n` is a guess that forecasts use, and nothing else
+    depends on it but the choice between two ways to find quantiles.
+    """
+
+    unit: Unit
+    where: Condition | None = None
+    by: tuple[Bins, ...] = ()
+    n: int | None = None
+    expected_n: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.unit.kind not in ("row", "person"):
+            raise UnitError(
+                "a statistic is about rows",
+                given=str(self.unit),
+                needed="Unit.row or Unit.person",
+                fix="unit=ob.Unit.row()",
+            )
+        if self.n is not None and not self.replaced:
+            raise UnitError(
+                "n is private under add/remove",
+                given=f"n={self.n}",
+                needed="a guess, which need not be right",
+                fix=f"expected_n={self.n}",
+            )
+        for name, value in (("n", self.n), ("expected_n", self.expected_n)):
+            if value is not None:
+                whole(name, value, least=0, most=MOST_UNITS)
+        names = [bins.column.name for bins in self.by]
+        if len(set(names)) != len(names):
+            raise DomainError("the groups name a column twice", given=", ".join(names))
+        if self.groups > MOST_GROUPS:
+            raise DomainError(
+                "there are too many groups",
+                given=" x ".join(str(bins.size) for bins in self.by),
+                needed=f"at most {MOST_GROUPS:,}",
+                fix="fewer columns, or a column with fewer values",
+            )
+
+    @property
+    def rows(self) -> int:
+        """How many rows of one unit count at most."""
+        return self.unit.contributions
+
+    @property
+    def replaced(self) -> bool:
+        return self.unit.adjacency == "replace"
+
+    @property
+    def groups(self) -> int:
+        return prod(bins.size for bins in self.by)
+
+    @property
+    def size(self) -> int | None:
+        """How many rows a group has, as far as anyone may know or guess: for forecasts."""
+        units = self.n if self.n is not None else self.expected_n
+        return None if units is None else max(1, units // self.groups)
+
+    def all_count(self, columns: Sequence[Column]) -> bool:
+        """Whether every row counts for sure, so that their number is public: nothing is left out or picked."""
+        fixed = self.replaced and self.unit.kind == "row" and self.n is not None
+        whole_table = self.where is None and not self.by
+        return fixed and whole_table and all(column.missing_code is not None for column in columns)
+
+    def open(self, data: Any) -> tuple[Source, str | None]:
+        """The data and the condition in SQL. Refuses data with another public n than the plan's."""
+        source = open_data(data)
+        if self.n is not None and (found := count_units(source, self.unit)) != self.n:
+            raise DataError(
+                "the data has another number of units than the plan, and under replace that number is public",
+                given=f"{found:,} units",
+                needed=f"{self.n:,}",
+                fix=f"a plan with n={found}",
+            )
+        return source, None if self.where is None else self.where.sql(source)
+
+    def labels(self) -> dict[str, Any]:
+        """A column of labels for each column of groups, in mixed-radix order."""
+        import numpy as np
+        import pyarrow as pa
+
+        columns: dict[str, Any] = {}
+        repeat, tile = self.groups, 1
+        for bins in self.by:
+            repeat //= bins.size
+            places = np.tile(np.repeat(np.arange(bins.size), repeat), tile)
+            columns[bins.column.name] = pa.array(bins.labels).take(pa.array(places))
+            tile *= bins.size
+        return columns
+
+    def words(self) -> str:
+        """ " by region, where age >= 20", for titles."""
+        by = " by " + " and ".join(bins.column.name for bins in self.by) if self.by else ""
+        return by + (f", where {self.where}" if self.where else "")
+
+    def columns(self, used: Iterable[Column]) -> Domain:
+        """Every column that the question uses."""
+        condition = self.where.columns if self.where else ()
+        every = (*used, *(bins.column for bins in self.by), *condition)
+        return Domain({column.name: column for column in every}.values()) if every else Domain([_NOTHING])
+
+    def to_dict(self, used: Iterable[Column]) -> dict[str, Any]:
+        record: dict[str, Any] = {"unit": self.unit.to_dict()}
+        columns = self.columns(used)
+        if columns.columns != (_NOTHING,):
+            record["domain"] = columns.to_dict()
+        if self.where is not None:
+            record["where"] = str(self.where)
+        if self.by:
+            record["by"] = [{"name": b.column.name, "starts": list(b.starts)} for b in self.by]
+        for name in ("n", "expected_n"):
+            if getattr(self, name) is not None:
+                record[name] = getattr(self, name)
+        return record
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> tuple[Scope, Domain]:
+        """The scope, and the columns that the plan uses."""
+        domain = Domain.from_dict(record["domain"]) if "domain" in record else Domain([_NOTHING])
+        groups = tuple(
+            Bins.from_dict({"column": domain[group["name"]].to_dict(), "starts": group["starts"]})
+            for group in record.get("by", ())
+        )
+        where = parse(record["where"], domain) if "where" in record else None
+        return (
+            cls(unit_from(record["unit"]), where, groups, record.get("n"), record.get("expected_n")),
+            domain,
+        )
+
+    def pairs(self, used: Sequence[Column]) -> Iterator[Pair]:
+        """Worst cases for the audit: one unit with all its rows at one end, against nobody or the other end."""
+        ends = [self._example(used, end) for end in (0, 1)]
+        last = {bins.column.name: bins.column.size - 1 for bins in self.by}
+        if self.replaced:
+            yield self._pair(used, ends[0], ends[1], "all rows of one unit move from one end to the other")
+            if self.by:
+                yield self._pair(used, ends[1], {**ends[1], **last}, "a unit moves to another group")
+                yield self._pair(used, ends[0], {**ends[1], **last}, "a unit moves to the other end of another group")
+        else:
+            for end in ends:
+                yield self._pair(used, end, None, "one unit with all its rows, or nobody")
+
+    def _example(self, used: Sequence[Column], end: int) -> dict[str, int]:
+        """Codes of a row that counts, with the columns at their lowest or highest."""
+        row = {column.name: 0 for column in self.columns(used)}
+        row |= {column.name: (column.size - 1) * end for column in used}
+        row |= {bins.column.name: 0 for bins in self.by}
+        if self.where is not None:
+            found = list(islice(self.where.examples(), 1000))
+            wanted = [column.name for column in used]
+            found.sort(key=lambda codes: tuple(codes.get(name, 0) for name in wanted))
+            if found:
+                row |= found[-1 if end else 0]
+        return row
+
+    def _pair(
+        self, used: Sequence[Column], one: dict[str, int], other: dict[str, int] | None, why: str
+    ) -> Pair:
+        return Pair(self._table(used, one, one), self._table(used, other, one), why)
+
+    def _table(self, used: Sequence[Column], row: dict[str, int] | None, filler: dict[str, int]) -> Any:
+        """A table with the unit's rows, and under replace with as many others as n says."""
+        import numpy as np
+        import pyarrow as pa
+
+        columns = {column.name: column for column in self.columns(used)}
+        others = max(0, (self.n or 1) - 1) if self.replaced else 0
+        own = self.rows if row is not None else 0
+        place = pa.array(np.repeat([0, 1], [own, others]))
+        table = {
+            name: pa.array([column.value((row or filler)[name]), column.value(filler[name])]).take(place)
+            for name, column in columns.items()
+        }
+        if self.unit.column is not None:
+            table[self.unit.column] = pa.array(np.concatenate([np.zeros(own, np.int64), np.arange(1, others + 1)]))
+        return pa.table(table)
+
+
+class _Nothing(Column):
+    """Stands in where a question uses no column: every row has it."""
+
+    kind, name, missing, size = "nothing", "", None, 1
+
+
+_NOTHING = _Nothing()
+
+
+def no_answer(what: str) -> ParameterError:
+    return ParameterError(what)

@@ -1,0 +1,157 @@
+"""A joint law of many columns from small tables: a junction tree, its marginals, and draws from it.
+
+Columns are nodes; two are joined if some table holds both. Filling in the graph until it has no long cycle gives cliques
+that form a tree, along which all marginals are found by passing messages [Lauritzen and Spiegelhalter 1988]. A spanning tree of
+pairs is the simplest case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Clique = tuple[int, ...]
+
+_LEAST = 1e-300
+
+
+@dataclass(frozen=True, slots=True)
+class Junction:
+    """Cliques in an order where each comes after its parent, and what a clique shares with its parent."""
+
+    shape: tuple[int, ...]
+    cliques: tuple[Clique, ...]
+    parent: tuple[int, ...]  # -1 for the first of each part
+    shared: tuple[Clique, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(prod(self.shape[i] for i in clique) for clique in self.cliques)
+
+    def home(self, columns: Clique) -> int:
+        """The smallest clique that holds these columns."""
+        held = [k for k, clique in enumerate(self.cliques) if set(columns) <= set(clique)]
+        return min(held, key=lambda k: prod(self.shape[i] for i in self.cliques[k]))
+
+    def zeros(self) -> list[Floats]:
+        return [np.zeros([self.shape[i] for i in clique]) for clique in self.cliques]
+
+    def marginals(self, potentials: Sequence[Floats]) -> list[Floats]:
+        """The law of every clique, under weights that are the exponentials of the potentials."""
+        beliefs = [np.array(potential) for potential in potentials]
+        upward: dict[int, Floats] = {}
+        for k in reversed(range(len(self.cliques))):
+            if self.parent[k] >= 0:
+                upward[k] = _log_sum(beliefs[k], self.cliques[k], self.shared[k])
+                beliefs[self.parent[k]] += spread_axes(upward[k], self.shared[k], self.cliques[self.parent[k]])
+        for k in range(len(self.cliques)):
+            if self.parent[k] >= 0:
+                down = _log_sum(beliefs[self.parent[k]], self.cliques[self.parent[k]], self.shared[k]) - upward[k]
+                beliefs[k] += spread_axes(down, self.shared[k], self.cliques[k])
+        laws = []
+        for belief in beliefs:
+            weight = np.exp(belief - belief.max())
+            laws.append(weight / weight.sum())
+        return laws
+
+    def draw(self, laws: Sequence[Floats], n: int, rng: np.random.Generator) -> list[npt.NDArray[np.int64]]:
+        """n records: within every group that agrees so far, each value occurs as often as it should, but for rounding."""
+        columns: dict[int, npt.NDArray[np.int64]] = {}
+        for k, clique in enumerate(self.cliques):
+            known, new = self.shared[k], tuple(i for i in clique if i not in self.shared[k])
+            law = np.transpose(laws[k], [clique.index(i) for i in (*known, *new)])
+            sizes = [self.shape[i] for i in known]
+            group = np.ravel_multi_index([columns[i] for i in known], sizes) if known else np.zeros(n, np.int64)
+            cell = spread_evenly(law.reshape(prod(sizes), -1), np.asarray(group), rng)
+            drawn = np.unravel_index(cell, [self.shape[i] for i in new]) if new else ()
+            columns |= {i: np.asarray(values) for i, values in zip(new, drawn, strict=True)}
+        return [columns[i] for i in range(len(self.shape))]
+
+
+def junction_tree(shape: Sequence[int], tables: Iterable[Clique]) -> Junction:
+    """The junction tree for these tables, by eliminating first the column that makes the smallest clique."""
+    near: dict[int, set[int]] = {i: set() for i in range(len(shape))}
+    for table in tables:
+        for a, b in combinations(table, 2):
+            near[a].add(b)
+            near[b].add(a)
+    cliques: list[frozenset[int]] = []
+    while near:
+        node = min(near, key=lambda i: (prod(shape[j] for j in near[i]) * shape[i], i))
+        clique = frozenset({node, *near[node]})
+        if not any(clique <= other for other in cliques):
+            cliques.append(clique)
+        for a, b in combinations(near[node], 2):
+            near[a].add(b)
+            near[b].add(a)
+        for other in near.pop(node):
+            near[other].discard(node)
+    return _ordered(tuple(shape), cliques)
+
+
+def _ordered(shape: tuple[int, ...], cliques: list[frozenset[int]]) -> Junction:
+    """A tree that shares as much as it can [a heaviest spanning tree has the running intersection], grown from one clique."""
+    left = list(range(1, len(cliques)))
+    order, parent = [0], [-1]
+    while left:
+        _, new, old = max(((len(cliques[k] & cliques[j]), -k, -j) for k in left for j in order))
+        left.remove(-new)
+        parent.append(order.index(-old) if cliques[-new] & cliques[-old] else -1)
+        order.append(-new)
+    chosen = [tuple(sorted(cliques[k])) for k in order]
+    shared = [tuple(sorted(set(chosen[k]) & set(chosen[p]))) if p >= 0 else () for k, p in enumerate(parent)]
+    return Junction(shape, tuple(chosen), tuple(parent), tuple(shared))
+
+
+def sum_axes(table: Floats, axes: Clique, keep: Clique) -> Floats:
+    """The table of `keep` alone; both lists are in increasing order."""
+    return table.sum(axis=tuple(place for place, axis in enumerate(axes) if axis not in keep))
+
+
+def spread_axes(table: Floats, axes: Clique, onto: Clique) -> Floats:
+    """The same numbers, to be broadcast over the axes of a larger table."""
+    sizes = dict(zip(axes, table.shape, strict=True))
+    return table.reshape([sizes.get(axis, 1) for axis in onto])
+
+
+def spread_evenly(laws: Floats, group: npt.NDArray[np.int64], rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """One draw for each record from the law of its group, evenly spaced within the group after a random start.
+
+    Each draw has its law; together they come closer to it than independent draws would. Which record of a
+    group gets which draw is random.
+    """
+    order = rng.permutation(group.size)
+    order = order[np.argsort(group[order], kind="stable")]
+    held = np.bincount(group, minlength=laws.shape[0])
+    rank = np.arange(group.size) - np.repeat(np.cumsum(held) - held, held)
+    start = rng.random(laws.shape[0])
+    sorted_group = group[order]
+    u = (rank + start[sorted_group]) / held[sorted_group]
+    running = np.cumsum(laws, axis=1)
+    running /= np.maximum(running[:, -1:], _LEAST)
+    flat = (running + np.arange(laws.shape[0])[:, None]).ravel()
+    at = np.searchsorted(flat, sorted_group + u, side="right") - sorted_group * laws.shape[1]
+    out = np.empty(group.size, np.int64)
+    out[order] = np.minimum(at, laws.shape[1] - 1)
+    return out
+
+
+def with_evidence(junction: Junction, potentials: Sequence[Floats], evidence: Mapping[int, Floats]) -> list[Floats]:
+    """The potentials with each column's law multiplied by what is known of it."""
+    changed = [np.array(potential) for potential in potentials]
+    for column, weight in evidence.items():
+        k = junction.home((column,))
+        logs = np.log(np.maximum(weight, _LEAST))
+        changed[k] += spread_axes(logs, (column,), junction.cliques[k])
+    return changed
+
+
+def _log_sum(table: Floats, axes: Clique, keep: Clique) -> Floats:
+    top = float(table.max())
+    return np.log(np.maximum(sum_axes(np.exp(table - top), axes, keep), _LEAST)) + top
