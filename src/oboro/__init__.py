@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         privacy,
         release,
         report,
+        secure,
         statistics,
         tables,
     )
@@ -51,7 +52,6 @@ _WHERE = {
     "release": (
         "Certificate",
         "Forecast",
-        "Grid",
         "Plan",
         "Release",
         "load_plan",
@@ -72,6 +72,7 @@ _MODULES = (
     "privacy",
     "release",
     "report",
+    "secure",
     "statistics",
     "tables",
 )
@@ -115,6 +116,7 @@ __all__ = [
     "report",
     "run",
     "save_plan",
+    "secure",
     "statistics",
     "tables",
     "verify_certificate",

@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from oboro._version import __version__
-from oboro.cli import certificate, demo, histogram, ledger, plans, reproduce, table
+from oboro.cli import certificate, demo, histogram, ledger, plans, reproduce, secure, table
 from oboro.errors import OboroError
 
 app = typer.Typer(
@@ -33,6 +33,7 @@ app = typer.Typer(
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(table.app, name="table")
 app.add_typer(histogram.app, name="histogram")
+app.add_typer(secure.app, name="secure")
 app.add_typer(certificate.app, name="certificate")
 app.command("forecast")(plans.forecast)
 app.command("run")(plans.run)

@@ -40,7 +40,7 @@ from oboro.exact import Number, positive, rational, show, whole
 
 METHODS = ("theorem1", "mixture", "independent", "exact", "discrete", "pure")
 MARGIN = 1e-9  # relative, of z: ten times the largest error of a calibration that was measured
-_LEAST_K, _MOST_K = 1e-12, 3000.0
+_GAUSS = np.polynomial.legendre.leggauss(24)
 
 
 def calibrate(
@@ -96,46 +96,35 @@ def _delta(alpha: float, eps: float, z: float, method: str, dims: int) -> float:
 
 @lru_cache(maxsize=4096)
 def _calibrated(alpha: float, eps: float, small: float, method: str, dims: int) -> float:
-    """Solves delta(z) = small in log z; the bracket is that of k = (eps/z)^alpha, alike for every alpha."""
-    if method == "independent" and alpha < 2:
-        # the excess over the mixture is small where delta is: a few steps of the secant
-        start = _calibrated(alpha, eps, small, "mixture", 1)
-        return _secant(lambda z: _delta(alpha, eps, z, method, dims), start, small)
-    low, high = (math.log(eps) - math.log(k) / alpha for k in (_MOST_K, _LEAST_K))
+    """Solves delta(z) = small. In k = (eps/z)^alpha, log delta is nearly a straight line, whatever alpha is."""
+
+    def miss(k: float) -> float:
+        return math.log(max(_delta(alpha, eps, eps * k ** (-1 / alpha), method, dims), 1e-300) / small)
+
+    low, high = 1e-12, 20.0 - 3.0 * math.log(small)
     if method == "exact" and alpha < 2:
-        low = math.log(_pure(alpha, eps, dims)) + 1e-12
-        high = max(math.log(_calibrated(alpha, eps, small, "mixture", 1)) + 3, low + 5)
-    return math.exp(_root(lambda log_z: _delta(alpha, eps, math.exp(log_z), method, dims), low, high, small))
+        high = (eps / _pure(alpha, eps, dims)) ** alpha * (1 - 1e-12)
+        low = min(low, high / 2)
+    elif method == "independent" and alpha < 2:
+        # not less noise than the mixture's, and rarely much more
+        low = _root(lambda k: math.log(contour.mixture(alpha, eps, k) / small), low, high, 1e-3)
+    return eps * _root(miss, low, high, 1e-13) ** (-1 / alpha)
 
 
-def _root(value: Callable[[float], float], low: float, high: float, small: float) -> float:
+def _root(miss: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
+    """The k with miss(k) = 0, to a relative tolerance; miss falls. A bracket is grown from the left end."""
     from scipy.optimize import brentq
 
-    def miss(x: float) -> float:
-        return math.log(max(value(x), 1e-300) / small)
-
-    return float(brentq(miss, low, high, xtol=1e-13, rtol=8.9e-16))
-
-
-def _secant(value: Callable[[float], float], start: float, small: float) -> float:
-    """The z at which log value(z) = log small; value grows with z, and is at least small at `start`."""
-    x = math.log(start)
-    miss = math.log(value(start) / small)
-    other, other_miss = x - 0.5 * miss - 1e-6, 0.0
-    for _ in range(60):
-        other_miss = math.log(max(value(math.exp(other)), 1e-300) / small)
-        if abs(other_miss) < 1e-13 or other == x or other_miss == miss:
-            break
-        step = -other_miss * (other - x) / (other_miss - miss)
-        x, miss = other, other_miss
-        other += max(-1.0, min(1.0, step))
-        if abs(step) < 1e-14:
-            break
-    return math.exp(other)
+    right = min(high, low * 1.01 + 1e-3) if low > 1e-6 else high
+    while right < high and miss(right) > 0:
+        low, right = right, min(high, 2 * right - 0.99 * low)
+    if miss(low) <= 0:
+        low *= 0.99
+    return float(brentq(miss, low, right, xtol=tolerance * max(low, 1e-3), rtol=max(tolerance, 8.9e-16)))
 
 
 def _pure(alpha: float, eps: float, dims: int) -> float:
-    return 2 * math.sinh(eps / (2 * (dims + 1))) if alpha == 1 else radial(alpha, dims, eps).pure
+    return 2 * math.sinh(eps / (dims + 1)) if alpha == 1 else radial(alpha, dims, eps).pure
 
 
 def _excess(alpha: float, eps: float, z: float) -> float:
@@ -143,17 +132,19 @@ def _excess(alpha: float, eps: float, z: float) -> float:
     rule = kanter(alpha)
     at = inflection(eps)
     first = (math.log(2 * at) - 2 * math.log(z)) / rule.power  # v = v0
-    last = math.log(math.exp(min(first + rule.least, 700.0)) + 50.0) - rule.least  # q falls by e^-50
-    if first + rule.least > 6.7:
-        return 0.0  # e^-a(0)X is below e^-800
-    cuts = [first, *[c for c in (-rule.least - 30, -rule.least - 4) if first < c < last], last]
-    x, w = np.polynomial.legendre.leggauss(64)
-    total = 0.0
-    for low, high in zip(cuts, cuts[1:], strict=False):
-        xi = low + (high - low) * (x + 1) / 2
-        part = above(at * np.exp(rule.power * (xi - first)), eps) * rule.density(xi)
-        total += float(part @ w) * (high - low) / 2
-    return total
+    if first + rule.least > 4.4:
+        return 0.0  # below e^(-a(0) X), e^-81
+    last = math.log(math.exp(first + rule.least) + 60.0) - rule.least  # q falls by e^-60
+    cuts = [last]
+    for j in range(40):  # ever wider, as q is a power of the distance to the bulk, and then an exponential
+        cuts.append(max(first, -rule.least + 1.5 - 1.5 * 2.2**j))
+        if cuts[-1] == first:
+            break
+    edges = np.unique(cuts)
+    half = np.diff(edges)[:, None] / 2
+    xi = (edges[:-1, None] + half * (_GAUSS[0] + 1)).ravel()
+    part = above(at * np.exp(rule.power * (xi - first)), eps) * rule.density(xi)
+    return float(part @ (half * _GAUSS[1]).ravel())
 
 
 def _concentrated(rho: Any, eps: float) -> Any:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +35,7 @@ class Kanter:
 
     b: float
     least: float
-    weight: Floats  # u'(l) dl at l = sqrt(1 + t^2) - 1, t in _BULK: u is an odd, smooth function of t
-    table: tuple[Floats, Floats]  # l, and log(u/(1-u)) there: where the inversion starts
+    log_slope: Any  # log u'(l) as a spline in log l
 
     @property
     def power(self) -> float:
@@ -65,9 +65,12 @@ class Kanter:
         return np.asarray(self._slope(s - shift[:, None]) @ (0.25 * np.exp(s - np.exp(s))))
 
     def _bulk(self, shift: Floats) -> Floats:
-        exponent = np.minimum(shift[:, None] + (np.sqrt(1 + _BULK**2) - 1), 700.0)
+        """l = sqrt(1 + t^2) - 1, of which u is an odd, smooth function: sum over t."""
+        root = np.sqrt(1 + _BULK**2)
+        exponent = np.minimum(shift[:, None] + (root - 1), 700.0)
         first = _STEP / 2 * self.first * np.exp(shift - np.exp(shift))
-        return np.asarray(np.exp(exponent - np.exp(exponent)) @ self.weight + first)
+        weight = _STEP * self._slope(root - 1) * _BULK / root
+        return np.asarray(np.exp(exponent - np.exp(exponent)) @ weight + first)
 
     def _right(self, shift: Floats) -> Floats:
         """e^(shift + l) = c + w^2, c = e^shift: q = e^-c int 2 w e^(-w^2) u' dw, a smooth, even function of w."""
@@ -77,19 +80,19 @@ class Kanter:
         return np.asarray(np.exp(-c[:, 0]) * (slope @ (0.1 * 2 * _CORE * np.exp(-(_CORE**2))) + first))
 
     def _slope(self, excess: Floats) -> Floats:
-        """u'(l), by Newton's steps in log(u/(1-u))."""
-        return _inverse_slope(excess, self.b, self.table)
+        """u'(l)."""
+        return np.asarray(np.exp(self.log_slope(np.log(excess))))
 
 
 @lru_cache(maxsize=64)
 def kanter(alpha: float) -> Kanter:
     """For 0 < alpha < 2."""
+    from scipy.interpolate import CubicSpline
+
     b = alpha / 2
-    logit = np.concatenate([np.linspace(-16, 12, 2801), np.geomspace(12.01, 400, 400)])
-    table = (_excess(logit, b)[0], logit)
-    root = np.sqrt(1 + _BULK**2)
-    weight = _STEP * _inverse_slope(root - 1, b, table) * _BULK / root
-    return Kanter(b, math.log1p(-b) + math.log(b) * b / (1 - b), weight, table)
+    logit = np.concatenate([np.linspace(-16, 12, 7001), np.geomspace(12.004, 400, 3000)])
+    excess, slope = _excess(logit, b)
+    return Kanter(b, math.log1p(-b) + math.log(b) * b / (1 - b), CubicSpline(np.log(excess), -np.log(slope)))
 
 
 def _excess(logit: Floats, b: float) -> tuple[Floats, Floats]:
@@ -106,16 +109,6 @@ def _excess(logit: Floats, b: float) -> tuple[Floats, Floats]:
         factor = part * math.pi**order * (sum(b**j for j in range(order + 1)) - (1 - b) ** order)
         near, near_slope = near + factor * small**order, near_slope + order * factor * small ** (order - 1)
     return np.where(u < 0.05, near, value), np.where(u < 0.05, near_slope, slope)
-
-
-def _inverse_slope(excess: Floats, b: float, table: tuple[Floats, Floats]) -> Floats:
-    """du/dl at l = log a(u) - log a(0)."""
-    logit = np.interp(excess, *table)
-    for _ in range(5):
-        value, slope = _excess(logit, b)
-        along = slope / ((1 + np.exp(-logit)) * (1 + np.exp(np.minimum(logit, 700.0))))  # dl/dlogit
-        logit = logit - np.clip((value - excess) / along, -0.5, 0.5)
-    return 1 / _excess(logit, b)[1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -78,4 +78,7 @@ def person_sql(source: Source, unit: Unit) -> str:
         )
     source.need(unit.column)
     field = quoted(unit.column)
-    return field if source.types[unit.column].upper() in _PLAIN else f"CAST({field} AS VARCHAR)"
+    kind = source.types[unit.column].upper()
+    if kind in ("FLOAT", "DOUBLE"):  # not a number is nobody; 0.0 and -0.0 are one person
+        return f"CASE WHEN isnan({field}) THEN NULL WHEN {field} = 0 THEN '0.0' ELSE CAST({field} AS VARCHAR) END"
+    return field if kind in _PLAIN else f"CAST({field} AS VARCHAR)"

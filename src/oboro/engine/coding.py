@@ -82,8 +82,13 @@ def _streamed(source: Source, rows: str, size: int) -> tuple[Integers, Integers]
 
 def code_sql(column: Column, type_name: str) -> str:
     """An SQL expression for the code of a column's value; null where the record is left out."""
-    code = _code_without_missing(column, quoted(column.name), type_name.partition("(")[0].upper())
+    code = _code_without_missing(column, quoted(column.name), _base(type_name))
     return code if column.missing_code is None else f"coalesce({code}, {column.missing_code})"
+
+
+def _base(type_name: str) -> str:
+    """DECIMAL for DECIMAL(9,2); but DECIMAL(9,2)[] is a list of them, and no number."""
+    return "LIST" if type_name.endswith("]") else type_name.partition("(")[0].upper()
 
 
 def _code_without_missing(column: Column, field: str, base: str) -> str:
@@ -99,7 +104,7 @@ def _code_without_missing(column: Column, field: str, base: str) -> str:
         number = _double(field, base)
         # one rule for every record: the double nearest to the value, then the nearest step
         step = f"floor(({number} - ({float(column.low)!r})) / {float(column.step)!r} + 0.5)"
-        code = f"greatest(0, least({column.size - 1}, {step}))::BIGINT"
+        code = f"greatest(0, least({column.size - 1}, {step}::BIGINT))"
         return _within(number, float(column.low), float(column.high), column.size, code)
     raise DomainError(
         f"column {column.name!r} cannot be read from rows here",
@@ -175,7 +180,7 @@ def check_columns(source: Source, columns: Sequence[Column]) -> list[dict[str, A
     report = []
     for column in columns:
         source.need(column.name)
-        base = source.types[column.name].partition("(")[0].upper()
+        base = _base(source.types[column.name])
         field = quoted(column.name)
         bare = _code_without_missing(column, field, base)
         below = above = "0"

@@ -3,7 +3,8 @@
 What the schema says is public and may be refused with an error: a file that is not there, a column that is
 missing. What a value says never is. So text files are read as text, whatever they hold; a line of a CSV file
 that does not have enough fields, is not UTF-8 or is longer than 2 MB is left out; a value that cannot be cast
-becomes a null and follows the rule of its column.
+becomes a null and follows the rule of its column. Nor does a value decide how another is read: a Python list
+and a column of Python objects become text, value by value, whatever stands beside it.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ from __future__ import annotations
 import csv
 import difflib
 import gzip
+import re
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from oboro.errors import DataError
 
 READABLE = ".parquet .csv .tsv .csv.gz .arrow .feather"
+# Types of which some stored values cannot be read at all: refused by their name, before a value is seen.
+FRAGILE = ("TIME", "TIME_NS", "TIME WITH TIME ZONE", "JSON")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,13 @@ class Source:
                     if close
                     else f"a file with a column {name!r}",
                 )
+            if self.types[name].upper() in FRAGILE:
+                raise DataError(
+                    f"column {name!r} has a type that cannot be read safely",
+                    given=self.types[name],
+                    needed="text, numbers, dates or times with a date",
+                    fix=f"write column {name!r} as text",
+                )
 
 
 def open_data(data: Any) -> Source:
@@ -53,7 +65,7 @@ def open_data(data: Any) -> Source:
     connection = duckdb.connect()
     # no progress bar, no file names or settings from the environment; order of rows does not matter here
     connection.execute("SET enable_progress_bar = false; SET preserve_insertion_order = false")
-    if isinstance(data, str | Path):
+    if isinstance(data, str | Path) and not str(data).lower().endswith((".arrow", ".feather")):
         relation = _from_path(Path(data))
     else:
         connection.register("given", _to_arrow(data))
@@ -80,16 +92,26 @@ def literal(text: str) -> str:
 
 
 def _from_path(path: Path) -> str:
-    if not path.is_file():
-        raise DataError(f"no such file: {path}", given=str(path), needed=READABLE, fix="the path of the data")
+    _must_exist(path)
     name = path.name.lower()
     if name.endswith(".parquet"):
-        return f"read_parquet({literal(str(path))})"
+        # text that is not UTF-8 is read as it stands; folders such as year=2026 are no columns
+        return f"read_parquet({_this_file(path)}, utf8_validation = 'ignore', hive_partitioning = false)"
     if name.endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")):
         return _from_csv(path, "\t" if ".tsv" in name[-7:] else ",")
     raise DataError(
         f"the file type of {path.name} is unknown", given=path.suffix or "no extension", needed=READABLE
     )
+
+
+def _must_exist(path: Path) -> None:
+    if not path.is_file():
+        raise DataError(f"no such file: {path}", given=str(path), needed=READABLE, fix="the path of the data")
+
+
+def _this_file(path: Path) -> str:
+    """A path as an SQL string that means this file alone: DuckDB takes *, ? and [ for patterns."""
+    return literal(re.sub(r"([*?\[])", r"[\1]", str(path)))
 
 
 def _from_csv(path: Path, delimiter: str) -> str:
@@ -111,32 +133,29 @@ def _from_csv(path: Path, delimiter: str) -> str:
         )
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header)
     options = "auto_detect = false, header = true, quote = '\"', escape = '\"', ignore_errors = true, strict_mode = false"
-    return f"read_csv({literal(str(path))}, delim = {literal(delimiter)}, columns = {{{columns}}}, {options})"
+    options += ", hive_partitioning = false"
+    return f"read_csv({_this_file(path)}, delim = {literal(delimiter)}, columns = {{{columns}}}, {options})"
 
 
 def _to_arrow(data: Any) -> Any:
     import pyarrow as pa
 
+    if isinstance(data, str | Path):
+        return _steady(_from_feather(Path(data)))
     if isinstance(data, pa.Table | pa.RecordBatch):
-        return data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
+        return _steady(data if isinstance(data, pa.Table) else pa.Table.from_batches([data]))
     if isinstance(data, dict):
         return _to_arrow(_series_to_table(data))
     module = type(data).__module__.partition(".")[0]
     if module == "polars":
-        return (data.collect() if hasattr(data, "collect") else data).to_arrow()
+        return _steady((data.collect() if hasattr(data, "collect") else data).to_arrow())
     if module == "pandas":
-        # columns of mixed objects would be guessed from their values, and could fail on one of them: text cannot
-        texts = {
-            name: data[name].map(str, na_action="ignore")
-            for name in data.columns
-            if data[name].dtype == object
-        }
-        return pa.Table.from_pandas(data.assign(**texts), preserve_index=False)
+        return _steady(_from_pandas(data))
     if module in ("duckdb", "_duckdb") and hasattr(data, "arrow"):
         table = data.arrow()
-        return table.read_all() if hasattr(table, "read_all") else table
+        return _steady(table.read_all() if hasattr(table, "read_all") else table)
     if hasattr(data, "to_table"):  # a pyarrow dataset
-        return data.to_table()
+        return _steady(data.to_table())
     raise DataError(
         "the data cannot be read",
         given=type(data).__name__,
@@ -145,14 +164,82 @@ def _to_arrow(data: Any) -> Any:
     )
 
 
+def _from_feather(path: Path) -> Any:
+    import pyarrow as pa
+    from pyarrow import feather
+
+    _must_exist(path)
+    try:
+        return feather.read_table(path, memory_map=True)
+    except pa.ArrowException:
+        raise DataError(
+            f"{path} cannot be read",
+            given="a file that is damaged, or not what its name says",
+            needed=READABLE,
+        ) from None
+
+
+def _from_pandas(frame: Any) -> Any:
+    import pyarrow as pa
+
+    columns = []
+    for place, name in enumerate(frame.columns):
+        column = frame.iloc[:, place]
+        kind = getattr(column.dtype, "categories", column).dtype
+        try:
+            if kind == object or getattr(kind, "storage", None) == "python":
+                texts = column.astype(object).map(_text, na_action="ignore")
+                columns.append(pa.array(texts, pa.string(), from_pandas=True))
+            else:
+                columns.append(pa.array(column, from_pandas=True))
+        except (pa.ArrowException, TypeError):
+            raise DataError(
+                f"column {name!r} has a type that cannot be read",
+                given=str(column.dtype),
+                needed="numbers, texts, categories, dates or truth values",
+                fix=f"frame.drop(columns={name!r})",
+            ) from None
+    return pa.table(columns, names=[str(name) for name in frame.columns])
+
+
 def _series_to_table(data: dict[str, Any]) -> Any:
-    """A dictionary of lists, for small examples; a list of mixed values is read as text."""
+    """A dictionary of columns: what has a type keeps it, a Python list is read as text."""
     import pyarrow as pa
 
     columns = {}
     for name, values in data.items():
-        try:
-            columns[name] = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            columns[name] = pa.array([None if value is None else str(value) for value in values])
+        typed = hasattr(values, "dtype") and values.dtype != object
+        if typed or isinstance(values, pa.Array | pa.ChunkedArray):
+            columns[name] = pa.array(values) if typed else values
+        else:
+            columns[name] = pa.array([_text(value) for value in values], pa.string())
     return pa.table(columns)
+
+
+def _text(value: Any) -> str | None:
+    """One value as text, by itself: how it is read must not depend on the values beside it."""
+    if value is None or (isinstance(value, float) and value != value):
+        return None
+    if isinstance(value, bool) or (isinstance(value, float) and value.is_integer()):
+        value = int(value)  # equal numbers, equal texts
+    try:
+        text = str(value)
+    except ValueError:  # a whole number of thousands of digits
+        text = str(Decimal(value))
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _steady(table: Any) -> Any:
+    """Times in seconds or milliseconds become microseconds here: DuckDB would raise on one that is out of range."""
+    import pyarrow as pa
+
+    for place, column in enumerate(table.schema):
+        kind = column.type
+        if pa.types.is_duration(kind) and kind.unit in ("s", "ms"):
+            finer = pa.duration("us")
+        elif pa.types.is_timestamp(kind) and kind.tz is not None and kind.unit in ("s", "ms"):
+            finer = pa.timestamp("us", kind.tz)
+        else:
+            continue
+        table = table.set_column(place, column.name, table.column(place).cast(finer, safe=False))
+    return table

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from oboro.errors import BudgetError, LedgerError, NameTakenError, ParameterError
 from oboro.ledger import checking, copies, creation, currency, keys, records
 from oboro.ledger.canonical import canonical, plan_hash, sha256
-from oboro.ledger.chain import TAG, Entry, Head, root_of
+from oboro.ledger.chain import TAG, Entry, Head, root_of, signer_of
 from oboro.ledger.database import Database
 from oboro.ledger.keys import PublicKey
 from oboro.ledger.place import Place
@@ -151,7 +151,9 @@ class Ledger:
             reserved = records.entry_named(connection, name)
             if reserved is None:
                 return None
-            return Stored(reserved, records.commit_of(connection, reserved.position), self._database)
+            committed = records.commit_of(connection, reserved.position)
+            self._refuse_forged(connection, reserved, *([] if committed is None else [committed]))
+            return Stored(reserved, committed, self._database)
 
     # Signing
 
@@ -183,7 +185,7 @@ class Ledger:
             keys.discard_pending(self._key_path)
             keys.write_pending(self._key_path, new)  # on disk before the entry that names it
             facts = {"key": public, "replaces": last.body["key"]}
-            entry = records.append(connection, last, "key", facts, old)
+            entry = records.append(connection, last, "key", facts, old, new)
         keys.promote(self._key_path, public)
         return PublicKey(entry.position, public)
 
@@ -260,6 +262,17 @@ class Ledger:
         raise NameTakenError(
             message, given=f"name={name!r}, entry {taken.position}", needed="a new name", fix=fix
         )
+
+    def _refuse_forged(self, connection: Connection, *entries: Entry) -> None:
+        """What is given back may be signed again, so it must be ours: by the key in force, or one before it."""
+        ours = {str(self._checked_last(connection).body["key"])}
+        for row in reversed(list(records.all_rows(connection, "key"))):
+            change = records.checked(row)
+            if change.body["key"] in ours:  # the newer key has signed this too: it vouches for the older
+                ours.add(signer_of(change))
+        for entry in entries:
+            if signer_of(entry) not in ours or root_of(entry) != self._root:
+                raise tampered(entry.position, "it is not signed by a key of this ledger")
 
     def _refuse_foreign(self, connection: Connection, reservation: Reservation) -> None:
         entry = records.entry_at(connection, reservation.position)

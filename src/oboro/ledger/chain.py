@@ -1,7 +1,8 @@
 """Entries, and how each is tied to the one before it.
 
     hash       SHA-256 of (a version tag, the hash before, position, kind, body), one to a line
-    signature  Ed25519 over the hash, by the key that was in force
+    signature  Ed25519 over the hash, by the key that was in force; a change of keys is signed by the new key
+               too, or a stranger could hand a history of their own over to our key
 
 The body carries the state after the entry: `spent`, the total, and `key`, the public key that signs what
 comes next. So the last entry alone says whether a plan can be paid for, however long the history is. It
@@ -25,6 +26,7 @@ from oboro.privacy import Guarantee, guarantee_from
 KINDS = ("create", "reserve", "commit", "key")
 TAG = "oboro ledger entry 1"
 NO_HASH = "0" * 64  # what stands before the first entry
+_SIGNATURE = 64  # bytes of one Ed25519 signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +99,8 @@ class Head:
         return f"{self.position}:{self.hash}"
 
 
-def seal(before: Entry | None, kind: str, facts: dict[str, Any], key: Ed25519PrivateKey) -> Entry:
-    """The next entry after `before`, signed. State that `facts` do not set is carried over."""
+def seal(before: Entry | None, kind: str, facts: dict[str, Any], *keys: Ed25519PrivateKey) -> Entry:
+    """The next entry after `before`, signed by `keys`. State that `facts` do not set is carried over."""
     carried: dict[str, Any] = {}
     if before is not None:
         carried = {"spent": before.body["spent"], "key": before.body["key"], "root": root_of(before)}
@@ -106,7 +108,8 @@ def seal(before: Entry | None, kind: str, facts: dict[str, Any], key: Ed25519Pri
     position = 0 if before is None else before.position + 1
     previous = NO_HASH if before is None else before.hash
     digest = entry_hash(previous, position, kind, canonical(body, "the entry"))
-    return Entry(position, kind, body, previous, digest, key.sign(_signed(digest)).hex())
+    signature = b"".join(key.sign(_signed(digest)) for key in keys)
+    return Entry(position, kind, body, previous, digest, signature.hex())
 
 
 def entry_hash(previous: str, position: int, kind: str, body: str) -> str:
@@ -120,7 +123,7 @@ def root_of(entry: Entry) -> str:
 
 
 def signer_of(entry: Entry) -> str:
-    """The public key that an entry says it is signed with. Only a change of keys is signed by the key before."""
+    """The public key that was in force when an entry was signed. A change of keys names the one that it replaces."""
     return str(entry.body["replaces"] if entry.kind == "key" else entry.body["key"])
 
 
@@ -130,7 +133,12 @@ def fault(entry: Entry, text: str) -> str | None:
         return "its body is not in canonical form"
     if entry_hash(entry.previous, entry.position, entry.kind, text) != entry.hash:
         return "its hash does not belong to its contents"
-    if not verify_signature(signer_of(entry), _signed(entry.hash), bytes.fromhex(entry.signature)):
+    signers = [signer_of(entry), *([str(entry.body["key"])] if entry.kind == "key" else [])]
+    signature, message = bytes.fromhex(entry.signature), _signed(entry.hash)
+    pieces = [signature[start : start + _SIGNATURE] for start in range(0, len(signature), _SIGNATURE)]
+    if len(pieces) != len(signers) or not all(
+        verify_signature(signer, message, piece) for signer, piece in zip(signers, pieces, strict=True)
+    ):
         return "its signature is not by the key that it names"
     return None
 

@@ -71,17 +71,17 @@ def first_entry(connection: Connection) -> Entry:
 
 def entry_named(connection: Connection, name: str) -> Entry | None:
     row = connection.execute(select(entries).where(entries.c.name == name)).first()
-    return None if row is None else entry_of(row)
+    return None if row is None else checked(row)
 
 
 def entry_at(connection: Connection, position: int) -> Entry | None:
     row = connection.execute(select(entries).where(entries.c.position == position)).first()
-    return None if row is None else entry_of(row)
+    return None if row is None else checked(row)
 
 
 def commit_of(connection: Connection, reservation: int) -> Entry | None:
     row = connection.execute(select(entries).where(entries.c.reservation == reservation)).first()
-    return None if row is None else entry_of(row)
+    return None if row is None else checked(row)
 
 
 def all_rows(connection: Connection, *kinds: str) -> Iterator[Row[Any]]:
@@ -103,10 +103,10 @@ def entry_of(row: Row[Any]) -> Entry:
 
 
 def append(
-    connection: Connection, last: Entry | None, kind: str, facts: dict[str, Any], key: Ed25519PrivateKey
+    connection: Connection, last: Entry | None, kind: str, facts: dict[str, Any], *keys: Ed25519PrivateKey
 ) -> Entry:
     """Writes the next entry."""
-    entry = seal(last, kind, facts, key)
+    entry = seal(last, kind, facts, *keys)
     connection.execute(
         entries.insert().values(
             position=entry.position,
@@ -151,9 +151,16 @@ def _checked(connection: Connection, query: Select[Any]) -> Entry:
     row = connection.execute(query).first()
     if row is None:
         raise tampered(0, "there is no entry")
+    return checked(row)
+
+
+def checked(row: Row[Any]) -> Entry:
+    """An entry that is whole in itself: its hash, its signature, and the columns that repeat its body."""
     entry = entry_of(row)
     try:
         wrong = fault(entry, row.body)
+        if (row.name, row.reservation) != (entry.body.get("name"), entry.body.get("reservation")):
+            wrong = wrong or "its name or reservation column differs from its body"
     except (OboroError, KeyError, TypeError, ValueError):
         wrong = "its body is not what a ledger writes"
     if wrong is not None:

@@ -21,7 +21,7 @@ from fractions import Fraction
 from typing import Any
 
 from oboro.errors import GuaranteeError, ParameterError
-from oboro.exact import Number
+from oboro.exact import Number, show
 from oboro.privacy.event import Composed, Event, GaussianNoise, LaplaceNoise, Repeated, Spend
 from oboro.privacy.guarantee import (
     ZCDP,
@@ -114,8 +114,15 @@ def parallel(*guarantees: Guarantee, unit: Unit, inside: Sequence[Guarantee] | N
     elif inside is None or unit.contributions > 1:
         total = _replaced(_largest(costs, unit.contributions))
     else:
-        within = _one_currency([part.unconditional for part in inside])
-        total = _largest([_largest(costs, 2), *within], 1)
+        if len(inside) != len(guarantees):
+            raise ParameterError(
+                "inside does not fit the groups",
+                given=f"{len(inside)} costs for {len(guarantees)} groups",
+                needed="the cost of a replacement inside each group, in their order",
+                fix="inside=None",
+            )
+        within = [part.unconditional for part in inside]
+        total = _largest(_one_currency([_largest(costs, 2), *within]), 1)
     return Conditional(total, assumptions) if assumptions else total
 
 
@@ -219,25 +226,26 @@ def _advanced(events: Sequence[Event], delta: Fraction) -> Approx:
     """sqrt(2 ln(1/delta) sum e^2) + sum e (exp(e) - 1), for pure costs."""
     from oboro.noise.lazy import ball
 
-    costs = [cost.unconditional for cost in map(cost_of, _flat(events))]
-    if not all(isinstance(cost, Pure) for cost in costs):
+    costs = [(cost_of(event).unconditional, count) for event, count in _counted(events).items()]
+    if not all(isinstance(cost, Pure) for cost, _ in costs):
         raise GuaranteeError(
             "advanced composition is for pure costs", needed="Pure parts", fix='method="pld"'
         )
-    eps = [cost.eps for cost in costs if isinstance(cost, Pure)]
+    eps = [(cost.eps, count) for cost, count in costs if isinstance(cost, Pure)]
     if not eps:
         return Approx(0, delta)
-    squares = sum((e * e for e in eps), Fraction(0))
+    squares = sum((e * e * count for e, count in eps), Fraction(0))
 
     def total() -> Any:
-        drift = sum((ball(e) * (ball(e).exp() - 1) * count for e, count in _counted(eps)), ball(0))
+        drift = sum((ball(e) * (ball(e).exp() - 1) * count for e, count in eps), ball(0))
         return (-2 * ball(delta).log() * ball(squares)).sqrt() + drift
 
-    return Approx(min(round_up(total), sum(eps, Fraction(0))), delta)
+    return Approx(min(round_up(total), sum((e * count for e, count in eps), Fraction(0))), delta)
 
 
 def _zcdp(events: Sequence[Event], delta: Fraction) -> Approx:
-    rho = sum((cost_of(event).unconditional.to_zcdp().rho for event in _flat(events)), Fraction(0))
+    costs = ((cost_of(event).unconditional.to_zcdp(), count) for event, count in _counted(events).items())
+    rho = sum((cost.rho * count for cost, count in costs), Fraction(0))
     return ZCDP(rho).to_approx(delta, rule="simple")
 
 
@@ -245,7 +253,7 @@ def _renyi(events: Sequence[Event], delta: Fraction) -> Approx:
     import dp_accounting
 
     accountant = dp_accounting.rdp.RdpAccountant()
-    for event, count in _counted(_flat(events)):
+    for event, count in _counted(events).items():
         accountant.compose(_dp_event(event), count)
     return _approx_above(accountant.get_epsilon(float(delta)), delta)
 
@@ -258,7 +266,7 @@ def _pld(events: Sequence[Event], delta: Fraction) -> Approx:
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     total = None
-    for event, count in _counted(_flat(events)):
+    for event, count in _counted(events).items():
         one = _loss(pld, event)
         one = one.self_compose(count) if count > 1 else one
         total = one if total is None else total.compose(one)
@@ -303,28 +311,31 @@ def _dp_event(event: Event) -> Any:
 
 def _approx_above(eps: float, delta: Fraction) -> Approx:
     """dp-accounting's figure with a margin for its own rounding."""
+    if not math.isfinite(eps):
+        raise GuaranteeError(
+            "these parts keep no (eps, delta) promise at so small a delta",
+            given=f"delta={show(delta)}",
+            needed="more than the deltas of the parts together",
+            fix='delta="1e-3"',
+        )
     return Approx(Fraction(math.ceil(eps * (1 + 1e-9) * 10**12), 10**12), delta)
 
 
-def _flat(events: Iterable[Event]) -> list[Event]:
-    flat: list[Event] = []
+def _counted(events: Iterable[Event], times: int = 1) -> dict[Event, int]:
+    """The single events in a batch, and how often each happens."""
+    counts: dict[Event, int] = {}
     for event in events:
         if type(event) is Composed:
-            flat += _flat(event.events)
+            inner = _counted(event.events, times)
         elif type(event) is Repeated:
-            flat += _flat([event.event]) * event.times
+            inner = _counted([event.event], times * event.times)
         elif type(event) in (Spend, LaplaceNoise, GaussianNoise):
-            flat.append(event)
+            inner = {event: times}
         else:
             raise _unknown(event)
-    return flat
-
-
-def _counted(items: Sequence[Any]) -> list[tuple[Any, int]]:
-    counts: dict[Any, int] = {}
-    for item in items:
-        counts[item] = counts.get(item, 0) + 1
-    return list(counts.items())
+        for single, count in inner.items():
+            counts[single] = counts.get(single, 0) + count
+    return counts
 
 
 def _unknown(event: object) -> GuaranteeError:

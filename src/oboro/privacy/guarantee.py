@@ -170,14 +170,17 @@ class ZCDP(Guarantee):
         small = _positive_delta(delta)
         if self.rho == 0:
             return Approx(0, small)
-        spread = math.sqrt(-math.log(small) / float(self.rho))
+        # any order above 1 is valid, so floats may look for a good one
+        rho = float(min(max(self.rho, Fraction(1, 10**200)), Fraction(10**200)))
+        log_delta = math.log(small.numerator) - math.log(small.denominator)
+        spread = max(math.sqrt(-log_delta / rho), 1e-6)
         if rule == "simple":
             best = 1 + spread
         elif rule == "tight":
-            best = _best_order(float(self.rho), float(small), 1 + spread)
+            best = _best_order(rho, log_delta, 1 + spread)
         else:
             raise _unknown_rule(rule)
-        order = Fraction(max(best, 1.0000001)).limit_denominator(10**6)  # any order above 1 is valid
+        order = Fraction(best).limit_denominator(10**6)
         return self.to_renyi(max(order, Fraction(1000001, 1000000))).to_approx(small, rule=rule)
 
     def to_zcdp(self) -> ZCDP:
@@ -340,17 +343,18 @@ def round_up(real: Any) -> Fraction:
 
     with precision(256):
         value = real()
-        size = float(abs(value).upper())
-        grid = Fraction(10) ** (DIGITS - (math.ceil(math.log10(size)) if size > 0 else 0))
+        size = abs(value).upper()
+        before = math.ceil(float(size.log() / ball(10).log())) if size > 0 else 0  # digits before the point
+        grid = Fraction(10) ** (DIGITS - before)
         return Fraction(int((value * ball(grid)).upper().ceil().unique_fmpz())) / grid
 
 
-def _best_order(rho: float, delta: float, start: float) -> float:
+def _best_order(rho: float, log_delta: float, start: float) -> float:
     """The order that minimises a rho + ln((a-1)/a) - ln(a delta)/(a-1): golden section on ln(a - 1)."""
 
     def cost(x: float) -> float:
         a = 1 + math.exp(x)
-        return a * rho + math.log1p(-1 / a) - (math.log(a) + math.log(delta)) / (a - 1)
+        return a * rho + math.log1p(-1 / a) - (math.log(a) + log_delta) / (a - 1)
 
     low, high = math.log(start - 1) - 4, math.log(start - 1) + 4
     golden = (math.sqrt(5) - 1) / 2

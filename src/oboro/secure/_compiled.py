@@ -50,7 +50,15 @@ def judge(steps: Any, sizes: Any, counts: Any, growth: float, law: Any, spare: A
 
 @compiled
 def anneal(
-    steps: Any, sizes: Any, counts: Any, growth: float, delta: float, mean: float, rounds: int, hot: float, seed: int
+    steps: Any,
+    sizes: Any,
+    counts: Any,
+    growth: float,
+    delta: float,
+    mean: float,
+    rounds: int,
+    hot: float,
+    seed: int,
 ) -> Any:
     """Changes steps and counts at random, less and less; returns the cost of the best found, left in the arguments.
 

@@ -34,10 +34,16 @@ MOST_SENSITIVITY = 10_000
 _EDGES = (1, 2, 4, 8, 16, 32, 64)  # entries of the largest digit in the first urn
 _FLATTER = (1.0, 0.98, 0.95, 0.9, 0.85)  # a law of a smaller eps leaves room for rounding
 _MOST_RADICES = 700
-_PHASES = ((2000, 0.1, 2, 0.5), (40_000, 0.1, 16, 0.75), (300_000, 0.1, 3, 1.0))  # rounds, heat, kept, share of time
+_PHASES = (
+    (2000, 0.1, 2, 0.5),
+    (40_000, 0.1, 16, 0.75),
+    (300_000, 0.1, 3, 1.0),
+)  # rounds, heat, kept, share of time
 
 Progress = Callable[[float], None]
-_State = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]  # place values, radices, counts
+_State = tuple[
+    npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]
+]  # place values, radices, counts
 
 
 def digit_urns(
@@ -53,7 +59,9 @@ def digit_urns(
 
     The same question gives the same urns, unless the time limit cuts the search short.
     """
-    for state in _search(float(eps), float(delta), urns, float(excess), seconds, progress or (lambda share: None)):
+    for state in _search(
+        float(eps), float(delta), urns, float(excess), seconds, progress or (lambda share: None)
+    ):
         found = _exactly(state, eps, delta)
         if found is not None:
             return found
@@ -110,7 +118,7 @@ def _search(
     began = time.monotonic()
 
     def cooled(state: _State, rounds: int, heat: float, seed: int) -> tuple[float, _State]:
-        steps, sizes, counts = (part.copy() for part in state)
+        steps, sizes, counts = state[0].copy(), state[1].copy(), state[2].copy()
         cost = float(anneal(steps, sizes, counts, growth, delta, mean, rounds, heat, seed))
         return cost, (steps, sizes, counts)
 
@@ -119,7 +127,9 @@ def _search(
     for phase, (rounds, heat, kept, share) in enumerate(_PHASES):
         if phase == 0:
             work: Iterator[_State] = (
-                state for radices in _radices(urns, reach) for state in _starts(radices, eps, delta, mean)[:kept]
+                state
+                for radices in _radices(urns, reach)
+                for state in _starts(radices, eps, delta, mean)[:kept]
             )
             expected = kept * len(_radices(urns, reach))
         else:
@@ -154,11 +164,14 @@ def _starts(radices: tuple[int, ...], eps: float, delta: float, mean: float) -> 
             counts = np.zeros((len(radices), max(radices)))
             for j, radix in enumerate(radices):
                 q = math.exp(-flatter * eps * float(steps[j]))
-                weights = np.asarray([q**d * -math.expm1(2 * (radix - d) * math.log(q)) for d in range(radix)])
+                weights = np.asarray(
+                    [q**d * -math.expm1(2 * (radix - d) * math.log(q)) for d in range(radix)]
+                )
                 scale = min(max(1.0, edge / 4**j) / max(weights[-1], 1e-300), share / weights[0])
                 counts[j, :radix] = np.maximum(1, np.rint(scale * weights))
-            found = judge(steps, sizes, counts, math.exp(eps), law, spare)
-            judged.append((float(cost_of(*found, delta, mean, 1.0)), (steps, sizes, counts)))
+            entries, found, error = judge(steps, sizes, counts, math.exp(eps), law, spare)
+            cost = float(cost_of(entries, found, error, delta, mean, 1.0))
+            judged.append((cost, (steps, sizes, counts)))
     return [state for _, state in sorted(judged, key=lambda one: one[0])]
 
 
@@ -192,17 +205,14 @@ def lower_bound(delta: Fraction, draws: int) -> int:
     the answer one unit away is impossible. The sum of numbers of given product is least when they are equal.
     """
     needed = -(-delta.denominator // delta.numerator)
-    size = round(float(needed) ** (1 / draws))
-    while size**draws >= needed:
-        size -= 1
-    while size**draws < needed:
-        size += 1
+    smaller = round(math.exp(math.log(needed) / draws)) + 1
+    while int(smaller**draws) > needed:
+        smaller -= 1
     # whole sizes: as few of the larger ones as will do
-    larger = next(k for k in range(draws + 1) if size**k * (size - 1) ** (draws - k) >= needed)
-    return larger * size + (draws - larger) * (size - 1)
+    larger = next(k for k in range(draws + 1) if (smaller + 1) ** k * smaller ** (draws - k) >= needed)
+    return draws * smaller + larger
 
 
 def optimum(eps: Fraction, sensitivity: int) -> float:
     """E|Z| of the discrete Laplace law, which no eps-DP noise on the integers beats by much: 1/sinh(eps/D)."""
     return 1 / math.sinh(float(eps) / sensitivity)
-

@@ -26,7 +26,13 @@ MOST_STEPS = 3000
 
 
 def algorithm2(
-    eps: Fraction, delta: Fraction, sensitivity: int, draws: int, *, init: int | None = None, stop: str = "tables"
+    eps: Fraction,
+    delta: Fraction,
+    sensitivity: int,
+    draws: int,
+    *,
+    init: int | None = None,
+    stop: str = "tables",
 ) -> Urn:
     """The urn of Algorithm 2. Not verified: `oboro.secure.plan` does that.
 

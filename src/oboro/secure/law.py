@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -58,9 +59,7 @@ class Urn:
     def entries(self) -> list[int]:
         """Every entry, in order of value."""
         return [
-            self.first + self.step * index
-            for index, count in enumerate(self.counts)
-            for _ in range(count)
+            self.first + self.step * index for index, count in enumerate(self.counts) for _ in range(count)
         ]
 
     def stretched(self, times: int = 1) -> Law:
@@ -101,13 +100,15 @@ class Law:
     @property
     def variance(self) -> Fraction:
         first = Fraction(sum(k * weight for k, weight in enumerate(self.weights, self.lowest)), self.total)
-        second = Fraction(sum(k * k * weight for k, weight in enumerate(self.weights, self.lowest)), self.total)
+        second = Fraction(
+            sum(k * k * weight for k, weight in enumerate(self.weights, self.lowest)), self.total
+        )
         return second - first**2
 
     @property
     def sd(self) -> float:
         """Standard deviation."""
-        return float(self.variance) ** 0.5
+        return math.sqrt(self.variance)
 
     def interval(self, level: float = 0.95) -> tuple[int, int]:
         """The smallest symmetric range that holds a draw with at least this probability."""

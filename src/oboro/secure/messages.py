@@ -27,7 +27,14 @@ from oboro.secure.trouble import PeerError
 MAGIC = b"OBOROSEC"
 VERSION = 1
 PLAN, BEGIN, URNS, ANSWER, DRAWN, OPENED, REFUSED = range(1, 8)
-NAMES = {PLAN: "plan", BEGIN: "beginning", URNS: "urns", ANSWER: "answer", DRAWN: "drawn answer", OPENED: "opening"}
+NAMES = {
+    PLAN: "plan",
+    BEGIN: "beginning",
+    URNS: "urns",
+    ANSWER: "answer",
+    DRAWN: "drawn answer",
+    OPENED: "opening",
+}
 HEAD = struct.Struct(">8sHHQ")
 BOUNDS = struct.Struct(">qq")
 NUMBER = struct.Struct(">q")
@@ -79,8 +86,11 @@ def receive_parts(read: Read, kind: int, size: int | None, part: int) -> Iterato
             given=NAMES.get(found, f"kind {found}"),
             needed=NAMES.get(kind, f"kind {kind}"),
         )
-    if length > LARGEST_BODY and (size is None or found == REFUSED) or (size not in (None, length) and found == kind):
-        raise _damaged(f"its length is {length:,} bytes" + ("" if size is None else f" and should be {size:,}"))
+    most = size if size is not None and found == kind else LARGEST_BODY
+    if length > most or (size is not None and found == kind and length != size):
+        raise _damaged(
+            f"its length is {length:,} bytes" + ("" if size is None else f" and should be {size:,}")
+        )
     digest = hashlib.sha256(head)
     refused = b""
     for start in range(0, length, part):
@@ -124,7 +134,9 @@ def read_file(path: str | Path, most: int = LARGEST_BODY) -> bytes:
         with open(path, "rb") as file:
             data = file.read(most + 1)
     except OSError as error:
-        raise DataError(f"{path} cannot be read", given=error.strerror or str(error), fix="the path of the file") from None
+        raise DataError(
+            f"{path} cannot be read", given=error.strerror or str(error), fix="the path of the file"
+        ) from None
     if len(data) > most:
         raise _damaged("it is too long")
     return data

@@ -21,6 +21,7 @@ from oboro.secure.law import Law, Urn, law_of
 from oboro.secure.promise import MOST_DRAWS, Between, conditions, drawer_delta, exact_delta, keeps
 
 KIND = "secure.noise"
+MOST_SENT = 2**22  # entries that two parties encrypt, send and check for one answer
 METHODS = ("digits", "paper")
 MOST_URNS = 16
 
@@ -75,7 +76,11 @@ class NoisePlan:
     def fewest(self) -> int:
         """What no choice of as many draws can do better than, in entries."""
         draws = self.draws * len(self.urns)
-        return lower_bound(self.promise.delta, draws) if self.method == "digits" else lower_bound(self.promise.delta, draws) // draws
+        return (
+            lower_bound(self.promise.delta, draws)
+            if self.method == "digits"
+            else lower_bound(self.promise.delta, draws) // draws
+        )
 
     @property
     def sent(self) -> tuple[Urn, ...]:
@@ -85,6 +90,17 @@ class NoisePlan:
         noise is even, and two that differ that the entries do.
         """
         return tuple(urn for urn in self.urns for _ in range(self.draws))
+
+    def check_sendable(self) -> None:
+        """Refuses urns that nobody would encrypt for one answer."""
+        entries = sum(urn.size for urn in self.sent)
+        if entries > MOST_SENT:
+            raise ParameterError(
+                "the urns are too large to be sent",
+                given=f"{entries:,} entries",
+                needed=f"at most {MOST_SENT:,}",
+                fix='oboro.secure.plan(..., method="digits", urns=4)',
+            )
 
     @property
     def hash(self) -> str:
@@ -177,7 +193,9 @@ class Verdict:
 
     promise: Approx
     delta: Between
-    drawer: Between  # for a party that drew every entry from the same urn, as in the paper, and knows its indices
+    drawer: (
+        Between  # for a party that drew every entry from the same urn, as in the paper, and knows its indices
+    )
     conditions: dict[str, bool]  # of Theorem 4.1: enough, but not needed
 
 
@@ -206,12 +224,19 @@ def plan(
     sensitivity = whole("sensitivity", sensitivity, least=1)
     if promise.delta >= Fraction(1, 2):
         raise ParameterError(
-            "delta must be below 1/2", given=f"delta={show(promise.delta)}", needed="a small number", fix='delta="1e-10"'
+            "delta must be below 1/2",
+            given=f"delta={show(promise.delta)}",
+            needed="a small number",
+            fix='delta="1e-10"',
         )
     if method == "paper":
         urn = algorithm2(promise.eps, promise.delta, sensitivity, draws, init=init, stop=stop)
         made = NoisePlan(promise, sensitivity, method, (urn,), draws)
-        failed = [name for name, holds in conditions(made.law, promise.eps, promise.delta, sensitivity).items() if not holds]
+        failed = [
+            name
+            for name, holds in conditions(made.law, promise.eps, promise.delta, sensitivity).items()
+            if not holds
+        ]
         verify(made)
         if failed:
             raise GuaranteeError(
@@ -223,7 +248,10 @@ def plan(
         return made
     if method != "digits":
         raise ParameterError(
-            "method is unknown", given=f"method={method!r}", needed='"digits" or "paper"', fix='method="digits"'
+            "method is unknown",
+            given=f"method={method!r}",
+            needed='"digits" or "paper"',
+            fix='method="digits"',
         )
     count = whole("urns", urns, least=1, most=8)
     if count == 1:  # nothing to search: built from its ends inwards, each count as large as eps allows
@@ -231,7 +259,9 @@ def plan(
     else:
         limit = not_negative("excess", excess)
         time_limit = float(positive("seconds", seconds))
-        found = digit_urns(promise.eps, promise.delta, count, excess=limit, seconds=time_limit, progress=progress)
+        found = digit_urns(
+            promise.eps, promise.delta, count, excess=limit, seconds=time_limit, progress=progress
+        )
     made = NoisePlan(promise, sensitivity, method, scaled(found, sensitivity))
     verify(made)
     return made
@@ -256,7 +286,7 @@ def verify(plan: NoisePlan, *, view: str = "everyone") -> Verdict:
             "the noise does not keep its promise",
             given=f"delta({show(eps)}) = {about((found if view == 'everyone' else drawer).high, 8)}",
             needed=f"at most {show(delta)}",
-            fix="oboro secure plan, or method=\"digits\"",
+            fix='oboro secure plan, or method="digits"',
         )
     return Verdict(plan.promise, found, drawer, conditions(plan.law, eps, delta, plan.sensitivity))
 

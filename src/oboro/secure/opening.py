@@ -1,7 +1,8 @@
 """From m G back to m: baby steps and giant steps over a public range.
 
 A point and its negative differ in one bit of their 32 bytes, so a table of B multiples of the base point recognises
-2 B + 1 numbers. A range of R numbers takes about sqrt(R/2) baby steps, once, and as many giant steps at most.
+2 B + 1 numbers. The table of sqrt(8 R) multiples for a range of R is made once, by `make_ready` while there is time;
+then an opening takes at most a sixteenth as many steps.
 The time depends on the number found, which is the noisy answer: public.
 """
 
@@ -13,8 +14,8 @@ from math import isqrt
 from oboro.errors import ParameterError
 from oboro.secure import group
 
-LARGEST_RANGE = 2**36
-_LARGEST_TABLE = 2**16
+LARGEST_RANGE = 2**34
+_LARGEST_TABLE = 2**17
 _SIGN = 0x80
 
 
@@ -29,10 +30,16 @@ def check_range(low: int, high: int) -> None:
         )
 
 
+def make_ready(low: int, high: int) -> None:
+    """Makes the table for a range before it is needed."""
+    check_range(low, high)
+    _multiples(_reach(low, high))
+
+
 def find(point: bytes, low: int, high: int) -> int | None:
     """The m in [low, high] with m G = point, or None."""
     check_range(low, high)
-    reach = min(_LARGEST_TABLE, isqrt((high - low + 1) // 2) + 1)
+    reach = _reach(low, high)
     table = _multiples(reach)
     stride = group.base(group.scalar_of(2 * reach + 1))
     centre = low + reach
@@ -45,6 +52,10 @@ def find(point: bytes, low: int, high: int) -> int | None:
         rest = group.subtract(rest, stride)
         centre += 2 * reach + 1
     return None
+
+
+def _reach(low: int, high: int) -> int:
+    return min(_LARGEST_TABLE, high - low + 1, isqrt(8 * (high - low + 1)) + 1)
 
 
 @lru_cache(maxsize=4)

@@ -86,7 +86,9 @@ def _read(path: Path, title: str, *, private: bool) -> bytes:
 
 
 def _not_a_key(path: str | Path, title: str) -> DataError:
-    return DataError(f"{path} is not a key", needed=f"a file that begins with {title!r}", fix="oboro secure keys NAME")
+    return DataError(
+        f"{path} is not a key", needed=f"a file that begins with {title!r}", fix="oboro secure keys NAME"
+    )
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
@@ -98,7 +100,9 @@ def _write(path: Path, content: bytes, mode: int) -> None:
             os.fsync(file.fileno())
     except OSError as error:
         raise DataError(
-            f"{path} cannot be written", given=error.strerror or str(error), fix="a folder that may be written"
+            f"{path} cannot be written",
+            given=error.strerror or str(error),
+            fix="a folder that may be written",
         ) from None
 
 

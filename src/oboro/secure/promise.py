@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from math import factorial, prod
 
 from flint import arb
@@ -86,7 +87,7 @@ def conditions(law: Law, eps: Fraction, delta: Fraction, sensitivity: int) -> di
     Condition (iii) is taken without its strictness, and w > 1 is dropped: the proof needs neither.
     """
     rise = law.weights[: len(law.weights) // 2 + 1]
-    pairs = list(zip(rise, rise[1:], strict=False))
+    pairs = list(pairwise(rise))
     rate = eps / sensitivity
     return {
         "i": law.symmetric and law.lowest == -law.highest,

@@ -29,7 +29,9 @@ class Shelf:
     def put(self, name: bytes, plan: str, *, used: bool = False) -> None:
         """Writes down new urns, before anyone sees them."""
         with self._writing() as connection:
-            connection.execute("INSERT INTO urns VALUES (?, ?, ?, ?)", (name, plan, _now(), _now() if used else None))
+            connection.execute(
+                "INSERT INTO urns VALUES (?, ?, ?, ?)", (name, plan, _now(), _now() if used else None)
+            )
 
     def use(self, name: bytes, plan: str) -> None:
         """Marks urns of ours as used, once; whoever comes second is refused."""

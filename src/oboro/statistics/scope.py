@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import prod
@@ -10,7 +10,7 @@ from typing import Any
 
 from oboro.domain import Column, Domain
 from oboro.engine import Source, count_units, open_data
-from oboro.errors import DataError, DomainError, ParameterError, UnitError
+from oboro.errors import DataError, DomainError, UnitError
 from oboro.exact import whole
 from oboro.privacy import Unit, unit_from
 from oboro.release import Pair
@@ -122,17 +122,17 @@ class Scope:
         by = " by " + " and ".join(bins.column.name for bins in self.by) if self.by else ""
         return by + (f", where {self.where}" if self.where else "")
 
-    def columns(self, used: Iterable[Column]) -> Domain:
+    def columns(self, used: Iterable[Column]) -> tuple[Column, ...]:
         """Every column that the question uses."""
         condition = self.where.columns if self.where else ()
         every = (*used, *(bins.column for bins in self.by), *condition)
-        return Domain({column.name: column for column in every}.values()) if every else Domain([_NOTHING])
+        return tuple({column.name: column for column in every}.values())
 
     def to_dict(self, used: Iterable[Column]) -> dict[str, Any]:
+        """The canonical form, with the columns that are used."""
         record: dict[str, Any] = {"unit": self.unit.to_dict()}
-        columns = self.columns(used)
-        if columns.columns != (_NOTHING,):
-            record["domain"] = columns.to_dict()
+        if columns := self.columns(used):
+            record["domain"] = Domain(columns).to_dict()
         if self.where is not None:
             record["where"] = str(self.where)
         if self.by:
@@ -143,31 +143,41 @@ class Scope:
         return record
 
     @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> tuple[Scope, Domain]:
+    def from_dict(cls, record: dict[str, Any]) -> tuple[Scope, dict[str, Column]]:
         """The scope, and the columns that the plan uses."""
-        domain = Domain.from_dict(record["domain"]) if "domain" in record else Domain([_NOTHING])
-        groups = tuple(
-            Bins.from_dict({"column": domain[group["name"]].to_dict(), "starts": group["starts"]})
+        columns: dict[str, Column] = {}
+        where = None
+        if "domain" in record:
+            domain = Domain.from_dict(record["domain"])
+            columns = {column.name: column for column in domain}
+            where = parse(record["where"], domain) if "where" in record else None
+        by = tuple(
+            Bins.from_dict({"column": columns[group["name"]].to_dict(), "starts": group["starts"]})
             for group in record.get("by", ())
         )
-        where = parse(record["where"], domain) if "where" in record else None
-        return (
-            cls(unit_from(record["unit"]), where, groups, record.get("n"), record.get("expected_n")),
-            domain,
-        )
+        return cls(unit_from(record["unit"]), where, by, record.get("n"), record.get("expected_n")), columns
 
     def pairs(self, used: Sequence[Column]) -> Iterator[Pair]:
-        """Worst cases for the audit: one unit with all its rows at one end, against nobody or the other end."""
+        """Worst cases for the audit: all rows of one unit at one end, against nobody, the other end, another group."""
         ends = [self._example(used, end) for end in (0, 1)]
-        last = {bins.column.name: bins.column.size - 1 for bins in self.by}
-        if self.replaced:
-            yield self._pair(used, ends[0], ends[1], "all rows of one unit move from one end to the other")
-            if self.by:
-                yield self._pair(used, ends[1], {**ends[1], **last}, "a unit moves to another group")
-                yield self._pair(used, ends[0], {**ends[1], **last}, "a unit moves to the other end of another group")
-        else:
+        if not self.replaced:
             for end in ends:
                 yield self._pair(used, end, None, "one unit with all its rows, or nobody")
+            return
+        yield self._pair(used, ends[0], ends[1], "all rows of one unit move from one end to the other")
+        last = {bins.column.name: bins.column.size - 1 for bins in self.by}
+        if self.by:
+            yield self._pair(used, ends[1], {**ends[1], **last}, "a unit moves to another group")
+            yield self._pair(
+                used, ends[0], {**ends[1], **last}, "a unit moves to the other end of another group"
+            )
+        unmet = None if self.where is None else next(self.where.opposite.examples(), None)
+        absent = {column.name: None for column in used if column.missing_code is None}
+        for end in ends:
+            if unmet is not None:
+                yield self._pair(used, end, {**end, **unmet}, "rows of one unit no longer meet the condition")
+            if absent:
+                yield self._pair(used, end, {**end, **absent}, "values of one unit are missing and left out")
 
     def _example(self, used: Sequence[Column], end: int) -> dict[str, int]:
         """Codes of a row that counts, with the columns at their lowest or highest."""
@@ -183,11 +193,13 @@ class Scope:
         return row
 
     def _pair(
-        self, used: Sequence[Column], one: dict[str, int], other: dict[str, int] | None, why: str
+        self, used: Sequence[Column], one: dict[str, int], other: Mapping[str, int | None] | None, why: str
     ) -> Pair:
         return Pair(self._table(used, one, one), self._table(used, other, one), why)
 
-    def _table(self, used: Sequence[Column], row: dict[str, int] | None, filler: dict[str, int]) -> Any:
+    def _table(
+        self, used: Sequence[Column], row: Mapping[str, int | None] | None, filler: dict[str, int]
+    ) -> Any:
         """A table with the unit's rows, and under replace with as many others as n says."""
         import numpy as np
         import pyarrow as pa
@@ -196,23 +208,13 @@ class Scope:
         others = max(0, (self.n or 1) - 1) if self.replaced else 0
         own = self.rows if row is not None else 0
         place = pa.array(np.repeat([0, 1], [own, others]))
-        table = {
-            name: pa.array([column.value((row or filler)[name]), column.value(filler[name])]).take(place)
-            for name, column in columns.items()
-        }
+        table = {}
+        for name, column in columns.items():
+            code = filler[name] if row is None else row[name]
+            values = [None if code is None else column.value(code), column.value(filler[name])]
+            table[name] = pa.array(values).take(place)
         if self.unit.column is not None:
-            table[self.unit.column] = pa.array(np.concatenate([np.zeros(own, np.int64), np.arange(1, others + 1)]))
-        return pa.table(table)
-
-
-class _Nothing(Column):
-    """Stands in where a question uses no column: every row has it."""
-
-    kind, name, missing, size = "nothing", "", None, 1
-
-
-_NOTHING = _Nothing()
-
-
-def no_answer(what: str) -> ParameterError:
-    return ParameterError(what)
+            table[self.unit.column] = pa.array(
+                np.concatenate([np.zeros(own, np.int64), np.arange(1, others + 1)])
+            )
+        return pa.table(table or {"row": place})

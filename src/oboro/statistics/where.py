@@ -85,6 +85,11 @@ class Condition:
         known = [f"({code_sql(column, source.types[column.name])}) IS NOT NULL" for column in self.columns]
         return " AND ".join([*known, f"({self.tree.sql(source.types)})"])
 
+    @property
+    def opposite(self) -> Condition:
+        """Holds where this does not, but for rows that are left out of both."""
+        return Condition(Junction("not", (self.tree,)))
+
     def and_also(self, other: Condition) -> Condition:
         return Condition(Junction("and", (self.tree, other.tree)))
 

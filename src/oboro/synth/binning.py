@@ -46,22 +46,28 @@ def binned(shape: Shape, column: Column, most: int, least: float) -> Binned:
         bins[frequent] = np.arange(np.count_nonzero(frequent))
         bins[known & ~frequent] = np.count_nonzero(frequent)
     else:
-        bins[known] = _gathered(shape.mass[known], max(least, float(shape.mass[known].sum()) / most))
+        bins[known] = _gathered(shape.mass[known], most, least)
     for block in np.flatnonzero(~known):  # missing: a bin of its own, unless nothing is there
         bins[block] = bins[known].max() + 1 if shape.mass[block] > 0 else bins[known].max()
     return Binned(shape, bins)
 
 
-def _gathered(mass: Floats, full: float) -> Integers:
-    bins = np.empty(mass.size, np.int64)
-    number, filled = 0, 0.0
+def _gathered(mass: Floats, most: int, least: float) -> Integers:
+    """Blocks that fill a bin of equal shares by themselves are set apart; the rest share the bins that are left, as evenly."""
+    alone = mass >= max(least, float(mass.sum()) / most)
+    full = max(least, float(mass[~alone].sum()) / max(1, most - np.count_nonzero(alone)))
+    groups: list[list[int]] = []
+    held: list[float] = []
     for place, here in enumerate(mass.tolist()):
-        if here >= full and filled > 0:
-            number, filled = number + 1, 0.0
-        bins[place] = number
-        filled += here
-        if filled >= full:
-            number, filled = number + 1, 0.0
-    if filled < full / 2 and number > 0 and filled < mass.sum() * 0.5:  # a last bin that is not full joins the one before
-        bins[bins == number] = number - 1 if filled < full / 2 else number
+        if groups and not alone[place] and not alone[groups[-1][-1]] and held[-1] < full:
+            groups[-1].append(place)
+            held[-1] += here
+        else:
+            groups.append([place])
+            held.append(here)
+    bins = np.empty(mass.size, np.int64)
+    number = -1
+    for place, (group, here) in enumerate(zip(groups, held, strict=True)):
+        number += place == 0 or here >= least / 2  # a few left over join the bin before them
+        bins[group] = number
     return bins

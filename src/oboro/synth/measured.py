@@ -76,8 +76,8 @@ def from_rows(table: Any, domain: Domain) -> Measured:
         return np.asarray(data[name][where], np.int64)
 
     levels, bins = [], []
-    for column in domain.names:
-        mine = (kind == "one") & (of == column)
+    for column in domain:
+        mine = (kind == "one") & (of == column.name)
         steps = np.unique(data["level"][mine].astype(np.int64))
         levels.append(
             tuple(
@@ -85,8 +85,8 @@ def from_rows(table: Any, domain: Domain) -> Measured:
                 for at in (mine & (data["level"] == step) for step in steps)
             )
         )
-        at = (kind == "bins") & (of == column)
-        bins.append(Binned(Shape(whole("first", at), whole("second", at), whole("count", at) / 1000), whole("third", at)))
+        at = (kind == "bins") & (of == column.name)
+        bins.append(Binned(Shape(whole("first", at), whole("second", at), whole("count", at) / 1000, column.size), whole("third", at)))
     tables: list[tuple[Clique, Integers]] = []
     joint = kind == "joint"
     starts = np.flatnonzero(joint & (data["first"] <= 0) & (data["second"] <= 0) & (data["third"] <= 0))

@@ -37,11 +37,15 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is believed of one column: disjoint blocks of codes that cover it, and how many records lie in each."""
+    """What is believed of one column: disjoint blocks of codes that cover it, and how many records lie in each.
+
+    `values` is the number of its values: a block that begins there holds what is missing.
+    """
 
     start: Integers
     stop: Integers
     mass: Floats
+    values: int
 
     def block_of(self, codes: Integers) -> Integers:
         return np.searchsorted(self.start, codes, side="right") - 1
@@ -87,7 +91,7 @@ def shape_of(levels: Sequence[Level], noises: Sequence[DiscreteGaussian], column
     mass = on_simplex(seen, total)
     if not seen[missing].any() and missing.any():
         mass = np.where(missing, 0.0, on_simplex(np.where(missing, -np.inf, seen), total))
-    shape = Shape(first.start, first.stop, mass)
+    shape = Shape(first.start, first.stop, mass, column.size)
     for level, noise in zip(levels[1:], noises[1:], strict=False):
         shape = _refined(shape, level, noise.sd)
     return shape
@@ -124,7 +128,7 @@ def _refined(shape: Shape, level: Level, sd: float) -> Shape:
         mass.append(on_simplex(even + trust * away, float(shape.mass[block])))
     starts = np.concatenate([shape.start[kept], *start])
     order = np.argsort(starts)
-    return Shape(starts[order], np.concatenate([shape.stop[kept], *stop])[order], np.concatenate([shape.mass[kept], *mass])[order])
+    return Shape(starts[order], np.concatenate([shape.stop[kept], *stop])[order], np.concatenate([shape.mass[kept], *mass])[order], shape.values)
 
 
 def _depth(column: Column) -> int:

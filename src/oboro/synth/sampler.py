@@ -58,7 +58,8 @@ def codes_within(column: Binned, segments: Segments, bins: Integers, rng: np.ran
     """A code for each record, given its bin."""
     owner = column.bin[segments.block]
     order = np.argsort(owner, kind="stable")
-    mass = segments.mass[order] + 1e-9 * (segments.stop - segments.start)[order]  # an empty bin is drawn from evenly
+    values = segments.start < column.shape.values  # an empty bin is drawn from evenly, but never gives a null
+    mass = (segments.mass + 1e-9 * values * (segments.stop - segments.start))[order]
     first = np.searchsorted(owner[order], np.arange(column.size))
     place = np.empty(bins.size, np.int64)
     for b in range(column.size):

@@ -53,7 +53,8 @@ class Mask:
             leading = Layout(Domain(domain.columns[: given.columns]))
         except (KeyError, TypeError, ValueError, zlib.error):
             raise DomainError("the mask cannot be read", needed="columns and possible, as oboro writes them") from None
-        if bool((np.diff(heads) <= 0).any()) or heads.size == 0 or not bool(leading.possible(heads).all()):
+        fits = heads.size > 0 and len(leading.domain) == given.columns and bool((np.diff(heads) > 0).all())
+        if not fits or heads[0] < 0 or heads[-1] >> leading.bits or not bool(leading.possible(heads).all()):
             raise DomainError("the mask does not fit the domain", given=f"{heads.size} combinations", fix="a mask made for this domain")
         return given
 

@@ -23,6 +23,8 @@ Where the paper differs
     the cost is 1.89 eps for 2^18 cells. Here all differences have the same noise and the question does not come up.
     Theorem 3, a bound on the variance after clamping, is false (n = 2, (c, 0): 1.36 lambda^2 against
     lambda^2). `block_variance` is the variance before clamping, which mostly makes it smaller.
+
+Patent JP6310345B2 (NTT DOCOMO) lists this method. Where it is in force, its use may need a licence.
 """
 
 from __future__ import annotations

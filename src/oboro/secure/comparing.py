@@ -27,7 +27,9 @@ def compare(
     for n in draws:
         name = f"paper, {n} draw{'s' * (n > 1)} from one urn"
         try:
-            rows.append(_row(name, plan(eps=eps, delta=delta, sensitivity=sensitivity, method="paper", draws=n)))
+            rows.append(
+                _row(name, plan(eps=eps, delta=delta, sensitivity=sensitivity, method="paper", draws=n))
+            )
         except (GuaranteeError, InputError):
             rows.append((name, "-", "-", "refused", "-", "nobody"))
     for number, m in enumerate(urns):
@@ -38,13 +40,22 @@ def compare(
 
         name = f"{m} digit urns"
         try:
-            made = plan(eps=eps, delta=delta, sensitivity=sensitivity, urns=m, seconds=seconds / len(urns), progress=part)
+            made = plan(
+                eps=eps,
+                delta=delta,
+                sensitivity=sensitivity,
+                urns=m,
+                seconds=seconds / len(urns),
+                progress=part,
+            )
             rows.append(_row(name, made))
         except GuaranteeError:
             rows.append((name, "-", "-", "none found", "-", "nobody"))
     rate = positive("eps", eps) / whole("sensitivity", sensitivity, least=1)
     rows.append(("each party adds its own", "0", float(two_laplace(rate)), "0", "0", "each its own part"))
-    rows.append(("one party adds", "0", 1 / math.sinh(float(rate)), "0", "no privacy", "that party, all of it"))
+    rows.append(
+        ("one party adds", "0", 1 / math.sinh(float(rate)), "0", "no privacy", "that party, all of it")
+    )
     return Forecast(
         f"two parties, eps = {eps}, delta = {delta}, sensitivity {sensitivity}",
         ("", "entries", "E|Z|", "delta", "delta for the drawer", "who knows the noise"),

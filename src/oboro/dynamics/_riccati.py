@@ -1,0 +1,159 @@
+"""The backward Riccati recursion in floats, compiled. It proposes; gain.py proves."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from oboro.noise.compiling import compiled
+
+
+@compiled
+def _next(a: Any, b: Any, c: Any, d: Any, square: float, p: Any, work: Any, root: Any, out: Any) -> bool:
+    """out = C'C + A'PA + S R^-1 S', R = g^2 I - D'D - B'PB, S = A'PB + C'D; False if R is not positive definite.
+
+    R = L L' by Cholesky, and S R^-1 S' = W W' with W = S L'^-1.
+    """
+    n, m, q = a.shape[0], b.shape[1], c.shape[0]
+    pa, pb = work[:n, :], root[:n, :]
+    for i in range(n):
+        for j in range(n):
+            pa[i, j] = 0.0
+            for k in range(n):
+                pa[i, j] += p[i, k] * a[k, j]
+        for j in range(m):
+            pb[i, j] = 0.0
+            for k in range(n):
+                pb[i, j] += p[i, k] * b[k, j]
+    for i in range(n):
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(q):
+                total += c[k, i] * c[k, j]
+            for k in range(n):
+                total += a[k, i] * pa[k, j]
+            out[i, j] = total
+    low, side = root[n : n + m, :], root[n + m : n + m + n, :]
+    for i in range(m):
+        for j in range(i + 1):
+            total = square if i == j else 0.0
+            for k in range(q):
+                total -= d[k, i] * d[k, j]
+            for k in range(n):
+                total -= b[k, i] * pb[k, j]
+            for k in range(j):
+                total -= low[i, k] * low[j, k]
+            if i == j:
+                if not total > 0.0:
+                    return False
+                low[i, i] = math.sqrt(total)
+            else:
+                low[i, j] = total / low[j, j]
+    for i in range(n):
+        for j in range(m):
+            total = 0.0
+            for k in range(n):
+                total += a[k, i] * pb[k, j]
+            for k in range(q):
+                total += c[k, i] * d[k, j]
+            for k in range(j):
+                total -= side[i, k] * low[j, k]
+            side[i, j] = total / low[j, j]
+    for i in range(n):
+        for j in range(i + 1):
+            for k in range(m):
+                out[i, j] += side[i, k] * side[j, k]
+            out[j, i] = out[i, j]
+    return True
+
+
+@compiled
+def _below(p: Any, square: float, work: Any) -> bool:
+    """Whether g^2 I - P is positive definite."""
+    n = p.shape[0]
+    for i in range(n):
+        for j in range(i + 1):
+            total = (square if i == j else 0.0) - p[i, j]
+            for k in range(j):
+                total -= work[i, k] * work[j, k]
+            if i == j:
+                if not total > 0.0:
+                    return False
+                work[i, i] = math.sqrt(total)
+            else:
+                work[i, j] = total / work[j, j]
+    return True
+
+
+@compiled
+def feasible(a: Any, b: Any, c: Any, d: Any, steps: int, g: float, start: bool) -> bool:
+    """Whether the recursion reaches time 0, and P_0 < g^2 I where the start is protected."""
+    n, m = a.shape[0], b.shape[1]
+    p, out = np.zeros((n, n)), np.zeros((n, n))
+    work, root = np.zeros((n + 1, n + 1)), np.zeros((2 * n + m, m))
+    for _ in range(steps + 1):
+        if not _next(a, b, c, d, g * g, p, work, root, out):
+            return False
+        same = True
+        for i in range(n):
+            for j in range(n):
+                same &= p[i, j] == out[i, j]
+                p[i, j] = out[i, j]
+        if same:
+            break
+    return _below(p, g * g, work) if start else True
+
+
+@compiled
+def recursion(a: Any, b: Any, c: Any, d: Any, steps: int, g: float, extra: float) -> Any:
+    """P_{T+1} = 0 to P_0, each with `extra` added on its diagonal; and how many there are until one repeats itself."""
+    n, m = a.shape[0], b.shape[1]
+    path = np.zeros((steps + 2, n, n))
+    work, root, out = np.zeros((n + 1, n + 1)), np.zeros((2 * n + m, m)), np.zeros((n, n))
+    for t in range(steps + 1):
+        if not _next(a, b, c, d, g * g, path[t], work, root, out):
+            return path, 0
+        same = t > 0
+        largest = 0.0
+        for i in range(n):
+            largest = max(largest, out[i, i])
+        for i in range(n):
+            out[i, i] += extra + 1e-14 * largest
+            for j in range(n):
+                same &= path[t, i, j] == out[i, j]
+                path[t + 1, i, j] = out[i, j]
+        if same:
+            return path, t + 2
+    return path, steps + 2
+
+
+def settled(a: Any, b: Any, c: Any, d: Any, g: float, start: bool, extra: float = 0.0) -> Any:
+    """The limit of the recursion, as a matrix, or None if there is none or it is not below g^2 I."""
+    n, m = a.shape[0], b.shape[1]
+    if not n:
+        work, root, out = np.zeros((1, 1)), np.zeros((m, m)), np.zeros((0, 0))
+        return out if _next(a, b, c, d, g * g, np.zeros((0, 0)), work, root, out) else None
+    p, ok = _settle(a, b, c, d, g, extra, 2_000_000)
+    return p if ok and (not start or _below(p, g * g, np.zeros((n + 1, n + 1)))) else None
+
+
+@compiled
+def _settle(a: Any, b: Any, c: Any, d: Any, g: float, extra: float, most: int) -> Any:
+    n, m = a.shape[0], b.shape[1]
+    p, out = np.zeros((n, n)), np.zeros((n, n))
+    work, root = np.zeros((n + 1, n + 1)), np.zeros((2 * n + m, m))
+    for _ in range(most):
+        if not _next(a, b, c, d, g * g, p, work, root, out):
+            return p, False
+        change, size = 0.0, 0.0
+        for i in range(n):
+            out[i, i] += extra
+            for j in range(n):
+                change = max(change, abs(out[i, j] - p[i, j]))
+                size = max(size, abs(out[i, j]))
+                p[i, j] = out[i, j]
+        if change <= 1e-15 * size:
+            return p, True
+    return p, False

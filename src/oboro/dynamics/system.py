@@ -1,0 +1,132 @@
+"""A discrete-time linear system, x(t+1) = A x(t) + B u(t), y(t) = C x(t) + D u(t), with exact matrices.
+
+Matrices are rational: a float is read as the shortest decimal that prints it, as everywhere in oboro. The certified
+gain and the true output are those of these matrices exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.errors import DomainError
+from oboro.exact import rational, show
+
+Floats = npt.NDArray[np.float64]
+Matrix = tuple[tuple[Fraction, ...], ...]
+
+_FIX = "control.ss(A, B, C, D, True), scipy.signal.dlti(A, B, C, D) or (A, B, C, D)"
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """n states, m inputs, q outputs. Make one from python-control, SciPy, or four matrices with `system_from`."""
+
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    d: Matrix
+
+    @property
+    def states(self) -> int:
+        return len(self.a)
+
+    @property
+    def inputs(self) -> int:
+        return len(self.d[0])
+
+    @property
+    def outputs(self) -> int:
+        return len(self.d)
+
+    def arrays(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """A, B, C, D as floats, for forecasts and for the response to noisy inputs (post-processing)."""
+        n, m, q = self.states, self.inputs, self.outputs
+        shapes = ((self.a, (n, n)), (self.b, (n, m)), (self.c, (q, n)), (self.d, (q, m)))
+        a, b, c, d = (np.array([[float(x) for x in row] for row in part]).reshape(shape) for part, shape in shapes)
+        return a, b, c, d
+
+    @property
+    def radius(self) -> float:
+        """The largest modulus of an eigenvalue of A, about: below 1 the system is stable."""
+        return float(np.abs(np.linalg.eigvals(self.arrays()[0])).max()) if self.states else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name.upper(): [[show(x) for x in row] for row in getattr(self, name)] for name in "abcd"}
+
+
+def system_from(given: Any) -> System:
+    """A `System` from python-control, SciPy, a table with A, B, C, D, or four matrices.
+
+    Continuous time is refused: sampling is a choice that changes what is released.
+    """
+    if isinstance(given, System):
+        return given
+    if isinstance(given, Mapping):
+        missing = [name for name in ("A", "B", "C", "D") if name not in given]
+        if missing:
+            raise DomainError(
+                f"the system has no {missing[0]}",
+                given=", ".join(map(str, given)) or "nothing",
+                needed="A, B, C and D",
+                fix='[system]\nA = [["0.9"]]\nB = [[1]]\nC = [[1]]\nD = [[0]]',
+            )
+        return _checked(*(given[name] for name in ("A", "B", "C", "D")))
+    if isinstance(given, tuple | list) and len(given) == 4:
+        return _checked(*given)
+    kind = type(given).__name__
+    if type(given).__module__.partition(".")[0] == "scipy":
+        if getattr(given, "dt", None) is None:
+            raise _continuous(kind)
+        given = given.to_ss()
+        return _checked(given.A, given.B, given.C, given.D)
+    if type(given).__module__.partition(".")[0] == "control":
+        # 0 is continuous; None is "not said", which python-control also takes for continuous
+        if not getattr(given, "dt", None):
+            raise _continuous(kind)
+        if kind != "StateSpace":
+            import control
+
+            given = control.ss(given)
+        return _checked(given.A, given.B, given.C, given.D)
+    raise DomainError("the system is not understood", given=kind, needed="a discrete-time linear system", fix=_FIX)
+
+
+def _checked(a: Any, b: Any, c: Any, d: Any) -> System:
+    parts = [_matrix(name, part) for name, part in zip("ABCD", (a, b, c, d), strict=True)]
+    q, m = len(parts[3]), len(parts[3][0]) if parts[3] else 0
+    n = len(parts[0])
+    wanted = ((n, n), (n, m), (q, n), (q, m))
+    for name, part, (rows, columns) in zip("ABCD", parts, wanted, strict=True):
+        if len(part) != rows or any(len(row) != columns for row in part) or not q or not m:
+            shapes = ", ".join(f"{k} {len(p)}x{len(p[0]) if p else 0}" for k, p in zip("ABCD", parts, strict=True))
+            raise DomainError(
+                f"the dimensions of the system do not fit: {name}",
+                given=shapes,
+                needed="A n x n, B n x m, C q x n, D q x m, with at least one input and one output",
+                fix="D = [[0]]",
+            )
+    return System(*parts)
+
+
+def _matrix(name: str, given: Any) -> Matrix:
+    rows = given.tolist() if hasattr(given, "tolist") else given
+    if not isinstance(rows, list | tuple):
+        rows = [[rows]]
+    if rows and not isinstance(rows[0], list | tuple):
+        rows = [rows] if name in "CD" else [[x] for x in rows] if name == "B" else [rows]
+    return tuple(tuple(rational(name, x) for x in row) for row in rows)
+
+
+def _continuous(kind: str) -> DomainError:
+    return DomainError(
+        "the system is in continuous time",
+        given=kind,
+        needed="a discrete-time system: how it is sampled must be decided",
+        fix="control.sample_system(system, 0.1) or control.ss(A, B, C, D, True)",
+    )

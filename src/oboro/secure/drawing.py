@@ -1,0 +1,222 @@
+"""A draw: a noise plan bound to a unit and to the bounds of an answer. It runs at P2, which holds the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.errors import ParameterError
+from oboro.noise.bits import Bits
+from oboro.noise.draws import uniform_integer, uniform_integers
+from oboro.privacy import Approx, Conditional, Unit, unit_from
+from oboro.release import Forecast, Pair, register
+from oboro.secure import elgamal, messages
+from oboro.secure.answer import Answer, checked_bounds
+from oboro.secure.elgamal import CIPHERTEXT
+from oboro.secure.group import POINT
+from oboro.secure.holder import NAME, check_same, urns_size
+from oboro.secure.noise_plan import NoisePlan, verify
+from oboro.secure.opening import check_range
+from oboro.secure.shelf import Shelf
+
+ASSUMPTION = (
+    "the two parties follow the protocol and do not collude, and decisional Diffie-Hellman is hard on ed25519"
+)
+_TOGETHER = 256 * CIPHERTEXT  # bytes that are checked at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What a draw runs on: the encrypted answer, where urns come from, and who opens what was drawn.
+
+    Without `settle` the drawn answer is released encrypted, as a message for P1, and opened later.
+    """
+
+    answer: Answer
+    read: Callable[[], messages.Read]  # begins, and gives what URNS is read from
+    shelf: Shelf
+    settle: Callable[[bytes, bytes], int] | None = None  # takes the urns' name and the DRAWN message
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """An exchange whose urns have arrived, were checked, and are marked as used."""
+
+    answer: Answer
+    name: bytes
+    entries: bytes
+    settle: Callable[[bytes, bytes], int] | None
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class DrawPlan:
+    """An answer between public bounds, plus noise that neither party knows.
+
+    Privacy
+        The answer is clamped to its bounds, and one unit moves it by at most `noise.sensitivity`: that is declared by
+        whoever makes the plan, since nobody can check it on a ciphertext. Answer plus noise is (eps, delta)-DP by
+        the exact check of `verify`. P2 sees ciphertexts, its own indices and the result. Each urn was shuffled by P1
+        and is drawn from once, so given the indices the noise still has its law. P1 sees the result and a renewed
+        ciphertext of it, which is uniform given the result. Hence both hold the promise to anyone, if the parties follow
+        the protocol, do not collude, and cannot solve decisional Diffie-Hellman on ed25519.
+    """
+
+    noise: NoisePlan
+    low: int
+    high: int
+    unit: Unit
+    opened: bool = True  # False: released encrypted, for P1 to open later
+    kind = "secure.draw"
+    leaves_out = "covers the noise; not errors in the answer, nor its clamping"
+
+    @property
+    def guarantee(self) -> Conditional:
+        promise = self.noise.promise
+        return Conditional(Approx(promise.eps, promise.delta), ASSUMPTION)
+
+    def forecast(self) -> Forecast:
+        law = self.noise.law
+        row = ("answer", law.sd, float(law.mean_abs), law.interval(0.95)[1])
+        return Forecast(
+            "expected error of the answer",
+            ("of the", "standard error", "mean |error|", "95% within ±"),
+            (row,),
+            (f"noise from {law.lowest} to {law.highest}, drawn from {len(self.noise.sent)} urns",),
+        )
+
+    def prepare(self, data: Exchange | int) -> Ready | int:
+        """Takes fresh urns and checks every byte. A plain number is clamped: for one party, and for the audit."""
+        if isinstance(data, int):
+            return max(self.low, min(self.high, data))
+        answer = data.answer
+        check_range(self.low + self.noise.law.lowest, self.high + self.noise.law.highest)
+        if (answer.low, answer.high) != (self.low, self.high):
+            raise ParameterError(
+                "the answer has other bounds than the plan",
+                given=f"{answer.low} to {answer.high}",
+                needed=f"{self.low} to {self.high}",
+            )
+        name, entries = read_urns(data.read(), self.noise, answer.public)
+        data.shelf.claim(name, self.noise.hash)  # before the reservation: whatever fails later, they are used
+        return Ready(answer, name, entries, data.settle if self.opened else None)
+
+    def measure(self, prepared: Ready | int, bits: Bits, trials: int | None = None) -> Any:
+        if isinstance(prepared, int):
+            noise = np.zeros(trials or 1, np.int64)
+            for urn in self.noise.sent:
+                noise += _values(urn.entries())[uniform_integers(urn.size, noise.size, bits)]
+            return prepared + (noise if trials is not None else noise[0])
+        if trials is not None:
+            raise ParameterError(
+                "encrypted urns are drawn from once", given=f"trials={trials}", fix="a plain number"
+            )
+        drawn = pack_drawn(self, prepared, draw(prepared, self.noise, bits))
+        return drawn if prepared.settle is None else prepared.settle(prepared.name, drawn)
+
+    def publish(self, measured: Any) -> Any:
+        import pyarrow as pa
+
+        if isinstance(measured, bytes):
+            return pa.table({"sealed": [measured.hex()]})
+        return pa.table({"value": pa.array([int(measured)], pa.int64())})
+
+    def intervals(self, table: Any, level: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The range that holds the true answer with this probability; the bounds are known."""
+        if "value" not in table.column_names:
+            raise ParameterError(
+                "a sealed answer has no interval", needed="the opened number", fix="oboro secure open"
+            )
+        low, high = self.noise.law.interval(level)
+        value = table.column("value").to_numpy()
+        return np.clip(value - high, self.low, self.high), np.clip(value - low, self.low, self.high)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "released": "an answer with noise from encrypted urns"
+            + ("" if self.opened else ", still encrypted"),
+            "noise": {
+                "law": "sum of draws from urns",
+                "urns": [urn.to_dict() for urn in self.noise.sent],
+                "sensitivity": str(self.noise.sensitivity),
+                "plan": self.noise.hash,
+            },
+            "domain": {"low": self.low, "high": self.high},
+        }
+
+    def neighbours(self) -> Iterator[Pair]:
+        """The two answers that one unit can hold furthest apart."""
+        yield Pair(
+            self.low,
+            min(self.low + self.noise.sensitivity, self.high),
+            "one unit moves the answer as far as it may",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "noise": self.noise.to_dict(),
+            "low": self.low,
+            "high": self.high,
+            "unit": self.unit.to_dict(),
+            "opened": self.opened,
+        }
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> DrawPlan:
+        low, high = checked_bounds(record["low"], record["high"])
+        noise = NoisePlan.from_dict(record["noise"])
+        return cls(noise, low, high, unit_from(record["unit"]), bool(record["opened"]))
+
+
+def draw_plan(noise: NoisePlan, *, low: int, high: int, unit: Unit, opened: bool = True) -> DrawPlan:
+    """Binds a noise plan to who is protected and to the answer's public bounds."""
+    verify(noise)
+    noise.check_sendable()
+    low, high = checked_bounds(low, high)
+    check_range(low + noise.law.lowest, high + noise.law.highest)
+    return DrawPlan(noise, low, high, unit, opened)
+
+
+def read_urns(read: messages.Read, noise: NoisePlan, public: bytes) -> tuple[bytes, bytes]:
+    """Name and entries of fresh urns. All entries are checked, not only those that will be drawn: which of them a
+    party stumbles over must not depend on its indices."""
+    rest, head, entries = b"", b"", []
+    for part in messages.receive_parts(read, messages.URNS, urns_size(noise), _TOGETHER):
+        rest += part
+        if not head:
+            head, rest = rest[: 2 * NAME + POINT], rest[2 * NAME + POINT :]
+            check_same("plan", head[NAME : 2 * NAME], bytes.fromhex(noise.hash))
+            check_same("key", head[2 * NAME :], public)
+        whole = len(rest) - len(rest) % CIPHERTEXT
+        for start in range(0, whole, CIPHERTEXT):
+            entries.append(
+                elgamal.checked_ciphertext(rest[start : start + CIPHERTEXT], "an entry of the urns")
+            )
+        rest = rest[whole:]
+    return head[:NAME], b"".join(entries)
+
+
+def draw(ready: Ready, noise: NoisePlan, bits: Bits) -> bytes:
+    """Protocol 1, and what it lacks: one uniform entry of each urn, added to the answer, all of it renewed."""
+    total, start = ready.answer.ciphertext, 0
+    for urn in noise.sent:
+        place = CIPHERTEXT * (start + uniform_integer(urn.size, bits))
+        total = elgamal.add(total, ready.entries[place : place + CIPHERTEXT])
+        start += urn.size
+    # P1 knows every ciphertext that it made: without this it would recognise the entries in their sum
+    return elgamal.renew(ready.answer.public, total, bits)
+
+
+def pack_drawn(plan: DrawPlan, ready: Ready, ciphertext: bytes) -> bytes:
+    """The message that P1 opens."""
+    head = ready.name + bytes.fromhex(plan.noise.hash) + ready.answer.public
+    return messages.pack(messages.DRAWN, head + messages.BOUNDS.pack(plan.low, plan.high) + ciphertext)
+
+
+def _values(entries: list[int]) -> npt.NDArray[np.int64]:
+    return np.asarray(entries, np.int64)

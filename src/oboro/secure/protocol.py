@@ -1,0 +1,174 @@
+"""The protocol from both ends.
+
+    P1 ─▶ P2   PLAN      public key and noise plan; P2 verifies the promise itself
+    P2 ─▶ P1   BEGIN     the plan that P2 agrees to, the bounds of its answer
+    P1 ─▶ P2   URNS      fresh, shuffled, encrypted; P2 checks every point, marks them as used, and reserves
+    P2 ─▶ P1   DRAWN     answer + one entry of each, renewed
+    P1 ─▶ P2   OPENED    the noisy answer
+
+By files the same happens with URNS, DRAWN and the opened number. What fails before P2's reservation spends nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from oboro.errors import OboroError
+from oboro.ledger import Ledger, canonical
+from oboro.noise.bits import Bits
+from oboro.release import Release, run
+from oboro.release.files import write_whole
+from oboro.secure import messages, opening, wire
+from oboro.secure.answer import Answer, checked_bounds
+from oboro.secure.drawing import DrawPlan, Exchange, draw_plan
+from oboro.secure.group import POINT, checked_point
+from oboro.secure.holder import NAME, Holder, check_same, urns_size
+from oboro.secure.noise_plan import NoisePlan
+from oboro.secure.shelf import Shelf
+from oboro.secure.trouble import PeerError
+from oboro.secure.wire import Channel, Identity
+
+Tell = Callable[[str], None]
+
+
+# -- P1 ------------------------------------------------------------------------------------------------------
+
+
+def serve(
+    holder: Holder,
+    listener: socket.socket,
+    identity: Identity,
+    *,
+    count: int | None = None,
+    tell: Tell | None = None,
+) -> None:
+    """Serves one connection after another; after `count` of them, if it is given, returns."""
+    tell = tell or (lambda text: None)
+    while count is None or count > 0:
+        plain, _ = listener.accept()
+        try:
+            with wire.accepted(plain, identity) as channel:
+                answer_one(holder, channel, tell)
+        except OboroError as error:  # one bad connection does not stop the others
+            tell(f"refused: {error.message}")
+        count = None if count is None else count - 1
+
+
+def answer_one(holder: Holder, channel: Channel, tell: Tell, bits: Bits | None = None) -> None:
+    """P1's part, once. Tells P2 why if it stops."""
+    try:
+        plan_text = canonical(holder.noise.to_dict()).encode()
+        channel.send(messages.pack(messages.PLAN, holder.secret.public + plan_text))
+        begin = messages.receive(channel.read, messages.BEGIN)
+        messages.check_size(begin, NAME + messages.BOUNDS.size, "the beginning")
+        check_same("plan", begin[:NAME], bytes.fromhex(holder.noise.hash))
+        low, high = checked_bounds(*messages.BOUNDS.unpack_from(begin, NAME))
+        law = holder.noise.law
+        opening.check_range(low + law.lowest, high + law.highest)
+        name, parts = holder.urns(bits, kept=False)
+        channel.send_all(parts)
+        opening.make_ready(low + law.lowest, high + law.highest)  # while P2 checks the urns
+        drawn = messages.receive(channel.read, messages.DRAWN)
+        _, number = holder.open_body(drawn, only=name)
+        channel.send(messages.pack(messages.OPENED, name + messages.NUMBER.pack(number)))
+        tell(f"opened {number} from urns {name.hex()[:16]}")
+    except OboroError as error:
+        channel.refuse(error.message)
+        raise
+
+
+def write_urns(holder: Holder, path: str | Path, bits: Bits | None = None) -> bytes:
+    """Fresh urns as a file for P2; returns their name."""
+    name, parts = holder.urns(bits)
+    write_whole(Path(path), b"".join(parts))
+    return name
+
+
+def open_file(holder: Holder, path: str | Path) -> tuple[bytes, int]:
+    """Opens a drawn answer that came as a file, once."""
+    return holder.open(messages.read_file(path))
+
+
+# -- P2 ------------------------------------------------------------------------------------------------------
+
+
+def draw(
+    where: str,
+    answer: Answer,
+    ledger: Ledger,
+    identity: Identity,
+    shelf: Shelf,
+    *,
+    noise: NoisePlan | None = None,
+    name: str | None = None,
+    bits: Bits | None = None,
+) -> Release:
+    """P2's part: reserves in the ledger, draws, and releases the opened number. `noise` is the plan agreed upon, if any."""
+    with wire.connected(where, identity) as channel:
+        try:
+            plan = draw_plan(
+                _greeted(channel, answer, noise), low=answer.low, high=answer.high, unit=ledger.unit
+            )
+            exchange = Exchange(answer, partial(_begin, channel, plan), shelf, partial(_settle, channel))
+            return run(plan, exchange, ledger, name, bits=bits)
+        except OboroError:
+            channel.refuse("the drawing party stopped")  # and not why: that may concern its ledger
+            raise
+
+
+def draw_from_file(
+    urns: str | Path,
+    answer: Answer,
+    ledger: Ledger,
+    shelf: Shelf,
+    noise: NoisePlan,
+    *,
+    name: str | None = None,
+    bits: Bits | None = None,
+) -> Release:
+    """The same from a file of urns. What is released is the drawn answer, encrypted: P1 opens it later."""
+    plan = draw_plan(noise, low=answer.low, high=answer.high, unit=ledger.unit, opened=False)
+
+    def read() -> messages.Read:
+        most = messages.HEAD.size + urns_size(noise) + messages.DIGEST
+        return io.BytesIO(messages.read_file(urns, most)).read
+
+    return run(plan, Exchange(answer, read, shelf), ledger, name, bits=bits)
+
+
+def sealed(release: Release) -> bytes:
+    """The message for P1 in a release that is still encrypted."""
+    return bytes.fromhex(release.to_arrow().column("sealed")[0].as_py())
+
+
+def _greeted(channel: Channel, answer: Answer, agreed: NoisePlan | None) -> NoisePlan:
+    body = messages.receive(channel.read, messages.PLAN)
+    check_same("key", checked_point(body[:POINT], "the public key"), answer.public)
+    try:
+        record = json.loads(body[POINT:])
+    except (ValueError, RecursionError):
+        raise PeerError("the other party's plan cannot be read", needed="canonical JSON") from None
+    noise = NoisePlan.from_dict(record)  # verified here, whatever the other party says
+    if agreed is not None:
+        check_same("plan", bytes.fromhex(noise.hash), bytes.fromhex(agreed.hash))
+    return noise
+
+
+def _begin(channel: Channel, plan: DrawPlan) -> messages.Read:
+    bounds = messages.BOUNDS.pack(plan.low, plan.high)
+    channel.send(messages.pack(messages.BEGIN, bytes.fromhex(plan.noise.hash) + bounds))
+    return channel.read
+
+
+def _settle(channel: Channel, name: bytes, drawn: bytes) -> int:
+    channel.send(drawn)
+    body = messages.receive(channel.read, messages.OPENED)
+    messages.check_size(body, NAME + messages.NUMBER.size, "the opening")
+    check_same("name of the urns", body[:NAME], name)
+    number: int = messages.NUMBER.unpack_from(body, NAME)[0]
+    return number

@@ -1,0 +1,81 @@
+"""Intervals for quotients of noisy numbers, by Fieller's way: all m that the noise does not rule out.
+
+A true mean m makes a combination of two true sums 0. The same combination of the noisy sums is then noise
+alone, of a law that is public for each m. The interval is every m for which that noise would be among the
+likely ones. It covers with the probability that it says, whatever the sums are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.noise import DiscreteLaplace
+from oboro.noise.laplace import check_level
+from oboro.statistics.terms import Noise, Term
+
+Floats = npt.NDArray[np.float64]
+
+
+def two_noises(one: Term, other: Term, a: Floats, b: Floats, level: float) -> Floats:
+    """How far a X + b Y goes with probability `level`, for the noises X, Y of two terms.
+
+    Computed for the continuous law, plus a step of each: a discrete Laplace draw can be coupled to a continuous
+    one at a distance of at most 1.
+    """
+    slack: Floats = np.abs(a) * one.quantum + np.abs(b) * other.quantum
+    first: Floats = np.abs(a) * _scale(one.noise) * one.quantum
+    second: Floats = np.abs(b) * _scale(other.noise) * other.quantum
+    if isinstance(one.noise, DiscreteLaplace):
+        return _two_laplace(first, second, level) + slack
+    return normal_reach(check_level(level)) * np.hypot(first, second) + slack
+
+
+def _scale(noise: Noise) -> float:
+    return float(noise.scale) if isinstance(noise, DiscreteLaplace) else math.sqrt(noise.sigma2)
+
+
+def _two_laplace(first: Floats, second: Floats, level: float) -> Floats:
+    """The q with P(|aX + bY| > q) = 1 - level: the tail is (a^2 e^(-q/a) - b^2 e^(-q/b))/(a^2 - b^2)."""
+    large = np.maximum(np.maximum(first, second), 1e-300)
+    ratio = np.clip(np.minimum(first, second) / large, 1e-9, 1 - 1e-6)
+    low, high = np.zeros_like(large), np.full_like(large, -math.log((1 - level) / 2) * 3 + 3)
+    for _ in range(60):
+        middle = (low + high) / 2
+        tail = (np.exp(-middle) - ratio**2 * np.exp(-middle / ratio)) / (1 - ratio**2)
+        low, high = np.where(tail > 1 - level, middle, low), np.where(tail > 1 - level, high, middle)
+    return high * large
+
+
+@lru_cache(maxsize=64)
+def normal_reach(level: float) -> float:
+    """z with P(|N| <= z) = level."""
+    low, high = 0.0, 40.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if math.erfc(middle / math.sqrt(2)) > 1 - level else (low, middle)
+    return high
+
+
+def not_ruled_out(
+    excess: Callable[[Floats], Floats], best: Floats, lowest: float, highest: float
+) -> tuple[Floats, Floats]:
+    """The ends of the set where `excess` <= 0, on either side of `best`, within bounds.
+
+    `excess` is |combination| minus what the noise may do: concave on either side of `best`, so that it crosses 0
+    at most once before a bound where it is positive. If it is not positive at a bound, the set reaches the bound.
+    """
+    ends = []
+    for bound in (lowest, highest):
+        inner, outer = best.copy(), np.full_like(best, bound)
+        reaches = excess(outer) <= 0
+        for _ in range(60):
+            middle = (inner + outer) / 2
+            inside = excess(middle) <= 0
+            inner, outer = np.where(inside, middle, inner), np.where(inside, outer, middle)
+        ends.append(np.where(reaches, bound, outer))
+    return ends[0], ends[1]

@@ -1,0 +1,142 @@
+"""Sensitivities of graphs: the cost of a minimum spanning tree, and the number of triangles.
+
+What these functions return depends on the data and is private: they are for study. Releases use the same
+numbers without showing them.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.errors import ParameterError
+from oboro.exact import Number, positive, rational
+from oboro.statistics.decay import Decaying, largest_terms
+from oboro.statistics.sensitivity.cuts import fewest_below
+
+Integers = npt.NDArray[np.int64]
+_BLOCK = 512  # rows of a product of matrices at a time
+
+
+def smooth_mst_cost(weights: Any, cap: Number, beta: Number) -> float:
+    """The beta-smooth sensitivity of the cost of a minimum spanning tree, when the weight of one edge is replaced.
+
+    `weights` are {(u, v): weight}, or a square matrix with NaN where there is no edge, or the weights of a complete
+    graph in lexicographic order. Weights lie in [0, cap]. Which edges there are is public.
+    """
+    edges, values = edges_of(weights)
+    exact = [min(max(rational("weights", value), Fraction(0)), rational("cap", cap)) for value in values]
+    step = Fraction(1, int(np.lcm.reduce([number.denominator for number in (*exact, rational("cap", cap))])))
+    grid = np.asarray([int(number / step) for number in exact], np.int64)
+    return float(mst_cost(edges, grid, int(rational("cap", cap) / step), beta).times(step))
+
+
+def smooth_triangles(adjacency: npt.ArrayLike, beta: Number) -> float:
+    """The beta-smooth sensitivity of the number of triangles, when one edge is added or removed."""
+    return float(triangles(adjacency_of(adjacency), beta))
+
+
+def mst_cost(edges: Integers, weights: Integers, cap: int, beta: Number) -> Decaying:
+    """max over k of e^(-beta k) A_k, A_k = max over cuts of max(w_(k+1), w_(k+2) - w_1).
+
+    w_1 <= w_2 <= ... are the weights of the edges across a cut, and cap where there are no more. After k
+    replacements, one more moves the cost by A_k at most: an edge that enters or leaves the tree does so across some
+    cut, where k edges have been made as large or as small as can be [Nissim, Raskhodnikova, Smith 2007, section 3.2].
+
+    A cut has w_(k+1) >= t if at most k of its edges are below t. So the best w_(k+1) is the largest t for which a
+    minimum cut of the edges below t has at most k edges, and the best w_(k+2) - w_1 with an edge (u, v) of weight
+    w_1 across the cut is the same with k + 1, less that weight, for cuts between u and v.
+    """
+    rate = positive("beta", beta)
+    order = np.argsort(weights, kind="stable")
+    edges, weights = edges[order], weights[order]
+    nodes = int(edges.max()) + 1 if edges.size else 1
+    largest = np.zeros(edges.shape[0] + 2, np.int64)  # [k] = A_k
+    for node in range(1, nodes):
+        reached = _thresholds(edges, weights, cap, 0, node)
+        largest[: reached.size] = np.maximum(largest[: reached.size], reached)
+        largest[reached.size :] = cap
+    for (u, v), weight in zip(edges.tolist(), weights.tolist(), strict=True):
+        reached = _thresholds(edges, weights, cap, u, v)[1:] - weight
+        largest[: reached.size] = np.maximum(largest[: reached.size], reached)
+        largest[reached.size :] = np.maximum(largest[reached.size :], cap - weight)
+    return Decaying(largest_terms(largest, np.arange(largest.size), rate), rate)
+
+
+def _thresholds(edges: Integers, weights: Integers, cap: int, source: int, sink: int) -> Integers:
+    """[k] = the largest t such that some cut between two nodes has at most k edges below t; at the end it is cap."""
+    flow = fewest_below(edges, source, sink)  # [i] = edges in a minimum cut among the i + 1 lightest
+    most = int(flow[-1]) if flow.size else 0
+    # the edge that lifts the minimum cut to k + 1 has the weight up to which k edges are enough
+    lifts = np.searchsorted(flow, np.arange(1, most + 1))
+    return np.append(weights[lifts], cap)
+
+
+def triangles(adjacency: npt.NDArray[np.bool_], beta: Number) -> Decaying:
+    """max over k of e^(-beta k) max over pairs of min(a + floor((k + min(k, b))/2), n - 2).
+
+    Adding or removing the edge of a pair changes the count by a, the number of its common neighbours. A node that is
+    joined to one of the two (there are b) becomes common with one more edge, any other with two. So k changes add
+    floor((k + min(k, b))/2) to a, until all n - 2 others are common [Nissim, Raskhodnikova, Smith 2007, section 3.3].
+    """
+    rate = positive("beta", beta)
+    n = adjacency.shape[0]
+    if n < 3:
+        return Decaying((), rate)
+    best = np.full(2 * n, -1, np.int64)  # [b] = the largest a of a pair with that b
+    degree = adjacency.sum(axis=1, dtype=np.int64)
+    plain = adjacency.astype(np.float32)  # products count to n < 2^24, exactly
+    for start in range(0, n, _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        common = (plain[rows] @ plain).astype(np.int64)
+        one = degree[rows, None] + degree - 2 * common - 2 * adjacency[rows]
+        pair = np.arange(n)[rows, None] < np.arange(n)
+        np.maximum.at(best, one[pair], common[pair])
+    b = np.flatnonzero(best >= 0)
+    k = np.arange(2 * n)[:, None]
+    reach = np.minimum(best[b] + (k + np.minimum(k, b)) // 2, n - 2).max(axis=1)
+    return Decaying(largest_terms(reach, np.arange(2 * n), rate), rate)
+
+
+def edges_of(weights: Any) -> tuple[Integers, list[Any]]:
+    """The edges of a graph as pairs of node numbers, and their weights, in any of the forms that are accepted."""
+    if isinstance(weights, dict):
+        pairs, values = list(weights), list(weights.values())
+    else:
+        array = np.asarray(weights, dtype=float)
+        n = int((1 + (1 + 8 * array.size) ** 0.5) / 2)
+        if array.ndim == 1 and n * (n - 1) // 2 == array.size > 0:
+            pairs, values = list(zip(*np.triu_indices(n, 1), strict=True)), array.tolist()
+        elif array.ndim == 2 and array.shape[0] == array.shape[1] > 1:
+            rows, columns = (part.tolist() for part in np.triu_indices(array.shape[0], 1))
+            kept = [(u, v) for u, v in zip(rows, columns, strict=True) if not np.isnan(array[u, v])]
+            pairs, values = kept, [float(array[pair]) for pair in kept]
+        else:
+            raise _no_graph(f"an array of shape {array.shape}")
+    clean = [(int(u), int(v)) for u, v in pairs]
+    if any(u == v or min(u, v) < 0 for u, v in clean) or len({frozenset(pair) for pair in clean}) != len(clean):
+        raise _no_graph("a loop, a negative node, or an edge that is given twice")
+    return np.asarray(clean, np.int64).reshape(-1, 2), values
+
+
+def adjacency_of(graph: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """A square matrix of who is joined to whom: symmetric, without loops."""
+    array = np.asarray(graph)
+    if array.ndim != 2 or array.shape[0] != array.shape[1]:
+        raise _no_graph(f"an array of shape {array.shape}")
+    joined = array.astype(np.bool_)
+    joined = joined | joined.T
+    np.fill_diagonal(joined, False)
+    return joined
+
+
+def _no_graph(given: str) -> ParameterError:
+    return ParameterError(
+        "this is not a graph",
+        given=given,
+        needed="{(u, v): weight} with nodes 0, 1, ..., or a square matrix",
+        fix="{(0, 1): 3, (1, 2): 5, (0, 2): 4}",
+    )

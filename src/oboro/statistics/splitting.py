@@ -1,0 +1,148 @@
+"""Several quantiles by recursive splitting, and one quantile on the grid; both sampled exactly.
+
+    one quantile       inverse sensitivity: the score of a value is how many ranks it is away from the quantile
+    recursive          the middle quantile first, then those below among the rows below, and so on [Kaplan, Schnapp,
+                       Stemmer 2022]: a row takes part once in each level, so levels share the price, not quantiles
+
+The exponential mechanism picks a value with probability proportional to e^(-eta score). It is given whole
+scores with how many values share them, so that it costs as much as there are distinct values, not as the grid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from oboro.noise import Bits, exponential_mechanism, uniform_integer
+from oboro.statistics.ranks import Integers, Ranks, fineness
+
+
+def grid_quantile(ranks: Ranks, size: int, q: Fraction, eta: Fraction, bits: Bits) -> int:
+    """A code near the q-quantile: each is taken with probability proportional to e^(-eta * score).
+
+    With a rows below the value, b at or below it and n in all, the score is
+    denominator * max(0, a - qn, qn - b), a whole number: exactly 0 at the quantile, ties or not.
+    """
+    n, p, s = ranks.rows, q.numerator, q.denominator
+    codes = ranks.codes
+    below = np.concatenate([[0], ranks.upto])  # below[i]: rows below the i-th distinct code
+    # candidates in order: the values before the first code, the first code, those between, the second code, ...
+    starts = np.empty(2 * codes.size + 1, np.int64)
+    counts = np.empty_like(starts)
+    starts[1::2], counts[1::2] = codes, 1
+    starts[0::2] = np.concatenate([[0], codes + 1])
+    counts[0::2] = np.concatenate([codes, [size]]) - starts[0::2]
+    a = np.repeat(below, 2)[:-1]
+    b = np.repeat(below, 2)[1:]
+    scores = np.maximum(0, np.maximum(s * a - p * n, p * n - s * b))
+    chosen = exponential_mechanism(scores, eta, counts, bits)
+    return int(starts[chosen]) + uniform_integer(int(counts[chosen]), bits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Rows first, ..., last - 1 lie on places low, ..., high - 1; the quantiles between `below` and `above` are
+    looked for here."""
+
+    first: int
+    last: int
+    low: int
+    high: int
+    below: Fraction
+    above: Fraction
+
+
+def levels(quantiles: int) -> int:
+    """How often the rows are split: ceil(log2(quantiles + 1))."""
+    return quantiles.bit_length()
+
+
+def split_quantiles(
+    ranks: Ranks, size: int, quantiles: Sequence[Fraction], eps: Fraction, bits: Bits
+) -> list[int]:
+    """Codes near all quantiles (in increasing order). Adding or removing a row costs `eps` in each level.
+
+    In one part with n rows and the quantile p/s of the part, the score of a place with a rows below it is
+    |s a - p n|. A row more or less changes it by at most max(p, s - p), so eta = eps/(2 max(p, s - p)) costs eps.
+    """
+    fine = fineness(size)
+    found: list[int] = [0] * len(quantiles)
+    parts = [(_Part(0, ranks.rows, 0, size << fine, Fraction(0), Fraction(1)), 0, len(quantiles))]
+    while parts:
+        part, first, last = parts.pop()
+        if first == last:
+            continue
+        middle = (first + last) // 2
+        share = (quantiles[middle] - part.below) / (part.above - part.below)
+        place, row = _split(ranks, fine, part, share, eps, bits)
+        found[middle] = min(place >> fine, size - 1)
+        q = quantiles[middle]
+        parts.append((_Part(part.first, row, part.low, max(place, part.low + 1), part.below, q), first, middle))
+        parts.append((_Part(row, part.last, min(place, part.high - 1), part.high, q, part.above), middle + 1, last))
+    return found
+
+
+def _split(
+    ranks: Ranks, fine: int, part: _Part, share: Fraction, eps: Fraction, bits: Bits
+) -> tuple[int, int]:
+    """A place near the quantile of a part, and the first row that is not below it.
+
+    Scores are cut off where they no longer matter, at a public height: a minimum with a constant changes no
+    more than what it is a minimum of. So only rows near the quantile are looked at one by one.
+    """
+    n, p, s = part.last - part.first, share.numerator, share.denominator
+    largest = max(p, s - p)
+    eta = eps / (2 * largest)
+    cut = math.ceil((math.log(part.high - part.low) + 60) / float(eta)) + s
+    near = -(-cut // s)
+    start, stop = max(0, p * n // s - near), min(n, p * n // s + near + 1)
+    # interval i holds the places with i rows of the part below them: (place of row i-1, place of row i]
+    edges = np.empty(stop - start + 2, np.int64)
+    if n:
+        rows = np.arange(max(0, start - 1), min(n, stop + 1), dtype=np.int64) + part.first
+        inner = ranks.places(rows, fine)
+        edges[(1 if start == 0 else 0) : (1 if start == 0 else 0) + inner.size] = inner
+    if start == 0:
+        edges[0] = part.low - 1
+    if stop == n:
+        edges[-1] = part.high - 1
+    edges = np.clip(edges, part.low - 1, part.high - 1)
+    below = np.arange(start, stop + 1, dtype=np.int64)
+    scores = np.minimum(np.abs(s * below - p * n), cut)
+    counts = np.diff(edges)
+    left, right = int(edges[0]) - (part.low - 1), part.high - 1 - int(edges[-1])
+    chosen = exponential_mechanism(
+        np.append(scores, [cut, cut]), eta, np.append(counts, [left, right]), bits
+    )
+    if chosen < counts.size:
+        place = int(edges[chosen]) + 1 + uniform_integer(int(counts[chosen]), bits)
+        return place, part.first + start + chosen
+    far = part.low if chosen == counts.size else int(edges[-1]) + 1
+    place = far + uniform_integer(left if chosen == counts.size else right, bits)
+    return place, part.first + _rows_below(ranks, fine, part, place)
+
+
+def _rows_below(ranks: Ranks, fine: int, part: _Part, place: int) -> int:
+    """How many rows of the part lie below a place, by bisection."""
+    low, high = 0, part.last - part.first
+    while low < high:
+        middle = (low + high) // 2
+        at = int(ranks.places(np.asarray([part.first + middle], np.int64), fine)[0])
+        low, high = (middle + 1, high) if at < place else (low, middle)
+    return low
+
+
+def one_by_one(
+    ranks: Ranks, size: int, quantiles: Sequence[Fraction], etas: Sequence[Fraction], bits: Bits
+) -> list[int]:
+    """Each quantile by itself."""
+    return [grid_quantile(ranks, size, q, eta, bits) for q, eta in zip(quantiles, etas, strict=True)]
+
+
+def in_order(codes: Integers) -> Integers:
+    """Quantiles that came out in another order than theirs, put in order: post-processing."""
+    return np.sort(codes, axis=-1)

@@ -1,0 +1,145 @@
+"""Sums of a column, for each of several groups: the subset sums of the slides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd
+from typing import Any
+
+from oboro.domain import Column, Domain, Integer, Real
+from oboro.engine import add_up
+from oboro.errors import DomainError
+from oboro.noise import Bits
+from oboro.privacy import ZCDP, guarantee_from
+from oboro.release import Forecast, Pair, register
+from oboro.statistics.scope import Scope
+from oboro.statistics.terms import (
+    Integers,
+    Promise,
+    Term,
+    counted,
+    measured,
+    part,
+    promise_from,
+    term,
+    values,
+)
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class SumPlan:
+    """The sum of a column's values, for each group.
+
+    Privacy
+        Values lie in [low, high] on a public grid, so sums are whole numbers of a public step. Let
+        g = max(|low|, |high|) and r = high - low. One row that comes or goes moves one group's sum by at most g.
+        A replaced row moves it by at most max(r, g) if there is one group (r where every row counts for sure),
+        and by 2g in all, sqrt 2 g in the 2-norm, if it moves between two groups: the L1 sensitivity of subset
+        sums is 2g, not the 4g of the slides. k rows of a unit: k times as much. Discrete Laplace noise of scale
+        sensitivity/eps on integers is eps-DP; discrete Gaussian of variance sensitivity^2/(2 rho) is rho-zCDP.
+    """
+
+    column: Column
+    scope: Scope
+    guarantee: Promise
+    kind = "statistics.sum"
+    leaves_out = "covers the noise; not errors in the data, nor records left out or clamped"
+
+    @property
+    def unit(self) -> Any:
+        return self.scope.unit
+
+    @property
+    def grid(self) -> tuple[Fraction, int, int]:
+        """(unit, lowest, step): values are unit * (lowest + step * code), all whole numbers but the unit."""
+        low, step = ends(self.column)
+        unit = Fraction(gcd(low.numerator * step.denominator, step.numerator * low.denominator))
+        unit /= low.denominator * step.denominator
+        return unit, int(low / unit), int(step / unit)
+
+    @property
+    def term(self) -> Term:
+        _, lowest, step = self.grid
+        highest = lowest + step * (self.column.size - 1)
+        largest, spread = max(abs(lowest), abs(highest)), highest - lowest
+        reach, price = largest, self.guarantee
+        if self.scope.replaced and self.scope.by:
+            if not isinstance(price, ZCDP):
+                reach = 2 * largest
+            elif spread**2 > 2 * largest**2:
+                reach = spread
+            else:  # out of one group and into another: twice the square
+                price = part(price, Fraction(1, 2))
+        elif self.scope.replaced:
+            reach = spread if self.scope.all_count([self.column]) else max(spread, largest)
+        return term("sum", reach, self.scope.rows, price)
+
+    def forecast(self) -> Forecast:
+        return Forecast.of(self.term.noise, each="sum", step=float(self.grid[0]) * self.term.quantum)
+
+    def prepare(self, data: Any) -> Integers:
+        source, condition = self.scope.open(data)
+        by = [bins.column for bins in self.scope.by]
+        found = add_up(source, [self.column], [(), (0,)], self.scope.unit, by=by, condition=condition)
+        _, lowest, step = self.grid
+        sums = {group: [lowest * count + step * codes] for group, (count, codes) in found.items()}
+        return counted([self.term], self.scope.groups, sums)
+
+    def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Integers:
+        return measured([self.term], prepared, bits, trials)
+
+    def publish(self, measured: Integers) -> Any:
+        import pyarrow as pa
+
+        noisy = values([self.term], measured)[:, 0] * float(self.grid[0])
+        whole = self.grid[0].denominator == 1 and self.term.quantum == 1
+        exact = measured[:, 0] * int(self.grid[0]) if whole else noisy
+        return pa.table({**self.scope.labels(), "value": exact})
+
+    def intervals(self, table: Any, level: float) -> tuple[Any, Any]:
+        """For each sum the range that holds the true one with this probability."""
+        value = table.column("value").to_numpy()
+        reach = self.term.within(level) * float(self.grid[0])
+        return value - reach, value + reach
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "released": f"sum of {self.column.name}{self.scope.words()}",
+            "noise": self.term.to_dict(),
+            "domain": Domain(self.scope.columns([self.column])).to_dict(),
+        }
+
+    def neighbours(self) -> Iterator[Pair]:
+        yield from self.scope.pairs([self.column])
+
+    def to_dict(self) -> dict[str, Any]:
+        record = {"kind": self.kind, "column": self.column.name, **self.scope.to_dict([self.column])}
+        return {**record, "guarantee": self.guarantee.to_dict()}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> SumPlan:
+        scope, columns = Scope.from_dict(record)
+        return sum_plan(columns[record["column"]], scope, promise_from(guarantee_from(record["guarantee"])))
+
+
+def sum_plan(column: Column, scope: Scope, promise: Promise) -> SumPlan:
+    """The sum of a number column."""
+    ends(column)
+    plan = SumPlan(column, scope, promise)
+    plan.term  # noqa: B018  # refuses noise beyond what can be drawn
+    return plan
+
+
+def ends(column: Column) -> tuple[Fraction, Fraction]:
+    """The lowest value and the step of a number column; refuses a column of another kind."""
+    if isinstance(column, Integer | Real):
+        return Fraction(column.low), Fraction(column.step)
+    raise DomainError(
+        f"column {column.name!r} has no numbers to add up",
+        given=f"a column of kind {column.kind!r}",
+        needed="an Integer or Real column",
+        fix=f'ob.Integer("{column.name}", 0, 120)',
+    )

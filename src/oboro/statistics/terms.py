@@ -1,0 +1,119 @@
+"""Whole numbers with noise: what counts, sums, means and covariances are made of.
+
+A term is a sum over rows of a whole number that is at most `reach` away from 0 for each row. Two ways to pay:
+
+    Pure(eps)    discrete Laplace noise of scale k reach/e costs e, if a unit has k rows; costs of terms add up
+    ZCDP(rho)    discrete Gaussian noise of variance (k reach)^2/(2 r) costs r; costs of terms add up
+
+Both are for adding or removing k rows. Replacing them costs what each plan says.
+
+A very large reach is counted in multiples of a public power of two, the quantum, rounded down:
+|floor(a/q) - floor(b/q)| <= ceil(|a - b|/q), so the reach in multiples is ceil(reach/q) for one row, and k times
+that for k rows. Then noise fits into 64 bits, and what the rounding adds is lost in the noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.errors import GuaranteeError, ParameterError
+from oboro.exact import Number, positive
+from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
+from oboro.privacy import ZCDP, Guarantee, Pure
+
+Integers = npt.NDArray[np.int64]
+Noise = DiscreteLaplace | DiscreteGaussian
+Promise = Pure | ZCDP
+
+LARGEST_REACH = 2**26  # in quanta; times 2^36 rows it still fits into 64 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One released number for each group: the noise on it, and the multiples in which it is counted."""
+
+    name: str
+    noise: Noise
+    quantum: int
+
+    @property
+    def sd(self) -> float:
+        return self.noise.sd * self.quantum
+
+    def within(self, level: float) -> float:
+        """How far the noise goes with this probability, and what rounding to multiples adds."""
+        return float(self.noise.interval(level)[1] * self.quantum + (self.quantum - 1))
+
+    def to_dict(self) -> dict[str, Any]:
+        counted = {"multiples": self.quantum} if self.quantum > 1 else {}
+        return {"of": self.name, **self.noise.to_dict(), **counted}
+
+
+def term(name: str, reach: int, rows: int, price: Promise, *, split: bool = False) -> Term:
+    """The term that costs `price` when `rows` rows are added or removed. `split`: its reach is shared with another
+    term of the same quantum, and each of the two rounds."""
+    quantum = 1
+    while reach * rows > LARGEST_REACH * quantum:
+        quantum *= 2
+    steps = rows * max(1, -(-reach // quantum) + (1 if split and quantum > 1 else 0))
+    return Term(name, noise_for(steps, price), quantum)
+
+
+def noise_for(reach: int, price: Promise) -> Noise:
+    """Noise on a whole number that a unit moves by at most `reach`."""
+    if isinstance(price, Pure):
+        return DiscreteLaplace(Fraction(reach) / positive("eps", price.eps))
+    return DiscreteGaussian(Fraction(reach) ** 2 / (2 * positive("rho", price.rho)))
+
+
+def part(price: Promise, share: Fraction | int) -> Promise:
+    """A share of a price."""
+    return Pure(price.eps * share) if isinstance(price, Pure) else ZCDP(price.rho * share)
+
+
+def promised(eps: Number | None, rho: Number | None) -> Promise:
+    """The guarantee that was asked for: eps or rho, one of them, never defaulted."""
+    if (eps is None) == (rho is None):
+        raise ParameterError(
+            "say eps, or rho",
+            given="neither" if eps is None else "both",
+            needed="eps for Laplace noise and a pure guarantee, or rho for Gaussian noise and zCDP",
+            fix='eps="0.1"',
+        )
+    return Pure(positive("eps", eps)) if eps is not None else ZCDP(positive("rho", rho))
+
+
+def promise_from(guarantee: Guarantee) -> Promise:
+    """Refuses a guarantee that is neither pure nor zCDP."""
+    if isinstance(guarantee, Pure | ZCDP):
+        return guarantee
+    raise GuaranteeError(
+        "a statistic has a pure or a zCDP guarantee", given=repr(guarantee), fix='kind = "pure"'
+    )
+
+
+def counted(terms: Sequence[Term], groups: int, found: Mapping[int, Sequence[int]]) -> Integers:
+    """Exact sums of each group, in multiples of each term's quantum; groups without rows are 0."""
+    table = np.zeros((groups, len(terms)), np.int64)
+    for group, sums in found.items():
+        table[group] = [value // term.quantum for value, term in zip(sums, terms, strict=True)]
+    return table
+
+
+def measured(terms: Sequence[Term], prepared: Integers, bits: Bits, trials: int | None) -> Integers:
+    """The sums with their noise; with `trials`, so many times."""
+    shape = prepared.shape[:1] if trials is None else (trials, *prepared.shape[:1])
+    noise = [term.noise.sample(shape, bits) for term in terms]
+    return prepared + np.stack(noise, axis=-1)
+
+
+def values(terms: Sequence[Term], noisy: Integers) -> npt.NDArray[np.float64]:
+    """Noisy sums in units of 1, for publishing. (Half a quantum makes up for rounding down.)"""
+    quanta = np.asarray([term.quantum for term in terms], float)
+    return np.asarray(noisy * quanta + (quanta - 1) / 2, float)
