@@ -129,31 +129,25 @@ def recursion(a: Any, b: Any, c: Any, d: Any, steps: int, g: float, extra: float
     return path, steps + 2
 
 
-def settled(a: Any, b: Any, c: Any, d: Any, g: float, start: bool, extra: float = 0.0) -> Any:
-    """The limit of the recursion, as a matrix, or None if there is none or it is not below g^2 I."""
-    n, m = a.shape[0], b.shape[1]
-    if not n:
-        work, root, out = np.zeros((1, 1)), np.zeros((m, m)), np.zeros((0, 0))
-        return out if _next(a, b, c, d, g * g, np.zeros((0, 0)), work, root, out) else None
-    p, ok = _settle(a, b, c, d, g, extra, 2_000_000)
-    return p if ok and (not start or _below(p, g * g, np.zeros((n + 1, n + 1)))) else None
+def stationary(a: Any, b: Any, c: Any, d: Any, g: float, extra: float = 0.0) -> Any:
+    """The P that the recursion tends to, with `extra` added on its diagonal each time; None if there is none."""
+    from scipy.linalg import solve_discrete_are, solve_discrete_lyapunov
 
-
-@compiled
-def _settle(a: Any, b: Any, c: Any, d: Any, g: float, extra: float, most: int) -> Any:
     n, m = a.shape[0], b.shape[1]
-    p, out = np.zeros((n, n)), np.zeros((n, n))
-    work, root = np.zeros((n + 1, n + 1)), np.zeros((2 * n + m, m))
-    for _ in range(most):
-        if not _next(a, b, c, d, g * g, p, work, root, out):
-            return p, False
-        change, size = 0.0, 0.0
-        for i in range(n):
-            out[i, i] += extra
-            for j in range(n):
-                change = max(change, abs(out[i, j] - p[i, j]))
-                size = max(size, abs(out[i, j]))
-                p[i, j] = out[i, j]
-        if change <= 1e-15 * size:
-            return p, True
-    return p, False
+    weight = c.T @ c + extra * np.eye(n)
+    room = g * g * np.eye(m) - d.T @ d
+    if m and np.linalg.eigvalsh(room)[0] <= 0:
+        return None
+    if not n or not m:
+        return np.asarray(solve_discrete_lyapunov(a.T, weight)) if n else np.zeros((0, 0))
+    try:
+        p = solve_discrete_are(a, b, weight, -room, s=c.T @ d)
+    except (np.linalg.LinAlgError, ValueError):
+        return None
+    p = (p + p.T) / 2
+    rest = room - b.T @ p @ b
+    if not np.isfinite(p).all() or np.linalg.eigvalsh(rest)[0] <= 0 or np.linalg.eigvalsh(p)[0] < -1e-9 * np.abs(p).max():
+        return None
+    side = a.T @ p @ b + c.T @ d
+    miss = weight + a.T @ p @ a + side @ np.linalg.solve(rest, side.T) - p
+    return p if np.abs(miss).max() <= 1e-7 * np.abs(p).max() else None

@@ -121,20 +121,16 @@ def _integer(column: Integer, field: str, base: str) -> str:
         # a fraction goes to the nearest step from its own value; inside the bounds a double is exact enough
         nearest = f"floor(({number} - ({column.low})) / {column.step} + 0.5)::BIGINT"
         return _within(number, column.low, column.high, column.size, nearest)
-    exact = (
-        field
-        if base in _NUMBERS
-        else f"TRY_CAST({number if base in _FLOATS else _text(field, base)} AS HUGEINT)"
-    )
-    if base in _FLOATS or base not in _NUMBERS:
-        # a fraction goes to the nearest step from its own value, not from its rounded one
-        nearest = f"floor(({number} - ({column.low})) / {column.step} + 0.5)::HUGEINT"
-        exact_code = f"(({exact})::HUGEINT - ({column.low}) + {column.step // 2}) // {column.step}"
-        code = f"CASE WHEN abs({number}) < 4503599627370496 THEN {nearest} ELSE {exact_code} END"
-    else:
-        code = f"(({exact})::HUGEINT - ({column.low}) + {column.step // 2}) // {column.step}"
-    return _within(
-        number, column.low, column.high, column.size, f"greatest(0, least({column.size - 1}, {code}))::BIGINT"
+    # bounds that doubles cannot tell apart: a small number by its own halves, exactly, a large one as a whole
+    low, high, step = column.low, column.high, column.step
+    exact = f"TRY_CAST({_text(field, base) if base not in (*_NUMBERS, *_FLOATS) else field} AS HUGEINT)"
+    halves = f"(floor(2 * {number})::HUGEINT - ({2 * low}) + {step}) // {2 * step}"
+    inside = f"(greatest({low}, least({high}, {exact})) - ({low}) + {step // 2}) // {step}"
+    return (
+        f"(CASE WHEN {number} IS NULL OR isnan({number}) THEN NULL "
+        f"WHEN abs({number}) < {2**52} THEN greatest(0, least({column.size - 1}, {halves})) "
+        f"WHEN {exact} IS NULL THEN CASE WHEN {number} < 0 THEN 0 ELSE {column.size - 1} END "
+        f"ELSE {inside} END)::BIGINT"
     )
 
 

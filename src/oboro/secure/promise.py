@@ -28,6 +28,7 @@ from oboro.exact import whole
 from oboro.noise.lazy import ball, precision
 from oboro.secure.law import Law, Urn
 
+MOST_WORK = 2**23  # differences of weights
 MOST_DRAWS = 6  # set partitions of the draws are listed: 203 of them
 
 
@@ -44,14 +45,18 @@ def exact_delta(law: Law, eps: Fraction, sensitivity: int, *, bits: int = 128) -
     sensitivity = whole("sensitivity", sensitivity, least=1)
     bits += law.total.bit_length()
     e = _exp_floor(eps, bits)
-    low, high = 0, 0
+    shifts = range(1, min(sensitivity, len(law.weights)) + 1)  # beyond that nothing overlaps: delta = 1
+    if len(shifts) * len(law.weights) > MOST_WORK:
+        raise ParameterError(
+            "the noise has too many values to be verified at every shift",
+            given=f"{len(law.weights):,} values, sensitivity {sensitivity}",
+            needed=f"a product of at most {MOST_WORK:,}",
+            fix="a coarser step of the answer: round it, and divide the sensitivity",
+        )
     ways = (law.weights,) if law.symmetric else (law.weights, law.weights[::-1])
-    for weights in ways:
-        for shift in range(1, min(sensitivity, len(weights)) + 1):  # beyond that nothing overlaps: delta = 1
-            low = max(low, _excess(weights, shift, e + 1, bits))
-            high = max(high, _excess(weights, shift, e, bits))
+    high, worst, shift = max((_excess(way, s, e, bits), way, s) for way in ways for s in shifts)
     unit = law.total << bits
-    return Between(Fraction(low, unit), Fraction(high, unit))
+    return Between(Fraction(_excess(worst, shift, e + 1, bits), unit), Fraction(high, unit))
 
 
 def keeps(law: Law, eps: Fraction, delta: Fraction, sensitivity: int) -> bool:

@@ -69,7 +69,14 @@ class Channel:
 
     def read(self, count: int) -> bytes:
         with _in_words():
-            return self._socket.recv(min(count, 1 << 16))
+            data = self._socket.recv(min(count, 1 << 16))
+        if not data:
+            raise PeerError(
+                "the other party went away in the middle",
+                needed="a peer that stays until the answer is opened",
+                fix="begin again: these urns count as used",
+            )
+        return data
 
     def refuse(self, why: str) -> None:
         """Tells the other party that we stop. If it is gone already, there is nobody to tell."""

@@ -81,8 +81,12 @@ def split_quantiles(
         place, row = _split(ranks, fine, part, share, eps, bits)
         found[middle] = min(place >> fine, size - 1)
         q = quantiles[middle]
-        parts.append((_Part(part.first, row, part.low, max(place, part.low + 1), part.below, q), first, middle))
-        parts.append((_Part(row, part.last, min(place, part.high - 1), part.high, q, part.above), middle + 1, last))
+        parts.append(
+            (_Part(part.first, row, part.low, max(place, part.low + 1), part.below, q), first, middle)
+        )
+        parts.append(
+            (_Part(row, part.last, min(place, part.high - 1), part.high, q, part.above), middle + 1, last)
+        )
     return found
 
 
@@ -115,9 +119,7 @@ def _split(
     scores = np.minimum(np.abs(s * below - p * n), cut)
     counts = np.diff(edges)
     left, right = int(edges[0]) - (part.low - 1), part.high - 1 - int(edges[-1])
-    chosen = exponential_mechanism(
-        np.append(scores, [cut, cut]), eta, np.append(counts, [left, right]), bits
-    )
+    chosen = exponential_mechanism(np.append(scores, [cut, cut]), eta, np.append(counts, [left, right]), bits)
     if chosen < counts.size:
         place = int(edges[chosen]) + 1 + uniform_integer(int(counts[chosen]), bits)
         return place, part.first + start + chosen

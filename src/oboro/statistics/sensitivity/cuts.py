@@ -21,7 +21,8 @@ def fewest_below(edges: Integers, source: int, sink: int) -> Integers:
     nodes = int(edges.max()) + 1 if edges.size else 1
     degree = np.bincount(edges.ravel(), minlength=nodes)
     starts = np.concatenate([[0], np.cumsum(degree)])
-    return _grow(edges, starts, source, sink)
+    grown: Integers = _grow(edges, starts, source, sink)
+    return grown
 
 
 @compiled
@@ -75,7 +76,15 @@ def _grow(edges: Any, starts: Any, source: int, sink: int) -> Any:
 
 @compiled
 def _spread(
-    edges: Any, starts: Any, filled: Any, incident: Any, flow: Any, came_by: Any, queue: Any, at: int, length: int
+    edges: Any,
+    starts: Any,
+    filled: Any,
+    incident: Any,
+    flow: Any,
+    came_by: Any,
+    queue: Any,
+    at: int,
+    length: int,
 ) -> Any:
     """Reaches the neighbours of one node through edges that still have room that way."""
     node = queue[at]

@@ -117,7 +117,9 @@ def edges_of(weights: Any) -> tuple[Integers, list[Any]]:
         else:
             raise _no_graph(f"an array of shape {array.shape}")
     clean = [(int(u), int(v)) for u, v in pairs]
-    if any(u == v or min(u, v) < 0 for u, v in clean) or len({frozenset(pair) for pair in clean}) != len(clean):
+    if any(u == v or min(u, v) < 0 for u, v in clean) or len({frozenset(pair) for pair in clean}) != len(
+        clean
+    ):
         raise _no_graph("a loop, a negative node, or an edge that is given twice")
     return np.asarray(clean, np.int64).reshape(-1, 2), values
 

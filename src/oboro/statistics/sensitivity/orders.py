@@ -79,22 +79,18 @@ def on_grid(values: npt.ArrayLike, bounds: Sequence[Number]) -> tuple[Sorted, Fr
             needed="numbers in one row, at least one, and bounds from the lowest to the highest",
             fix="smooth_order_statistic([1, 2, 3], 2, (0, 10), beta=1)",
         )
-    scale = np.lcm(low.denominator, high.denominator).item()
+    scale = math.lcm(low.denominator, high.denominator)
     if array.dtype.kind == "f":
-        scale = np.lcm(scale, _decimal_scale(array)).item()
+        scale = math.lcm(scale, _decimal_scale(array))
     top = int(max(abs(low), abs(high)) * scale)
     if top > _LARGEST:
         raise _no_grid()
-    clamped = _scaled(np.clip(array, float(low), float(high)), scale)
-    return Sorted.of(
-        np.clip(clamped, int(low * scale), int(high * scale)), int(low * scale), int(high * scale)
-    ), Fraction(1, scale)
-
-
-def _scaled(array: npt.NDArray[Any], scale: int) -> npt.NDArray[np.int64]:
     if array.dtype.kind == "f":
-        return np.rint(array * scale).astype(np.int64)
-    return array.astype(np.int64) * scale
+        scaled = np.rint(np.clip(array, float(low), float(high)) * scale).astype(np.int64)
+    else:
+        scaled = np.clip(array, math.floor(low), math.ceil(high)).astype(np.int64) * scale
+    ends = int(low * scale), int(high * scale)
+    return Sorted.of(np.clip(scaled, *ends), *ends), Fraction(1, scale)
 
 
 def _decimal_scale(array: npt.NDArray[Any]) -> int:
@@ -103,7 +99,7 @@ def _decimal_scale(array: npt.NDArray[Any]) -> int:
     if finite.size < array.size:
         raise _no_grid()
     for places in range(_DECIMALS + 1):
-        scale = 10**places
+        scale: int = 10**places
         whole_numbers = np.rint(finite * scale)
         # division rounds to the nearest double, so equality says: this decimal is read as that double
         if np.all(np.abs(whole_numbers) < 2.0**53) and np.array_equal(whole_numbers / scale, finite):

@@ -1,0 +1,270 @@
+"""Releases with smooth sensitivity: quantiles and trimmed means, with noise that follows the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.domain import Column, Date, Domain, Integer, Real
+from oboro.errors import ParameterError
+from oboro.exact import Number, rational, show
+from oboro.noise.bits import Bits
+from oboro.noise.laws import Law
+from oboro.privacy import Guarantee, Unit, guarantee_from
+from oboro.release import Forecast, Pair, register
+from oboro.statistics.decay import Decaying
+from oboro.statistics.scope import Scope
+from oboro.statistics.sensitivity.orders import order_statistic, trimmed_mean
+from oboro.statistics.smooth_data import (
+    Smooth,
+    check_scope,
+    even_forecast,
+    even_terms,
+    example,
+    sorted_codes,
+    sum_between,
+)
+from oboro.statistics.smooth_noise import SmoothNoise, calibrate, law_from, law_to_dict
+
+Integers = npt.NDArray[np.int64]
+FINER = 1000  # a trimmed mean is published in thousandths of the column's step
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class SmoothQuantilePlan:
+    """The value of rank ceil(q n) of one column, with noise in proportion to its smooth sensitivity.
+
+    Privacy
+        One unit, replaced, replaces one of n values; n is public. A record that is left out counts as a value at a
+        bound: the first floor(q e) of e such records at the lowest, the others at the highest, so that they move a
+        quantile the least and a record that appears or disappears is still one replacement. S is the beta-smooth
+        sensitivity of the order statistic [Nissim, Raskhodnikova, Smith 2007], an exact real (sensitivity/orders.py).
+        The answer plus (S/s) Z, rounded to the column's grid by certified rounding, keeps the guarantee for the
+        admissible s and beta of smooth_noise.py. S is private: there is no interval.
+    """
+
+    column: Column
+    q: Fraction
+    scope: Scope
+    guarantee: Guarantee
+    law: Any
+    beta: Fraction
+    kind = "statistics.smooth_quantile"
+
+    @property
+    def unit(self) -> Unit:
+        return self.scope.unit
+
+    @property
+    def noise(self) -> SmoothNoise:
+        return calibrate(self.law, self.guarantee, beta=self.beta)
+
+    @property
+    def n(self) -> int:
+        return self.scope.n or 1
+
+    @property
+    def rank(self) -> int:
+        return min(max(math.ceil(self.q * self.n), 1), self.n)
+
+    def forecast(self) -> Forecast:
+        even = Decaying(even_terms(self.column, self.n, 0, 1, self.beta), self.beta)
+        return even_forecast(self.noise, self.column, float(even))
+
+    def prepare(self, data: Any) -> Smooth:
+        values = sorted_codes(self.scope, self.column, data, self.q)
+        return Smooth(Fraction(values.at(self.rank)), order_statistic(values, self.rank, self.beta))
+
+    def measure(self, prepared: Smooth, bits: Bits, trials: int | None = None) -> Integers:
+        most = self.column.size - 1
+        return self.noise.draw(prepared.centre, prepared.sensitivity, Fraction(1), most, bits, trials)
+
+    def publish(self, measured: Integers) -> Any:
+        import pyarrow as pa
+
+        return pa.table({"value": [self.column.value(int(code)) for code in measured]})
+
+    def describe(self) -> dict[str, Any]:
+        return _described(self, f"quantile {show(self.q)} of {self.column.name}" + self.scope.words())
+
+    def neighbours(self) -> Iterator[Pair]:
+        """The answer itself jumps; and: the answer stays, but its sensitivity changes the most."""
+        n, rank, last = self.n, self.rank, self.column.size - 1
+        yield self._pair(
+            [(0, rank), (last, n - rank)], [(0, rank - 1), (last, n - rank + 1)], "the quantile jumps"
+        )
+        yield self._pair([(0, n)], [(0, n - 1), (last, 1)], "one value at the other end")
+
+    def _pair(self, one: list[tuple[int, int]], other: list[tuple[int, int]], why: str) -> Pair:
+        return Pair(example(self.scope, self.column, one), example(self.scope, self.column, other), why)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "q": show(self.q), **_record(self)}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> SmoothQuantilePlan:
+        scope, columns = Scope.from_dict(record)
+        column = columns[record["column"]]
+        return smooth_quantile_plan(scope, column, record["q"], **_choices(record))
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class TrimmedMeanPlan:
+    """The mean of one column without the `trim` part of smallest and of largest values, with smooth noise.
+
+    Privacy
+        As for SmoothQuantilePlan: one of n values is replaced, n is public, and records that are left out count as
+        values at the lowest and the highest bound in turn, where they are trimmed first. S is the beta-smooth
+        sensitivity of the trimmed mean [Nissim, Raskhodnikova, Smith 2007; Bun and Steinke 2019], an exact real. The
+        answer plus (S/s) Z is rounded to thousandths of the column's step by certified rounding. There is no interval.
+    """
+
+    column: Column
+    trim: Fraction
+    scope: Scope
+    guarantee: Guarantee
+    law: Any
+    beta: Fraction
+    kind = "statistics.trimmed_mean"
+
+    @property
+    def unit(self) -> Unit:
+        return self.scope.unit
+
+    @property
+    def noise(self) -> SmoothNoise:
+        return calibrate(self.law, self.guarantee, beta=self.beta)
+
+    @property
+    def n(self) -> int:
+        return self.scope.n or 1
+
+    @property
+    def trimmed(self) -> int:
+        """How many values are left off at each end."""
+        return min(math.floor(self.trim * self.n), (self.n - 1) // 2)
+
+    def forecast(self) -> Forecast:
+        kept = self.n - 2 * self.trimmed
+        even = Decaying(even_terms(self.column, self.n, kept - 1, kept, self.beta), self.beta)
+        return even_forecast(self.noise, self.column, float(even))
+
+    def prepare(self, data: Any) -> Smooth:
+        values = sorted_codes(self.scope, self.column, data, Fraction(1, 2))
+        kept = self.n - 2 * self.trimmed
+        centre = Fraction(sum_between(values, self.trimmed, self.n - self.trimmed), kept)
+        return Smooth(centre, trimmed_mean(values, self.trimmed, self.beta))
+
+    def measure(self, prepared: Smooth, bits: Bits, trials: int | None = None) -> Integers:
+        most = (self.column.size - 1) * FINER
+        return self.noise.draw(prepared.centre, prepared.sensitivity, Fraction(1, FINER), most, bits, trials)
+
+    def publish(self, measured: Integers) -> Any:
+        import pyarrow as pa
+
+        assert isinstance(self.column, Integer | Real)
+        low, step = Fraction(self.column.low), Fraction(self.column.step) / FINER
+        return pa.table({"value": [float(low + step * int(index)) for index in measured]})
+
+    def describe(self) -> dict[str, Any]:
+        return _described(self, f"mean of {self.column.name}, {show(self.trim)} trimmed at each end")
+
+    def neighbours(self) -> Iterator[Pair]:
+        """All kept values move to the other end one by one: the worst step; and a kept value that moves alone."""
+        n, last = self.n, self.column.size - 1
+        half, m = n // 2, self.trimmed
+        for low, why in ((half, "in the middle"), (n - m, "as the first value that is kept")):
+            one, other = [(0, low), (last, n - low)], [(0, low - 1), (last, n - low + 1)]
+            yield Pair(
+                example(self.scope, self.column, one),
+                example(self.scope, self.column, other),
+                f"one value moves {why}",
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "trim": show(self.trim), **_record(self)}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> TrimmedMeanPlan:
+        scope, columns = Scope.from_dict(record)
+        column = columns[record["column"]]
+        return trimmed_mean_plan(scope, column, record["trim"], **_choices(record))
+
+
+def smooth_quantile_plan(
+    scope: Scope,
+    column: Column,
+    q: Number,
+    *,
+    guarantee: Guarantee,
+    noise: Law | None = None,
+    beta: Number | None = None,
+) -> SmoothQuantilePlan:
+    """A plan for one quantile by smooth sensitivity. The default noise and beta suit the guarantee."""
+    part = rational("q", q)
+    if not 0 <= part <= 1 or not isinstance(column, Integer | Real | Date):
+        raise ParameterError(
+            "a quantile is a part of an ordered column",
+            given=f"q={show(part)} of {column.kind} column {column.name!r}",
+            needed="a number from 0 to 1, of an integer, real or date column",
+            fix='q="0.5"',
+        )
+    chosen = calibrate(noise, guarantee, beta=beta)
+    return SmoothQuantilePlan(column, part, check_scope(scope), guarantee, chosen.law, chosen.beta)
+
+
+def trimmed_mean_plan(
+    scope: Scope,
+    column: Column,
+    trim: Number,
+    *,
+    guarantee: Guarantee,
+    noise: Law | None = None,
+    beta: Number | None = None,
+) -> TrimmedMeanPlan:
+    """A plan for a trimmed mean. `trim` is the part that is left off at each end, below one half."""
+    part = rational("trim", trim)
+    if not 0 <= part < Fraction(1, 2) or not isinstance(column, Integer | Real):
+        raise ParameterError(
+            "a trimmed mean leaves off less than half at each end, of a column of numbers",
+            given=f"trim={show(part)} of {column.kind} column {column.name!r}",
+            needed="0 <= trim < 0.5, and an integer or real column",
+            fix='trim="0.1"',
+        )
+    if scope.where is not None:
+        raise ParameterError(
+            "a trimmed mean is about all rows",
+            given=f"where {scope.where}",
+            needed="no condition: rows that are left out count as values at the bounds",
+            fix="people.mean with the same condition",
+        )
+    chosen = calibrate(noise, guarantee, beta=beta, share=Fraction(1, 10))
+    return TrimmedMeanPlan(column, part, check_scope(scope), guarantee, chosen.law, chosen.beta)
+
+
+def _described(plan: SmoothQuantilePlan | TrimmedMeanPlan, released: str) -> dict[str, Any]:
+    columns = plan.scope.columns([plan.column])
+    return {"released": released, "noise": plan.noise.to_dict(), "domain": Domain(columns).to_dict()}
+
+
+def _record(plan: SmoothQuantilePlan | TrimmedMeanPlan) -> dict[str, Any]:
+    return {
+        "column": plan.column.name,
+        **plan.scope.to_dict([plan.column]),
+        "guarantee": plan.guarantee.to_dict(),
+        "noise": law_to_dict(plan.law),
+        "beta": show(plan.beta),
+    }
+
+
+def _choices(record: dict[str, Any]) -> dict[str, Any]:
+    guarantee = guarantee_from(record["guarantee"])
+    return {"guarantee": guarantee, "noise": law_from(record["noise"]), "beta": record["beta"]}
