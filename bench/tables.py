@@ -44,7 +44,9 @@ def against_opendp() -> Row:
     cells = Cells(keys[order], city()[row, col][order])
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
-    tree = space >> dp.t.then_b_ary_tree(leaf_count=2**18, branching_factor=2) >> dp.m.then_laplace(scale=190.0)
+    tree = (
+        space >> dp.t.then_b_ary_tree(leaf_count=2**18, branching_factor=2) >> dp.m.then_laplace(scale=190.0)
+    )
     consistent = dp.t.make_consistent_b_ary_tree(branching_factor=2)
     counts = cells.dense(layout.bits).tolist()
     eps, unit, bits = Fraction(1, 10), Unit.cells(), system_bits()
@@ -59,7 +61,9 @@ def sparse_memory(size: int, eps: str) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         np.save(f"{folder}/cells.npy", np.stack([cells.keys, cells.counts]))
         script = _RUN.format(folder=folder, eps=eps)
-        output = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+        output = subprocess.run(
+            [sys.executable, "-c", script], check=True, capture_output=True, text=True
+        ).stdout
     spent, megabytes, published = map(float, output.split())
     what = f"2^37 cells, {size:,} full, eps {eps}"
     print(f"  {what}: {published:,.0f} published in {spent:.2f} s", file=sys.stderr)
@@ -100,19 +104,44 @@ def end_to_end(size: int, eps: str) -> Row:
         place = Path(folder)
         shuffled = np.random.default_rng(1).permutation(cells.keys.size)
         row, col = (axis[shuffled].astype(np.int32) for axis in layout.places(cells.keys))
-        pq.write_table(pa.table({"row": row, "col": col, "people": cells.counts[shuffled]}), place / "cells.parquet")
+        pq.write_table(
+            pa.table({"row": row, "col": col, "people": cells.counts[shuffled]}), place / "cells.parquet"
+        )
         SPARSE.to_toml(place / "wide.toml")
         oboro = [str(Path(sys.executable).with_name("oboro"))]
         create = ["ledger", "create", "wide.ledger", "--dataset", "bench", "--unit", "cells", "--eps", "100"]
         subprocess.run([*oboro, *create], check=True, cwd=place, capture_output=True)
-        release = ["table", "release", "cells.parquet", "--domain", "wide.toml", "--count", "people", "--eps", eps]
+        release = [
+            "table",
+            "release",
+            "cells.parquet",
+            "--domain",
+            "wide.toml",
+            "--count",
+            "people",
+            "--eps",
+            eps,
+        ]
         start = time.perf_counter()
         subprocess.run(
-            [*oboro, *release, "--ledger", "wide.ledger", "-o", "out.parquet"], check=True, cwd=place, capture_output=True
+            [*oboro, *release, "--ledger", "wide.ledger", "-o", "out.parquet"],
+            check=True,
+            cwd=place,
+            capture_output=True,
         )
         whole = time.perf_counter() - start
-    alone = seconds(lambda: WAVELET.measure(cells, layout, Fraction(eps), Unit.cells(), system_bits(), None, 1), repeat=2)
-    return Row(f"Parquet to Parquet, {size:,} cells", whole, "the computation alone", alone, "s", alone / whole, 1 / 3)
+    alone = seconds(
+        lambda: WAVELET.measure(cells, layout, Fraction(eps), Unit.cells(), system_bits(), None, 1), repeat=2
+    )
+    return Row(
+        f"Parquet to Parquet, {size:,} cells",
+        whole,
+        "the computation alone",
+        alone,
+        "s",
+        alone / whole,
+        1 / 3,
+    )
 
 
 def clustered(size: int, layout: Layout) -> Cells:

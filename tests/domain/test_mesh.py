@@ -13,7 +13,9 @@ from oboro.domain.morton import morton_pattern, unweave, weave
 from oboro.errors import BoundsError, DomainError
 
 
-@given(st.lists(st.integers(0, 20), min_size=1, max_size=4).filter(lambda widths: sum(widths) <= 60), st.data())
+@given(
+    st.lists(st.integers(0, 20), min_size=1, max_size=4).filter(lambda widths: sum(widths) <= 60), st.data()
+)
 def test_weaving_and_back_is_the_same(widths: list[int], data: st.DataObject) -> None:
     numbers = [data.draw(st.lists(st.integers(0, 2**width - 1), min_size=5, max_size=5)) for width in widths]
     pattern = morton_pattern(widths)
@@ -31,7 +33,19 @@ def test_morton_order_is_that_of_the_paper() -> None:
 def test_blocks_of_a_grid_share_their_first_bits() -> None:
     grid = Grid("row", "col", shape=(64, 64))
     row, col = grid.decode(np.arange(grid.size))
-    assert len(set(zip((row // 8).tolist(), (col // 8).tolist(), (np.arange(grid.size) >> 6).tolist(), strict=True))) == 64
+    assert (
+        len(
+            set(
+                zip(
+                    (row // 8).tolist(),
+                    (col // 8).tolist(),
+                    (np.arange(grid.size) >> 6).tolist(),
+                    strict=True,
+                )
+            )
+        )
+        == 64
+    )
 
 
 @given(st.integers(-5, 400), st.integers(-5, 400))
@@ -71,7 +85,9 @@ def test_every_position_of_a_mesh_is_one_code(level: str) -> None:
     mesh = Mesh("code", level, region=[5339, 5340, 5439])
     positions = np.arange(mesh.size)
     real = np.ones(mesh.size, bool)
-    for size, axis in zip([side for group in mesh.groups for side in group], unweave(positions, mesh.pattern), strict=True):
+    for size, axis in zip(
+        [side for group in mesh.groups for side in group], unweave(positions, mesh.pattern), strict=True
+    ):
         real &= axis < size
     codes = mesh.decode(positions[real])
     assert np.unique(codes).size == real.sum() == mesh.places
@@ -79,7 +95,9 @@ def test_every_position_of_a_mesh_is_one_code(level: str) -> None:
     assert {len(str(code)) for code in codes.tolist()} == {mesh.digits}
 
 
-@pytest.mark.parametrize("code", [533985771, 533948771, 533945775, 533945770, 993945771, 53394577, 5339457711, -1, 0])
+@pytest.mark.parametrize(
+    "code", [533985771, 533948771, 533945775, 533945770, 993945771, 53394577, 5339457711, -1, 0]
+)
 def test_a_code_that_does_not_exist_is_left_out(code: int) -> None:
     assert Mesh("code", "500m").code(code) is None
 
@@ -105,7 +123,13 @@ def test_codes_agree_with_jismesh() -> None:
 
 
 @pytest.mark.parametrize(
-    "column", [Grid("row", "col", shape=(200, 300)), Grid("x", "y", "z", shape=(2, 3, 4)), Mesh("code"), Mesh("m", "1km", [5339])]
+    "column",
+    [
+        Grid("row", "col", shape=(200, 300)),
+        Grid("x", "y", "z", shape=(2, 3, 4)),
+        Mesh("code"),
+        Mesh("m", "1km", [5339]),
+    ],
 )
 def test_columns_go_through_toml(column: Grid | Mesh, tmp_path: object) -> None:
     assert column_from(column.to_dict()) == column
@@ -116,7 +140,12 @@ def test_columns_go_through_toml(column: Grid | Mesh, tmp_path: object) -> None:
 
 
 def test_wrong_declarations_are_refused() -> None:
-    for names, shape in [(["row"], (4,)), (["row", "row"], (4, 4)), (["row", "col"], (4,)), (["row", "col"], (0, 4))]:
+    for names, shape in [
+        (["row"], (4,)),
+        (["row", "row"], (4, 4)),
+        (["row", "col"], (4,)),
+        (["row", "col"], (0, 4)),
+    ]:
         with pytest.raises(ValueError, match=r"grid|side"):
             Grid(*names, shape=shape)
     with pytest.raises(DomainError, match="level"):

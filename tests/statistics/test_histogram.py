@@ -151,7 +151,7 @@ def test_bad_plans_are_refused_before_anything_happens(tmp_path: Path) -> None:
         {"bins": []},
         {"bins": 3},
         {"unit": {}},
-        {"guarantee": {"kind": "zcdp", "rho": "1"}},
+        {"guarantee": {"kind": "approx", "eps": "1", "delta": "0.1"}},
     ):
         import tomli_w
 

@@ -29,7 +29,9 @@ LAYOUT = Layout(GRID)
 CELLS = Unit.cells()
 
 
-def cells_of(data: Any, count: str | None = "people", domain: Domain = GRID, unit: Unit = CELLS) -> dict[Any, int]:
+def cells_of(
+    data: Any, count: str | None = "people", domain: Domain = GRID, unit: Unit = CELLS
+) -> dict[Any, int]:
     """Published columns and count of each cell."""
     layout = Layout(domain)
     rows = to_table(read_cells(data, layout, unit, count), layout, "n").to_pylist()
@@ -46,7 +48,9 @@ def test_every_form_of_data_gives_the_same_cells(form: str, tmp_path: Path) -> N
     frame = pd.DataFrame(RECORDS)
     pq.write_table(table, tmp_path / "cells.parquet")
     frame.to_csv(tmp_path / "cells.csv", index=False)
-    (tmp_path / "texts.csv").write_text("sex,people,row,col\nF,10,3,4\nM,20.0,199,299\nF,5.4,3.0,4\nF,7\n,,,\n")
+    (tmp_path / "texts.csv").write_text(
+        "sex,people,row,col\nF,10,3,4\nM,20.0,199,299\nF,5.4,3.0,4\nF,7\n,,,\n"
+    )
     data: dict[str, Any] = {
         "dict": RECORDS, "arrow": table, "pandas": frame, "polars": pl.DataFrame(RECORDS),
         "parquet": tmp_path / "cells.parquet", "csv": tmp_path / "cells.csv", "csv of texts": str(tmp_path / "texts.csv"),
@@ -56,22 +60,57 @@ def test_every_form_of_data_gives_the_same_cells(form: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("count", "becomes"),
-    [(2.4, 2), (2.5, 3), (0.49, 0), (-3, 0), (-0.5, 0), (float("nan"), 0), (None, 0), ("x", 0), ("12", 12), (float("inf"), None), (1e300, None)],
+    [
+        (2.4, 2),
+        (2.5, 3),
+        (0.49, 0),
+        (-3, 0),
+        (-0.5, 0),
+        (float("nan"), 0),
+        (None, 0),
+        ("x", 0),
+        ("12", 12),
+        (float("inf"), None),
+        (1e300, None),
+    ],
 )
 def test_counts_follow_the_rule(count: Any, becomes: int | None) -> None:
     wanted = cap(LAYOUT) if becomes is None else becomes
-    assert cells_of({"row": [1], "col": [2], "sex": ["F"], "people": [count]}) == ({(1, 2, "F"): wanted} if wanted else {})
+    assert cells_of({"row": [1], "col": [2], "sex": ["F"], "people": [count]}) == (
+        {(1, 2, "F"): wanted} if wanted else {}
+    )
 
 
 @pytest.mark.parametrize(
-    ("row", "known"), [(5, True), (5.0, True), ("5", True), (5.5, False), (-1, False), (200, False), (2**62, False), (None, False), ("x", False), (float("nan"), False)]
+    ("row", "known"),
+    [
+        (5, True),
+        (5.0, True),
+        ("5", True),
+        (5.5, False),
+        (-1, False),
+        (200, False),
+        (2**62, False),
+        (None, False),
+        ("x", False),
+        (float("nan"), False),
+    ],
 )
 def test_a_place_that_is_not_in_the_domain_is_dropped(row: Any, known: bool) -> None:
-    assert cells_of({"row": [row], "col": [2], "sex": ["F"], "people": [1]}) == ({(5, 2, "F"): 1} if known else {})
+    assert cells_of({"row": [row], "col": [2], "sex": ["F"], "people": [1]}) == (
+        {(5, 2, "F"): 1} if known else {}
+    )
 
 
 def test_an_empty_table_is_a_table() -> None:
-    empty = pa.table({"row": pa.array([], pa.int32()), "col": pa.array([], pa.int32()), "sex": pa.array([], pa.string()), "people": pa.array([], pa.int64())})
+    empty = pa.table(
+        {
+            "row": pa.array([], pa.int32()),
+            "col": pa.array([], pa.int32()),
+            "sex": pa.array([], pa.string()),
+            "people": pa.array([], pa.int64()),
+        }
+    )
     assert cells_of(empty) == {}
     assert cells_of(empty, None) == {}
 
@@ -90,7 +129,13 @@ VALUES = st.one_of(st.none(), st.integers(-(2**70), 2**70), st.floats(), st.text
 @given(st.lists(st.tuples(VALUES, VALUES, VALUES, VALUES), max_size=6), st.booleans())
 def test_no_value_ever_raises(records: list[tuple[Any, ...]], counted: bool) -> None:
     columns = zip(*records, strict=True) if records else ([], [], [], [])
-    data = dict(zip(("row", "col", "sex", "people"), [[str(v) if v is not None else None for v in c] for c in columns], strict=True))
+    data = dict(
+        zip(
+            ("row", "col", "sex", "people"),
+            [[str(v) if v is not None else None for v in c] for c in columns],
+            strict=True,
+        )
+    )
     found = read_cells(data, LAYOUT, CELLS, "people" if counted else None)
     assert (found.counts > 0).all()
     assert LAYOUT.possible(found.keys).all()
@@ -113,20 +158,36 @@ def test_every_kind_of_column_comes_back_as_it_went_in() -> None:
             Real("x", 0, 1, "0.25"),
         ]
     )
-    data = {"code": ["53394577", 53400000], "size": [5, 1], "age": [23, 300], "day": ["2026-02-03", "2031-01-01"], "x": [0.3, 9.0], "n": [4, 6]}
+    data = {
+        "code": ["53394577", 53400000],
+        "size": [5, 1],
+        "age": [23, 300],
+        "day": ["2026-02-03", "2031-01-01"],
+        "x": [0.3, 9.0],
+        "n": [4, 6],
+    }
     import datetime
 
     first, last = datetime.date(2026, 2, 3), datetime.date(2026, 12, 31)
-    assert cells_of(data, "n", domain) == {(53394577, 5, 25, first, 0.25): 4, (53400000, 1, 100, last, 1.0): 6}
+    assert cells_of(data, "n", domain) == {
+        (53394577, 5, 25, first, 0.25): 4,
+        (53400000, 1, 100, last, 1.0): 6,
+    }
 
 
 def test_sums_saturate_and_do_not_overflow() -> None:
     few = sort_cells(np.array([5, 3, 5]), np.array([2**60, 1, 2**60]), 40, 2**60)
     assert (few.keys.tolist(), few.counts.tolist()) == ([3, 5], [1, 2**60])
     many = np.random.default_rng(0).integers(0, 50, 20_000)
-    for counts, most in ((np.full(20_000, 3), 2**40), (np.full(20_000, 2**59), 2**60)):  # packed, and too wide for that
+    for counts, most in (
+        (np.full(20_000, 3), 2**40),
+        (np.full(20_000, 2**59), 2**60),
+    ):  # packed, and too wide for that
         found = sort_cells(many.copy(), counts.copy(), 37, most)
-        expected = {key: min(int(counts[0]) * number, most) for key, number in zip(*map(np.ndarray.tolist, np.unique(many, return_counts=True)), strict=True)}
+        expected = {
+            key: min(int(counts[0]) * number, most)
+            for key, number in zip(*map(np.ndarray.tolist, np.unique(many, return_counts=True)), strict=True)
+        }
         assert dict(zip(found.keys.tolist(), found.counts.tolist(), strict=True)) == expected
     assert cap(LAYOUT) * LAYOUT.cells <= 2**61
 
@@ -153,7 +214,9 @@ def test_a_masked_cell_is_dropped_without_a_word() -> None:
     mask = possible_cells(GRID, {"row": [1, 2], "col": [1, 2]})
     layout = layout_of(GRID, mask)
     assert layout.cells == 4
-    found = read_cells({"row": [1, 2, 3], "col": [1, 2, 3], "sex": ["F", "M", "M"], "n": [1, 2, 4]}, layout, CELLS, "n")
+    found = read_cells(
+        {"row": [1, 2, 3], "col": [1, 2, 3], "sex": ["F", "M", "M"], "n": [1, 2, 4]}, layout, CELLS, "n"
+    )
     assert found.counts.tolist() == [1, 2]
 
 

@@ -28,7 +28,9 @@ CELLS = {"row": [1, 5], "col": [2, 4], "people": [500, 700]}
 
 
 def ledger(tmp_path: Path, unit: Unit | None = None) -> Any:
-    return ob.Ledger.create(tmp_path / "city.ledger", dataset="city", unit=unit or Unit.cells(), budget=Pure(5))
+    return ob.Ledger.create(
+        tmp_path / "city.ledger", dataset="city", unit=unit or Unit.cells(), budget=Pure(5)
+    )
 
 
 def test_a_release_has_the_columns_that_came_in(tmp_path: Path) -> None:
@@ -61,7 +63,9 @@ def test_every_strategy_publishes_whole_numbers_above_zero(strategy: str, tmp_pa
 @pytest.mark.parametrize("strategy", ["laplace", "privelet", "hierarchy", "threshold"])
 def test_impossible_cells_stay_empty_whatever_the_strategy(strategy: str) -> None:
     domain = Domain([Grid("row", "col", shape=(6, 5))])
-    plan = tables.plan(domain, unit=Unit.cells(), eps="0.1", strategy=strategy, impossible={"row": [0], "col": [0]})
+    plan = tables.plan(
+        domain, unit=Unit.cells(), eps="0.1", strategy=strategy, impossible={"row": [0], "col": [0]}
+    )
     published = plan.measure(plan.prepare({"row": [1], "col": [1]}), system_bits())
     assert plan.layout.cells == 29
     assert plan.layout.possible(published.keys).all()
@@ -72,7 +76,12 @@ PLANS = [
     tables.plan(SMALL, unit=Unit.person("who", 4, "replace"), eps="0.1"),
     tables.plan(SQUARE, unit=Unit.row("replace"), eps=1, total=1000, strategy="wavelet"),
     tables.plan(SMALL, unit=Unit.row(), eps=1, impossible={"sex": ["F"]}),
-    tables.plan(Domain([Mesh("code"), Integer("age", 0, 99)]), unit=Unit.row(), eps=1, possible={"code": [533945771, 533945772]}),
+    tables.plan(
+        Domain([Mesh("code"), Integer("age", 0, 99)]),
+        unit=Unit.row(),
+        eps=1,
+        possible={"code": [533945771, 533945772]},
+    ),
 ]
 
 
@@ -106,9 +115,15 @@ def test_a_mask_lists_what_is_possible() -> None:
         ({"eps": 1, "count": "n", "unit": Unit.row()}, UnitError),
         ({"eps": 1, "unit": Unit.signal(1)}, UnitError),
         ({"eps": 1, "strategy": "matrix", "domain": Domain([Grid("a", "b")])}, DomainError),
-        ({"eps": 1, "strategy": "laplace", "domain": Domain([Grid("a", "b", shape=(2**20, 2**20))])}, DomainError),
+        (
+            {"eps": 1, "strategy": "laplace", "domain": Domain([Grid("a", "b", shape=(2**20, 2**20))])},
+            DomainError,
+        ),
         ({"eps": 1, "strategy": "privelet2d", "domain": SMALL}, DomainError),
-        ({"eps": 1, "domain": Domain([Grid("a", "b", shape=(2**31, 2**31)), Category("c", ["x", "y"])])}, DomainError),
+        (
+            {"eps": 1, "domain": Domain([Grid("a", "b", shape=(2**31, 2**31)), Category("c", ["x", "y"])])},
+            DomainError,
+        ),
         ({"eps": 1, "possible": {"row": [77], "col": [1]}}, DomainError),
         ({"eps": "1e-13"}, ParameterError),
     ],
@@ -134,7 +149,11 @@ def test_values_that_bounds_join_cost_more_noise() -> None:
     unit = Unit.cells(max_cells=3)
     assert tables.plan(apart, unit=unit, eps=1).noise.scale == 3 * 5 + 2
     assert tables.plan(ages, unit=unit, eps=1).noise.scale == 3 * 7
-    assert tables.plan(ages, unit=Unit.cells(), eps=1).noise.scale == tables.plan(apart, unit=Unit.cells(), eps=1).noise.scale == 7
+    assert (
+        tables.plan(ages, unit=Unit.cells(), eps=1).noise.scale
+        == tables.plan(apart, unit=Unit.cells(), eps=1).noise.scale
+        == 7
+    )
 
 
 AUDITED = [Unit.cells(), Unit.cells(2), Unit.cells(1, 2, "replace"), Unit.person("who", 2)]
@@ -156,7 +175,12 @@ def test_the_audit_sees_noise_that_is_too_small() -> None:
 
     class Faulty:
         kind, unit, guarantee = plan.kind, plan.unit, plan.guarantee
-        prepare, neighbours, measure, describe = plan.prepare, plan.neighbours, careless.measure, plan.describe
+        prepare, neighbours, measure, describe = (
+            plan.prepare,
+            plan.neighbours,
+            careless.measure,
+            plan.describe,
+        )
 
     assert audit.run(Faulty(), 100_000).verdict != "holds"  # type: ignore[arg-type]
 
@@ -173,9 +197,20 @@ def test_the_forecast_is_the_theory() -> None:
 def test_the_forecast_names_areas() -> None:
     mesh = tables.plan(Domain([Mesh("code", "500m"), Category("sex", ["F", "M"])]), unit=Unit.row(), eps=1)
     areas = [row[0] for row in mesh.forecast().rows]
-    assert areas == ["500 m mesh", "500 m mesh; all of sex", "1 km mesh; all of sex", "10 km mesh; all of sex", "80 km mesh; all of sex", "all of code; all of sex"]
+    assert areas == [
+        "500 m mesh",
+        "500 m mesh; all of sex",
+        "1 km mesh; all of sex",
+        "10 km mesh; all of sex",
+        "80 km mesh; all of sex",
+        "all of code; all of sex",
+    ]
     product = tables.plan(SMALL, unit=Unit.row(), eps=1)
-    assert [row[0] for row in product.forecast().rows][:3] == ["1 x 1 of row,col", "1 x 1 of row,col; all of sex", "2 x 2 of row,col; all of sex"]
+    assert [row[0] for row in product.forecast().rows][:3] == [
+        "1 x 1 of row,col",
+        "1 x 1 of row,col; all of sex",
+        "2 x 2 of row,col; all of sex",
+    ]
 
 
 @pytest.mark.parametrize(("scale", "total"), [(19, 10_000), (190, 10**6), (38, 10**5)])
@@ -185,21 +220,30 @@ def test_the_number_of_published_cells_is_foreseen(scale: int, total: int) -> No
     from oboro.tables import wavelet
 
     published, _ = wavelet.measure(Cells(keys, counts), layout, DiscreteLaplace(scale), system_bits())
-    assert published.keys.size == pytest.approx(published_if_even(DiscreteLaplace(scale), 18, total), rel=0.08)
+    assert published.keys.size == pytest.approx(
+        published_if_even(DiscreteLaplace(scale), 18, total), rel=0.08
+    )
 
 
 def test_block_errors_are_the_same_sparse_and_dense() -> None:
     layout = Layout(SQUARE)
     rng = np.random.default_rng(2)
     truth, other = rng.integers(0, 3, 64), rng.integers(0, 3, 64)
-    assert block_errors(Cells.from_dense(truth), Cells.from_dense(other), layout) == pytest.approx(dense_block_errors(truth, other))
+    assert block_errors(Cells.from_dense(truth), Cells.from_dense(other), layout) == pytest.approx(
+        dense_block_errors(truth, other)
+    )
     assert block_errors(Cells.from_dense(truth), Cells.from_dense(truth), layout)[0].rmse == 0
 
 
 def test_compare_sets_strategies_side_by_side() -> None:
     rng = np.random.default_rng(0)
     row, col = np.divmod(rng.permutation(64)[:20], 8)
-    found = tables.compare({"row": row.tolist(), "col": col.tolist(), "people": rng.integers(1, 500, 20).tolist()}, SQUARE, eps=1, count="people")
+    found = tables.compare(
+        {"row": row.tolist(), "col": col.tolist(), "people": rng.integers(1, 500, 20).tolist()},
+        SQUARE,
+        eps=1,
+        count="people",
+    )
     assert [row.strategy for row in found.rows] == list(tables.STRATEGIES)
     assert all(row.refused is None and len(row.errors) == 4 for row in found.rows)
     assert "negative" in str(found)
@@ -221,4 +265,6 @@ def test_the_city_has_the_shape_of_the_paper() -> None:
     assert np.mean(counts > 0) == pytest.approx(0.363, abs=0.001)
     assert counts.sum() == pytest.approx(40e6, rel=1e-4)
     assert counts.max() < 50_000
-    assert Fraction(int(np.sort(counts, axis=None)[-2621:].sum()), int(counts.sum())) > Fraction(1, 5)  # the fullest 1%
+    assert Fraction(int(np.sort(counts, axis=None)[-2621:].sum()), int(counts.sum())) > Fraction(
+        1, 5
+    )  # the fullest 1%

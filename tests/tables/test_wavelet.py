@@ -46,11 +46,15 @@ def visited(published: Integers, possible: Any) -> list[int]:
     for depth in range(bits):
         halves = alive[bits - depth - 1]
         live = (sums[bits - depth] > 0) & halves[0::2] & halves[1::2]
-        nodes += [(int(node) << (bits - depth), depth, (1 << depth) + int(node)) for node in np.flatnonzero(live)]
+        nodes += [
+            (int(node) << (bits - depth), depth, (1 << depth) + int(node)) for node in np.flatnonzero(live)
+        ]
     return [node for _, _, node in sorted(nodes)]
 
 
-def both_ways(layout: Layout, counts: Integers, noise: Integers, coins: Integers) -> tuple[Integers, Integers]:
+def both_ways(
+    layout: Layout, counts: Integers, noise: Integers, coins: Integers
+) -> tuple[Integers, Integers]:
     """T1, and T2 with the same noise at every node; T2 must use exactly the noise of the nodes that T1 keeps alive."""
     possible = layout.all_possible()
     dense = wavelet.dense(counts, noise, coins, possible)
@@ -85,7 +89,9 @@ def with_mask(domain: Domain, data: st.DataObject) -> Layout:
 
 @settings(deadline=None, max_examples=80)
 @given(st.sampled_from(DOMAINS), st.sampled_from([1, 10, 300]), st.integers(0, 2**32), st.data())
-def test_sparse_and_dense_agree_bit_for_bit(domain: Domain, scale: int, seed: int, data: st.DataObject) -> None:
+def test_sparse_and_dense_agree_bit_for_bit(
+    domain: Domain, scale: int, seed: int, data: st.DataObject
+) -> None:
     layout = with_mask(domain, data)
     rng = np.random.default_rng(seed)
     n = 1 << layout.bits
@@ -100,7 +106,10 @@ def test_sparse_and_dense_agree_bit_for_bit(domain: Domain, scale: int, seed: in
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.dictionaries(st.integers(0, 2**40 - 1), st.integers(1, 2**30), max_size=60), st.sampled_from([1, 40, 4000]))
+@given(
+    st.dictionaries(st.integers(0, 2**40 - 1), st.integers(1, 2**30), max_size=60),
+    st.sampled_from([1, 40, 4000]),
+)
 def test_any_table_gives_whole_numbers_above_zero_in_order(cells: dict[int, int], scale: int) -> None:
     layout = Layout(Domain([Grid("r", "c", shape=(2**20, 2**20))]))
     keys = np.array(sorted(cells), np.int64)
@@ -114,7 +123,9 @@ def test_any_table_gives_whole_numbers_above_zero_in_order(cells: dict[int, int]
 def test_blocks_that_run_out_do_not_change_the_result() -> None:
     layout = Layout(Domain([Grid("r", "c", shape=(64, 64))]))
     rng = np.random.default_rng(5)
-    counts = rng.integers(0, 4000, 4096)  # full: many more nodes and cells than the first block of noise or room
+    counts = rng.integers(
+        0, 4000, 4096
+    )  # full: many more nodes and cells than the first block of noise or room
     noise, coins = DiscreteLaplace(3).sample(4096), rng.integers(0, 2, 4096)
     dense, sparse = both_ways(layout, counts, noise, coins)
     assert (dense == sparse).all()
@@ -206,7 +217,9 @@ def test_the_coin_is_fair() -> None:
     one = Cells(np.array([0, 1]), np.array([500, 501]))
     roots = np.full(100_000, 1001)
     bits = system_bits()
-    published, _ = wavelet.sparse(one, layout, roots, lambda n: (np.ones(n, np.int64), bits.words(-(-n // 64)).view(np.int64)))
+    published, _ = wavelet.sparse(
+        one, layout, roots, lambda n: (np.ones(n, np.int64), bits.words(-(-n // 64)).view(np.int64))
+    )
     first = published.counts[published.keys == 0]  # (1001 + 0)/2 is rounded either way
     assert set(first.tolist()) == {500, 501}
     assert abs(np.mean(first == 501) - 0.5) < 5.5 * 0.5 / 100_000**0.5

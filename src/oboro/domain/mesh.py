@@ -20,7 +20,9 @@ from oboro.domain.morton import Integers, Pattern, morton_pattern, unweave, weav
 from oboro.errors import DomainError
 from oboro.exact import whole
 
-Groups = tuple[tuple[int, ...], ...]  # sizes of axes; those of a group are woven, and groups follow one another
+Groups = tuple[
+    tuple[int, ...], ...
+]  # sizes of axes; those of a group are woven, and groups follow one another
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +36,22 @@ class Grid(Column):
 
     def __init__(self, *names: str, shape: Sequence[int] = (512, 512)) -> None:
         sizes = tuple(shape) if isinstance(shape, Iterable) else (shape,)
-        if len(names) < 2 or len(names) != len(sizes) or len(set(names)) != len(names) or not all(isinstance(n, str) and n for n in names):
+        if (
+            len(names) < 2
+            or len(names) != len(sizes)
+            or len(set(names)) != len(names)
+            or not all(isinstance(n, str) and n for n in names)
+        ):
             raise DomainError(
                 "a grid needs two or more different columns, and a side for each",
                 given=f"names={list(names)}, shape={list(sizes)}",
                 needed="as many names as sides",
                 fix='Grid("row", "col", shape=(512, 512))',
             )
-        sides = tuple(whole(f"side of {name!r}", side, least=1, most=2**31) for name, side in zip(names, sizes, strict=True))
+        sides = tuple(
+            whole(f"side of {name!r}", side, least=1, most=2**31)
+            for name, side in zip(names, sizes, strict=True)
+        )
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "shape", sides)
 
@@ -74,7 +84,9 @@ class Grid(Column):
     def encode(self, *places: npt.ArrayLike) -> Integers:
         """Codes of places, -1 where there is no such place."""
         arrays = [np.asarray(place, np.int64) for place in places]
-        codes = weave(arrays, self.pattern)  # of what lies outside only some bits are taken, and that is undone below
+        codes = weave(
+            arrays, self.pattern
+        )  # of what lies outside only some bits are taken, and that is undone below
         for array, side in zip(arrays, self.shape, strict=True):
             codes = np.where((array >= 0) & (array < side), codes, -1)
         return codes
@@ -114,7 +126,12 @@ _JAPAN = (
     "61:39,40,41 62:39,40,41,43 63:39,40,41,42,43 64:39,40,41,42,43,44,45 65:40,41,42,43,44,45,46 66:41,42,43,44,45,46,47 "
     "67:40,41,42,47,48 68:40,41,42,47,48"
 )
-JAPAN = tuple(int(row + col) for line in _JAPAN.split() for row, _, cols in [line.partition(":")] for col in cols.split(","))
+JAPAN = tuple(
+    int(row + col)
+    for line in _JAPAN.split()
+    for row, _, cols in [line.partition(":")]
+    for col in cols.split(",")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +151,24 @@ class Mesh(Column):
     def __init__(self, name: str, level: str = "500m", region: Iterable[int | str] | None = None) -> None:
         if not isinstance(name, str) or not name or level not in LEVELS:
             raise DomainError(
-                "a mesh needs a name and a level", given=f"name={name!r}, level={level!r}", needed=", ".join(LEVELS), fix='Mesh("code", level="500m")'
+                "a mesh needs a name and a level",
+                given=f"name={name!r}, level={level!r}",
+                needed=", ".join(LEVELS),
+                fix='Mesh("code", level="500m")',
             )
         given = JAPAN if region is None else tuple(region)
         codes = sorted({whole("primary mesh", code, least=0, most=9999) for code in given})
         if not codes:
-            raise DomainError("the region of a mesh is empty", given="region=[]", needed="primary mesh codes", fix="region=[5339, 5340]")
+            raise DomainError(
+                "the region of a mesh is empty",
+                given="region=[]",
+                needed="primary mesh codes",
+                fix="region=[5339, 5340]",
+            )
         # neighbours on the map are neighbours in the list
-        order = np.argsort(weave([[code // 100 for code in codes], [code % 100 for code in codes]], morton_pattern([7, 7])))
+        order = np.argsort(
+            weave([[code // 100 for code in codes], [code % 100 for code in codes]], morton_pattern([7, 7]))
+        )
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "level", level)
         object.__setattr__(self, "region", tuple(codes[i] for i in order))
@@ -245,7 +272,9 @@ def chain_patterns(groups: Groups, above: int = 0) -> Pattern:
 
 def _grid(names: Sequence[str], shape: Sequence[int]) -> Grid:
     if not isinstance(names, list | tuple):
-        raise DomainError("a grid needs the names of its columns", given=f"names={names!r}", fix='names = ["row", "col"]')
+        raise DomainError(
+            "a grid needs the names of its columns", given=f"names={names!r}", fix='names = ["row", "col"]'
+        )
     return Grid(*names, shape=shape)
 
 

@@ -31,7 +31,9 @@ def morton_pattern(widths: Sequence[int], above: int = 0) -> Pattern:
     places: list[list[int]] = [[] for _ in widths]
     place = above
     for level in range(max(widths, default=0)):
-        for axis in reversed(range(len(widths))):  # the first number has the higher bit, as in the paper's eq. 55
+        for axis in reversed(
+            range(len(widths))
+        ):  # the first number has the higher bit, as in the paper's eq. 55
             if level < widths[axis]:
                 places[axis].append(place)
                 place += 1
@@ -63,8 +65,12 @@ def unweave(keys: npt.ArrayLike, pattern: Pattern) -> list[Integers]:
 @lru_cache(maxsize=64)
 def _spread(pattern: Pattern) -> tuple[tuple[Integers, ...], ...]:
     """For each number, for each chunk of its bits, where that chunk goes."""
-    chunks = [[places[start : start + _CHUNK] for start in range(0, len(places), _CHUNK)] for places in pattern]
-    return tuple(tuple(_table(dict(enumerate(places)), len(places)) for places in number) for number in chunks)
+    chunks = [
+        [places[start : start + _CHUNK] for start in range(0, len(places), _CHUNK)] for places in pattern
+    ]
+    return tuple(
+        tuple(_table(dict(enumerate(places)), len(places)) for places in number) for number in chunks
+    )
 
 
 @lru_cache(maxsize=64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,12 @@ def recursion(a: Any, b: Any, c: Any, d: Any, steps: int, g: float, extra: float
 
 def stationary(a: Any, b: Any, c: Any, d: Any, g: float, extra: float = 0.0) -> Any:
     """The P that the recursion tends to, with `extra` added on its diagonal each time; None if there is none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # near the least g everything is badly conditioned: what comes out is checked
+        return _stationary(a, b, c, d, g, extra)
+
+
+def _stationary(a: Any, b: Any, c: Any, d: Any, g: float, extra: float) -> Any:
     from scipy.linalg import solve_discrete_are, solve_discrete_lyapunov
 
     n, m = a.shape[0], b.shape[1]
@@ -144,10 +151,13 @@ def stationary(a: Any, b: Any, c: Any, d: Any, g: float, extra: float = 0.0) -> 
         p = solve_discrete_are(a, b, weight, -room, s=c.T @ d)
     except (np.linalg.LinAlgError, ValueError):
         return None
+    for _ in range(4):  # Newton: the error of the step before, through the closed loop
+        p = (p + p.T) / 2
+        rest, side = room - b.T @ p @ b, a.T @ p @ b + c.T @ d
+        if not np.isfinite(p).all() or np.linalg.eigvalsh(rest)[0] <= 0:
+            return None
+        miss = weight + a.T @ p @ a + side @ np.linalg.solve(rest, side.T) - p
+        p = p + solve_discrete_lyapunov((a + b @ np.linalg.solve(rest, side.T)).T, miss)
     p = (p + p.T) / 2
-    rest = room - b.T @ p @ b
-    if not np.isfinite(p).all() or np.linalg.eigvalsh(rest)[0] <= 0 or np.linalg.eigvalsh(p)[0] < -1e-9 * np.abs(p).max():
-        return None
-    side = a.T @ p @ b + c.T @ d
-    miss = weight + a.T @ p @ a + side @ np.linalg.solve(rest, side.T) - p
-    return p if np.abs(miss).max() <= 1e-7 * np.abs(p).max() else None
+    small = 1e-9 * np.abs(p).max()
+    return p if np.abs(miss).max() <= small and np.linalg.eigvalsh(p)[0] >= -small else None

@@ -104,25 +104,22 @@ def toeplitz(system: System, horizon: int) -> Floats:
 
 def impulse(system: System, horizon: int) -> Floats:
     """D, CB, CAB, ..., CA^(T-1)B: shape (T+1, q, m)."""
+    from oboro.dynamics._response import respond_to
+
     a, b, c, d = system.arrays()
     out = np.empty((horizon + 1, *d.shape))
-    out[0] = d
-    for t in range(1, horizon + 1):
-        out[t] = c @ b
-        c = c @ a
+    for j in range(system.inputs):
+        u = np.zeros((horizon + 1, system.inputs))
+        u[0, j] = 1.0
+        out[:, :, j] = respond_to(a, b, c, d, np.zeros(system.states), u)
     return out
 
 
 def respond(system: System, x0: Floats, u: Floats) -> Floats:
     """y over time, shape (len(u), q), in floats."""
-    a, b, c, d = system.arrays()
-    driven = u @ b.T
-    states = np.empty((len(u), system.states))
-    x = np.asarray(x0, float)
-    for t in range(len(u)):
-        states[t] = x
-        x = a @ x + driven[t]
-    return np.asarray(states @ c.T + u @ d.T)
+    from oboro.dynamics._response import respond_to
+
+    return np.asarray(respond_to(*system.arrays(), np.asarray(x0, float), np.ascontiguousarray(u, float)))
 
 
 def row_norms(system: System, horizon: int, protect: tuple[str, ...], power: float) -> Floats:
@@ -131,10 +128,9 @@ def row_norms(system: System, horizon: int, protect: tuple[str, ...], power: flo
     if "u" in protect:
         total += np.cumsum((np.abs(impulse(system, horizon)) ** power).sum(axis=2), axis=0)
     if "x0" in protect:
-        a, _, row, _ = system.arrays()
-        for t in range(horizon + 1):
-            total[t] += (np.abs(row) ** power).sum(axis=1)
-            row = row @ a
+        nothing = np.zeros((horizon + 1, system.inputs))
+        for start in np.eye(system.states):
+            total += np.abs(respond(system, start, nothing)) ** power
     return np.asarray(total ** (1 / power))
 
 

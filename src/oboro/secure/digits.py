@@ -34,6 +34,7 @@ MOST_SENSITIVITY = 10_000
 _EDGES = (1, 2, 4, 8, 16, 32, 64)  # entries of the largest digit in the first urn
 _FLATTER = (1.0, 0.98, 0.95, 0.9, 0.85)  # a law of a smaller eps leaves room for rounding
 _MOST_RADICES = 700
+_CANDIDATES = 40  # that are tried exactly, best first
 _PHASES = (
     (2000, 0.1, 2, 0.5),
     (40_000, 0.1, 16, 0.75),
@@ -110,43 +111,35 @@ def _exactly(state: _State, eps: Fraction, delta: Fraction) -> tuple[Urn, ...] |
 
 def _search(
     eps: float, delta: float, urns: int, excess: float, seconds: float, progress: Progress
-) -> Iterator[_State]:
+) -> list[_State]:
     """States that look good, best first."""
     from oboro.secure._compiled import anneal
 
     growth, mean = math.exp(eps), (1 + excess) / math.sinh(eps)
-    began = time.monotonic()
-
-    def cooled(state: _State, rounds: int, heat: float, seed: int) -> tuple[float, _State]:
-        steps, sizes, counts = state[0].copy(), state[1].copy(), state[2].copy()
-        cost = float(anneal(steps, sizes, counts, growth, delta, mean, rounds, heat, seed))
-        return cost, (steps, sizes, counts)
-
-    pool: list[tuple[float, _State]] = []
     reach = max(1.0, (math.log(1 / delta) + math.log(math.tanh(eps / 2))) / eps)
+    radices = _radices(urns, reach)
+    began, pace = time.monotonic(), math.inf  # seconds for one round, once known
+    pool: list[tuple[float, _State]] = []
+    before = 0.0
     for phase, (rounds, heat, kept, share) in enumerate(_PHASES):
-        if phase == 0:
-            work: Iterator[_State] = (
-                state
-                for radices in _radices(urns, reach)
-                for state in _starts(radices, eps, delta, mean)[:kept]
-            )
-            expected = kept * len(_radices(urns, reach))
-        else:
-            starts = [state for _, state in pool[:kept]]
-            work, expected = iter(starts), len(starts)
-        fresh: list[tuple[float, _State]] = []
-        for number, state in enumerate(work):
-            spent = (time.monotonic() - began) / seconds
-            if spent > share and fresh:
+        starts = [state for _, state in pool[:kept]]
+        fresh = (state for some in radices for state in _starts(some, eps, delta, mean)[:kept])
+        expected = len(starts) if phase else kept * len(radices)
+        for number, state in enumerate(starts if phase else fresh):
+            begun = time.monotonic()
+            left = began + share * seconds - begun
+            if left <= 0 and pool:
                 break
-            fresh.append(cooled(state, rounds, heat, number + 1))
-            before = _PHASES[phase - 1][3] if phase else 0.0
-            progress(min(1.0, before + (share - before) * (number + 1) / expected))
-        pool = sorted([*fresh, *pool], key=lambda one: one[0])
+            allowed = rounds if not phase else max(1, min(rounds, int(left / pace)))
+            steps, sizes, counts = state[0].copy(), state[1].copy(), state[2].copy()
+            cost = float(anneal(steps, sizes, counts, growth, delta, mean, allowed, heat, number + 1))
+            pace = min(pace, (time.monotonic() - begun) / allowed)
+            pool.append((cost, (steps, sizes, counts)))
+            progress(before + (share - before) * min(1.0, (number + 1) / expected))
+        pool.sort(key=lambda one: one[0])
+        before = share
     progress(1.0)
-    for _, state in pool:
-        yield state
+    return [state for _, state in pool[:_CANDIDATES]]
 
 
 def _starts(radices: tuple[int, ...], eps: float, delta: float, mean: float) -> list[_State]:

@@ -282,6 +282,7 @@ class CovariancePlan:
 
 def covariance_plan(columns: Sequence[Column], scope: Scope, promise: Promise) -> CovariancePlan:
     """The covariances of number columns, over the rows that have them all."""
+    scope.check_groups()
     check_columns(columns)
     plan = CovariancePlan(tuple(columns), scope, promise)
     check_width(columns, plan.pairs)

@@ -13,13 +13,17 @@ import numpy.typing as npt
 
 from oboro.domain import Domain
 from oboro.engine import count_cells, open_data
-from oboro.errors import DomainError, GuaranteeError, UnitError
-from oboro.exact import Number, positive
+from oboro.errors import DomainError, UnitError
+from oboro.exact import Number
 from oboro.ledger import Ledger
-from oboro.noise import Bits, DiscreteLaplace
+from oboro.noise import Bits
 from oboro.privacy import Pure, Unit, guarantee_from, unit_from
 from oboro.release import Forecast, Pair, Release, register, run
 from oboro.statistics.bins import Bins
+from oboro.statistics.parsing import parse
+from oboro.statistics.scope import Scope
+from oboro.statistics.terms import Noise, Promise, noise_for, part, promise_from, promised
+from oboro.statistics.where import Condition
 
 Integers = npt.NDArray[np.int64]
 MOST_BINS = 2**27
@@ -28,20 +32,23 @@ MOST_BINS = 2**27
 @register
 @dataclass(frozen=True, slots=True)
 class HistogramPlan:
-    """Counts of every bin, each with discrete Laplace noise.
+    """Counts of every bin, each with discrete Laplace noise; with discrete Gaussian noise if rho is asked for.
 
     Privacy
         Adding or removing one unit changes the counts by at most `unit.max_rows` in all, because at most so
         many of its rows are counted (replace: twice that, out with the old and in with the new). This is the
         L1 sensitivity D. Independent discrete Laplace noise of scale D/eps on integers is eps-DP [Ghosh,
         Roughgarden, Sundararajan 2009]: the probability of any output changes by at most
-        exp(sum |change| / scale) <= exp(eps). Every bin of the domain is noised, empty or not, and which bins
-        there are is public.
+        exp(sum |change| / scale) <= exp(eps). In the 2-norm the counts move by at most `unit.max_rows`, and
+        sqrt 2 times that under replace: discrete Gaussian noise of variance D2^2/(2 rho) is rho-zCDP [Canonne,
+        Kamath, Steinke 2020]. Every bin of the domain is noised, empty or not, and which bins there are is
+        public. A condition only picks rows, each by itself.
     """
 
     bins: tuple[Bins, ...]
     unit: Unit
-    guarantee: Pure
+    guarantee: Promise
+    where: Condition | None = None
     kind = "statistics.histogram"
     leaves_out = "covers the noise; not errors in the data, nor records left out or clamped"
 
@@ -51,8 +58,11 @@ class HistogramPlan:
         return self.unit.contributions * (2 if self.unit.adjacency == "replace" else 1)
 
     @property
-    def noise(self) -> DiscreteLaplace:
-        return DiscreteLaplace(Fraction(self.sensitivity) / self.guarantee.eps)
+    def noise(self) -> Noise:
+        if isinstance(self.guarantee, Pure):
+            return noise_for(self.sensitivity, self.guarantee)
+        twice = Fraction(1, 2) if self.unit.adjacency == "replace" else 1  # D2^2 is twice as large
+        return noise_for(self.unit.contributions, part(self.guarantee, twice))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -67,7 +77,9 @@ class HistogramPlan:
 
     def prepare(self, data: Any) -> Integers:
         """True counts of every bin, in mixed-radix order."""
-        cells, counts = count_cells(open_data(data), [bins.column for bins in self.bins], self.unit)
+        source = open_data(data)
+        condition = None if self.where is None else self.where.sql(source)
+        cells, counts = count_cells(source, [bins.column for bins in self.bins], self.unit, condition)
         index = np.zeros(cells.size, np.int64)
         weight = 1
         for bins in reversed(self.bins):
@@ -105,48 +117,33 @@ class HistogramPlan:
 
     def describe(self) -> dict[str, Any]:
         names = " by ".join(bins.column.name for bins in self.bins)
+        size = {"sensitivity": str(self.sensitivity)} if isinstance(self.guarantee, Pure) else {}
         return {
-            "released": f"histogram of {names}",
-            "noise": {**self.noise.to_dict(), "sensitivity": str(self.sensitivity)},
-            "domain": Domain(bins.column for bins in self.bins).to_dict(),
+            "released": f"histogram of {names}" + (f", where {self.where}" if self.where else ""),
+            "noise": {**self.noise.to_dict(), **size},
+            "domain": Domain(self._scope.columns([])).to_dict(),
         }
 
     def neighbours(self) -> Iterator[Pair]:
         """One unit with all its rows in one bin, against nobody; and, under replace, against the last bin."""
-        first = {bins.column.name: [bins.column.value(0)] * self.unit.contributions for bins in self.bins}
-        last = {
-            bins.column.name: [bins.column.value(bins.column.size - 1)] * self.unit.contributions
-            for bins in self.bins
-        }
-        if self.unit.kind == "person":
-            assert self.unit.column is not None
-            first, last = (
-                {**rows, self.unit.column: ["someone"] * self.unit.contributions} for rows in (first, last)
-            )
-        if self.unit.adjacency == "replace":
-            yield Pair(first, last, "all rows of one unit move from the first bin to the last")
-        else:
-            nobody: dict[str, list[Any]] = {name: [] for name in first}
-            yield Pair(first, nobody, "one unit with all its rows in one bin, or nobody")
+        yield from self._scope.pairs([])
+
+    @property
+    def _scope(self) -> Scope:
+        return Scope(self.unit, self.where, self.bins)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "bins": [bins.to_dict() for bins in self.bins],
-            "unit": self.unit.to_dict(),
-            "guarantee": self.guarantee.to_dict(),
-        }
+        record: dict[str, Any] = {"kind": self.kind, "bins": [bins.to_dict() for bins in self.bins]}
+        if self.where is not None:
+            record |= {"where": str(self.where), "domain": Domain(self.where.columns).to_dict()}
+        return {**record, "unit": self.unit.to_dict(), "guarantee": self.guarantee.to_dict()}
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> HistogramPlan:
-        guarantee = guarantee_from(record["guarantee"])
-        if not isinstance(guarantee, Pure):
-            raise GuaranteeError(
-                "a histogram plan has a pure guarantee", given=repr(guarantee), fix='kind = "pure"'
-            )
-        return _checked(
-            cls(tuple(Bins.from_dict(bins) for bins in record["bins"]), unit_from(record["unit"]), guarantee)
-        )
+        bins = tuple(Bins.from_dict(bins) for bins in record["bins"])
+        where = parse(record["where"], Domain.from_dict(record["domain"])) if "where" in record else None
+        promise = promise_from(guarantee_from(record["guarantee"]))
+        return _checked(cls(bins, unit_from(record["unit"]), promise, where))
 
 
 def histogram_plan(
@@ -154,15 +151,18 @@ def histogram_plan(
     columns: str | Sequence[str],
     *,
     unit: Unit,
-    eps: Number,
+    eps: Number | None = None,
+    rho: Number | None = None,
     edges: Mapping[str, Sequence[Any]] | Sequence[Any] | None = None,
+    where: str | None = None,
 ) -> HistogramPlan:
     """A plan for the counts of every value, or of every interval between `edges`, of one or more columns."""
     names = [columns] if isinstance(columns, str) else list(columns)
     if not isinstance(edges, Mapping):
         edges = {} if edges is None else {names[0]: edges}
     bins = tuple(Bins(domain[name], edges.get(name)) for name in names)
-    return _checked(HistogramPlan(bins, unit, Pure(positive("eps", eps))))
+    condition = None if where is None else parse(where, domain)
+    return _checked(HistogramPlan(bins, unit, promised(eps, rho), condition))
 
 
 def histogram(
@@ -197,6 +197,5 @@ def _checked(plan: HistogramPlan) -> HistogramPlan:
             needed=f"at most {MOST_BINS:,}",
             fix="edges=range(0, 121, 10), or oboro.tables for huge sparse tables",
         )
-    positive("eps", plan.guarantee.eps)
-    plan.noise  # noqa: B018  # refuses a scale beyond 2^40
+    plan.noise  # noqa: B018  # refuses eps = 0, and a scale beyond 2^40
     return plan

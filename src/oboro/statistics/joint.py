@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import comb
 from typing import Any
 
@@ -54,7 +54,7 @@ class Joint:
         places = ranks.places(np.arange(ranks.rows, dtype=np.int64), fine)
         edges = np.concatenate([[-1], places, [(size << fine) - 1]])
         cuts = [Fraction(0), *quantiles, Fraction(1)]
-        wanted = tuple((b - a) * ranks.rows for a, b in zip(cuts, cuts[1:], strict=False))
+        wanted = tuple((b - a) * ranks.rows for a, b in pairwise(cuts))
         return cls(edges, fine, size, wanted, eta)
 
     @property

@@ -261,6 +261,7 @@ class MeanPlan:
 
 def mean_plan(columns: Sequence[Column], scope: Scope, promise: Promise) -> MeanPlan:
     """The means of one or more number columns, over the rows that have them all."""
+    scope.check_groups()
     check_columns(columns)
     plan = MeanPlan(tuple(columns), scope, promise)
     plan.terms  # noqa: B018  # refuses noise beyond what can be drawn

@@ -58,6 +58,9 @@ class Scope:
         names = [bins.column.name for bins in self.by]
         if len(set(names)) != len(names):
             raise DomainError("the groups name a column twice", given=", ".join(names))
+
+    def check_groups(self) -> None:
+        """Refuses more groups than a table of sums or quantiles should have."""
         if self.groups > MOST_GROUPS:
             raise DomainError(
                 "there are too many groups",
@@ -164,20 +167,22 @@ class Scope:
             for end in ends:
                 yield self._pair(used, end, None, "one unit with all its rows, or nobody")
             return
-        yield self._pair(used, ends[0], ends[1], "all rows of one unit move from one end to the other")
         last = {bins.column.name: bins.column.size - 1 for bins in self.by}
-        if self.by:
-            yield self._pair(used, ends[1], {**ends[1], **last}, "a unit moves to another group")
-            yield self._pair(
-                used, ends[0], {**ends[1], **last}, "a unit moves to the other end of another group"
-            )
         unmet = None if self.where is None else next(self.where.opposite.examples(), None)
         absent = {column.name: None for column in used if column.missing_code is None}
-        for end in ends:
-            if unmet is not None:
-                yield self._pair(used, end, {**end, **unmet}, "rows of one unit no longer meet the condition")
-            if absent:
-                yield self._pair(used, end, {**end, **absent}, "values of one unit are missing and left out")
+        seen: list[tuple[Mapping[str, int | None], Mapping[str, int | None]]] = []
+        for one, other, why in (
+            (ends[0], ends[1], "all rows of one unit move from one end to the other"),
+            (ends[1], {**ends[1], **last}, "a unit moves to another group"),
+            (ends[0], {**ends[1], **last}, "a unit moves to the other end of another group"),
+            (ends[0], {**ends[0], **(unmet or {})}, "low rows of one unit no longer meet the condition"),
+            (ends[1], {**ends[1], **(unmet or {})}, "high rows of one unit no longer meet the condition"),
+            (ends[0], {**ends[0], **absent}, "low values of one unit are missing and left out"),
+            (ends[1], {**ends[1], **absent}, "high values of one unit are missing and left out"),
+        ):
+            if one != other and (one, other) not in seen:
+                seen.append((one, other))
+                yield self._pair(used, one, other, why)
 
     def _example(self, used: Sequence[Column], end: int) -> dict[str, int]:
         """Codes of a row that counts, with the columns at their lowest or highest."""

@@ -18,7 +18,7 @@ from fractions import Fraction
 import numpy as np
 
 from oboro.noise import Bits, exponential_mechanism, uniform_integer
-from oboro.statistics.ranks import Integers, Ranks, fineness
+from oboro.statistics.ranks import Ranks, fineness
 
 
 def grid_quantile(ranks: Ranks, size: int, q: Fraction, eta: Fraction, bits: Bits) -> int:
@@ -136,15 +136,3 @@ def _rows_below(ranks: Ranks, fine: int, part: _Part, place: int) -> int:
         at = int(ranks.places(np.asarray([part.first + middle], np.int64), fine)[0])
         low, high = (middle + 1, high) if at < place else (low, middle)
     return low
-
-
-def one_by_one(
-    ranks: Ranks, size: int, quantiles: Sequence[Fraction], etas: Sequence[Fraction], bits: Bits
-) -> list[int]:
-    """Each quantile by itself."""
-    return [grid_quantile(ranks, size, q, eta, bits) for q, eta in zip(quantiles, etas, strict=True)]
-
-
-def in_order(codes: Integers) -> Integers:
-    """Quantiles that came out in another order than theirs, put in order: post-processing."""
-    return np.sort(codes, axis=-1)

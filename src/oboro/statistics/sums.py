@@ -127,6 +127,7 @@ class SumPlan:
 
 def sum_plan(column: Column, scope: Scope, promise: Promise) -> SumPlan:
     """The sum of a number column."""
+    scope.check_groups()
     ends(column)
     plan = SumPlan(column, scope, promise)
     plan.term  # noqa: B018  # refuses noise beyond what can be drawn

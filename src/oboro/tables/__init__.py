@@ -8,4 +8,15 @@ from oboro.tables.plan import TablePlan, plan, release
 from oboro.tables.preview import preview
 from oboro.tables.strategies import STRATEGIES
 
-__all__ = ["STRATEGIES", "Comparison", "TablePlan", "check", "city", "compare", "plan", "preview", "read_estat", "release"]
+__all__ = [
+    "STRATEGIES",
+    "Comparison",
+    "TablePlan",
+    "check",
+    "city",
+    "compare",
+    "plan",
+    "preview",
+    "read_estat",
+    "release",
+]

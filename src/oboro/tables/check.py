@@ -14,7 +14,9 @@ from oboro.tables.layout import Layout
 from oboro.tables.reading import batches, double_sql, fields_of, keys_of
 
 
-def check(data: Any, domain: Domain, count: str | None = None, layout: Layout | None = None) -> list[dict[str, Any]]:
+def check(
+    data: Any, domain: Domain, count: str | None = None, layout: Layout | None = None
+) -> list[dict[str, Any]]:
     """FOR THE STEWARD'S EYES: how many records each rule applies to. These figures are not private."""
     layout = layout or Layout(domain)
     source = open_data(data)
@@ -52,5 +54,10 @@ def _repeated(source: Source, fields: list[str], layout: Layout, count: str | No
     unknown = sum(int((~possible).sum()) for _, possible in parts)
     rows = [{"problem": "cells that are no place, or ruled out by the mask", "records": unknown}]
     if count is not None:
-        rows.append({"problem": "records of a cell that has an earlier one", "records": int(keys.size - np.unique(keys).size)})
+        rows.append(
+            {
+                "problem": "records of a cell that has an earlier one",
+                "records": int(keys.size - np.unique(keys).size),
+            }
+        )
     return rows

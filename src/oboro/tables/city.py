@@ -47,7 +47,9 @@ def city() -> Integers:
     for rank, size in enumerate(np.sort(rng.pareto(0.95, 420) + 0.1)[::-1]):
         centre = (250.0, 265.0) if rank == 0 else rng.uniform(0, SIDE, 2)
         reach = 20.0 if rank == 0 else 0.8 * size**0.4
-        near = tuple(slice(max(0, int(at - 60 * reach)), int(at + 60 * reach) + 1) for at in centre)  # e^-26 beyond
+        near = tuple(
+            slice(max(0, int(at - 60 * reach)), int(at + 60 * reach) + 1) for at in centre
+        )  # e^-26 beyond
         away = np.hypot(row[near] - centre[0], col[near] - centre[1]) / reach
         density[near] += size**0.5 * np.exp(-(away**0.8))
     grain = np.exp(0.5 * rng.standard_normal((SIDE, SIDE)) + _smooth(rng, 90))
@@ -56,7 +58,9 @@ def city() -> Integers:
     inhabited = habitable >= np.quantile(habitable, 1 - INHABITED)
     people = _scaled(np.where(inhabited, density * grain, 0))
     people = _scaled(people / (1 + people / 30_000))  # no cell of 500 m houses many more than that
-    counts = np.where(inhabited, np.maximum(np.floor(people + rng.random(people.shape)), 1), 0).astype(np.int64)
+    counts = np.where(inhabited, np.maximum(np.floor(people + rng.random(people.shape)), 1), 0).astype(
+        np.int64
+    )
     counts.setflags(write=False)
     return counts
 

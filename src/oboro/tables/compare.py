@@ -54,10 +54,19 @@ class Comparison:
         for row in self.rows:
             record: dict[str, Any] = {"strategy": row.strategy, "refused": row.refused}
             if row.refused is None:
-                record |= {"published": row.published, "real": row.real, "seconds": row.seconds, "megabytes": row.megabytes}
+                record |= {
+                    "published": row.published,
+                    "real": row.real,
+                    "seconds": row.seconds,
+                    "megabytes": row.megabytes,
+                }
                 record |= {"rmse": {f"2^{error.height}": error.rmse for error in row.errors}}
                 record |= {"negative": row.negative} if row.raw else {}
-                record |= {"rmse_with_negatives": {f"2^{error.height}": error.rmse for error in row.raw}} if row.raw else {}
+                record |= (
+                    {"rmse_with_negatives": {f"2^{error.height}": error.rmse for error in row.raw}}
+                    if row.raw
+                    else {}
+                )
             rows.append(record)
         return {"cells": self.cells, "people": self.people, "eps": str(self.eps), "strategies": rows}
 
@@ -76,7 +85,15 @@ class Comparison:
                 negative = f"with {100 * row.negative:.0f}% negative"
                 lines.append([f"  {negative}", *(about(error.rmse, 3) for error in row.raw), "", "", "", ""])
         widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-        text = ["  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))]) for line in lines]
+        text = [
+            "  ".join(
+                [
+                    line[0].ljust(widths[0]),
+                    *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True)),
+                ]
+            )
+            for line in lines
+        ]
         return "\n".join([*text, *refused])
 
 
@@ -95,17 +112,23 @@ def compare(
     layout, unit, exact = Layout(domain), unit or Unit.cells(), positive("eps", eps)
     truth = read_cells(data, layout, unit, count)
     chosen = [strategy_of(name) for name in strategies or STRATEGIES]
-    rows = tuple(_row(strategy, truth, layout, exact, unit, trials, bits or system_bits()) for strategy in chosen)
+    rows = tuple(
+        _row(strategy, truth, layout, exact, unit, trials, bits or system_bits()) for strategy in chosen
+    )
     return Comparison(layout.cells, int(truth.counts.sum()), exact, rows)
 
 
-def _row(strategy: Strategy, truth: Cells, layout: Layout, eps: Fraction, unit: Unit, trials: int, bits: Bits) -> Row:
+def _row(
+    strategy: Strategy, truth: Cells, layout: Layout, eps: Fraction, unit: Unit, trials: int, bits: Bits
+) -> Row:
     try:
         strategy.check(layout)
     except DomainError as error:
         return Row(strategy.name, refused=f"{error.message} ({error.needed})")
     none = Cells(truth.keys[:0], truth.counts[:0])
-    strategy.measure(none, layout, eps, unit, bits, None, 1)  # compiles, and finds the strategy that `matrix` looks for
+    strategy.measure(
+        none, layout, eps, unit, bits, None, 1
+    )  # compiles, and finds the strategy that `matrix` looks for
     results, seconds, peak = [], 0.0, 0
     for trial in range(trials):
         started = time.perf_counter()
@@ -117,7 +140,16 @@ def _row(strategy: Strategy, truth: Cells, layout: Layout, eps: Fraction, unit: 
     mean = tuple(_mean([each[i] for each in errors]) for i in range(len(errors[0])))
     last = results[-1]
     raw, negative = _raw(strategy, truth, layout, eps, unit, bits)
-    return Row(strategy.name, mean, last.keys.size, _shared(truth, last), seconds / trials, peak / 2**20, raw, negative)
+    return Row(
+        strategy.name,
+        mean,
+        last.keys.size,
+        _shared(truth, last),
+        seconds / trials,
+        peak / 2**20,
+        raw,
+        negative,
+    )
 
 
 def _raw(
@@ -133,7 +165,9 @@ def _raw(
 def _mean(errors: list[BlockError]) -> BlockError:
     """Over trials: squares are averaged before the root is taken."""
     squares = sum(error.rmse**2 for error in errors) / len(errors)
-    return BlockError(errors[0].height, errors[0].blocks, squares**0.5, sum(error.mae for error in errors) / len(errors))
+    return BlockError(
+        errors[0].height, errors[0].blocks, squares**0.5, sum(error.mae for error in errors) / len(errors)
+    )
 
 
 def _memory(strategy: Strategy, truth: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits) -> int:

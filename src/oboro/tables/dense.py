@@ -34,16 +34,27 @@ class Listing:
     estimate: Callable[[Integers, int], Any]  # from noisy numbers and k, for 2^k cells
     square: bool = False  # takes rows and columns, not one row in Morton order
 
-    def estimates(self, cells: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits, trials: int) -> Iterator[Any]:
+    def estimates(
+        self, cells: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits, trials: int
+    ) -> Iterator[Any]:
         """Estimates of all cells in Morton order, negative or fractions as they come."""
         everywhere = cells.dense(layout.bits)
         answers = self.transform(_table(everywhere, layout) if self.square else everywhere)
-        for noisy in answers + self.law(layout, eps, counts_move(unit)).sample((trials, *answers.shape), bits):
+        for noisy in answers + self.law(layout, eps, counts_move(unit)).sample(
+            (trials, *answers.shape), bits
+        ):
             found = self.estimate(noisy, layout.bits)
             yield _row(found, layout) if self.square else found
 
     def __call__(
-        self, cells: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits, total: int | None, trials: int
+        self,
+        cells: Cells,
+        layout: Layout,
+        eps: Fraction,
+        unit: Unit,
+        bits: Bits,
+        total: int | None,
+        trials: int,
     ) -> list[Cells]:
         possible = layout.all_possible()
         every = self.estimates(cells, layout, eps, unit, bits, trials)
@@ -94,13 +105,17 @@ def _law(module: Any) -> Law:
     return law
 
 
-def _strategy(name: str, title: str, module: Any, measure: Listing, *notes: str, fits: Any = None) -> Strategy:
+def _strategy(
+    name: str, title: str, module: Any, measure: Listing, *notes: str, fits: Any = None
+) -> Strategy:
     return Strategy(
         name=name,
         title=title,
         noise=lambda layout, eps, unit: measure.law(layout, eps, counts_move(unit)),
         measure=measure,
-        variance=lambda layout, eps, unit, height: float(module.block_variance(layout.bits, eps, height, counts_move(unit))),
+        variance=lambda layout, eps, unit, height: float(
+            module.block_variance(layout.bits, eps, height, counts_move(unit))
+        ),
         largest_bits=module.largest.bit_length() - 1,
         why=module.why,
         fits=fits or (lambda layout: None),
@@ -109,7 +124,12 @@ def _strategy(name: str, title: str, module: Any, measure: Listing, *notes: str,
 
 
 RIVALS = (
-    _strategy("laplace", "noise on every cell", laplace, Listing(lambda counts: counts, _laplace_law, lambda noisy, k: noisy)),
+    _strategy(
+        "laplace",
+        "noise on every cell",
+        laplace,
+        Listing(lambda counts: counts, _laplace_law, lambda noisy, k: noisy),
+    ),
     _strategy(
         "privelet",
         "noise on every wavelet coefficient",
@@ -120,7 +140,9 @@ RIVALS = (
         "privelet2d",
         "noise on every wavelet coefficient of rows and columns",
         privelet2d,
-        Listing(privelet2d.transform, _privelet2d_law, lambda noisy, k: privelet2d.estimate(noisy), square=True),
+        Listing(
+            privelet2d.transform, _privelet2d_law, lambda noisy, k: privelet2d.estimate(noisy), square=True
+        ),
         fits=_one_grid,
     ),
     _strategy(
@@ -137,6 +159,9 @@ RIVALS = (
         f"with more than {fourier.largest_table} cells its linear program is left out",
     ),
     _strategy(
-        "matrix", "the measurements that are best for blocks, then least squares", matrix, Listing(matrix.transform, _law(matrix), matrix.estimate)
+        "matrix",
+        "the measurements that are best for blocks, then least squares",
+        matrix,
+        Listing(matrix.transform, _law(matrix), matrix.estimate),
     ),
 )

@@ -25,7 +25,11 @@ def read_estat(path: str | Path) -> Any:
 
     rows = list(csv.reader(io.StringIO(_text(Path(path)))))
     if len(rows) < 2 or "KEY_CODE" not in rows[0] or len(set(rows[0])) != len(rows[0]):
-        raise DataError(f"{path} is not a mesh file of e-Stat", given=", ".join(rows[0][:4]) if rows else "an empty file", needed="a first line with KEY_CODE, ...")
+        raise DataError(
+            f"{path} is not a mesh file of e-Stat",
+            given=", ".join(rows[0][:4]) if rows else "an empty file",
+            needed="a first line with KEY_CODE, ...",
+        )
     names, labels, records = rows[0], rows[1], [row for row in rows[2:] if len(row) == len(rows[0])]
     arrays, fields = [], []
     for index, name in enumerate(names):
@@ -33,7 +37,9 @@ def read_estat(path: str | Path) -> Any:
         if name in _TEXT and name != "KEY_CODE":
             array = pa.array([value or None for value in values], pa.string())
         else:
-            array = pa.array([int(value) if value.isascii() and value.isdigit() else None for value in values], pa.int64())
+            array = pa.array(
+                [int(value) if value.isascii() and value.isdigit() else None for value in values], pa.int64()
+            )
         label = labels[index].strip(" \u3000") if index < len(labels) else ""
         arrays.append(array)
         fields.append(pa.field(name, array.type, metadata={"label": label} if label else None))
@@ -54,4 +60,6 @@ def _text(path: Path) -> str:
     except FileNotFoundError:
         raise DataError(f"no such file: {path}", given=str(path), fix="the path of an e-Stat file") from None
     except (OSError, zipfile.BadZipFile, UnicodeDecodeError):
-        raise DataError(f"{path} cannot be read", needed="a text file in cp932, as e-Stat hands out, or its zip") from None
+        raise DataError(
+            f"{path} cannot be read", needed="a text file in cp932, as e-Stat hands out, or its zip"
+        ) from None

@@ -22,10 +22,14 @@ from oboro.tables.strategy import Strategy, counts_move
 
 Floats = npt.NDArray[np.float64]
 
-_WITHIN = math.log(20) / math.sqrt(2)  # the 95% point of Laplace noise in standard errors: 2.12; mixtures have less
+_WITHIN = math.log(20) / math.sqrt(
+    2
+)  # the 95% point of Laplace noise in standard errors: 2.12; mixtures have less
 
 
-def forecast(layout: Layout, strategy: Strategy, eps: Fraction, unit: Unit, expected_total: int | None = None) -> Forecast:
+def forecast(
+    layout: Layout, strategy: Strategy, eps: Fraction, unit: Unit, expected_total: int | None = None
+) -> Forecast:
     """Standard errors of aligned blocks, before negative counts become 0."""
     rows = []
     for height in areas(layout):
@@ -37,22 +41,32 @@ def forecast(layout: Layout, strategy: Strategy, eps: Fraction, unit: Unit, expe
         *_notes(layout, strategy, eps, unit, expected_total),
     ]
     columns = ("area", "cells", "standard error", "95% within ±")
-    return Forecast(f"expected error of a table by {strategy.name}, by area", columns, tuple(rows), tuple(notes))
+    return Forecast(
+        f"expected error of a table by {strategy.name}, by area", columns, tuple(rows), tuple(notes)
+    )
 
 
-def _notes(layout: Layout, strategy: Strategy, eps: Fraction, unit: Unit, expected_total: int | None) -> list[str]:
+def _notes(
+    layout: Layout, strategy: Strategy, eps: Fraction, unit: Unit, expected_total: int | None
+) -> list[str]:
     notes = []
     noise = strategy.noise(layout, eps, unit)
     if strategy is WAVELET:
-        empty = published_if_even(noise, layout.bits, as_float(noise.scale) / 2)  # the root holds half the scale on average
-        notes.append(f"noise alone puts people into cells: an empty table would still show about {about(empty, 2)} cells")
+        empty = published_if_even(
+            noise, layout.bits, as_float(noise.scale) / 2
+        )  # the root holds half the scale on average
+        notes.append(
+            f"noise alone puts people into cells: an empty table would still show about {about(empty, 2)} cells"
+        )
     if strategy is THRESHOLD:
         from oboro.tables.rivals.threshold import default_threshold, passing
 
         moves = counts_move(unit)
         least = default_threshold(layout.cells, eps, moves)
         false = passing(least, eps, moves) * layout.cells
-        notes.append(f"cells are published from {least:,} on; about {about(false, 2)} of them will be empty in truth")
+        notes.append(
+            f"cells are published from {least:,} on; about {about(false, 2)} of them will be empty in truth"
+        )
     if expected_total is not None:
         notes += _with_total(layout, strategy, eps, unit, noise, expected_total)
     return notes
@@ -65,7 +79,9 @@ def _with_total(
     error = math.sqrt(strategy.variance(layout, eps, unit, 0))
     mean = total / layout.cells
     if mean < error:
-        notes.append(f"a cell holds {about(mean, 3)} people on average, less than the error of a cell: trust larger areas only")
+        notes.append(
+            f"a cell holds {about(mean, 3)} people on average, less than the error of a cell: trust larger areas only"
+        )
     if strategy is WAVELET:
         shown = min(published_if_even(noise, layout.bits, float(total)), float(layout.cells))
         real = -math.expm1(-mean)
@@ -109,7 +125,9 @@ def areas(layout: Layout) -> list[int]:
         if isinstance(column, Mesh):
             found |= {below + bits for bits in _mesh_levels(column)}
         else:
-            found |= set(range(below, below + own.bits, len(column.sources) if isinstance(column, Grid) else 2))
+            found |= set(
+                range(below, below + own.bits, len(column.sources) if isinstance(column, Grid) else 2)
+            )
         below += own.bits
     return sorted(found)
 
@@ -132,7 +150,10 @@ def _covered(column: Column, own: Layout, bits: int) -> str:
         return f"all of {column.name}"
     if isinstance(column, Mesh) and bits in (levels := _mesh_levels(column)):
         return levels[bits].replace("km", " km").replace("0m", "0 m") + " mesh"
-    sides = [min(size, 1 << sum(place < bits for place in places)) for size, places in zip(own.sizes, own.pattern, strict=True)]
+    sides = [
+        min(size, 1 << sum(place < bits for place in places))
+        for size, places in zip(own.sizes, own.pattern, strict=True)
+    ]
     if isinstance(column, Grid):
         return " x ".join(map(str, sides)) + f" of {column.name}"
     return f"{math.prod(sides):,} of {column.name}"
@@ -141,4 +162,6 @@ def _covered(column: Column, own: Layout, bits: int) -> str:
 def _mesh_levels(column: Mesh) -> dict[int, str]:
     """How many bits of a code lie below a mesh of each level."""
     widths = [sum(width(side) for side in group) for group in column.groups[1:]]
-    return {sum(widths[len(groups) :]): level for level, groups in LEVELS.items() if len(groups) <= len(widths)}
+    return {
+        sum(widths[len(groups) :]): level for level, groups in LEVELS.items() if len(groups) <= len(widths)
+    }

@@ -38,7 +38,8 @@ class Layout:
         if self.bits > MOST_BITS:
             raise DomainError(
                 "the domain has too many cells",
-                given=f"{self.bits} bits: " + " + ".join(f"{column.name} {_bits(column)}" for column in self.domain),
+                given=f"{self.bits} bits: "
+                + " + ".join(f"{column.name} {_bits(column)}" for column in self.domain),
                 needed=f"at most {MOST_BITS} bits",
                 fix="larger steps, or fewer columns",
             )
@@ -63,13 +64,20 @@ class Layout:
         if self.allowed is None:
             return prod(self.sizes)
         head_bits, heads = self.allowed
-        below = [size for size, places in zip(self.sizes, self.pattern, strict=True) if not places or places[-1] < self.bits - head_bits]
+        below = [
+            size
+            for size, places in zip(self.sizes, self.pattern, strict=True)
+            if not places or places[-1] < self.bits - head_bits
+        ]
         return int(heads.size) * prod(below)
 
     @cached_property
     def distinct(self) -> bool:
         """Whether different values are always different cells. Bounds, steps and `missing` join some."""
-        return all(isinstance(column, Grid | Mesh) or (isinstance(column, Category) and column.missing is None) for column in self.domain)
+        return all(
+            isinstance(column, Grid | Mesh) or (isinstance(column, Category) and column.missing is None)
+            for column in self.domain
+        )
 
     @cached_property
     def pattern(self) -> Pattern:

@@ -52,10 +52,16 @@ class Mask:
             heads = given.heads
             leading = Layout(Domain(domain.columns[: given.columns]))
         except (KeyError, TypeError, ValueError, zlib.error):
-            raise DomainError("the mask cannot be read", needed="columns and possible, as oboro writes them") from None
+            raise DomainError(
+                "the mask cannot be read", needed="columns and possible, as oboro writes them"
+            ) from None
         fits = heads.size > 0 and len(leading.domain) == given.columns and bool((np.diff(heads) > 0).all())
         if not fits or heads[0] < 0 or heads[-1] >> leading.bits or not bool(leading.possible(heads).all()):
-            raise DomainError("the mask does not fit the domain", given=f"{heads.size} combinations", fix="a mask made for this domain")
+            raise DomainError(
+                "the mask does not fit the domain",
+                given=f"{heads.size} combinations",
+                fix="a mask made for this domain",
+            )
         return given
 
 
@@ -87,7 +93,11 @@ def _listed(domain: Domain, cells: Any) -> tuple[int, Integers]:
     source = open_data(cells)
     named = [column for column in domain if all(name in source.types for name in column.sources)]
     if not named:
-        raise DataError("the mask names no column of the domain", given=", ".join(source.types), needed=" or ".join(domain.names))
+        raise DataError(
+            "the mask names no column of the domain",
+            given=", ".join(source.types),
+            needed=" or ".join(domain.names),
+        )
     columns = 1 + domain.columns.index(named[-1])
     leading = Layout(Domain(domain.columns[:columns]))
     if leading.bits >= LARGEST.bit_length():

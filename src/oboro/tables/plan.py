@@ -82,7 +82,9 @@ class TablePlan:
         """Error by area. With `expected_total`, a guess at how many people there are, also what that means."""
         if expected_total is not None:
             expected_total = whole("expected_total", expected_total, least=0, most=LARGEST_TOTAL)
-        return forecast(self.layout, self._strategy, self.guarantee.eps, self.unit, expected_total or self.total)
+        return forecast(
+            self.layout, self._strategy, self.guarantee.eps, self.unit, expected_total or self.total
+        )
 
     def prepare(self, data: Any) -> Cells:
         return read_cells(data, self.layout, self.unit, self.count)
@@ -93,7 +95,10 @@ class TablePlan:
             return self._measured(prepared, bits, 1)[0]
         if self.layout.bits > _TRIAL_BITS:
             raise DomainError(
-                "the domain is too large for trials", given=f"2^{self.layout.bits} cells", needed=f"at most 2^{_TRIAL_BITS}", fix="a smaller domain"
+                "the domain is too large for trials",
+                given=f"2^{self.layout.bits} cells",
+                needed=f"at most 2^{_TRIAL_BITS}",
+                fix="a smaller domain",
             )
         counts = np.zeros((trials, 1 << self.layout.bits), np.int64)
         for row, published in zip(counts, self._measured(prepared, bits, trials), strict=True):
@@ -101,14 +106,20 @@ class TablePlan:
         return counts
 
     def _measured(self, prepared: Cells, bits: Bits, trials: int) -> list[Cells]:
-        return self._strategy.measure(prepared, self.layout, self.guarantee.eps, self.unit, bits, self.total, trials)
+        return self._strategy.measure(
+            prepared, self.layout, self.guarantee.eps, self.unit, bits, self.total, trials
+        )
 
     def publish(self, measured: Cells) -> Any:
         return to_table(measured, self.layout, self._count_name)
 
     def describe(self) -> dict[str, Any]:
         names = " by ".join(name for column in self.domain for name in column.sources)
-        noise = {**self.noise.to_dict(), "sensitivity": show(self.noise.scale * self.guarantee.eps), "strategy": self.strategy}
+        noise = {
+            **self.noise.to_dict(),
+            "sensitivity": show(self.noise.scale * self.guarantee.eps),
+            "strategy": self.strategy,
+        }
         return {"released": f"table of {self.count or 'counts'} by {names}", "noise": noise}
 
     def neighbours(self) -> Iterator[Pair]:
@@ -125,11 +136,15 @@ class TablePlan:
     def from_dict(cls, record: dict[str, Any]) -> TablePlan:
         guarantee = guarantee_from(record["guarantee"])
         if not isinstance(guarantee, Pure):
-            raise GuaranteeError("a table plan has a pure guarantee", given=repr(guarantee), fix='kind = "pure"')
+            raise GuaranteeError(
+                "a table plan has a pure guarantee", given=repr(guarantee), fix='kind = "pure"'
+            )
         domain = Domain.from_dict(record["domain"])
         mask = Mask.from_dict(record["mask"], domain) if "mask" in record else None
         unit, strategy = unit_from(record["unit"]), record["strategy"]
-        return _checked(cls(domain, unit, guarantee, strategy, record.get("count"), mask, record.get("total")))
+        return _checked(
+            cls(domain, unit, guarantee, strategy, record.get("count"), mask, record.get("total"))
+        )
 
 
 def plan(
@@ -151,7 +166,9 @@ def plan(
     total        how many there are in all, where that is public (under replace)
     """
     if possible is not None and impossible is not None:
-        raise ParameterError("only one mask can be given", given="possible and impossible", needed="one of them")
+        raise ParameterError(
+            "only one mask can be given", given="possible and impossible", needed="one of them"
+        )
     mask = None
     if possible is not None:
         mask = possible_cells(domain, possible)
@@ -160,7 +177,9 @@ def plan(
     return _checked(TablePlan(domain, unit, Pure(positive("eps", eps)), strategy, count, mask, total))
 
 
-def release(data: Any, plan: TablePlan, *, ledger: Ledger, count: str | None = None, name: str | None = None) -> Release:
+def release(
+    data: Any, plan: TablePlan, *, ledger: Ledger, count: str | None = None, name: str | None = None
+) -> Release:
     """Runs a plan; `count` names the column that says how many, if the plan does not."""
     return run(with_count(plan, count), data, ledger, name)
 
@@ -173,9 +192,20 @@ def with_count(plan: TablePlan, count: str | None) -> TablePlan:
 def _checked(plan: TablePlan) -> TablePlan:
     """Refuses what public facts rule out."""
     if plan.unit.kind not in ("row", "person", "cells"):
-        raise UnitError("a table counts rows or cells", given=str(plan.unit), needed="Unit.cells, Unit.row or Unit.person", fix="unit=ob.Unit.cells()")
-    if plan.count is not None and (not isinstance(plan.count, str) or any(plan.count in column.sources for column in plan.domain)):
-        raise ParameterError("count must name a column beside those of the domain", given=f"count={plan.count!r}", fix='count="people"')
+        raise UnitError(
+            "a table counts rows or cells",
+            given=str(plan.unit),
+            needed="Unit.cells, Unit.row or Unit.person",
+            fix="unit=ob.Unit.cells()",
+        )
+    if plan.count is not None and (
+        not isinstance(plan.count, str) or any(plan.count in column.sources for column in plan.domain)
+    ):
+        raise ParameterError(
+            "count must name a column beside those of the domain",
+            given=f"count={plan.count!r}",
+            fix='count="people"',
+        )
     if plan.count is not None and plan.unit.kind != "cells":
         raise UnitError(
             "data that is counted already does not show its rows",

@@ -16,7 +16,9 @@ from oboro.privacy import Pure
 from oboro.tables.plan import TablePlan
 
 
-def preview(data: Any, plan: TablePlan, eps: Iterable[Number], *, bits: Bits | None = None) -> tuple[Any, dict[str, Any]]:
+def preview(
+    data: Any, plan: TablePlan, eps: Iterable[Number], *, bits: Bits | None = None
+) -> tuple[Any, dict[str, Any]]:
     """The true table, and one noisy table for each eps."""
     cells = plan.prepare(data)
     tables = {}

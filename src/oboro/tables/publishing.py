@@ -52,5 +52,7 @@ def _values(column: Column, codes: Integers) -> Any:
     if isinstance(column, Date):
         days = codes + (column.first.toordinal() - 719163)  # days since 1970-01-01
         return pa.array(days.astype(np.int32)).cast(pa.date32())
-    unique, places = np.unique(codes, return_inverse=True)  # exact rationals to the nearest double, once for each value
+    unique, places = np.unique(
+        codes, return_inverse=True
+    )  # exact rationals to the nearest double, once for each value
     return pa.array(np.array([column.value(int(code)) for code in unique], float)[places])

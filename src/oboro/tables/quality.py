@@ -26,7 +26,9 @@ def heights(bits: int) -> list[int]:
     return sorted({*range(0, bits + 1, 2), bits})
 
 
-def block_errors(truth: Cells, published: Cells, layout: Layout, sizes: Sequence[int] | None = None) -> list[BlockError]:
+def block_errors(
+    truth: Cells, published: Cells, layout: Layout, sizes: Sequence[int] | None = None
+) -> list[BlockError]:
     """Works on non-empty cells alone: the domain may be of any size."""
     keys = np.concatenate([truth.keys, published.keys])
     off = np.concatenate([truth.counts, -published.counts])
@@ -37,19 +39,29 @@ def block_errors(truth: Cells, published: Cells, layout: Layout, sizes: Sequence
         keys, off = _joined(keys, off, height)
         blocks = _blocks(layout, height)
         sizes_off = np.abs(off).astype(float)
-        errors.append(BlockError(height, blocks, float(np.sqrt((sizes_off**2).sum() / blocks)), float(sizes_off.sum() / blocks)))
+        errors.append(
+            BlockError(
+                height, blocks, float(np.sqrt((sizes_off**2).sum() / blocks)), float(sizes_off.sum() / blocks)
+            )
+        )
         keys = keys << height
     return errors
 
 
-def dense_block_errors(truth: Integers, published: Integers, sizes: Sequence[int] | None = None) -> list[BlockError]:
+def dense_block_errors(
+    truth: Integers, published: Integers, sizes: Sequence[int] | None = None
+) -> list[BlockError]:
     """The same for arrays of all 2^k cells in Morton order; `published` may be fractions or negative."""
     bits = truth.size.bit_length() - 1
     off = np.asarray(published, float) - truth
     errors = []
     for height in sorted(heights(bits) if sizes is None else sizes):
         blocks = off.reshape(-1, 1 << height).sum(axis=1)
-        errors.append(BlockError(height, blocks.size, float(np.sqrt(np.mean(blocks**2))), float(np.mean(np.abs(blocks)))))
+        errors.append(
+            BlockError(
+                height, blocks.size, float(np.sqrt(np.mean(blocks**2))), float(np.mean(np.abs(blocks)))
+            )
+        )
     return errors
 
 

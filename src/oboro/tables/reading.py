@@ -34,7 +34,17 @@ from oboro.tables.layout import Layout
 
 Integers = npt.NDArray[np.int64]
 
-_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+_WHOLE = (
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "HUGEINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+)
 _CHUNK = 1 << 14  # records at a time: they stay in cache
 
 
@@ -61,7 +71,9 @@ def read_cells(data: Any, layout: Layout, unit: Unit, count: str | None) -> Cell
 def batches(source: Source, query: str) -> Iterator[list[Any]]:
     """The columns of a result, some records at a time."""
     result = source.connection.sql(query)
-    open_reader = getattr(result, "to_arrow_reader", None) or result.fetch_arrow_reader  # the name before DuckDB 1.4
+    open_reader = (
+        getattr(result, "to_arrow_reader", None) or result.fetch_arrow_reader
+    )  # the name before DuckDB 1.4
     for batch in open_reader(_CHUNK):
         yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
 
@@ -73,7 +85,11 @@ def _count_rows(source: Source, fields: list[tuple[str, int]], layout: Layout, u
         cell = f"({cell}) * {radix} + ({sql})::BIGINT"
         size *= radix
     if size > 2**62:
-        raise DataError("the columns are too wide to be counted together", needed="at most 2^62 combinations", fix='count="people"')
+        raise DataError(
+            "the columns are too wide to be counted together",
+            needed="at most 2^62 combinations",
+            fix='count="people"',
+        )
     person = "" if unit.column is None else f", {quoted(unit.column)}"
     if unit.column is not None:
         source.need(unit.column)
@@ -112,13 +128,18 @@ def keys_of(layout: Layout, values: list[Any]) -> tuple[Integers, npt.NDArray[np
 def fields_of(column: Column, source: Source) -> list[tuple[str, int]]:
     """For each column of the data: SQL for a whole number below a limit, null where unknown, and the limit."""
     if isinstance(column, Grid):
-        numbers = [(_whole_sql(name, source), side) for name, side in zip(column.names, column.shape, strict=True)]
+        numbers = [
+            (_whole_sql(name, source), side) for name, side in zip(column.names, column.shape, strict=True)
+        ]
     elif isinstance(column, Mesh):
         numbers = [(_whole_sql(column.name, source), 10**column.digits)]
     else:
         numbers = [(code_sql(column, source.types[column.name]), column.size)]
     # the narrow type halves what is copied, and nothing that passes can overflow it
-    return [(f"CASE WHEN ({sql}) BETWEEN 0 AND {size - 1} THEN TRY_CAST(({sql}) AS {_type(size)}) END", size) for sql, size in numbers]
+    return [
+        (f"CASE WHEN ({sql}) BETWEEN 0 AND {size - 1} THEN TRY_CAST(({sql}) AS {_type(size)}) END", size)
+        for sql, size in numbers
+    ]
 
 
 def _base(name: str, source: Source) -> str:

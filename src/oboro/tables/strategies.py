@@ -27,7 +27,9 @@ def _wavelet_noise(layout: Layout, eps: Fraction, unit: Unit) -> DiscreteLaplace
 def _wavelet(
     cells: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits, total: int | None, trials: int
 ) -> list[Cells]:
-    published, starts = wavelet.measure(cells, layout, _wavelet_noise(layout, eps, unit), bits, total=total, trials=trials)
+    published, starts = wavelet.measure(
+        cells, layout, _wavelet_noise(layout, eps, unit), bits, total=total, trials=trials
+    )
     bounds = [*starts.tolist(), published.keys.size]
     return [Cells(published.keys[a:b], published.counts[a:b]) for a, b in pairwise(bounds)]
 
@@ -47,7 +49,9 @@ def _threshold(
     least = threshold.default_threshold(layout.cells, eps, moves)
     published = []
     for _ in range(trials):
-        keys, counts = threshold.measure_sparse(cells.keys, cells.counts, 1 << layout.bits, eps, bits, least, moves)
+        keys, counts = threshold.measure_sparse(
+            cells.keys, cells.counts, 1 << layout.bits, eps, bits, least, moves
+        )
         possible = layout.possible(keys)
         published.append(Cells(keys[possible], counts[possible]))
     return published
@@ -79,5 +83,10 @@ STRATEGIES = {strategy.name: strategy for strategy in (WAVELET, *RIVALS, THRESHO
 
 def strategy_of(name: str) -> Strategy:
     if name not in STRATEGIES:
-        raise ParameterError("the strategy is unknown", given=f"strategy={name!r}", needed=", ".join(STRATEGIES), fix='strategy="wavelet"')
+        raise ParameterError(
+            "the strategy is unknown",
+            given=f"strategy={name!r}",
+            needed=", ".join(STRATEGIES),
+            fix='strategy="wavelet"',
+        )
     return STRATEGIES[name]

@@ -28,7 +28,9 @@ class Strategy:
     name: str
     title: str
     noise: Noise
-    measure: Measure  # the cells, where they lie, eps, unit, bits, a public total, and how often: one result each
+    measure: (
+        Measure  # the cells, where they lie, eps, unit, bits, a public total, and how often: one result each
+    )
     variance: Variance  # of the sum of an aligned block of 2^height cells, before negative counts become 0
     largest_bits: int = MOST_BITS
     why: str = "a cell is named by a number of 62 bits"

@@ -113,7 +113,9 @@ def sparse(cells: Cells, layout: Layout, roots: Integers, draw: Draw) -> tuple[C
     return Cells(keys, counts), starts
 
 
-def dense(counts: Integers, noise: Integers, coins: Integers, possible: npt.NDArray[np.bool_] | None = None) -> Integers:
+def dense(
+    counts: Integers, noise: Integers, coins: Integers, possible: npt.NDArray[np.bool_] | None = None
+) -> Integers:
     """T1: every cell of every key, from noise and coins of every node.
 
     `noise[0]` is the root's; `noise[2^t + j]` and `coins[2^t + j]` belong to node j of depth t.
@@ -134,7 +136,13 @@ def dense(counts: Integers, noise: Integers, coins: Integers, possible: npt.NDAr
 
 
 def measure(
-    cells: Cells, layout: Layout, noise: DiscreteLaplace, bits: Bits, *, total: int | None = None, trials: int = 1
+    cells: Cells,
+    layout: Layout,
+    noise: DiscreteLaplace,
+    bits: Bits,
+    *,
+    total: int | None = None,
+    trials: int = 1,
 ) -> tuple[Cells, Integers]:
     """Publishes cells `trials` times, each with noise of its own. A public `total` is taken for the root as it is."""
     if total is None:
@@ -142,7 +150,12 @@ def measure(
         roots = np.maximum(cells.counts.sum() + noise.sample(trials, bits), 0)
     else:
         roots = np.full(trials, total, np.int64)
-    return sparse(cells, layout, roots, lambda count: (noise.sample(count, bits), bits.words(-(-count // 64)).view(np.int64)))
+    return sparse(
+        cells,
+        layout,
+        roots,
+        lambda count: (noise.sample(count, bits), bits.words(-(-count // 64)).view(np.int64)),
+    )
 
 
 def block_variance(noise: DiscreteLaplace, depth: int, height: int) -> float:

@@ -135,6 +135,47 @@ def adjacency_of(graph: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     return joined
 
 
+def joined_pairs(graph: Any, nodes: int) -> npt.NDArray[np.bool_]:
+    """The same from a list of edges or a matrix, for public nodes. What is no edge between them is left out."""
+    if isinstance(graph, np.ndarray) and graph.shape == (nodes, nodes) and nodes != 2:
+        return adjacency_of(graph)
+    joined = np.zeros((nodes, nodes), np.bool_)
+    for pair in graph.tolist() if isinstance(graph, np.ndarray) else graph:
+        ends = [end for end in pair if isinstance(end, int | float) and end in range(nodes)]
+        if len(ends) == 2:
+            joined[int(ends[0]), int(ends[1])] = True
+    return adjacency_of(joined)
+
+
+def count_triangles(joined: npt.NDArray[np.bool_]) -> int:
+    """Each triangle is found at each of its edges, from either side: six times."""
+    plain = joined.astype(np.float32)  # paths of length two count to n < 2^24, exactly
+    total = 0
+    for start in range(0, joined.shape[0], _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        total += int(((plain[rows] @ plain).astype(np.int64) * joined[rows]).sum())
+    return total // 6
+
+
+def tree_cost(edges: Integers, weights: Integers, nodes: int) -> int:
+    """Kruskal: edges by weight, each one kept that joins two parts."""
+    parent = list(range(nodes))
+
+    def part(node: int) -> int:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    cost = 0
+    for i in np.argsort(weights, kind="stable").tolist():
+        u, v = part(int(edges[i, 0])), part(int(edges[i, 1]))
+        if u != v:
+            parent[u] = v
+            cost += int(weights[i])
+    return cost
+
+
 def _no_graph(given: str) -> ParameterError:
     return ParameterError(
         "this is not a graph",

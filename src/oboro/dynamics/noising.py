@@ -1,0 +1,235 @@
+"""Real numbers plus stable noise, rounded to a public grid: exactly the ideal mechanism, post-processed.
+
+The ideal mechanism adds scale * S to each private real, where S is symmetric stable. Either every number has its own S
+("independent"), or S_i = sqrt(A) G_i with one A for the whole record ("shared"). The uniform reals behind S, A and G
+are drawn bit by bit. Compiled float balls settle almost every number from 64 bits each; a number whose ball
+touches an edge of the grid is settled in ball arithmetic, from the same bits onwards, with as many more as it takes. (The
+argument is that of noise/rounding.py, with a private real as the centre and, if shared, one lazy real as the scale.)
+
+A record's A is drawn when its noise is, and lives as long: nothing keeps it, so nothing can use it again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.dynamics.stable import SymmetricStable
+from oboro.errors import ParameterError
+from oboro.noise import floatball as fb
+from oboro.noise.bits import Bits, Words
+from oboro.noise.compiling import compiled
+from oboro.noise.laws import Floats, Law, Normal, PositiveStable
+from oboro.noise.lazy import Ball, Real, Uniform, ball, precision
+
+Integers = npt.NDArray[np.int64]
+Centre = Callable[[int], Real]  # the exact value number i, as a function that encloses it
+
+FURTHEST = 1 << 62  # indices are clamped to this, which is post-processing: the laws have no moments
+_CHUNK = 1 << 14
+
+
+class Scale:
+    """sqrt(A), drawn once for one record: a real number that is known as precisely as it is asked for.
+
+    It may be used for one record and never again: two records under one A are not what was calibrated.
+    """
+
+    __slots__ = ("_alpha", "_process", "_taken", "_uniforms")
+
+    def __init__(self, alpha: Fraction, bits: Bits, words: tuple[int, int] | None = None) -> None:
+        self._alpha = alpha
+        start = words or (bits.integer(64), bits.integer(64))
+        self._uniforms = [Uniform(bits, word, 64) for word in start] if alpha < 2 else []
+        self._taken = False
+        self._process = os.getpid()
+
+    def take(self) -> Real:
+        """The scale as a real, for one record."""
+        if self._taken:
+            raise _reused("it was used already")
+        self._taken = True
+        return self.ball
+
+    def ball(self) -> Ball:
+        """sqrt(A) at the precision that is in force: A is 2 for alpha = 2, else twice a positive stable variable."""
+        if os.getpid() != self._process:
+            raise _reused("this process is a copy of the one that drew it")
+        if self._alpha == 2:
+            return ball(2).sqrt()
+        from flint import ctx
+
+        for u in self._uniforms:
+            if u.known < 2 * ctx.prec:
+                u.extend(2 * ctx.prec - u.known)
+        return (2 * PositiveStable(self._alpha / 2).ball(*(u.ball() for u in self._uniforms))).sqrt()
+
+    def __getstate__(self) -> Any:
+        raise _reused("it cannot be copied or stored")
+
+    def __copy__(self) -> Any:
+        raise _reused("it cannot be copied or stored")
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise _reused("it cannot be copied or stored")
+
+
+@dataclass(frozen=True, slots=True)
+class StableNoise:
+    """Symmetric stable noise of a rational scale, on the grid of a rational step."""
+
+    alpha: Fraction
+    scale: Fraction
+    step: Fraction
+    shared: bool
+
+    @property
+    def law(self) -> Law:
+        """What is drawn for every number."""
+        return Normal() if self.shared else SymmetricStable(self.alpha)
+
+    def add(self, values: Floats, bits: Bits, trials: int = 1, exact: Centre | None = None) -> Integers:
+        """Grid indices of values + noise, shape (trials, values): every trial is a record of its own.
+
+        `values` are the private reals, exactly, unless `exact` encloses what they only approximate to 1e-9 of a step
+        or so; then every number is settled in balls.
+        """
+        out = np.empty((trials, values.size), np.int64)
+        rows = max(1, _CHUNK // max(values.size, 1)) if exact is None else 1
+        for first in range(0, trials, rows):
+            part = out[first : first + rows]
+            mixing = bits.words(2 * len(part)).reshape(2, -1) if self.shared else np.zeros((2, len(part)), np.uint64)
+            scales = _Scales(self, mixing, bits)  # one for all of a record: its A is one real number
+            for start in range(0, values.size, _CHUNK):
+                stop = min(start + _CHUNK, values.size)
+                self._add(values, slice(start, stop), mixing, scales, part[:, start:stop], bits, exact)
+        return out
+
+    def add_one(self, value: Fraction | Real, scale: Real | None, bits: Bits) -> int:
+        """One number, for a stream; `scale` is the record's sqrt(A) if it is shared."""
+        return self._settle(value, scale, [Uniform(bits, bits.integer(64), 64) for _ in range(2)])
+
+    def _add(
+        self,
+        values: Floats,
+        where: slice,
+        mixing: Words,
+        scales: _Scales,
+        out: Integers,
+        bits: Bits,
+        exact: Centre | None,
+    ) -> None:
+        rows, columns = out.shape
+        words = bits.words(2 * out.size).reshape(2, out.size)
+        is_open = np.ones(out.size, np.bool_)
+        flat = np.zeros(out.size, np.int64)
+        if exact is None:
+            mid, rad = self.law.enclose(words)
+            ratio, ratio_rad = self._ratios(mixing)
+            with precision(128):
+                inverse = fb.float_ball(ball(1 / self.step))
+            _settle(mid, rad, ratio, ratio_rad, values[where], *inverse, flat, is_open)
+        for i in np.flatnonzero(is_open).tolist():
+            row, column = divmod(i, columns)
+            value = Fraction(float(values[where][column])) if exact is None else exact(where.start + column)
+            scale = scales.of(row) if self.shared else None
+            flat[i] = self._settle(value, scale, [Uniform(bits, int(word), 64) for word in words[:, i]])
+        out[:] = flat.reshape(rows, columns)
+
+    def _ratios(self, mixing: Words) -> tuple[Floats, Floats]:
+        """scale/step, times sqrt(A) if it is shared, as a float ball for each record."""
+        with precision(128):
+            plain = fb.float_ball(ball(self.scale / self.step) * (ball(2).sqrt() if self.shared and self.alpha == 2 else 1))
+        count = mixing.shape[1]
+        mid, rad = np.full(count, plain[0]), np.full(count, plain[1])
+        if self.shared and self.alpha < 2:
+            _times_root(*PositiveStable(self.alpha / 2).enclose(mixing), mid, rad)
+        return mid, rad
+
+    def _settle(self, value: Fraction | Real, scale: Real | None, uniforms: list[Uniform]) -> int:
+        """The rounding cell of value + scale * Z, beyond doubt; bits are doubled until it is."""
+        while True:
+            with precision(2 * max(u.known for u in uniforms)):
+                z = self.law.ball(*(u.ball() for u in uniforms)) * ball(self.scale / self.step)
+                if scale is not None:
+                    z = z * scale()
+                centre = value() / ball(self.step) if callable(value) else ball(value / self.step)
+                index = (centre + z + 0.5).floor().unique_fmpz()
+            if index is not None:
+                return max(-FURTHEST, min(FURTHEST, int(index)))
+            for u in uniforms:
+                u.extend(u.known)
+
+    def to_dict(self) -> dict[str, str]:
+        """The law and its public parameters, for certificates."""
+        from oboro.exact import show
+
+        kind = "one A for the record" if self.shared else "independent"
+        return {
+            "law": f"symmetric stable, {kind}, rounded to the grid",
+            "alpha": show(self.alpha),
+            "scale": show(self.scale),
+            "step": show(self.step),
+        }
+
+
+class _Scales:
+    """The scales of a few records, made when a number of theirs is open, from the words that were drawn for them."""
+
+    def __init__(self, noise: StableNoise, mixing: Words, bits: Bits) -> None:
+        self._noise, self._mixing, self._bits = noise, mixing, bits
+        self._made: dict[int, Real] = {}
+
+    def of(self, row: int) -> Real:
+        if row not in self._made:
+            first, second = (int(word) for word in self._mixing[:, row])
+            self._made[row] = Scale(self._noise.alpha, self._bits, (first, second)).take()
+        return self._made[row]
+
+
+@compiled
+def _times_root(a: Floats, a_rad: Floats, mid: Floats, rad: Floats) -> None:
+    """Multiplies by sqrt(2 a)."""
+    for i in range(mid.size):
+        root, root_rad = fb.sqrt_ball(2.0 * a[i], 2.0 * a_rad[i])
+        mid[i], rad[i] = fb.mul_ball(mid[i], rad[i], root, root_rad)
+
+
+@compiled
+def _settle(
+    mid: Floats,
+    rad: Floats,
+    ratio: Floats,
+    ratio_rad: Floats,
+    values: Floats,
+    inverse: float,
+    inverse_rad: float,
+    out: Integers,
+    is_open: npt.NDArray[np.bool_],
+) -> None:
+    """Rounds value/step + ratio * z wherever its float ball lies in one cell; as in noise/rounding.py."""
+    columns = values.size
+    for i in range(mid.size):
+        row = i // columns
+        x, x_rad = fb.mul_ball(mid[i], rad[i], ratio[row], ratio_rad[row])
+        c, c_rad = fb.mul_ball(values[i - row * columns], 0.0, inverse, inverse_rad)
+        x, x_rad = fb.add_ball(x, x_rad, c, c_rad)
+        k = np.floor(x + 0.5)
+        certain = abs(x - k) + x_rad < 0.5 - 2.0**-50 and abs(k) < 2.0**51
+        is_open[i] = not certain
+        out[i] = np.int64(k if certain else 0.0)
+
+
+def _reused(why: str) -> ParameterError:
+    return ParameterError(
+        "a scale was to be used for a second record",
+        given=why,
+        needed="a new scale for every record: two under one scale are not protected",
+        fix="ob.dynamics.stream(plan, ledger=ledger), once for each record",
+    )

@@ -1,0 +1,108 @@
+"""Reading a signal: whatever it holds becomes finite numbers, by one rule for every sample.
+
+The rule
+    A sample that is missing, not a number or infinite is read as 0. One beyond the public limit counts as the limit.
+    The promise is about signals as they are read. Clamping never moves two signals further apart, in any norm.
+How many samples there are, and of how many inputs, is public, and refused if it does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.errors import DataError
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """A start x0 (n) and an input u (samples x m), finite and within the limit."""
+
+    x0: Floats
+    u: Floats
+
+
+def read_record(
+    data: Any, *, states: int, inputs: int, most: int, columns: tuple[str, ...], limit: float
+) -> Record:
+    """The record in `data`: a mapping with "u" and "x0", an input alone, or a table with the columns of the input."""
+    x0, u = None, data
+    if isinstance(data, Mapping) and "u" in data:
+        x0, u = data.get("x0"), data["u"]
+    elif _is_table(data):
+        u = _from_table(data, columns)
+    samples = _numbers(u)
+    if samples.ndim == 1:
+        samples = samples.reshape(-1, 1) if inputs == 1 else samples.reshape(1, -1)
+    if samples.ndim != 2 or samples.shape[1] != inputs:
+        raise DataError(
+            "the input does not fit the system",
+            given=f"an array of shape {samples.shape}",
+            needed=f"samples x {inputs}",
+            fix="u.reshape(-1, 1)" if inputs == 1 else f"u.reshape(-1, {inputs})",
+        )
+    if not 1 <= len(samples) <= most:
+        raise DataError(
+            "the input is longer than the plan's horizon" if len(samples) else "the input has no samples",
+            given=f"{len(samples)} samples",
+            needed=f"1 to {most}: times 0 to the horizon",
+            fix=f"horizon={max(len(samples) - 1, 0)}",
+        )
+    start = np.zeros(states) if x0 is None else _numbers(x0).ravel()
+    if start.shape != (states,):
+        raise DataError(
+            "x0 does not fit the system", given=f"{start.size} numbers", needed=f"{states}, one for each state", fix="x0=None"
+        )
+    return Record(cleaned(start, limit), cleaned(samples, limit))
+
+
+def cleaned(values: Floats, limit: float) -> Floats:
+    """The rule."""
+    return np.clip(np.where(np.isfinite(values), values, 0.0), -limit, limit)
+
+
+def _numbers(given: Any) -> Floats:
+    """Floats, with nan for what is no number; never complains about a value."""
+    try:
+        return np.array(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    try:
+        objects = np.array(given, dtype=object)
+    except ValueError:
+        objects = np.array([[None]])
+    return np.vectorize(_number, otypes=[np.float64])(objects) if objects.size else objects.astype(np.float64)
+
+
+def _number(given: Any) -> float:
+    try:
+        return float(given)
+    except (TypeError, ValueError, OverflowError):
+        return float("nan")
+
+
+def _is_table(data: Any) -> bool:
+    module = type(data).__module__.partition(".")[0]
+    return isinstance(data, str | Path | Mapping) or (
+        module in ("pandas", "polars", "pyarrow", "duckdb", "_duckdb", "oboro") and type(data).__name__ != "Series"
+    )
+
+
+def _from_table(data: Any, columns: tuple[str, ...]) -> Floats:
+    """The columns of the input, in the order of the rows; text that is no number becomes nan."""
+    from oboro.engine.source import open_data, quoted
+
+    source = open_data(data)
+    source.need(*columns)
+    source.connection.execute("SET preserve_insertion_order = true")  # samples have an order
+    wanted = ", ".join(f"TRY_CAST({quoted(name)} AS DOUBLE) AS c{i}" for i, name in enumerate(columns))
+    table = source.connection.execute(f"SELECT {wanted} FROM {source.relation}").fetchnumpy()
+    parts = [np.ma.filled(np.ma.asarray(table[f"c{i}"], np.float64), np.nan) for i in range(len(columns))]
+    return np.stack(parts, axis=1)

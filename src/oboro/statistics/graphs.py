@@ -1,0 +1,278 @@
+"""Releases about a graph: the cost of its minimum spanning tree, and how many triangles it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from math import comb
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.domain import Real
+from oboro.errors import DataError, ParameterError
+from oboro.exact import Number, positive, show, whole
+from oboro.ledger import Ledger
+from oboro.noise.bits import Bits
+from oboro.noise.laws import Law
+from oboro.privacy import Guarantee, Unit, guarantee_from
+from oboro.release import Forecast, Pair, Release, register, run
+from oboro.statistics.sensitivity import networks
+from oboro.statistics.sensitivity.networks import count_triangles, edges_of, joined_pairs, tree_cost
+from oboro.statistics.smooth_data import Smooth
+from oboro.statistics.smooth_noise import SmoothNoise, calibrate, law_from, law_to_dict, smooth_guarantee
+
+Integers = npt.NDArray[np.int64]
+_NOTE = "the noise follows the graph, privately: where no edge matters much it is far smaller"
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class MstCostPlan:
+    """The cost of a minimum spanning tree, with noise in proportion to its smooth sensitivity.
+
+    Privacy
+        A unit is the weight of one edge, replaced by any other in [0, cap]; which edges there are is public. Weights
+        are put on the public grid of `step` first; one that is missing counts as cap. S is the beta-smooth
+        sensitivity of the cost [Nissim, Raskhodnikova, Smith 2007, section 3.2], an exact real
+        (sensitivity/networks.py). The cost plus (S/s) Z, rounded to the grid by certified rounding, keeps the
+        guarantee for the admissible s and beta of smooth_noise.py. S is private: there is no interval.
+    """
+
+    edges: tuple[tuple[int, int], ...]
+    cap: Fraction
+    step: Fraction
+    guarantee: Guarantee
+    law: Any
+    beta: Fraction
+    kind = "statistics.mst_cost"
+
+    @property
+    def unit(self) -> Unit:
+        return Unit.row("replace")
+
+    @property
+    def noise(self) -> SmoothNoise:
+        return calibrate(self.law, self.guarantee, beta=self.beta)
+
+    @property
+    def weight(self) -> Real:
+        """What a weight can be: its rule for values that are missing, odd or out of bounds."""
+        return Real("weight", 0, self.cap, self.step, missing=self.cap)
+
+    @property
+    def nodes(self) -> int:
+        return max(max(edge) for edge in self.edges) + 1
+
+    def forecast(self) -> Forecast:
+        worst = float(self.cap)
+        row = ("the worst graph", self.noise.within(worst, 0.5), self.noise.within(worst, 0.95))
+        return Forecast(
+            "expected error of the cost", ("for", "half within ±", "95% within ±"), (row,), (_NOTE,)
+        )
+
+    def prepare(self, data: Any) -> Smooth:
+        pairs, values = edges_of(data)
+        found = {_edge(u, v): value for (u, v), value in zip(pairs.tolist(), values, strict=True)}
+        if found.keys() != set(self.edges):
+            raise DataError(
+                "the graph has other edges than the plan, and which edges there are is public",
+                given=f"{len(found):,} edges",
+                needed=f"the {len(self.edges):,} edges of the plan",
+                fix="a plan made for this graph",
+            )
+        codes = [self.weight.code(found[edge]) or 0 for edge in self.edges]
+        weights, edges = np.asarray(codes, np.int64), np.asarray(self.edges, np.int64)
+        cost = tree_cost(edges, weights, self.nodes)
+        return Smooth(Fraction(cost), networks.mst_cost(edges, weights, self.weight.size - 1, self.beta))
+
+    def measure(self, prepared: Smooth, bits: Bits, trials: int | None = None) -> Integers:
+        most = (self.nodes - 1) * (self.weight.size - 1)
+        return self.noise.draw(prepared.centre, prepared.sensitivity, Fraction(1), most, bits, trials)
+
+    def publish(self, measured: Integers) -> Any:
+        import pyarrow as pa
+
+        return pa.table({"value": [float(self.step * int(index)) for index in measured]})
+
+    def describe(self) -> dict[str, Any]:
+        what = f"cost of the minimum spanning tree of {self.nodes} nodes, {len(self.edges)} edges"
+        return {
+            "released": what,
+            "noise": self.noise.to_dict(),
+            "domain": {"columns": [self.weight.to_dict()]},
+        }
+
+    def neighbours(self) -> Iterator[Pair]:
+        """One edge is replaced, among edges that all cost nothing, or all cost the most."""
+        for rest, one in ((0, self.cap), (self.cap, 0)):
+            same = dict.fromkeys(self.edges, rest)
+            yield Pair(
+                same,
+                {**same, self.edges[0]: one},
+                f"one weight of {show(Fraction(one))} among {show(Fraction(rest))}",
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "edges": [list(edge) for edge in self.edges],
+            "cap": show(self.cap),
+            "step": show(self.step),
+            **_record(self),
+        }
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> MstCostPlan:
+        edges = [(int(u), int(v)) for u, v in record["edges"]]
+        return mst_cost_plan(
+            dict.fromkeys(edges, 0), cap=record["cap"], step=record["step"], **_choices(record)
+        )
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class TrianglesPlan:
+    """How many triangles a graph has, with noise in proportion to its smooth sensitivity.
+
+    Privacy
+        A unit is one edge, a row of the edge list, added or removed; the nodes are public. S is the beta-smooth
+        sensitivity of the count [Nissim, Raskhodnikova, Smith 2007, section 3.3], an exact real
+        (sensitivity/networks.py). The count plus (S/s) Z, rounded to whole numbers by certified rounding, keeps the
+        guarantee for the admissible s and beta of smooth_noise.py. S is private: there is no interval.
+    """
+
+    nodes: int
+    guarantee: Guarantee
+    law: Any
+    beta: Fraction
+    kind = "statistics.triangles"
+
+    @property
+    def unit(self) -> Unit:
+        return Unit.row()
+
+    @property
+    def noise(self) -> SmoothNoise:
+        return calibrate(self.law, self.guarantee, beta=self.beta)
+
+    def forecast(self) -> Forecast:
+        worst = float(self.nodes - 2)
+        row = ("the worst graph", self.noise.within(worst, 0.5), self.noise.within(worst, 0.95))
+        return Forecast(
+            "expected error of the count", ("for", "half within ±", "95% within ±"), (row,), (_NOTE,)
+        )
+
+    def prepare(self, data: Any) -> Smooth:
+        joined = joined_pairs(data, self.nodes)
+        return Smooth(Fraction(count_triangles(joined)), networks.triangles(joined, self.beta))
+
+    def measure(self, prepared: Smooth, bits: Bits, trials: int | None = None) -> Integers:
+        most = min(comb(self.nodes, 3), 2**62)
+        return self.noise.draw(prepared.centre, prepared.sensitivity, Fraction(1), most, bits, trials)
+
+    def publish(self, measured: Integers) -> Any:
+        import pyarrow as pa
+
+        return pa.table({"value": measured})
+
+    def describe(self) -> dict[str, Any]:
+        return {"released": f"triangles of a graph of {self.nodes} nodes", "noise": self.noise.to_dict()}
+
+    def neighbours(self) -> Iterator[Pair]:
+        """Two nodes are joined, or not, when all others are joined to both; and when nobody else is joined."""
+        wheel = [(u, v) for u in (0, 1) for v in range(2, self.nodes)]
+        yield Pair(wheel, [*wheel, (0, 1)], "an edge that closes a triangle with every other node")
+        yield Pair([], [(0, 1)], "one edge or none")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "nodes": self.nodes, **_record(self)}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> TrianglesPlan:
+        return triangles_plan(record["nodes"], **_choices(record))
+
+
+def mst_cost_plan(
+    graph: Any,
+    *,
+    cap: Number,
+    step: Number = 1,
+    guarantee: Guarantee,
+    noise: Law | None = None,
+    beta: Number | None = None,
+) -> MstCostPlan:
+    """A plan for the cost of a minimum spanning tree. Of `graph` only the edges are used, not the weights."""
+    edges, _ = edges_of(graph)
+    if not edges.size:
+        raise ParameterError("the graph has no edges", needed="at least one", fix="{(0, 1): 3, (1, 2): 5}")
+    chosen = calibrate(noise, guarantee, beta=beta)
+    ordered = tuple(sorted(_edge(u, v) for u, v in edges.tolist()))
+    plan = MstCostPlan(
+        ordered, positive("cap", cap), positive("step", step), guarantee, chosen.law, chosen.beta
+    )
+    plan.weight  # noqa: B018  # refuses a step that does not lead to cap
+    return plan
+
+
+def mst_cost(
+    graph: Any,
+    *,
+    cap: Number,
+    ledger: Ledger,
+    eps: Number | None = None,
+    delta: Number | None = None,
+    rho: Number | None = None,
+    step: Number = 1,
+    noise: Law | None = None,
+    beta: Number | None = None,
+    name: str | None = None,
+) -> Release:
+    """Releases the cost of a minimum spanning tree; one row of the ledger's unit is the weight of one edge."""
+    guarantee = smooth_guarantee(eps, delta, rho)
+    plan = mst_cost_plan(graph, cap=cap, step=step, guarantee=guarantee, noise=noise, beta=beta)
+    return run(plan, graph, ledger, name)
+
+
+def triangles_plan(
+    nodes: int, *, guarantee: Guarantee, noise: Law | None = None, beta: Number | None = None
+) -> TrianglesPlan:
+    """A plan for the number of triangles of a graph with public nodes 0, ..., nodes - 1."""
+    chosen = calibrate(noise, guarantee, beta=beta)
+    return TrianglesPlan(whole("nodes", nodes, least=3, most=2**20), guarantee, chosen.law, chosen.beta)
+
+
+def triangles(
+    graph: Any,
+    *,
+    nodes: int,
+    ledger: Ledger,
+    eps: Number | None = None,
+    delta: Number | None = None,
+    rho: Number | None = None,
+    noise: Law | None = None,
+    beta: Number | None = None,
+    name: str | None = None,
+) -> Release:
+    """Releases how many triangles a graph has; one row of the ledger's unit is one edge.
+
+    `graph` is a list of edges (u, v), or a square matrix.
+    """
+    guarantee = smooth_guarantee(eps, delta, rho)
+    return run(triangles_plan(nodes, guarantee=guarantee, noise=noise, beta=beta), graph, ledger, name)
+
+
+def _edge(u: int, v: int) -> tuple[int, int]:
+    return (u, v) if u < v else (v, u)
+
+
+def _record(plan: MstCostPlan | TrianglesPlan) -> dict[str, Any]:
+    noise = law_to_dict(plan.law)
+    return {"guarantee": plan.guarantee.to_dict(), "noise": noise, "beta": show(plan.beta)}
+
+
+def _choices(record: dict[str, Any]) -> dict[str, Any]:
+    guarantee = guarantee_from(record["guarantee"])
+    return {"guarantee": guarantee, "noise": law_from(record["noise"]), "beta": record["beta"]}

@@ -1,0 +1,162 @@
+"""A release of someone's own function with its own smooth sensitivity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.domain import Real
+from oboro.errors import ParameterError
+from oboro.exact import Number, positive, rational, show
+from oboro.noise.bits import Bits
+from oboro.noise.laws import Law
+from oboro.privacy import Conditional, Guarantee, Unit
+from oboro.release import Forecast, Pair, register
+from oboro.statistics.decay import Decaying
+from oboro.statistics.isolation import call_isolated, check_isolation
+from oboro.statistics.smooth_noise import SmoothNoise, calibrate, law_to_dict
+
+Integers = npt.NDArray[np.int64]
+ASSUMPTION = "the smooth sensitivity that was given for {name} is right, also where the function fails"
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class OwnFunctionPlan:
+    """Your function of the data, with noise in proportion to the smooth sensitivity that you give for it.
+
+    Privacy
+        Nobody but you has proved that `sensitivity(data, beta)` is a beta-smooth bound on the local sensitivity of
+        `function` under `unit`. So the guarantee is conditional on that. Given it, f + (S/s) Z, rounded to the
+        public grid by certified rounding, keeps the guarantee for the admissible s and beta of smooth_noise.py
+        [Nissim, Raskhodnikova, Smith 2007]. Both functions run after the reservation, each in a process of its own
+        with a time limit; the value is clamped to the bounds. Where one fails, the lowest value stands for the answer and
+        the whole range for its sensitivity.
+    """
+
+    name: str
+    function: Callable[[Any], Any]
+    sensitivity: Callable[[Any, float], Any]
+    range: Real
+    unit: Unit
+    guarantee: Conditional
+    law: Any
+    beta: Fraction
+    seconds: Fraction
+    pairs: tuple[Pair, ...] = ()
+    kind = "statistics.own_function"
+
+    @property
+    def noise(self) -> SmoothNoise:
+        return calibrate(self.law, self.guarantee, beta=self.beta)
+
+    def forecast(self) -> Forecast:
+        worst = float(self.range.high - self.range.low)
+        row = ("the worst data", self.noise.within(worst, 0.5), self.noise.within(worst, 0.95))
+        columns = ("for", "half within ±", "95% within ±")
+        return Forecast(
+            f"expected error of {self.name}", columns, (row,), ("the noise follows the data, privately",)
+        )
+
+    def prepare(self, data: Any) -> Any:
+        return (
+            data  # the functions are run after the reservation: they may fail, and nobody may see it for free
+        )
+
+    def measure(self, prepared: Any, bits: Bits, trials: int | None = None) -> Integers:
+        limit, beta = float(self.seconds), float(self.beta)
+        value = call_isolated(self.function, prepared, 1, limit)
+        size = call_isolated(lambda data: self.sensitivity(data, beta), prepared, 1, limit)
+        most = self.range.size - 1
+        code = 0 if value is None else self.range.code(value[0]) or 0
+        bad = value is None or size is None or size[0] < 0
+        steps = Fraction(most) if bad or size is None else Fraction(size[0]) / self.range.step
+        return self.noise.draw(
+            Fraction(code), Decaying([(steps, 0)], self.beta), Fraction(1), most, bits, trials
+        )
+
+    def publish(self, measured: Integers) -> Any:
+        import pyarrow as pa
+
+        return pa.table({"value": [self.range.value(int(code)) for code in measured]})
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "released": self.name,
+            "noise": self.noise.to_dict(),
+            "domain": {"columns": [self.range.to_dict()]},
+        }
+
+    def neighbours(self) -> Iterator[Pair]:
+        """Those that were given with the plan."""
+        yield from self.pairs
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "range": self.range.to_dict(),
+            "unit": self.unit.to_dict(),
+            "guarantee": self.guarantee.to_dict(),
+            "noise": law_to_dict(self.law),
+            "beta": show(self.beta),
+            "seconds": show(self.seconds),
+        }
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> OwnFunctionPlan:
+        raise ParameterError(
+            "a plan with your own function cannot be read from a file",
+            given=f"the plan of {record.get('name')!r}",
+            needed="the function itself",
+            fix="ob.statistics.own_function_plan(function, sensitivity, ...)",
+        )
+
+
+def own_function_plan(
+    function: Callable[[Any], Any],
+    sensitivity: Callable[[Any, float], Any],
+    *,
+    name: str,
+    bounds: tuple[Number, Number],
+    step: Number,
+    unit: Unit,
+    guarantee: Guarantee,
+    noise: Law | None = None,
+    beta: Number | None = None,
+    seconds: Number = 10,
+    pairs: tuple[Pair, ...] = (),
+) -> OwnFunctionPlan:
+    """A plan for `function(data)`, a number within `bounds`, published on a grid of `step`.
+
+    `sensitivity(data, beta)` must be at least the largest change that one unit can make to the function, and at most
+    e^beta times what it is for any neighbour. `name` is how the certificate calls it, with its version.
+    """
+    check_isolation()
+    if not name or not callable(function) or not callable(sensitivity):
+        raise ParameterError(
+            "a plan for your own function needs the function, its smooth sensitivity and a name",
+            given=f"name={name!r}",
+            fix='own_function_plan(midrange, midrange_sensitivity, name="midrange, version 1", ...)',
+        )
+    low, high = (rational("bounds", bound) for bound in bounds)
+    conditional = Conditional(guarantee, ASSUMPTION.format(name=name))
+    chosen = calibrate(noise, conditional, beta=beta)
+    grid = Real("value", low, high, step)
+    return OwnFunctionPlan(
+        name,
+        function,
+        sensitivity,
+        grid,
+        unit,
+        conditional,
+        chosen.law,
+        chosen.beta,
+        positive("seconds", seconds),
+        pairs,
+    )

@@ -1,0 +1,267 @@
+"""Quantiles and medians, for each of several groups."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from oboro.domain import Column, Date, Domain, Integer, Real
+from oboro.domain.columns import LARGEST
+from oboro.engine import count_cells
+from oboro.errors import DomainError, GuaranteeError, ParameterError
+from oboro.exact import Number, rational, show
+from oboro.noise import Bits
+from oboro.privacy import Pure, guarantee_from
+from oboro.release import Forecast, Pair, register
+from oboro.statistics import joint
+from oboro.statistics.ranks import Integers, Ranks, fineness
+from oboro.statistics.scope import Scope
+from oboro.statistics.splitting import grid_quantile, levels, split_quantiles
+
+METHODS = ("single", "joint", "splitting", "independent")
+MOST_QUANTILES = 1000
+_FINEST = 10**6  # largest denominator of a quantile
+_TIES = 16  # bits of a step that tied rows are spread over, at least
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class QuantilePlan:
+    """Values of a column at given quantiles, for each group. Ties, tiny n and constant columns are fine.
+
+        single        one quantile: inverse sensitivity on the public grid, exact where values are tied
+        joint         several at once, for a small public n: the joint exponential mechanism
+        splitting     several, otherwise: the middle one first, then those on either side of it
+        independent   each by itself, by name only
+
+    Privacy
+        Each is an exponential mechanism: the output has probability proportional to e^(-eta score), which costs
+        2 eta D if a unit moves every score by at most D [McSherry, Talwar 2007]; scores are whole numbers, the
+        draws exact. With a rows below a value, b at or below it, n in all:
+        - the score max(0, a - qn, qn - b) moves by at most max(q, 1-q) if a row comes or goes, and by 1 if it is
+          replaced;
+        - the joint score sum |size of a piece - wanted size| moves by at most 2 (1 - the smallest wanted share) if a
+          row comes or goes (one size by one, all wanted sizes by their share), and by 2 if it is replaced;
+        - splitting: given the outputs so far, a row is in one part of each level, so each of L levels costs
+          eps/L where a row comes or goes, and twice that where it is replaced.
+        k rows of a unit cost k times as much. In disjoint groups a row comes or goes in one of them: the same cost;
+        replaced, it may leave one and enter another: twice that of coming or going.
+    """
+
+    column: Column
+    quantiles: tuple[Fraction, ...]
+    method: str
+    scope: Scope
+    guarantee: Pure
+    kind = "statistics.quantile"
+
+    @property
+    def unit(self) -> Any:
+        return self.scope.unit
+
+    @property
+    def row_price(self) -> Fraction:
+        """What a row may cost."""
+        return self.guarantee.eps / self.scope.rows
+
+    def eta(self, q: Fraction) -> Fraction:
+        """For whole scores: denominator * max(0, a - qn, qn - b), of one quantile by itself."""
+        apart = max(q.numerator, q.denominator - q.numerator)
+        moved = apart
+        if self.scope.replaced:
+            moved = 2 * apart if self.scope.by else q.denominator
+        shares = len(self.quantiles) if self.method == "independent" else 1
+        return self.row_price / (2 * moved * shares)
+
+    @property
+    def joint_eta(self) -> Fraction:
+        cuts = [Fraction(0), *self.quantiles, Fraction(1)]
+        apart = 2 * (1 - min(b - a for a, b in pairwise(cuts)))
+        return self.row_price / (2 * (max(Fraction(2), 2 * apart if self.scope.by else apart)))
+
+    @property
+    def level_price(self) -> Fraction:
+        """What each level of splitting may cost where a row comes or goes."""
+        return self.row_price / levels(len(self.quantiles)) / (2 if self.scope.replaced else 1)
+
+    def forecast(self) -> Forecast:
+        reach = [self.rank_error(q) for q in self.quantiles]
+        rows = tuple(
+            (f"rank of the {show(q)}-quantile", error) for q, error in zip(self.quantiles, reach, strict=True)
+        )
+        notes = (
+            f"method: {self.method}. In ranks: how far that is in values depends on the data, which is private",
+            "a bound for all data on this grid, at every quantile at once; usually it is a third of this"
+            if len(self.quantiles) > 1
+            else "a bound for all data on this grid; usually it is a fifth of this",
+        )
+        return Forecast(
+            f"expected error of quantiles of {self.column.name}", ("of each", "95% within ±"), rows, notes
+        )
+
+    def rank_error(self, q: Fraction, level: float = 0.95) -> int:
+        """With probability `level` the answer is at most so many ranks away, whatever the data.
+
+        The weight of all outputs with a score above s is at most their number times e^(-eta s), and one of score
+        0, or nearly, exists. For splitting the errors of all levels are added.
+        """
+        miss, cells = 1 - level, self.column.size
+        if self.method in ("single", "independent"):
+            return math.ceil(math.log(cells / miss) / float(self.eta(q) * q.denominator))
+        places = cells << fineness(cells)
+        if self.method == "joint":
+            m = len(self.quantiles)  # the score is at least twice the largest error in ranks
+            outputs = m * math.log(places + m)
+            return math.ceil((outputs - math.log(miss)) / float(self.joint_eta) / 2 + m / 2 + 1)
+        depth = levels(len(self.quantiles))
+        each = math.log(places * len(self.quantiles) / miss) * 2 / float(self.level_price)
+        return math.ceil(depth * (each + 1))
+
+    def prepare(self, data: Any) -> tuple[Ranks, ...]:
+        source, condition = self.scope.open(data)
+        columns = [*(bins.column for bins in self.scope.by), self.column]
+        cells, counts = count_cells(source, columns, self.scope.unit, condition)
+        group, codes = np.divmod(cells, self.column.size)
+        if not self.scope.by:
+            return (Ranks.of(codes, counts),)
+        return tuple(Ranks.of(codes[group == g], counts[group == g]) for g in range(self.scope.groups))
+
+    def measure(self, prepared: tuple[Ranks, ...], bits: Bits, trials: int | None = None) -> Integers:
+        """Codes: one row for each group, one column for each quantile."""
+        drawers = [self._drawer(ranks) for ranks in prepared]
+        drawn = [[[*draw(bits)] for draw in drawers] for _ in range(trials or 1)]
+        codes = np.asarray(drawn, np.int64)
+        return codes[0] if trials is None else codes
+
+    def _drawer(self, ranks: Ranks) -> Any:
+        size, quantiles = self.column.size, self.quantiles
+        if self.method == "joint":
+            return joint.Joint.of(ranks, size, quantiles, self.joint_eta).draw
+        if self.method == "splitting":
+            return lambda bits: split_quantiles(ranks, size, quantiles, self.level_price, bits)
+        # answers that come out in another order than their quantiles are put in order: post-processing
+        return lambda bits: sorted(grid_quantile(ranks, size, q, self.eta(q), bits) for q in quantiles)
+
+    def publish(self, measured: Integers) -> Any:
+        import pyarrow as pa
+
+        groups, m = measured.shape
+        labels = {
+            name: column.take(pa.array(np.repeat(np.arange(groups), m)))
+            for name, column in self.scope.labels().items()
+        }
+        found = [self.column.value(int(code)) for code in measured.ravel()]
+        return pa.table(
+            {
+                **labels,
+                "quantile": [float(q) for q in self.quantiles] * groups,
+                "value": pa.array(found, pa.date32()) if isinstance(self.column, Date) else found,
+                "ranks within": [self.rank_error(q) for q in self.quantiles] * groups,
+            }
+        )
+
+    def describe(self) -> dict[str, Any]:
+        which = ", ".join(show(q) for q in self.quantiles)
+        name = "median" if self.quantiles == (Fraction(1, 2),) else f"quantiles {which}"
+        law = {"law": "exponential mechanism", "method": self.method}
+        if self.method == "joint":
+            law["eta"] = show(self.joint_eta)
+        elif self.method == "splitting":
+            law["eps of each level"] = show(self.level_price)
+        else:
+            law["eta"] = ", ".join(show(self.eta(q)) for q in self.quantiles)
+        return {
+            "released": f"{name} of {self.column.name}{self.scope.words()}; ranks hold with 95%",
+            "noise": law,
+            "domain": Domain(self.scope.columns([self.column])).to_dict(),
+        }
+
+    def neighbours(self) -> Iterator[Pair]:
+        yield from self.scope.pairs([self.column])
+
+    def to_dict(self) -> dict[str, Any]:
+        record: dict[str, Any] = {"kind": self.kind, "column": self.column.name, "method": self.method}
+        record |= {"quantiles": [show(q) for q in self.quantiles], **self.scope.to_dict([self.column])}
+        return {**record, "guarantee": self.guarantee.to_dict()}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> QuantilePlan:
+        scope, columns = Scope.from_dict(record)
+        guarantee = guarantee_from(record["guarantee"])
+        if not isinstance(guarantee, Pure):
+            raise GuaranteeError(
+                "a quantile plan has a pure guarantee", given=repr(guarantee), fix='kind = "pure"'
+            )
+        return quantile_plan(
+            columns[record["column"]], record["quantiles"], scope, guarantee, method=record["method"]
+        )
+
+
+def quantile_plan(
+    column: Column,
+    quantiles: Number | Sequence[Number],
+    scope: Scope,
+    promise: Pure,
+    *,
+    method: str | None = None,
+) -> QuantilePlan:
+    """Quantiles of a number or date column; `method` is chosen by public facts unless it is given."""
+    scope.check_groups()
+    if not isinstance(column, Integer | Real | Date):
+        raise DomainError(
+            f"column {column.name!r} has no order",
+            given=f"a column of kind {column.kind!r}",
+            needed="an Integer, Real or Date column",
+            fix=f'ob.Integer("{column.name}", 0, 120)',
+        )
+    given = (
+        list(quantiles) if isinstance(quantiles, Sequence) and not isinstance(quantiles, str) else [quantiles]
+    )
+    exact = tuple(rational("quantiles", q) for q in given)
+    fine = all(0 < q < 1 and q.denominator <= _FINEST for q in exact)
+    if not 1 <= len(exact) <= MOST_QUANTILES or not fine or sorted(set(exact)) != list(exact):
+        raise ParameterError(
+            "the quantiles cannot be used",
+            given=f"quantiles={[show(q) for q in exact[:6]]}",
+            needed=f"up to {MOST_QUANTILES} increasing numbers strictly between 0 and 1",
+            fix="quantiles=[.1, .5, .9]",
+        )
+    plan = QuantilePlan(column, exact, method or _best(exact, scope), scope, promise)
+    _check(plan)
+    return plan
+
+
+def _best(quantiles: Sequence[Fraction], scope: Scope) -> str:
+    if len(quantiles) == 1:
+        return "single"
+    # only a public n may decide, and only a small one can be afforded: the work grows with its square
+    small = scope.n is not None and scope.n * scope.rows <= joint.MOST_ROWS
+    return "joint" if small and len(quantiles) <= joint.MOST_QUANTILES else "splitting"
+
+
+def _check(plan: QuantilePlan) -> None:
+    wrong = plan.method not in METHODS or (plan.method == "single") != (len(plan.quantiles) == 1)
+    if not wrong and plan.method == "joint":
+        wrong = _best(plan.quantiles, plan.scope) != "joint"
+    if wrong:
+        raise ParameterError(
+            f"the method {plan.method!r} does not fit",
+            given=f"{len(plan.quantiles)} quantiles, n={plan.scope.n}",
+            needed=f"single for one; splitting or independent for several; joint for up to {joint.MOST_QUANTILES} "
+            f"where n is public and at most {joint.MOST_ROWS:,}",
+            fix=f"method={_best(plan.quantiles, plan.scope)!r}",
+        )
+    coarse = plan.method in ("joint", "splitting") and fineness(plan.column.size) < _TIES
+    if coarse or plan.scope.groups * plan.column.size > LARGEST:
+        raise DomainError(
+            f"column {plan.column.name!r} has too many values for this question",
+            given=f"{plan.column.size} values, {plan.scope.groups} groups, {len(plan.quantiles)} quantiles",
+            needed="at most 2^45 values for several quantiles, and 2^62 in all groups together",
+            fix="a larger step",
+        )
