@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         save_plan,
         verify_certificate,
     )
-    from oboro.statistics import histogram, histogram_plan
+    from oboro.statistics import Session, histogram, histogram_plan
 
 _WHERE = {
     "domain": ("Category", "Date", "Domain", "Grid", "Integer", "Mesh", "Real"),
@@ -60,7 +60,7 @@ _WHERE = {
         "save_plan",
         "verify_certificate",
     ),
-    "statistics": ("histogram", "histogram_plan"),
+    "statistics": ("Session", "histogram", "histogram_plan"),
 }
 _MODULES = (
     "audit",
@@ -97,6 +97,7 @@ __all__ = [
     "Real",
     "Release",
     "Renyi",
+    "Session",
     "Unit",
     "__version__",
     "audit",

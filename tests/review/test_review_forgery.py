@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import oboro as ob
 from oboro.errors import LedgerError
-from oboro.ledger import records
-from oboro.ledger.canonical import canonical, sha256
+from oboro.ledger import keys
+from oboro.ledger.canonical import canonical
 from oboro.ledger.chain import entry_hash, seal
 from oboro.ledger.keys import public_half
 
@@ -44,7 +44,11 @@ def test_a_key_entry_that_a_stranger_appends_does_not_bring_the_budget_back(tmp_
     spend(ledger)
     stranger = Ed25519PrivateKey.generate()
     last = ledger.history()[-1]
-    facts = {"key": ledger.public_key, "replaces": public_half(stranger), "spent": {"kind": "pure", "eps": "0"}}
+    facts = {
+        "key": ledger.public_key,
+        "replaces": public_half(stranger),
+        "spent": {"kind": "pure", "eps": "0"},
+    }
     forged = seal(last, "key", facts, stranger)
     with loosen(path) as file:
         row = (forged.position, "key", canonical(forged.body), forged.previous, forged.hash, forged.signature)
@@ -59,7 +63,7 @@ def test_a_ledger_made_anew_under_another_key_does_not_verify_with_ours(tmp_path
     public = ob.Ledger.open(ours).public_key
     other = make(theirs)
     last = other.history()[-1]
-    stranger = records_key(theirs)
+    stranger = keys.load(Path(f"{theirs}.key"))
     facts = {"key": public, "replaces": public_half(stranger)}
     forged = seal(last, "key", facts, stranger)
     with loosen(theirs) as file:
@@ -73,12 +77,6 @@ def test_a_ledger_made_anew_under_another_key_does_not_verify_with_ours(tmp_path
         spend(ob.Ledger.open(theirs))
 
 
-def records_key(path: Path) -> Ed25519PrivateKey:
-    from oboro.ledger import keys
-
-    return keys.load(Path(f"{path}.key"))
-
-
 def test_a_stored_release_that_was_exchanged_is_not_given_back(tmp_path: Path) -> None:
     path = tmp_path / "a.ledger"
     ledger = make(path)
@@ -89,7 +87,12 @@ def test_a_stored_release_that_was_exchanged_is_not_given_back(tmp_path: Path) -
     stranger = Ed25519PrivateKey.generate()
     commit = next(entry for entry in ledger.history() if entry.kind == "commit")
     ledger.close()
-    body = {**commit.body, "size": len(false), "sha256": hashlib.sha256(false).hexdigest(), "key": public_half(stranger)}
+    body = {
+        **commit.body,
+        "size": len(false),
+        "sha256": hashlib.sha256(false).hexdigest(),
+        "key": public_half(stranger),
+    }
     digest = entry_hash(commit.previous, commit.position, "commit", canonical(body))
     signature = stranger.sign(f"oboro ledger entry 1\n{digest}".encode()).hex()
     with loosen(path) as file:
@@ -98,14 +101,11 @@ def test_a_stored_release_that_was_exchanged_is_not_given_back(tmp_path: Path) -
             (json.dumps(body, sort_keys=True, separators=(",", ":")), digest, signature, commit.position),
         )
         file.execute("UPDATE oboro_parts SET data = ?", (false,))
-    assert sha256(false) == body["sha256"]
     with pytest.raises(LedgerError):
-        found = ob.Ledger.open(path).find("counts")
-        assert found is not None
-        found.content()
+        ob.Ledger.open(path).find("counts")
 
 
-def test_a_change_of_keys_is_signed_by_both(tmp_path: Path) -> None:
+def test_what_older_keys_signed_is_still_given_back(tmp_path: Path) -> None:
     ledger = make(tmp_path / "a.ledger")
     spend(ledger, name="counts")
     ledger.rotate_key()
@@ -114,4 +114,3 @@ def test_a_change_of_keys_is_signed_by_both(tmp_path: Path) -> None:
     found = ledger.find("counts")
     assert found is not None
     assert found.content() == b"what was released"
-    assert records.PART > 0

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import oboro as ob
 from oboro.errors import OboroError
@@ -98,9 +97,7 @@ def fits(draws: np.ndarray[Any, Any], law: ob.secure.Law, false_alarm: float = 1
     return float(gammaincc((keep.sum() - 1) / 2, statistic / 2)) > false_alarm
 
 
-@pytest.fixture
-def parties(tmp_path: Path) -> Parties:
-    folder = tmp_path
+def make_parties(folder: Path) -> Parties:
     noise = small()
     for name in ("p1", "p2", "stranger"):
         ob.secure.create(folder / name)

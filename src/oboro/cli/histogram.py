@@ -103,11 +103,11 @@ def _plan(domain: Path, columns: list[str], eps: str, unit: Unit, edges: list[st
     from oboro.statistics import histogram_plan
 
     return histogram_plan(
-        Domain.from_toml(domain), columns, unit=unit, eps=eps, edges=dict(map(_edges, edges))
+        Domain.from_toml(domain), columns, unit=unit, eps=eps, edges=dict(map(read_edges, edges))
     )
 
 
-def _edges(text: str) -> tuple[str, list[Any]]:
+def read_edges(text: str) -> tuple[str, list[Any]]:
     """NAME=FIRST:LAST:WIDTH, both ends included where the width leads there, or NAME=A,B,C."""
     from oboro.exact import positive, rational
 

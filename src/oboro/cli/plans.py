@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ from oboro.cli.options import DataFile, DryRun, Json, LedgerAt, Name, Output, op
 
 if TYPE_CHECKING:
     from oboro.ledger import Ledger
-    from oboro.release import Plan
+    from oboro.release import Plan, Release
 
 PlanFile = Annotated[Path, typer.Argument(help="A plan in TOML.", metavar="PLAN")]
 
@@ -72,7 +73,7 @@ def release(
     if not json:
         typer.echo(f"{plan.forecast()}\n", err=True)
     released = run_plan(plan, data, ledger, name)
-    certificate = released.save(output) if output is not None else None
+    certificate = _saved(released, output) if output is not None else None
     if json:
         record = {
             **_facts(plan),
@@ -105,13 +106,32 @@ def check_output(output: Path) -> None:
             needed=" ".join(FORMATS),
             fix=f"-o {output.stem or 'published'}.parquet",
         )
-    if not output.parent.is_dir():
+    if not output.parent.is_dir() or not os.access(output.parent, os.W_OK):
         raise ParameterError(
-            "the folder of --output does not exist",
+            "the folder of --output does not exist, or may not be written",
             given=f"-o {output}",
             needed="a folder that exists",
             fix=f"-o {output.name}",
         )
+
+
+def _saved(released: Release, output: Path) -> Path:
+    """Writes a release. It is paid for by now: if that fails it is shown, and the exit code must not deny it."""
+    from oboro.errors import OboroError
+
+    try:
+        return released.save(output)
+    except (OboroError, OSError) as error:
+        if released.name is None:
+            show_json({"table": released.to_arrow().to_pylist()})
+        raise OboroError(
+            "the release was paid for, but could not be written",
+            given=getattr(error, "given", None) or str(error),
+            needed="a place that can be written",
+            fix=f'--name "{released.name}" and another -o: it is given back, and costs nothing'
+            if released.name
+            else "keep the table above; with --name a release can be asked for again",
+        ) from None
 
 
 def _facts(plan: Plan) -> dict[str, Any]:

@@ -6,15 +6,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from oboro.cli.options import DryRun, Json, LedgerAt, Name, Output, open_ledger, show_json
-from oboro.errors import ParameterError
-
-if TYPE_CHECKING:
-    from oboro.secure import Holder, Identity, Shelf
+from oboro.cli import secure_parties
+from oboro.cli.options import Json, Output, show_json
 
 app = typer.Typer(
     help="Noise that no party knows, drawn from encrypted urns by two parties.", no_args_is_help=True
@@ -24,22 +21,6 @@ Eps = Annotated[str, typer.Option("--eps", help="Privacy of the answer, such as 
 Delta = Annotated[str, typer.Option("--delta", help="Such as 1e-10.", metavar="NUMBER")]
 Sensitivity = Annotated[int, typer.Option("--sensitivity", help="How far one unit moves the answer.")]
 Seconds = Annotated[float, typer.Option("--seconds", help="Time limit of the search.")]
-PlanFile = Annotated[Path, typer.Option("--plan", help="The noise plan.", metavar="FILE")]
-Agreed = Annotated[
-    Path | None, typer.Option("--plan", help="The noise plan that was agreed upon.", metavar="FILE")
-]
-Secret = Annotated[Path, typer.Option("--key", help="P1's NAME.secret.", metavar="FILE")]
-Own = Annotated[Path | None, typer.Option("--identity", help="Our NAME.pem.", metavar="FILE")]
-Peer = Annotated[Path | None, typer.Option("--peer", help="The other party's NAME.crt.", metavar="FILE")]
-State = Annotated[
-    Path | None,
-    typer.Option(
-        "--state",
-        help="Where used urns are written down; beside the key or ledger by default.",
-        metavar="FILE",
-    ),
-]
-To = Annotated[Path, typer.Option("-o", "--output", help="Where to write.", metavar="FILE")]
 
 
 @app.command()
@@ -51,6 +32,9 @@ def plan(
     method: Annotated[str, typer.Option("--method", help="digits, or paper for Algorithm 2.")] = "digits",
     draws: Annotated[int, typer.Option("--draws", help="With --method paper: draws from its urn.")] = 2,
     stop: Annotated[str, typer.Option("--stop", help="With --method paper: tables or proof.")] = "tables",
+    init: Annotated[
+        int | None, typer.Option("--init", help="With --method paper: entries of the largest value.")
+    ] = None,
     excess: Annotated[
         str, typer.Option("--excess", help="How far E|Z| may exceed the best, as a share of it.")
     ] = "0.032",
@@ -63,7 +47,7 @@ def plan(
 
     with _bar("searching") as progress:
         made = secure.plan(
-            eps=eps, delta=delta, urns=urns, sensitivity=sensitivity, method=method, draws=draws, stop=stop,
+            eps=eps, delta=delta, urns=urns, sensitivity=sensitivity, method=method, draws=draws, stop=stop, init=init,
             excess=excess, seconds=seconds, progress=progress,
         )  # fmt: skip
     if output is not None:
@@ -124,186 +108,9 @@ def compare(
 
 
 @app.command()
-def keys(name: Annotated[str, typer.Argument(help="A name for the party.", metavar="NAME")]) -> None:
-    """Makes the files of one party: NAME.secret, NAME.public, NAME.pem, NAME.crt."""
-    from oboro import secure
-
-    paths = secure.create(name)
-    typer.echo(f"keep       {paths['secret']}  {paths['pem']}\ngive away  {paths['public']}  {paths['crt']}")
-
-
-@app.command()
-def assumption() -> None:
-    """Prints what a draw rests on, for `oboro ledger create --assume`."""
-    from oboro import secure
-
-    typer.echo(secure.ASSUMPTION)
-
-
-@app.command()
-def encrypt(
-    value: Annotated[
-        str, typer.Argument(help="A whole number, or - to read it from standard input.", metavar="VALUE")
-    ],
-    low: Annotated[int, typer.Option("--low", help="The least it can be, known without the data.")],
-    high: Annotated[int, typer.Option("--high", help="The most it can be.")],
-    key: Annotated[
-        Path, typer.Option("--key", help="The NAME.public of the party that will open.", metavar="FILE")
-    ],
-    output: To,
-) -> None:
-    """Clamps a number to its public bounds and encrypts it."""
-    from oboro import secure
-
-    text = (sys.stdin.readline() if value == "-" else value).strip()
-    try:
-        number = int(text)
-    except ValueError:  # the value is private: it is not repeated
-        raise ParameterError(
-            "VALUE is not a whole number", needed="such as 42", fix="oboro secure encrypt 42 ..."
-        ) from None
-    secure.Answer.encrypt(number, low=low, high=high, public=secure.load_public(key)).save(output)
-    typer.echo(f"written {output}, between {low} and {high}")
-
-
-@app.command()
-def add(
-    files: Annotated[list[Path], typer.Argument(help="Encrypted numbers under one key.", metavar="FILES")],
-    output: To,
-) -> None:
-    """Adds encrypted numbers; the bounds are added too."""
-    from oboro import secure
-
-    first, *rest = [secure.Answer.load(file) for file in files]
-    for one in rest:
-        first = first + one
-    first.save(output)
-    typer.echo(f"written {output}, between {first.low} and {first.high}")
-
-
-@app.command()
-def serve(
-    plan: PlanFile,
-    listen: Annotated[str, typer.Option("--listen", help="Where to wait for P2.", metavar="HOST:PORT")],
-    key: Secret,
-    identity: Own,
-    peer: Peer,
-    state: State = None,
-    count: Annotated[int | None, typer.Option("--count", help="Stop after so many connections.")] = None,
-) -> None:
-    """P1: sends fresh urns over TLS and opens what was drawn, once for each."""
-    from oboro import secure
-    from oboro.secure.wire import listening
-
-    holder = _holder(plan, key, state)
-    holder.noise.check_sendable()
-    who = _identity(identity, peer)
-    who.context(server=True)  # complains now, not at the first connection
-    with listening(listen) as listener:
-        host, port = listener.getsockname()[:2]
-        typer.echo(f"listening on {host}:{port}, plan {holder.noise.hash[:16]}")
-        secure.serve(holder, listener, who, count=count, tell=lambda text: typer.echo(text))
-
-
-@app.command()
-def urns(plan: PlanFile, key: Secret, output: To, state: State = None) -> None:
-    """P1, by files: writes fresh urns for one answer."""
-    from oboro import secure
-
-    name = secure.write_urns(_holder(plan, key, state), output)
-    typer.echo(f"written {output}, urns {name.hex()[:16]}")
-
-
-@app.command("open")
-def open_(
-    file: Annotated[Path, typer.Argument(help="What P2 drew.", metavar="FILE")],
-    plan: PlanFile,
-    key: Secret,
-    state: State = None,
-    json: Json = False,
-) -> None:
-    """P1, by files: opens what was drawn from its urns, once."""
-    from oboro import secure
-
-    name, number = secure.open_file(_holder(plan, key, state), file)
-    if json:
-        show_json({"value": number, "urns": name.hex()})
-    else:
-        typer.echo(str(number))
-
-
-@app.command()
-def draw(
-    answer: Annotated[Path, typer.Option("--answer", help="The answer, encrypted for P1.", metavar="FILE")],
-    ledger: LedgerAt,
-    connect: Annotated[
-        str | None, typer.Option("--connect", help="Where P1 listens.", metavar="HOST:PORT")
-    ] = None,
-    urns: Annotated[
-        Path | None, typer.Option("--urns", help="Or: a file of urns from P1.", metavar="FILE")
-    ] = None,
-    plan: Agreed = None,
-    identity: Own = None,
-    peer: Peer = None,
-    state: State = None,
-    output: Output = None,
-    name: Name = None,
-    dry_run: DryRun = False,
-    json: Json = False,
-) -> None:
-    """P2: pays from the ledger, draws the noise, and gets the noisy answer (with --urns: still encrypted, in -o)."""
-    from oboro import secure
-    from oboro.cli import plans
-
-    account, held = open_ledger(ledger), secure.Answer.load(answer)
-    noise = secure.NoisePlan.load(plan) if plan is not None else None
-    if dry_run and noise is not None:
-        bound = secure.draw_plan(noise, low=held.low, high=held.high, unit=account.unit)
-        plans.release(bound, None, account, output=None, name=name, dry_run=True, json=json)
-        return
-    shelf = _shelf(state, ledger)
-    if connect is not None and urns is None and not dry_run:
-        if output is not None:
-            plans.check_output(output)
-        released = secure.draw(
-            connect, held, account, _identity(identity, peer), shelf, noise=noise, name=name
-        )
-        if output is not None:
-            released.save(output)
-    elif urns is not None and connect is None and noise is not None and output is not None and not dry_run:
-        from oboro.release.files import write_whole
-
-        released = secure.draw_from_file(urns, held, account, shelf, noise, name=name)
-        write_whole(output, secure.sealed(released))
-    else:
-        raise ParameterError(
-            "where the urns come from is not said",
-            given="--dry-run without --plan"
-            if dry_run
-            else "neither or both of --connect and --urns, or --urns alone",
-            needed="--connect HOST:PORT --identity OUR.pem --peer THEIR.crt, or --urns FILE --plan FILE -o FILE",
-            fix="--connect 127.0.0.1:9000",
-        )
-    if json:
-        facts = {
-            "cost": released.cost.to_dict(),
-            "remaining": account.remaining.to_dict(),
-            "output": str(output) if output else None,
-        }
-        show_json({**({"value": released.value} if connect else {}), **facts})
-        return
-    typer.echo(
-        str(released) if connect else f"drawn and paid for; give {output} to P1, for `oboro secure open`"
-    )
-    typer.echo(
-        ("" if output is None else f"\nwritten    {output}\n")
-        + f"spent      {released.cost}\nremaining  {account.remaining}"
-    )
-
-
-@app.command()
 def figure(
-    name: Annotated[str, typer.Argument(help="kii-fig1 to kii-fig4.", metavar="NAME")], output: To
+    name: Annotated[str, typer.Argument(help="kii-fig1 to kii-fig4.", metavar="NAME")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write.", metavar="FILE")],
 ) -> None:
     """Draws a figure of the paper, computed again, as SVG."""
     from oboro.release.files import write_whole
@@ -313,36 +120,14 @@ def figure(
     typer.echo(f"written {output}")
 
 
-def _holder(plan: Path, key: Path, state: Path | None) -> Holder:
-    from oboro import secure
-
-    return secure.Holder(secure.NoisePlan.load(plan), secure.load_secret(key), _shelf(state, str(key)))
-
-
-def _shelf(state: Path | None, beside: str) -> Shelf:
-    from oboro import secure
-
-    if state is None and "://" in beside:
-        raise ParameterError(
-            "where used urns are written down is not said",
-            given=beside,
-            needed="a file",
-            fix="--state urns.state",
-        )
-    return secure.Shelf(state or Path(f"{beside}.urns"))
-
-
-def _identity(own: Path | None, peer: Path | None) -> Identity:
-    from oboro import secure
-
-    if own is None or peer is None:
-        raise ParameterError(
-            "a connection needs a certificate on each side",
-            given="no --identity" if own is None else "no --peer",
-            needed="--identity OUR.pem --peer THEIR.crt",
-            fix="oboro secure keys NAME",
-        )
-    return secure.Identity(own, peer)
+app.command("keys")(secure_parties.keys)
+app.command("assumption")(secure_parties.assumption)
+app.command("encrypt")(secure_parties.encrypt)
+app.command("add")(secure_parties.add)
+app.command("serve")(secure_parties.serve)
+app.command("draw")(secure_parties.draw)
+app.command("urns")(secure_parties.urns)
+app.command("open")(secure_parties.open_drawn)
 
 
 @contextmanager

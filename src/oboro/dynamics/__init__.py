@@ -1,0 +1,30 @@
+"""Private outputs of linear systems under heavy-tailed noise."""
+
+from oboro.dynamics.calibration import calibrate, delta, pure_eps
+from oboro.dynamics.gain import gain
+from oboro.dynamics.making import plan, release
+from oboro.dynamics.operators import Operator, observability, toeplitz
+from oboro.dynamics.plan import SignalPlan
+from oboro.dynamics.stable import EllipticalStable, Stable, SymmetricStable
+from oboro.dynamics.stream import Stream, stream
+from oboro.dynamics.system import System, system_from
+
+__all__ = [
+    "EllipticalStable",
+    "Operator",
+    "SignalPlan",
+    "Stable",
+    "Stream",
+    "SymmetricStable",
+    "System",
+    "calibrate",
+    "delta",
+    "gain",
+    "observability",
+    "plan",
+    "pure_eps",
+    "release",
+    "stream",
+    "system_from",
+    "toeplitz",
+]

@@ -176,7 +176,9 @@ def _checked(alpha: Number, eps: Number, method: str, dims: int | None) -> tuple
         raise ParameterError(
             "Gaussian noise is never pure", given="alpha=2", needed="alpha below 2, or a delta", fix='delta="1e-6"'
         )
-    return tail, loss, 1 if dims is None else whole("dims", dims, least=1, most=10**6)
+    if method not in ("exact", "pure"):
+        return tail, loss, 1
+    return tail, loss, whole("dims", dims, least=1, most=10**4 if tail != 1 or method == "exact" else 10**9)
 
 
 def check_alpha(alpha: Number) -> float:

@@ -59,8 +59,7 @@ class Scale:
 
     def ball(self) -> Ball:
         """sqrt(A) at the precision that is in force: A is 2 for alpha = 2, else twice a positive stable variable."""
-        if os.getpid() != self._process:
-            raise _reused("this process is a copy of the one that drew it")
+        self.check()
         if self._alpha == 2:
             return ball(2).sqrt()
         from flint import ctx
@@ -69,6 +68,11 @@ class Scale:
             if u.known < 2 * ctx.prec:
                 u.extend(2 * ctx.prec - u.known)
         return (2 * PositiveStable(self._alpha / 2).ball(*(u.ball() for u in self._uniforms))).sqrt()
+
+    def check(self) -> None:
+        """Refuses in a process that was forked off: it holds a copy."""
+        if os.getpid() != self._process:
+            raise _reused("this process is a copy of the one that drew it")
 
     def __getstate__(self) -> Any:
         raise _reused("it cannot be copied or stored")

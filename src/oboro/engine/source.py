@@ -32,7 +32,9 @@ class Source:
     connection: Any
     relation: str
     types: dict[str, str]
-    counted: dict[str | None, int] = field(default_factory=dict, repr=False, compare=False)  # units, counted once
+    counted: dict[str | None, int] = field(
+        default_factory=dict, repr=False, compare=False
+    )  # units, counted once
 
     def need(self, *names: str) -> None:
         """Refuses if a column is not there."""
@@ -67,12 +69,22 @@ def open_data(data: Any) -> Source:
     connection.execute("SET enable_progress_bar = false; SET preserve_insertion_order = false")
     if isinstance(data, str | Path) and not str(data).lower().endswith((".arrow", ".feather")):
         relation = _from_path(Path(data))
+        given = None
     else:
-        connection.register("given", _to_arrow(data))
+        given = _to_arrow(data)
         relation = "given"
     try:
+        if given is not None:
+            connection.register("given", given)
         described = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
     except duckdb.Error:
+        if given is not None:  # its text would show values
+            raise DataError(
+                "the data has a column of a type that cannot be read",
+                given=", ".join(f"{column.name}: {column.type}" for column in given.schema),
+                needed="numbers, texts, dates, times and what is made of them",
+                fix="data without that column",
+            ) from None
         raise DataError(
             f"{data} cannot be read",
             given="a file that is damaged, or not what its name says",
@@ -187,7 +199,7 @@ def _from_pandas(frame: Any) -> Any:
         column = frame.iloc[:, place]
         kind = getattr(column.dtype, "categories", column).dtype
         try:
-            if kind == object or getattr(kind, "storage", None) == "python":
+            if str(kind) == "object" or getattr(kind, "storage", None) == "python":
                 texts = column.astype(object).map(_text, na_action="ignore")
                 columns.append(pa.array(texts, pa.string(), from_pandas=True))
             else:

@@ -6,7 +6,8 @@ from oboro.secure.drawing import ASSUMPTION, DrawPlan, draw_plan
 from oboro.secure.holder import Holder
 from oboro.secure.kii import algorithm2
 from oboro.secure.law import Law, Urn
-from oboro.secure.noise_plan import NoisePlan, Verdict, plan, verify
+from oboro.secure.making import plan
+from oboro.secure.noise_plan import NoisePlan, Verdict, verify
 from oboro.secure.party import create, load_public, load_secret
 from oboro.secure.promise import conditions, drawer_delta, exact_delta
 from oboro.secure.protocol import draw, draw_from_file, open_file, sealed, serve, write_urns

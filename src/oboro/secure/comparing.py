@@ -9,7 +9,8 @@ from fractions import Fraction
 from oboro.errors import GuaranteeError, InputError
 from oboro.exact import Number, about, positive, whole
 from oboro.release import Forecast
-from oboro.secure.noise_plan import NoisePlan, plan, verify
+from oboro.secure.making import plan
+from oboro.secure.noise_plan import NoisePlan, verify
 
 
 def compare(

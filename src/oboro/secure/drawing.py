@@ -91,8 +91,8 @@ class DrawPlan:
 
     def prepare(self, data: Exchange | int) -> Ready | int:
         """Takes fresh urns and checks every byte. A plain number is clamped: for one party, and for the audit."""
-        if isinstance(data, int):
-            return max(self.low, min(self.high, data))
+        if not isinstance(data, Exchange):
+            return max(self.low, min(self.high, int(data)))
         answer = data.answer
         check_range(self.low + self.noise.law.lowest, self.high + self.noise.law.highest)
         if (answer.low, answer.high) != (self.low, self.high):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -11,12 +10,11 @@ from typing import Any
 
 from oboro.domain import read_toml
 from oboro.errors import GuaranteeError, InputError, ParameterError
-from oboro.exact import Number, about, not_negative, positive, show, whole
+from oboro.exact import about, show, whole
 from oboro.ledger import plan_hash
 from oboro.privacy import Approx
 from oboro.privacy.guarantee import round_up
-from oboro.secure.digits import digit_urns, lower_bound, optimum, scaled
-from oboro.secure.kii import algorithm2
+from oboro.secure.digits import lower_bound, optimum
 from oboro.secure.law import Law, Urn, law_of
 from oboro.secure.promise import MOST_DRAWS, Between, conditions, drawer_delta, exact_delta, keeps
 
@@ -76,11 +74,7 @@ class NoisePlan:
     def fewest(self) -> int:
         """What no choice of as many draws can do better than, in entries."""
         draws = self.draws * len(self.urns)
-        return (
-            lower_bound(self.promise.delta, draws)
-            if self.method == "digits"
-            else lower_bound(self.promise.delta, draws) // draws
-        )
+        return lower_bound(self.promise.delta, draws) // self.draws
 
     @property
     def sent(self) -> tuple[Urn, ...]:
@@ -197,74 +191,6 @@ class Verdict:
         Between  # for a party that drew every entry from the same urn, as in the paper, and knows its indices
     )
     conditions: dict[str, bool]  # of Theorem 4.1: enough, but not needed
-
-
-def plan(
-    *,
-    eps: Number,
-    delta: Number,
-    urns: int = 4,
-    sensitivity: int = 1,
-    method: str = "digits",
-    draws: int = 2,
-    stop: str = "tables",
-    init: int | None = None,
-    excess: Number = "0.032",
-    seconds: float = 30,
-    progress: Callable[[float], None] | None = None,
-) -> NoisePlan:
-    """Noise for an answer that one unit moves by at most `sensitivity`.
-
-    method="digits": `urns` distinct digit urns (and one more where the sensitivity is above 1), with the fewest
-    entries found in `seconds` for which E|Z| is at most (1 + `excess`) times that of the discrete Laplace law.
-    method="paper": Algorithm 2 for `draws` draws from one urn, with the stop rule behind its tables, or
-    stop="proof"; `init` is the count of the largest value. Refused where Theorem 4.1 does not hold.
-    """
-    promise = Approx(positive("eps", eps), positive("delta", delta))
-    sensitivity = whole("sensitivity", sensitivity, least=1)
-    if promise.delta >= Fraction(1, 2):
-        raise ParameterError(
-            "delta must be below 1/2",
-            given=f"delta={show(promise.delta)}",
-            needed="a small number",
-            fix='delta="1e-10"',
-        )
-    if method == "paper":
-        urn = algorithm2(promise.eps, promise.delta, sensitivity, draws, init=init, stop=stop)
-        made = NoisePlan(promise, sensitivity, method, (urn,), draws)
-        failed = [
-            name
-            for name, holds in conditions(made.law, promise.eps, promise.delta, sensitivity).items()
-            if not holds
-        ]
-        verify(made)
-        if failed:
-            raise GuaranteeError(
-                f"Algorithm 2 fails here: condition ({failed[0]}) of Theorem 4.1 does not hold (Conjecture 4.2.1 is false)",
-                given=f"draws={draws}, init={urn.counts[0]}",
-                needed="an urn that the theorem covers",
-                fix='method="digits"',
-            )
-        return made
-    if method != "digits":
-        raise ParameterError(
-            "method is unknown",
-            given=f"method={method!r}",
-            needed='"digits" or "paper"',
-            fix='method="digits"',
-        )
-    count = whole("urns", urns, least=1, most=8)
-    if count == 1:  # nothing to search: built from its ends inwards, each count as large as eps allows
-        found: tuple[Urn, ...] = (algorithm2(promise.eps, promise.delta, 1, 1, stop="proof"),)
-    else:
-        limit = not_negative("excess", excess)
-        time_limit = float(positive("seconds", seconds))
-        found = digit_urns(
-            promise.eps, promise.delta, count, excess=limit, seconds=time_limit, progress=progress
-        )
-    made = NoisePlan(promise, sensitivity, method, scaled(found, sensitivity))
-    verify(made)
-    return made
 
 
 def verify(plan: NoisePlan, *, view: str = "everyone") -> Verdict:

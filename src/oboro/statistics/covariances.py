@@ -189,7 +189,8 @@ class CovariancePlan:
             one, other = (noisy[:, c] / rows * float(ends(self.columns[c])[1]) / 2 for c in (i, j))
             moment = both * scale / rows
             value = np.clip(moment - one * other, *self._range(i, j))
-            moments = {"moment": moment, "one": one, "other": other, "count": count}
+            means = {"mean": self._mid(i) + one} | ({"other mean": self._mid(j) + other} if d > 1 else {})
+            moments = {"moment": moment, **means, "count": count}
             parts.append(pa.table({**named, "value": value, **moments}))
         return pa.concat_tables(parts)
 
@@ -209,10 +210,12 @@ class CovariancePlan:
                 reach = self.terms[at].within(level) * self._scale(i, j) / (self.scope.n or 1) ** 2
                 low[mine], high[mine] = value[mine] - reach, value[mine] + reach
             else:
-                moments = (
-                    table.column(name).to_numpy()[mine] for name in ("moment", "one", "other", "count")
+                last = "other mean" if len(self.columns) > 1 else "mean"
+                moment, one, other, count = (
+                    table.column(name).to_numpy()[mine] for name in ("moment", "mean", last, "count")
                 )
-                low[mine], high[mine] = self._worst(at, i, j, 1 - (1 - level) / 4, *moments)
+                centred = one - self._mid(i), other - self._mid(j)
+                low[mine], high[mine] = self._worst(at, i, j, 1 - (1 - level) / 4, moment, *centred, count)
             low[mine], high[mine] = (np.clip(end[mine], *self._range(i, j)) for end in (low, high))
         return low, high
 
@@ -241,6 +244,10 @@ class CovariancePlan:
                 np.maximum(smallest, largest) ** 2,
             ]
         return ranges[0][0] - np.max(products, axis=0), ranges[0][1] - np.min(products, axis=0)
+
+    def _mid(self, i: int) -> float:
+        low, step = ends(self.columns[i])
+        return float(low + step * (self.columns[i].size - 1) / 2)
 
     def _scale(self, i: int, j: int) -> float:
         """From s t to the product of values."""

@@ -106,7 +106,9 @@ class HistogramPlan:
                 pa.array(np.tile(np.repeat(np.arange(bins.size), repeat), tile))
             )
             tile *= bins.size
-        name = "count" if "count" not in columns else "noisy count"
+        name = "count"
+        while name in columns:
+            name = f"noisy {name}"
         return pa.table({**columns, name: measured})
 
     def intervals(self, table: Any, level: float) -> tuple[Integers, Integers]:
@@ -143,7 +145,7 @@ class HistogramPlan:
         bins = tuple(Bins.from_dict(bins) for bins in record["bins"])
         where = parse(record["where"], Domain.from_dict(record["domain"])) if "where" in record else None
         promise = promise_from(guarantee_from(record["guarantee"]))
-        return _checked(cls(bins, unit_from(record["unit"]), promise, where))
+        return checked(cls(bins, unit_from(record["unit"]), promise, where))
 
 
 def histogram_plan(
@@ -160,9 +162,17 @@ def histogram_plan(
     names = [columns] if isinstance(columns, str) else list(columns)
     if not isinstance(edges, Mapping):
         edges = {} if edges is None else {names[0]: edges}
+    for name in edges:
+        if name not in names:
+            raise DomainError(
+                f"there are edges for {name!r}, which is not counted",
+                given=f"edges of {name}",
+                needed=f"edges of {', '.join(names)}",
+                fix=f"edges={{{names[0]!r}: ...}}",
+            )
     bins = tuple(Bins(domain[name], edges.get(name)) for name in names)
     condition = None if where is None else parse(where, domain)
-    return _checked(HistogramPlan(bins, unit, promised(eps, rho), condition))
+    return checked(HistogramPlan(bins, unit, promised(eps, rho), condition))
 
 
 def histogram(
@@ -179,7 +189,7 @@ def histogram(
     return run(histogram_plan(domain, columns, unit=ledger.unit, eps=eps, edges=edges), data, ledger, name)
 
 
-def _checked(plan: HistogramPlan) -> HistogramPlan:
+def checked(plan: HistogramPlan) -> HistogramPlan:
     """Refuses what public facts rule out."""
     if plan.unit.kind not in ("row", "person"):
         raise UnitError(

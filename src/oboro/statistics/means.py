@@ -114,8 +114,7 @@ class MeanPlan:
         size = self.scope.size
         rows: list[tuple[Any, ...]] = []
         for column in self.columns:
-            middle = (self._mid(column) + self._high(column)) / 2
-            for where, at in (("near the middle", self._mid(column)), ("half way to a bound", middle)):
+            for where, at in (("near the middle", self._mid(column)), ("near a bound", self._low(column))):
                 m = np.asarray([at])
                 errors = self._noise_at(column, m, 0.95, sd=True), self._noise_at(column, m, 0.95)
                 name = f"mean of {column.name}" + ("" if size else " x rows")

@@ -22,7 +22,7 @@ from oboro.release import Forecast, Pair, register
 from oboro.statistics import joint
 from oboro.statistics.ranks import Integers, Ranks, fineness
 from oboro.statistics.scope import Scope
-from oboro.statistics.splitting import grid_quantile, levels, split_quantiles
+from oboro.statistics.splitting import grid_quantile, levels, split_errors, split_quantiles
 
 METHODS = ("single", "joint", "splitting", "independent")
 MOST_QUANTILES = 1000
@@ -91,37 +91,38 @@ class QuantilePlan:
         return self.row_price / levels(len(self.quantiles)) / (2 if self.scope.replaced else 1)
 
     def forecast(self) -> Forecast:
-        reach = [self.rank_error(q) for q in self.quantiles]
         rows = tuple(
-            (f"rank of the {show(q)}-quantile", error) for q, error in zip(self.quantiles, reach, strict=True)
+            (f"rank of the {show(q)}-quantile", error)
+            for q, error in zip(self.quantiles, self.rank_errors(), strict=True)
         )
         notes = (
             f"method: {self.method}. In ranks: how far that is in values depends on the data, which is private",
-            "a bound for all data on this grid, at every quantile at once; usually it is a third of this"
-            if len(self.quantiles) > 1
-            else "a bound for all data on this grid; usually it is a fifth of this",
+            "a bound for all data on this grid and all quantiles at once; usually it is a fifth of this or less",
         )
-        return Forecast(
-            f"expected error of quantiles of {self.column.name}", ("of each", "95% within ±"), rows, notes
-        )
+        title = f"expected error of quantiles of {self.column.name}"
+        return Forecast(title, ("of each", "95% within ±"), rows, notes)
 
-    def rank_error(self, q: Fraction, level: float = 0.95) -> int:
-        """With probability `level` the answer is at most so many ranks away, whatever the data.
+    def rank_errors(self, level: float = 0.95) -> list[int]:
+        """With probability `level` all answers are at most so many ranks away, whatever the data.
 
         The weight of all outputs with a score above s is at most their number times e^(-eta s), and one of score
-        0, or nearly, exists. For splitting the errors of all levels are added.
+        0, or nearly, exists.
         """
-        miss, cells = 1 - level, self.column.size
+        m, cells = len(self.quantiles), self.column.size
+        miss = (1 - level) / m
         if self.method in ("single", "independent"):
-            return math.ceil(math.log(cells / miss) / float(self.eta(q) * q.denominator))
+            each = [math.log(cells / miss) / float(self.eta(q) * q.denominator) for q in self.quantiles]
+            return [math.ceil(error) for error in each]
         places = cells << fineness(cells)
-        if self.method == "joint":
-            m = len(self.quantiles)  # the score is at least twice the largest error in ranks
-            outputs = m * math.log(places + m)
-            return math.ceil((outputs - math.log(miss)) / float(self.joint_eta) / 2 + m / 2 + 1)
-        depth = levels(len(self.quantiles))
-        each = math.log(places * len(self.quantiles) / miss) * 2 / float(self.level_price)
-        return math.ceil(depth * (each + 1))
+        if self.method == "joint":  # the score is at least twice the largest error in ranks
+            outputs = m * math.log(places + m) - math.log(1 - level)
+            return [math.ceil(outputs / float(self.joint_eta) / 2 + m / 2 + 1)] * m
+        price = float(self.level_price)
+
+        def own(share: Fraction) -> float:
+            return math.log(places / miss) * 2 * float(max(share, 1 - share)) / price + 1
+
+        return [math.ceil(error) for error in split_errors(self.quantiles, own)]
 
     def prepare(self, data: Any) -> tuple[Ranks, ...]:
         source, condition = self.scope.open(data)
@@ -162,7 +163,7 @@ class QuantilePlan:
                 **labels,
                 "quantile": [float(q) for q in self.quantiles] * groups,
                 "value": pa.array(found, pa.date32()) if isinstance(self.column, Date) else found,
-                "ranks within": [self.rank_error(q) for q in self.quantiles] * groups,
+                "ranks within (95%)": [*self.rank_errors()] * groups,
             }
         )
 
@@ -177,7 +178,7 @@ class QuantilePlan:
         else:
             law["eta"] = ", ".join(show(self.eta(q)) for q in self.quantiles)
         return {
-            "released": f"{name} of {self.column.name}{self.scope.words()}; ranks hold with 95%",
+            "released": f"{name} of {self.column.name}{self.scope.words()}",
             "noise": law,
             "domain": Domain(self.scope.columns([self.column])).to_dict(),
         }

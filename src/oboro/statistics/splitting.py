@@ -11,7 +11,7 @@ scores with how many values share them, so that it costs as much as there are di
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -59,6 +59,25 @@ class _Part:
 def levels(quantiles: int) -> int:
     """How often the rows are split: ceil(log2(quantiles + 1))."""
     return quantiles.bit_length()
+
+
+def split_errors(quantiles: Sequence[Fraction], own: Callable[[Fraction], float]) -> list[float]:
+    """How far each quantile may be off, if one that is looked for at a share of a part is off by own(share) more.
+
+    The ends of a part are off as well. They move what is looked for in proportion to how near they are.
+    """
+    found = [0.0] * len(quantiles)
+    parts = [(0, len(quantiles), Fraction(0), Fraction(1), 0.0, 0.0)]
+    while parts:
+        first, last, below, above, off_below, off_above = parts.pop()
+        if first < last:
+            middle = (first + last) // 2
+            q = quantiles[middle]
+            share = (q - below) / (above - below)
+            found[middle] = own(share) + float(1 - share) * off_below + float(share) * off_above
+            parts.append((first, middle, below, q, off_below, found[middle]))
+            parts.append((middle + 1, last, q, above, found[middle], off_above))
+    return found
 
 
 def split_quantiles(

@@ -1,0 +1,27 @@
+"""Synthetic records, with the privacy of sampling itself accounted for."""
+
+from oboro.synth.account import Account, account
+from oboro.synth.accounting import rdp_private_n, rdp_public_n
+from oboro.synth.adaptive import QualityPlan
+from oboro.synth.copula import MomentsPlan
+from oboro.synth.gaussians import renyi_gaussians
+from oboro.synth.making import plan, release
+from oboro.synth.marginals import MarginalsPlan
+from oboro.synth.model import Model, load
+from oboro.synth.records import GaussianPlan
+
+__all__ = [
+    "Account",
+    "GaussianPlan",
+    "MarginalsPlan",
+    "Model",
+    "MomentsPlan",
+    "QualityPlan",
+    "account",
+    "load",
+    "plan",
+    "rdp_private_n",
+    "rdp_public_n",
+    "release",
+    "renyi_gaussians",
+]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
+from oboro.noise.compiling import compiled
 
 
-@njit(cache=True)
+@compiled
 def _first_from(sorted_keys: Any, key: int, low: int, high: int) -> int:
     """The first index in [low, high) whose key is at least `key`, or `high`."""
     while low < high:
@@ -19,7 +19,7 @@ def _first_from(sorted_keys: Any, key: int, low: int, high: int) -> int:
     return low
 
 
-@njit(cache=True)
+@compiled
 def descend(
     bits: int,
     keys: Any,
@@ -107,7 +107,7 @@ def descend(
     return done
 
 
-@njit(cache=True)
+@compiled
 def add_up(keys: Any, counts: Any, cap: int) -> int:
     """Joins neighbours with the same key, in place, none above `cap`; drops zeros; returns how many are left."""
     kept = 0

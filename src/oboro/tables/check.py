@@ -50,8 +50,9 @@ def _repeated(source: Source, fields: list[str], layout: Layout, count: str | No
     known = " AND ".join(f"f{i} IS NOT NULL" for i in range(len(fields)))
     query = f"SELECT * FROM (SELECT {chosen} FROM {source.relation}) WHERE {known}"
     parts = [keys_of(layout, values) for values in batches(source, query)]
-    keys = np.concatenate([np.empty(0, np.int64), *(keys[possible] for keys, possible in parts)])
-    unknown = sum(int((~possible).sum()) for _, possible in parts)
+    keys = np.concatenate([np.empty(0, np.int64), *parts])
+    unknown = int((keys < 0).sum())
+    keys = keys[keys >= 0]
     rows = [{"problem": "cells that are no place, or ruled out by the mask", "records": unknown}]
     if count is not None:
         rows.append(

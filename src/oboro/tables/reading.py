@@ -60,22 +60,28 @@ def read_cells(data: Any, layout: Layout, unit: Unit, count: str | None) -> Cell
     chosen = ", ".join(f"{sql} AS f{i}" for i, (sql, _) in enumerate(fields))
     known = " AND ".join([*(f"f{i} IS NOT NULL" for i in range(len(fields))), "n > 0"])
     query = f"SELECT * FROM (SELECT {chosen}, {_count_sql(count, source, most)} AS n FROM {source.relation}) WHERE {known}"
-    keys, counts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    keys: list[Integers] = [np.empty(0, np.int64)]
+    counts: list[Integers] = [np.empty(0, np.int64)]
     for values in batches(source, query):
-        batch_keys, possible = keys_of(layout, values[:-1])
-        keys.append(batch_keys[possible])
-        counts.append(np.asarray(values[-1], np.int64)[possible])
+        found = keys_of(layout, values[:-1])
+        keys.append(found[found >= 0])
+        counts.append(values[-1][found >= 0])
     return sort_cells(np.concatenate(keys), np.concatenate(counts), layout.bits, most)
 
 
 def batches(source: Source, query: str) -> Iterator[list[Any]]:
-    """The columns of a result, some records at a time."""
+    """The columns of a result, whole numbers without nulls, some records at a time."""
     result = source.connection.sql(query)
-    open_reader = (
-        getattr(result, "to_arrow_reader", None) or result.fetch_arrow_reader
-    )  # the name before DuckDB 1.4
+    # fetch_arrow_reader is its name in DuckDB 1
+    open_reader = getattr(result, "to_arrow_reader", None) or result.fetch_arrow_reader
     for batch in open_reader(_CHUNK):
-        yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+        yield [_as_numpy(column) for column in batch.columns]
+
+
+def _as_numpy(column: Any) -> Any:
+    """What the Arrow column holds, without a copy. (Its own to_numpy loads pandas, which takes half a second.)"""
+    dtype = np.int64 if column.type.bit_width == 64 else np.int32
+    return np.frombuffer(column.buffers()[1], dtype)[column.offset : column.offset + len(column)]
 
 
 def _count_rows(source: Source, fields: list[tuple[str, int]], layout: Layout, unit: Unit) -> Cells:
@@ -102,27 +108,27 @@ def _count_rows(source: Source, fields: list[tuple[str, int]], layout: Layout, u
     for _, radix in reversed(fields):
         numbers, digit = np.divmod(numbers, radix)
         values.append(digit)
-    keys, known = keys_of(layout, values[::-1])
-    most = cap(layout)
-    return sort_cells(keys[known], np.minimum(counts[known], most), layout.bits, most)
+    keys, most = keys_of(layout, values[::-1]), cap(layout)
+    return sort_cells(keys[keys >= 0], np.minimum(counts[keys >= 0], most), layout.bits, most)
 
 
-def keys_of(layout: Layout, values: list[Any]) -> tuple[Integers, npt.NDArray[np.bool_]]:
-    """Keys from the values of fields, and which of them are cells. A mesh is one field and several axes."""
+def keys_of(layout: Layout, values: list[Any]) -> Integers:
+    """Keys from the values of fields, -1 for what is no cell. A mesh is one field and several axes."""
     axes: list[Any] = []
-    known = np.ones(len(values[0]), np.bool_)
+    unknown = []
     rest = iter(values)
     for column in layout.domain:
         if isinstance(column, Mesh):
-            parts = column.axes(next(rest))
-            known &= parts[0] >= 0
-            axes += parts
+            axes += column.axes(next(rest))
+            unknown.append(axes[-1] < 0)
         else:
             axes += [next(rest) for _ in column.sources]
     keys = layout.keys(axes)
     if layout.allowed is not None:
-        known &= layout.possible(keys)
-    return keys, known
+        unknown.append(~layout.possible(keys))
+    for wrong in unknown:
+        keys[wrong] = -1
+    return keys
 
 
 def fields_of(column: Column, source: Source) -> list[tuple[str, int]]:

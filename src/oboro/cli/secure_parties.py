@@ -1,0 +1,234 @@
+"""What each of two parties does: keys, encrypted answers, urns, draws, openings."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from oboro.cli.options import DryRun, Json, LedgerAt, Name, Output, open_ledger, show_json
+from oboro.errors import ParameterError
+
+if TYPE_CHECKING:
+    from oboro.secure import Holder, Identity, Shelf
+
+PlanFile = Annotated[Path, typer.Option("--plan", help="The noise plan.", metavar="FILE")]
+Agreed = Annotated[
+    Path | None, typer.Option("--plan", help="The noise plan that was agreed upon.", metavar="FILE")
+]
+Secret = Annotated[Path, typer.Option("--key", help="P1's NAME.secret.", metavar="FILE")]
+Own = Annotated[Path | None, typer.Option("--identity", help="Our NAME.pem.", metavar="FILE")]
+Peer = Annotated[Path | None, typer.Option("--peer", help="The other party's NAME.crt.", metavar="FILE")]
+State = Annotated[
+    Path | None,
+    typer.Option(
+        "--state",
+        help="Where used urns are written down; beside the key or ledger by default.",
+        metavar="FILE",
+    ),
+]
+To = Annotated[Path, typer.Option("-o", "--output", help="Where to write.", metavar="FILE")]
+
+
+def keys(name: Annotated[str, typer.Argument(help="A name for the party.", metavar="NAME")]) -> None:
+    """Makes the files of one party: NAME.secret, NAME.public, NAME.pem, NAME.crt."""
+    from oboro import secure
+
+    paths = secure.create(name)
+    typer.echo(f"keep       {paths['secret']}  {paths['pem']}\ngive away  {paths['public']}  {paths['crt']}")
+
+
+def assumption() -> None:
+    """Prints what a draw rests on, for `oboro ledger create --assume`."""
+    from oboro import secure
+
+    typer.echo(secure.ASSUMPTION)
+
+
+def encrypt(
+    value: Annotated[
+        str, typer.Argument(help="A whole number, or - to read it from standard input.", metavar="VALUE")
+    ],
+    low: Annotated[int, typer.Option("--low", help="The least it can be, known without the data.")],
+    high: Annotated[int, typer.Option("--high", help="The most it can be.")],
+    key: Annotated[
+        Path, typer.Option("--key", help="The NAME.public of the party that will open.", metavar="FILE")
+    ],
+    output: To,
+) -> None:
+    """Clamps a number to its public bounds and encrypts it."""
+    from oboro import secure
+
+    text = (sys.stdin.readline() if value == "-" else value).strip()
+    try:
+        number = int(text)
+    except ValueError:  # the value is private: it is not repeated
+        raise ParameterError(
+            "VALUE is not a whole number", needed="such as 42", fix="oboro secure encrypt 42 ..."
+        ) from None
+    secure.Answer.encrypt(number, low=low, high=high, public=secure.load_public(key)).save(output)
+    typer.echo(f"written {output}, between {low} and {high}")
+
+
+def add(
+    files: Annotated[list[Path], typer.Argument(help="Encrypted numbers under one key.", metavar="FILES")],
+    output: To,
+) -> None:
+    """Adds encrypted numbers; the bounds are added too."""
+    from oboro import secure
+
+    first, *rest = [secure.Answer.load(file) for file in files]
+    for one in rest:
+        first = first + one
+    first.save(output)
+    typer.echo(f"written {output}, between {first.low} and {first.high}")
+
+
+def serve(
+    plan: PlanFile,
+    listen: Annotated[str, typer.Option("--listen", help="Where to wait for P2.", metavar="HOST:PORT")],
+    key: Secret,
+    identity: Own,
+    peer: Peer,
+    state: State = None,
+    count: Annotated[int | None, typer.Option("--count", help="Stop after so many connections.")] = None,
+) -> None:
+    """P1: sends fresh urns over TLS and opens what was drawn, once for each."""
+    from oboro import secure
+    from oboro.secure.wire import listening
+
+    holder = _holder(plan, key, state)
+    holder.noise.check_sendable()
+    who = _identity(identity, peer)
+    who.context(server=True)  # complains now, not at the first connection
+    with listening(listen) as listener:
+        host, port = listener.getsockname()[:2]
+        typer.echo(f"listening on {host}:{port}, plan {holder.noise.hash[:16]}")
+        secure.serve(holder, listener, who, count=count, tell=lambda text: typer.echo(text))
+
+
+def urns(plan: PlanFile, key: Secret, output: To, state: State = None) -> None:
+    """P1, by files: writes fresh urns for one answer."""
+    from oboro import secure
+
+    name = secure.write_urns(_holder(plan, key, state), output)
+    typer.echo(f"written {output}, urns {name.hex()[:16]}")
+
+
+def open_drawn(
+    file: Annotated[Path, typer.Argument(help="What P2 drew.", metavar="FILE")],
+    plan: PlanFile,
+    key: Secret,
+    state: State = None,
+    json: Json = False,
+) -> None:
+    """P1, by files: opens what was drawn from its urns, once."""
+    from oboro import secure
+
+    name, number = secure.open_file(_holder(plan, key, state), file)
+    if json:
+        show_json({"value": number, "urns": name.hex()})
+    else:
+        typer.echo(str(number))
+
+
+def draw(
+    answer: Annotated[Path, typer.Option("--answer", help="The answer, encrypted for P1.", metavar="FILE")],
+    ledger: LedgerAt,
+    connect: Annotated[
+        str | None, typer.Option("--connect", help="Where P1 listens.", metavar="HOST:PORT")
+    ] = None,
+    urns: Annotated[
+        Path | None, typer.Option("--urns", help="Or: a file of urns from P1.", metavar="FILE")
+    ] = None,
+    plan: Agreed = None,
+    identity: Own = None,
+    peer: Peer = None,
+    state: State = None,
+    output: Output = None,
+    name: Name = None,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """P2: pays from the ledger, draws the noise, and gets the noisy answer (with --urns: still encrypted, in -o)."""
+    from oboro import secure
+    from oboro.cli import plans
+
+    account, held = open_ledger(ledger), secure.Answer.load(answer)
+    noise = secure.NoisePlan.load(plan) if plan is not None else None
+    if dry_run and noise is not None:
+        bound = secure.draw_plan(noise, low=held.low, high=held.high, unit=account.unit)
+        plans.release(bound, None, account, output=None, name=name, dry_run=True, json=json)
+        return
+    shelf = _shelf(state, ledger)
+    if connect is not None and urns is None and not dry_run:
+        if output is not None:
+            plans.check_output(output)
+        released = secure.draw(
+            connect, held, account, _identity(identity, peer), shelf, noise=noise, name=name
+        )
+        if output is not None:
+            released.save(output)
+    elif urns is not None and connect is None and noise is not None and output is not None and not dry_run:
+        from oboro.release.files import write_whole
+
+        released = secure.draw_from_file(urns, held, account, shelf, noise, name=name)
+        write_whole(output, secure.sealed(released))
+    else:
+        raise ParameterError(
+            "where the urns come from is not said",
+            given="--dry-run without --plan"
+            if dry_run
+            else "neither or both of --connect and --urns, or --urns alone",
+            needed="--connect HOST:PORT --identity OUR.pem --peer THEIR.crt, or --urns FILE --plan FILE -o FILE",
+            fix="--connect 127.0.0.1:9000",
+        )
+    if json:
+        facts = {
+            "cost": released.cost.to_dict(),
+            "remaining": account.remaining.to_dict(),
+            "output": str(output) if output else None,
+        }
+        show_json({**({"value": released.value} if connect else {}), **facts})
+        return
+    typer.echo(
+        str(released) if connect else f"drawn and paid for; give {output} to P1, for `oboro secure open`"
+    )
+    typer.echo(
+        ("" if output is None else f"\nwritten    {output}\n")
+        + f"spent      {released.cost}\nremaining  {account.remaining}"
+    )
+
+
+def _holder(plan: Path, key: Path, state: Path | None) -> Holder:
+    from oboro import secure
+
+    return secure.Holder(secure.NoisePlan.load(plan), secure.load_secret(key), _shelf(state, str(key)))
+
+
+def _shelf(state: Path | None, beside: str) -> Shelf:
+    from oboro import secure
+
+    if state is None and "://" in beside:
+        raise ParameterError(
+            "where used urns are written down is not said",
+            given=beside,
+            needed="a file",
+            fix="--state urns.state",
+        )
+    return secure.Shelf(state or Path(f"{beside}.urns"))
+
+
+def _identity(own: Path | None, peer: Path | None) -> Identity:
+    from oboro import secure
+
+    if own is None or peer is None:
+        raise ParameterError(
+            "a connection needs a certificate on each side",
+            given="no --identity" if own is None else "no --peer",
+            needed="--identity OUR.pem --peer THEIR.crt",
+            fix="oboro secure keys NAME",
+        )
+    return secure.Identity(own, peer)

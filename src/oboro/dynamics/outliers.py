@@ -1,0 +1,125 @@
+"""How well an outlier hides, measured: the rate at which the best test finds it, at a given rate of false alarms.
+
+One number carries an outlier of some known size; the test is the most powerful one that noise alone passes with probability
+`false_alarm` [Neyman and Pearson]. Under Gaussian and Laplace noise it is a threshold; under heavy tails it is an interval
+around the outlier, because far beyond it noise is the likelier cause. With one A for a long record an attacker learns A from the
+other numbers, and the test is the Gaussian one for that A: sharing A hides an outlier at one time much less. Part of what heavy tails hide is simply more noise. So there are two comparisons: at
+equal (eps, delta), and at an equal median size of the noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.dynamics import mixing
+from oboro.dynamics.calibration import calibrate
+from oboro.exact import Number, positive
+
+SIZES = (1, 2, 5, 10, 20, 50, 100, 200)
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """How often outliers of several sizes are found under one kind of noise."""
+
+    noise: str
+    median: float  # of |noise|
+    sizes: tuple[float, ...]
+    rates: tuple[float, ...]
+
+
+def detections(
+    *,
+    eps: Number,
+    delta: Number,
+    distance: Number = 1,
+    sizes: Sequence[float] = SIZES,
+    alphas: Sequence[Number] = ("1.5", "1"),
+    false_alarm: float = 0.01,
+    median: float | None = None,
+) -> tuple[Detection, ...]:
+    """For Gaussian, Laplace and stable noise at equal (eps, delta), or with the same `median` size."""
+    reach = float(positive("distance", distance))
+    found = [_gaussian(reach / calibrate(alpha=2, eps=eps, delta=delta), sizes, false_alarm, median)]
+    found.append(_laplace(reach / float(positive("eps", eps)), sizes, false_alarm, median))
+    for index in alphas:
+        alpha = float(positive("alpha", index))
+        own = reach / calibrate(alpha=index, eps=eps, delta=delta, method="independent")
+        found.append(_stable(alpha, own, sizes, false_alarm, median))
+        shared = reach / calibrate(alpha=index, eps=eps, delta=delta, method="mixture")
+        found.append(_shared(alpha, shared, sizes, false_alarm, median))
+    return tuple(found)
+
+
+def _gaussian(scale: float, sizes: Sequence[float], false_alarm: float, median: float | None) -> Detection:
+    from scipy.special import ndtr, ndtri
+
+    sd = scale * math.sqrt(2)
+    middle = sd * float(ndtri(0.75))
+    sd *= 1 if median is None else median / middle
+    rates = [float(ndtr(size / sd + ndtri(false_alarm))) for size in sizes]
+    return Detection("Gaussian", median or middle, tuple(sizes), tuple(rates))
+
+
+def _laplace(scale: float, sizes: Sequence[float], false_alarm: float, median: float | None) -> Detection:
+    middle = scale * math.log(2)
+    scale *= 1 if median is None else median / middle
+    threshold = -scale * math.log(2 * false_alarm)
+
+    def above(x: float) -> float:
+        return math.exp(-x / scale) / 2 if x >= 0 else 1 - math.exp(x / scale) / 2
+
+    return Detection("Laplace (pure eps)", median or middle, tuple(sizes), tuple(above(threshold - size) for size in sizes))
+
+
+def _stable(alpha: float, scale: float, sizes: Sequence[float], false_alarm: float, median: float | None) -> Detection:
+    middle = scale * mixing.size(alpha, 0.5)
+    scale *= 1 if median is None else median / middle
+    rates = tuple(_most_powerful(alpha, size / scale, false_alarm) for size in sizes)
+    return Detection(f"stable {alpha:g}, independent", median or middle, tuple(sizes), rates)
+
+
+def _most_powerful(alpha: float, shift: float, false_alarm: float) -> float:
+    """The power of the likelihood ratio test between X and X + shift: cells in the order of their ratio."""
+    spread = np.sinh(np.linspace(-12, 12, 3001))
+    edges = np.unique(np.concatenate([spread, spread + shift, np.linspace(-1, shift + 1, 1001)]))
+    null = np.diff(_cdf(alpha, edges), prepend=0.0, append=1.0)
+    other = np.diff(_cdf(alpha, edges - shift), prepend=0.0, append=1.0)
+    order = np.argsort(-other / np.maximum(null, 1e-300))
+    return float(np.interp(false_alarm, np.cumsum(null[order]), np.cumsum(other[order])))
+
+
+def _cdf(alpha: float, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    from scipy.special import erfc
+
+    rule = mixing.nodes(alpha)
+    half = erfc(np.abs(x)[:, None] / np.sqrt(2 * rule.value)) @ rule.weight / 2
+    return np.where(x < 0, half, 1 - half)
+
+
+def _shared(alpha: float, scale: float, sizes: Sequence[float], false_alarm: float, median: float | None) -> Detection:
+    from scipy.special import ndtr, ndtri
+
+    middle = scale * mixing.size(alpha, 0.5)
+    scale *= 1 if median is None else median / middle
+    rule = mixing.nodes(alpha)
+    rates = [
+        float(rule.weight @ ndtr(size / (scale * np.sqrt(rule.value)) + ndtri(false_alarm))) + false_alarm * (1 - rule.weight.sum())
+        for size in sizes
+    ]
+    return Detection(f"stable {alpha:g}, one A, long record", median or middle, tuple(sizes), tuple(map(float, rates)))
+
+
+def ruined(alpha: Number, times: float = 10.0) -> float:
+    """P(sqrt(A) > `times` its median): how often a shared A spoils a whole record."""
+    from scipy.optimize import brentq
+
+    rule = mixing.nodes(float(positive("alpha", alpha)))
+    log_a, cumulative = np.log(rule.value), np.cumsum(rule.weight)
+    half = brentq(lambda x: float(np.interp(x, log_a, cumulative - rule.weight / 2)) - 0.5, log_a[0], log_a[-1])
+    return 1 - float(np.interp(half + 2 * math.log(times), log_a, cumulative - rule.weight / 2))

@@ -1,0 +1,159 @@
+"""A plan run in steps: the input comes in sample by sample, and each output goes out at once.
+
+The whole horizon is reserved when the stream opens. A stream is not resumable and cannot be copied: with it goes the one A of its
+record. The promise is that of the plan, for inputs that do not react to what was published; where they do, neighbours
+may part by more than the unit's distance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro._version import __version__
+from oboro.dynamics.noising import Scale
+from oboro.dynamics.plan import SignalPlan, table_of
+from oboro.dynamics.signal import _numbers, cleaned, read_record
+from oboro.dynamics.truth import Truth
+from oboro.errors import DataError, LedgerError, ParameterError
+from oboro.ledger import Ledger
+from oboro.ledger.records import Reservation
+from oboro.noise.bits import Bits, system_bits
+from oboro.noise.lazy import Real
+from oboro.release import Release, price
+from oboro.release.release import from_content, to_content
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(eq=False, repr=False)
+class Stream:
+    """An open stream. `step` takes the input at one time and returns the output at that time, with noise."""
+
+    plan: SignalPlan
+    ledger: Ledger
+    name: str | None
+    _reservation: Reservation
+    _bits: Bits
+    _scale: Scale
+    _root: Real | None
+    _x0: Floats
+    _state: Floats = field(init=False)
+    _truth: Truth = field(init=False)
+    _outputs: list[Floats] = field(default_factory=list)
+    _closed: bool = False
+
+    def __post_init__(self) -> None:
+        self._truth = Truth(self.plan.system, self._x0)
+        states = [self._noisy(x) for x in self._x0] if "x0" in self.plan.protect and self.plan.where == "input" else []
+        self._state = np.array(states) * float(self.plan.step) if states else self._x0
+
+    @property
+    def time(self) -> int:
+        """The time of the next step."""
+        return len(self._outputs)
+
+    def step(self, u: Any) -> Any:
+        """The noisy output at the next time: a float, or an array if there are several outputs."""
+        plan = self.plan
+        if self._closed or self.time > plan.horizon:
+            raise ParameterError(
+                "the stream has ended" if self._closed else "the stream is at its horizon",
+                given=f"time {self.time}",
+                needed=f"times 0 to {plan.horizon}, while it is open",
+                fix=f"plan(..., horizon={max(2 * plan.horizon, 1)}), reserved as a whole",
+            )
+        sample = _numbers(u).ravel()
+        if sample.size != plan.system.inputs:
+            raise DataError(
+                "the sample does not fit the system", given=f"{sample.size} numbers", needed=str(plan.system.inputs), fix="stream.step(u[t])"
+            )
+        sample = cleaned(sample, float(plan.limit))
+        if "u" not in plan.protect:
+            sample = np.zeros(plan.system.inputs)
+        y = self._from_output(sample) if plan.where == "output" else self._from_input(sample)
+        self._outputs.append(y)
+        return float(y[0]) if y.size == 1 else y
+
+    def close(self) -> Release:
+        """Ends the stream, stores what went out, and returns it as a release with a certificate."""
+        if self._closed or not self._outputs:
+            raise LedgerError(
+                "the stream has nothing to store", given="closed already" if self._closed else "no step was made", needed="one step at least"
+            )
+        self._closed = True
+        table = table_of(np.array(self._outputs))
+        content = to_content(table)
+        facts = {"software": f"oboro {__version__}", "bits": self._bits.description, **self.plan.describe(), "rows": table.num_rows}
+        committed = self.ledger.commit(self._reservation, content, facts=facts)
+        return from_content(self.plan, self.ledger, self.name, self._reservation.cost, committed, content, table)
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if not self._closed and self._outputs:
+            self.close()
+
+    def __getstate__(self) -> Any:
+        return self._scale.__getstate__()  # refuses: a copy would use the scale again
+
+    def __copy__(self) -> Any:
+        return self._scale.__copy__()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self._scale.__deepcopy__(memo)
+
+    def __repr__(self) -> str:
+        return f"Stream(time {self.time} of 0 to {self.plan.horizon}, {self.plan.guarantee})"
+
+    def _noisy(self, value: float | Real) -> int:
+        exact = value if callable(value) else Fraction(float(value))
+        self._scale.check()
+        return self.plan.mechanism.add_one(exact, self._root, self._bits)
+
+    def _from_input(self, sample: Floats) -> Floats:
+        a, b, c, d = self.plan.system.arrays()
+        noisy = sample
+        if "u" in self.plan.protect:
+            indices = [self._noisy(x) for x in sample]
+            noisy = np.array(indices) * float(self.plan.step)
+        y = c @ self._state + d @ noisy
+        self._state = a @ self._state + b @ noisy
+        return np.asarray(y)
+
+    def _from_output(self, sample: Floats) -> Floats:
+        self._truth.feed(sample)
+        indices = [self._noisy(self._truth.output(self.time, j)) for j in range(self.plan.system.outputs)]
+        return np.array(indices) * float(self.plan.step)
+
+
+def stream(
+    plan: SignalPlan, *, ledger: Ledger, x0: Any = None, name: str | None = None, bits: Bits | None = None
+) -> Stream:
+    """Opens a stream: reserves the whole horizon, then draws A and the noise of the start. `bits` is for tests."""
+    if plan.noise == "discrete":
+        raise ParameterError("discrete noise has no stream", given='noise="discrete"', needed='"independent" or "shared"', fix='noise="shared"')
+    if x0 is not None and "x0" not in plan.protect:
+        raise ParameterError("x0 is not protected by this plan", given="x0 with the data", needed="a public start in the plan", fix="plan(..., x0=x0)")
+    nothing = np.zeros((1, plan.system.inputs))
+    record = read_record(
+        {"u": nothing, "x0": x0},
+        states=plan.system.states,
+        inputs=plan.system.inputs,
+        most=1,
+        columns=plan.columns,
+        limit=float(plan.limit),
+    )
+    start = record.x0 if "x0" in plan.protect else plan.public_start
+    price(plan, ledger)
+    reservation = ledger.reserve(plan=plan.to_dict(), unit=plan.unit, guarantee=plan.guarantee, name=name)
+    source = bits or system_bits()
+    scale = Scale(plan.alpha, source)
+    root = scale.take() if plan.mechanism.shared else None
+    return Stream(plan, ledger, name, reservation, source, scale, root, start)

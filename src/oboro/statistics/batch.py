@@ -1,0 +1,185 @@
+"""Several questions that are paid for together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from fractions import Fraction
+from math import isqrt
+from typing import Any
+
+from oboro.errors import GuaranteeError, ParameterError
+from oboro.exact import show
+from oboro.noise import Bits
+from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit, compose, guarantee_from
+from oboro.release import Forecast, Pair, Plan, plan_from, register
+from oboro.statistics.terms import Promise
+
+MOST_QUESTIONS = 10_000
+_FINE = 256  # what tight composition saves is found in steps of 1/256
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """Plans for the same unit that are reserved, measured and released together.
+
+    Privacy
+        The plans are fixed in advance and draw independent noise, so their costs add up: the sum of eps, or of rho.
+        With a delta, a batch of pure plans has the guarantee that their privacy loss distributions give
+        [dp-accounting, pessimistic rounding], which is valid because no question depends on an answer.
+        `guarantee` is checked against the plans whenever a batch is made or read.
+    """
+
+    plans: tuple[Plan, ...]
+    guarantee: Guarantee
+    kind = "statistics.batch"
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.plans) <= MOST_QUESTIONS:
+            raise ParameterError(
+                "a batch needs questions",
+                given=f"{len(self.plans)} questions",
+                needed=f"1 to {MOST_QUESTIONS:,}",
+                fix="batch.count()",
+            )
+        if len({plan.unit for plan in self.plans}) > 1:
+            raise ParameterError("the questions of a batch protect different units", needed="one unit")
+        cost = total(self.plans, self.guarantee)
+        if not self.guarantee.covers(cost):
+            raise GuaranteeError(
+                "the questions cost more than the batch promises",
+                given=f"{self.guarantee}",
+                needed=f"at least {cost}",
+                fix=f"guarantee: {cost}",
+            )
+
+    @property
+    def unit(self) -> Unit:
+        return self.plans[0].unit
+
+    def forecast(self) -> Forecast:
+        """What each question costs, and its first expected error."""
+        rows = []
+        for plan in self.plans:
+            inner = plan.forecast()
+            rows += [
+                (f"{plan.describe()['released']}: {row[0]}", str(plan.guarantee), row[-1])
+                for row in inner.rows
+            ]
+        saved = total(self.plans, Pure(0)) if isinstance(self.guarantee, Approx) else None
+        notes = [f"{len(self.plans)} questions, together {self.guarantee}"]
+        if isinstance(saved, Pure):
+            notes.append(f"asked one by one they would cost eps = {show(saved.eps)}")
+        return Forecast("a batch", ("question", "its share", "95% within ±"), tuple(rows), tuple(notes))
+
+    def prepare(self, data: Any) -> list[Any]:
+        from oboro.engine import open_data
+
+        source = open_data(data)
+        return [plan.prepare(source) for plan in self.plans]
+
+    def measure(self, prepared: list[Any], bits: Bits, trials: int | None = None) -> list[Any]:
+        return [plan.measure(part, bits, trials) for plan, part in zip(self.plans, prepared, strict=True)]
+
+    def publish(self, measured: list[Any]) -> Any:
+        """One row for each number: the question, what it is of, the value, and a 95% interval where there is one."""
+        import pyarrow as pa
+
+        rows: list[dict[str, Any]] = []
+        for place, (plan, part) in enumerate(zip(self.plans, measured, strict=True)):
+            rows += _rows(place, plan, plan.publish(part))
+        schema = [
+            ("number", pa.int32()),
+            ("question", pa.string()),
+            ("of", pa.string()),
+            ("value", pa.float64()),
+        ]
+        schema += [("low", pa.float64()), ("high", pa.float64())]
+        if any("day" in row for row in rows):
+            schema.append(("day", pa.date32()))
+        return pa.Table.from_pylist(rows, pa.schema(schema))
+
+    def describe(self) -> dict[str, Any]:
+        parts = [plan.describe() for plan in self.plans]
+        shares = [str(plan.guarantee) for plan in self.plans]
+        return {
+            "released": f"{len(parts)} questions: " + "; ".join(part["released"] for part in parts),
+            "noise": {"parts": [{**p["noise"], "share": s} for p, s in zip(parts, shares, strict=True)]},
+        }
+
+    def neighbours(self) -> Iterator[Pair]:
+        for plan in self.plans:
+            yield from plan.neighbours()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "guarantee": self.guarantee.to_dict(),
+            "plans": [plan.to_dict() for plan in self.plans],
+        }
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> BatchPlan:
+        return cls(tuple(plan_from(plan) for plan in record["plans"]), guarantee_from(record["guarantee"]))
+
+
+def total(plans: Sequence[Plan], kind: Guarantee) -> Guarantee:
+    """What plans cost together: exact sums, or privacy loss distributions where the kind is (eps, delta)."""
+    costs = [plan.guarantee for plan in plans]
+    if isinstance(kind, Approx) and kind.delta > 0:
+        summed = compose(*costs)
+        if isinstance(summed, Pure) and summed.eps <= kind.eps:
+            return summed
+        return compose(*costs, delta=kind.delta)
+    return compose(*costs)
+
+
+def shares(promise: Promise | Approx, weights: Sequence[Fraction]) -> list[Promise]:
+    """What each question may cost, in proportion to its weight, so that all together keep the promise.
+
+    With a delta every share is raised by the largest factor, in steps of 1/256, that tight composition allows.
+    """
+    whole = sum(weights, Fraction(0))
+    if isinstance(promise, ZCDP):
+        return [ZCDP(promise.rho * weight / whole) for weight in weights]
+    plain = [promise.eps * weight / whole for weight in weights]
+    if isinstance(promise, Pure):
+        return [Pure(eps) for eps in plain]
+
+    def fits(steps: int) -> bool:
+        raised = [Pure(eps * steps / _FINE) for eps in plain]
+        return compose(*raised, delta=promise.delta).to_approx(promise.delta).eps <= promise.eps
+
+    low, high = _FINE, _FINE * (len(plain) + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return [Pure(eps * low / _FINE) for eps in plain]
+
+
+def as_pure(promise: Promise) -> Pure:
+    """For a question that only has a pure form: eps with eps^2/2 <= rho, rounded down."""
+    if isinstance(promise, Pure):
+        return promise
+    fine = 10**12
+    return Pure(Fraction(isqrt(int(2 * promise.rho * fine * fine)), fine))
+
+
+def _rows(place: int, plan: Plan, table: Any) -> list[dict[str, Any]]:
+    value = "value" if "value" in table.column_names else table.column_names[-1]
+    labels = table.column_names[: table.column_names.index(value)]
+    intervals = getattr(plan, "intervals", None)
+    ends = zip(*(end.tolist() for end in intervals(table, 0.95)), strict=True) if intervals else None
+    question = plan.describe()["released"]
+    rows = []
+    for record in table.to_pylist():
+        of = ", ".join(str(record[name]) for name in labels)
+        row = {"number": place, "question": question, "of": of}
+        row |= {"day": record[value]} if isinstance(record[value], date) else {"value": float(record[value])}
+        if ends is not None:
+            low, high = next(ends)
+            row |= {"low": float(low), "high": float(high)}
+        rows.append(row)
+    return rows

@@ -1,0 +1,242 @@
+"""Sample and aggregate: any function at all, computed on disjoint blocks of the data; their median is released.
+
+One unit lies in one block, and changes the function's value there only, however wild the function is. So what is
+left to protect is the median of some numbers of which one may change.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.domain import Column, Domain, Real
+from oboro.errors import DomainError, ParameterError
+from oboro.exact import Number, positive, rational, show, whole
+from oboro.noise import exponential_mechanism, uniform_integer, uniform_integers
+from oboro.noise.bits import Bits
+from oboro.privacy import Pure, Unit
+from oboro.release import Forecast, Pair, register
+from oboro.statistics.decoding import Rows, all_codes, rows_from
+from oboro.statistics.isolation import call_isolated, check_isolation
+from oboro.statistics.scope import Scope
+
+Integers = npt.NDArray[np.int64]
+Prepared = tuple[Integers, Integers]
+STEPS = 10_000  # of the grid between the bounds, where no step is given
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class SampleAggregatePlan:
+    """The coordinate-wise median over blocks of a function's values, chosen by inverse sensitivity on a public grid.
+
+    Privacy
+        Under replace, the row at position i is in block i mod `blocks`, so a replaced row changes one block. In any
+        other case each unit draws its block by itself, uniformly: adding, removing or replacing a unit, with the
+        others' draws unchanged, changes one block, and a mixture of pairs that are each eps-close is eps-close.
+        A block's values are computed in a process of its own, from that block alone, after the reservation, and
+        clamped to the public grid; where the function fails, hangs or returns nonsense they are the middle of the
+        bounds. So of `blocks` grid points, in each of d coordinates, one changes. The score
+        max(0, #{x < t} - r + 1, r - #{x <= t}) of grid point t, r the middle rank, then changes by at most 1, and the
+        exponential mechanism with e^(-eta score) costs 2 eta [McSherry, Talwar 2007]. eta = eps/(2 d): eps in all.
+        [Nissim, Raskhodnikova, Smith 2007, section 4; the aggregator is Asi and Duchi's, 2020.]
+    """
+
+    label: str
+    function: Callable[[Rows], Any]
+    columns: tuple[Column, ...]
+    outputs: tuple[Real, ...]
+    blocks: int
+    scope: Scope
+    guarantee: Pure
+    seconds: Fraction
+    kind = "statistics.sample_and_aggregate"
+
+    @property
+    def unit(self) -> Unit:
+        return self.scope.unit
+
+    @property
+    def eta(self) -> Fraction:
+        return self.guarantee.eps / (2 * len(self.outputs))
+
+    @property
+    def rank(self) -> int:
+        return (self.blocks + 1) // 2
+
+    @property
+    def by_position(self) -> bool:
+        return self.scope.replaced and self.unit.kind == "row"
+
+    def forecast(self) -> Forecast:
+        """At least one grid point has score 0, so P(score >= k) <= size e^(-eta k)."""
+        rows, notes = [], []
+        for output in self.outputs:
+            ranks = math.ceil(math.log(output.size / 0.05) / float(self.eta))
+            rows.append((output.name, ranks, self.blocks))
+            if 2 * ranks >= self.blocks:
+                notes = [
+                    "the noise may drown the answer: more blocks, fewer outputs, a coarser step or more eps"
+                ]
+        columns = ("of", "95% within ± ranks", "of so many blocks")
+        return Forecast("expected error of each median", columns, tuple(rows), tuple(notes))
+
+    def prepare(self, data: Any) -> Prepared:
+        return all_codes(self.scope, self.columns, data)
+
+    def measure(self, prepared: Prepared, bits: Bits, trials: int | None = None) -> Integers:
+        codes, units = prepared
+        known: dict[bytes, list[int]] = {}  # of the trials of an audit: a block is the rows that it holds
+        draws = []
+        for trial in range(1 if trials is None else trials):
+            if trial == 0 or not self.by_position:
+                place = self._places(units, bits)
+                values = np.asarray(
+                    [self._value(codes, place == block, known) for block in range(self.blocks)]
+                )
+            sizes = [output.size for output in self.outputs]
+            draws.append(
+                [middle(values[:, i], size, self.rank, self.eta, bits) for i, size in enumerate(sizes)]
+            )
+        return np.asarray(draws[0] if trials is None else draws, np.int64)
+
+    def _places(self, units: Integers, bits: Bits) -> Integers:
+        """The block of each row."""
+        if self.by_position:
+            return units % self.blocks
+        count = int(units.max()) + 1 if units.size else 0
+        return uniform_integers(self.blocks, count, bits)[units] if count else units
+
+    def _value(
+        self, codes: Integers, inside: npt.NDArray[np.bool_], known: dict[bytes, list[int]]
+    ) -> list[int]:
+        """The function's values on one block, on the grid of the outputs; the middle where it has none."""
+        key = np.packbits(inside).tobytes()
+        if key not in known:
+            rows = codes[inside & (codes >= 0).all(axis=1)]
+            found = call_isolated(
+                self.function, rows_from(self.columns, rows), len(self.outputs), float(self.seconds)
+            )
+            known[key] = [
+                (output.size - 1) // 2 if found is None else output.code(found[i]) or 0
+                for i, output in enumerate(self.outputs)
+            ]
+        return known[key]
+
+    def publish(self, measured: Integers) -> Any:
+        import pyarrow as pa
+
+        values = [output.value(int(code)) for output, code in zip(self.outputs, measured, strict=True)]
+        if len(values) == 1:
+            return pa.table({"value": values})
+        return pa.table({"output": [output.name for output in self.outputs], "value": values})
+
+    def describe(self) -> dict[str, Any]:
+        law = {"law": "exponential mechanism", "eta": show(self.eta), "blocks": str(self.blocks)}
+        return {
+            "released": f"median over blocks of {self.label}" + self.scope.words(),
+            "noise": law,
+            "domain": Domain(self.scope.columns(self.columns)).to_dict(),
+        }
+
+    def neighbours(self) -> Iterator[Pair]:
+        """One unit at one end of every column or at the other, or away."""
+        yield from self.scope.pairs(self.columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "function": self.label,
+            **self.scope.to_dict(self.columns),
+            "columns": [column.name for column in self.columns],
+            "outputs": [output.to_dict() for output in self.outputs],
+            "blocks": self.blocks,
+            "seconds": show(self.seconds),
+            "guarantee": self.guarantee.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> SampleAggregatePlan:
+        raise ParameterError(
+            "a plan with your own function cannot be read from a file",
+            given=f"the plan of {record.get('function')!r}",
+            needed="the function itself",
+            fix="people.sample_and_aggregate(function, ...)",
+        )
+
+
+def sample_aggregate_plan(
+    scope: Scope,
+    columns: Sequence[Column],
+    function: Callable[[Rows], Any],
+    *,
+    blocks: int,
+    bounds: Sequence[Any],
+    eps: Number,
+    step: Number | None = None,
+    seconds: Number = 5,
+    label: str | None = None,
+) -> SampleAggregatePlan:
+    """A plan for `function(rows)`, rows being a dictionary of arrays, one for each column.
+
+    `bounds` are (low, high) for one number, or a list of such pairs for several. `seconds` is the time that each
+    block has. `label` is how the certificate calls the function, with its version.
+    """
+    check_isolation()
+    if not callable(function) or not columns:
+        raise ParameterError(
+            "sample and aggregate needs a function and columns",
+            given=repr(function)[:60],
+            fix="people.sample_and_aggregate(lambda rows: rows['age'].mean(), blocks=50, bounds=(0, 120), eps=1)",
+        )
+    if scope.by:
+        raise DomainError(
+            "sample and aggregate has no groups", given=scope.words().strip(), fix="one release for each"
+        )
+    text = label or f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', 'function')}"
+    return SampleAggregatePlan(
+        text,
+        function,
+        tuple(columns),
+        _outputs(bounds, step),
+        whole("blocks", blocks, least=1, most=10**6),
+        scope,
+        Pure(positive("eps", eps)),
+        positive("seconds", seconds),
+    )
+
+
+def middle(codes: Integers, size: int, rank: int, eta: Fraction, bits: Bits) -> int:
+    """A grid point t below `size` with probability proportional to e^(-eta score(t)): near the value of this rank.
+
+    All points between two neighbouring values share a score, so they are drawn together, and then one of them.
+    """
+    values, counts = np.unique(codes, return_counts=True)
+    upto = np.concatenate([[0], np.cumsum(counts)])
+    edges = np.concatenate([[-1], values, [size]])
+    gap_scores = np.maximum(np.maximum(upto - rank + 1, rank - upto), 0)
+    own_scores = np.maximum(np.maximum(upto[:-1] - rank + 1, rank - upto[1:]), 0)
+    starts = np.concatenate([edges[:-1] + 1, values])
+    widths = np.concatenate([np.diff(edges) - 1, np.ones_like(values)])
+    chosen = exponential_mechanism(np.concatenate([gap_scores, own_scores]), eta, widths, bits)
+    return int(starts[chosen]) + uniform_integer(int(widths[chosen]), bits)
+
+
+def _outputs(bounds: Sequence[Any], step: Number | None) -> tuple[Real, ...]:
+    several = (
+        [tuple(pair) for pair in bounds]
+        if isinstance(bounds[0], Sequence) and not isinstance(bounds[0], str)
+        else [tuple(bounds)]
+    )
+    outputs = []
+    for i, (low, high) in enumerate(several):
+        width = rational("bounds", high) - rational("bounds", low)
+        positive("the width of bounds", width)
+        outputs.append(Real(f"output {i + 1}", low, high, width / STEPS if step is None else step))
+    return tuple(outputs)

@@ -1,0 +1,175 @@
+"""Clusters from a noisy grid: one histogram, then k-means on it as often as anyone likes. For few columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.domain import Column, Domain
+from oboro.errors import DomainError, ParameterError
+from oboro.exact import Number, positive, whole
+from oboro.noise import Bits, DiscreteLaplace
+from oboro.privacy import Pure, Unit, guarantee_from
+from oboro.release import Forecast, Pair, register
+from oboro.statistics.clustering import weighted_kmeans
+from oboro.statistics.lloyd import LloydPlan, lloyd_plan
+from oboro.statistics.points import REACH, centres_table, check_columns, points
+from oboro.statistics.scope import Scope
+
+Integers = npt.NDArray[np.int64]
+MOST_CELLS = 2**20
+METHODS = ("grid", "lloyd", "slides")
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class GridClustersPlan:
+    """k centres of the rows, found by k-means on a noisy histogram of the columns' box.
+
+    Privacy
+        The box is cut into bins^d cells of a public grid. Adding or removing a unit changes the counts by at most
+        `unit.max_rows` in all, replacing it by twice that: the L1 sensitivity D. Discrete Laplace noise of scale D/eps
+        on each count, of empty cells too, is eps-DP [Ghosh, Roughgarden, Sundararajan 2009]. What follows, k-means
+        on the cells whose noisy count is well above the noise, looks at nothing else [Su et al. 2016].
+    """
+
+    columns: tuple[Column, ...]
+    k: int
+    bins: int
+    scope: Scope
+    guarantee: Pure
+    kind = "statistics.grid_clusters"
+
+    @property
+    def unit(self) -> Unit:
+        return self.scope.unit
+
+    @property
+    def sensitivity(self) -> int:
+        return self.scope.rows * (2 if self.scope.replaced else 1)
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        return DiscreteLaplace(Fraction(self.sensitivity) / self.guarantee.eps)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.bins,) * len(self.columns)
+
+    def forecast(self) -> Forecast:
+        reach = 4 * float(self.noise.scale)
+        row = ("cell", self.noise.sd, reach, 2 / self.bins)
+        columns = ("of each", "standard error", "counts below are taken for noise", "width, of a box of 2")
+        size = self.scope.size
+        notes = []
+        if size is not None and size / self.k < 2 * reach:
+            notes = [f"the noise will drown the answer: a cluster has about {size / self.k:.0f} rows"]
+        return Forecast("expected error of each cell", columns, (row,), tuple(notes))
+
+    def prepare(self, data: Any) -> Integers:
+        place = (points(self.scope, self.columns, data) + REACH) * self.bins // (2 * REACH + 1)
+        flat = np.ravel_multi_index(tuple(place.T), self.shape)
+        return np.bincount(flat, minlength=self.bins ** len(self.columns)).astype(np.int64)
+
+    def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Integers:
+        shape = prepared.shape if trials is None else (trials, *prepared.shape)
+        return prepared + self.noise.sample(shape, bits)
+
+    def publish(self, measured: Integers) -> Any:
+        centre = np.stack(np.unravel_index(np.arange(measured.size), self.shape), axis=1)
+        at = (2 * centre + 1) / self.bins - 1
+        clear = np.flatnonzero(measured > 4 * float(self.noise.scale))
+        if clear.size < self.k:  # not enough stand out: the k largest
+            clear = np.argsort(-measured, kind="stable")[: self.k]
+        found = weighted_kmeans(at[clear], np.maximum(measured[clear], 1).astype(float), self.k)
+        return centres_table(self.columns, found * REACH)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "released": f"{self.k} clusters of {', '.join(column.name for column in self.columns)}",
+            "noise": {
+                **self.noise.to_dict(),
+                "sensitivity": str(self.sensitivity),
+                "cells": str(self.bins ** len(self.columns)),
+            },
+            "domain": Domain(self.scope.columns(self.columns)).to_dict(),
+        }
+
+    def neighbours(self) -> Iterator[Pair]:
+        """One unit at one corner of the box, or at the other, or away."""
+        yield from self.scope.pairs(self.columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            **self.scope.to_dict(self.columns),
+            "columns": [column.name for column in self.columns],
+            "k": self.k,
+            "bins": self.bins,
+            "guarantee": self.guarantee.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> GridClustersPlan:
+        scope, columns = Scope.from_dict(record)
+        guarantee = guarantee_from(record["guarantee"])
+        if not isinstance(guarantee, Pure):
+            raise ParameterError("clusters have a pure guarantee", given=repr(guarantee), fix='kind = "pure"')
+        names = [columns[name] for name in record["columns"]]
+        return grid_clusters_plan(scope, names, record["k"], eps=guarantee.eps, bins=record["bins"])
+
+
+def clusters_plan(
+    scope: Scope, columns: Sequence[Column], k: int, *, eps: Number, method: str | None = None
+) -> GridClustersPlan | LloydPlan:
+    """A plan for k cluster centres.
+
+    "grid" is best for few columns, "lloyd" above; without a method, the number of columns, eps and the public or
+    expected number of rows decide. "slides" is Lloyd's way as the slides have it, corrected: a share of eps for each
+    round, halved between counts and sums.
+    """
+    if method is None:
+        scale = scope.rows * (2 if scope.replaced else 1) / float(positive("eps", eps))
+        fit = _bins(scope.size or 1000, scale, len(columns))
+        method = "grid" if fit >= 3 and fit ** len(columns) <= MOST_CELLS else "lloyd"
+    if method not in METHODS:
+        raise ParameterError(
+            "method is unknown", given=f"method={method!r}", needed=", ".join(METHODS), fix='method="grid"'
+        )
+    if method == "grid":
+        return grid_clusters_plan(scope, columns, k, eps=eps)
+    return lloyd_plan(scope, columns, k, eps=eps, slides=method == "slides")
+
+
+def grid_clusters_plan(
+    scope: Scope, columns: Sequence[Column], k: int, *, eps: Number, bins: int | None = None
+) -> GridClustersPlan:
+    """Clusters from a noisy grid. Without `bins`, as many in each column as the noise leaves room for."""
+    if scope.by:
+        raise DomainError("clusters have no groups", given=scope.words().strip(), fix="one release for each")
+    scale = scope.rows * (2 if scope.replaced else 1) / float(positive("eps", eps))
+    chosen = _bins(scope.size or 1000, scale, len(columns)) if bins is None else whole("bins", bins, least=2)
+    if chosen ** len(columns) > MOST_CELLS:
+        raise DomainError(
+            "the grid has too many cells",
+            given=f"{chosen} bins in each of {len(columns)} columns",
+            needed=f"at most {MOST_CELLS:,} cells",
+            fix='method="lloyd"',
+        )
+    k = whole("k", k, least=1, most=min(chosen ** len(columns), 10_000))
+    plan = GridClustersPlan(check_columns(columns), k, chosen, scope, Pure(positive("eps", eps)))
+    plan.noise  # noqa: B018  # refuses a scale beyond 2^40
+    return plan
+
+
+def _bins(rows: int, scale: float, dimension: int) -> int:
+    """Fine enough for the data, but not so fine that cells hold less than the noise (chosen on iris and on blobs)."""
+    signal = max(1.0, rows / scale)
+    fine, held = 3 * math.pow(signal, 1 / (dimension + 2)), math.pow(signal, 1 / dimension)
+    return max(2, round(min(fine, held)))

@@ -1,0 +1,280 @@
+"""Principal components: the second moments of the rows with noise; what follows is linear algebra in public."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.domain import Column, Domain
+from oboro.errors import DomainError, GuaranteeError, ParameterError
+from oboro.exact import Number, positive, show, whole
+from oboro.noise.bits import Bits
+from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit, guarantee_from
+from oboro.release import Forecast, Pair, register
+from oboro.statistics.analytic import analytic_sigma
+from oboro.statistics.decoding import counted_codes, rows_from
+from oboro.statistics.points import check_columns
+from oboro.statistics.scope import Scope
+
+if TYPE_CHECKING:
+    from oboro.noise.lazy import Ball
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+RADIUS = 2**14  # of the ball of whole numbers that rows are put into
+_CHUNK = 2**20  # rows: so many products add up to less than 2^53, where float sums of whole numbers are exact
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class ComponentsPlan:
+    """The directions in which the rows reach furthest: eigenvectors of their noisy second moments.
+
+    Privacy
+        A row is a vector about a public origin, made no longer than `radius`, then put on a grid of whole numbers:
+        x with |x| <= R in the `norm`-norm, checked in whole numbers. A unit of m rows adds a matrix M = sum x x'.
+          Gaussian, norm 2: |M|_F <= m R^2; replaced, |M - M'|_F <= sqrt(2) m R^2, as tr(M M') >= 0. Noise of variance
+          v on the diagonal and v/2 above it weighs the change by its Frobenius norm D: (eps, delta) for the least
+          v/D^2 of the analytic Gaussian mechanism [Balle, Wang 2018], and D^2/(2v)-zCDP. Certified rounding to
+          whole numbers is post-processing.
+          Laplace: the upper triangle of x x' has L1 norm (|x|_1^2 + |x|_2^2)/2, at most R^2 (d+1)/2 for norm 2 and R^2
+          for norm 1. D is m times that, replaced twice. Discrete Laplace noise of scale D/eps is eps-DP [Ghosh,
+          Roughgarden, Sundararajan 2009]. (The slides' Lap(4 gamma^2) has no eps in it, and noises both triangles.)
+        The matrix is mirrored and its eigenvectors are taken afterwards. [Dwork et al. 2014]
+    """
+
+    columns: tuple[Column, ...]
+    k: int
+    radius: Fraction
+    origin: tuple[Fraction, ...]
+    norm: int
+    scope: Scope
+    guarantee: Guarantee
+    kind = "statistics.components"
+
+    @property
+    def unit(self) -> Unit:
+        return self.scope.unit
+
+    @property
+    def d(self) -> int:
+        return len(self.columns)
+
+    @property
+    def variance(self) -> Fraction:
+        """Of Gaussian noise on the diagonal, in whole-number units squared."""
+        square = Fraction(self.scope.rows * RADIUS**2) ** 2 * (2 if self.scope.replaced else 1)
+        if isinstance(self.guarantee, ZCDP):
+            return square / (2 * self.guarantee.rho)
+        assert isinstance(self.guarantee, Approx)
+        return square * analytic_sigma(self.guarantee.eps, self.guarantee.delta) ** 2
+
+    @property
+    def laplace_scale(self) -> Fraction:
+        """Of Laplace noise on the upper triangle."""
+        assert isinstance(self.guarantee, Pure)
+        moved = Fraction(RADIUS**2 * (self.d + 1), 2) if self.norm == 2 else Fraction(RADIUS**2)
+        return math.ceil(moved) * self.scope.rows * (2 if self.scope.replaced else 1) / self.guarantee.eps
+
+    def forecast(self) -> Forecast:
+        """The largest eigenvalue of the noise is about sqrt(d) times twice the standard error off the diagonal."""
+        if isinstance(self.guarantee, Pure):
+            sd = float(self.laplace_scale) * math.sqrt(2) / RADIUS**2
+        else:
+            sd = math.sqrt(self.variance / 2) / RADIUS**2
+        noise = 2 * math.sqrt(self.d) * sd
+        size = self.scope.size
+        row = ("second moment", sd, noise, "?" if size is None else noise / max(1, size))
+        columns = (
+            "of each",
+            "standard error, in radius²",
+            "largest eigenvalue of the noise",
+            "of all that there can be",
+        )
+        drowns = size is not None and noise / max(1, size) > 1 / self.k
+        notes = [
+            "a component with a smaller share of the rows' squared length than that is lost in the noise"
+        ]
+        return Forecast(
+            "expected error of the second moments",
+            columns,
+            (row,),
+            tuple(notes + ["the noise will drown the answer"] * drowns),
+        )
+
+    def prepare(self, data: Any) -> Integers:
+        codes = counted_codes(self.scope, self.columns, data)
+        rows = rows_from(self.columns, codes).values()
+        origin = [float(number) for number in self.origin]
+        away = np.stack([values.astype(float) - at for values, at in zip(rows, origin, strict=True)], axis=1)
+        return second_moments(in_ball(away / float(self.radius), self.norm))
+
+    def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Integers:
+        """The upper triangle with noise, mirrored."""
+        above = np.triu_indices(self.d)
+        flat = prepared[above]
+        shape = flat.shape if trials is None else (trials, *flat.shape)
+        noisy = self._with_noise(np.broadcast_to(flat, shape), above[0] == above[1], bits)
+        matrix = np.zeros((*shape[:-1], self.d, self.d), np.int64)
+        matrix[..., above[0], above[1]] = noisy
+        matrix[..., above[1], above[0]] = noisy
+        return matrix
+
+    def _with_noise(self, flat: Integers, diagonal: npt.NDArray[np.bool_], bits: Bits) -> Integers:
+        from oboro.noise import DiscreteLaplace, Normal, sample_rounded
+        from oboro.noise.lazy import ball
+
+        if isinstance(self.guarantee, Pure):
+            return flat + DiscreteLaplace(self.laplace_scale).sample(flat.shape, bits)
+        noisy = flat.copy()
+        for part, variance in ((diagonal, self.variance), (~diagonal, self.variance / 2)):
+
+            def scale(square: Fraction = variance) -> Ball:
+                return ball(square).sqrt()
+
+            if part.any():
+                centre = np.ascontiguousarray(flat[..., part])
+                noisy[..., part] = sample_rounded(
+                    Normal(), centre.shape, scale=scale, step=1, centre=centre, bits=bits
+                )
+        return noisy
+
+    def publish(self, measured: Integers) -> Any:
+        import pyarrow as pa
+
+        size, vectors = np.linalg.eigh(measured.astype(float) / RADIUS**2 * float(self.radius) ** 2)
+        order = np.argsort(-size, kind="stable")[: self.k]
+        loadings = vectors[:, order].T
+        top = np.abs(loadings).argmax(axis=1)
+        loadings = loadings * np.sign(loadings[np.arange(self.k), top])[:, None]
+        table: dict[str, Any] = {"component": np.arange(1, self.k + 1), "squared length": size[order]}
+        return pa.table(table | {column.name: loadings[:, i] for i, column in enumerate(self.columns)})
+
+    def describe(self) -> dict[str, Any]:
+        if isinstance(self.guarantee, Pure):
+            noise = {"law": "discrete Laplace", "scale": show(self.laplace_scale)}
+        else:
+            noise = {
+                "law": "Gaussian, rounded",
+                "variance": show(self.variance),
+                "off the diagonal": "half of it",
+            }
+        return {
+            "released": f"{self.k} components of {', '.join(column.name for column in self.columns)}",
+            "noise": {**noise, "radius": f"{RADIUS} for {show(self.radius)}"},
+            "domain": Domain(self.scope.columns(self.columns)).to_dict(),
+        }
+
+    def neighbours(self) -> Iterator[Pair]:
+        """A unit as long as can be, along the first column, against the last, or nobody."""
+        rows = [self._example(axis) for axis in (0, self.d - 1)]
+        if self.scope.replaced:
+            yield Pair(rows[0], rows[1], "one unit turns from the first axis to the last")
+        else:
+            yield Pair(rows[0], {name: values[:0] for name, values in rows[0].items()}, "one unit or nobody")
+
+    def _example(self, axis: int) -> dict[str, Any]:
+        units = self.scope.n or 1
+        table: dict[str, Any] = {}
+        for i, (column, at) in enumerate(zip(self.columns, self.origin, strict=True)):
+            own = column.value(column.code(at + self.radius if i == axis else at) or 0)
+            rest = column.value(column.code(at) or 0)
+            table[column.name] = [own] * self.scope.rows + [rest] * (units - 1)
+        if self.unit.column is not None:
+            table[self.unit.column] = ["own"] * self.scope.rows + [f"other {i}" for i in range(1, units)]
+        return table
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            **self.scope.to_dict(self.columns),
+            "columns": [column.name for column in self.columns],
+            "k": self.k,
+            "radius": show(self.radius),
+            "origin": [show(number) for number in self.origin],
+            "norm": self.norm,
+            "guarantee": self.guarantee.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> ComponentsPlan:
+        scope, columns = Scope.from_dict(record)
+        return components_plan(
+            scope,
+            [columns[name] for name in record["columns"]],
+            record["k"],
+            radius=record["radius"],
+            origin=record["origin"],
+            guarantee=guarantee_from(record["guarantee"]),
+            method="slides" if record["norm"] == 1 else None,
+        )
+
+
+def components_plan(
+    scope: Scope,
+    columns: Sequence[Column],
+    k: int,
+    *,
+    radius: Number,
+    guarantee: Guarantee,
+    origin: Sequence[Number] | None = None,
+    method: str | None = None,
+) -> ComponentsPlan:
+    """A plan for k principal components about a public origin, 0 where none is given.
+
+    Rows further than `radius` from the origin are moved to that distance. Gaussian noise for (eps, delta) or rho, Laplace
+    noise for eps alone. `method="slides"` is the slides' way, corrected: lengths in the 1-norm, Laplace noise.
+    """
+    if scope.by:
+        raise DomainError(
+            "components have no groups", given=scope.words().strip(), fix="one release for each"
+        )
+    if method not in (None, "slides") or not isinstance(guarantee, Pure | Approx | ZCDP):
+        raise ParameterError("method is unknown", given=f"method={method!r}", needed='"slides", or none')
+    if method == "slides" and not isinstance(guarantee, Pure):
+        raise GuaranteeError("the slides' way has a pure guarantee", given=str(guarantee), fix='eps="1"')
+    if isinstance(guarantee, Approx) and guarantee.delta == 0:
+        raise GuaranteeError("Gaussian noise needs a delta above 0", given=str(guarantee), fix='delta="1e-6"')
+    found = check_columns(columns)
+    at = tuple(Fraction(0) for _ in found) if origin is None else tuple(Fraction(x) for x in origin)
+    if len(at) != len(found):
+        raise ParameterError("the origin has a number for each column", given=f"{len(at)} numbers")
+    plan = ComponentsPlan(
+        found,
+        whole("k", k, least=1, most=len(found)),
+        positive("radius", radius),
+        at,
+        1 if method == "slides" else 2,
+        scope,
+        guarantee,
+    )
+    plan.forecast()  # refuses what cannot be drawn
+    return plan
+
+
+def in_ball(rows: Floats, norm: int) -> Integers:
+    """Rows of length at most 1 as whole numbers of length at most RADIUS; longer rows are shortened.
+
+    Floats choose the grid point of a row, from that row alone. That it lies in the ball is checked in whole numbers.
+    """
+    length = np.linalg.norm(rows, ord=norm, axis=1) if rows.size else np.zeros(len(rows))
+    shrink = RADIUS * (1 - 2.0**-40) / np.maximum(length, 1)
+    whole_rows = np.trunc(rows * shrink[:, None]).astype(np.int64)  # towards 0: no longer than before
+    size = np.abs(whole_rows).sum(axis=1) if norm == 1 else (whole_rows * whole_rows).sum(axis=1)
+    whole_rows[size > RADIUS**norm] = 0
+    return whole_rows
+
+
+def second_moments(rows: Integers) -> Integers:
+    """Sum of x x', exactly."""
+    total = np.zeros((rows.shape[1], rows.shape[1]), np.int64)
+    for start in range(0, len(rows), _CHUNK):
+        part = rows[start : start + _CHUNK].astype(np.float64)
+        total += (part.T @ part).astype(np.int64)
+    return total

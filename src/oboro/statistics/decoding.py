@@ -1,0 +1,82 @@
+"""Rows on the public grid, as integers and as values again: what plans that look at whole rows read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.domain import Category, Column, Date, Integer, Real
+from oboro.engine import Source, code_sql, counted_rows
+from oboro.engine.bounding import person_sql
+from oboro.privacy import Unit
+from oboro.statistics.scope import Scope
+
+Integers = npt.NDArray[np.int64]
+Rows = dict[str, npt.NDArray[Any]]
+
+
+def counted_codes(scope: Scope, columns: Sequence[Column], data: Any) -> Integers:
+    """One row of codes for each row that counts. A record that any column leaves out is left out."""
+    source, condition = scope.open(data)
+    source.need(*[column.name for column in columns])
+    fields = {f"c{i}": code_sql(column, source.types[column.name]) for i, column in enumerate(columns)}
+    query = f"SELECT * FROM ({counted_rows(source, fields, scope.unit, condition)})"
+    found = source.connection.execute(query).fetchnumpy()
+    codes = [np.asarray(found[name]).astype(np.int64) for name in fields]
+    return np.stack(codes, axis=1) if codes else np.empty((0, 0), np.int64)
+
+
+def all_codes(scope: Scope, columns: Sequence[Column], data: Any) -> tuple[Integers, Integers]:
+    """One row of codes for each row of the data, in its order, and whose it is. -1 where a record is left out.
+
+    For a unit of rows, row i belongs to unit i: its position, which is public under replace. A row that belongs to
+    nobody, or does not meet the condition, is left out too.
+    """
+    source, condition = scope.open(data)
+    source.need(*[column.name for column in columns])
+    fields = {f"c{i}": f"coalesce({code_sql(c, source.types[c.name])}, -1)" for i, c in enumerate(columns)}
+    met = "true" if condition is None else f"coalesce({condition}, false)"
+    who = "NULL" if scope.unit.kind == "row" else f"CAST({person_sql(source, scope.unit)} AS VARCHAR)"
+    chosen = ", ".join(f"({field})::BIGINT AS {name}" for name, field in fields.items())
+    found = _in_order(source, f"SELECT {chosen}, {met} AS met, {who} AS who FROM {source.relation}")
+    codes = np.stack([np.asarray(found[name], np.int64) for name in fields], axis=1)
+    codes[~np.asarray(found["met"]).astype(np.bool_)] = -1
+    return codes, _units(scope.unit, found["who"], codes)
+
+
+def rows_from(columns: Sequence[Column], codes: Integers) -> Rows:
+    """Codes as the values that they stand for: numbers, texts or dates, an array for each column."""
+    return {column.name: _values(column, codes[:, i]) for i, column in enumerate(columns)}
+
+
+def _in_order(source: Source, query: str) -> dict[str, Any]:
+    """Rows in the order of the file; elsewhere the order does not matter, and is not kept."""
+    source.connection.execute("SET preserve_insertion_order = true")
+    try:
+        found: dict[str, Any] = source.connection.execute(query).fetchnumpy()
+        return found
+    finally:
+        source.connection.execute("SET preserve_insertion_order = false")
+
+
+def _units(unit: Unit, who: Any, codes: Integers) -> Integers:
+    if unit.kind == "row":
+        return np.arange(len(codes))
+    nobody = np.ma.getmaskarray(np.ma.asarray(who))
+    codes[nobody] = -1
+    names = np.where(nobody, "", np.ma.getdata(np.ma.asarray(who))).astype(str)
+    return np.unique(names, return_inverse=True)[1].astype(np.int64)
+
+
+def _values(column: Column, codes: Integers) -> npt.NDArray[Any]:
+    if isinstance(column, Integer):
+        return column.low + column.step * codes
+    if isinstance(column, Real):
+        return float(column.low) + float(column.step) * codes
+    if isinstance(column, Date):
+        return np.datetime64(column.first) + codes
+    assert isinstance(column, Category)
+    return np.asarray(column.values)[codes]

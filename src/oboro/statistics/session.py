@@ -1,0 +1,243 @@
+"""A database that answers privately: open data once, ask, and let the ledger pay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from types import TracebackType
+from typing import Any
+
+from oboro.domain import Category, Date, Domain
+from oboro.engine import Source, count_units, open_data
+from oboro.errors import ParameterError
+from oboro.exact import Number, positive, show
+from oboro.ledger import Ledger
+from oboro.privacy import Approx, Pure, Unit, translate
+from oboro.release import Forecast, Plan, Release, run
+from oboro.statistics.batch import BatchPlan, shares
+from oboro.statistics.questions import Asked, Build, Questions
+from oboro.statistics.terms import Promise, promised
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Session(Questions[Release]):
+    """Data, its domain, who is protected, and the ledger that pays.
+
+    Nothing is read but the names and types of columns, and under "replace" the number of units, which is public.
+    """
+
+    source: Source
+    ledger: Ledger
+
+    def __init__(self, data: Any, *, domain: Domain, ledger: Ledger, unit: Unit | None = None) -> None:
+        source, unit = open_data(data), unit or ledger.unit
+        source.need(*[name for column in domain for name in column.sources])
+        translate(Pure(1), unit, ledger.unit)  # refuses a unit that the ledger does not protect
+        public = unit.adjacency == "replace" and unit.kind in ("row", "person")
+        super().__init__(domain, unit, count_units(source, unit) if public else None)
+        object.__setattr__(self, "source", source)
+        object.__setattr__(self, "ledger", ledger)
+
+    @property
+    def forecast(self) -> Forecasts:
+        """The same questions, answered by the error that is to be expected: free."""
+        return Forecasts(self.domain, self.unit, self.n, condition=self.condition, groups=self.groups)
+
+    @property
+    def plan(self) -> Plans:
+        """The same questions, answered by their plans: to save, to price, to audit."""
+        return Plans(self.domain, self.unit, self.n, condition=self.condition, groups=self.groups)
+
+    def run(self, plan: Plan, name: str | None = None) -> Release:
+        """Runs any plan on this data, and pays for it."""
+        if plan.guarantee == Pure(0):
+            raise ParameterError(
+                "the answer is public: there is nothing to pay for",
+                given=plan.describe()["released"],
+                needed="a question whose answer depends on values",
+                fix=f"session.n, which is {self.n}",
+            )
+        return run(plan, self.source, self.ledger, name)
+
+    def batch(
+        self,
+        *,
+        eps: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        name: str | None = None,
+    ) -> Batch:
+        """Several questions for one price; with a delta, composed tightly. They are asked when the block ends."""
+        promise: Promise | Approx = promised(eps, rho)
+        if delta is not None:
+            if not isinstance(promise, Pure):
+                raise ParameterError(
+                    "delta goes with eps", given="rho and delta", fix='eps="1", delta="1e-6"'
+                )
+            promise = Approx(promise.eps, positive("delta", delta))
+        return Batch(
+            self.domain,
+            self.unit,
+            self.n,
+            promise,
+            self.run,
+            name,
+            condition=self.condition,
+            groups=self.groups,
+        )
+
+    def describe(self) -> Description:
+        """Public facts only: who is protected, what is declared, what is left of the budget."""
+        facts = {"dataset": self.ledger.dataset, "unit": str(self.unit)}
+        if self.n is not None:
+            facts["n"] = f"{self.n:,} (public under replace)"
+        if self.condition is not None:
+            facts["where"] = str(self.condition)
+        facts |= {"budget": str(self.ledger.budget), "left": str(self.ledger.remaining)}
+        return Description(facts, tuple(_described(column) for column in self.domain))
+
+    def _answer(self, build: Build, asked: Asked) -> Release:
+        return self.run(build(promised(asked.get("eps"), asked.get("rho"))), asked.get("name"))
+
+    def __repr__(self) -> str:
+        return (
+            f"Session(dataset={self.ledger.dataset!r}, unit={self.unit!r}, columns={list(self.domain.names)})"
+        )
+
+
+@dataclass(frozen=True)
+class Forecasts(Questions[Forecast]):
+    """Questions that are answered by a forecast."""
+
+    def _answer(self, build: Build, asked: Asked) -> Forecast:
+        return build(promised(asked.get("eps"), asked.get("rho"))).forecast()
+
+
+@dataclass(frozen=True)
+class Plans(Questions[Plan]):
+    """Questions that are answered by their plan."""
+
+    def _answer(self, build: Build, asked: Asked) -> Plan:
+        return build(promised(asked.get("eps"), asked.get("rho")))
+
+
+@dataclass(eq=False)
+class Answer:
+    """A question of a batch. It has a value when the batch is done."""
+
+    build: Build = field(repr=False)
+    weight: Fraction
+    _table: Any = field(default=None, repr=False)
+
+    @property
+    def table(self) -> Any:
+        """What was released about this question: of what, value, low, high."""
+        if self._table is None:
+            raise ParameterError(
+                "the batch has not been asked yet",
+                needed="the end of its block",
+                fix="with people.batch(...) as batch:",
+            )
+        return self._table
+
+    @property
+    def value(self) -> Any:
+        """A number where the answer is one number; otherwise the table."""
+        name = "day" if "day" in self.table.column_names else "value"
+        return self.table.column(name)[0].as_py() if self.table.num_rows == 1 else self.table
+
+
+@dataclass(frozen=True)
+class Batch(Questions[Answer]):
+    """Questions that are collected, and asked together at the end of a `with` block."""
+
+    promise: Promise | Approx
+    _run: Callable[[Plan, str | None], Release] = field(repr=False)
+    name: str | None
+    _asked: list[Answer] = field(default_factory=list, repr=False)
+    _released: list[Release] = field(default_factory=list, repr=False)
+
+    @property
+    def plan(self) -> BatchPlan:
+        """One plan for all questions so far, each with its share."""
+        free = [
+            isinstance(plan := answer.build(Pure(1)), Plan) and plan.guarantee == Pure(0)
+            for answer in self._asked
+        ]
+        paid = [answer for answer, is_free in zip(self._asked, free, strict=True) if not is_free]
+        price = iter(shares(self.promise, [answer.weight for answer in paid]) if paid else ())
+        plans = [
+            answer.build(Pure(1) if is_free else next(price))
+            for answer, is_free in zip(self._asked, free, strict=True)
+        ]
+        return BatchPlan(tuple(plans), self.promise if paid else Pure(0))
+
+    @property
+    def forecast(self) -> Forecast:
+        """The split, and the error of each answer: free."""
+        return self.plan.forecast()
+
+    @property
+    def release(self) -> Release:
+        """What was released, when the block has ended."""
+        if not self._released:
+            raise ParameterError("the batch has not been asked yet", needed="the end of its block")
+        return self._released[0]
+
+    def __enter__(self) -> Batch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None or not self._asked:
+            return  # nothing is asked, and nothing is spent
+        release = self._run(self.plan, self.name)
+        table = release.to_arrow()
+        numbers = table.column("number").to_numpy()
+        for place, answer in enumerate(self._asked):
+            answer._table = table.filter(numbers == place).drop_columns(["number", "question"])
+        self._released.append(release)
+
+    def _answer(self, build: Build, asked: Asked) -> Answer:
+        if asked.get("eps") is not None or asked.get("rho") is not None or asked.get("name") is not None:
+            raise ParameterError(
+                "a batch has one price and one name for all its questions",
+                given=", ".join(asked),
+                needed="a weight, if a question matters more than others",
+                fix='batch.mean("income", weight=2)',
+            )
+        build(Pure(1))  # refuses what cannot be asked, now and not at the end
+        answer = Answer(build, positive("weight", asked.get("weight", 1)))
+        self._asked.append(answer)
+        return answer
+
+
+@dataclass(frozen=True)
+class Description:
+    """Public facts about a session. Prints well."""
+
+    facts: dict[str, str]
+    columns: tuple[tuple[str, str, str], ...]
+
+    def __str__(self) -> str:
+        lines = [f"{name:<8} {value}" for name, value in self.facts.items()]
+        widths = [max(len(column[i]) for column in self.columns) for i in (0, 1)]
+        rows = [f"  {a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in self.columns]
+        return "\n".join([*lines, "columns", *(row.rstrip() for row in rows)])
+
+    __repr__ = __str__
+
+
+def _described(column: Any) -> tuple[str, str, str]:
+    if isinstance(column, Category):
+        text = ", ".join(str(value) for value in column.values[:6]) + (", ..." if column.size > 6 else "")
+    elif isinstance(column, Date):
+        text = f"{column.first} to {column.last}"
+    elif column.kind in ("integer", "real"):
+        text = f"{show(column.low)} to {show(column.high)}, step {show(column.step)}"
+    else:
+        text = f"{column.size:,} values"
+    missing = "left out if missing" if column.missing is None else f"{column.missing} if missing"
+    return column.name, text, missing

@@ -1,0 +1,190 @@
+"""A Gaussian copula: the shape of every column, and how they move together, as one matrix of noisy correlations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from oboro.domain import Domain
+from oboro.errors import ParameterError
+from oboro.noise import Bits, DiscreteGaussian
+from oboro.privacy import Guarantee, Unit, guarantee_from, unit_from
+from oboro.release import Forecast, Pair, register
+from oboro.synth.binning import Binned
+from oboro.synth.budget import rho_within, squared_sensitivity
+from oboro.synth.coding import Integers, read_codes
+from oboro.synth.conditions import Wanted
+from oboro.synth.junction import Floats
+from oboro.synth.measured import Measured, to_rows
+from oboro.synth.oneway import Shape
+from oboro.synth.planning import checked, describe_plan, neighbours_of, repeated
+from oboro.synth.steps import Ones
+
+STEPS = 1000  # a score goes from -1000 to 1000
+WIDTH = 2.5  # standard deviations that this stands for
+SHARES = (Fraction(1, 2), Fraction(1, 2))  # each column, the correlations
+_MOST_TRIES = 400
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class MomentsPlan:
+    """Noisy counts of every column, and noisy sums of the products of their normal scores.
+
+    Privacy
+        The columns: tables of counts under discrete Gaussian noise, as for the tree of pairs. A value's score is the normal quantile of its
+        place among the noisy counts, a whole number within ±1000: it depends on what was given out, and on the value. So each of the
+        d(d-1)/2 products of two scores lies within ±10^6, and one row moves the sums by at most B = 10^6 sqrt(d(d-1)/2) in the 2-norm;
+        the at most m rows of a unit by m B, and by 2 m B under replace, where a product may change its sign. Discrete Gaussian noise of
+        variance D^2/(2 rho) on whole numbers makes them rho-zCDP [Canonne, Kamath, Steinke 2020]. rho adds up [Bun and Steinke 2016].
+    """
+
+    domain: Domain
+    unit: Unit
+    guarantee: Guarantee
+    n: int | None = None
+    kind = "synth.moments"
+
+    @property
+    def rho(self) -> Fraction:
+        return rho_within(self.guarantee)
+
+    @property
+    def pairs(self) -> int:
+        return len(self.domain) * (len(self.domain) - 1) // 2
+
+    @property
+    def ones(self) -> Ones:
+        return Ones(self.domain, self.unit, self.rho * (SHARES[0] if self.pairs else 1), self.n)
+
+    @property
+    def squared_move(self) -> int:
+        """How far, squared, one unit moves the sums of products."""
+        m = self.unit.contributions
+        return m * m * self.pairs * STEPS**4 * (4 if self.unit.adjacency == "replace" else 1)
+
+    @property
+    def noise(self) -> DiscreteGaussian:
+        """The noise of each sum of products."""
+        return DiscreteGaussian(Fraction(max(self.squared_move, 1)) / (2 * self.rho * SHARES[1]))
+
+    def spent(self) -> Fraction:
+        """What all steps cost together, by exact sums."""
+        tables = [noise for noises in self.ones.noises for noise in noises]
+        ones = sum((Fraction(squared_sensitivity(self.unit)) / (2 * noise.sigma2) for noise in tables), Fraction(0))
+        return ones + (Fraction(self.squared_move) / (2 * self.noise.sigma2) if self.pairs else 0)
+
+    def forecast(self) -> Forecast:
+        rows = [(f"count of {column.name}", noise[0].sd, noise[0].interval()[1]) for column, noise in zip(self.domain, self.ones.noises, strict=True)]
+        notes = ["a copula keeps each column and its correlations, not the finer shape of pairs"]
+        if self.n is not None and self.pairs:
+            notes.append(f"standard error of a correlation about {self.noise.sd * (WIDTH / STEPS) ** 2 / self.n:.3g}")
+        return Forecast("expected error of each count that the model is made of", ("of each", "standard error", "95% within ±"), tuple(rows), tuple(notes))
+
+    def prepare(self, data: Any) -> Integers:
+        return read_codes(data, self.domain, self.unit, self.n if self.unit.kind == "row" else None)
+
+    def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Any:
+        if trials is not None:
+            return repeated(lambda: self.measure(prepared, bits).numbers(), trials)
+        levels = self.ones.measure(prepared, bits)
+        bins = self.ones.binned(levels, 1, 0.0)
+        scores = np.stack([score_steps(column.shape)[column.shape.block_of(prepared[i])] for i, column in enumerate(bins)])
+        sums = [int(scores[i] @ scores[j]) for i in range(len(bins)) for j in range(i + 1, len(bins))]
+        noisy = np.asarray(sums, np.int64) + self.noise.sample(len(sums), bits)
+        return Measured(tuple(tuple(level) for level in levels), tuple(bins), (), noisy)
+
+    def publish(self, measured: Measured) -> Any:
+        return to_rows(measured, self.domain)
+
+    def describe(self) -> dict[str, Any]:
+        return describe_plan(self, "model for synthetic data, a Gaussian copula", self.ones.noises[0][0])
+
+    def neighbours(self) -> Iterator[Pair]:
+        return neighbours_of(self.domain, self.unit, self.n)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "domain": self.domain.to_dict(),
+            "unit": self.unit.to_dict(),
+            "guarantee": self.guarantee.to_dict(),
+        } | ({} if self.n is None else {"n": self.n})
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> MomentsPlan:
+        return checked(cls(Domain.from_dict(record["domain"]), unit_from(record["unit"]), guarantee_from(record["guarantee"]), record.get("n")))
+
+
+def score_steps(shape: Shape) -> Integers:
+    """The whole-number score of every block: the normal quantile of its middle. What is missing has none."""
+    from scipy.special import ndtri
+
+    mass = shape.mass / max(float(shape.mass.sum()), 1e-12)
+    middle = np.cumsum(mass) - mass / 2
+    scores = np.rint(np.clip(ndtri(np.clip(middle, 1e-9, 1 - 1e-9)) / WIDTH, -1, 1) * STEPS).astype(np.int64)
+    return np.where(shape.start >= shape.values, 0, scores)
+
+
+def correlations(measured: Measured, total: float) -> Floats:
+    """The noisy sums as a matrix that is a correlation: no eigenvalue below 0.001, ones on its diagonal."""
+    count = len(measured.bins)
+    spread = []
+    for column in measured.bins:
+        mass = column.shape.mass / max(float(column.shape.mass.sum()), 1e-12)
+        spread.append(max(float(mass @ score_steps(column.shape).astype(float) ** 2), 1.0))
+    matrix = np.eye(count)
+    above = np.triu_indices(count, 1)
+    matrix[above] = measured.moments / (total * np.sqrt(np.outer(spread, spread))[above])
+    matrix = np.clip(matrix + matrix.T - np.eye(count), -0.999, 0.999)
+    np.fill_diagonal(matrix, 1.0)
+    values, vectors = np.linalg.eigh(matrix)
+    repaired = vectors @ np.diag(np.maximum(values, 1e-3)) @ vectors.T
+    scale = np.sqrt(np.diag(repaired))
+    return np.asarray(repaired / np.outer(scale, scale))
+
+
+@dataclass(frozen=True, slots=True)
+class CopulaSampler:
+    """Normal draws with these correlations, each put through its own column's shape."""
+
+    matrix: Floats
+    bins: tuple[Binned, ...]
+
+    def draw(self, n: int, wanted: Mapping[int, Wanted], rng: np.random.Generator) -> list[Integers]:
+        """Conditions are met by drawing again; if they are too rare, it says so."""
+        kept: list[list[Integers]] = []
+        have = 0
+        for _ in range(_MOST_TRIES):
+            codes = self._codes(max(n, 1000), rng)
+            good = np.ones(codes[0].size, bool)
+            for i, want in wanted.items():
+                at = np.searchsorted(want.start, codes[i], side="right") - 1
+                good &= (at >= 0) & (codes[i] < want.stop[np.maximum(at, 0)])
+            kept.append([column[good] for column in codes])
+            have += int(np.count_nonzero(good))
+            if have >= n:
+                return [np.concatenate([part[i] for part in kept])[:n] for i in range(len(self.bins))]
+        raise ParameterError(
+            "records like this are too rare in the model",
+            given="where=...",
+            needed="conditions that a record meets more often than once in a few hundred",
+            fix='method="marginals", whose model draws under conditions directly',
+        )
+
+    def _codes(self, n: int, rng: np.random.Generator) -> list[Integers]:
+        from scipy.special import ndtr
+
+        places = ndtr(rng.standard_normal((n, len(self.bins))) @ np.linalg.cholesky(self.matrix).T)
+        found = []
+        for i, column in enumerate(self.bins):
+            shape = column.shape
+            running = np.cumsum(shape.mass) / max(float(shape.mass.sum()), 1e-12)
+            block = np.minimum(np.searchsorted(running, places[:, i], side="right"), np.flatnonzero(shape.mass > 0)[-1])
+            width = shape.stop[block] - shape.start[block]
+            found.append(shape.start[block] + np.minimum((rng.random(n) * width).astype(np.int64), width - 1))
+        return found

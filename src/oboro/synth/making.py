@@ -1,0 +1,81 @@
+"""The two calls that a user makes: a plan for synthetic data, and its release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oboro.domain import Domain
+from oboro.errors import ParameterError
+from oboro.exact import Number
+from oboro.ledger import Ledger
+from oboro.noise import Bits
+from oboro.privacy import Unit
+from oboro.release import Release, run
+from oboro.synth.adaptive import QualityPlan
+from oboro.synth.budget import promised
+from oboro.synth.copula import MomentsPlan
+from oboro.synth.marginals import MarginalsPlan
+from oboro.synth.model import Model, ModelPlan, model_of
+from oboro.synth.planning import checked
+from oboro.synth.records import GaussianPlan, gaussian_plan
+
+METHODS = ("marginals", "quality", "moments", "gaussian")
+SynthPlan = ModelPlan | GaussianPlan
+
+
+def plan(
+    domain: Domain,
+    *,
+    unit: Unit,
+    eps: Number | None = None,
+    delta: Number | None = None,
+    rho: Number | None = None,
+    n: int | None = None,
+    method: str = "marginals",
+    records: int | None = None,
+    n_min: int | None = None,
+    assume_min_eigenvalue: Number | None = None,
+) -> SynthPlan:
+    """A plan for synthetic data about every column of the domain.
+
+    method         what is released                                                          records
+    "marginals"    a model: each column, and a tree of pairs                                 as many as you like
+    "quality"      a model: each column, and tables of two or three, chosen by their error   as many as you like
+    "moments"      a model: each column, and noisy correlations                              as many as you like
+    "gaussian"     the records of a Gaussian, by the paper's method                          `records`, fixed now
+
+    `n` is the number of rows: needed for `Unit.row("replace")`, where it is public, and refused where it is private. `rho` instead of eps and
+    delta is for a ledger of zCDP. `n_min` and `assume_min_eigenvalue` belong to the Gaussian method.
+    """
+    if method not in METHODS:
+        raise ParameterError("method is unknown", given=f"method={method!r}", needed=", ".join(METHODS), fix='method="marginals"')
+    if method == "gaussian":
+        if records is None or eps is None or delta is None or rho is not None:
+            raise ParameterError(
+                "the Gaussian method needs eps, delta and the number of records",
+                given=f"eps={eps}, delta={delta}, rho={rho}, records={records}",
+                needed="records: each one costs, so their number is part of the plan",
+                fix='eps=3, delta="1e-5", records=10**5',
+            )
+        return gaussian_plan(
+            domain, unit=unit, eps=eps, delta=delta, records=records, n=n, n_min=n_min, assume_min_eigenvalue=assume_min_eigenvalue
+        )
+    extra = {"records": records, "n_min": n_min, "assume_min_eigenvalue": assume_min_eigenvalue}
+    if any(value is not None for value in extra.values()):
+        raise ParameterError(
+            f"method {method!r} gives a model, not a fixed number of records",
+            given=", ".join(f"{name}={value}" for name, value in extra.items() if value is not None),
+            needed="none of these",
+            fix="model.sample(10_000), after the release",
+        )
+    kind = {"marginals": MarginalsPlan, "quality": QualityPlan, "moments": MomentsPlan}[method]
+    return checked(kind(domain, unit, promised(eps, delta, rho), n))
+
+
+def release(data: Any, plan: SynthPlan, *, ledger: Ledger, name: str | None = None, bits: Bits | None = None) -> Any:
+    """Runs a plan, once, and pays for it. Gives a `Model`; for the Gaussian method a `Release` whose table is the records."""
+    released: Release = run(plan, data, ledger, name, bits=bits)
+    return released if isinstance(plan, GaussianPlan) else model_of(released)
+
+
+__all__ = ["METHODS", "Model", "SynthPlan", "plan", "release"]

@@ -1,0 +1,143 @@
+"""A model that was released: draws as many records as you like, under conditions, and can be kept in one file."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oboro.domain import Domain
+from oboro.errors import CertificateError, DataError, ParameterError
+from oboro.exact import whole
+from oboro.privacy import Guarantee, Unit
+from oboro.release import Certificate, Release, plan_from, read_certificate, verify_certificate
+from oboro.release.files import write_whole
+from oboro.synth.adaptive import QualityPlan
+from oboro.synth.coding import to_table
+from oboro.synth.conditions import wanted_codes
+from oboro.synth.copula import CopulaSampler, MomentsPlan, correlations
+from oboro.synth.marginals import MarginalsPlan
+from oboro.synth.measured import from_rows
+from oboro.synth.sampler import Sampler, TreeSampler
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ModelPlan = MarginalsPlan | QualityPlan | MomentsPlan
+SUFFIX = ".oboro"
+MOST_RECORDS = 10**9
+_TABLE = "measurements.parquet"
+_CERTIFICATE = f"{_TABLE}.certificate.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What a plan learned, noisy all of it. The model itself is private, so drawing from it spends nothing more."""
+
+    plan: ModelPlan
+    certificate: Certificate
+    table: Any = field(repr=False)
+    _sampler: Sampler = field(repr=False)
+    _release: Release | None = field(default=None, repr=False)
+    _packed: bytes = field(default=b"", repr=False)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.plan.guarantee
+
+    @property
+    def unit(self) -> Unit:
+        return self.plan.unit
+
+    @property
+    def domain(self) -> Domain:
+        return self.plan.domain
+
+    def to_arrow(self) -> pa.Table:
+        """The release itself: the noisy measurements that the model is made of."""
+        return self.table
+
+    def sample(self, n: int, where: Mapping[str, Any] | None = None, *, seed: int | None = None) -> pa.Table:
+        """n synthetic records as an Arrow table, with the domain's columns in their order.
+
+        `where` sets conditions: {"sex": "F"}, {"region": ["north", "south"]}, {"age": (18, 64)} with both ends, {"income": None} for missing.
+        `seed` repeats a draw; it has no bearing on privacy, as the model is public once it is released.
+        """
+        count = whole("n", n, least=0, most=MOST_RECORDS)
+        rng = np.random.default_rng(seed)
+        wanted = wanted_codes(self.domain, where)
+        return to_table(self.domain, self._sampler.draw(count, wanted, rng) if count else [np.zeros(0, np.int64)] * len(self.domain))
+
+    def save(self, path: str | Path) -> Path:
+        """Writes one file: the measurements as they were committed, and their certificate."""
+        where = Path(path)
+        if where.suffix.lower() != SUFFIX:
+            raise ParameterError("a model is kept in a file that ends in .oboro", given=str(path), needed=SUFFIX, fix=f"{where.stem or 'model'}{SUFFIX}")
+        content = self._packed
+        if self._release is not None:
+            with tempfile.TemporaryDirectory() as folder:
+                self._release.save(Path(folder) / _TABLE)
+                content = _zipped({name: (Path(folder) / name).read_bytes() for name in (_TABLE, _CERTIFICATE)})
+        write_whole(where, content)
+        return where
+
+    def __str__(self) -> str:
+        names = ", ".join(self.domain.names)
+        return (
+            f"{self.certificate.record['released']}\n  columns    {names}\n  guarantee  {self.guarantee}\n  unit       {self.unit}\n"
+            f"  dataset    {self.certificate.record['dataset']}\n  records    model.sample(n): as many as you like, at no further cost"
+        )
+
+    __repr__ = __str__
+
+
+def model_of(release: Release) -> Model:
+    """The model that a release describes. Post-processing: from the released table alone."""
+    plan = release.plan
+    assert isinstance(plan, ModelPlan)
+    return Model(plan, release.certificate, release.to_arrow(), _sampler(plan, release.to_arrow()), release)
+
+
+def load(path: str | Path) -> Model:
+    """Reads a model file, and checks that its measurements are those that its certificate was signed for."""
+    import pyarrow.parquet as pq
+
+    try:
+        packed = Path(path).read_bytes()
+        with zipfile.ZipFile(io.BytesIO(packed)) as file:
+            parts = {name: file.read(name) for name in (_TABLE, _CERTIFICATE)}
+    except FileNotFoundError:
+        raise DataError(f"no such file: {path}", given=str(path), needed="a model that oboro synth release wrote", fix="model.oboro") from None
+    except (OSError, zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError):
+        raise DataError(f"{path} is not a model", given=str(path), needed="a file that oboro synth release wrote", fix="model.oboro") from None
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in parts.items():
+            (Path(folder) / name).write_bytes(content)
+        record = verify_certificate(Path(folder) / _CERTIFICATE)
+        certificate = read_certificate(Path(folder) / _CERTIFICATE)
+    plan = plan_from(record["plan"])
+    if not isinstance(plan, ModelPlan):
+        raise CertificateError(f"{path} holds no model", given=str(record["plan"].get("kind")), needed="synth.marginals, synth.quality or synth.moments")
+    table = pq.read_table(io.BytesIO(parts[_TABLE]))
+    return Model(plan, certificate, table, _sampler(plan, table), None, packed)
+
+
+def _sampler(plan: ModelPlan, table: Any) -> Sampler:
+    measured = from_rows(table, plan.domain)
+    if isinstance(plan, MomentsPlan):
+        return CopulaSampler(correlations(measured, plan.ones.total(measured.levels)), measured.bins)
+    return TreeSampler(plan.law(measured), measured.bins)
+
+
+def _zipped(parts: Mapping[str, bytes]) -> bytes:
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as file:
+        for name, content in parts.items():
+            file.writestr(zipfile.ZipInfo(name), content)
+    return sink.getvalue()

@@ -1,0 +1,252 @@
+"""The paper's method: records drawn from a Gaussian with the data's mean and covariance. The records are the release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from oboro.domain import Category, Domain
+from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError
+from oboro.exact import Number, about, positive, rational, show, whole
+from oboro.noise import Bits
+from oboro.privacy import Approx, Conditional, Guarantee, Renyi, Unit, guarantee_from, unit_from
+from oboro.release import Forecast, Pair, register
+from oboro.synth import bounds
+from oboro.synth.account import eigenvalue_assumption
+from oboro.synth.accounting import Curve, best_order, ridge_for
+from oboro.synth.coding import Integers, check_synthesisable, read_codes, to_table
+from oboro.synth.drawing import draw_records
+from oboro.synth.moments import LARGEST, Moments, moments_of
+
+MOST_COLUMNS = 64
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class GaussianPlan:
+    """`records` independent draws from N(mean, covariance + ridge) of the data in [-1, 1]^d, clipped, on the public grid [Miura et al. 2022].
+
+    Privacy
+        No noise is added to anything: the draws themselves are the noise. Under replace, n is public, and one record has a Rényi divergence
+        of at most a/2 tau/(n^2 (1 - a k tau)) + h(-k tau), tau = 4d/ridge, k = (n-1)/n^2, for every pair of datasets (`bounds.public_tight`).
+        Under add/remove it is the larger of that and of `bounds.private_ridge`, both at a public n_min; a dataset with fewer rows is filled up
+        with a public record. Independent records add up: `records` times that, at the plan's order, is converted to (eps, delta) by the tight
+        rule [Canonne, Kamath, Steinke 2020]. The number of records is public. Clipping and rounding are post-processing, and certified
+        rounding makes the ideal draw the one that happens. With an assumed smallest eigenvalue there is no ridge, tau = 4d/eigenvalue, and
+        the promise holds under that assumption alone.
+    """
+
+    domain: Domain
+    unit: Unit
+    guarantee: Guarantee
+    records: int
+    order: Fraction
+    n: int | None = None
+    n_min: int | None = None
+    ridge: Fraction | None = None
+    min_eigenvalue: Fraction | None = None
+    kind = "synth.gaussian"
+
+    @property
+    def curve(self) -> Curve:
+        """What one record costs, by order."""
+        return _curve(self.unit, len(self.domain), self.n, self.n_min, self.ridge, self.min_eigenvalue)
+
+    def forecast(self) -> Forecast:
+        rows = []
+        for column in self.domain:
+            added = float(self.ridge or 0) ** 0.5 * (column.size - 1) / 2
+            step = float(getattr(column, "step", 1))
+            rows.append((column.name, added * step, (column.size - 1) * step))
+        found = f"ridge {about(self.ridge)}" if self.ridge is not None else "no ridge: the promise rests on an assumption"
+        return Forecast(
+            "what the ridge adds to the spread of each column",
+            ("of each", "added standard deviation", "range"),
+            tuple(rows),
+            (
+                f"{found}, order {about(self.order)}",
+                "a Gaussian keeps mean and covariance, not the shape of a column; method='marginals' keeps both",
+            ),
+        )
+
+    def prepare(self, data: Any) -> Moments:
+        """Exact moments. What is missing counts as the middle of its column."""
+        codes = read_codes(data, self.domain, self.unit, self.n)
+        middle = np.array([(column.size - 1) // 2 for column in self.domain])[:, None]
+        codes = np.where(codes >= np.array([column.size for column in self.domain])[:, None], middle, codes)
+        short = (self.n_min or 0) - codes.shape[1]
+        if short > 0:
+            codes = np.concatenate([codes, np.repeat(middle, short, axis=1)], axis=1)
+        return moments_of(codes)
+
+    def measure(self, prepared: Moments, bits: Bits, trials: int | None = None) -> Integers:
+        sizes = [column.size for column in self.domain]
+        drawn = draw_records(prepared, sizes, self.ridge or Fraction(0), self.records * (trials or 1), bits)
+        return drawn if trials is None else drawn.reshape(trials, self.records, len(sizes))
+
+    def publish(self, measured: Integers) -> Any:
+        return to_table(self.domain, [np.ascontiguousarray(column) for column in measured.T])
+
+    def describe(self) -> dict[str, Any]:
+        how = {"ridge": show(self.ridge)} if self.ridge is not None else {"assumed smallest eigenvalue": show(self.min_eigenvalue or 0)}
+        return {
+            "released": f"{self.records:,} synthetic records",
+            "noise": {"law": "Gaussian records, by certified rounding", **how, "order": show(self.order)},
+            "domain": self.domain.to_dict(),
+        }
+
+    def neighbours(self) -> Iterator[Pair]:
+        """A crowd in one corner, and one record that goes to the other corner, or leaves."""
+        first = {column.name: column.value(0) for column in self.domain}
+        last = {column.name: column.value(column.size - 1) for column in self.domain}
+        crowd = (self.n or (self.n_min or 2) + 1) - 1
+        rows = {name: [value] * crowd for name, value in first.items()}
+        there = {name: [*values, last[name]] for name, values in rows.items()}
+        if self.unit.adjacency == "replace":
+            yield Pair({name: [*values, first[name]] for name, values in rows.items()}, there, "one record moves from the crowd to the other corner")
+        else:
+            yield Pair(there, rows, "one record in the corner away from the crowd, or nobody")
+
+    def to_dict(self) -> dict[str, Any]:
+        record: dict[str, Any] = {
+            "kind": self.kind,
+            "domain": self.domain.to_dict(),
+            "unit": self.unit.to_dict(),
+            "guarantee": self.guarantee.to_dict(),
+            "records": self.records,
+            "order": show(self.order),
+        }
+        for name in ("n", "n_min"):
+            if getattr(self, name) is not None:
+                record[name] = getattr(self, name)
+        for name in ("ridge", "min_eigenvalue"):
+            if getattr(self, name) is not None:
+                record[name] = show(getattr(self, name))
+        return record
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> GaussianPlan:
+        numbers = {name: positive(name, record[name]) for name in ("ridge", "min_eigenvalue") if name in record}
+        return _kept(
+            cls(
+                Domain.from_dict(record["domain"]),
+                unit_from(record["unit"]),
+                guarantee_from(record["guarantee"]),
+                whole("records", record["records"], least=1),
+                rational("order", record["order"]),
+                record.get("n"),
+                record.get("n_min"),
+                **numbers,
+            )
+        )
+
+
+def gaussian_plan(
+    domain: Domain,
+    *,
+    unit: Unit,
+    eps: Number,
+    delta: Number,
+    records: int,
+    n: int | None = None,
+    n_min: int | None = None,
+    assume_min_eigenvalue: Number | None = None,
+) -> GaussianPlan:
+    """Finds the smallest ridge that keeps (eps, delta), or, with an assumed eigenvalue, checks that none is needed."""
+    _check(domain, unit, n, n_min)
+    count = whole("records", records, least=1, most=10**9)
+    wanted = Approx(positive("eps", eps), positive("delta", delta))
+    if assume_min_eigenvalue is None:
+
+        def curve_of(ridge: Fraction) -> Curve:
+            return _curve(unit, len(domain), n, n_min, ridge, None)
+
+        ridge, order = ridge_for(curve_of, count, wanted.eps, wanted.delta)
+        return _kept(GaussianPlan(domain, unit, wanted, count, order, n, n_min, ridge))
+    least = positive("assume_min_eigenvalue", assume_min_eigenvalue)
+    best = best_order(_curve(unit, len(domain), n, n_min, None, least), count, wanted.delta)
+    if best is None or best.approx.eps > wanted.eps:
+        raise GuaranteeError(
+            "so many records cost more than eps under this assumption",
+            given=f"records={count}, assume_min_eigenvalue={show(least)}, eps={show(wanted.eps)}",
+            needed="no order shows it" if best is None else f"eps of at least {about(best.approx.eps, 6)}",
+            fix="without assume_min_eigenvalue, a ridge is found for the asked eps",
+        )
+    return _kept(
+        GaussianPlan(domain, unit, Conditional(wanted, eigenvalue_assumption(least)), count, best.order, n, n_min, None, least)
+    )
+
+
+def _curve(unit: Unit, dims: int, n: int | None, n_min: int | None, ridge: Fraction | None, least: Fraction | None) -> Curve:
+    width = ridge or least
+    assert width is not None
+    tau = 4 * dims / width
+    if unit.adjacency == "replace":
+        assert n is not None
+        return lambda order: bounds.public_tight(order, n, tau)
+    assert n_min is not None
+    if dims == 1 and least is not None:
+        width = min(width, Fraction(1, 2))  # up to there the bound falls as n grows, so that n_min stands for all larger sizes
+        tau = 4 / width
+
+    def both(order: Fraction) -> Fraction | None:
+        one = (
+            bounds.private_ridge(order, n_min, tau, dims)
+            if ridge is not None
+            else bounds.private_exact(order, n_min, width, dims)
+        )
+        other = bounds.public_tight(order, n_min, tau)  # among datasets that are filled up to n_min
+        return None if one is None or other is None else max(one, other)
+
+    return both
+
+
+def _check(domain: Domain, unit: Unit, n: Any, n_min: Any) -> None:
+    check_synthesisable(domain, unit)
+    if unit.kind != "row":
+        raise UnitError("the Gaussian method protects rows", given=str(unit), needed="Unit.row", fix='unit=ob.Unit.row("replace")')
+    if len(domain) > MOST_COLUMNS:
+        raise DomainError("too many columns for the Gaussian method", given=str(len(domain)), needed=f"at most {MOST_COLUMNS}")
+    for column in domain:
+        if isinstance(column, Category) and column.size > 2:
+            raise DomainError(
+                f"column {column.name!r} is not a number",
+                given=f"{column.size} categories",
+                needed="numbers, dates, or two categories, for the Gaussian method",
+                fix='method="marginals"',
+            )
+        if column.size > LARGEST:
+            raise DomainError(f"column {column.name!r} has too many values", given=str(column.size), needed="at most 2^31", fix="a larger step")
+    if unit.adjacency == "replace":
+        if n is None or n_min is not None:
+            raise ParameterError("n is needed: under replace the number of rows is public", given=f"n={n}, n_min={n_min}", needed="n", fix="n=32_561")
+        whole("n", n, least=2, most=10**15)
+    else:
+        if n_min is None or n is not None:
+            raise ParameterError(
+                "n is private under add/remove: a public lower bound is needed",
+                given=f"n={n}, n_min={n_min}",
+                needed="n_min; a dataset with fewer rows is filled up with a public record",
+                fix="n_min=10_000",
+            )
+        whole("n_min", n_min, least=3, most=10**15)
+
+
+def _kept(plan: GaussianPlan) -> GaussianPlan:
+    """Refuses a plan whose promise its own bound does not show; a plan file could say anything."""
+    _check(plan.domain, plan.unit, plan.n, plan.n_min)
+    promised = plan.guarantee.unconditional
+    if (plan.ridge is None) == (plan.min_eigenvalue is None) or (plan.min_eigenvalue is not None) != isinstance(plan.guarantee, Conditional):
+        raise ParameterError("a Gaussian plan has a ridge, or an assumption and a conditional promise", given=str(plan.guarantee))
+    if not isinstance(promised, Approx):
+        raise GuaranteeError("a Gaussian plan promises (eps, delta)", given=repr(promised), fix='kind = "approx"')
+    one = plan.curve(plan.order)
+    if one is None or Renyi(plan.order, plan.records * one).to_approx(promised.delta).eps > promised.eps:
+        raise GuaranteeError(
+            "the plan does not keep its promise", given=str(plan.guarantee), needed="a larger ridge, fewer records or a larger eps"
+        )
+    return plan
