@@ -12,7 +12,7 @@ from pathlib import Path
 import oboro
 from bench.measure import Row
 
-PARTS = ("noise", "secure")
+PARTS = ("noise", "secure", "dynamics")
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from oboro import (
         audit,
         domain,
+        dynamics,
         engine,
         errors,
         ledger,
@@ -65,6 +66,7 @@ _WHERE = {
 _MODULES = (
     "audit",
     "domain",
+    "dynamics",
     "engine",
     "errors",
     "ledger",
@@ -103,6 +105,7 @@ __all__ = [
     "audit",
     "compose",
     "domain",
+    "dynamics",
     "engine",
     "errors",
     "histogram",

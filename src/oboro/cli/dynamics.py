@@ -76,7 +76,6 @@ def release(
     horizon: Horizon = None,
     x0: Annotated[str | None, typer.Option("--x0", help="The private start, such as 0,0.5.", metavar="NUMBERS")] = None,
     output: Output = None,
-    report: Annotated[Path | None, typer.Option("--report", help="Also write a page with the band over time.", metavar="FILE")] = None,
     name: Name = None,
     dry_run: DryRun = False,
     json: Json = False,
@@ -92,12 +91,30 @@ def release(
 
         signal = {"u": _from_table(data, made.columns), "x0": [_number(part) for part in x0.split(",")]}
     plans.release(made, signal, account, output=output, name=name, dry_run=dry_run, json=json)
-    if report is not None and not dry_run:
-        if name is None and output is None:
-            raise ParameterError("--report needs the release", given="--report alone", needed="--name or -o with it", fix='--name "load"')
-        from oboro.report.outliers import write_band
 
-        write_band(report, made, _written(account, name, output))
+
+@app.command()
+def band(
+    published: Annotated[Path, typer.Argument(help="A file that `release` wrote, with its certificate beside it.", metavar="PUBLISHED")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.", metavar="FILE")] = Path("band.html"),
+) -> None:
+    """A page with the published output in its 95% band over time, from the file and its certificate alone."""
+    import pyarrow as pa
+
+    from oboro.engine import open_data
+    from oboro.release import plan_from, verify_certificate
+    from oboro.report.outliers import write_band
+
+    certified = verify_certificate(published.with_name(published.name + ".certificate.json"), data=published)
+    source = open_data(published)
+    source.need("t", "y")
+    source.connection.execute("SET preserve_insertion_order = true")
+    rows = source.connection.execute(f"SELECT CAST(t AS BIGINT), CAST(y AS DOUBLE) FROM {source.relation}").fetchnumpy()
+    t, y = rows.values()
+    outputs = len(certified["plan"]["system"]["D"])
+    numbered = {} if outputs == 1 else {"output": [i % outputs + 1 for i in range(len(t))]}
+    write_band(output, plan_from(certified["plan"]), pa.table({"t": t, **numbered, "y": y}))
+    typer.echo(f"written    {output}")
 
 
 @app.command()
@@ -201,27 +218,6 @@ def _length(data: Path) -> int:
 
     source = open_data(data)
     return int(source.connection.execute(f"SELECT count(*) FROM {source.relation}").fetchone()[0])
-
-
-def _written(account: Any, name: str | None, output: Path | None) -> Any:
-    """The table that went out, read back from the ledger or from its file."""
-    import io
-
-    import pyarrow.parquet as pq
-
-    if name is not None:
-        return pq.read_table(io.BytesIO(account.find(name).content()))
-    from oboro.engine import open_data
-
-    source = open_data(output)
-    source.connection.execute("SET preserve_insertion_order = true")
-    import pyarrow as pa
-
-    rows = source.connection.execute(f"SELECT * FROM {source.relation}").fetchall()
-    names = list(source.types)
-    columns = {key: [float(row[i]) for row in rows] for i, key in enumerate(names)}
-    whole = {key: pa.array([int(x) for x in values]) if key in ("t", "output") else pa.array(values) for key, values in columns.items()}
-    return pa.table(whole)
 
 
 def _number(text: str) -> float:
