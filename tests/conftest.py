@@ -1,69 +1,12 @@
-"""Shared by all tests: exact goodness of fit, and bits that a test can script."""
+"""Fixtures for all tests."""
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Iterable
-from typing import Any
 
-import numpy as np
 import pytest
 
-from oboro.noise.bits import Bits, UnsafeBitsWarning, UnsafeDeterministicBits
-
-FALSE_ALARM = 1e-7  # of each statistical test; all of them together stay below 1e-5 in a run
-
-
-def chi_square_tail(statistic: float, freedom: int) -> float:
-    """P(chi-square with `freedom` degrees >= statistic), by the regularised incomplete gamma function."""
-    from scipy.special import gammaincc
-
-    return float(gammaincc(freedom / 2, statistic / 2))
-
-
-def fits(
-    draws: np.ndarray[Any, Any], law: Any, *, cells: int = 400, false_alarm: float = FALSE_ALARM
-) -> bool:
-    """Chi-square test of integer draws against `law.cdf`, in cells of about equal probability."""
-    edges = np.unique(
-        np.quantile(draws, np.linspace(0, 1, cells + 1)[1:-1], method="inverted_cdf").astype(np.int64)
-    )
-    probability = np.diff(np.concatenate([[0.0], law.cdf(edges), [1.0]]))
-    # edges chosen on one half, judged on the other: otherwise the cells would fit the draws a little
-    half = draws[draws.size // 2 :]
-    observed = np.bincount(np.searchsorted(edges, half, side="left"), minlength=probability.size)
-    expected = probability * half.size
-    keep = expected >= 5
-    if not keep.all():
-        observed = np.append(observed[keep], observed[~keep].sum())
-        expected = np.append(expected[keep], expected[~keep].sum())
-        observed, expected = observed[expected > 0], expected[expected > 0]
-    statistic = float(((observed - expected) ** 2 / expected).sum())
-    return chi_square_tail(statistic, max(1, expected.size - 1)) > false_alarm
-
-
-class ScriptedBits(Bits):
-    """Hands out chosen words first, then the bits of a deterministic stream."""
-
-    safe = False
-    description = "UNSAFE scripted bits: protects nobody"
-
-    def __init__(self, words: Iterable[int] = (), halves: Iterable[int] = ()) -> None:
-        halves = list(halves)
-        if halves:
-            halves += [0x9E3779B9] * (len(halves) % 2)
-            words = [*words, *np.asarray(halves, np.uint32).view(np.uint64).tolist()]
-        self._script = [int(word) for word in words]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnsafeBitsWarning)
-            self._rest = UnsafeDeterministicBits("after the script")
-        super().__init__()
-
-    def words(self, count: int) -> Any:
-        scripted = self._script[:count]
-        self._script = self._script[count:]
-        return np.concatenate([np.asarray(scripted, np.uint64), self._rest.words(count - len(scripted))])
+from oboro.noise.bits import UnsafeBitsWarning, UnsafeDeterministicBits
 
 
 @pytest.fixture
@@ -71,8 +14,3 @@ def test_bits() -> UnsafeDeterministicBits:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnsafeBitsWarning)
         return UnsafeDeterministicBits("tests")
-
-
-def normal_quantile(false_alarm: float) -> float:
-    """z with P(|N| > z) = false_alarm, roughly and safely above."""
-    return math.sqrt(2 * math.log(2 / false_alarm))

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import ScriptedBits, fits
 from oboro.errors import ParameterError
 from oboro.noise import DiscreteGaussian, DiscreteLaplace
 from oboro.noise._compiled import fill_laplace
 from oboro.noise.gaussian import _shape
 from oboro.noise.laplace import _tables
+from support import ScriptedBits, fits
 
 TEN_MILLION = 10_000_000
 

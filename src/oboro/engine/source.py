@@ -40,10 +40,14 @@ class Source:
         """Refuses if a column is not there."""
         for name in names:
             if name not in self.types:
-                close = difflib.get_close_matches(name, self.types, n=1)
+                # the first line of a text file may be a record, if somebody left the header out
+                text = self.relation.startswith("read_csv")
+                close = [] if text else difflib.get_close_matches(name, self.types, n=1)
                 raise DataError(
                     f"the data has no column {name!r}",
-                    given=f"columns: {', '.join(self.types) or 'none'}",
+                    given=f"a first line of {len(self.types)} names"
+                    if text
+                    else f"columns: {', '.join(self.types) or 'none'}",
                     needed=name,
                     fix=f"name the column {close[0]!r} in the domain"
                     if close
@@ -140,8 +144,8 @@ def _from_csv(path: Path, delimiter: str) -> str:
     if not header or len(set(header)) != len(header) or not all(header):
         raise DataError(
             f"{path} has no usable header",
-            given=", ".join(header) or "an empty line",
-            needed="different column names",
+            given=f"a first line of {len(header)} fields",
+            needed="different column names, none of them empty",
         )
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header)
     options = "auto_detect = false, header = true, quote = '\"', escape = '\"', ignore_errors = true, strict_mode = false"

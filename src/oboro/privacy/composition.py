@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 from oboro.errors import GuaranteeError, ParameterError
@@ -74,10 +75,8 @@ def cost_of(event: Event) -> Guarantee:
         return event.guarantee
     if type(event) is LaplaceNoise or type(event) is GaussianNoise:
         return event.guarantee
-    if type(event) is Repeated:
-        return times(cost_of(event.event), event.times)
-    if type(event) is Composed:
-        return _sum(event.events)
+    if type(event) is Repeated or type(event) is Composed:
+        return _sum([event])
     raise _unknown(event)
 
 
@@ -159,28 +158,28 @@ def convert(guarantee: Guarantee, currency: Guarantee) -> Guarantee:
 
 
 def _sum(events: Iterable[Event]) -> Guarantee:
-    total: Guarantee = Pure(0)
-    for event in events:
-        total = _add(total, cost_of(event))
-    return total
+    """All costs in the weakest currency among them, added there: to convert sums would cost more."""
+    costs = [(cost_of(event), count) for event, count in _counted(events).items()]
+    costs = [(cost, count) for cost, count in costs if cost.unconditional != Pure(0) or cost.assumptions]
+    if not costs:
+        return Pure(0)
+    assumptions = sorted({text for cost, _ in costs for text in cost.assumptions})
+    same = _one_currency([cost.unconditional for cost, _ in costs])
+    total = reduce(_add, (times(cost, count) for cost, (_, count) in zip(same, costs, strict=True)))
+    return Conditional(total, assumptions) if assumptions else total
 
 
 def _add(one: Guarantee, two: Guarantee) -> Guarantee:
-    assumptions = sorted({*one.assumptions, *two.assumptions})
-    if assumptions:
-        return Conditional(_add(one.unconditional, two.unconditional), assumptions)
-    if one == Pure(0):
-        return two
-    first, second = _one_currency([one, two])
-    if isinstance(first, Pure) and isinstance(second, Pure):
-        return Pure(first.eps + second.eps)
-    if isinstance(first, Approx) and isinstance(second, Approx):
-        return Approx(first.eps + second.eps, first.delta + second.delta)
-    if isinstance(first, ZCDP) and isinstance(second, ZCDP):
-        return ZCDP(first.rho + second.rho)
-    assert isinstance(first, Renyi)
-    assert isinstance(second, Renyi)
-    return Renyi(first.order, first.eps + second.eps)
+    """Two costs of one kind."""
+    if isinstance(one, Pure) and isinstance(two, Pure):
+        return Pure(one.eps + two.eps)
+    if isinstance(one, Approx) and isinstance(two, Approx):
+        return Approx(one.eps + two.eps, one.delta + two.delta)
+    if isinstance(one, ZCDP) and isinstance(two, ZCDP):
+        return ZCDP(one.rho + two.rho)
+    assert isinstance(one, Renyi)
+    assert isinstance(two, Renyi)
+    return Renyi(one.order, one.eps + two.eps)
 
 
 def _one_currency(costs: Sequence[Guarantee]) -> list[Guarantee]:

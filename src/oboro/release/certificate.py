@@ -21,6 +21,20 @@ from oboro.release.files import write_whole
 from oboro.release.plan import Plan
 
 FORMAT = "oboro certificate 1"
+_PARTS = {  # what a reader may rely on, whoever signed it
+    "released": str,
+    "dataset": str,
+    "unit": dict,
+    "guarantee": dict,
+    "noise": dict,
+    "plan": dict,
+    "forecast": dict,
+    "content": dict,
+    "ledger": dict,
+    "software": str,
+    "time": str,
+    "public_key": str,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +133,8 @@ def read_certificate(path: str | Path) -> Certificate:
             needed=FORMAT,
             fix="a version of oboro that knows it",
         )
+    if not all(isinstance(record.get(name), kind) for name, kind in _PARTS.items()):
+        raise CertificateError(f"{path} is incomplete", needed=", ".join(_PARTS), fix="the original file")
     signature = record.pop("signature")
     return Certificate(record, signature)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.domain import Category, Column, Date, Integer, Real, column_from
+from oboro.domain import Column, Date, Integer, Real, column_from
 from oboro.domain.columns import as_date
 from oboro.errors import DomainError
 from oboro.exact import rational, show
@@ -80,7 +80,7 @@ class Bins:
 
 
 def _starts(column: Column, edges: list[Any]) -> tuple[int, ...]:
-    if isinstance(column, Category):
+    if not isinstance(column, Integer | Real | Date):
         raise DomainError(
             f"column {column.name!r} has categories, not intervals",
             given=f"edges={edges[:4]}...",

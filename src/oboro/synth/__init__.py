@@ -4,10 +4,12 @@ from oboro.synth.account import Account, account
 from oboro.synth.accounting import rdp_private_n, rdp_public_n
 from oboro.synth.adaptive import QualityPlan
 from oboro.synth.copula import MomentsPlan
+from oboro.synth.draft import draft
 from oboro.synth.gaussians import renyi_gaussians
 from oboro.synth.making import plan, release
 from oboro.synth.marginals import MarginalsPlan
 from oboro.synth.model import Model, load
+from oboro.synth.quality import Quality, quality
 from oboro.synth.records import GaussianPlan
 
 __all__ = [
@@ -16,10 +18,13 @@ __all__ = [
     "MarginalsPlan",
     "Model",
     "MomentsPlan",
+    "Quality",
     "QualityPlan",
     "account",
+    "draft",
     "load",
     "plan",
+    "quality",
     "rdp_private_n",
     "rdp_public_n",
     "release",

@@ -1,0 +1,140 @@
+"""Learning a linear rule: a perceptron that sees noisy sums only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.domain import Column, Domain
+from oboro.errors import DomainError
+from oboro.exact import Number, positive, whole
+from oboro.noise import Bits, DiscreteLaplace
+from oboro.privacy import Pure, Unit, guarantee_from
+from oboro.release import Forecast, Pair, register
+from oboro.statistics.conjunctions import check_two_values
+from oboro.statistics.points import REACH, check_columns, points
+from oboro.statistics.scope import Scope
+
+Integers = npt.NDArray[np.int64]
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class PerceptronPlan:
+    """Weights w and a constant b such that w x + b > 0 for rows with a positive label, if there are such.
+
+    Privacy
+        Rows are points x of whole numbers from -R to R, with a last coordinate of R for the constant, and a sign y for
+        the label. In each round the noisy sum of y x over the rows that the weights so far get wrong is added to the
+        weights, which are public. A row adds at most (d+1) R to that sum (L1), a unit of m rows m times that, replaced
+        twice. Discrete Laplace noise of scale D/(eps/rounds) on each coordinate costs eps/rounds [Ghosh, Roughgarden,
+        Sundararajan 2009], eps in all. Which rows are wrong is decided in whole numbers. [Blum et al. 2005, section 4.4]
+    """
+
+    attributes: tuple[Column, ...]
+    label: Column
+    rounds: int
+    scope: Scope
+    guarantee: Pure
+    kind = "statistics.perceptron"
+
+    @property
+    def unit(self) -> Unit:
+        return self.scope.unit
+
+    @property
+    def sensitivity(self) -> int:
+        return self.scope.rows * (len(self.attributes) + 1) * REACH * (2 if self.scope.replaced else 1)
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        return DiscreteLaplace(Fraction(self.sensitivity) * self.rounds / self.guarantee.eps)
+
+    def forecast(self) -> Forecast:
+        size = self.scope.size
+        notes = ["against the sums over all rows that are wrong, at most so many as there are rows"]
+        if size is not None and self.noise.sd / REACH > size / 4:
+            notes.append("the noise will drown the answer: more eps, fewer attributes or fewer rounds")
+        return Forecast.of(self.noise, each="sum, in widths of a column", step=0.5 / REACH, notes=notes)
+
+    def prepare(self, data: Any) -> Integers:
+        """y x for each row, with the constant: the weights are right about a row where their product with it is positive."""
+        both = points(self.scope, (*self.attributes, self.label), data)
+        rows = np.concatenate([both[:, :-1], np.full((len(both), 1), REACH)], axis=1)
+        return np.asarray(rows * np.where(both[:, -1:] > 0, 1, -1), np.int64)
+
+    def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Integers:
+        runs = [self._rounds(prepared, bits) for _ in range(trials or 1)]
+        return runs[0] if trials is None else np.stack(runs)
+
+    def _rounds(self, rows: Integers, bits: Bits) -> Integers:
+        weights = np.zeros(rows.shape[1], np.int64)
+        found = np.zeros((self.rounds, rows.shape[1]), np.int64)
+        for noisy in found:
+            wrong = rows[rows @ weights <= 0]
+            noisy[:] = wrong.sum(axis=0) + self.noise.sample(rows.shape[1], bits)
+            weights += noisy
+        return found
+
+    def publish(self, measured: Integers) -> Any:
+        """Weights for columns scaled to [-1, 1] and the constant, so that the largest is 1."""
+        import pyarrow as pa
+
+        weights = measured.sum(axis=0).astype(float)
+        weights = weights / max(1.0, float(np.abs(weights).max()))
+        names = [*(column.name for column in self.attributes), "constant"]
+        return pa.table({"attribute": names, "weight": weights})
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "released": f"perceptron for {self.label.name} = {self.label.value(1)}, {self.rounds} rounds",
+            "noise": {**self.noise.to_dict(), "sensitivity": str(self.sensitivity)},
+            "domain": Domain(self.scope.columns((*self.attributes, self.label))).to_dict(),
+        }
+
+    def neighbours(self) -> Iterator[Pair]:
+        """A row at one corner of the box, or at the other, or away."""
+        yield from self.scope.pairs((*self.attributes, self.label))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            **self.scope.to_dict((*self.attributes, self.label)),
+            "attributes": [column.name for column in self.attributes],
+            "label": self.label.name,
+            "rounds": self.rounds,
+            "guarantee": self.guarantee.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> PerceptronPlan:
+        scope, columns = Scope.from_dict(record)
+        attributes = [columns[name] for name in record["attributes"]]
+        eps = guarantee_from(record["guarantee"]).eps  # type: ignore[attr-defined]
+        return perceptron_plan(scope, attributes, columns[record["label"]], eps=eps, rounds=record["rounds"])
+
+
+def perceptron_plan(
+    scope: Scope, attributes: Sequence[Column], label: Column, *, eps: Number, rounds: int = 5
+) -> PerceptronPlan:
+    """A plan for a linear rule by which `label`, an integer column with two values, is told from number columns."""
+    check_two_values([label])
+    if scope.by:
+        raise DomainError(
+            "a perceptron has no groups", given=scope.words().strip(), fix="one release for each"
+        )
+    check_columns([*attributes, label])
+    plan = PerceptronPlan(
+        tuple(attributes),
+        label,
+        whole("rounds", rounds, least=1, most=1000),
+        scope,
+        Pure(positive("eps", eps)),
+    )
+    plan.noise  # noqa: B018  # refuses a scale beyond 2^40
+    return plan

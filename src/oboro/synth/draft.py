@@ -1,0 +1,66 @@
+"""A first draft of a domain, made by looking at data. Looking is not private: the draft is to be edited from knowledge."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from oboro.domain import Category, Column, Date, Domain, Integer, Real
+from oboro.engine import open_data
+from oboro.engine.source import Source, quoted
+
+WARNING = "made by looking at the data, which is not private: set bounds and values from what is known without it"
+MOST_VALUES = 100  # a text column with more has no draft
+_STEPS = 1000
+
+
+def draft_domain(data: Any) -> tuple[Domain, list[str]]:
+    """A column for everything that can be guessed, and the names of those that cannot."""
+    source = open_data(data)
+    found = [(name, _guess(source, name)) for name in source.types]
+    columns = [column for _, column in found if column is not None]
+    return Domain(columns), [name for name, column in found if column is None]
+
+
+def draft(data: Any, path: str | Path) -> tuple[Domain, list[str]]:
+    """Writes the draft as TOML, with a warning on top."""
+    domain, left_out = draft_domain(data)
+    domain.to_toml(path)
+    where = Path(path)
+    lines = [f"# A draft, {WARNING}.", *(f"# left out, say what is possible: {name}" for name in left_out), ""]
+    where.write_text("\n".join(lines) + where.read_text(encoding="utf-8"), encoding="utf-8")
+    return domain, left_out
+
+
+def _guess(source: Source, name: str) -> Column | None:
+    field = quoted(name)
+    text = f"nullif(trim(CAST({field} AS VARCHAR)), '')"
+    number, day = f"TRY_CAST({text} AS DOUBLE)", f"TRY_CAST({text} AS DATE)"
+    query = (
+        f"SELECT count({text}), count({number}), min({number}), max({number}), "
+        f"count(*) FILTER ({number} = floor({number})), count({day}), min({day}), max({day}), count(DISTINCT {text}) FROM {source.relation}"
+    )
+    known, numbers, low, high, wholes, days, first, last, distinct = source.connection.execute(query).fetchone()
+    if known == 0:
+        return None
+    if numbers == known and wholes == known and max(abs(low), abs(high)) < 2**53:
+        return Integer(name, *_rounded(int(low), int(high)))
+    if numbers == known and math.isfinite(low) and math.isfinite(high):
+        step = 10 ** math.floor(math.log10(max((high - low) / _STEPS, 1e-12)))
+        bottom, top = math.floor(low / step), math.ceil(high / step)
+        places = max(0, -round(math.log10(step)))
+        return Real(name, *(f"{count * step:.{places}f}" for count in (bottom, top)), f"{step:.{places}f}")
+    if days == known:
+        return Date(name, first, last)
+    if distinct > MOST_VALUES:
+        return None
+    rows = source.connection.execute(f"SELECT DISTINCT CAST({field} AS VARCHAR) FROM {source.relation} WHERE {text} IS NOT NULL").fetchall()
+    return Category(name, sorted(row[0] for row in rows))
+
+
+def _rounded(low: int, high: int) -> tuple[int, int]:
+    """Outwards to one round number on either side, so that the draft does not print the extremes themselves."""
+    step = 10 ** max(0, len(str(max(abs(low), abs(high)))) - 1)
+    step = step if high - low >= step else 1
+    return math.floor(low / step) * step, math.ceil(high / step) * step
