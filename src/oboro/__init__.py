@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         report,
         secure,
         statistics,
+        synth,
         tables,
     )
     from oboro.domain import Category, Date, Domain, Grid, Integer, Mesh, Real
@@ -76,6 +77,7 @@ _MODULES = (
     "report",
     "secure",
     "statistics",
+    "synth",
     "tables",
 )
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
@@ -122,6 +124,7 @@ __all__ = [
     "save_plan",
     "secure",
     "statistics",
+    "synth",
     "tables",
     "verify_certificate",
 ]

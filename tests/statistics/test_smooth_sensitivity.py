@@ -65,10 +65,20 @@ def by_definition(
 @pytest.mark.parametrize("beta", BETAS)
 def test_order_statistics_equal_brute_force(beta: Fraction) -> None:
     values = range(5)
-    for x in [(0, 0, 0, 0), (0, 1, 3, 4), (2, 2, 2, 2), (0, 4, 4, 4), (1, 1, 3, 3), (4, 4, 4, 4), (0, 2, 2, 3)]:
+    for x in [
+        (0, 0, 0, 0),
+        (0, 1, 3, 4),
+        (2, 2, 2, 2),
+        (0, 4, 4, 4),
+        (1, 1, 3, 3),
+        (4, 4, 4, 4),
+        (0, 2, 2, 3),
+    ]:
         for rank in (1, 2, 3, 4):
             exact = by_definition(x, lambda data, r=rank: sorted(data)[r - 1], values, beta)
-            assert sensitivity.smooth_order_statistic(list(x), rank, (0, 4), beta) == pytest.approx(exact, rel=1e-12)
+            assert sensitivity.smooth_order_statistic(list(x), rank, (0, 4), beta) == pytest.approx(
+                exact, rel=1e-12
+            )
 
 
 @pytest.mark.parametrize("beta", BETAS)
@@ -144,7 +154,9 @@ def test_triangles_equal_brute_force(beta: Fraction) -> None:
     st.fractions(Fraction(1, 100), Fraction(3)),
     st.data(),
 )
-def test_the_sensitivity_is_smooth_and_not_below_the_local_one(x: list[int], beta: Fraction, data: st.DataObject) -> None:
+def test_the_sensitivity_is_smooth_and_not_below_the_local_one(
+    x: list[int], beta: Fraction, data: st.DataObject
+) -> None:
     rank = data.draw(st.integers(1, len(x)))
     place = data.draw(st.integers(0, len(x) - 1))
     other = [*x[:place], data.draw(st.integers(0, 50)), *x[place + 1 :]]
@@ -155,7 +167,9 @@ def test_the_sensitivity_is_smooth_and_not_below_the_local_one(x: list[int], bet
 
 
 @pytest.mark.parametrize("kind", ["random", "even", "two values", "constant", "heavy"])
-def test_the_compiled_search_equals_looking_at_every_window(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_compiled_search_equals_looking_at_every_window(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(3)
     n = 900
     x = {
@@ -184,7 +198,9 @@ def test_a_million_values_take_a_second() -> None:
 
 def test_floats_are_the_decimals_that_they_print() -> None:
     tenths = sensitivity.smooth_order_statistic([0.1, 0.2, 0.3, 0.4, 10.0], 3, (0, 10), 1)
-    assert tenths == pytest.approx(sensitivity.smooth_order_statistic([1, 2, 3, 4, 100], 3, (0, 100), 1) / 10, rel=1e-15)
+    assert tenths == pytest.approx(
+        sensitivity.smooth_order_statistic([1, 2, 3, 4, 100], 3, (0, 100), 1) / 10, rel=1e-15
+    )
     assert sensitivity.local_order_statistic([0.1, 0.2, 0.7], 2, (0, 1)) == 0.5
     assert sensitivity.local_order_statistic([-5, 0, 99], 2, (0, 1)) == 1  # values are clamped to the bounds
 

@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from oboro._version import __version__
-from oboro.cli import certificate, demo, dynamics, histogram, ledger, plans, query, reproduce, secure, table
+from oboro.cli import certificate, demo, dynamics, histogram, ledger, plans, query, reproduce, secure, synth, table
 from oboro.errors import OboroError
 
 app = typer.Typer(
@@ -34,6 +34,7 @@ app.add_typer(ledger.app, name="ledger")
 app.add_typer(table.app, name="table")
 app.add_typer(histogram.app, name="histogram")
 app.add_typer(secure.app, name="secure")
+app.add_typer(synth.app, name="synth")
 app.add_typer(dynamics.app, name="dynamics")
 app.add_typer(certificate.app, name="certificate")
 app.command("query")(query.query)

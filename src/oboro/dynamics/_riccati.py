@@ -133,7 +133,9 @@ def recursion(a: Any, b: Any, c: Any, d: Any, steps: int, g: float, extra: float
 def stationary(a: Any, b: Any, c: Any, d: Any, g: float, extra: float = 0.0) -> Any:
     """The P that the recursion tends to, with `extra` added on its diagonal each time; None if there is none."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # near the least g everything is badly conditioned: what comes out is checked
+        warnings.simplefilter(
+            "ignore"
+        )  # near the least g everything is badly conditioned: what comes out is checked
         return _stationary(a, b, c, d, g, extra)
 
 

@@ -47,20 +47,33 @@ def forecast_of(plan: SignalPlan) -> Forecast:
         for t in _times(plan.horizon)
         for j in range(plan.system.outputs)
     ]
-    notes = [f"noise of scale {float(plan.scale):.6g} on {plan.dims:,} numbers, calibrated by {plan.method!r}"]
+    notes = [
+        f"noise of scale {float(plan.scale):.6g} on {plan.dims:,} numbers, calibrated by {plan.method!r}"
+    ]
     if alpha < 2:
-        notes.append("heavy tails: there is no variance" + (", and no mean" if alpha <= 1 else "") + "; now and then an error is much larger")
+        notes.append(
+            "heavy tails: there is no variance"
+            + (", and no mean" if alpha <= 1 else "")
+            + "; now and then an error is much larger"
+        )
     if plan.noise != "independent" and alpha < 2:
         notes.append("all errors of a record share one scale: a record is good or bad as a whole")
     if plan.where == "input" and plan.system.radius >= 1:
         notes.append("the system is not stable: its response to the noise grows without end")
-    return Forecast("expected error of the output over time", ("time", "median |error|", "95% within ±"), tuple(rows), tuple(notes))
+    return Forecast(
+        "expected error of the output over time",
+        ("time", "median |error|", "95% within ±"),
+        tuple(rows),
+        tuple(notes),
+    )
 
 
 def interval_columns(plan: SignalPlan, table: Any, level: float) -> tuple[Floats, Floats]:
     sizes = error_sizes(plan, level)
     t = table.column("t").to_numpy()
-    channel = table.column("output").to_numpy() - 1 if "output" in table.column_names else np.zeros(len(t), int)
+    channel = (
+        table.column("output").to_numpy() - 1 if "output" in table.column_names else np.zeros(len(t), int)
+    )
     y = table.column("y").to_numpy()
     return y - sizes[t, channel], y + sizes[t, channel]
 

@@ -44,13 +44,20 @@ _GAUSS = np.polynomial.legendre.leggauss(24)
 
 
 def calibrate(
-    *, alpha: Number, eps: Number, delta: Number | None = None, method: str = "mixture", dims: int | None = None
+    *,
+    alpha: Number,
+    eps: Number,
+    delta: Number | None = None,
+    method: str = "mixture",
+    dims: int | None = None,
 ) -> float:
     """The largest z with (eps, delta): Q^-1 for "theorem1". `dims` is for "exact" and "pure"."""
     tail, loss, dimensions = _checked(alpha, eps, method, dims)
     if method == "pure":
         if delta is not None and rational("delta", delta) != 0:
-            raise ParameterError("pure has no delta", given=f"delta={delta}", needed="no delta", fix='method="exact"')
+            raise ParameterError(
+                "pure has no delta", given=f"delta={delta}", needed="no delta", fix='method="exact"'
+            )
         return _pure(tail, loss, dimensions)
     small = _small(delta)
     return _calibrated(tail, loss, small, method, dimensions)
@@ -63,7 +70,9 @@ def delta(
     tail, loss, dimensions = _checked(alpha, eps, method, dims)
     at = float(positive("z", z))
     if method == "pure":
-        raise ParameterError("pure has no delta", given='method="pure"', needed=", ".join(METHODS[:-1]), fix='method="exact"')
+        raise ParameterError(
+            "pure has no delta", given='method="pure"', needed=", ".join(METHODS[:-1]), fix='method="exact"'
+        )
     return _delta(tail, loss, at, method, dimensions)
 
 
@@ -167,14 +176,22 @@ def _checked(alpha: Number, eps: Number, method: str, dims: int | None) -> tuple
     tail = check_alpha(alpha)
     loss = float(positive("eps", eps))
     if method not in METHODS:
-        raise ParameterError("method is unknown", given=f"method={method!r}", needed=", ".join(METHODS), fix='method="mixture"')
+        raise ParameterError(
+            "method is unknown", given=f"method={method!r}", needed=", ".join(METHODS), fix='method="mixture"'
+        )
     if method in ("exact", "pure") and dims is None:
         raise ParameterError(
-            f"method {method!r} needs the number of dimensions", given="dims=None", needed="how many numbers get noise", fix="dims=10"
+            f"method {method!r} needs the number of dimensions",
+            given="dims=None",
+            needed="how many numbers get noise",
+            fix="dims=10",
         )
     if method == "pure" and tail == 2:
         raise ParameterError(
-            "Gaussian noise is never pure", given="alpha=2", needed="alpha below 2, or a delta", fix='delta="1e-6"'
+            "Gaussian noise is never pure",
+            given="alpha=2",
+            needed="alpha below 2, or a delta",
+            fix='delta="1e-6"',
         )
     if method not in ("exact", "pure"):
         return tail, loss, 1
@@ -185,20 +202,29 @@ def check_alpha(alpha: Number) -> float:
     """The tail index as a float: above 0, and at most 2."""
     tail = positive("alpha", alpha)
     if tail > 2:
-        raise ParameterError("alpha must be at most 2", given=f"alpha={show(tail)}", needed="0 < alpha <= 2", fix="alpha=1.5")
+        raise ParameterError(
+            "alpha must be at most 2", given=f"alpha={show(tail)}", needed="0 < alpha <= 2", fix="alpha=1.5"
+        )
     if tail < rational("alpha", "0.05"):
         raise ParameterError(
-            "alpha is too small to calibrate", given=f"alpha={show(tail)}", needed="at least 0.05", fix="alpha=0.5"
+            "alpha is too small to calibrate",
+            given=f"alpha={show(tail)}",
+            needed="at least 0.05",
+            fix="alpha=0.5",
         )
     return float(tail)
 
 
 def _small(delta: Number | None) -> float:
     if delta is None:
-        raise ParameterError("delta is missing", given="delta=None", needed="a number above 0 and below 1", fix='delta="1e-5"')
+        raise ParameterError(
+            "delta is missing", given="delta=None", needed="a number above 0 and below 1", fix='delta="1e-5"'
+        )
     value = positive("delta", delta)
     if value >= rational("delta", "0.9"):
-        raise ParameterError("delta is too large", given=f"delta={show(value)}", needed="below 0.9", fix='delta="1e-5"')
+        raise ParameterError(
+            "delta is too large", given=f"delta={show(value)}", needed="below 0.9", fix='delta="1e-5"'
+        )
     return float(value)
 
 

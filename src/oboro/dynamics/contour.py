@@ -20,7 +20,9 @@ import numpy as np
 NODES = 401  # on the right half of the line; the left half is its mirror image
 _ANGLES = np.linspace(0.25, 1.0, 40)  # below the real line the integrand explodes: stay well above it
 _LOOK = np.linspace(0.0, 1.0, 80)
-_STEEPEST = 1.25  # the pole at theta = pi/2 stays 0.32 away: the trapezoid error is then below e^(-2 pi 0.32 / step)
+_STEEPEST = (
+    1.25  # the pole at theta = pi/2 stays 0.32 away: the trapezoid error is then below e^(-2 pi 0.32 / step)
+)
 _NOTHING = 42.0  # e^-42 of the largest value is not worth a node
 
 
@@ -56,7 +58,9 @@ def _line(alpha: float, eps: float, k: float) -> tuple[np.ndarray, float, np.nda
     sine = np.sin(angles)
     size = -eps * sine / 2 + k * (1 - np.cos(angles) ** alpha) - np.log1p(-sine)
     angle = float(angles[np.argmin(size)])
-    reach = 4.0 + math.log1p(60 / eps)  # beyond it e^(-eps e^x sin(theta) / 4) is below e^-42, as sin(theta) >= 0.17
+    reach = 4.0 + math.log1p(
+        60 / eps
+    )  # beyond it e^(-eps e^x sin(theta) / 4) is below e^-42, as sin(theta) >= 0.17
     look = reach * _LOOK
     fall = _exponent(look, angle, alpha, eps, k).real
     alive = look[np.flatnonzero(fall > fall.max() - _NOTHING)[-1]]

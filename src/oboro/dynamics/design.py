@@ -50,13 +50,22 @@ def condition(
     sigma = np.asarray(shape, float)
     if sigma.shape != (len(m), len(m)) or not np.array_equal(sigma, sigma.T):
         raise ParameterError(
-            "Sigma does not fit the output", given=f"shape {sigma.shape}", needed=f"symmetric, {len(m)} x {len(m)}", fix="numpy.eye(len(m))"
+            "Sigma does not fit the output",
+            given=f"shape {sigma.shape}",
+            needed=f"symmetric, {len(m)} x {len(m)}",
+            fix="numpy.eye(len(m))",
         )
-    right = calibrate(alpha=alpha, eps=eps, delta=delta, method=method) / float(positive("distance", distance))
+    right = calibrate(alpha=alpha, eps=eps, delta=delta, method=method) / float(
+        positive("distance", distance)
+    )
     with precision(192):
         least = _matrix(m) * _matrix(m.T) / _matrix([[right * (1 - MARGIN / 2)]])[0, 0] ** 2
         holds = _positive(_matrix(sigma)) and _positive(_matrix(sigma) - least)
-    left = float(np.sqrt(np.linalg.eigvalsh(m.T @ np.linalg.solve(sigma, m))[-1])) if np.linalg.eigvalsh(sigma)[0] > 0 else np.inf
+    left = (
+        float(np.sqrt(np.linalg.eigvalsh(m.T @ np.linalg.solve(sigma, m))[-1]))
+        if np.linalg.eigvalsh(sigma)[0] > 0
+        else np.inf
+    )
     return Condition(left, right, holds)
 
 
@@ -83,7 +92,9 @@ def design(
         return np.asarray(factor * (m @ m.T))
     if kind == "scalar":
         return np.asarray(factor * np.linalg.norm(m, 2) ** 2 * np.eye(len(m)))
-    raise ParameterError("kind is unknown", given=f"kind={kind!r}", needed='"scalar" or "optimal"', fix='kind="optimal"')
+    raise ParameterError(
+        "kind is unknown", given=f"kind={kind!r}", needed='"scalar" or "optimal"', fix='kind="optimal"'
+    )
 
 
 def _operator(system: Any, horizon: int, protect: Any) -> Floats:

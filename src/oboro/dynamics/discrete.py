@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
+from flint import arb
 
 from oboro.dynamics.noising import FURTHEST, Scale, StableNoise
 from oboro.noise import Bits, DiscreteGaussian
@@ -21,32 +22,39 @@ from oboro.noise.lazy import precision
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-_FINE = 1 << 20  # A is rounded up to a multiple of 2^-20
+_KEPT = 6  # bits of A after the first: rounding up adds 1/64 to the variance at most
 
 
 def on_grid(values: Floats, step: Fraction) -> Integers:
     """The nearest multiples of `step`, exactly; halves go up."""
-    return np.array([max(-FURTHEST, min(FURTHEST, math.floor(Fraction(v) / step + Fraction(1, 2)))) for v in values.tolist()], np.int64)
+    nearest = [math.floor(Fraction(v) / step + Fraction(1, 2)) for v in values.tolist()]
+    return np.array([max(-FURTHEST, min(FURTHEST, index)) for index in nearest], np.int64)
 
 
 def add_discrete(noise: StableNoise, values: Floats, bits: Bits, trials: int) -> Integers:
-    """Grid indices with noise, shape (trials, values)."""
+    """Grid indices with noise, shape (trials, values). Records of the same rounded A are drawn together."""
     indices = on_grid(values, noise.step)
-    out = np.empty((trials, indices.size), np.int64)
-    for trial in range(trials):
-        variance = rounded_mixing(Scale(noise.alpha, bits)) * (noise.scale / noise.step) ** 2
-        # an A beyond the sampler's reach is as likely for everybody, and then nothing of the data is published
-        out[trial] = 0 if variance > LARGEST_VARIANCE else indices + DiscreteGaussian(variance).sample(indices.size, bits)
+    out = np.zeros((trials, indices.size), np.int64)
+    mixing = [rounded_mixing(Scale(noise.alpha, bits)) for _ in range(trials)]
+    for value in set(mixing):
+        variance = value * (noise.scale / noise.step) ** 2
+        if variance > LARGEST_VARIANCE:  # as likely for everybody; then nothing of the data is published
+            continue
+        rows = [trial for trial, one in enumerate(mixing) if one == value]
+        out[rows] = indices + DiscreteGaussian(variance).sample((len(rows), indices.size), bits)
     return out
 
 
 def rounded_mixing(scale: Scale) -> Fraction:
-    """A, rounded up to a multiple of 2^-20, beyond doubt."""
+    """A, rounded up to seven significant bits, beyond doubt. (Any grid would do, as long as it is up.)"""
     root = scale.take()
     digits = 128
     while True:
         with precision(digits):
-            index = (root() ** 2 * _FINE).ceil().unique_fmpz()
-        if index is not None:
-            return Fraction(int(index), _FINE)
+            value = root() ** 2
+            if value > 0 and value.is_finite():
+                shift = _KEPT - math.floor(math.log2(float(value.mid())))
+                index = (value * arb(2) ** shift).ceil().unique_fmpz()
+                if index is not None:
+                    return Fraction(int(index)) / Fraction(2) ** shift
         digits *= 2

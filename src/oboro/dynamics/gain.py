@@ -73,7 +73,9 @@ def _search(system: System, steps: int, parts: tuple[str, ...]) -> tuple[float, 
     return low, high
 
 
-def _weights(system: System, steps: int, parts: tuple[str, ...], g: float, more: float) -> Iterable[Floats] | None:
+def _weights(
+    system: System, steps: int, parts: tuple[str, ...], g: float, more: float
+) -> Iterable[Floats] | None:
     """P_{T+1}, ..., P_0 of the recursion at g, each a little above what the one before asks for."""
     from oboro.dynamics._riccati import recursion
 
@@ -158,7 +160,11 @@ def _infinite(system: System, parts: tuple[str, ...]) -> float:
 
     def found(g: float, extra: float = 0.0) -> Floats | None:
         p = stationary(a, b, c, d, g, extra)
-        return p if p is not None and ("x0" not in parts or np.linalg.eigvalsh(p).max(initial=0.0) < g * g) else None
+        return (
+            p
+            if p is not None and ("x0" not in parts or np.linalg.eigvalsh(p).max(initial=0.0) < g * g)
+            else None
+        )
 
     low = _search(system, 200, parts)[0]
     high, more = low, 1e-9
@@ -173,7 +179,11 @@ def _infinite(system: System, parts: tuple[str, ...]) -> float:
         for share in (0.1, 1e-2, 1e-3, 1e-5):
             p = found(high * (1 + more / 2), share * more * scale)
             with precision(_BITS):
-                if p is not None and (not len(p) or _positive(_matrix(p))) and _certain(system, parts, g, [p, p]):
+                if (
+                    p is not None
+                    and (not len(p) or _positive(_matrix(p)))
+                    and _certain(system, parts, g, [p, p])
+                ):
                     return g
     raise _too_hard(system, "horizon=None")
 
@@ -208,7 +218,10 @@ def _balls(system: System, parts: tuple[str, ...]) -> Iterator[Any]:
 
     n, q, m = system.states, system.outputs, system.inputs if "u" in parts else 0
     shapes = ((system.a, n, n), (system.b, n, m), (system.c, q, n), (system.d, q, m))
-    return (arb_mat(rows, columns, [ball(part[i][j]) for i in range(rows) for j in range(columns)]) for part, rows, columns in shapes)
+    return (
+        arb_mat(rows, columns, [ball(part[i][j]) for i in range(rows) for j in range(columns)])
+        for part, rows, columns in shapes
+    )
 
 
 def _matrix(floats: Any) -> Any:
@@ -216,7 +229,9 @@ def _matrix(floats: Any) -> Any:
     from flint import arb, arb_mat
 
     array = np.asarray(floats, float)
-    return arb_mat(array.shape[0], array.shape[1] if array.ndim > 1 else 0, [arb(x) for x in array.ravel().tolist()])
+    return arb_mat(
+        array.shape[0], array.shape[1] if array.ndim > 1 else 0, [arb(x) for x in array.ravel().tolist()]
+    )
 
 
 def _identity(size: int, times: Ball) -> Any:

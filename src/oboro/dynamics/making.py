@@ -52,7 +52,11 @@ def plan(
     `x0` here is a public start, for protect=("u",). `step` is the grid of the noisy numbers, `limit` what they are
     clamped to, `columns` the names of the inputs in a table.
     """
-    promise: Guarantee = Pure(positive("eps", eps)) if delta is None else Approx(positive("eps", eps), positive("delta", delta))
+    promise: Guarantee = (
+        Pure(positive("eps", eps))
+        if delta is None
+        else Approx(positive("eps", eps), positive("delta", delta))
+    )
     if method is None and noise in METHODS:
         method = METHODS[noise][0] if delta is not None else "pure"
     return make_plan(
@@ -94,19 +98,32 @@ def make_plan(
     check_alpha(alpha)
     parts = check_protect(protect)
     if horizon is None:
-        raise ParameterError("a plan needs a last time", given="horizon=None", needed="a whole number", fix="horizon=200")
+        raise ParameterError(
+            "a plan needs a last time", given="horizon=None", needed="a whole number", fix="horizon=200"
+        )
     last = check_horizon(horizon)
     if unit.kind != "signal":
-        raise UnitError("a system's input is a signal", given=str(unit), needed="Unit.signal", fix="unit=ob.Unit.signal(distance=1)")
+        raise UnitError(
+            "a system's input is a signal",
+            given=str(unit),
+            needed="Unit.signal",
+            fix="unit=ob.Unit.signal(distance=1)",
+        )
     tail = rational("alpha", alpha)
     if tail == 2 and noise == "independent":
         method = "mixture"  # Gaussian numbers are independent already: the exact Gaussian delta holds, no majorant is needed
     _check_words(where, noise, method, guarantee, tail)
     count = Operator(system, last, parts).coordinates
     if count == 0:
-        raise DomainError("nothing is protected", given="protect=('x0',) and a system without states", fix='protect=("u",)')
+        raise DomainError(
+            "nothing is protected", given="protect=('x0',) and a system without states", fix='protect=("u",)'
+        )
     first = sensitivity(system, last, unit, where, parts, "", Fraction(1))
-    grid = positive("step", step) if step is not None else default_step(first / (isqrt(count) + 1 if noise == "discrete" else 1))
+    grid = (
+        positive("step", step)
+        if step is not None
+        else default_step(first / (isqrt(count) + 1 if noise == "discrete" else 1))
+    )
     reach = sensitivity(system, last, unit, where, parts, noise, grid)
     dims = Operator(system, last, parts).shape[1 if where == "input" else 0]
     assert isinstance(guarantee, Approx | Pure)
@@ -116,7 +133,10 @@ def make_plan(
         size, least = positive("scale", scale), needed_scale(reach, guarantee, tail, method, dims, MARGIN / 2)
         if size < least:
             raise ParameterError(
-                "the scale is too small for the promise", given=f"scale={show(size)}", needed=f"at least {show(least)}", fix="scale=None"
+                "the scale is too small for the promise",
+                given=f"scale={show(size)}",
+                needed=f"at least {show(least)}",
+                fix="scale=None",
             )
     if size / grid > 2**45:
         raise ParameterError(
@@ -145,19 +165,29 @@ def release(u: Any, plan: SignalPlan, *, ledger: Ledger, x0: Any = None, name: s
     """Runs `plan` on an input signal and a private start, and pays for it from `ledger`."""
     if x0 is not None and "x0" not in plan.protect:
         raise ParameterError(
-            "x0 is not protected by this plan", given="x0 with the data", needed="a public start in the plan", fix="plan(..., x0=x0)"
+            "x0 is not protected by this plan",
+            given="x0 with the data",
+            needed="a public start in the plan",
+            fix="plan(..., x0=x0)",
         )
     return run(plan, {"u": u, "x0": x0}, ledger, name)
 
 
 def _check_words(where: str, noise: str, method: str, guarantee: Guarantee, alpha: Fraction) -> None:
     if where not in WHERE:
-        raise ParameterError("where is unknown", given=f"where={where!r}", needed='"input" or "output"', fix='where="input"')
+        raise ParameterError(
+            "where is unknown", given=f"where={where!r}", needed='"input" or "output"', fix='where="input"'
+        )
     if noise not in METHODS:
-        raise ParameterError("noise is unknown", given=f"noise={noise!r}", needed=", ".join(METHODS), fix='noise="independent"')
+        raise ParameterError(
+            "noise is unknown", given=f"noise={noise!r}", needed=", ".join(METHODS), fix='noise="independent"'
+        )
     if noise == "discrete" and where == "output":
         raise ParameterError(
-            "discrete noise is for the input", given='where="output"', needed='where="input"', fix='noise="shared"'
+            "discrete noise is for the input",
+            given='where="output"',
+            needed='where="input"',
+            fix='noise="shared"',
         )
     allowed = METHODS[noise] if alpha < 2 or noise != "independent" else ("mixture",)
     if method not in allowed:
@@ -184,7 +214,12 @@ def _start(x0: Any, system: System, parts: tuple[str, ...]) -> tuple[Fraction, .
             fix="release(u, plan, x0=x0, ledger=ledger)",
         )  # fmt: skip
     if len(given) != system.states:
-        raise DomainError("x0 does not fit the system", given=f"{len(given)} numbers", needed=str(system.states), fix="x0=None")
+        raise DomainError(
+            "x0 does not fit the system",
+            given=f"{len(given)} numbers",
+            needed=str(system.states),
+            fix="x0=None",
+        )
     return given
 
 
@@ -194,6 +229,9 @@ def _columns(columns: Any, system: System) -> tuple[str, ...]:
     names = (columns,) if isinstance(columns, str) else tuple(str(name) for name in columns)
     if len(names) != system.inputs:
         raise DomainError(
-            "columns do not fit the system", given=", ".join(names), needed=f"{system.inputs}, one for each input", fix='columns="u"'
+            "columns do not fit the system",
+            given=", ".join(names),
+            needed=f"{system.inputs}, one for each input",
+            fix='columns="u"',
         )
     return names

@@ -98,7 +98,11 @@ def kanter(alpha: float) -> Kanter:
 def _excess(logit: Floats, b: float) -> tuple[Floats, Floats]:
     """log a(u) - log a(0) and its derivative by u, for u = 1/(1 + e^-logit); near 0 by its series."""
     u, rest = 1 / (1 + np.exp(-logit)), 1 / (1 + np.exp(np.minimum(logit, 700.0)))
-    x, y, w = np.pi * (1 - b) * u, np.pi * np.where(u < 0.5, b * u, (1 - b) + b * rest), np.pi * np.minimum(u, rest)
+    x, y, w = (
+        np.pi * (1 - b) * u,
+        np.pi * np.where(u < 0.5, b * u, (1 - b) + b * rest),
+        np.pi * np.minimum(u, rest),
+    )
     side = np.where(u < 0.5, 1.0, -1.0)
     value = np.log(np.sin(x)) + (b * np.log(np.sin(y)) - np.log(np.sin(w))) / (1 - b)
     slope = np.pi * ((1 - b) / np.tan(x) + side * (b * b / np.tan(y) - 1 / np.tan(w)) / (1 - b))
@@ -148,7 +152,9 @@ def _even(low: float, high: float, core: float, cap: float, step: float) -> Floa
 
     ends = s(np.array([low, high]))
     wanted = step * np.arange(math.ceil(ends[0] / step), math.floor(ends[1] / step) + 1)
-    table = np.concatenate([-np.geomspace(-low, core * 1e-3, 400), [0.0], np.geomspace(core * 1e-3, high, 400)])
+    table = np.concatenate(
+        [-np.geomspace(-low, core * 1e-3, 400), [0.0], np.geomspace(core * 1e-3, high, 400)]
+    )
     y = np.interp(wanted, s(table), table)
     for _ in range(6):
         y -= (s(y) - wanted) / (1 / np.sqrt(core**2 + y**2 / 4) + 1 / cap)
@@ -168,5 +174,7 @@ def size(alpha: float, level: float) -> float:
     """The x with P(|X| <= x) = level. At level 1/2, the median size of the noise of scale 1."""
     from scipy.optimize import brentq
 
-    found = brentq(lambda log_x: tail(alpha, math.exp(log_x)) - (1 - level), -60.0, 30.0 / min(1.0, alpha), xtol=1e-13)
+    found = brentq(
+        lambda log_x: tail(alpha, math.exp(log_x)) - (1 - level), -60.0, 30.0 / min(1.0, alpha), xtol=1e-13
+    )
     return math.exp(found)

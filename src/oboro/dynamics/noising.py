@@ -29,7 +29,6 @@ from oboro.noise.laws import Floats, Law, Normal, PositiveStable
 from oboro.noise.lazy import Ball, Real, Uniform, ball, precision
 
 Integers = npt.NDArray[np.int64]
-Centre = Callable[[int], Real]  # the exact value number i, as a function that encloses it
 
 FURTHEST = 1 << 62  # indices are clamped to this, which is post-processing: the laws have no moments
 _CHUNK = 1 << 14
@@ -84,6 +83,27 @@ class Scale:
         raise _reused("it cannot be copied or stored")
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Values:
+    """Private reals: float balls for the fast path, and each of them exactly where that is not enough."""
+
+    mid: Floats
+    rad: Floats
+    exact: Callable[[int], Fraction | Real]
+
+    @classmethod
+    def of(cls, floats: Floats) -> Values:
+        """Floats, each of which is the real that it is."""
+        return cls(floats, np.zeros(floats.size), lambda i: Fraction(float(floats[i])))
+
+    @property
+    def size(self) -> int:
+        return int(self.mid.size)
+
+    def part(self, start: int, stop: int) -> Values:
+        return Values(self.mid[start:stop], self.rad[start:stop], lambda i: self.exact(start + i))
+
+
 @dataclass(frozen=True, slots=True)
 class StableNoise:
     """Symmetric stable noise of a rational scale, on the grid of a rational step."""
@@ -98,58 +118,50 @@ class StableNoise:
         """What is drawn for every number."""
         return Normal() if self.shared else SymmetricStable(self.alpha)
 
-    def add(self, values: Floats, bits: Bits, trials: int = 1, exact: Centre | None = None) -> Integers:
-        """Grid indices of values + noise, shape (trials, values): every trial is a record of its own.
-
-        `values` are the private reals, exactly, unless `exact` encloses what they only approximate to 1e-9 of a step
-        or so; then every number is settled in balls.
-        """
+    def add(self, values: Values, bits: Bits, trials: int = 1) -> Integers:
+        """Grid indices of values + noise, shape (trials, values): every trial is a record of its own."""
         out = np.empty((trials, values.size), np.int64)
-        rows = max(1, _CHUNK // max(values.size, 1)) if exact is None else 1
+        rows = max(1, _CHUNK // max(values.size, 1))
         for first in range(0, trials, rows):
             part = out[first : first + rows]
-            mixing = bits.words(2 * len(part)).reshape(2, -1) if self.shared else np.zeros((2, len(part)), np.uint64)
+            mixing = (
+                bits.words(2 * len(part)).reshape(2, -1)
+                if self.shared
+                else np.zeros((2, len(part)), np.uint64)
+            )
             scales = _Scales(self, mixing, bits)  # one for all of a record: its A is one real number
             for start in range(0, values.size, _CHUNK):
                 stop = min(start + _CHUNK, values.size)
-                self._add(values, slice(start, stop), mixing, scales, part[:, start:stop], bits, exact)
+                self._add(values.part(start, stop), mixing, scales, part[:, start:stop], bits)
         return out
 
     def add_one(self, value: Fraction | Real, scale: Real | None, bits: Bits) -> int:
         """One number, for a stream; `scale` is the record's sqrt(A) if it is shared."""
         return self._settle(value, scale, [Uniform(bits, bits.integer(64), 64) for _ in range(2)])
 
-    def _add(
-        self,
-        values: Floats,
-        where: slice,
-        mixing: Words,
-        scales: _Scales,
-        out: Integers,
-        bits: Bits,
-        exact: Centre | None,
-    ) -> None:
-        rows, columns = out.shape
+    def _add(self, values: Values, mixing: Words, scales: _Scales, out: Integers, bits: Bits) -> None:
         words = bits.words(2 * out.size).reshape(2, out.size)
-        is_open = np.ones(out.size, np.bool_)
-        flat = np.zeros(out.size, np.int64)
-        if exact is None:
-            mid, rad = self.law.enclose(words)
-            ratio, ratio_rad = self._ratios(mixing)
-            with precision(128):
-                inverse = fb.float_ball(ball(1 / self.step))
-            _settle(mid, rad, ratio, ratio_rad, values[where], *inverse, flat, is_open)
+        is_open = np.empty(out.size, np.bool_)
+        flat = np.empty(out.size, np.int64)
+        with precision(128):
+            inverse = fb.float_ball(ball(1 / self.step))
+        _settle(
+            *self.law.enclose(words), *self._ratios(mixing), values.mid, values.rad, *inverse, flat, is_open
+        )
         for i in np.flatnonzero(is_open).tolist():
-            row, column = divmod(i, columns)
-            value = Fraction(float(values[where][column])) if exact is None else exact(where.start + column)
+            row, column = divmod(i, values.size)
             scale = scales.of(row) if self.shared else None
-            flat[i] = self._settle(value, scale, [Uniform(bits, int(word), 64) for word in words[:, i]])
-        out[:] = flat.reshape(rows, columns)
+            flat[i] = self._settle(
+                values.exact(column), scale, [Uniform(bits, int(word), 64) for word in words[:, i]]
+            )
+        out[:] = flat.reshape(out.shape)
 
     def _ratios(self, mixing: Words) -> tuple[Floats, Floats]:
         """scale/step, times sqrt(A) if it is shared, as a float ball for each record."""
         with precision(128):
-            plain = fb.float_ball(ball(self.scale / self.step) * (ball(2).sqrt() if self.shared and self.alpha == 2 else 1))
+            plain = fb.float_ball(
+                ball(self.scale / self.step) * (ball(2).sqrt() if self.shared and self.alpha == 2 else 1)
+            )
         count = mixing.shape[1]
         mid, rad = np.full(count, plain[0]), np.full(count, plain[1])
         if self.shared and self.alpha < 2:
@@ -212,6 +224,7 @@ def _settle(
     ratio: Floats,
     ratio_rad: Floats,
     values: Floats,
+    values_rad: Floats,
     inverse: float,
     inverse_rad: float,
     out: Integers,
@@ -222,7 +235,8 @@ def _settle(
     for i in range(mid.size):
         row = i // columns
         x, x_rad = fb.mul_ball(mid[i], rad[i], ratio[row], ratio_rad[row])
-        c, c_rad = fb.mul_ball(values[i - row * columns], 0.0, inverse, inverse_rad)
+        column = i - row * columns
+        c, c_rad = fb.mul_ball(values[column], values_rad[column], inverse, inverse_rad)
         x, x_rad = fb.add_ball(x, x_rad, c, c_rad)
         k = np.floor(x + 0.5)
         certain = abs(x - k) + x_rad < 0.5 - 2.0**-50 and abs(k) < 2.0**51

@@ -23,10 +23,19 @@ _MOST_ENTRIES = 50_000_000
 
 def check_protect(protect: object) -> tuple[str, ...]:
     """Which parts of (x0, u) are private, in this order."""
-    given = (protect,) if isinstance(protect, str) else tuple(protect) if isinstance(protect, tuple | list | set) else ()
+    given = (
+        (protect,)
+        if isinstance(protect, str)
+        else tuple(protect)
+        if isinstance(protect, tuple | list | set)
+        else ()
+    )
     if not given or not set(given) <= set(PARTS):
         raise ParameterError(
-            "protect is not understood", given=f"protect={protect!r}", needed='"x0", "u" or both', fix='protect=("x0", "u")'
+            "protect is not understood",
+            given=f"protect={protect!r}",
+            needed='"x0", "u" or both',
+            fix='protect=("x0", "u")',
         )
     return tuple(part for part in PARTS if part in given)
 

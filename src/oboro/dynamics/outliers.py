@@ -74,10 +74,14 @@ def _laplace(scale: float, sizes: Sequence[float], false_alarm: float, median: f
     def above(x: float) -> float:
         return math.exp(-x / scale) / 2 if x >= 0 else 1 - math.exp(x / scale) / 2
 
-    return Detection("Laplace (pure eps)", median or middle, tuple(sizes), tuple(above(threshold - size) for size in sizes))
+    return Detection(
+        "Laplace (pure eps)", median or middle, tuple(sizes), tuple(above(threshold - size) for size in sizes)
+    )
 
 
-def _stable(alpha: float, scale: float, sizes: Sequence[float], false_alarm: float, median: float | None) -> Detection:
+def _stable(
+    alpha: float, scale: float, sizes: Sequence[float], false_alarm: float, median: float | None
+) -> Detection:
     middle = scale * mixing.size(alpha, 0.5)
     scale *= 1 if median is None else median / middle
     rates = tuple(_most_powerful(alpha, size / scale, false_alarm) for size in sizes)
@@ -102,17 +106,22 @@ def _cdf(alpha: float, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.where(x < 0, half, 1 - half)
 
 
-def _shared(alpha: float, scale: float, sizes: Sequence[float], false_alarm: float, median: float | None) -> Detection:
+def _shared(
+    alpha: float, scale: float, sizes: Sequence[float], false_alarm: float, median: float | None
+) -> Detection:
     from scipy.special import ndtr, ndtri
 
     middle = scale * mixing.size(alpha, 0.5)
     scale *= 1 if median is None else median / middle
     rule = mixing.nodes(alpha)
     rates = [
-        float(rule.weight @ ndtr(size / (scale * np.sqrt(rule.value)) + ndtri(false_alarm))) + false_alarm * (1 - rule.weight.sum())
+        float(rule.weight @ ndtr(size / (scale * np.sqrt(rule.value)) + ndtri(false_alarm)))
+        + false_alarm * (1 - rule.weight.sum())
         for size in sizes
     ]
-    return Detection(f"stable {alpha:g}, one A, long record", median or middle, tuple(sizes), tuple(map(float, rates)))
+    return Detection(
+        f"stable {alpha:g}, one A, long record", median or middle, tuple(sizes), tuple(map(float, rates))
+    )
 
 
 def ruined(alpha: Number, times: float = 10.0) -> float:
@@ -121,5 +130,7 @@ def ruined(alpha: Number, times: float = 10.0) -> float:
 
     rule = mixing.nodes(float(positive("alpha", alpha)))
     log_a, cumulative = np.log(rule.value), np.cumsum(rule.weight)
-    half = brentq(lambda x: float(np.interp(x, log_a, cumulative - rule.weight / 2)) - 0.5, log_a[0], log_a[-1])
+    half = brentq(
+        lambda x: float(np.interp(x, log_a, cumulative - rule.weight / 2)) - 0.5, log_a[0], log_a[-1]
+    )
     return 1 - float(np.interp(half + 2 * math.log(times), log_a, cumulative - rule.weight / 2))

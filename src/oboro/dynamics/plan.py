@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.dynamics.bands import error_sizes, forecast_of, interval_columns
-from oboro.dynamics.noising import StableNoise
+from oboro.dynamics.noising import StableNoise, Values
 from oboro.dynamics.operators import PARTS, Operator, respond
 from oboro.dynamics.signal import Record, read_record
 from oboro.dynamics.sizing import sensitivity
@@ -60,12 +60,16 @@ class SignalPlan:
     start: tuple[Fraction, ...] = ()
     columns: tuple[str, ...] = ("u",)
     kind = "dynamics.signal"
-    leaves_out = "covers the noise; not rounding to the grid, nor samples that were missing or beyond the limit"
+    leaves_out = (
+        "covers the noise; not rounding to the grid, nor samples that were missing or beyond the limit"
+    )
 
     @property
     def sensitivity(self) -> Fraction:
         """How far apart neighbours are where the noise is added, in the Euclidean norm: an upper bound."""
-        return sensitivity(self.system, self.horizon, self.unit, self.where, self.protect, self.noise, self.step)
+        return sensitivity(
+            self.system, self.horizon, self.unit, self.where, self.protect, self.noise, self.step
+        )
 
     @property
     def dims(self) -> int:
@@ -103,12 +107,7 @@ class SignalPlan:
         count = 1 if trials is None else trials
         if self.where == "output":
             record = self._public_parts(prepared)
-            truth = Truth(self.system, record.x0)
-            for u in record.u:
-                truth.feed(u)
-            outputs = self.system.outputs
-            size = len(record.u) * outputs
-            noisy = self.mechanism.add(np.zeros(size), bits, count, lambda i: truth.output(*divmod(i, outputs)))
+            noisy = self.mechanism.add(Truth(self.system, record.x0, record.u).values(), bits, count)
         else:
             parts = {"x0": prepared.x0, "u": prepared.u.ravel()}
             values = np.concatenate([parts[name] for name in self.protect])
@@ -117,7 +116,7 @@ class SignalPlan:
 
                 noisy = add_discrete(self.mechanism, values, bits, count)
             else:
-                noisy = self.mechanism.add(values, bits, count)
+                noisy = self.mechanism.add(Values.of(values), bits, count)
         return noisy[0] if trials is None else noisy
 
     def outputs(self, measured: Integers) -> Floats:
@@ -140,7 +139,7 @@ class SignalPlan:
         return interval_columns(self, table, level)
 
     def describe(self) -> dict[str, Any]:
-        what = f"output of a system of {self.system.states} states over times 0 to {self.horizon}"
+        what = f"output of a system of {self.system.states} state{'' if self.system.states == 1 else 's'} over times 0 to {self.horizon}"
         law = self.mechanism.to_dict()
         if self.noise == "discrete":
             law["law"] = "discrete Gaussian, one A for the record"
@@ -179,7 +178,9 @@ class SignalPlan:
             horizon=record["horizon"],
             unit=unit_from(record["unit"]),
             guarantee=guarantee,
-            **{name: record[name] for name in ("alpha", "where", "noise", "method", "scale", "step", "limit")},
+            **{
+                name: record[name] for name in ("alpha", "where", "noise", "method", "scale", "step", "limit")
+            },
             protect=tuple(record["protect"]),
             x0=record["start"] or None,
             columns=tuple(record["columns"]),

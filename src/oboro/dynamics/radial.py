@@ -80,7 +80,9 @@ class Radial:
         r = (edges[:-1, None] + half * (1 + np.sin(np.pi * x / 2))).ravel()
         step = (half * np.pi / 2 * np.cos(np.pi * x / 2) * w).ravel()
         far, growth = self.partner(r)
-        log_p = _log_density(self.rule, self.dims, r)[0] + _log_sphere(self.dims) + (self.dims - 1) * np.log(r)
+        log_p = (
+            _log_density(self.rule, self.dims, r)[0] + _log_sphere(self.dims) + (self.dims - 1) * np.log(r)
+        )
         near = np.exp(log_p) * _below((r**2 + z**2 - far**2) / (2 * r * z), self.dims)
         there = np.exp(log_p + (self.dims - 1) * np.log(far / r)) * growth
         return float(step @ (near - there * _below((r**2 - far**2 - z**2) / (2 * far * z), self.dims)))
@@ -101,7 +103,9 @@ def radial(alpha: float, dims: int, eps: float) -> Radial:
     gap = CubicHermiteSpline(r, far - r, growth - 1)
     turns = gap.derivative().roots(extrapolate=False)
     turns = turns[np.isfinite(turns)]
-    lowest = _partner(rule, dims, eps, turns, turns + gap(turns), 2)[0] - turns  # flat there: as good as R itself
+    lowest = (
+        _partner(rule, dims, eps, turns, turns + gap(turns), 2)[0] - turns
+    )  # flat there: as good as R itself
     return Radial(dims, eps, rule, gap, float(min(lowest.min(initial=np.inf), (far - r).min())))
 
 

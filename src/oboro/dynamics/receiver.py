@@ -62,21 +62,39 @@ def estimate(
     rho = rational("correlation", correlation)
     if not -1 < rho < 1:
         raise ParameterError(
-            "correlation is out of range", given=f"correlation={correlation}", needed="between -1 and 1", fix="correlation=0.9"
+            "correlation is out of range",
+            given=f"correlation={correlation}",
+            needed="between -1 and 1",
+            fix="correlation=0.9",
         )
     width = float(positive("sd", sd))
-    prior = Prior(float(rational("mean", mean)), width, float(rho), width if start_sd is None else float(positive("start_sd", start_sd)))
+    prior = Prior(
+        float(rational("mean", mean)),
+        width,
+        float(rho),
+        width if start_sd is None else float(positive("start_sd", start_sd)),
+    )
     table = published.to_arrow() if hasattr(published, "to_arrow") else published
-    y = np.asarray(table.column("y").to_numpy() if hasattr(table, "column") else table, float).reshape(-1, plan.system.outputs)
+    y = np.asarray(table.column("y").to_numpy() if hasattr(table, "column") else table, float).reshape(
+        -1, plan.system.outputs
+    )
     model = Model(plan, prior)
-    return model.robust(y) if plan.noise == "independent" and plan.alpha < 2 else model.bank(y, _bank(float(plan.alpha)))
+    return (
+        model.robust(y)
+        if plan.noise == "independent" and plan.alpha < 2
+        else model.bank(y, _bank(float(plan.alpha)))
+    )
 
 
 def _bank(alpha: float) -> Floats:
     """Values of A at evenly spaced levels of its distribution."""
     rule = nodes(alpha)
     levels = (np.arange(_BANK) + 0.5) / _BANK
-    return rule.value if alpha == 2 else np.exp(np.interp(levels, np.cumsum(rule.weight) - rule.weight / 2, np.log(rule.value)))
+    return (
+        rule.value
+        if alpha == 2
+        else np.exp(np.interp(levels, np.cumsum(rule.weight) - rule.weight / 2, np.log(rule.value)))
+    )
 
 
 class Model:
@@ -99,10 +117,15 @@ class Model:
         self.u, self.v = np.arange(2 * n, 2 * n + m), np.arange(2 * n + m, 2 * n + 2 * m)
         self.scale, self.alpha = float(plan.scale), float(plan.alpha)
         self.on_input = plan.where == "input"
-        self.on_u, self.on_x0 = ("u" in plan.protect and self.on_input), ("x0" in plan.protect and self.on_input)
+        self.on_u, self.on_x0 = (
+            ("u" in plan.protect and self.on_input),
+            ("x0" in plan.protect and self.on_input),
+        )
         self.at_once = bool(np.any(d))  # noise on u shows in y at the same time, else one step later
         self.direct = c @ b
-        self.start_mean = np.concatenate([plan.public_start, np.zeros(n), np.full(m, prior.mean), np.zeros(m)])
+        self.start_mean = np.concatenate(
+            [plan.public_start, np.zeros(n), np.full(m, prior.mean), np.zeros(m)]
+        )
         self.start_sd = prior.start_sd if "x0" in plan.protect else 0.0
 
     def bank(self, y: Floats, values: Floats) -> Estimate:
@@ -119,7 +142,9 @@ class Model:
         weight = np.exp(log_weight - log_weight.max())
         weight /= weight.sum()
         middle = np.einsum("k,tkq->tq", weight, means)
-        return Estimate(middle, np.sqrt(np.einsum("k,tkq->tq", weight, spreads + (means - middle[:, None]) ** 2)))
+        return Estimate(
+            middle, np.sqrt(np.einsum("k,tkq->tq", weight, spreads + (means - middle[:, None]) ** 2))
+        )
 
     def robust(self, y: Floats) -> Estimate:
         """One filter; the variance of the noise that shows in y(t) is fitted at each time, a few rounds."""
@@ -144,7 +169,9 @@ class Model:
             out[t], spread[t] = (part[0] for part in self.told(*before))
         return Estimate(out, np.sqrt(spread))
 
-    def excess(self, mean: Floats, cov: Floats, later: Any, seen: Floats, noise: Floats, usual: Floats) -> float:
+    def excess(
+        self, mean: Floats, cov: Floats, later: Any, seen: Floats, noise: Floats, usual: Floats
+    ) -> float:
         """1/E[precision]: (alpha + E|noise|^2/usual) / (alpha + how many), the noise as y(t) shows it."""
         if not self.on_input:
             miss = seen - later[0][0] @ self.seen.T
@@ -156,9 +183,16 @@ class Model:
             total, count = float(mean_v @ mean_v + np.trace(cov_v)), self.m
         else:
             expected = self.seen @ cov[0] @ self.seen.T
-            gain = noise[0] * self.direct.T @ np.linalg.pinv(expected + 1e-12 * np.trace(expected) * np.eye(self.q))
+            gain = (
+                noise[0]
+                * self.direct.T
+                @ np.linalg.pinv(expected + 1e-12 * np.trace(expected) * np.eye(self.q))
+            )
             guess = gain @ (seen - mean[0] @ self.seen.T)
-            total, count = float(guess @ guess + noise[0] * np.trace(np.eye(self.m) - gain @ self.direct)), self.m
+            total, count = (
+                float(guess @ guess + noise[0] * np.trace(np.eye(self.m) - gain @ self.direct)),
+                self.m,
+            )
         return (self.alpha + total / float(usual[0])) / (self.alpha + count)
 
     def start(self, noise: Floats) -> tuple[Floats, Floats]:
@@ -186,7 +220,9 @@ class Model:
     def update(self, mean: Floats, cov: Floats, seen: Floats, noise: Floats) -> tuple[Floats, Floats, Floats]:
         eye = np.eye(self.q)
         expected = self.seen @ cov @ self.seen.T + (0.0 if self.on_input else noise[:, None, None] * eye)
-        expected = expected + 1e-12 * np.maximum(np.trace(expected, axis1=1, axis2=2), 1e-300)[:, None, None] * eye
+        expected = (
+            expected + 1e-12 * np.maximum(np.trace(expected, axis1=1, axis2=2), 1e-300)[:, None, None] * eye
+        )
         gain = np.swapaxes(np.linalg.solve(expected, self.seen @ cov), 1, 2)
         miss = seen - mean @ self.seen.T
         solved = np.linalg.solve(expected, miss[:, :, None])[:, :, 0]

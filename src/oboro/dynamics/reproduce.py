@@ -33,7 +33,10 @@ def calibration() -> Reproduction:
     rows: list[tuple[Any, ...]] = []
     worst = 0.0
     for alpha, eps in _CASES:
-        q = [calibrate(alpha=alpha, eps=eps, delta=delta, method="theorem1") for delta in ("0.1", "0.01", "1e-5")]
+        q = [
+            calibrate(alpha=alpha, eps=eps, delta=delta, method="theorem1")
+            for delta in ("0.1", "0.01", "1e-5")
+        ]
         tight = {
             method: calibrate(alpha=alpha, eps=eps, delta="1e-5", method=method, dims=10)
             for method in ("mixture", "independent", "discrete", "exact")
@@ -41,9 +44,26 @@ def calibration() -> Reproduction:
         rule = mixing.nodes(float(alpha))
         again = float(rule.weight @ gaussian(tight["mixture"] ** 2 / rule.value, float(eps)))
         worst = max(worst, abs(again / 1e-5 - 1))
-        rows.append((f"{alpha}, eps {eps}", *q, *(tight[method] / q[2] for method in ("mixture", "independent", "discrete", "exact"))))
-    columns = ("alpha", "Q^-1(0.1)", "Q^-1(0.01)", "Q^-1(1e-5)", "mixture", "independent", "discrete", "exact, d = 10")
-    pure = ", ".join(f"{pure_eps(alpha=alpha, z=1):.4f} at alpha {alpha}" for alpha in ("0.5", "1", "1.5", "1.9"))
+        rows.append(
+            (
+                f"{alpha}, eps {eps}",
+                *q,
+                *(tight[method] / q[2] for method in ("mixture", "independent", "discrete", "exact")),
+            )
+        )
+    columns = (
+        "alpha",
+        "Q^-1(0.1)",
+        "Q^-1(0.01)",
+        "Q^-1(1e-5)",
+        "mixture",
+        "independent",
+        "discrete",
+        "exact, d = 10",
+    )
+    pure = ", ".join(
+        f"{pure_eps(alpha=alpha, z=1):.4f} at alpha {alpha}" for alpha in ("0.5", "1", "1.5", "1.9")
+    )
     return Reproduction(
         "ito-calibration",
         "Theorem 1's Q^-1, and how many times less noise is enough at delta = 1e-5",
@@ -72,7 +92,9 @@ def outliers() -> Reproduction:
         "How often an outlier is found at 1% false alarms; eps = 1, delta = 1e-3, distance 1",
         ("noise", "median |noise|", *[f"size {size}" for size in sizes]),
         tuple(rows),
-        errors=("The noise of Theorem 1 has one A for the whole record. Over a long record A is known, and an outlier hides far less well.",),
+        errors=(
+            "The noise of Theorem 1 has one A for the whole record. Over a long record A is known, and an outlier hides far less well.",
+        ),
         notes=(
             "the most powerful test for an outlier of known size in one number",
             f"a shared A also spoils whole records: sqrt(A) is above 10 medians in {spoiled}",
@@ -87,14 +109,24 @@ def placement() -> Reproduction:
         kwargs: dict[str, Any] = {"horizon": horizon, "alpha": "1.5", "eps": 1, "delta": "1e-5"}
         scalar, best = (design(_SECOND_ORDER, kind=kind, **kwargs) for kind in ("scalar", "optimal"))
         size = float(np.linalg.norm(Operator(system_from(_SECOND_ORDER), horizon).dense(), 2))
-        rows.append((f"T = {horizon}", size, float(np.trace(scalar)), float(np.trace(best)), float(np.trace(scalar) / np.trace(best))))
+        rows.append(
+            (
+                f"T = {horizon}",
+                size,
+                float(np.trace(scalar)),
+                float(np.trace(best)),
+                float(np.trace(scalar) / np.trace(best)),
+            )
+        )
     return Reproduction(
         "ito-placement",
         "Sigma on the output: scalar against the least one, which is noise on the input",
         ("", "||[O N]||", "trace, scalar", "trace, least", "ratio"),
         tuple(rows),
         errors=_ERRORS[2:],
-        notes=("a second-order system with poles 0.8 ± 0.4i; alpha = 1.5, eps = 1, delta = 1e-5, distance 1",),
+        notes=(
+            "a second-order system with poles 0.8 ± 0.4i; alpha = 1.5, eps = 1, delta = 1e-5, distance 1",
+        ),
     )
 
 

@@ -58,7 +58,10 @@ def read_record(
     start = np.zeros(states) if x0 is None else _numbers(x0).ravel()
     if start.shape != (states,):
         raise DataError(
-            "x0 does not fit the system", given=f"{start.size} numbers", needed=f"{states}, one for each state", fix="x0=None"
+            "x0 does not fit the system",
+            given=f"{start.size} numbers",
+            needed=f"{states}, one for each state",
+            fix="x0=None",
         )
     return Record(cleaned(start, limit), cleaned(samples, limit))
 
@@ -91,7 +94,8 @@ def _number(given: Any) -> float:
 def _is_table(data: Any) -> bool:
     module = type(data).__module__.partition(".")[0]
     return isinstance(data, str | Path | Mapping) or (
-        module in ("pandas", "polars", "pyarrow", "duckdb", "_duckdb", "oboro") and type(data).__name__ != "Series"
+        module in ("pandas", "polars", "pyarrow", "duckdb", "_duckdb", "oboro")
+        and type(data).__name__ != "Series"
     )
 
 

@@ -114,14 +114,17 @@ class Stable:
             raise ParameterError("beta is out of range", given=f"beta={beta}", needed="-1 to 1", fix="beta=0")
         if self.alpha == 1 and self.beta != 0:
             raise ParameterError(
-                "alpha = 1 has no skewness in this definition", given=f"beta={beta}", needed="alpha other than 1", fix="beta=0"
+                "alpha = 1 has no skewness in this definition",
+                given=f"beta={beta}",
+                needed="alpha other than 1",
+                fix="beta=0",
             )
 
     def characteristic(self, t: npt.ArrayLike) -> Any:
         """E exp(i t X)."""
         at = np.asarray(t, float)
         skew = 0.0 if not self.beta else float(self.beta) * math.tan(math.pi * float(self.alpha) / 2)
-        return np.exp(-np.abs(float(self.sigma) * at) ** float(self.alpha) * (1 - 1j * skew * np.sign(at)))
+        return np.exp(-(np.abs(float(self.sigma) * at) ** float(self.alpha)) * (1 - 1j * skew * np.sign(at)))
 
     def sample(self, size: int, bits: Bits | None = None) -> Floats:
         """[Chambers, Mallows, Stuck 1976], in floats."""
@@ -131,7 +134,12 @@ class Stable:
         skew = beta * math.tan(math.pi * alpha / 2) if beta else 0.0
         shift, stretch = math.atan(skew) / alpha, (1 + skew * skew) ** (1 / (2 * alpha))
         turned = alpha * (f + shift)
-        out = stretch * np.sin(turned) / np.cos(f) ** (1 / alpha) * (np.cos(f - turned) / e) ** ((1 - alpha) / alpha)
+        out = (
+            stretch
+            * np.sin(turned)
+            / np.cos(f) ** (1 / alpha)
+            * (np.cos(f - turned) / e) ** ((1 - alpha) / alpha)
+        )
         return np.asarray(float(self.sigma) * out)
 
 
@@ -149,7 +157,10 @@ class EllipticalStable:
         square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
         if not square or not np.allclose(matrix, matrix.T) or np.linalg.eigvalsh(matrix)[0] <= 0:
             raise ParameterError(
-                "Sigma must be symmetric and positive definite", given=f"shape {matrix.shape}", needed="d x d", fix="numpy.eye(3)"
+                "Sigma must be symmetric and positive definite",
+                given=f"shape {matrix.shape}",
+                needed="d x d",
+                fix="numpy.eye(3)",
             )
         object.__setattr__(self, "shape", matrix)
 
@@ -162,7 +173,9 @@ class EllipticalStable:
         """Proposition 1: the limit of x^alpha P(X_i > x), for alpha < 2."""
         alpha = float(self.alpha)
         if alpha == 2:
-            raise ParameterError("a Gaussian has no power law", given="alpha=2", needed="alpha below 2", fix="alpha=1.5")
+            raise ParameterError(
+                "a Gaussian has no power law", given="alpha=2", needed="alpha below 2", fix="alpha=1.5"
+            )
         # (1 - alpha)/(2 Gamma(2 - alpha) cos(pi alpha/2)) as printed, without its hole at alpha = 1
         constant = math.gamma(alpha) * math.sin(math.pi * alpha / 2) / math.pi
         return constant * float(self.shape[coordinate, coordinate]) ** (alpha / 2)
@@ -172,7 +185,9 @@ class EllipticalStable:
         bits = bits or system_bits()
         dims = len(self.shape)
         u, v = _uniforms(bits, 2, size * dims)
-        g = (np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)).reshape(size, dims) @ np.linalg.cholesky(self.shape).T
+        g = (np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)).reshape(size, dims) @ np.linalg.cholesky(
+            self.shape
+        ).T
         return np.asarray(np.sqrt(mixing_sample(float(self.alpha), size, bits))[:, None] * g)
 
 

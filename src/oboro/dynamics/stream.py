@@ -50,7 +50,11 @@ class Stream:
 
     def __post_init__(self) -> None:
         self._truth = Truth(self.plan.system, self._x0)
-        states = [self._noisy(x) for x in self._x0] if "x0" in self.plan.protect and self.plan.where == "input" else []
+        states = (
+            [self._noisy(x) for x in self._x0]
+            if "x0" in self.plan.protect and self.plan.where == "input"
+            else []
+        )
         self._state = np.array(states) * float(self.plan.step) if states else self._x0
 
     @property
@@ -71,7 +75,10 @@ class Stream:
         sample = _numbers(u).ravel()
         if sample.size != plan.system.inputs:
             raise DataError(
-                "the sample does not fit the system", given=f"{sample.size} numbers", needed=str(plan.system.inputs), fix="stream.step(u[t])"
+                "the sample does not fit the system",
+                given=f"{sample.size} numbers",
+                needed=str(plan.system.inputs),
+                fix="stream.step(u[t])",
             )
         sample = cleaned(sample, float(plan.limit))
         if "u" not in plan.protect:
@@ -84,19 +91,30 @@ class Stream:
         """Ends the stream, stores what went out, and returns it as a release with a certificate."""
         if self._closed or not self._outputs:
             raise LedgerError(
-                "the stream has nothing to store", given="closed already" if self._closed else "no step was made", needed="one step at least"
+                "the stream has nothing to store",
+                given="closed already" if self._closed else "no step was made",
+                needed="one step at least",
             )
         self._closed = True
         table = table_of(np.array(self._outputs))
         content = to_content(table)
-        facts = {"software": f"oboro {__version__}", "bits": self._bits.description, **self.plan.describe(), "rows": table.num_rows}
+        facts = {
+            "software": f"oboro {__version__}",
+            "bits": self._bits.description,
+            **self.plan.describe(),
+            "rows": table.num_rows,
+        }
         committed = self.ledger.commit(self._reservation, content, facts=facts)
-        return from_content(self.plan, self.ledger, self.name, self._reservation.cost, committed, content, table)
+        return from_content(
+            self.plan, self.ledger, self.name, self._reservation.cost, committed, content, table
+        )
 
     def __enter__(self) -> Stream:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if not self._closed and self._outputs:
             self.close()
 
@@ -138,9 +156,19 @@ def stream(
 ) -> Stream:
     """Opens a stream: reserves the whole horizon, then draws A and the noise of the start. `bits` is for tests."""
     if plan.noise == "discrete":
-        raise ParameterError("discrete noise has no stream", given='noise="discrete"', needed='"independent" or "shared"', fix='noise="shared"')
+        raise ParameterError(
+            "discrete noise has no stream",
+            given='noise="discrete"',
+            needed='"independent" or "shared"',
+            fix='noise="shared"',
+        )
     if x0 is not None and "x0" not in plan.protect:
-        raise ParameterError("x0 is not protected by this plan", given="x0 with the data", needed="a public start in the plan", fix="plan(..., x0=x0)")
+        raise ParameterError(
+            "x0 is not protected by this plan",
+            given="x0 with the data",
+            needed="a public start in the plan",
+            fix="plan(..., x0=x0)",
+        )
     nothing = np.zeros((1, plan.system.inputs))
     record = read_record(
         {"u": nothing, "x0": x0},

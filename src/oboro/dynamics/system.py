@@ -48,7 +48,9 @@ class System:
         """A, B, C, D as floats, for forecasts and for the response to noisy inputs (post-processing)."""
         n, m, q = self.states, self.inputs, self.outputs
         shapes = ((self.a, (n, n)), (self.b, (n, m)), (self.c, (q, n)), (self.d, (q, m)))
-        a, b, c, d = (np.array([[float(x) for x in row] for row in part]).reshape(shape) for part, shape in shapes)
+        a, b, c, d = (
+            np.array([[float(x) for x in row] for row in part]).reshape(shape) for part, shape in shapes
+        )
         return a, b, c, d
 
     @property
@@ -94,7 +96,9 @@ def system_from(given: Any) -> System:
 
             given = control.ss(given)
         return _checked(given.A, given.B, given.C, given.D)
-    raise DomainError("the system is not understood", given=kind, needed="a discrete-time linear system", fix=_FIX)
+    raise DomainError(
+        "the system is not understood", given=kind, needed="a discrete-time linear system", fix=_FIX
+    )
 
 
 def _checked(a: Any, b: Any, c: Any, d: Any) -> System:
@@ -104,7 +108,9 @@ def _checked(a: Any, b: Any, c: Any, d: Any) -> System:
     wanted = ((n, n), (n, m), (q, n), (q, m))
     for name, part, (rows, columns) in zip("ABCD", parts, wanted, strict=True):
         if len(part) != rows or any(len(row) != columns for row in part) or not q or not m:
-            shapes = ", ".join(f"{k} {len(p)}x{len(p[0]) if p else 0}" for k, p in zip("ABCD", parts, strict=True))
+            shapes = ", ".join(
+                f"{k} {len(p)}x{len(p[0]) if p else 0}" for k, p in zip("ABCD", parts, strict=True)
+            )
             raise DomainError(
                 f"the dimensions of the system do not fit: {name}",
                 given=shapes,

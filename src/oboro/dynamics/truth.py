@@ -8,22 +8,38 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from oboro.dynamics.noising import Values
 from oboro.dynamics.system import Floats, System
-from oboro.noise.lazy import Real, ball
+from oboro.noise import floatball as fb
+from oboro.noise.lazy import Real, ball, precision
 
 
 class Truth:
     """y(t) for times that have been fed in. Inputs are floats, exactly."""
 
-    def __init__(self, system: System, x0: Floats) -> None:
+    def __init__(self, system: System, x0: Floats, u: Floats | None = None) -> None:
         self._system = system
         self._x0 = [float(x) for x in x0]
-        self._inputs: list[list[float]] = []
+        self._inputs: list[list[float]] = [] if u is None else u.tolist()
         self._runs: dict[int, _Run] = {}
 
     def feed(self, u: Floats) -> None:
         """The input at the next time."""
         self._inputs.append([float(x) for x in u])
+
+    def values(self) -> Values:
+        """All outputs so far, in the order of time."""
+        outputs = self._system.outputs
+
+        def exact(i: int) -> Real:
+            return self.output(*divmod(i, outputs))
+
+        with precision(128):
+            balls = [fb.float_ball(exact(i)()) for i in range(len(self._inputs) * outputs)]
+        mid, rad = np.array(balls).T.copy()
+        return Values(mid, rad, exact)
 
     def output(self, time: int, channel: int) -> Real:
         """One output at one time, as a function that encloses it at the precision in force."""

@@ -24,7 +24,9 @@ def worst_pairs(plan: SignalPlan) -> Iterator[Pair]:
     power = np.inf if plan.unit.norm is None else float(plan.unit.norm)
 
     def pair(direction: Floats, why: str) -> Pair:
-        size = np.abs(direction).max() if power == np.inf else (np.abs(direction) ** power).sum() ** (1 / power)
+        size = (
+            np.abs(direction).max() if power == np.inf else (np.abs(direction) ** power).sum() ** (1 / power)
+        )
         change = direction * (distance / size) * (1 - 1e-12)  # neighbours beyond doubt
         return Pair(_data(plan, operator, 0 * change), _data(plan, operator, change), why)
 
@@ -33,7 +35,9 @@ def worst_pairs(plan: SignalPlan) -> Iterator[Pair]:
     if plan.where == "input":
         yield pair(first, "all of the change in one number")
         if count > 1 and (plan.noise == "independent" or power > 2):
-            spread = np.ones(count) if power > 2 else np.r_[np.ones(min(count, 20)), np.zeros(max(count - 20, 0))]
+            spread = (
+                np.ones(count) if power > 2 else np.r_[np.ones(min(count, 20)), np.zeros(max(count - 20, 0))]
+            )
             yield pair(spread, "the change spread over many numbers")
         return
     yield pair(_largest(operator), "the change that the system amplifies most")

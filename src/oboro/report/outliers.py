@@ -36,13 +36,18 @@ WORDS = {
     ),
     "size": Words("size of the outlier, in units of the distance", "外れ値の大きさ（距離を単位とする）"),
     "output": Words("The published output", "公開された出力"),
-    "band": Words("The shaded band holds the true output at each time with probability 95%.", "網掛けの帯は、各時刻の真の出力を 95% の確率で含みます。"),
+    "band": Words(
+        "The shaded band holds the true output at each time with probability 95%.",
+        "網掛けの帯は、各時刻の真の出力を 95% の確率で含みます。",
+    ),
     "truth": Words("The dark line is the true output.", "濃い線は真の出力です。"),
     "promise": Words("The promise", "約束"),
 }
 
 
-def write_outliers(path: str | Path, *, eps: Number, delta: Number, language: str | None = None) -> tuple[Detection, ...]:
+def write_outliers(
+    path: str | Path, *, eps: Number, delta: Number, language: str | None = None
+) -> tuple[Detection, ...]:
     """Writes the page and returns the curves at equal (eps, delta)."""
     sizes = [round(10 ** (k / 8), 3) for k in range(0, 21)]
     equal = detections(eps=eps, delta=delta, sizes=sizes)
@@ -53,13 +58,14 @@ def write_outliers(path: str | Path, *, eps: Number, delta: Number, language: st
         ("equal", equal, WORDS["how"].fill(alarm=1)),
         ("median", same, WORDS["part"].fill(median=about(median))),
     ):
-        body += f"<section class='card'>{say(WORDS[title], 'h2')}{say(told, 'p')}{rates(curves)}{say(WORDS['size'], 'p', 'class=axis')}{_key(curves)}{_table(curves)}</section>"
+        body += f"<section class='card'>{say(WORDS[title], 'h2')}{say(told, 'p')}{rates(curves)}{say(WORDS['size'], 'p', 'class="axis"')}{_key(curves)}{_table(curves)}</section>"
     body += f"<section class='card'>{say(WORDS['shared'], 'p')}</section></main>"
     page = render(
         title=WORDS["found"].en,
         subtitle=f"<span class='chip'>eps = {escape(eps)}, delta = {escape(delta)}</span>",
         body=body,
         language=language,
+        styles=("sheets.css",),
     )
     write_whole(Path(path), page.encode())
     return equal
@@ -88,6 +94,7 @@ def write_band(
         subtitle=f"<span class='chip'>{escape(plan.guarantee)}</span>",
         language=language,
         internal=truth is not None and private,
+        styles=("sheets.css",),
     )
     write_whole(Path(path), page.encode())
 
@@ -107,14 +114,20 @@ def rates(curves: Sequence[Detection]) -> str:
         parts.append(_rule(y(tick), f"{100 * tick:g}%"))
     for size in (1, 2, 5, 10, 20, 50, 100, 200):
         if first <= math.log10(size) <= last + 1e-9:
-            parts.append(f'<text x="{x(size):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{size}</text>')
+            parts.append(
+                f'<text x="{x(size):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{size}</text>'
+            )
     for number, curve in enumerate(curves):
         points = " ".join(f"{x(s):.1f},{y(r):.1f}" for s, r in zip(curve.sizes, curve.rates, strict=True))
-        parts.append(f'<g class="series s{number % 7}"><polyline points="{points}"><title>{escape(curve.noise)}</title></polyline></g>')
+        parts.append(
+            f'<g class="series s{number % 7}"><polyline points="{points}"><title>{escape(curve.noise)}</title></polyline></g>'
+        )
     return "".join([*parts, "</svg>"])
 
 
-def _band(t: list[int], y: list[float], low: list[float], high: list[float], truth: list[float] | None) -> str:
+def _band(
+    t: list[int], y: list[float], low: list[float], high: list[float], truth: list[float] | None
+) -> str:
     every = max(1, len(t) // 600)  # so many points fit on a page
     t, y, low, high = t[::every], y[::every], low[::every], high[::every]
     truth = None if truth is None else truth[: len(t) * every : every]
@@ -137,10 +150,12 @@ def _band(t: list[int], y: list[float], low: list[float], high: list[float], tru
         parts.append(_rule(py(value), about(value, 3)))
     for k in range(5):
         time = t[0] + (t[-1] - t[0]) * k // 4
-        parts.append(f'<text x="{px(time):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{time}</text>')
+        parts.append(
+            f'<text x="{px(time):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{time}</text>'
+        )
     around = [*zip(t, high, strict=True), *reversed(list(zip(t, low, strict=True)))]
     outline = " ".join(f"{px(a):.1f},{py(b):.1f}" for a, b in around)
-    parts.append(f'<g class="series s0"><polygon points="{outline}" fill="var(--s0)" fill-opacity=".16"/>{_path(t, y, px, py)}</g>')
+    parts.append(f'<g class="series s0"><polygon class="band" points="{outline}"/>{_path(t, y, px, py)}</g>')
     if truth is not None:
         parts.append(f'<g class="series s6">{_path(t[: len(truth)], truth, px, py)}</g>')
     return "".join([*parts, "</svg>"])
@@ -161,7 +176,9 @@ def _rule(y: float, text: str) -> str:
 
 
 def _key(curves: Sequence[Detection]) -> str:
-    items = "".join(f'<li class="s{number % 7}">{escape(curve.noise)}</li>' for number, curve in enumerate(curves))
+    items = "".join(
+        f'<li class="s{number % 7}">{escape(curve.noise)}</li>' for number, curve in enumerate(curves)
+    )
     return f'<ul class="series-key">{items}</ul>'
 
 

@@ -18,7 +18,6 @@ import numpy.typing as npt
 from oboro.domain import Column, Domain, Real
 from oboro.errors import DomainError, ParameterError
 from oboro.exact import Number, positive, rational, show, whole
-from oboro.noise import exponential_mechanism, uniform_integer, uniform_integers
 from oboro.noise.bits import Bits
 from oboro.privacy import Pure, Unit
 from oboro.release import Forecast, Pair, register
@@ -108,6 +107,8 @@ class SampleAggregatePlan:
 
     def _places(self, units: Integers, bits: Bits) -> Integers:
         """The block of each row."""
+        from oboro.noise import uniform_integers
+
         if self.by_position:
             return units % self.blocks
         count = int(units.max()) + 1 if units.size else 0
@@ -217,6 +218,8 @@ def middle(codes: Integers, size: int, rank: int, eta: Fraction, bits: Bits) -> 
 
     All points between two neighbouring values share a score, so they are drawn together, and then one of them.
     """
+    from oboro.noise import exponential_mechanism, uniform_integer
+
     values, counts = np.unique(codes, return_counts=True)
     upto = np.concatenate([[0], np.cumsum(counts)])
     edges = np.concatenate([[-1], values, [size]])

@@ -18,7 +18,7 @@ from oboro.noise.bits import Bits
 from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit, guarantee_from
 from oboro.release import Forecast, Pair, register
 from oboro.statistics.analytic import analytic_sigma
-from oboro.statistics.decoding import counted_codes, rows_from
+from oboro.statistics.decoding import counted_codes, one_unit, rows_from
 from oboro.statistics.points import check_columns
 from oboro.statistics.scope import Scope
 
@@ -173,22 +173,17 @@ class ComponentsPlan:
 
     def neighbours(self) -> Iterator[Pair]:
         """A unit as long as can be, along the first column, against the last, or nobody."""
-        rows = [self._example(axis) for axis in (0, self.d - 1)]
+        rest = [column.code(at) or 0 for column, at in zip(self.columns, self.origin, strict=True)]
+        ends = [
+            column.code(at + self.radius) or 0 for column, at in zip(self.columns, self.origin, strict=True)
+        ]
+        first, last = [ends[0], *rest[1:]], [*rest[:-1], ends[-1]]
+        one = one_unit(self.scope, self.columns, first, rest)
         if self.scope.replaced:
-            yield Pair(rows[0], rows[1], "one unit turns from the first axis to the last")
+            other = one_unit(self.scope, self.columns, last, rest)
+            yield Pair(one, other, "one unit turns from the first axis to the last")
         else:
-            yield Pair(rows[0], {name: values[:0] for name, values in rows[0].items()}, "one unit or nobody")
-
-    def _example(self, axis: int) -> dict[str, Any]:
-        units = self.scope.n or 1
-        table: dict[str, Any] = {}
-        for i, (column, at) in enumerate(zip(self.columns, self.origin, strict=True)):
-            own = column.value(column.code(at + self.radius if i == axis else at) or 0)
-            rest = column.value(column.code(at) or 0)
-            table[column.name] = [own] * self.scope.rows + [rest] * (units - 1)
-        if self.unit.column is not None:
-            table[self.unit.column] = ["own"] * self.scope.rows + [f"other {i}" for i in range(1, units)]
-        return table
+            yield Pair(one, one_unit(self.scope, self.columns, None, rest), "one unit or nobody")
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -52,6 +52,19 @@ def rows_from(columns: Sequence[Column], codes: Integers) -> Rows:
     return {column.name: _values(column, codes[:, i]) for i, column in enumerate(columns)}
 
 
+def one_unit(scope: Scope, columns: Sequence[Column], own: Sequence[int] | None, rest: Sequence[int]) -> Any:
+    """A table for the audit: one unit with these codes in all its rows, or nobody; under replace, n - 1 others."""
+    mine = 0 if own is None else scope.rows
+    others = max(0, (scope.n or 1) - 1) if scope.replaced else 0
+    table: dict[str, Any] = {
+        column.name: [column.value((own or rest)[i])] * mine + [column.value(rest[i])] * others
+        for i, column in enumerate(columns)
+    }
+    if scope.unit.column is not None:
+        table[scope.unit.column] = ["own"] * mine + [f"other {i}" for i in range(others)]
+    return table
+
+
 def _in_order(source: Source, query: str) -> dict[str, Any]:
     """Rows in the order of the file; elsewhere the order does not matter, and is not kept."""
     source.connection.execute("SET preserve_insertion_order = true")

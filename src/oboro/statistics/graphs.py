@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +16,15 @@ from oboro.errors import DataError, ParameterError
 from oboro.exact import Number, positive, show, whole
 from oboro.ledger import Ledger
 from oboro.noise.bits import Bits
-from oboro.noise.laws import Law
 from oboro.privacy import Guarantee, Unit, guarantee_from
 from oboro.release import Forecast, Pair, Release, register, run
 from oboro.statistics.sensitivity import networks
 from oboro.statistics.sensitivity.networks import count_triangles, edges_of, joined_pairs, tree_cost
 from oboro.statistics.smooth_data import Smooth
 from oboro.statistics.smooth_noise import SmoothNoise, calibrate, law_from, law_to_dict, smooth_guarantee
+
+if TYPE_CHECKING:
+    from oboro.noise.laws import Law
 
 Integers = npt.NDArray[np.int64]
 _NOTE = "the noise follows the graph, privately: where no edge matters much it is far smaller"

@@ -3,7 +3,7 @@
 The function may fail, hang, print, or return nonsense, and whether it does may depend on private values. So:
 
     a new process for each call    nothing that it keeps reaches the next call
-    no output, no traceback        its streams lead nowhere
+    no output, no traceback        its streams lead nowhere, and files that were open are closed to it
     a limit of time                after which it is killed, with all that it started
     one rule for every outcome     numbers of the right count that are finite are taken; anything else is None
 How long it takes can still be seen by whoever can time a release (docs/promise.md).
@@ -11,11 +11,13 @@ How long it takes can still be seen by whoever can time a release (docs/promise.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import select
 import signal
 import struct
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -44,7 +46,7 @@ def call_isolated(
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        _work(function, argument, count, reading, writing)
+        _work(function, argument, count, writing)
     os.close(writing)
     try:
         return _read(reading, count, time.monotonic() + seconds)
@@ -57,21 +59,31 @@ def call_isolated(
         os.waitpid(child, 0)
 
 
-def _work(function: Callable[[Any], Any], argument: Any, count: int, reading: int, writing: int) -> None:
+def _work(function: Callable[[Any], Any], argument: Any, count: int, writing: int) -> None:
     """The child: computes, answers with 8 bytes for each number, and ends without any farewell."""
     try:
         os.setsid()
-        os.close(reading)
-        silence = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(silence, stream)
+        answer = _alone(writing)
         numbers = _flat(function(argument))
         if len(numbers) == count and all(map(math.isfinite, numbers)):
-            os.write(writing, struct.pack(f"<{count}d", *numbers))
-    except BaseException:  # whatever it was, it is not for anyone's eyes
-        pass
+            os.write(answer, struct.pack(f"<{count}d", *numbers))
+    except BaseException:
+        pass  # whatever it was, it is not for anyone's eyes
     finally:
         os._exit(0)
+
+
+def _alone(writing: int) -> int:
+    """Leaves no way out but the pipe: files, sockets and streams of the parent are closed, and nothing is logged."""
+    silence = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(silence, stream)
+    os.dup2(writing, 3)
+    os.closerange(4, 1 << 16)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.stderr = open(1, "w", closefd=False)  # noqa: SIM115
+    logging.disable()
+    return 3
 
 
 def _flat(result: Any) -> list[float]:

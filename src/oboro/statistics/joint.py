@@ -123,9 +123,9 @@ class _Tables:
         widths = [int(w) for w in np.diff(joint.edges)]
         kernels = [_kernel(joint.eta, wanted, n, exact) for wanted in joint.wanted]
         scale = joint.size << joint.fine
-        ways = [
-            _numbers([Fraction(comb(w + g - 1, g), scale**g) for w in widths], exact) for g in range(m + 1)
-        ]
+        ways: list[Any] = [None]  # an interval of no width, between tied places, has none
+        for g in range(1, m + 1):
+            ways.append(_numbers([Fraction(comb(w + g - 1, g), scale**g) for w in widths], exact))
         totals: list[Any] = [None]
         reached: list[Any] = [kernels[0]]
         tables = cls(kernels, ways, totals, reached, None)

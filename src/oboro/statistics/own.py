@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,14 @@ from oboro.domain import Real
 from oboro.errors import ParameterError
 from oboro.exact import Number, positive, rational, show
 from oboro.noise.bits import Bits
-from oboro.noise.laws import Law
 from oboro.privacy import Conditional, Guarantee, Unit
 from oboro.release import Forecast, Pair, register
 from oboro.statistics.decay import Decaying
 from oboro.statistics.isolation import call_isolated, check_isolation
 from oboro.statistics.smooth_noise import SmoothNoise, calibrate, law_to_dict
+
+if TYPE_CHECKING:
+    from oboro.noise.laws import Law
 
 Integers = npt.NDArray[np.int64]
 ASSUMPTION = "the smooth sensitivity that was given for {name} is right, also where the function fails"

@@ -17,7 +17,8 @@ from oboro.noise import Bits, DiscreteLaplace
 from oboro.privacy import Pure, Unit, guarantee_from
 from oboro.release import Forecast, Pair, register
 from oboro.statistics.conjunctions import check_two_values
-from oboro.statistics.points import REACH, check_columns, points
+from oboro.statistics.decoding import counted_codes, one_unit
+from oboro.statistics.points import REACH, check_columns, scaled
 from oboro.statistics.scope import Scope
 
 Integers = npt.NDArray[np.int64]
@@ -64,9 +65,10 @@ class PerceptronPlan:
 
     def prepare(self, data: Any) -> Integers:
         """y x for each row, with the constant: the weights are right about a row where their product with it is positive."""
-        both = points(self.scope, (*self.attributes, self.label), data)
-        rows = np.concatenate([both[:, :-1], np.full((len(both), 1), REACH)], axis=1)
-        return np.asarray(rows * np.where(both[:, -1:] > 0, 1, -1), np.int64)
+        codes = counted_codes(self.scope, (*self.attributes, self.label), data)
+        at = scaled(self.attributes, codes[:, :-1])
+        rows = np.concatenate([at, np.full((len(at), 1), REACH)], axis=1)
+        return np.asarray(rows * np.where(codes[:, -1:] == 1, 1, -1), np.int64)
 
     def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Integers:
         runs = [self._rounds(prepared, bits) for _ in range(trials or 1)]
@@ -98,8 +100,14 @@ class PerceptronPlan:
         }
 
     def neighbours(self) -> Iterator[Pair]:
-        """A row at one corner of the box, or at the other, or away."""
-        yield from self.scope.pairs((*self.attributes, self.label))
+        """A row at a corner of the box, with one label or the other, or away."""
+        columns = (*self.attributes, self.label)
+        corner = [column.size - 1 for column in self.attributes]
+        one = one_unit(self.scope, columns, [*corner, 1], [*corner, 0])
+        if self.scope.replaced:
+            yield Pair(one, one_unit(self.scope, columns, [*corner, 0], [*corner, 0]), "one label changes")
+        else:
+            yield Pair(one, one_unit(self.scope, columns, None, [*corner, 0]), "one unit or nobody")
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -122,13 +130,13 @@ class PerceptronPlan:
 def perceptron_plan(
     scope: Scope, attributes: Sequence[Column], label: Column, *, eps: Number, rounds: int = 5
 ) -> PerceptronPlan:
-    """A plan for a linear rule by which `label`, an integer column with two values, is told from number columns."""
+    """A plan for a linear rule by which `label`, a column with two values, is told from number columns."""
     check_two_values([label])
     if scope.by:
         raise DomainError(
             "a perceptron has no groups", given=scope.words().strip(), fix="one release for each"
         )
-    check_columns([*attributes, label])
+    check_columns(attributes)
     plan = PerceptronPlan(
         tuple(attributes),
         label,

@@ -35,7 +35,11 @@ def check_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
 
 def points(scope: Scope, columns: Sequence[Column], data: Any) -> Integers:
     """A point for each row that counts. Each coordinate depends on that row alone."""
-    codes = counted_codes(scope, columns, data)
+    return scaled(columns, counted_codes(scope, columns, data))
+
+
+def scaled(columns: Sequence[Column], codes: Integers) -> Integers:
+    """Codes as points."""
     last = np.asarray([column.size - 1 for column in columns], np.int64)
     if last.max() < 2**50:  # REACH * code does not overflow
         return np.asarray((2 * REACH * codes + last // 2) // last - REACH, np.int64)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,6 @@ from oboro.domain import Column, Date, Domain, Integer, Real
 from oboro.errors import ParameterError
 from oboro.exact import Number, rational, show
 from oboro.noise.bits import Bits
-from oboro.noise.laws import Law
 from oboro.privacy import Guarantee, Unit, guarantee_from
 from oboro.release import Forecast, Pair, register
 from oboro.statistics.decay import Decaying
@@ -31,6 +30,9 @@ from oboro.statistics.smooth_data import (
     sum_between,
 )
 from oboro.statistics.smooth_noise import SmoothNoise, calibrate, law_from, law_to_dict
+
+if TYPE_CHECKING:
+    from oboro.noise.laws import Law
 
 Integers = npt.NDArray[np.int64]
 FINER = 1000  # a trimmed mean is published in thousandths of the column's step

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,21 +26,16 @@ import numpy.typing as npt
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import Number, positive, show
 from oboro.noise.bits import Bits
-from oboro.noise.laws import Cauchy, Laplace, Law, StudentT
-from oboro.noise.lazy import Ball, ball
-from oboro.noise.rounding import round_to_grid, sample_rounded
 from oboro.privacy import ZCDP, Approx, Guarantee, Pure
 from oboro.privacy.guarantee import round_up
 from oboro.statistics.decay import Decaying
-from oboro.statistics.lognormal import LaplaceLogNormal
+
+if TYPE_CHECKING:
+    from oboro.noise.laws import Laplace, Law, StudentT
+    from oboro.noise.lazy import Ball
+    from oboro.statistics.lognormal import LaplaceLogNormal
 
 Integers = npt.NDArray[np.int64]
-LAWS: dict[str, Any] = {
-    "Cauchy": Cauchy,
-    "Student t": StudentT,
-    "Laplace": Laplace,
-    "Laplace-log-normal": LaplaceLogNormal,
-}
 COUNTEREXAMPLE = (
     "Laplace noise of scale S/eps is not eps-DP, though it is often said to be. Eleven values in [0, 1], all 0, or ten "
     "0 and one 1: both medians are 0, the smooth sensitivities at beta = 1 are e^-5 and e^-4, and at eps = 1 the "
@@ -64,6 +59,9 @@ class SmoothNoise:
         The grid index of the ideal real answer, exactly; beyond its ends it is moved to the end. Both are
         post-processing of the real-valued mechanism.
         """
+        from oboro.noise import round_to_grid, sample_rounded
+        from oboro.noise.lazy import ball
+
         scale: Any = (lambda: smooth() / ball(self.s)) if smooth.terms else Fraction(0)
         if trials is None:
             index = round_to_grid(self.law, centre=centre, scale=scale, step=step, bits=bits)
@@ -85,6 +83,9 @@ def calibrate(
     law: Law | None, guarantee: Guarantee, *, share: Fraction = Fraction(3, 10), beta: Number | None = None
 ) -> SmoothNoise:
     """The admissible noise for a guarantee. `share` of it goes to smoothness where there is a choice."""
+    from oboro.noise import Cauchy, Laplace, StudentT
+    from oboro.statistics.lognormal import LaplaceLogNormal
+
     plain = guarantee.unconditional
     law = default_law(plain) if law is None else law
     if isinstance(law, Laplace) and isinstance(plain, Pure):
@@ -113,6 +114,9 @@ def calibrate(
 
 def default_law(guarantee: Guarantee) -> Law:
     """The law that is taken where none is named."""
+    from oboro.noise import Cauchy, Laplace
+    from oboro.statistics.lognormal import LaplaceLogNormal
+
     if isinstance(guarantee, Approx):
         return Laplace()
     return LaplaceLogNormal() if isinstance(guarantee, ZCDP) else Cauchy()
@@ -136,27 +140,45 @@ def smooth_guarantee(eps: Number | None, delta: Number | None, rho: Number | Non
     )
 
 
+def laws() -> dict[str, Any]:
+    """The laws with a proof, by the names that plan files use. They load when they are needed."""
+    from oboro.noise import Cauchy, Laplace, StudentT
+    from oboro.statistics.lognormal import LaplaceLogNormal
+
+    return {
+        "Cauchy": Cauchy,
+        "Student t": StudentT,
+        "Laplace": Laplace,
+        "Laplace-log-normal": LaplaceLogNormal,
+    }
+
+
 def law_to_dict(law: Any) -> dict[str, str]:
     """A law as it stands in a plan file."""
-    name = next(name for name, kind in LAWS.items() if type(law) is kind)
+    name = next(name for name, kind in laws().items() if type(law) is kind)
     parameter = getattr(law, "nu", getattr(law, "sigma", None))
     return {"law": name} | ({} if parameter is None else {"parameter": show(parameter)})
 
 
 def law_from(record: dict[str, str]) -> Any:
-    if record.get("law") not in LAWS:
-        raise ParameterError("the noise is unknown", given=str(record.get("law")), needed=", ".join(LAWS))
-    kind = LAWS[record["law"]]
+    known = laws()
+    if record.get("law") not in known:
+        raise ParameterError("the noise is unknown", given=str(record.get("law")), needed=", ".join(known))
+    kind = known[record["law"]]
     return kind(record["parameter"]) if "parameter" in record else kind()
 
 
 def _student(law: StudentT, eps: Fraction, beta: Fraction) -> SmoothNoise:
+    from oboro.noise.lazy import ball
+
     rest = eps - beta * max(Fraction(1), law.nu)
     s = _round_down(lambda: ball(rest) * 2 * ball(law.nu).sqrt() / ball(law.nu + 1))
     return _checked(SmoothNoise(law, s, beta))
 
 
 def _laplace(law: Laplace, guarantee: Approx, beta: Number | None) -> SmoothNoise:
+    from oboro.noise.lazy import ball
+
     eps, delta = guarantee.eps, guarantee.delta
     if not (0 < eps <= Fraction("4.7") and 0 < delta <= Fraction(1, 10)):
         raise GuaranteeError(
@@ -173,6 +195,9 @@ def _laplace(law: Laplace, guarantee: Approx, beta: Number | None) -> SmoothNois
 
 
 def _log_normal(law: LaplaceLogNormal, rho: Fraction, beta: Number | None) -> SmoothNoise:
+    from oboro.noise.lazy import ball
+    from oboro.statistics.lognormal import LaplaceLogNormal
+
     root = Fraction(float(2 * rho) ** 0.5).limit_denominator(10**6)  # only guides the choice
     smoothness = _beta(beta, root / 10)
     sigma = law.sigma

@@ -9,8 +9,6 @@ from itertools import combinations
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from oboro.domain import Domain
 from oboro.noise import Bits, DiscreteGaussian
 from oboro.privacy import Guarantee, Unit, guarantee_from, unit_from

@@ -25,7 +25,7 @@ class Binned:
     @property
     def mass(self) -> Floats:
         """How many records each bin holds."""
-        return np.bincount(self.bin, self.shape.mass, minlength=self.size)
+        return np.bincount(self.bin, self.shape.mass, minlength=self.size).astype(np.float64)
 
     def bins_of(self, codes: Integers) -> Integers:
         return self.bin[self.shape.block_of(codes)]
@@ -55,7 +55,7 @@ def binned(shape: Shape, column: Column, most: int, least: float) -> Binned:
 def _gathered(mass: Floats, most: int, least: float) -> Integers:
     """Blocks that fill a bin of equal shares by themselves are set apart; the rest share the bins that are left, as evenly."""
     alone = mass >= max(least, float(mass.sum()) / most)
-    full = max(least, float(mass[~alone].sum()) / max(1, most - np.count_nonzero(alone)))
+    full = max(least, float(mass[~alone].sum()) / max(1, most - int(np.count_nonzero(alone))))
     groups: list[list[int]] = []
     held: list[float] = []
     for place, here in enumerate(mass.tolist()):

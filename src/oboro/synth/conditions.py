@@ -83,4 +83,4 @@ def restricted(shape: Shape, wanted: Wanted | None) -> Segments:
         start, stop = np.maximum(shape.start[block], low), np.minimum(shape.stop[block], high)
         part = (stop - start) / (shape.stop[block] - shape.start[block])
         pieces.append((start, stop, shape.mass[block] * part, block))
-    return Segments(*(np.concatenate([piece[i] for piece in pieces]) for i in range(4)))  # type: ignore[arg-type]
+    return Segments(*(np.concatenate([piece[i] for piece in pieces]) for i in range(4)))

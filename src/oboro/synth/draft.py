@@ -50,7 +50,7 @@ def _guess(source: Source, name: str) -> Column | None:
         step = 10 ** math.floor(math.log10(max((high - low) / _STEPS, 1e-12)))
         bottom, top = math.floor(low / step), math.ceil(high / step)
         places = max(0, -round(math.log10(step)))
-        return Real(name, *(f"{count * step:.{places}f}" for count in (bottom, top)), f"{step:.{places}f}")
+        return Real(name, f"{bottom * step:.{places}f}", f"{top * step:.{places}f}", f"{step:.{places}f}")
     if days == known:
         return Date(name, first, last)
     if distinct > MOST_VALUES:

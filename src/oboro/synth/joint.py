@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def joint_law(law: Law, laws: Sequence[Floats], columns: Clique) -> Floats:
 
 
 def _product(parts: Sequence[tuple[Clique, Floats]], keep: Clique) -> Floats:
-    operands: list[object] = []
+    operands: list[Any] = []
     for axes, table in parts:
         operands += [table, list(axes)]
     return np.asarray(np.einsum(*operands, list(keep), optimize=len(parts) > 2))

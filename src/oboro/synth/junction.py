@@ -100,7 +100,7 @@ def _ordered(shape: tuple[int, ...], cliques: list[frozenset[int]]) -> Junction:
     left = list(range(1, len(cliques)))
     order, parent = [0], [-1]
     while left:
-        _, new, old = max(((len(cliques[k] & cliques[j]), -k, -j) for k in left for j in order))
+        _, new, old = max((len(cliques[k] & cliques[j]), -k, -j) for k in left for j in order)
         left.remove(-new)
         parent.append(order.index(-old) if cliques[-new] & cliques[-old] else -1)
         order.append(-new)
@@ -111,7 +111,7 @@ def _ordered(shape: tuple[int, ...], cliques: list[frozenset[int]]) -> Junction:
 
 def sum_axes(table: Floats, axes: Clique, keep: Clique) -> Floats:
     """The table of `keep` alone; both lists are in increasing order."""
-    return table.sum(axis=tuple(place for place, axis in enumerate(axes) if axis not in keep))
+    return np.asarray(table.sum(axis=tuple(place for place, axis in enumerate(axes) if axis not in keep)))
 
 
 def spread_axes(table: Floats, axes: Clique, onto: Clique) -> Floats:
@@ -133,9 +133,9 @@ def spread_evenly(laws: Floats, group: npt.NDArray[np.int64], rng: np.random.Gen
     start = rng.random(laws.shape[0])
     sorted_group = group[order]
     u = (rank + start[sorted_group]) / held[sorted_group]
-    running = np.cumsum(laws, axis=1)
-    running /= np.maximum(running[:, -1:], _LEAST)
-    flat = (running + np.arange(laws.shape[0])[:, None]).ravel()
+    running: Floats = np.cumsum(laws, axis=1)
+    running = running / np.maximum(running[:, -1:], _LEAST)
+    flat = (running + np.arange(laws.shape[0]).reshape(-1, 1)).ravel()
     at = np.searchsorted(flat, sorted_group + u, side="right") - sorted_group * laws.shape[1]
     out = np.empty(group.size, np.int64)
     out[order] = np.minimum(at, laws.shape[1] - 1)

@@ -68,8 +68,8 @@ def plan(
             needed="none of these",
             fix="model.sample(10_000), after the release",
         )
-    kind = {"marginals": MarginalsPlan, "quality": QualityPlan, "moments": MomentsPlan}[method]
-    return checked(kind(domain, unit, promised(eps, delta, rho), n))
+    kinds: dict[str, type[ModelPlan]] = {"marginals": MarginalsPlan, "quality": QualityPlan, "moments": MomentsPlan}
+    return checked(kinds[method](domain, unit, promised(eps, delta, rho), n))
 
 
 def release(data: Any, plan: SynthPlan, *, ledger: Ledger, name: str | None = None, bits: Bits | None = None) -> Any:

@@ -107,7 +107,7 @@ class MarginalsPlan:
         sizes = [column.size for column in bins]
         places = [column.bins_of(prepared[i]) for i, column in enumerate(bins)]
         alone = [column.mass / max(float(column.mass.sum()), 1.0) for column in bins]
-        pairs = list(combinations(range(len(sizes)), 2))
+        pairs: list[Clique] = list(combinations(range(len(sizes)), 2))
         true = {pair: counts_of(places, sizes, pair) for pair in pairs}
         guess = {pair: total * np.outer(alone[pair[0]], alone[pair[1]]) for pair in pairs}
         tree: list[Clique] = []

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-
 from oboro.synth.coding import Integers
 
 LARGEST = 2**31  # codes below this are split into two halves of 16 bits

@@ -103,7 +103,7 @@ def on_simplex(values: Floats, total: float) -> Floats:
     excess = np.cumsum(np.where(np.isfinite(order), order, 0.0)) - total
     ranks = np.arange(1, order.size + 1)
     keep = max(1, int(np.count_nonzero(order - excess / ranks > 0)))
-    return np.maximum(values - excess[keep - 1] / keep, 0.0)
+    return np.asarray(np.maximum(values - excess[keep - 1] / keep, 0.0))
 
 
 def _refined(shape: Shape, level: Level, sd: float) -> Shape:

@@ -69,7 +69,7 @@ def _is_number(source: Source, name: str) -> bool:
     field = quoted(name)
     query = f"SELECT count(*) FILTER ({_as_number(field, base)} IS NULL AND nullif(trim({field}), '') IS NOT NULL), count({field}) FROM {source.relation}"
     wrong, known = source.connection.execute(query).fetchone()
-    return wrong == 0 and known > 0
+    return bool(wrong == 0 and known > 0)
 
 
 def _as_number(field: str, base: str) -> str:

@@ -70,7 +70,7 @@ def codes_within(column: Binned, segments: Segments, bins: Integers, rng: np.ran
             place[inside] = first[b] + spread_evenly(law, np.zeros(inside.size, np.int64), rng)
     chosen = order[place]
     width = segments.stop[chosen] - segments.start[chosen]
-    return segments.start[chosen] + np.minimum((rng.random(bins.size) * width).astype(np.int64), width - 1)
+    return np.asarray(segments.start[chosen] + np.minimum((rng.random(bins.size) * width).astype(np.int64), width - 1))
 
 
 def _cleared(law: Floats, clique: Sequence[int], column: int, weight: Floats) -> Floats:

@@ -16,7 +16,7 @@ from oboro.privacy import Unit
 from oboro.synth.binning import Binned, binned
 from oboro.synth.budget import choice_eps, noise_for, summed_sensitivity
 from oboro.synth.coding import Integers
-from oboro.synth.inference import Law, Noisy
+from oboro.synth.inference import Noisy
 from oboro.synth.junction import Clique, Floats
 from oboro.synth.oneway import Level, measure_column, shape_of, shares, total_of
 
@@ -87,9 +87,3 @@ def noisy_table(columns: Clique, counts: Integers, noise: DiscreteGaussian, tota
     """A measured table for the fit."""
     return Noisy(columns, counts / total, np.full(counts.shape, total**2 / noise.sd**2))
 
-
-def expected_table(law: Law, laws: Sequence[Floats], columns: Clique) -> Floats:
-    """The law's share of each cell of columns that need not lie in one clique: by adding up over the tree."""
-    from oboro.synth.joint import joint_law
-
-    return joint_law(law, laws, columns)

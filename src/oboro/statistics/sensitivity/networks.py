@@ -15,7 +15,6 @@ import numpy.typing as npt
 from oboro.errors import ParameterError
 from oboro.exact import Number, positive, rational
 from oboro.statistics.decay import Decaying, largest_terms
-from oboro.statistics.sensitivity.cuts import fewest_below
 
 Integers = npt.NDArray[np.int64]
 _BLOCK = 512  # rows of a product of matrices at a time
@@ -68,11 +67,26 @@ def mst_cost(edges: Integers, weights: Integers, cap: int, beta: Number) -> Deca
 
 def _thresholds(edges: Integers, weights: Integers, cap: int, source: int, sink: int) -> Integers:
     """[k] = the largest t such that some cut between two nodes has at most k edges below t; at the end it is cap."""
-    flow = fewest_below(edges, source, sink)  # [i] = edges in a minimum cut among the i + 1 lightest
+    flow = _fewest_below(edges, source, sink)  # [i] = edges in a minimum cut among the i + 1 lightest
     most = int(flow[-1]) if flow.size else 0
     # the edge that lifts the minimum cut to k + 1 has the weight up to which k edges are enough
     lifts = np.searchsorted(flow, np.arange(1, most + 1))
     return np.append(weights[lifts], cap)
+
+
+def _fewest_below(edges: Integers, source: int, sink: int) -> Integers:
+    """[i] = how many of the first i + 1 edges a cut between the two nodes must cross at least.
+
+    By maximum flow: each new edge lifts it by one at most, along one new path. What can be reached from the source
+    is kept, so that an edge that opens nothing new costs nothing.
+    """
+    from oboro.statistics.sensitivity._compiled import grow
+
+    nodes = int(edges.max()) + 1 if edges.size else 1
+    degree = np.bincount(edges.ravel(), minlength=nodes)
+    starts = np.concatenate([[0], np.cumsum(degree)])
+    grown: Integers = grow(edges, starts, source, sink)
+    return grown
 
 
 def triangles(adjacency: npt.NDArray[np.bool_], beta: Number) -> Decaying:

@@ -13,12 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from oboro.noise.compiling import compiled
 from oboro.statistics.decay import Decaying, largest_terms, slack
 
 Integers = npt.NDArray[np.int64]
@@ -118,66 +116,16 @@ def _all_windows(gap: int, a: Integers, g: Integers, b: Integers, h: Integers) -
 def _search(
     gap: int, a: Integers, g: Integers, b: Integers, h: Integers, beta: Fraction
 ) -> tuple[Integers, Integers]:
+    from oboro.statistics.sensitivity._compiled import conquer
+
     rate = float(beta)
     margin = slack(beta, int(a[-1] + b[-1]))
     none = np.empty(0, np.int64)
-    best, _ = _conquer(gap, a, g, b, h, rate, margin, -np.inf, none, none)
+    best, _ = conquer(gap, a, g, b, h, rate, margin, -np.inf, none, none)
     room = 1 << 12
     while True:
         w, k = np.empty(room, np.int64), np.empty(room, np.int64)
-        _, found = _conquer(gap, a, g, b, h, rate, margin, best - margin, w, k)
+        _, found = conquer(gap, a, g, b, h, rate, margin, best - margin, w, k)
         if found <= room:
             return w[:found], k[:found]
         room *= 4
-
-
-@compiled
-def _conquer(
-    gap: int,
-    a: Any,
-    g: Any,
-    b: Any,
-    h: Any,
-    beta: float,
-    margin: float,
-    wanted: float,
-    out_w: Any,
-    out_k: Any,
-) -> Any:
-    """The best score log w - beta k, and the (w, k) whose score is `wanted` or more, without copies in a row.
-
-    For a middle left end, every right end within `margin` of the best may be the true best. Left ends further out
-    need right ends no further than the furthest of these, left ends further in no nearer than the nearest. So the
-    true best is never left out, whatever the floats round.
-    """
-    best = -np.inf
-    found = 0
-    last_w, last_k = -1, -1
-    stack = [(0, a.size - 1, 0, b.size - 1)]
-    while len(stack) > 0:
-        first, last, near, far = stack.pop()
-        middle = (first + last) // 2
-        top = -np.inf
-        for j in range(near, far + 1):
-            w = gap + g[middle] + h[j]
-            k = a[middle] + b[j] - 1
-            if w > 0 and k >= 0:
-                score = np.log(float(w)) - beta * float(k)
-                top = max(top, score)
-                if score >= wanted and not (w == last_w and k == last_k):
-                    if found < out_w.size:
-                        out_w[found], out_k[found] = w, k
-                    found += 1
-                    last_w, last_k = w, k
-        best = max(best, top)
-        nearest, furthest = far, near
-        for j in range(near, far + 1):
-            w = gap + g[middle] + h[j]
-            k = a[middle] + b[j] - 1
-            if (w > 0 and k >= 0 and np.log(float(w)) - beta * float(k) >= top - margin) or top == -np.inf:
-                nearest, furthest = min(nearest, j), max(furthest, j)
-        if first < middle:
-            stack.append((first, middle - 1, nearest, far))
-        if middle < last:
-            stack.append((middle + 1, last, near, furthest))
-    return best, found

@@ -1,32 +1,68 @@
-"""Minimum cuts between two nodes, as edges are added one by one."""
+"""The compiled searches: the best window in sorted data, and minimum cuts as edges are added one by one."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from oboro.noise.compiling import compiled
 
-Integers = npt.NDArray[np.int64]
 
+@compiled
+def conquer(
+    gap: int,
+    a: Any,
+    g: Any,
+    b: Any,
+    h: Any,
+    beta: float,
+    margin: float,
+    wanted: float,
+    out_w: Any,
+    out_k: Any,
+) -> Any:
+    """The best score log w - beta k, and the (w, k) whose score is `wanted` or more, without copies in a row.
 
-def fewest_below(edges: Integers, source: int, sink: int) -> Integers:
-    """[i] = how many of the first i + 1 edges a cut between the two nodes must cross at least.
-
-    By maximum flow: each new edge lifts it by one at most, along one new path. What can be reached from the source
-    is kept, so that an edge that opens nothing new costs nothing.
+    For a middle left end, every right end within `margin` of the best may be the true best. Left ends further out
+    need right ends no further than the furthest of these, left ends further in no nearer than the nearest. So the
+    true best is never left out, whatever the floats round.
     """
-    nodes = int(edges.max()) + 1 if edges.size else 1
-    degree = np.bincount(edges.ravel(), minlength=nodes)
-    starts = np.concatenate([[0], np.cumsum(degree)])
-    grown: Integers = _grow(edges, starts, source, sink)
-    return grown
+    best = -np.inf
+    found = 0
+    last_w, last_k = -1, -1
+    stack = [(0, a.size - 1, 0, b.size - 1)]
+    while len(stack) > 0:
+        first, last, near, far = stack.pop()
+        middle = (first + last) // 2
+        top = -np.inf
+        for j in range(near, far + 1):
+            w = gap + g[middle] + h[j]
+            k = a[middle] + b[j] - 1
+            if w > 0 and k >= 0:
+                score = np.log(float(w)) - beta * float(k)
+                top = max(top, score)
+                if score >= wanted and not (w == last_w and k == last_k):
+                    if found < out_w.size:
+                        out_w[found], out_k[found] = w, k
+                    found += 1
+                    last_w, last_k = w, k
+        best = max(best, top)
+        nearest, furthest = far, near
+        for j in range(near, far + 1):
+            w = gap + g[middle] + h[j]
+            k = a[middle] + b[j] - 1
+            if (w > 0 and k >= 0 and np.log(float(w)) - beta * float(k) >= top - margin) or top == -np.inf:
+                nearest, furthest = min(nearest, j), max(furthest, j)
+        if first < middle:
+            stack.append((first, middle - 1, nearest, far))
+        if middle < last:
+            stack.append((middle + 1, last, near, furthest))
+    return best, found
 
 
 @compiled
-def _grow(edges: Any, starts: Any, source: int, sink: int) -> Any:
+def grow(edges: Any, starts: Any, source: int, sink: int) -> Any:
     count, nodes = edges.shape[0], starts.size - 1
     out = np.zeros(count, np.int64)
     incident = np.empty(2 * count, np.int64)  # the edges at each node, so far

@@ -1,0 +1,238 @@
+"""Clusters and components as scikit-learn estimators: `pip install oboro[sklearn]`.
+
+`bounds` and `radius` must be known without looking at the data. With a `ledger`, `fit` is paid from it as any
+other release. Without one, the noise is the same but nobody keeps account, and a warning says so. What a fitted
+estimator holds may be published: nothing in it but noisy answers. So there is no `labels_`: a list of what cluster
+each row of the data is in would say something about every row. Ask `predict`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from fractions import Fraction
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from oboro.domain import Real
+from oboro.errors import BoundsError
+from oboro.exact import rational
+from oboro.ledger import Ledger
+from oboro.noise.bits import system_bits
+from oboro.privacy import Unit
+from oboro.release import Plan, run
+from oboro.statistics.clusters import clusters_plan
+from oboro.statistics.components import components_plan
+from oboro.statistics.scope import Scope
+from oboro.statistics.smooth_noise import smooth_guarantee
+
+Floats = npt.NDArray[np.float64]
+_STEPS = 2**12  # of the grid that each column is put on
+
+
+class UnaccountedWarning(UserWarning):
+    """A private fit without a ledger: its cost is in `guarantee_`, and nobody adds it up."""
+
+
+class _Private(BaseEstimator):  # type: ignore[misc]
+    """What the estimators share: reading data, and running a plan."""
+
+    ledger: Ledger | None
+    name: str | None
+    expected_n: int | None
+
+    def _scope(self, rows: int) -> Scope:
+        """Under replace the number of rows is public; under add/remove it is not, and only a guess is used."""
+        unit = self.ledger.unit if self.ledger is not None else Unit.row("replace")
+        if unit.adjacency == "replace":
+            return Scope(unit, n=rows)
+        return Scope(unit, expected_n=self.expected_n)
+
+    def _released(self, plan: Plan, columns: list[Real], X: Floats) -> Any:  # noqa: N803
+        import pyarrow as pa
+
+        data = pa.table({column.name: X[:, i] for i, column in enumerate(columns)})
+        self.guarantee_ = plan.guarantee
+        if self.ledger is not None:
+            return run(plan, data, self.ledger, self.name).to_arrow()
+        warnings.warn(
+            f"this fit costs {plan.guarantee}, and no ledger keeps account of it",
+            UnaccountedWarning,
+            stacklevel=3,
+        )
+        return plan.publish(plan.measure(plan.prepare(data), system_bits()))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True  # the noise
+        tags.input_tags.allow_nan = True  # a row with a missing number is left out, alike for every row
+        return tags
+
+
+class KMeans(ClusterMixin, TransformerMixin, _Private):  # type: ignore[misc]
+    """k-means with a privacy guarantee: `cluster_centers_`, `predict`, `transform`.
+
+    `bounds` is (low, high) for all columns, or a pair for each. `method` is "grid", "lloyd" or "slides"; without one
+    the better of the first two is taken. Columns weigh the same whatever their width.
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        bounds: Any = None,
+        eps: Any = 1,
+        method: str | None = None,
+        ledger: Ledger | None = None,
+        name: str | None = None,
+        expected_n: int | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.bounds = bounds
+        self.eps = eps
+        self.method = method
+        self.ledger = ledger
+        self.name = name
+        self.expected_n = expected_n
+
+    def fit(self, X: Any, y: Any = None) -> KMeans:  # noqa: N803
+        """Finds the centres. Costs eps."""
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)  # noqa: N806
+        columns = _bounded(self.bounds, X.shape[1])
+        plan = clusters_plan(self._scope(len(X)), columns, self.n_clusters, eps=self.eps, method=self.method)
+        table = self._released(cast(Plan, plan), columns, X)
+        self.cluster_centers_ = np.stack([table.column(column.name).to_numpy() for column in columns], axis=1)
+        self._width = np.asarray([float(column.high - column.low) for column in columns])
+        return self
+
+    def predict(self, X: Any) -> npt.NDArray[np.int64]:  # noqa: N803
+        """The nearest centre of each row, columns weighed alike. Says nothing about the data of `fit`."""
+        return np.asarray(self._distances(X).argmin(axis=1), np.int64)
+
+    def fit_predict(self, X: Any, y: Any = None) -> npt.NDArray[np.int64]:  # noqa: N803
+        return self.fit(X).predict(X)
+
+    def transform(self, X: Any) -> Floats:  # noqa: N803
+        """The distance of each row to each centre, in halves of each column's width."""
+        return self._distances(X)
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: N803
+        """Minus the sum of squared distances to the nearest centre. Not private about these rows."""
+        return float(-(self._distances(X).min(axis=1) ** 2).sum())
+
+    def _distances(self, X: Any) -> Floats:  # noqa: N803
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")  # noqa: N806
+        away = np.nan_to_num(X[:, None] - self.cluster_centers_) / (self._width / 2)
+        return np.asarray(np.sqrt((away**2).sum(axis=2)))
+
+
+class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Private):  # type: ignore[misc]
+    """Principal components about a public origin, with a privacy guarantee: `components_`, `transform`.
+
+    Rows further than `radius` from the origin are moved to that distance. Say eps and delta, or rho, for Gaussian
+    noise; eps with `delta=None` for a pure guarantee, at far more noise. `method="slides"` is the slides' way.
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        radius: Any = None,
+        origin: Any = None,
+        eps: Any = 1,
+        delta: Any = "1e-6",
+        rho: Any = None,
+        method: str | None = None,
+        ledger: Ledger | None = None,
+        name: str | None = None,
+        expected_n: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.radius = radius
+        self.origin = origin
+        self.eps = eps
+        self.delta = delta
+        self.rho = rho
+        self.method = method
+        self.ledger = ledger
+        self.name = name
+        self.expected_n = expected_n
+
+    def fit(self, X: Any, y: Any = None) -> PCA:  # noqa: N803
+        """Finds the components. Costs what `guarantee_` says."""
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)  # noqa: N806
+        if self.radius is None:
+            raise _no_bounds("radius", "PCA(5, radius=1)")
+        radius = rational("radius", self.radius)
+        at = (
+            [Fraction(0)] * X.shape[1]
+            if self.origin is None
+            else [rational("origin", x) for x in self.origin]
+        )
+        columns = _bounded([(x - radius, x + radius) for x in at], X.shape[1])
+        guarantee = smooth_guarantee(
+            None if self.rho is not None else self.eps, None if self.rho is not None else self.delta, self.rho
+        )
+        plan = components_plan(
+            self._scope(len(X)),
+            columns,
+            min(self.n_components, X.shape[1]),
+            radius=radius,
+            origin=at,
+            guarantee=guarantee,
+            method=self.method,
+        )
+        table = self._released(cast(Plan, plan), columns, X)
+        self.components_ = np.stack([table.column(column.name).to_numpy() for column in columns], axis=1)
+        self.squared_lengths_ = table.column("squared length").to_numpy()
+        self.origin_ = np.asarray([float(x) for x in at])
+        return self
+
+    def transform(self, X: Any) -> Floats:  # noqa: N803
+        """Rows along the components, about the origin."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")  # noqa: N806
+        return np.asarray((X - self.origin_) @ self.components_.T)
+
+    def inverse_transform(self, X: Any) -> Floats:  # noqa: N803
+        """Rows back from the components."""
+        check_is_fitted(self)
+        return np.asarray(np.asarray(X, float) @ self.components_ + self.origin_)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+
+def _bounded(bounds: Any, width: int) -> list[Real]:
+    """A column for each feature, from one pair of bounds or from a pair for each."""
+    if bounds is None:
+        raise _no_bounds("bounds", "KMeans(3, bounds=(0, 10))")
+    pairs = list(bounds)
+    if len(pairs) == 2 and not isinstance(pairs[0], tuple | list | np.ndarray):
+        pairs = [tuple(pairs)] * width
+    if len(pairs) != width:
+        raise BoundsError(
+            "bounds do not fit the columns",
+            given=f"{len(pairs)} pairs for {width} columns",
+            needed="one pair for all columns, or a pair for each",
+            fix="bounds=(0, 10)",
+        )
+    columns = []
+    for i, (low, high) in enumerate(pairs):
+        first, last = rational("bounds", low), rational("bounds", high)
+        columns.append(Real(f"x{i}", first, last, (last - first) / _STEPS))
+    return columns
+
+
+def _no_bounds(which: str, fix: str) -> BoundsError:
+    return BoundsError(
+        f"{which} must be given",
+        given=f"{which}=None",
+        needed="what is known without looking at the data",
+        fix=fix,
+    )

@@ -1,0 +1,141 @@
+"""The compiled loops of the projection. Compiled once, then read from a cache on disk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oboro.noise.compiling import compiled
+
+_ROUNDS = 12  # of proportional fitting: after these, counts hardly move
+_SEED = 1e-3  # of what is estimated at 0 or less: it takes people only where margins leave no other place
+
+
+@compiled
+def _nearest(total: float, wanted: Any, allowed: Any, sorted_: Any, out: Any) -> None:
+    """The point nearest to `wanted` among those that are 0 or more, 0 where not allowed, and add up to `total`."""
+    size = 0
+    for i in range(wanted.size):
+        if allowed[i]:
+            at = size
+            while at > 0 and sorted_[at - 1] < wanted[i]:
+                sorted_[at] = sorted_[at - 1]
+                at -= 1
+            sorted_[at] = wanted[i]
+            size += 1
+    cut, running = 0.0, 0.0
+    for i in range(size):
+        running += sorted_[i]
+        level = (running - total) / (i + 1)
+        if i == 0 or sorted_[i] > level:
+            cut = level
+        else:
+            break
+    for i in range(wanted.size):
+        out[i] = max(wanted[i] - cut, 0.0) if allowed[i] else 0.0
+
+
+@compiled
+def _rounded(total: int, parts: Any, allowed: Any, carry: Any, out: Any) -> None:
+    """Whole numbers that add up to `total`, by largest remainder. `carry` is what earlier rounding took from each."""
+    left = total
+    for i in range(parts.size):
+        out[i] = int(np.floor(parts[i]))
+        left -= out[i]
+        carry[i] += parts[i] - out[i]
+    while left != 0:
+        best = -1
+        for i in range(parts.size):
+            if allowed[i] and (left > 0 or out[i] > 0):
+                if best < 0 or (carry[i] > carry[best] if left > 0 else carry[i] < carry[best]):
+                    best = i
+        # sums beyond 2^53 are not exact in floating point: what is then left over goes to one part at once
+        step = 1 if 0 < left <= parts.size else (max(left, -out[best]) if left < 0 else left)
+        out[best] += step
+        carry[best] -= step
+        left -= step
+
+
+@compiled
+def share_out(held: Any, wanted: Any, allowed: Any, all_allowed: bool, out: Any) -> None:
+    """Each node's count shared out among its children, as near as can be to what is wanted of each."""
+    parts = wanted.shape[1]
+    sorted_, near, carry = np.empty(parts), np.empty(parts), np.empty(parts)
+    good = np.ones(parts, np.bool_)
+    for node in range(held.size):
+        if held[node] == 0:
+            out[node, :] = 0
+            continue
+        if not all_allowed:
+            good[:] = allowed[node]
+        _nearest(float(held[node]), wanted[node], good, sorted_, near)
+        carry[:] = 0.0
+        _rounded(held[node], near, good, carry, out[node])
+
+
+@compiled
+def share_out_jointly(held: Any, wanted: Any, allowed: Any, all_allowed: bool, out: Any) -> None:
+    """Each node's counts by category shared out among its children, joint with the children's totals.
+
+    held, wanted, out   [node, category], [node, child, category], [node, child, category]
+
+    The totals of the children are projected first. What is wanted of each child and category is then scaled, in
+    turn, to these totals and to the node's counts by category. In the end the latter hold exactly; rounding keeps
+    the former within one, by carrying what it took from one category to the next.
+    """
+    parts, groups = wanted.shape[1], wanted.shape[2]
+    sorted_, totals, carry = np.empty(parts), np.empty(parts), np.empty(parts)
+    sums, near = np.empty(parts), np.empty(parts)
+    good, any_good = np.ones(parts, np.bool_), np.ones(parts, np.bool_)
+    fitted = np.empty((groups, parts))
+    whole = np.empty(parts, np.int64)
+    for node in range(held.shape[0]):
+        total = 0
+        for g in range(groups):
+            total += held[node, g]
+        if total == 0:
+            out[node, :, :] = 0
+            continue
+        for i in range(parts):
+            sums[i] = 0.0
+            any_good[i] = all_allowed
+            for g in range(groups):
+                if all_allowed or allowed[node, i, g]:
+                    any_good[i] = True
+                    sums[i] += wanted[node, i, g]
+                    fitted[g, i] = max(wanted[node, i, g], _SEED) if held[node, g] > 0 else 0.0
+                else:
+                    fitted[g, i] = 0.0
+        _nearest(float(total), sums, any_good, sorted_, totals)
+        for step in range(_ROUNDS):
+            sums[:] = 0.0
+            for g in range(groups):
+                if held[node, g] == 0:
+                    continue
+                row = 0.0
+                for i in range(parts):
+                    row += fitted[g, i]
+                factor = held[node, g] / row if row > 0 else 0.0
+                for i in range(parts):
+                    fitted[g, i] *= factor
+                    sums[i] += fitted[g, i]
+            worst = 0.0
+            for i in range(parts):
+                worst = max(worst, abs(sums[i] - totals[i]))
+                near[i] = totals[i] / sums[i] if sums[i] > 0 else 0.0
+            if worst < 0.05 or step == _ROUNDS - 1:
+                break  # the counts by category hold; the totals nearly
+            for g in range(groups):
+                for i in range(parts):
+                    fitted[g, i] = max(fitted[g, i] * near[i], 1e-9 if fitted[g, i] > 0 else 0.0)
+        carry[:] = 0.0
+        for g in range(groups):
+            if held[node, g] == 0:
+                out[node, :, g] = 0
+                continue
+            if not all_allowed:
+                for i in range(parts):
+                    good[i] = allowed[node, i, g]
+            _rounded(held[node, g], fitted[g], good, carry, whole)
+            out[node, :, g] = whole

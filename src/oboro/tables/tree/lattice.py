@@ -1,0 +1,230 @@
+"""The levels at which a table can be counted: a product of trees, one for each column.
+
+A column is divided step by step: a grid into quarters, quarters of quarters, and so on down to its cells; a
+category in one step into its values. So a column has levels 0 (all of it) to its depth (its places), and the
+table has a level for every choice of one level of each column: "blocks of 8 x 8, by sex", "all places, by sex and
+age". They form a lattice: one level is finer than another if it is finer, or the same, in every column.
+
+All nodes of a level cover the same number of leaves. For that a side is filled up, by at most a quarter: 500
+becomes 5 x 2 x 2 ... = 640 at worst, a power of two stays. What is filled up is impossible, in public, like what
+a mask rules out. Categories are never filled up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import product
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.domain import Category, Column, Domain, Grid, Mesh
+from oboro.domain.morton import width
+from oboro.tables.layout import Layout, column_groups
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Level = tuple[int, ...]
+Step = tuple[tuple[int, int], ...]  # which axes a step divides, and into how many parts each
+
+FLAT = 32  # numbers and dates of so few values are divided in one step
+_FACTORS = {1: (), 2: (2,), 3: (3,), 4: (2, 2), 5: (5,), 6: (3, 2), 7: (7,), 8: (2, 2, 2)}
+
+
+@dataclass(frozen=True)
+class Tree:
+    """How one column is divided, from all of it down to its places."""
+
+    name: str
+    sizes: tuple[int, ...]  # places along each axis of the column
+    steps: tuple[Step, ...]
+    directions: tuple[tuple[int, ...], ...]  # axes that continue one another, such as the rows of ever finer meshes
+
+    @cached_property
+    def arities(self) -> tuple[int, ...]:
+        return tuple(prod(parts for _, parts in step) for step in self.steps)
+
+    @property
+    def depth(self) -> int:
+        return len(self.steps)
+
+    @property
+    def leaves(self) -> int:
+        return prod(self.arities)
+
+    def nodes(self, level: int) -> int:
+        return prod(self.arities[:level])
+
+    def under(self, level: int) -> int:
+        """How many leaves one node of this level covers."""
+        return prod(self.arities[level:])
+
+    def side(self, axis: int, level: int) -> int:
+        """How many places along an axis one node of this level covers."""
+        return prod(parts for step in self.steps[level:] for a, parts in step if a == axis)
+
+    @cached_property
+    def _digits(self) -> tuple[tuple[int, int], ...]:
+        """A leaf's number is a number of these digits, the first highest: (axis, radix)."""
+        return tuple(pair for step in self.steps for pair in step)
+
+    def leaf(self, places: Sequence[npt.ArrayLike]) -> Integers:
+        """The leaf at a place, given along every axis."""
+        rest = [np.asarray(place, np.int64) for place in places]
+        number, weight = np.zeros(np.broadcast_shapes(*(r.shape for r in rest)), np.int64), 1
+        for axis, parts in reversed(self._digits):
+            rest[axis], digit = np.divmod(rest[axis], parts)
+            number, weight = number + digit * weight, weight * parts
+        return number
+
+    def places(self, leaves: Integers) -> list[Integers]:
+        """Where a leaf lies along every axis."""
+        rest = np.asarray(leaves, np.int64)
+        found = [np.zeros(rest.shape, np.int64) for _ in self.sizes]
+        weight = [1] * len(self.sizes)
+        for axis, parts in reversed(self._digits):
+            rest, digit = np.divmod(rest, parts)
+            found[axis] += digit * weight[axis]
+            weight[axis] *= parts
+        return found
+
+    @cached_property
+    def filled_up(self) -> bool:
+        return self.leaves > prod(self.sizes)
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """The levels of a table."""
+
+    trees: tuple[Tree, ...]
+
+    @property
+    def finest(self) -> Level:
+        return tuple(tree.depth for tree in self.trees)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many levels each column has."""
+        return tuple(tree.depth + 1 for tree in self.trees)
+
+    @cached_property
+    def levels(self) -> list[Level]:
+        """All levels, the last column fastest."""
+        return list(product(*(range(size) for size in self.shape)))
+
+    @property
+    def leaves(self) -> int:
+        return prod(tree.leaves for tree in self.trees)
+
+    def nodes(self, level: Level) -> tuple[int, ...]:
+        return tuple(tree.nodes(at) for tree, at in zip(self.trees, level, strict=True))
+
+    def under(self, level: Level) -> int:
+        """How many leaves one node of this level covers."""
+        return prod(tree.under(at) for tree, at in zip(self.trees, level, strict=True))
+
+    def sums(self, values: npt.NDArray[np.generic], level: Level) -> npt.NDArray[np.generic]:
+        """What each node of a level holds of `values`, which are given for all leaves."""
+        for axis, (tree, at) in enumerate(zip(self.trees, level, strict=True)):
+            if at < tree.depth:
+                before, after = values.shape[:axis], values.shape[axis + 1 :]
+                values = values.reshape(*before, tree.nodes(at), tree.under(at), *after).sum(axis=axis + 1)
+        return values
+
+    def add_spread(self, values: Floats, level: Level, to: Floats) -> None:
+        """Adds the value of each node to all its leaves, in place."""
+        split, held = [], []
+        for tree, at in zip(self.trees, level, strict=True):
+            split += [tree.nodes(at), tree.under(at)]
+            held += [tree.nodes(at), 1]
+        view = to.reshape(split)
+        view += values.reshape(held)
+
+    def name(self, level: Level) -> str:
+        """What a node of this level is: "8 x 8 of row,col; each sex"."""
+        return "; ".join(_part(tree, at) for tree, at in zip(self.trees, level, strict=True))
+
+    def leaf(self, layout: Layout, keys: Integers) -> Integers:
+        """The leaves of cells, as numbers in one row."""
+        if keys.size == 0:
+            return np.empty(0, np.int64)
+        axes = iter(layout.places(keys))
+        parts = [tree.leaf([next(axes) for _ in tree.sizes]) for tree in self.trees]
+        return np.ravel_multi_index(tuple(parts), tuple(tree.leaves for tree in self.trees)).astype(np.int64)
+
+    def keys(self, layout: Layout, leaves: Integers) -> Integers:
+        """The keys of cells from their leaves."""
+        parts = np.unravel_index(leaves, tuple(tree.leaves for tree in self.trees))
+        axes = [place for tree, part in zip(self.trees, parts, strict=True) for place in tree.places(part)]
+        return layout.keys(axes)
+
+    def possible(self, layout: Layout) -> npt.NDArray[np.bool_] | None:
+        """Which leaves are cells; None if all are."""
+        if layout.allowed is None and not any(tree.filled_up for tree in self.trees):
+            return None
+        good = np.ones(tuple(tree.leaves for tree in self.trees), np.bool_)
+        for axis, tree in enumerate(self.trees):
+            inside = np.ones(tree.leaves, np.bool_)
+            for size, place in zip(tree.sizes, tree.places(np.arange(tree.leaves)), strict=True):
+                inside &= place < size
+            good &= inside.reshape([-1 if a == axis else 1 for a in range(len(self.trees))])
+        if layout.allowed is not None:
+            leaves = np.flatnonzero(good)
+            good.reshape(-1)[leaves] = layout.possible(self.keys(layout, leaves))
+        return good
+
+
+@lru_cache(maxsize=16)
+def lattice_of(domain: Domain) -> Lattice:
+    """The lattice of a domain's columns."""
+    return Lattice(tuple(tree_of(column) for column in domain))
+
+
+def tree_of(column: Column) -> Tree:
+    """How a column is divided: places in quarters, values of a category at once, long ranges in halves."""
+    groups = column_groups(column)
+    sizes = tuple(size for group in groups for size in group)
+    if isinstance(column, Category) or (not isinstance(column, Grid | Mesh) and column.size <= FLAT):
+        return Tree(column.name, sizes, (((0, column.size),),) if column.size > 1 else (), ((0,),))
+    steps: list[Step] = []
+    axis = 0
+    for group in groups:
+        steps += _woven(range(axis, axis + len(group)), group)
+        axis += len(group)
+    directions = tuple((a,) for a in range(axis))
+    if isinstance(column, Mesh):  # the first axis says which 80 km mesh; then rows and columns of ever finer ones
+        directions = tuple(tuple(range(first, axis, 2)) for first in (1, 2) if first < axis)
+    return Tree(column.name, sizes, tuple(steps), directions)
+
+
+def _woven(axes: Sequence[int], sizes: Sequence[int]) -> list[Step]:
+    """Steps that divide several axes together; the longer ones begin earlier."""
+    parts = [radices(size) for size in sizes]
+    longest = max(map(len, parts))
+    return [
+        tuple(
+            (axis, own[i - longest + len(own)])
+            for axis, own in zip(axes, parts, strict=True)
+            if i >= longest - len(own)
+        )
+        for i in range(longest)
+    ]
+
+
+def radices(size: int) -> tuple[int, ...]:
+    """Into how many parts a side is divided at each step, coarse first: halves, but for the first steps."""
+    halvings = max(width(size) - 3, 0)
+    return _FACTORS[-(-size // (1 << halvings))] + (2,) * halvings
+
+
+def _part(tree: Tree, level: int) -> str:
+    if level == 0:
+        return f"all of {tree.name}"
+    if level == tree.depth and len(tree.sizes) == 1:
+        return f"each {tree.name}"
+    sides = [prod(tree.side(axis, level) for axis in axes) for axes in tree.directions]
+    return " x ".join(map(str, sides)) + f" of {tree.name}"

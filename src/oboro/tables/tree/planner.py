@@ -1,0 +1,153 @@
+"""Which levels to count, and how much of the budget each gets: from the workload alone, before data is touched.
+
+Level l with share w_l has noise of precision p_l proportional to w_l^2 (Laplace, pure eps) or w_l (Gaussian, zCDP).
+The errors of all questions follow from that in closed form (solve.py), and so does their gradient. What is made
+small is the mean logarithm of their variances; for `never_worse` the largest ratio to the wavelet's variance.
+
+Under pure eps this is not convex: it pays to put the budget on few levels, three or four mostly. So the search
+starts from several places (L-BFGS on w = u^2 / sum u^2, with fixed starts, so that a plan can be made again), then
+drops levels that hardly matter and moves others up or down while that helps.
+
+Nothing here touches the guarantee: whatever the shares, they add up to 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from oboro.tables.tree.lattice import Floats, Lattice, Level
+from oboro.tables.tree.workload import Workload, profiles
+
+_STARTS = 8
+_SHARPNESS = 80.0  # of the smooth maximum for never_worse: within log(questions)/80 of it
+_DROP = 1e-3  # a level that gains less is left out: so much of the mean log variance
+_DIGITS = 1000  # shares are multiples of 1/1000
+
+
+@dataclass(frozen=True)
+class _Problem:
+    questions: Floats  # profiles, one row for each question
+    under: Floats
+    shape: tuple[int, ...]
+    power: int  # precision is share to this power
+    reference: Floats | None  # log variances not to be exceeded
+
+    def value(self, shares: Floats) -> tuple[float, Floats]:
+        """The objective and its gradient with respect to the shares."""
+        axes = range(len(self.shape))
+        mu = (self.under * shares**self.power).reshape(self.shape)
+        for axis in axes:
+            mu = np.flip(np.flip(mu, axis).cumsum(axis), axis)
+        inverse = 1 / np.maximum(mu.reshape(-1), 1e-300)
+        variances = self.questions @ inverse
+        logs = np.log(variances)
+        if self.reference is None:
+            value, weights = float(logs.mean()), np.full(logs.size, 1 / logs.size)
+        else:
+            over = _SHARPNESS * (logs - self.reference)
+            top = over.max()
+            weights = np.exp(over - top)
+            value = float((top + np.log(weights.sum())) / _SHARPNESS)
+            weights /= weights.sum()
+        slope = (-((weights / variances) @ self.questions) * inverse**2).reshape(self.shape)
+        for axis in axes:
+            slope = slope.cumsum(axis)
+        return value, self.under * slope.reshape(-1) * self.power * shares ** (self.power - 1)
+
+    def improved(self, start: Floats, kept: Sequence[int]) -> tuple[float, Floats]:
+        """The best shares of some levels, from a start."""
+        from scipy.optimize import minimize
+
+        index = np.array(kept)
+
+        def objective(u: Floats) -> tuple[float, Floats]:
+            total = float(u @ u)
+            shares = np.zeros(self.under.size)
+            shares[index] = u * u / total
+            value, slope = self.value(shares)
+            own = slope[index]
+            return value, 2 * u / total * (own - float(own @ (u * u)) / total)
+
+        found = minimize(objective, np.sqrt(start[index]), jac=True, method="L-BFGS-B", options={"maxiter": 300})
+        shares = np.zeros(self.under.size)
+        shares[index] = found.x**2 / float(found.x @ found.x)
+        return float(found.fun), shares
+
+
+@lru_cache(maxsize=64)
+def plan_shares(
+    lattice: Lattice, workload: Workload, power: int = 2, reference: tuple[float, ...] | None = None
+) -> tuple[tuple[Level, ...], tuple[Fraction, ...]]:
+    """The levels to measure and their shares of the budget. `reference`: variances of the questions not to exceed."""
+    if lattice.leaves == 1:
+        return (lattice.finest,), (Fraction(1),)
+    under = np.array([lattice.under(level) for level in lattice.levels], float)
+    logs = None if reference is None else np.log(np.array(reference))
+    problem = _Problem(profiles(workload, lattice), under, lattice.shape, power, logs)
+    value, shares = _searched(problem)
+    value, shares = _pruned(problem, value, shares)
+    shares = _moved(problem, lattice, value, shares)
+    return _rounded(lattice, shares)
+
+
+def _searched(problem: _Problem) -> tuple[float, Floats]:
+    """The best of several starts: all levels alike, and levels picked by a fixed generator."""
+    size = problem.under.size
+    generator = np.random.default_rng(4)
+    every = list(range(size))
+    best = problem.improved(np.full(size, 1 / size), every)
+    for _ in range(_STARTS - 1):
+        start = generator.dirichlet(np.full(size, 0.3)) + 1e-3 / size
+        start[-1] += 0.3  # the cells themselves are measured in every plan: without them they have no estimate
+        best = min(best, problem.improved(start / start.sum(), every), key=lambda found: found[0])
+    return best
+
+
+def _pruned(problem: _Problem, value: float, shares: Floats) -> tuple[float, Floats]:
+    """Without levels that hardly matter."""
+    last = shares.size - 1
+    kept = [i for i in range(shares.size) if shares[i] > 5e-3 or i == last]
+    value, shares = problem.improved(shares, kept)
+    for i in sorted(kept, key=lambda i: float(shares[i])):
+        rest = [k for k in kept if k != i]
+        if i == last or not rest:
+            continue
+        found = problem.improved(shares, rest)
+        if found[0] < value + _DROP:
+            kept, (value, shares) = rest, found
+    return value, shares
+
+
+def _moved(problem: _Problem, lattice: Lattice, value: float, shares: Floats) -> Floats:
+    """Levels one step up or down in one column, while that helps."""
+    place = {level: i for i, level in enumerate(lattice.levels)}
+    better = True
+    while better:
+        better = False
+        for i in np.flatnonzero(shares[:-1]).tolist():
+            level = lattice.levels[i]
+            for axis in range(len(level)):
+                for by in (-1, 1):
+                    other = place.get((*level[:axis], level[axis] + by, *level[axis + 1 :]))
+                    if other is None or shares[other] > 0 or shares[i] == 0:
+                        continue
+                    start = shares.copy()
+                    start[other], start[i] = start[i], 0.0
+                    found = problem.improved(start, np.flatnonzero(start).tolist())
+                    if found[0] < value - 1e-4:
+                        (value, shares), better = found, True
+    return shares
+
+
+def _rounded(lattice: Lattice, shares: Floats) -> tuple[tuple[Level, ...], tuple[Fraction, ...]]:
+    """Shares as multiples of 1/1000 that add up to exactly 1."""
+    units = np.rint(shares * _DIGITS).astype(int)
+    units[-1] = max(units[-1], 1)
+    units[int(units.argmax())] += _DIGITS - int(units.sum())
+    picked = np.flatnonzero(units).tolist()
+    return tuple(lattice.levels[i] for i in picked), tuple(Fraction(int(units[i]), _DIGITS) for i in picked)

@@ -1,0 +1,230 @@
+"""What readers will ask of a table: public, declared before data is touched, and all that the planner looks at.
+
+    blocks()         the areas of the tree: squares of side 1, 2, 4, ... where they lie, up to the whole
+    squares(sides)   squares anywhere, not only where blocks lie
+    rectangles()     the same with sides of different lengths
+    cells()          single cells
+    marginals(...)   totals by some of the columns, over all places of the others
+    never_worse()    blocks; no size of block may have a larger error than under the wavelet method
+
+Where there are several columns, each question is asked of one place, value or range of some of them and of all of
+the others together, for every choice of which. Workloads add up: blocks() + squares() is the default.
+
+Planning is about relative error: a workload is served well if the geometric mean of the errors of its questions is
+small, and a part counts as much as it has questions.
+
+A question q over the leaves has the profile t_j(q) = |W_j q|^2 at each level j, which is s_j - s_(j-1) with
+s_j = sum over nodes B of level j of |q and B|^2 / n_j. In a product of columns it is the product of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from oboro.errors import ParameterError
+from oboro.exact import whole
+from oboro.tables.tree.lattice import Floats, Lattice, Tree
+
+SIDES = (1, 3, 7, 15, 31, 63, 127)
+LONG_SIDES = (*SIDES, 255)
+KINDS = ("blocks", "squares", "rectangles", "cells", "marginals", "never_worse")
+_MANY = 4000  # questions; with more, columns beside the first are asked for as a whole or by single places only
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One kind of question."""
+
+    kind: str
+    sides: tuple[int, ...] = ()
+    columns: tuple[tuple[str, ...], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        record: dict[str, Any] = {"kind": self.kind}
+        record |= {"sides": list(self.sides)} if self.sides else {}
+        return record | ({"columns": [list(names) for names in self.columns]} if self.columns else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Kinds of questions; they add up."""
+
+    parts: tuple[Part, ...]
+
+    def __add__(self, other: Workload) -> Workload:
+        if not isinstance(other, Workload):
+            return NotImplemented
+        return Workload(self.parts + other.parts)
+
+    @property
+    def minimax(self) -> bool:
+        """Whether no block may be worse than under the wavelet method."""
+        return any(part.kind == "never_worse" for part in self.parts)
+
+    def to_list(self) -> list[dict[str, Any]]:
+        return [part.to_dict() for part in self.parts]
+
+    @classmethod
+    def from_list(cls, records: Any) -> Workload:
+        try:
+            parts = tuple(
+                Part(r["kind"], tuple(r.get("sides", ())), tuple(tuple(names) for names in r.get("columns", ())))
+                for r in records
+            )
+        except (KeyError, TypeError, AttributeError):
+            parts = ()
+        if not parts or any(part.kind not in KINDS for part in parts):
+            raise _unknown(records)
+        for part in parts:
+            _sides(part.sides)
+        return cls(parts)
+
+    def __str__(self) -> str:
+        return " and ".join(part.kind.replace("_", " ") for part in self.parts)
+
+
+def blocks() -> Workload:
+    """Areas of the tree: squares of side 1, 2, 4, ... where they lie, up to the whole."""
+    return Workload((Part("blocks"),))
+
+
+def squares(sides: Sequence[int] = SIDES) -> Workload:
+    """Squares of these sides, anywhere."""
+    return Workload((Part("squares", _sides(sides)),))
+
+
+def rectangles(sides: Sequence[int] = LONG_SIDES) -> Workload:
+    """Rectangles with any two of these sides, anywhere."""
+    return Workload((Part("rectangles", _sides(sides)),))
+
+
+def cells() -> Workload:
+    """Single cells."""
+    return Workload((Part("cells"),))
+
+
+def marginals(*columns: Sequence[str]) -> Workload:
+    """Totals by each of these groups of columns, over all the others; without any, by each column alone."""
+    groups = tuple((names,) if isinstance(names, str) else tuple(names) for names in columns)
+    return Workload((Part("marginals", columns=groups),))
+
+
+def never_worse() -> Workload:
+    """Blocks, none of which may have a larger error than under the wavelet method."""
+    return Workload((Part("never_worse"),))
+
+
+def profiles(workload: Workload, lattice: Lattice) -> Floats:
+    """t_j(q) of every question, one row each, over the levels of the lattice."""
+    rows = [row for part in workload.parts for row in _rows(part, lattice)]
+    return np.array([_outer(row).reshape(-1) for row in rows])
+
+
+def _rows(part: Part, lattice: Lattice) -> list[tuple[Floats, ...]]:
+    """The questions of a part: a profile for each column."""
+    trees = lattice.trees
+    if part.kind == "cells":
+        return [tuple(block(tree, tree.depth) for tree in trees)]
+    if part.kind == "marginals":
+        groups = part.columns or tuple((tree.name,) for tree in trees)
+        known = {tree.name for tree in trees}
+        for name in (name for names in groups for name in names):
+            if name not in known:
+                raise ParameterError(
+                    "the workload names a column that is not in the domain",
+                    given=f"marginals({name!r})",
+                    needed=", ".join(sorted(known)),
+                )
+        return [
+            tuple(block(tree, tree.depth if tree.name in names else 0) for tree in trees) for names in groups
+        ]
+    if part.kind in ("blocks", "never_worse"):
+        every = [[block(tree, level) for level in range(tree.depth + 1)] for tree in trees]
+        if prod(map(len, every)) > _MANY:
+            every[1:] = [[own[0], own[-1]] if len(own) > 1 else own for own in every[1:]]
+        return list(product(*every))
+    return _ranged(part, trees)
+
+
+def _ranged(part: Part, trees: tuple[Tree, ...]) -> list[tuple[Floats, ...]]:
+    """Squares or rectangles of the deepest column, times all or each of every other."""
+    main = max(range(len(trees)), key=lambda i: trees[i].depth)
+    others = [
+        [block(tree, 0)] if tree.depth == 0 else [block(tree, 0), block(tree, tree.depth)] for tree in trees
+    ]
+    tree = trees[main]
+    if tree.depth > 1:
+        count = len(tree.directions)
+        chosen = product(part.sides, repeat=count) if part.kind == "rectangles" else ((s,) * count for s in part.sides)
+        others[main] = [anywhere(tree, sides) for sides in dict.fromkeys(_fitting(tree, s) for s in chosen)]
+    return list(product(*others))
+
+
+def _fitting(tree: Tree, sides: Sequence[int]) -> tuple[int, ...]:
+    """Sides no longer than the column."""
+    return tuple(min(side, _length(tree, axes, 0)) for side, axes in zip(sides, tree.directions, strict=True))
+
+
+def block(tree: Tree, level: int) -> Floats:
+    """The profile of one node of a level."""
+    size = tree.under(level)
+    return _steps([size * min(1.0, size / tree.under(j)) for j in range(tree.depth + 1)])
+
+
+def anywhere(tree: Tree, sides: Sequence[int]) -> Floats:
+    """The mean profile of a range of so many places along each direction, wherever it lies.
+
+    Two places of a range that are d apart are in the same node, B long, with probability 1 - d/B.
+    """
+    s = []
+    for level in range(tree.depth + 1):
+        pairs = 1.0
+        for side, axes in zip(sides, tree.directions, strict=True):
+            length = _length(tree, axes, level)
+            apart = np.arange(1, side)
+            together = 1.0 if length == _length(tree, axes, 0) else np.maximum(1 - apart / length, 0)
+            pairs *= side + 2 * float(((side - apart) * together).sum())
+        s.append(pairs / tree.under(level))
+    return _steps(s)
+
+
+def chosen(tree: Tree, weights: Floats) -> Floats:
+    """The profile of any choice of leaves."""
+    return _steps([float((weights.reshape(tree.nodes(j), -1).sum(axis=1) ** 2).sum()) / tree.under(j) for j in range(tree.depth + 1)])
+
+
+def _steps(s: Sequence[float]) -> Floats:
+    return np.maximum(np.diff(np.asarray(s, float), prepend=0.0), 0.0)
+
+
+def _outer(row: Sequence[Floats]) -> Floats:
+    found = np.ones(())
+    for profile in row:
+        found = np.multiply.outer(found, profile)
+    return found
+
+
+def _length(tree: Tree, axes: Sequence[int], level: int) -> int:
+    return prod(tree.side(axis, level) for axis in axes)
+
+
+def _sides(sides: Sequence[int]) -> tuple[int, ...]:
+    return tuple(whole("side", side, least=1, most=2**20) for side in sides)
+
+
+def _unknown(given: Any) -> ParameterError:
+    return ParameterError(
+        "the workload is unknown",
+        given=f"workload={given!r}",
+        needed=", ".join(f"{kind}()" for kind in KINDS),
+        fix="workload=ob.tables.blocks()",
+    )
+
+
+DEFAULT = blocks() + squares()

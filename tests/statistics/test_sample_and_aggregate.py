@@ -1,0 +1,263 @@
+"""Sample and aggregate: any function, and whatever it does, nothing leaks."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oboro as ob
+from oboro import audit
+from oboro.errors import InputError
+from oboro.release import Pair, plan_from, run
+from oboro.statistics.blocks import middle, sample_aggregate_plan
+from oboro.statistics.isolation import call_isolated
+from oboro.statistics.scope import Scope
+
+AGE, SEX, DAY = (
+    ob.Integer("age", 0, 100),
+    ob.Category("sex", ["F", "M"]),
+    ob.Date("day", "2026-01-01", "2026-12-31"),
+)
+
+
+def plan_of(function: Any, n: int | None = 20, columns: Any = (AGE,), **changes: Any) -> Any:
+    unit = changes.pop("unit", ob.Unit.row("replace") if n else ob.Unit.row())
+    options = {"blocks": 5, "bounds": (0, 100), "eps": 1, "seconds": 2}
+    return sample_aggregate_plan(Scope(unit, n=n), columns, function, **{**options, **changes})
+
+
+def mean_age(rows: Any) -> float:
+    return float(rows["age"].mean())
+
+
+# -- a process of its own ------------------------------------------------------------------------------------------
+
+
+def test_numbers_come_back_exactly() -> None:
+    assert call_isolated(lambda x: x, 0.1, 1, 5) == (0.1,)
+    assert call_isolated(lambda x: np.asarray([[x, 2.0], [3.0, math.pi]]), 1.0, 4, 5) == (
+        1.0,
+        2.0,
+        3.0,
+        math.pi,
+    )
+
+
+@pytest.mark.parametrize(
+    "wild",
+    [
+        lambda x: 1 / 0,
+        lambda x: math.nan,
+        lambda x: math.inf,
+        lambda x: "nonsense",
+        lambda x: None,
+        lambda x: [1.0, 2.0],
+        lambda x: {"a": 1},
+        lambda x: sys.exit(3),
+        lambda x: os._exit(1),
+        lambda x: os.kill(os.getpid(), 9),
+        lambda x: 10**400,
+        lambda x: True if x else object(),
+    ],
+)
+def test_failure_and_nonsense_are_all_alike(wild: Any) -> None:
+    assert call_isolated(wild, 0, 1, 5) is None
+
+
+def test_a_function_that_hangs_is_killed_with_all_that_it_started() -> None:
+    def hangs(x: Any) -> float:
+        subprocess.Popen(["sleep", "997"])
+        while True:
+            pass
+
+    start = time.monotonic()
+    assert call_isolated(hangs, 0, 1, 0.5) is None
+    assert time.monotonic() - start < 5
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert "sleep 997" not in listed.splitlines()
+
+
+def test_nothing_is_printed_logged_or_kept(capfd: Any, caplog: Any, tmp_path: Any) -> None:
+    seen: list[int] = []
+    with open(tmp_path / "log", "w") as file:
+
+        def talks(x: Any) -> float:
+            print("secret")
+            print("secret", file=sys.stderr)
+            os.write(1, b"secret")
+            logging.getLogger("x").error("secret")
+            seen.append(1)
+            file.write("secret")
+            file.flush()
+            return len(seen)
+
+        assert [call_isolated(talks, 0, 1, 5) for _ in range(2)] == [None, None]  # the file is closed to it
+        assert [call_isolated(lambda x: seen.append(1) or len(seen), 0, 1, 5) for _ in range(2)] == [
+            (1.0,),
+            (1.0,),
+        ]
+    assert seen == []
+    assert "secret" not in "".join(capfd.readouterr()) + caplog.text + (tmp_path / "log").read_text()
+
+
+# -- the plan ------------------------------------------------------------------------------------------------------
+
+
+def test_the_function_sees_values_of_its_block_only(test_bits: Any) -> None:
+    rows = {
+        "age": ["7", "200", "x", "9"],
+        "sex": ["F", "M", "F", "M"],
+        "day": ["2026-01-02", "2026-02-01", "2026-01-01", "1999-01-01"],
+    }
+
+    def check(block: Any) -> float:
+        assert block["age"].tolist() == [7, 100, 9]  # clamped; a record with a missing value is left out
+        assert block["sex"].tolist() == ["F", "M", "M"]
+        assert str(block["day"][2]) == "2026-01-01"
+        return 42
+
+    plan = plan_of(check, 4, (AGE, SEX, DAY), blocks=1, eps=10**6)
+    assert plan.publish(plan.measure(plan.prepare(rows), test_bits)).to_pylist() == [{"value": 42.0}]
+
+
+def test_blocks_go_by_position_under_replace_and_by_draws_otherwise(test_bits: Any) -> None:
+    plan = plan_of(mean_age, 20)
+    codes, units = plan.prepare({"age": list(range(20))})
+    assert codes[:, 0].tolist() == list(range(20))  # in the order of the data
+    assert plan._places(units, test_bits).tolist() == [i % 5 for i in range(20)]
+    private = plan_of(mean_age, None)
+    drawn = private._places(np.arange(100_000), test_bits)
+    counts = np.bincount(drawn, minlength=5)
+    assert abs(counts - 20_000).max() < 5.4 * math.sqrt(100_000 * 0.16)  # false alarm below 1e-6
+    people = plan_of(mean_age, None, unit=ob.Unit.person("who", 3))
+    codes, units = people.prepare({"who": ["b", "a", "b", None], "age": [1, 2, 3, 4]})
+    place = people._places(units, test_bits)
+    assert place[0] == place[2]  # a person is in one block, with all rows
+    assert codes[3, 0] == -1  # nobody's row is left out
+
+
+def test_the_position_is_that_of_the_file(tmp_path: Any) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    ages = np.random.default_rng(0).integers(0, 101, 300_000)
+    pq.write_table(pa.table({"age": ages}), tmp_path / "people.parquet", row_group_size=10_000)
+    codes, _ = plan_of(mean_age, 300_000).prepare(str(tmp_path / "people.parquet"))
+    assert np.array_equal(codes[:, 0], ages)
+
+
+def test_a_wild_function_leaves_the_middle_of_the_bounds(test_bits: Any) -> None:
+    for wild in (lambda rows: 1 / 0, lambda rows: math.nan, lambda rows: [1, 2, 3]):
+        plan = plan_of(wild, eps=10**6)
+        assert plan.publish(plan.measure(plan.prepare({"age": [1] * 20}), test_bits)).to_pylist() == [
+            {"value": 50.0}
+        ]
+    outside = plan_of(lambda rows: 1e300, eps=10**6)
+    assert outside.publish(outside.measure(outside.prepare({"age": [1] * 20}), test_bits)).to_pylist() == [
+        {"value": 100.0}
+    ]
+
+
+def test_several_outputs_share_eps(test_bits: Any) -> None:
+    plan = plan_of(
+        lambda rows: [rows["age"].mean(), rows["age"].std()], bounds=[(0, 100), (0, 50)], eps=10**6
+    )
+    assert plan.eta == Fraction(10**6, 4)
+    table = plan.publish(plan.measure(plan.prepare({"age": list(range(20))}), test_bits)).to_pylist()
+    assert [row["output"] for row in table] == ["output 1", "output 2"]
+    assert abs(table[0]["value"] - 9.5) < 0.6
+    assert table[1]["value"] == pytest.approx(5.59, abs=0.01)
+
+
+@pytest.mark.parametrize("n", [10, None])
+def test_it_holds_under_attack(n: int | None) -> None:
+    """Three rows in five blocks; the function makes the most of one row."""
+
+    def any_old(rows: Any) -> float:
+        return 100.0 if (rows["age"] > 50).any() else 0.0
+
+    plan = plan_of(any_old, n, bounds=(0, 100), step=50, blocks=3)
+    if n:
+        pairs = [Pair({"age": [0] * 10}, {"age": [0] * 9 + [99]}, "one old")]
+    else:
+        pairs = [Pair({"age": [99, 0]}, {"age": [99, 0, 99]}, "one more")]
+    report = audit.run(plan, 3000, pairs=pairs)
+    assert report.verdict == "holds", str(report)
+
+
+def test_the_aggregator_has_the_law_of_the_proof(test_bits: Any) -> None:
+    values, size, rank, eta = np.asarray([2, 2, 7]), 10, 2, Fraction(1, 2)
+    below = [int((values < t).sum()) for t in range(size)]
+    upto = [int((values <= t).sum()) for t in range(size)]
+    score = [max(0, a - rank + 1, rank - b) for a, b in zip(below, upto, strict=True)]
+    chance = np.exp(-0.5 * np.asarray(score))
+    chance /= chance.sum()
+    draws = np.bincount([middle(values, size, rank, eta, test_bits) for _ in range(20_000)], minlength=size)
+    statistic = float(((draws - 20_000 * chance) ** 2 / (20_000 * chance)).sum())
+    assert statistic < 50  # chi-square with 9 degrees: false alarm 1e-7
+    worse = np.exp(-0.6 * np.asarray(score))
+    worse /= worse.sum()
+    assert float(((draws - 20_000 * worse) ** 2 / (20_000 * worse)).sum()) > 50
+
+
+def test_one_replaced_value_moves_every_score_by_one_at_most() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        x = rng.integers(0, 12, 7)
+        y = x.copy()
+        y[rng.integers(7)] = rng.integers(0, 12)
+        t = np.arange(12)[:, None]
+        scores = [np.maximum(0, np.maximum((v < t).sum(1) - 3, 4 - (v <= t).sum(1))) for v in (x, y)]
+        assert np.abs(scores[0] - scores[1]).max() <= 1
+
+
+def test_the_function_runs_after_the_reservation(tmp_path: Any) -> None:
+    ledger = ob.Ledger.create(
+        tmp_path / "l.ledger", dataset="d", unit=ob.Unit.row("replace"), budget=ob.Pure(1)
+    )
+    rows = {"age": [10] * 20}
+    release = run(plan_of(lambda rows: 1 / 0, eps="0.6"), rows, ledger)
+    assert 0 <= release.value <= 100
+    assert ledger.spent == ob.Pure("0.6")
+    with pytest.raises(ob.OboroError, match="budget"):
+        run(plan_of(lambda rows: (tmp_path / "touched").write_text("x"), eps="0.6"), rows, ledger)
+    assert not (tmp_path / "touched").exists()
+    with pytest.raises(ob.OboroError, match="no interval"):
+        release.interval()
+
+
+def test_accuracy_of_a_ratio(test_bits: Any) -> None:
+    """Within a few ranks of the median of 100 blocks; false alarm: P(score >= 42) <= 10^4 e^(-21) < 1e-5."""
+    rng = np.random.default_rng(2)
+    ages = np.clip(rng.normal(40, 10, 10_000).round(), 0, 100)
+    plan = plan_of(
+        lambda rows: rows["age"].var() / rows["age"].mean(), 10_000, blocks=100, bounds=(0, 10), eps=1
+    )
+    value = plan.publish(plan.measure(plan.prepare({"age": ages}), test_bits)).to_pylist()[0]["value"]
+    assert abs(value - ages.var() / ages.mean()) < 0.8
+    assert "drown" not in str(plan.forecast())
+    assert "drown" in str(plan_of(mean_age, blocks=5).forecast())
+
+
+def test_bad_public_facts_are_refused() -> None:
+    for wrong in (
+        lambda: plan_of("no function"),
+        lambda: plan_of(mean_age, blocks=0),
+        lambda: plan_of(mean_age, bounds=(1, 0)),
+        lambda: plan_of(mean_age, eps=0),
+        lambda: plan_of(mean_age, seconds=0),
+        lambda: plan_of(mean_age, columns=()),
+        lambda: plan_of(mean_age, step="0.03"),
+        lambda: plan_from(plan_of(mean_age).to_dict()),
+    ):
+        with pytest.raises(InputError):
+            wrong()

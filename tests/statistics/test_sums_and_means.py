@@ -1,0 +1,186 @@
+"""Counts, sums, means and covariances: exact before the noise, covered by their intervals after it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from plan_help import DOMAIN, PERSON, ROW, SWAP, questions
+
+from oboro.domain import Domain, Integer, Real
+from oboro.errors import DataError, DomainError, InputError, ParameterError, UnitError
+from oboro.noise import DiscreteGaussian
+from oboro.privacy import Unit
+from oboro.statistics.intervals import normal_reach
+from oboro.statistics.scope import Scope
+from oboro.statistics.session import Plans
+
+RNG = np.random.default_rng(4)
+N = 400
+TABLE = {
+    "age": RNG.integers(-3, 125, N).tolist(),
+    "debt": RNG.integers(-60, 110, N).tolist(),
+    "score": RNG.uniform(-1.2, 1.2, N).tolist(),
+    "region": RNG.choice(["north", "south", "west"], N).tolist(),
+    "full": RNG.integers(0, 11, N).tolist(),
+    "also": RNG.integers(-3, 4, N).tolist(),
+    "huge": [2**40 - i for i in range(N)],
+}
+
+
+def truth(name: str) -> np.ndarray[Any, Any]:
+    column = DOMAIN[name]
+    return np.asarray([column.value(column.code(value) or 0) for value in TABLE[name]], float)
+
+
+def exact(plan: Any) -> list[dict[str, Any]]:
+    """What would be published without noise."""
+    rows: list[dict[str, Any]] = plan.publish(plan.prepare(TABLE)).to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize("unit", [ROW, SWAP], ids=["add/remove", "replace"])
+def test_without_noise_the_answers_are_the_statistics(unit: Unit) -> None:
+    asked = questions(unit, N)
+    old = truth("age") >= 20
+    assert exact(asked.where("age >= 20").count(eps=1))[0]["value"] == old.sum()
+    assert exact(asked.where("age >= 20").sum("debt", eps=1))[0]["value"] == truth("debt")[old].sum()
+    assert exact(asked.sum("score", eps=1))[0]["value"] == pytest.approx(truth("score").sum())
+    assert exact(asked.mean("age", eps=1))[0]["value"] == pytest.approx(truth("age").mean())
+    assert exact(asked.mean("full", eps=1))[0]["value"] == pytest.approx(truth("full").mean())
+    for row, name in zip(exact(asked.mean(["age", "score"], eps=1)), ("age", "score"), strict=True):
+        assert row["column"] == name
+        assert row["value"] == pytest.approx(truth(name).mean())
+    for row in exact(asked.by("region").mean("debt", eps=1)):
+        mine = np.asarray(TABLE["region"]) == row["region"]
+        assert row["value"] == pytest.approx(truth("debt")[mine].mean())
+        assert row["count"] == pytest.approx(mine.sum())
+    assert exact(asked.variance("age", eps=1))[0]["value"] == pytest.approx(truth("age").var())
+    expected = np.cov([truth("full"), truth("also")], bias=True)
+    for columns in (["full", "also"], ["age", "debt"]):
+        rows = exact(asked.covariance(columns, eps=1))
+        expected = np.cov([truth(name) for name in columns], bias=True)
+        assert [row["value"] for row in rows] == pytest.approx(
+            [expected[0, 0], expected[0, 1], expected[1, 1]]
+        )
+
+
+def test_sums_are_exact_beyond_64_bits() -> None:
+    """2^60 squared, many times: 128 bits in the engine, whole numbers of any size after it."""
+    domain = Domain([Integer("x", 0, 2**43)])
+    plan = Plans(domain, ROW, None).variance("x", eps=1)
+    assert plan.prepare({"x": [2**43, 2**43 - 1] * 500})[0, -1] == 1000
+    values = plan.publish(plan.prepare({"x": [0, 2**43] * 500})).to_pylist()[0]
+    assert values["value"] == pytest.approx(2.0**84)
+    with pytest.raises(DomainError, match="too large"):
+        Plans(Domain([Integer("x", 0, 2**60)]), ROW, None).variance("x", eps=1)
+    total = Plans(Domain([Integer("x", -(2**60), 2**60)]), ROW, None).sum("x", eps=1)
+    assert total.publish(total.prepare({"x": [2**60] * 50})).to_pylist()[0]["value"] == pytest.approx(
+        50 * 2.0**60, rel=1e-7
+    )
+
+
+def test_reals_that_start_between_steps_are_added_exactly() -> None:
+    plan = Plans(Domain([Real("x", "0.1", "0.9", "0.4")]), ROW, None).sum("x", eps=1)
+    assert plan.grid == (Fraction(1, 10), 1, 4)
+    assert plan.prepare({"x": [0.1, 0.5, 0.9, 7]}).tolist() == [[1 + 5 + 9 + 9]]
+
+
+COVERED = {
+    "mean": lambda q, p: q.mean("age", **p),
+    "mean where": lambda q, p: q.where("region = 'north'").mean("debt", **p),
+    "means": lambda q, p: q.mean(["age", "debt"], **p),
+    "mean by": lambda q, p: q.by("region").mean("debt", **p),
+    "mean complete": lambda q, p: q.mean("full", **p),
+    "sum": lambda q, p: q.sum("debt", **p),
+    "count": lambda q, p: q.where("age < 50").count(**p),
+    "variance": lambda q, p: q.variance("age", **p),
+    "covariance complete": lambda q, p: q.covariance(["full", "also"], **p),
+    "covariance": lambda q, p: q.covariance(["age", "debt"], **p),
+}
+
+
+@pytest.mark.parametrize("price", [{"eps": "0.5"}, {"rho": "0.05"}], ids=["eps", "rho"])
+@pytest.mark.parametrize("name", list(COVERED))
+def test_intervals_cover_as_stated(name: str, price: dict[str, Any], test_bits: Any) -> None:
+    """Of 1500 trials at 95%, fewer than 93% covered has a probability below 2e-4 for each answer that is exactly 95%.
+
+    And they are not much too wide: those of counts, sums and means cover less than 99%.
+    """
+    for unit in (ROW, SWAP):
+        plan = COVERED[name](questions(unit, N), price)
+        prepared = plan.prepare(TABLE)
+        true = plan.publish(prepared).column("value").to_numpy()
+        covered = np.zeros(len(true))
+        for noisy in plan.measure(prepared, test_bits, trials=300):
+            low, high = plan.intervals(plan.publish(noisy), 0.95)
+            covered += (low <= true + 1e-9) & (true <= high + 1e-9)
+        assert covered.min() / 300 > 0.885  # 5.1 standard errors below 95%: 2e-7
+        if "variance" not in name:
+            assert covered.max() / 300 <= 1
+    assert normal_reach(0.95) == pytest.approx(1.959964, abs=1e-6)
+
+
+def test_the_forecast_is_what_happens(test_bits: Any) -> None:
+    domain = Domain([Integer("x", 0, 100)])
+    table = {"x": [50] * 2000}
+    for unit in (ROW, SWAP):
+        asked = Plans(domain, unit, 2000 if unit == SWAP else None)
+        plan = asked.mean("x", eps="0.1", **({} if unit == SWAP else {"expected_n": 2000}))
+        said = plan.forecast().rows[0][1]
+        drawn = plan.measure(plan.prepare(table), test_bits, trials=4000)
+        error = np.std([plan.publish(noisy).column("value")[0].as_py() for noisy in drawn[:2000]])
+        assert error == pytest.approx(said, rel=0.12)
+    assert "say expected_n" in str(Plans(domain, ROW, None).mean("x", eps=1).forecast())
+
+
+def test_the_count_of_a_replaced_group_is_free() -> None:
+    """S alone with n public has the same noise as S beside a noisy count."""
+    free = questions(SWAP, N).mean("age", eps=1)
+    public = questions(SWAP, N).mean("full", eps=1)
+    assert (free.form, public.form) == ("centred", "n public")
+    assert free.terms[0].noise.scale / 120 == public.terms[0].noise.scale / 10 == 2
+    assert free.terms[1].noise.scale == 2
+    assert questions(SWAP, N).mean("age", rho="0.5").terms[1].noise == DiscreteGaussian(Fraction(4, 3))
+
+
+def test_a_plan_for_another_public_n_is_refused() -> None:
+    with pytest.raises(DataError, match="another number of units"):
+        questions(SWAP, 3).mean("age", eps=1).prepare(TABLE)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda q: q.mean("region", eps=1),
+        lambda q: q.sum("region", eps=1),
+        lambda q: q.mean([], eps=1),
+        lambda q: q.mean(["age", "age"], eps=1),
+        lambda q: q.mean("salary", eps=1),
+        lambda q: q.mean("age", eps=0),
+        lambda q: q.mean("age", eps=-1),
+        lambda q: q.mean("age", eps="x"),
+        lambda q: q.mean("age"),
+        lambda q: q.mean("age", eps=1, rho=1),
+        lambda q: q.mean("age", eps="1e-300"),
+        lambda q: q.by("region", "region").mean("age", eps=1),
+        lambda q: q.by("huge").mean("age", eps=1),
+        lambda q: q.by("nowhere"),
+        lambda q: q.where("age >= income"),
+    ],
+)
+def test_bad_questions_are_refused_by_public_facts_alone(wrong: Any) -> None:
+    with pytest.raises(InputError):
+        wrong(questions(ROW))
+
+
+def test_scopes_say_what_is_wrong_with_them() -> None:
+    with pytest.raises(UnitError):
+        Scope(Unit.cells())
+    with pytest.raises(UnitError, match="n is private"):
+        Scope(ROW, n=5)
+    with pytest.raises(ParameterError):
+        Scope(ROW, expected_n=-5)
+    assert Scope(PERSON).rows == 3
