@@ -15,7 +15,7 @@ X, G = Integer("x", 0, 9), Category("g", ["a", "b"])
 
 
 def test_sums_of_codes_and_products_by_group() -> None:
-    source = open_data({"x": [1, 2, 3, None, 99], "g": ["a", "a", "b", "a", "c"]})
+    source = open_data(pa.table({"x": [1, 2, 3, None, 99], "g": ["a", "a", "b", "a", "c"]}))
     assert add_up(source, [X], [(), (0,), (0, 0)], Unit.row(), by=[G]) == {0: [2, 3, 5], 1: [1, 3, 9]}
     assert add_up(source, [X], [(), (0,)], Unit.row()) == {0: [4, 15]}
     assert add_up(source, [X], [()], Unit.row(), condition="x < 3") == {0: [2]}
@@ -35,7 +35,7 @@ def test_sums_do_not_overflow_64_bits() -> None:
 
 @pytest.mark.parametrize("who", [[1, 1, 1, 2, None], ["p", "p", "p", "q", None], [1.5, 1.5, 1.5, 2.5, None]])
 def test_a_person_adds_at_most_max_rows(who: list[object]) -> None:
-    source = open_data({"x": [5, 5, 5, 5, 5], "who": who})
+    source = open_data(pa.table({"x": [5, 5, 5, 5, 5], "who": who}))
     assert add_up(source, [X], [(), (0,)], Unit.person("who", 2)) == {0: [3, 15]}
     assert count_units(source, Unit.person("who", 2)) == 2
     assert count_units(source, Unit.row()) == 5
@@ -44,7 +44,7 @@ def test_a_person_adds_at_most_max_rows(who: list[object]) -> None:
 
 
 def test_rows_that_a_condition_leaves_out_do_not_use_up_the_limit() -> None:
-    source = open_data({"x": [1] * 10 + [7, 8], "who": [1] * 12})
+    source = open_data(pa.table({"x": [1] * 10 + [7, 8], "who": [1] * 12}))
     found = add_up(source, [X], [(), (0,)], Unit.person("who", 2), condition="x > 5")
     assert found == {0: [2, 15]}
 

@@ -65,7 +65,7 @@ def met(text: str) -> list[int]:
         ("day >= '2026-06-30'", [1, 2]),
         ("age >= 20 and region = 'south' or age < 20", [0, 1]),
         ("(age >= 20 or age < 20) and not (region = 'north')", [1]),
-        ("NOT NOT age <> 19 AND grade<3", [1]),
+        ("NOT NOT age <> 19 AND grade<>3", [1]),
         ('"not" = 2', [2]),
         ('"two words" <= 1', [0, 1, 4]),
         ("age>=1_0 and score<1e0", [0, 1]),
@@ -146,7 +146,7 @@ def test_any_condition_is_the_same_in_duckdb_and_in_python(tree: Any) -> None:
         f"SELECT r FROM {SOURCE.relation} WHERE {condition.sql(SOURCE)}"
     ).fetchall()
     expected = [r for r in range(15) if holds(tree, {"age": rows["age"][r], "grade": rows["grade"][r]})]
-    assert sorted(row[0] for row in found) == expected
+    assert sorted(int(row[0]) for row in found) == expected
     assert all(condition.tree.holds(codes) for codes in condition.examples())
 
 

@@ -67,19 +67,6 @@ SavePlan = Annotated[
     Path | None, typer.Option("--save-plan", help="Also write the plan as TOML.", metavar="FILE")
 ]
 
-FEEDER = """horizon = 335
-
-[system]            # x(t+1) = A x(t) + B u(t), y(t) = C x(t) + D u(t)
-A = [["0.9"]]
-B = [["0.1"]]
-C = [["1"]]
-D = [["0"]]
-
-[unit]
-kind = "signal"
-distance = "1"
-"""
-
 
 @app.command()
 def plan(
@@ -151,9 +138,9 @@ def release(
         method=method,
     )
     if x0 is not None:
-        from oboro.dynamics.signal import _from_table
+        from oboro.dynamics.signal import from_table
 
-        signal = {"u": _from_table(data, made.columns), "x0": [_number(part) for part in x0.split(",")]}
+        signal = {"u": from_table(data, made.columns), "x0": [_number(part) for part in x0.split(",")]}
     plans.release(made, signal, account, output=output, name=name, dry_run=dry_run, json=json)
 
 
@@ -242,8 +229,9 @@ def demo(
     """Publishes a household's load through a thermal lag: a week of half hours, with the band over time and the outliers page."""
     import numpy as np
 
+    from oboro.dynamics.household import FEEDER, household_load
     from oboro.dynamics.operators import respond
-    from oboro.dynamics.signal import _from_table
+    from oboro.dynamics.signal import from_table
     from oboro.ledger import Ledger
     from oboro.privacy import Approx, unit_from
     from oboro.release import run
@@ -277,7 +265,7 @@ def demo(
     )
     ledger = Ledger.create(book, dataset="household load", unit=unit, budget=Approx(1, "1e-3"))
     typer.echo(f"{made.forecast()}\n")
-    load = _from_table(data, (column,))[: made.horizon + 1]
+    load = from_table(data, (column,))[: made.horizon + 1]
     released = run(made, load, ledger, name="load")
     released.save(output / "published.csv")
     truth = respond(made.system, np.zeros(made.system.states), made.prepare(load).u)[:, 0].tolist()
@@ -288,21 +276,6 @@ def demo(
     typer.echo(f"{released}\n")
     for page in ("published.csv", "band.html", "band-with-truth.html", "outliers.html"):
         typer.echo(f"written    {output / page}")
-
-
-def household_load(samples: int) -> list[float]:
-    """Half-hourly kilowatt hours of a household that does not exist, the same every time. This is data, not noise."""
-    import math
-    import random
-
-    draw = random.Random("oboro household")
-    out, kettle = [], 0.0
-    for t in range(samples):
-        hour = t % 48 / 2
-        daily = 0.15 + 0.25 * math.exp(-((hour - 7.5) ** 2) / 2) + 0.45 * math.exp(-((hour - 19) ** 2) / 5)
-        kettle = draw.choice((1.2, 2.0)) if draw.random() < 0.04 else kettle * 0.3
-        out.append(round(daily * draw.uniform(0.7, 1.3) + kettle, 3))
-    return out
 
 
 def _plan(system: Path, unit: Unit, horizon: int | None, column: list[str], **said: Any) -> Any:
@@ -340,6 +313,3 @@ def _number(text: str) -> float:
     from oboro.exact import rational
 
     return float(rational("--x0", text))
-
-
-__all__ = ["app", "household_load"]

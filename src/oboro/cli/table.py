@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oboro.cli import plans
+from oboro.cli.ask import ask
 from oboro.cli.options import (
     DataFile,
     DomainFile,
@@ -179,6 +180,9 @@ def compare(
         return
     typer.echo("for public data only: these figures are not private\n")
     typer.echo(str(found))
+
+
+app.command()(ask)
 
 
 @app.command("map")

@@ -1,12 +1,15 @@
 """Private outputs of linear systems under heavy-tailed noise."""
 
 from oboro.dynamics.calibration import calibrate, delta, pure_eps
-from oboro.dynamics.gain import gain
+from oboro.dynamics.design import condition, design
+from oboro.dynamics.gains import gain
 from oboro.dynamics.making import plan, release
 from oboro.dynamics.operators import Operator, observability, toeplitz
-from oboro.dynamics.plan import SignalPlan
+from oboro.dynamics.outliers import detections
+from oboro.dynamics.receiver import estimate
+from oboro.dynamics.signal_plan import SignalPlan
 from oboro.dynamics.stable import EllipticalStable, Stable, SymmetricStable
-from oboro.dynamics.stream import Stream, stream
+from oboro.dynamics.streams import Stream, stream
 from oboro.dynamics.system import System, system_from
 
 __all__ = [
@@ -18,7 +21,11 @@ __all__ = [
     "SymmetricStable",
     "System",
     "calibrate",
+    "condition",
     "delta",
+    "design",
+    "detections",
+    "estimate",
     "gain",
     "observability",
     "plan",

@@ -1,4 +1,4 @@
-"""The backward Riccati recursion in floats, compiled. It proposes; gain.py proves."""
+"""The backward Riccati recursion in floats, compiled. It proposes; gains.py proves."""
 
 from __future__ import annotations
 

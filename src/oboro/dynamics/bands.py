@@ -18,7 +18,7 @@ from oboro.noise.laplace import check_level
 from oboro.release import Forecast
 
 if TYPE_CHECKING:
-    from oboro.dynamics.plan import SignalPlan
+    from oboro.dynamics.signal_plan import SignalPlan
 
 Floats = npt.NDArray[np.float64]
 

@@ -40,7 +40,7 @@ from oboro.exact import Number, positive, rational, show, whole
 
 METHODS = ("theorem1", "mixture", "independent", "exact", "discrete", "pure")
 MARGIN = 1e-9  # relative, of z: ten times the largest error of a calibration that was measured
-_GAUSS = np.polynomial.legendre.leggauss(24)
+_GAUSS = np.polynomial.legendre.leggauss(20)
 
 
 def calibrate(
@@ -112,12 +112,15 @@ def _calibrated(alpha: float, eps: float, small: float, method: str, dims: int) 
 
     low, high = 1e-12, 20.0 - 3.0 * math.log(small)
     if method == "exact" and alpha < 2:
-        high = (eps / _pure(alpha, eps, dims)) ** alpha * (1 - 1e-12)
-        low = min(low, high / 2)
+        least = _pure(alpha, eps, dims)
+        most = 2 * max(least, _calibrated(alpha, eps, small, "mixture", 1))
+        while _delta(alpha, eps, most, method, dims) < small:
+            most *= 2
+        low, high = ((eps / z) ** alpha for z in (most, least * (1 + 1e-12)))
     elif method == "independent" and alpha < 2:
         # not less noise than the mixture's, and rarely much more
         low = _root(lambda k: math.log(contour.mixture(alpha, eps, k) / small), low, high, 1e-3)
-    return eps * _root(miss, low, high, 1e-13) ** (-1 / alpha)
+    return float(eps * _root(miss, low, high, 1e-13) ** (-1 / alpha))
 
 
 def _root(miss: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
@@ -144,12 +147,12 @@ def _excess(alpha: float, eps: float, z: float) -> float:
     if first + rule.least > 4.4:
         return 0.0  # below e^(-a(0) X), e^-81
     last = math.log(math.exp(first + rule.least) + 60.0) - rule.least  # q falls by e^-60
-    cuts = [last]
-    for j in range(40):  # ever wider, as q is a power of the distance to the bulk, and then an exponential
-        cuts.append(max(first, -rule.least + 1.5 - 1.5 * 2.2**j))
-        if cuts[-1] == first:
-            break
-    edges = np.unique(cuts)
+    cuts = [first, last]
+    for j in range(40):  # ever wider to the left: q is a power of the distance to the bulk, and then an exponential
+        cuts.append(1.5 - 1.5 * 2.5**j - rule.least)
+        cuts.append(first + 0.8 * 2.0**j / rule.power)  # and to the right of v0, where g bends
+    inside = [cut for cut in cuts if first <= cut <= last]
+    edges = np.unique(inside)
     half = np.diff(edges)[:, None] / 2
     xi = (edges[:-1, None] + half * (_GAUSS[0] + 1)).ravel()
     part = above(at * np.exp(rule.power * (xi - first)), eps) * rule.density(xi)
@@ -205,11 +208,11 @@ def check_alpha(alpha: Number) -> float:
         raise ParameterError(
             "alpha must be at most 2", given=f"alpha={show(tail)}", needed="0 < alpha <= 2", fix="alpha=1.5"
         )
-    if tail < rational("alpha", "0.05"):
+    if tail < rational("alpha", "0.1"):
         raise ParameterError(
             "alpha is too small to calibrate",
             given=f"alpha={show(tail)}",
-            needed="at least 0.05",
+            needed="at least 0.1",
             fix="alpha=0.5",
         )
     return float(tail)

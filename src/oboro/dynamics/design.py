@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.dynamics.calibration import MARGIN, calibrate
-from oboro.dynamics.gain import _matrix, _positive
+from oboro.dynamics.gains import _matrix, _positive
 from oboro.dynamics.operators import PARTS, Operator, check_horizon, check_protect
 from oboro.dynamics.system import system_from
 from oboro.errors import ParameterError

@@ -9,7 +9,7 @@ from typing import Any
 
 from oboro.dynamics.calibration import MARGIN, check_alpha
 from oboro.dynamics.operators import PARTS, Operator, check_horizon, check_protect
-from oboro.dynamics.plan import SignalPlan
+from oboro.dynamics.signal_plan import SignalPlan
 from oboro.dynamics.sizing import default_step, needed_scale, sensitivity
 from oboro.dynamics.system import System, system_from
 from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError

@@ -136,7 +136,7 @@ def nodes(alpha: float, dims: int = 1) -> Nodes:
     core, cap = rule.power, 6.0 * math.sqrt(2 / dims)
     centre = rule.power * rule.least
     low = -rule.power * (math.log(1.5 * (rule.power * dims / 2 + 90)) - rule.least) - centre
-    high = 33.0 + 45.0 / (alpha / 2 + dims / 2) if dims > 1 else max(80.0, 72.0 / alpha)
+    high = 46.0 + 45.0 / (alpha / 2 + dims / 2) if dims > 1 else max(80.0, 72.0 / alpha)
     y = _even(low, high, core, cap, 0.12)
     spread = 1 / (1 / np.sqrt(core**2 + y**2 / 4) + 1 / cap)
     weight = 0.12 * spread / rule.power * rule.density(-(y + centre) / rule.power)
@@ -158,7 +158,7 @@ def _even(low: float, high: float, core: float, cap: float, step: float) -> Floa
     y = np.interp(wanted, s(table), table)
     for _ in range(6):
         y -= (s(y) - wanted) / (1 / np.sqrt(core**2 + y**2 / 4) + 1 / cap)
-    return np.clip(y, low, high)
+    return np.asarray(np.clip(y, low, high))
 
 
 def tail(alpha: float, x: float) -> float:

@@ -103,7 +103,7 @@ def _cdf(alpha: float, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
     rule = mixing.nodes(alpha)
     half = erfc(np.abs(x)[:, None] / np.sqrt(2 * rule.value)) @ rule.weight / 2
-    return np.where(x < 0, half, 1 - half)
+    return np.asarray(np.where(x < 0, half, 1 - half))
 
 
 def _shared(

@@ -26,6 +26,8 @@ from oboro.dynamics.mixing import Nodes, nodes
 Floats = npt.NDArray[np.float64]
 
 _POINTS = 64
+# of sqrt(2 d), the size of a Gaussian vector; small alpha spreads over many decades
+_CUTS = np.concatenate([10.0 ** np.arange(-40, -1), [0.03, 0.3, 0.7, 1.0, 1.5, 3.0, 10.0, 50.0, 1e3, 1e5]])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +76,7 @@ class Radial:
     def _partly(self, start: float, end: float, z: float) -> float:
         """The integral from r0, or the first r with R(r) - r = z, to the last. A sine takes the root-like ends away."""
         x, w = np.polynomial.legendre.leggauss(_POINTS)
-        cuts = math.sqrt(2.0 * self.dims) * np.array([0.03, 0.3, 0.7, 1.0, 1.5, 3.0, 10.0, 50.0, 1e3, 1e5])
+        cuts = math.sqrt(2.0 * self.dims) * _CUTS
         edges = np.array([start, *cuts[(cuts > start) & (cuts < end)], end])
         half = np.diff(edges)[:, None] / 2
         r = (edges[:-1, None] + half * (1 + np.sin(np.pi * x / 2))).ravel()
@@ -94,7 +96,8 @@ def radial(alpha: float, dims: int, eps: float) -> Radial:
     from scipy.interpolate import CubicHermiteSpline
 
     rule = nodes(alpha, dims)
-    r = np.concatenate([[0.0], math.sqrt(2.0 * dims) * np.geomspace(1e-4, 1e7, 600)])
+    first, last = 1e-2 * math.sqrt(dims * rule.value[0]), 1e7 * math.sqrt(2.0 * dims)
+    r = np.concatenate([[0.0], np.geomspace(first, last, int(50 * math.log10(last / first)))])
     value, _ = _log_density(rule, dims, r)
     guess = np.interp(-(value - eps), -value, r)
     beyond = value - eps < value[-1]

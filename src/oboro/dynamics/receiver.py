@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.dynamics.mixing import nodes, size
-from oboro.dynamics.plan import SignalPlan
+from oboro.dynamics.signal_plan import SignalPlan
 from oboro.errors import ParameterError
 from oboro.exact import Number, positive, rational
 

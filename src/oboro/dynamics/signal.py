@@ -37,8 +37,8 @@ def read_record(
     if isinstance(data, Mapping) and "u" in data:
         x0, u = data.get("x0"), data["u"]
     elif _is_table(data):
-        u = _from_table(data, columns)
-    samples = _numbers(u)
+        u = from_table(data, columns)
+    samples = numbers(u)
     if samples.ndim == 1:
         samples = samples.reshape(-1, 1) if inputs == 1 else samples.reshape(1, -1)
     if samples.ndim != 2 or samples.shape[1] != inputs:
@@ -55,7 +55,7 @@ def read_record(
             needed=f"1 to {most}: times 0 to the horizon",
             fix=f"horizon={max(len(samples) - 1, 0)}",
         )
-    start = np.zeros(states) if x0 is None else _numbers(x0).ravel()
+    start = np.zeros(states) if x0 is None else numbers(x0).ravel()
     if start.shape != (states,):
         raise DataError(
             "x0 does not fit the system",
@@ -71,7 +71,7 @@ def cleaned(values: Floats, limit: float) -> Floats:
     return np.clip(np.where(np.isfinite(values), values, 0.0), -limit, limit)
 
 
-def _numbers(given: Any) -> Floats:
+def numbers(given: Any) -> Floats:
     """Floats, with nan for what is no number; never complains about a value."""
     try:
         return np.array(given, dtype=np.float64)
@@ -99,14 +99,17 @@ def _is_table(data: Any) -> bool:
     )
 
 
-def _from_table(data: Any, columns: tuple[str, ...]) -> Floats:
+def from_table(data: Any, columns: tuple[str, ...]) -> Floats:
     """The columns of the input, in the order of the rows; text that is no number becomes nan."""
     from oboro.engine.source import open_data, quoted
 
     source = open_data(data)
     source.need(*columns)
     source.connection.execute("SET preserve_insertion_order = true")  # samples have an order
-    wanted = ", ".join(f"TRY_CAST({quoted(name)} AS DOUBLE) AS c{i}" for i, name in enumerate(columns))
-    table = source.connection.execute(f"SELECT {wanted} FROM {source.relation}").fetchnumpy()
+    names = ", ".join(f"{quoted(name)} AS c{i}" for i, name in enumerate(columns))
+    casts = ", ".join(f"TRY_CAST(c{i} AS DOUBLE) AS c{i}" for i in range(len(columns)))
+    # read first, cast then: DuckDB would move the cast into its CSV reader, which drops lines that do not cast
+    query = f"WITH raw AS MATERIALIZED (SELECT {names} FROM {source.relation}) SELECT {casts} FROM raw"
+    table = source.connection.execute(query).fetchnumpy()
     parts = [np.ma.filled(np.ma.asarray(table[f"c{i}"], np.float64), np.nan) for i in range(len(columns))]
     return np.stack(parts, axis=1)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from oboro.dynamics.calibration import MARGIN, calibrate
-from oboro.dynamics.gain import gain
+from oboro.dynamics.gains import gain
 from oboro.dynamics.operators import Operator
 from oboro.dynamics.system import System
 from oboro.noise.lazy import ball

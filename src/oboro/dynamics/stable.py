@@ -178,7 +178,7 @@ class EllipticalStable:
             )
         # (1 - alpha)/(2 Gamma(2 - alpha) cos(pi alpha/2)) as printed, without its hole at alpha = 1
         constant = math.gamma(alpha) * math.sin(math.pi * alpha / 2) / math.pi
-        return constant * float(self.shape[coordinate, coordinate]) ** (alpha / 2)
+        return float(constant * float(self.shape[coordinate, coordinate]) ** (alpha / 2))
 
     def sample(self, size: int, bits: Bits | None = None) -> Floats:
         """Rows of sqrt(A) G: A by Kanter's formula, G by Box and Muller, in floats."""

@@ -12,7 +12,7 @@ from oboro.dynamics.operators import Operator
 from oboro.release import Pair
 
 if TYPE_CHECKING:
-    from oboro.dynamics.plan import SignalPlan
+    from oboro.dynamics.signal_plan import SignalPlan
 
 Floats = npt.NDArray[np.float64]
 

@@ -3,12 +3,17 @@
 A person's rows beyond the limit are left out by the order of a hash of the person and the row, which spreads
 what is kept evenly and depends on that person's rows alone. (Equal rows are told apart by a number.)
 
-Ranking rows is what costs, so it is done for the persons above the limit alone; the others are only counted.
+Ranking rows is what costs, so it is done for the persons above the limit alone; the others are only counted. For sums
+and counts the rows that are left out are taken off the sum of all: they are few, and the rest is one quick pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from oboro.engine.source import Source, quoted
 from oboro.errors import UnitError
@@ -26,6 +31,10 @@ _PLAIN = (
     "VARCHAR",
     "UUID",
 )
+
+_BUCKETS = 2**22
+
+Integers = npt.NDArray[np.int64]
 
 
 def counted_rows(source: Source, fields: Mapping[str, str], unit: Unit, condition: str | None = None) -> str:
@@ -57,11 +66,57 @@ def counted_rows(source: Source, fields: Mapping[str, str], unit: Unit, conditio
     )
 
 
+def rows_of_somebody(source: Source, unit: Unit, condition: str | None) -> str:
+    """The condition, and that a row belongs to somebody."""
+    known = f"{person_sql(source, unit)} IS NOT NULL"
+    return known if condition is None else f"({condition}) AND {known}"
+
+
+def dropped_rows(source: Source, fields: Mapping[str, str], unit: Unit, condition: str | None) -> str:
+    """SQL for the rows beyond the limit: those that `counted_rows` leaves out, and nothing else.
+
+    Persons are put into 2^22 buckets by a hash, and the rows of each bucket are counted as they stream past. Only
+    in a bucket with more rows than the limit can a person be above it: few rows are left to group and rank.
+    """
+    names = ", ".join(fields)
+    chosen = ", ".join(f"({field}) AS {name}" for name, field in fields.items())
+    present = " AND ".join(f"{name} IS NOT NULL" for name in fields)
+    somebody = rows_of_somebody(source, unit, condition)
+    person = person_sql(source, unit)
+    rows = (
+        f"SELECT *, (hash(person) & {_BUCKETS - 1}::UBIGINT)::INTEGER AS bucket FROM "
+        f"(SELECT {person} AS person, {chosen} FROM {source.relation} WHERE {somebody}) WHERE {present}"
+    )
+    crowded = np.flatnonzero(
+        stream_counts(source, f"SELECT bucket FROM ({rows})", _BUCKETS) > unit.contributions
+    )
+    source.connection.register("crowded", pa.table({"bucket": crowded.astype(np.int32)}))
+    return (
+        f"WITH near AS MATERIALIZED (SELECT person, {names} FROM ({rows}) WHERE bucket IN (SELECT bucket FROM crowded)), "
+        f"heavy AS (SELECT person FROM near GROUP BY person HAVING count(*) > {unit.max_rows}), "
+        f"numbered AS (SELECT person, {names}, row_number() OVER (PARTITION BY person, {names}) AS copy "
+        f"FROM near WHERE person IN (SELECT person FROM heavy)), "
+        f"ranked AS (SELECT {names}, row_number() OVER "
+        f"(PARTITION BY person ORDER BY hash(person, {names}, copy), {names}, copy) AS place FROM numbered) "
+        f"SELECT {names} FROM ranked WHERE place > {unit.max_rows}"
+    )
+
+
+def stream_counts(source: Source, query: str, size: int) -> Integers:
+    """How often each number below `size` comes up, added up as they stream past."""
+    counts = np.zeros(size, np.int64)
+    relation = source.connection.sql(query)
+    stream = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+    for batch in stream(1 << 20):
+        np.add.at(counts, batch.column(0).to_numpy(zero_copy_only=False), 1)
+    return counts
+
+
 def count_units(source: Source, unit: Unit) -> int:
     """How many units there are, counted once: public under "replace", private otherwise."""
-    key = unit.column if unit.kind == "person" else None
+    key = unit.column
+    counted = "count(*)" if unit.kind == "row" else f"count(DISTINCT {person_sql(source, unit)})"
     if key not in source.counted:
-        counted = "count(*)" if unit.kind == "row" else f"count(DISTINCT {person_sql(source, unit)})"
         query = f"SELECT {counted} FROM {source.relation}"
         source.counted[key] = int(source.connection.execute(query).fetchone()[0])
     return source.counted[key]

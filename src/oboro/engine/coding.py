@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
-from oboro.engine.bounding import counted_rows
+from oboro.engine.bounding import counted_rows, dropped_rows, rows_of_somebody, stream_counts
 from oboro.engine.source import Source, literal, quoted
 from oboro.errors import DomainError
 from oboro.privacy import Unit
@@ -48,10 +48,24 @@ def count_cells(
 
     Only rows for which `condition`, an SQL text, is true. Contributions are bounded as in `counted_rows`.
     """
-    rows = coded_rows(source, columns, unit, condition)
+    fields = {"cell": _cell_sql(source, columns)}
     size = Domain(columns).cells
+    if unit.kind != "person":
+        return _counted(source, counted_rows(source, fields, unit, condition), size)
+    somebody = rows_of_somebody(source, unit, condition)
+    cells, counts = _counted(source, counted_rows(source, fields, Unit.row(), somebody), size)
+    fewer, dropped = _counted(source, dropped_rows(source, fields, unit, condition), size)
+    every, place = np.unique(np.concatenate([cells, fewer]), return_inverse=True)
+    left = np.zeros(every.size, np.int64)
+    np.add.at(left, place, np.concatenate([counts, -dropped]))
+    return every[left > 0], left[left > 0]
+
+
+def _counted(source: Source, rows: str, size: int) -> tuple[Integers, Integers]:
     if SMALL < size <= STREAMED:  # which way is quicker depends on the public size alone
-        return _streamed(source, rows, size)
+        counts = stream_counts(source, f"SELECT cell FROM ({rows})", size)
+        cells = np.flatnonzero(counts).astype(np.int64)
+        return cells, counts[cells]
     result = source.connection.execute(
         f"SELECT cell, count(*)::BIGINT AS n FROM ({rows}) GROUP BY cell"
     ).fetchnumpy()
@@ -60,24 +74,18 @@ def count_cells(
 
 def coded_rows(source: Source, columns: Sequence[Column], unit: Unit, condition: str | None = None) -> str:
     """SQL for the rows that count, each with its `cell`."""
+    return counted_rows(source, {"cell": _cell_sql(source, columns)}, unit, condition)
+
+
+def _cell_sql(source: Source, columns: Sequence[Column]) -> str:
+    """The mixed-radix number of a row's codes."""
     source.need(*[column.name for column in columns])
     Domain(columns).cells  # noqa: B018  # refuses more cells than an integer can number
-    cell = "0"
+    cell = ""
     for column in columns:
         code = code_sql(column, source.types[column.name])
-        cell = f"({code})::BIGINT" if cell == "0" else f"({cell}) * {column.size} + ({code})"
-    return counted_rows(source, {"cell": cell}, unit, condition)
-
-
-def _streamed(source: Source, rows: str, size: int) -> tuple[Integers, Integers]:
-    """Adds the cells up as they stream past: quicker than grouping while all counts fit into memory."""
-    counts = np.zeros(size, np.int64)
-    relation = source.connection.sql(f"SELECT cell FROM ({rows})")
-    stream = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-    for batch in stream(1 << 20):
-        np.add.at(counts, batch.column(0).to_numpy(zero_copy_only=False), 1)
-    cells = np.flatnonzero(counts)
-    return cells.astype(np.int64), counts[cells]
+        cell = f"({cell}) * {column.size} + ({code})" if cell else f"({code})::BIGINT"
+    return cell
 
 
 def code_sql(column: Column, type_name: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from oboro.domain import Column
-from oboro.engine.bounding import counted_rows
+from oboro.engine.bounding import counted_rows, dropped_rows, rows_of_somebody
 from oboro.engine.coding import code_sql
 from oboro.engine.source import Source
 from oboro.errors import DomainError
@@ -35,11 +35,21 @@ def add_up(
     for column in by:
         group = f"({group}) * {column.size} + ({code_sql(column, source.types[column.name])})"
     fields = {f"c{i}": code_sql(column, source.types[column.name]) for i, column in enumerate(columns)}
-    rows = counted_rows(source, {**fields, "g": group} if by or not fields else fields, unit, condition)
+    fields = {**fields, "g": group} if by or not fields else fields
     sums = ", ".join(_sum(columns, term) for term in terms)
-    query = f"SELECT {'g' if by else '0'}, {sums} FROM ({rows})" + (" GROUP BY g" if by else "")
-    found = source.connection.execute(query).fetchall()
-    return {int(row[0]): [int(value or 0) for value in row[1:]] for row in found}
+
+    def added(rows: str) -> dict[int, list[int]]:
+        query = f"SELECT {'g' if by else '0'}, {sums} FROM ({rows})" + (" GROUP BY g" if by else "")
+        found = source.connection.execute(query).fetchall()
+        return {int(row[0]): [int(value or 0) for value in row[1:]] for row in found}
+
+    if unit.kind != "person":
+        return added(counted_rows(source, fields, unit, condition))
+    somebody = rows_of_somebody(source, unit, condition)
+    totals = added(counted_rows(source, fields, Unit.row(), somebody))
+    for place, dropped in added(dropped_rows(source, fields, unit, condition)).items():
+        totals[place] = [total - less for total, less in zip(totals[place], dropped, strict=True)]
+    return totals
 
 
 def check_width(columns: Sequence[Column], terms: Sequence[Term]) -> None:

@@ -62,8 +62,13 @@ class Release:
 
         return polars.from_arrow(self._table)
 
-    def interval(self, level: float = 0.95) -> pa.Table:
-        """The table with `low` and `high` columns that cover the noise; only where their width is public."""
+    def interval(self, level: float = 0.95, **where: Any) -> Any:
+        """The table with `low` and `high` columns that cover the noise; only where their width is public.
+
+        With `where`, such as row=(100, 131), sex="F": the answer for that part of the table, where the plan has one.
+        """
+        if where and (ask := getattr(self.plan, "ask", None)) is not None:
+            return ask(self._table, where, level)
         intervals = getattr(self.plan, "intervals", None)
         if intervals is None:
             raise ParameterError(

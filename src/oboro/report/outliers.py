@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from oboro.dynamics.outliers import Detection, detections
-from oboro.dynamics.plan import SignalPlan
+from oboro.dynamics.signal_plan import SignalPlan
 from oboro.exact import Number, about
 from oboro.release.files import write_whole
 from oboro.report.page import escape, render, say
@@ -49,7 +49,7 @@ def write_outliers(
     path: str | Path, *, eps: Number, delta: Number, language: str | None = None
 ) -> tuple[Detection, ...]:
     """Writes the page and returns the curves at equal (eps, delta)."""
-    sizes = [round(10 ** (k / 8), 3) for k in range(0, 21)]
+    sizes = [round(10 ** (k / 8), 3) for k in range(21)]
     equal = detections(eps=eps, delta=delta, sizes=sizes)
     median = equal[0].median
     same = detections(eps=eps, delta=delta, sizes=sizes, median=median)
@@ -58,7 +58,9 @@ def write_outliers(
         ("equal", equal, WORDS["how"].fill(alarm=1)),
         ("median", same, WORDS["part"].fill(median=about(median))),
     ):
-        body += f"<section class='card'>{say(WORDS[title], 'h2')}{say(told, 'p')}{rates(curves)}{say(WORDS['size'], 'p', 'class="axis"')}{_key(curves)}{_table(curves)}</section>"
+        axis = say(WORDS["size"], "p", 'class="axis"')
+        chart = rates(curves) + axis + _key(curves) + _table(curves)
+        body += f"<section class='card'>{say(WORDS[title], 'h2')}{say(told, 'p')}{chart}</section>"
     body += f"<section class='card'>{say(WORDS['shared'], 'p')}</section></main>"
     page = render(
         title=WORDS["found"].en,

@@ -1,26 +1,65 @@
-"""Statistics of rows: counts, sums, means, covariances, quantiles, histograms; asked in a session."""
+"""Statistics of rows: counts, sums, means, covariances, quantiles, histograms; asked in a session.
 
+And smooth sensitivity, graphs, any function on blocks, clusters, components and statistical queries. `estimators`,
+for scikit-learn, is imported by itself.
+"""
+
+from oboro.statistics import sensitivity
 from oboro.statistics.batch import BatchPlan
 from oboro.statistics.bins import Bins
+from oboro.statistics.blocks import SampleAggregatePlan
+from oboro.statistics.clusters import GridClustersPlan, clusters_plan
+from oboro.statistics.components import ComponentsPlan, components_plan
 from oboro.statistics.counts import CountPlan
 from oboro.statistics.covariances import CovariancePlan
+from oboro.statistics.graphs import (
+    MstCostPlan,
+    TrianglesPlan,
+    mst_cost,
+    mst_cost_plan,
+    triangles,
+    triangles_plan,
+)
 from oboro.statistics.histogram import HistogramPlan, histogram, histogram_plan
+from oboro.statistics.lloyd import LloydPlan
 from oboro.statistics.means import MeanPlan
+from oboro.statistics.oracle import Oracle, QueryPlan
+from oboro.statistics.own import OwnFunctionPlan, own_function_plan
 from oboro.statistics.quantiles import QuantilePlan
 from oboro.statistics.session import Batch, Session
+from oboro.statistics.smooth import SmoothQuantilePlan, TrimmedMeanPlan
 from oboro.statistics.sums import SumPlan
 
 __all__ = [
     "Batch",
     "BatchPlan",
     "Bins",
+    "ComponentsPlan",
     "CountPlan",
     "CovariancePlan",
+    "GridClustersPlan",
     "HistogramPlan",
+    "LloydPlan",
     "MeanPlan",
+    "MstCostPlan",
+    "Oracle",
+    "OwnFunctionPlan",
     "QuantilePlan",
+    "QueryPlan",
+    "SampleAggregatePlan",
     "Session",
+    "SmoothQuantilePlan",
     "SumPlan",
+    "TrianglesPlan",
+    "TrimmedMeanPlan",
+    "clusters_plan",
+    "components_plan",
     "histogram",
     "histogram_plan",
+    "mst_cost",
+    "mst_cost_plan",
+    "own_function_plan",
+    "sensitivity",
+    "triangles",
+    "triangles_plan",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,6 +19,7 @@ def nearest(points: Integers, centres: Integers) -> Integers:
     return np.asarray(np.argmin(square - 2 * (points @ centres.T), axis=1), np.int64)
 
 
+@lru_cache(maxsize=64)
 def starting_centres(k: int, dimension: int) -> Integers:
     """k centres far from one another and from the walls, the same for all data: greedily, from fixed candidates."""
     rng = np.random.default_rng(dimension * 1000 + k)  # public: it decides nothing about anyone
@@ -26,7 +29,9 @@ def starting_centres(k: int, dimension: int) -> Integers:
     for _ in range(k - 1):
         chosen.append(int(away.argmax()))
         away = np.minimum(away, np.linalg.norm(candidates - candidates[chosen[-1]], axis=1))
-    return np.rint(candidates[chosen] * REACH).astype(np.int64)
+    centres = np.rint(candidates[chosen] * REACH).astype(np.int64)
+    centres.setflags(write=False)
+    return centres
 
 
 def weighted_kmeans(points: Floats, weights: Floats, k: int, starts: int = 6) -> Floats:

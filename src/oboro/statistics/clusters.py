@@ -154,7 +154,10 @@ def grid_clusters_plan(
     if scope.by:
         raise DomainError("clusters have no groups", given=scope.words().strip(), fix="one release for each")
     scale = scope.rows * (2 if scope.replaced else 1) / float(positive("eps", eps))
-    chosen = _bins(scope.size or 1000, scale, len(columns)) if bins is None else whole("bins", bins, least=2)
+    if bins is None:
+        room = math.ceil(math.pow(whole("k", k, least=1, most=10_000), 1 / max(1, len(columns))))
+        bins = max(room, _bins(scope.size or 1000, scale, len(columns)))
+    chosen = whole("bins", bins, least=2)
     if chosen ** len(columns) > MOST_CELLS:
         raise DomainError(
             "the grid has too many cells",

@@ -43,12 +43,14 @@ def _two_laplace(first: Floats, second: Floats, level: float) -> Floats:
     """The q with P(|aX + bY| > q) = 1 - level: the tail is (a^2 e^(-q/a) - b^2 e^(-q/b))/(a^2 - b^2)."""
     large = np.maximum(np.maximum(first, second), 1e-300)
     ratio = np.clip(np.minimum(first, second) / large, 1e-9, 1 - 1e-6)
-    low, high = np.zeros_like(large), np.full_like(large, -math.log((1 - level) / 2) * 3 + 3)
-    for _ in range(60):
-        middle = (low + high) / 2
-        tail = (np.exp(-middle) - ratio**2 * np.exp(-middle / ratio)) / (1 - ratio**2)
-        low, high = np.where(tail > 1 - level, middle, low), np.where(tail > 1 - level, high, middle)
-    return high * large
+    miss = 1 - level
+    q = -np.log(miss * (1 - ratio**2))  # the tail is below `miss` here
+    for _ in range(12):
+        # Newton's way on the logarithm of the tail, which is concave: from the right it never goes too far
+        slow, fast = np.exp(-q), ratio**2 * np.exp(-q / ratio)
+        tail = np.maximum(slow - fast, 1e-300)
+        q = q + np.log(tail / (1 - ratio**2) / miss) * tail / np.maximum(slow - fast / ratio, 1e-300)
+    return np.asarray(q * large)
 
 
 @lru_cache(maxsize=64)

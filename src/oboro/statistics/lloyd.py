@@ -77,23 +77,26 @@ class LloydPlan:
         return points(self.scope, self.columns, data)
 
     def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Integers:
-        runs = [self._rounds(prepared, bits) for _ in range(trials or 1)]
-        return runs[0] if trials is None else np.stack(runs)
-
-    def _rounds(self, rows: Integers, bits: Bits) -> Integers:
         """The noisy sums and count of each cluster in each round: all that the centres are made of."""
         d = len(self.columns)
+        shape = (trials or 1, self.rounds, self.k)
+        noise = np.concatenate(  # drawn together, as no noise depends on any answer
+            [self.sum_noise.sample((*shape, d), bits), self.count_noise.sample((*shape, 1), bits)], axis=3
+        )
+        for run in noise:
+            self._rounds(prepared, run)
+        return noise[0] if trials is None else noise
+
+    def _rounds(self, rows: Integers, noisy: Integers) -> None:
+        """Adds what is true to the noise, round by round."""
+        d = len(self.columns)
         centres = starting_centres(self.k, d)
-        found = np.zeros((self.rounds, self.k, d + 1), np.int64)
-        for noisy in found:
+        for found in noisy:
             label = nearest(rows, centres)
             for axis in range(d):
-                np.add.at(noisy[:, axis], label, rows[:, axis])
-            noisy[:, d] = np.bincount(label, minlength=self.k)
-            noisy[:, :d] += self.sum_noise.sample((self.k, d), bits)
-            noisy[:, d] += self.count_noise.sample(self.k, bits)
-            centres = self._moved_centres(centres, noisy)
-        return found
+                np.add.at(found[:, axis], label, rows[:, axis])
+            found[:, d] += np.bincount(label, minlength=self.k)
+            centres = self._moved_centres(centres, found)
 
     def _moved_centres(self, centres: Integers, noisy: Integers) -> Integers:
         """noisy sum / noisy count, to the nearest point of the box."""

@@ -116,11 +116,8 @@ def compare(column: Column, op: str, constant: tuple[str, str]) -> Test | Juncti
     """One comparison, turned into one on codes; refused if the constant is not a value that the column may have."""
     kind, value = constant
     shown = value if kind == "number" else "'" + value.replace("'", "''") + "'"
-    named = (
-        column.name
-        if re.fullmatch(r"[^\W\d]\w*", column.name)
-        else '"' + column.name.replace('"', '""') + '"'
-    )
+    plain = re.fullmatch(r"[^\W\d]\w*", column.name) and column.name.lower() not in _WORDS
+    named = column.name if plain else '"' + column.name.replace('"', '""') + '"'
     text = f"{named} {op} {shown}"
     if isinstance(column, Category):
         return Test(column, _equality(column, op, text), _category_code(column, kind, value), text)

@@ -71,17 +71,14 @@ class PerceptronPlan:
         return np.asarray(rows * np.where(codes[:, -1:] == 1, 1, -1), np.int64)
 
     def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Integers:
-        runs = [self._rounds(prepared, bits) for _ in range(trials or 1)]
-        return runs[0] if trials is None else np.stack(runs)
-
-    def _rounds(self, rows: Integers, bits: Bits) -> Integers:
-        weights = np.zeros(rows.shape[1], np.int64)
-        found = np.zeros((self.rounds, rows.shape[1]), np.int64)
-        for noisy in found:
-            wrong = rows[rows @ weights <= 0]
-            noisy[:] = wrong.sum(axis=0) + self.noise.sample(rows.shape[1], bits)
-            weights += noisy
-        return found
+        """The noisy sum of each round."""
+        noise = self.noise.sample((trials or 1, self.rounds, prepared.shape[1]), bits)  # depends on no answer
+        for run in noise:
+            weights = np.zeros(prepared.shape[1], np.int64)
+            for found in run:
+                found += prepared[prepared @ weights <= 0].sum(axis=0)
+                weights += found
+        return noise[0] if trials is None else noise
 
     def publish(self, measured: Integers) -> Any:
         """Weights for columns scaled to [-1, 1] and the constant, so that the largest is 1."""

@@ -40,10 +40,14 @@ def points(scope: Scope, columns: Sequence[Column], data: Any) -> Integers:
 
 def scaled(columns: Sequence[Column], codes: Integers) -> Integers:
     """Codes as points."""
-    last = np.asarray([column.size - 1 for column in columns], np.int64)
-    if last.max() < 2**50:  # REACH * code does not overflow
-        return np.asarray((2 * REACH * codes + last // 2) // last - REACH, np.int64)
-    return np.asarray(np.minimum(codes // (last // (2 * REACH)), 2 * REACH) - REACH, np.int64)
+    out = np.empty_like(codes)
+    for i, column in enumerate(columns):
+        last = column.size - 1
+        if last < 2**50:  # the product does not overflow
+            out[:, i] = (2 * REACH * codes[:, i] + last // 2) // last - REACH
+        else:
+            out[:, i] = np.minimum(codes[:, i] // (last // (2 * REACH)), 2 * REACH) - REACH
+    return out
 
 
 def values(columns: Sequence[Column], at: npt.ArrayLike) -> Floats:

@@ -16,12 +16,15 @@ from oboro.ledger import Ledger
 from oboro.privacy import Approx, Pure, Unit, translate
 from oboro.release import Forecast, Plan, Release, run
 from oboro.statistics.batch import BatchPlan, shares
+from oboro.statistics.learning import Learning
+from oboro.statistics.oracle import Oracle
 from oboro.statistics.questions import Asked, Build, Questions
+from oboro.statistics.scope import Scope
 from oboro.statistics.terms import Promise, promised
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Session(Questions[Release]):
+class Session(Learning[Release]):
     """Data, its domain, who is protected, and the ledger that pays.
 
     Nothing is read but the names and types of columns, and under "replace" the number of units, which is public.
@@ -48,6 +51,11 @@ class Session(Questions[Release]):
     def plan(self) -> Plans:
         """The same questions, answered by their plans: to save, to price, to audit."""
         return Plans(self.domain, self.unit, self.n, condition=self.condition, groups=self.groups)
+
+    @property
+    def oracle(self) -> Oracle:
+        """Statistical queries, priced by their tolerance, and learners on top."""
+        return Oracle(self.domain, Scope(self.unit, self.condition, self.groups, self.n), self.run)
 
     def run(self, plan: Plan, name: str | None = None) -> Release:
         """Runs any plan on this data, and pays for it."""
@@ -107,7 +115,7 @@ class Session(Questions[Release]):
 
 
 @dataclass(frozen=True)
-class Forecasts(Questions[Forecast]):
+class Forecasts(Learning[Forecast]):
     """Questions that are answered by a forecast."""
 
     def _answer(self, build: Build, asked: Asked) -> Forecast:
@@ -115,7 +123,7 @@ class Forecasts(Questions[Forecast]):
 
 
 @dataclass(frozen=True)
-class Plans(Questions[Plan]):
+class Plans(Learning[Plan]):
     """Questions that are answered by their plan."""
 
     def _answer(self, build: Build, asked: Asked) -> Plan:

@@ -73,22 +73,24 @@ class TreePlan:
         return counted_codes(self.scope, (*self.attributes, self.label), data)
 
     def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> list[Integers]:
-        runs = [self._levels(prepared, bits) for _ in range(trials or 1)]
-        return runs[0] if trials is None else [np.stack(level) for level in zip(*runs, strict=True)]
-
-    def _levels(self, rows: Integers, bits: Bits) -> list[Integers]:
         """The noisy counts [leaf, attribute, value, label] of each level."""
-        d, leaf = len(self.attributes), np.zeros(len(rows), np.int64)
-        found: list[Integers] = []
-        for level in range(self.depth):
-            shape = (self.branches**level, d, self.branches, self.label.size)
-            counts = np.zeros(shape, np.int64)
-            for i in range(d):
+        d, values, labels = len(self.attributes), self.branches, self.label.size
+        noise = [  # drawn together, as no noise depends on any answer
+            self.noise.sample((trials or 1, values**level, d, values, labels), bits)
+            for level in range(self.depth)
+        ]
+        for trial in range(trials or 1):
+            self._levels(prepared, [level[trial] for level in noise])
+        return [level[0] for level in noise] if trials is None else noise
+
+    def _levels(self, rows: Integers, noisy: list[Integers]) -> None:
+        """Adds what is true to the noise, level by level."""
+        leaf = np.zeros(len(rows), np.int64)
+        for level, counts in enumerate(noisy):
+            for i in range(len(self.attributes)):
                 np.add.at(counts[:, i], (leaf, rows[:, i], rows[:, -1]), 1)
-            found.append(counts + self.noise.sample(shape, bits))
-            asked = self._questions(found)[-1]
+            asked = self._questions(noisy[: level + 1])[-1]
             leaf = leaf * self.branches + np.take_along_axis(rows, asked[leaf][:, None], axis=1)[:, 0]
-        return found
 
     def _questions(self, found: Sequence[Integers]) -> list[Integers]:
         """For each level the attribute that is asked at each leaf: the one that tells most, among those not yet asked."""

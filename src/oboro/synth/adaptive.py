@@ -22,10 +22,10 @@ from oboro.synth.measured import Measured, to_rows
 from oboro.synth.planning import checked, describe_plan, neighbours_of, repeated
 from oboro.synth.steps import Ones, choose_table, counts_of, noisy_table
 
-MOST_BINS = 20
+MOST_BINS = 16
 LEAST_IN_NOISE = 6
 SHARES = (Fraction(2, 10), Fraction(1, 10), Fraction(7, 10))  # each column, choosing, the tables chosen
-ROUNDS = 3  # for each column
+ROUNDS = Fraction(3, 2)  # for each column
 LARGEST_TREE = 300_000  # cells of all cliques; what a fit of a few seconds can bear
 
 
@@ -54,7 +54,7 @@ class QualityPlan:
 
     @property
     def rounds(self) -> int:
-        return ROUNDS * len(self.domain) if len(self.domain) > 2 else len(self.domain) - 1
+        return int(ROUNDS * len(self.domain)) if len(self.domain) > 2 else len(self.domain) - 1
 
     @property
     def ones(self) -> Ones:
@@ -117,7 +117,7 @@ class QualityPlan:
             law = fit(sizes, known, steps=60, start=law)
         return Measured(tuple(tuple(level) for level in levels), tuple(bins), tuple(tables))
 
-    def law(self, measured: Measured, steps: int = 600) -> Law:
+    def law(self, measured: Measured, steps: int = 1000) -> Law:
         """The joint law of the bins, from what was measured."""
         total = self.ones.total(measured.levels)
         ones = self.ones.tables(measured.levels, measured.bins, total)

@@ -130,7 +130,7 @@ def spread_evenly(laws: Floats, group: npt.NDArray[np.int64], rng: np.random.Gen
     order = order[np.argsort(group[order], kind="stable")]
     held = np.bincount(group, minlength=laws.shape[0])
     rank = np.arange(group.size) - np.repeat(np.cumsum(held) - held, held)
-    start = rng.random(laws.shape[0])
+    start = rng.random((laws.shape[0],))
     sorted_group = group[order]
     u = (rank + start[sorted_group]) / held[sorted_group]
     running: Floats = np.cumsum(laws, axis=1)

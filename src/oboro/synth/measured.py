@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,6 @@ from oboro.synth.coding import Integers
 from oboro.synth.junction import Clique
 from oboro.synth.oneway import Level, Shape
 
-TIMES = " × "
 _FIELDS = ("step", "columns", "level", "first", "second", "third", "count")
 
 
@@ -37,7 +37,7 @@ def to_rows(measured: Measured, domain: Domain) -> Any:
     """The release: a long table that says in each line how many records lie where.
 
     step "one": codes first to second - 1 of a column, at a level. step "bins": these codes are in bin `third`, and about `count`
-    records are there. step "joint": bins first, second and third of the columns named. step "moment": a sum of products.
+    records are there. step "joint": bins first, second and third of the columns listed. step "moment": a sum of products.
     """
     import pyarrow as pa
 
@@ -61,7 +61,7 @@ def _parts(measured: Measured, names: Sequence[str]) -> Iterator[tuple[Any, ...]
         yield "bins", name, None, shape.start, shape.stop, bins.bin, np.rint(shape.mass * 1000).astype(np.int64)
     for columns, counts in measured.tables:
         places = [np.ascontiguousarray(axis.ravel()) for axis in np.indices(counts.shape)] + [None, None]
-        yield "joint", TIMES.join(names[i] for i in columns), None, places[0], places[1], places[2], counts.ravel()
+        yield "joint", json.dumps([names[i] for i in columns], ensure_ascii=False), None, places[0], places[1], places[2], counts.ravel()
     if measured.moments.size:
         yield "moment", "all", None, np.arange(measured.moments.size), None, None, measured.moments
 
@@ -91,19 +91,8 @@ def from_rows(table: Any, domain: Domain) -> Measured:
     joint = kind == "joint"
     starts = np.flatnonzero(joint & (data["first"] <= 0) & (data["second"] <= 0) & (data["third"] <= 0))
     for first, last in zip(starts, [*starts[1:], *[np.flatnonzero(joint)[-1] + 1 if joint.any() else 0]], strict=False):
-        columns = _columns(of[first], place)
+        columns = tuple(place[name] for name in json.loads(of[first]))
         counts = whole("count", slice(first, last))
         tables.append((columns, counts.reshape([bins[i].size for i in columns])))
     return Measured(tuple(levels), tuple(bins), tuple(tables), whole("count", kind == "moment"))
 
-
-def _columns(text: str, place: dict[str, int]) -> Clique:
-    """Column names may hold the sign themselves: the longest that fit are taken, from the left."""
-    if text in place:
-        return (place[text],)
-    parts = text.split(TIMES)
-    for cut in range(len(parts) - 1, 0, -1):
-        head = TIMES.join(parts[:cut])
-        if head in place:
-            return (place[head], *_columns(TIMES.join(parts[cut:]), place))
-    raise KeyError(text)

@@ -1,5 +1,6 @@
 """Tables of counts: non-negative, accurate at every scale, of any size."""
 
+from oboro.tables.ask import ask
 from oboro.tables.check import check
 from oboro.tables.city import city
 from oboro.tables.compare import Comparison, compare
@@ -7,16 +8,24 @@ from oboro.tables.estat import read_estat
 from oboro.tables.plan import TablePlan, plan, release
 from oboro.tables.preview import preview
 from oboro.tables.strategies import STRATEGIES
+from oboro.tables.tree import blocks, cells, marginals, never_worse, rectangles, squares
 
 __all__ = [
     "STRATEGIES",
     "Comparison",
     "TablePlan",
+    "ask",
+    "blocks",
+    "cells",
     "check",
     "city",
     "compare",
+    "marginals",
+    "never_worse",
     "plan",
     "preview",
     "read_estat",
+    "rectangles",
     "release",
+    "squares",
 ]

@@ -12,7 +12,7 @@ from oboro.domain import Column, Domain, Grid, Mesh
 from oboro.domain.mesh import LEVELS
 from oboro.domain.morton import width
 from oboro.exact import about
-from oboro.noise import DiscreteLaplace
+from oboro.noise import DiscreteGaussian, DiscreteLaplace
 from oboro.noise.laplace import as_float
 from oboro.privacy import Unit
 from oboro.release import Forecast
@@ -21,6 +21,7 @@ from oboro.tables.strategies import THRESHOLD, WAVELET
 from oboro.tables.strategy import Strategy, counts_move
 
 Floats = npt.NDArray[np.float64]
+Noise = DiscreteLaplace | DiscreteGaussian
 
 _WITHIN = math.log(20) / math.sqrt(
     2
@@ -51,7 +52,7 @@ def _notes(
 ) -> list[str]:
     notes = []
     noise = strategy.noise(layout, eps, unit)
-    if strategy is WAVELET:
+    if strategy is WAVELET and isinstance(noise, DiscreteLaplace):
         empty = published_if_even(
             noise, layout.bits, as_float(noise.scale) / 2
         )  # the root holds half the scale on average
@@ -73,7 +74,7 @@ def _notes(
 
 
 def _with_total(
-    layout: Layout, strategy: Strategy, eps: Fraction, unit: Unit, noise: DiscreteLaplace, total: int
+    layout: Layout, strategy: Strategy, eps: Fraction, unit: Unit, noise: Noise, total: int
 ) -> list[str]:
     notes = []
     error = math.sqrt(strategy.variance(layout, eps, unit, 0))
@@ -82,7 +83,7 @@ def _with_total(
         notes.append(
             f"a cell holds {about(mean, 3)} people on average, less than the error of a cell: trust larger areas only"
         )
-    if strategy is WAVELET:
+    if strategy is WAVELET and isinstance(noise, DiscreteLaplace):
         shown = min(published_if_even(noise, layout.bits, float(total)), float(layout.cells))
         real = -math.expm1(-mean)
         notes.append(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.noise import DiscreteLaplace
+from oboro.noise import DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import Unit
 from oboro.release import Pair
 from oboro.tables.layout import Layout
@@ -17,7 +17,9 @@ _LISTED_BITS = 16
 _CROWDED = 8  # cells that others are in
 
 
-def pairs(layout: Layout, unit: Unit, count: str | None, noise: DiscreteLaplace) -> Iterator[Pair]:
+def pairs(
+    layout: Layout, unit: Unit, count: str | None, noise: DiscreteLaplace | DiscreteGaussian
+) -> Iterator[Pair]:
     """One unit or nobody, in an empty table and in a full one; under replace, one unit in two places.
 
     The cells of a unit branch off one path of the tree, each from its own node: the worst case of the sensitivity.
@@ -27,7 +29,10 @@ def pairs(layout: Layout, unit: Unit, count: str | None, noise: DiscreteLaplace)
     path = [0, *(1 << place for place in range(layout.bits))]
     here = [key for key in dict.fromkeys([*path, *possible]) if key in possible][:wanted]
     there = [key for key in reversed(possible) if key not in here][: len(here)] or here
-    full = dict.fromkeys([*here, *there][:_CROWDED], 20 * int(noise.scale) + 20)
+    full = dict.fromkeys(
+        [*here, *there][:_CROWDED],
+        20 * int(noise.scale if isinstance(noise, DiscreteLaplace) else noise.sd) + 20,
+    )
     for others, where in (({}, "and nobody else"), (full, "among many")):
         if unit.adjacency == "replace":
             one, other = (_records(layout, unit, count, others, mine) for mine in (here, there))

@@ -18,6 +18,8 @@ from oboro.tables.dense import RIVALS
 from oboro.tables.layout import Layout
 from oboro.tables.rivals import threshold
 from oboro.tables.strategy import Strategy, counts_move
+from oboro.tables.tree.design import Design
+from oboro.tables.tree.strategy import TREE, tree_strategy
 
 
 def _wavelet_noise(layout: Layout, eps: Fraction, unit: Unit) -> DiscreteLaplace:
@@ -78,10 +80,13 @@ THRESHOLD = Strategy(
     variance=_threshold_variance,
     notes=("cells below the threshold are left out, so that sums of many small cells come out too low",),
 )
-STRATEGIES = {strategy.name: strategy for strategy in (WAVELET, *RIVALS, THRESHOLD)}
+STRATEGIES = {strategy.name: strategy for strategy in (WAVELET, TREE, *RIVALS, THRESHOLD)}
 
 
-def strategy_of(name: str) -> Strategy:
+def strategy_of(name: str, design: Design | None = None) -> Strategy:
+    """A strategy by its name; that of a tree may have a design already."""
+    if name == "tree" and design is not None:
+        return tree_strategy(design)
     if name not in STRATEGIES:
         raise ParameterError(
             "the strategy is unknown",

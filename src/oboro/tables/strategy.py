@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from oboro.errors import DomainError
-from oboro.noise import Bits, DiscreteLaplace
+from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import Unit
+from oboro.release import Forecast
 from oboro.tables.cells import Cells
 from oboro.tables.layout import MOST_BITS, Layout
 
-Noise = Callable[[Layout, Fraction, Unit], DiscreteLaplace]
-Measure = Callable[[Cells, Layout, Fraction, Unit, Bits, int | None, int], list[Cells]]
+Noise = Callable[[Layout, Fraction, Unit], DiscreteLaplace | DiscreteGaussian]
+Measure = Callable[[Cells, Layout, Fraction, Unit, Bits, int | None, int], Sequence[Cells]]
 Variance = Callable[[Layout, Fraction, Unit, int], float]
 
 
@@ -35,6 +36,9 @@ class Strategy:
     largest_bits: int = MOST_BITS
     why: str = "a cell is named by a number of 62 bits"
     fits: Callable[[Layout], str | None] = _fits  # what it needs, if the domain is not of the right form
+    forecast: Callable[[Layout, Fraction, Unit, int | None], Forecast] | None = (
+        None  # if it has one of its own
+    )
     takes_total: bool = False  # can start from a public total
     notes: tuple[str, ...] = ()
 

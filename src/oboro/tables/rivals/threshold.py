@@ -78,7 +78,7 @@ def measure_sparse(
     keys = keys[order]
     noisy = counts[order] + law.sample(keys.size, bits)
     reach = noisy >= threshold
-    more_keys, more_counts = _empty_cells(keys, size, law, threshold, bits)
+    more_keys, more_counts = empty_reaching(keys, size, law, threshold, bits)
     all_keys = np.concatenate([keys[reach], more_keys])
     all_counts = np.concatenate([noisy[reach], more_counts])
     order = np.argsort(all_keys)  # so that the order of rows says nothing
@@ -103,7 +103,7 @@ def measure(
     return out
 
 
-def _empty_cells(
+def empty_reaching(
     keys: Integers, size: int, law: DiscreteLaplace, threshold: int, bits: Bits
 ) -> tuple[Integers, Integers]:
     """The empty cells that reach the threshold, by the three steps of the proof. `keys` are sorted."""

@@ -47,9 +47,10 @@ def _rounded(total: int, parts: Any, allowed: Any, carry: Any, out: Any) -> None
     while left != 0:
         best = -1
         for i in range(parts.size):
-            if allowed[i] and (left > 0 or out[i] > 0):
-                if best < 0 or (carry[i] > carry[best] if left > 0 else carry[i] < carry[best]):
-                    best = i
+            if not allowed[i] or (left < 0 and out[i] == 0):
+                continue
+            if best < 0 or (carry[i] > carry[best] if left > 0 else carry[i] < carry[best]):
+                best = i
         # sums beyond 2^53 are not exact in floating point: what is then left over goes to one part at once
         step = 1 if 0 < left <= parts.size else (max(left, -out[best]) if left < 0 else left)
         out[best] += step

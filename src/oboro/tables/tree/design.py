@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from oboro.errors import ParameterError
-from oboro.exact import rational, show
+from oboro.exact import positive, rational, show
 from oboro.noise import DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import Unit
 from oboro.tables.strategy import counts_move
@@ -18,10 +19,15 @@ Noise = DiscreteLaplace | DiscreteGaussian
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Levels and shares; the shares are rationals that add up to exactly 1."""
+    """Levels and shares; the shares are rationals that add up to exactly 1. With `rho` the noise is Gaussian."""
 
     levels: tuple[Level, ...]
     shares: tuple[Fraction, ...]
+    rho: Fraction | None = None
+
+    def noises(self, eps: Fraction, unit: Unit) -> Sequence[Noise]:
+        """The noise of each level."""
+        return self.laplace(eps, unit) if self.rho is None else self.gaussian(self.rho, unit)
 
     def laplace(self, eps: Fraction, unit: Unit) -> list[DiscreteLaplace]:
         """The noise of each level under pure eps.
@@ -48,21 +54,29 @@ class Design:
         return [DiscreteGaussian(moved / (2 * share * rho)) for share in self.shares]
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "levels": [list(level) for level in self.levels],
-            "shares": [show(share) for share in self.shares],
-        }
+        record: dict[str, Any] = {"levels": [list(level) for level in self.levels]}
+        record |= {"shares": [show(share) for share in self.shares]}
+        return record | ({} if self.rho is None else {"rho": show(self.rho)})
 
 
-def design_from(levels: Any, shares: Any, lattice: Lattice) -> Design:
-    """Reads levels and shares back, and refuses what is not a division of the budget."""
+def described(design: Design, names: Sequence[str], eps: Fraction, unit: Unit) -> list[dict[str, str]]:
+    """For the certificate: what each level is, its share, and its noise."""
+    return [
+        {"level": name, "share": show(share), **noise.to_dict()}
+        for name, share, noise in zip(names, design.shares, design.noises(eps, unit), strict=True)
+    ]
+
+
+def design_from(record: Any, lattice: Lattice) -> Design:
+    """Reads a design back, and refuses what is not a division of the budget."""
     try:
         found = Design(
-            tuple(tuple(int(at) for at in level) for level in levels),
-            tuple(rational("share", share) for share in shares),
+            tuple(tuple(int(at) for at in level) for level in record["levels"]),
+            tuple(rational("share", share) for share in record["shares"]),
+            positive("rho", record["rho"]) if "rho" in record else None,
         )
-    except TypeError:
-        raise _wrong("levels and shares are not lists") from None
+    except (TypeError, KeyError):
+        raise _wrong("no lists of levels and shares") from None
     known = set(lattice.levels)
     if len(found.levels) != len(found.shares) or len(set(found.levels)) != len(found.levels):
         raise _wrong(f"{len(found.levels)} levels and {len(found.shares)} shares")

@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Category, Column, Domain, Grid, Mesh
+from oboro.domain.mesh import LEVELS
 from oboro.domain.morton import width
 from oboro.tables.layout import Layout, column_groups
 
@@ -41,7 +43,10 @@ class Tree:
     name: str
     sizes: tuple[int, ...]  # places along each axis of the column
     steps: tuple[Step, ...]
-    directions: tuple[tuple[int, ...], ...]  # axes that continue one another, such as the rows of ever finer meshes
+    directions: tuple[
+        tuple[int, ...], ...
+    ]  # axes that continue one another, such as the rows of ever finer meshes
+    labels: tuple[tuple[int, str], ...] = ()  # names that levels have already: those of JIS X 0410
 
     @cached_property
     def arities(self) -> tuple[int, ...]:
@@ -127,7 +132,7 @@ class Lattice:
         """How many leaves one node of this level covers."""
         return prod(tree.under(at) for tree, at in zip(self.trees, level, strict=True))
 
-    def sums(self, values: npt.NDArray[np.generic], level: Level) -> npt.NDArray[np.generic]:
+    def sums(self, values: npt.NDArray[Any], level: Level) -> npt.NDArray[Any]:
         """What each node of a level holds of `values`, which are given for all leaves."""
         for axis, (tree, at) in enumerate(zip(self.trees, level, strict=True)):
             if at < tree.depth:
@@ -191,14 +196,18 @@ def tree_of(column: Column) -> Tree:
     if isinstance(column, Category) or (not isinstance(column, Grid | Mesh) and column.size <= FLAT):
         return Tree(column.name, sizes, (((0, column.size),),) if column.size > 1 else (), ((0,),))
     steps: list[Step] = []
+    ends: list[int] = []
     axis = 0
     for group in groups:
         steps += _woven(range(axis, axis + len(group)), group)
+        ends.append(len(steps))
         axis += len(group)
-    directions = tuple((a,) for a in range(axis))
-    if isinstance(column, Mesh):  # the first axis says which 80 km mesh; then rows and columns of ever finer ones
-        directions = tuple(tuple(range(first, axis, 2)) for first in (1, 2) if first < axis)
-    return Tree(column.name, sizes, tuple(steps), directions)
+    if not isinstance(column, Mesh):
+        return Tree(column.name, sizes, tuple(steps), tuple((a,) for a in range(axis)))
+    # the first axis says which 80 km mesh; then follow rows and columns of ever finer ones
+    directions = tuple(tuple(range(first, axis, 2)) for first in (1, 2) if first < axis)
+    names = [name.replace("km", " km").replace("0m", "0 m") + " mesh" for name in LEVELS]
+    return Tree(column.name, sizes, tuple(steps), directions, tuple(zip(ends, names, strict=False)))
 
 
 def _woven(axes: Sequence[int], sizes: Sequence[int]) -> list[Step]:
@@ -224,7 +233,11 @@ def radices(size: int) -> tuple[int, ...]:
 def _part(tree: Tree, level: int) -> str:
     if level == 0:
         return f"all of {tree.name}"
+    if level in (labels := dict(tree.labels)):
+        return labels[level]
     if level == tree.depth and len(tree.sizes) == 1:
         return f"each {tree.name}"
-    sides = [prod(tree.side(axis, level) for axis in axes) for axes in tree.directions]
+    sides = [prod(tree.side(axis, level) for axis in axes) for axes in tree.directions] or [tree.under(level)]
+    if tree.labels and level < tree.labels[0][0]:
+        return f"{tree.under(level) // tree.under(tree.labels[0][0])} x {tree.labels[0][1]}"
     return " x ".join(map(str, sides)) + f" of {tree.name}"

@@ -17,6 +17,9 @@ from oboro.tables.tree.project import Bools, project
 from oboro.tables.tree.solve import least_squares
 
 
+_TOGETHER = 1 << 18  # draws
+
+
 @dataclass(frozen=True, slots=True)
 class Measured(Cells):
     """The published cells, and the noisy counts that they come from: these are as public as the table."""
@@ -46,9 +49,18 @@ def measure(
     return published
 
 
-def _noisy(true: Sequence[Integers], noises: Sequence[Noise], bits: Bits, trials: int) -> Iterator[list[Integers]]:
-    for _ in range(trials):
-        yield [counts + noise.sample(counts.shape, bits) for counts, noise in zip(true, noises, strict=True)]
+def _noisy(
+    true: Sequence[Integers], noises: Sequence[Noise], bits: Bits, trials: int
+) -> Iterator[list[Integers]]:
+    """The noisy counts of each trial. Small tables draw for many trials at once."""
+    together = max(1, _TOGETHER // max(counts.size for counts in true))
+    for first in range(0, trials, together):
+        some = min(together, trials - first)
+        drawn = [
+            noise.sample((some, *counts.shape), bits) for counts, noise in zip(true, noises, strict=True)
+        ]
+        for trial in range(some):
+            yield [counts + noise[trial] for counts, noise in zip(true, drawn, strict=True)]
 
 
 def publish(

@@ -5,7 +5,7 @@ The errors of all questions follow from that in closed form (solve.py), and so d
 small is the mean logarithm of their variances; for `never_worse` the largest ratio to the wavelet's variance.
 
 Under pure eps this is not convex: it pays to put the budget on few levels, three or four mostly. So the search
-starts from several places (L-BFGS on w = u^2 / sum u^2, with fixed starts, so that a plan can be made again), then
+starts from several places (BFGS on w = u^2 / sum u^2, with fixed starts, so that a plan can be made again), then
 drops levels that hardly matter and moves others up or down while that helps.
 
 Nothing here touches the guarantee: whatever the shares, they add up to 1.
@@ -14,28 +14,36 @@ Nothing here touches the guarantee: whatever the shares, they add up to 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 
+from oboro.tables.tree.descent import minimise
 from oboro.tables.tree.lattice import Floats, Lattice, Level
 from oboro.tables.tree.workload import Workload, profiles
 
 _STARTS = 8
-_SHARPNESS = 80.0  # of the smooth maximum for never_worse: within log(questions)/80 of it
+_SHARPNESS = (
+    4.0,
+    16.0,
+    64.0,
+)  # of the smooth maximum for never_worse: in the end within log(questions)/64 of it
 _DROP = 1e-3  # a level that gains less is left out: so much of the mean log variance
 _DIGITS = 1000  # shares are multiples of 1/1000
+_LEAST = 20  # of them for the cells, whatever readers ask: a table without its cells is none
 
 
 @dataclass(frozen=True)
 class _Problem:
     questions: Floats  # profiles, one row for each question
+    weights: Floats  # how much each counts
     under: Floats
     shape: tuple[int, ...]
     power: int  # precision is share to this power
     reference: Floats | None  # log variances not to be exceeded
+    sharpness: float = _SHARPNESS[-1]
 
     def value(self, shares: Floats) -> tuple[float, Floats]:
         """The objective and its gradient with respect to the shares."""
@@ -43,16 +51,16 @@ class _Problem:
         mu = (self.under * shares**self.power).reshape(self.shape)
         for axis in axes:
             mu = np.flip(np.flip(mu, axis).cumsum(axis), axis)
-        inverse = 1 / np.maximum(mu.reshape(-1), 1e-300)
+        inverse = 1 / np.maximum(mu.reshape(-1), 1e-12)
         variances = self.questions @ inverse
         logs = np.log(variances)
         if self.reference is None:
-            value, weights = float(logs.mean()), np.full(logs.size, 1 / logs.size)
+            value, weights = float((self.weights * logs).sum()), self.weights
         else:
-            over = _SHARPNESS * (logs - self.reference)
+            over = self.sharpness * (logs - self.reference)
             top = over.max()
             weights = np.exp(over - top)
-            value = float((top + np.log(weights.sum())) / _SHARPNESS)
+            value = float((top + np.log(weights.sum())) / self.sharpness)
             weights /= weights.sum()
         slope = (-((weights / variances) @ self.questions) * inverse**2).reshape(self.shape)
         for axis in axes:
@@ -61,8 +69,6 @@ class _Problem:
 
     def improved(self, start: Floats, kept: Sequence[int]) -> tuple[float, Floats]:
         """The best shares of some levels, from a start."""
-        from scipy.optimize import minimize
-
         index = np.array(kept)
 
         def objective(u: Floats) -> tuple[float, Floats]:
@@ -73,10 +79,10 @@ class _Problem:
             own = slope[index]
             return value, 2 * u / total * (own - float(own @ (u * u)) / total)
 
-        found = minimize(objective, np.sqrt(start[index]), jac=True, method="L-BFGS-B", options={"maxiter": 300})
+        value, u = minimise(objective, np.sqrt(start[index]))
         shares = np.zeros(self.under.size)
-        shares[index] = found.x**2 / float(found.x @ found.x)
-        return float(found.fun), shares
+        shares[index] = u * u / float(u @ u)
+        return value, shares
 
 
 @lru_cache(maxsize=64)
@@ -88,11 +94,12 @@ def plan_shares(
         return (lattice.finest,), (Fraction(1),)
     under = np.array([lattice.under(level) for level in lattice.levels], float)
     logs = None if reference is None else np.log(np.array(reference))
-    problem = _Problem(profiles(workload, lattice), under, lattice.shape, power, logs)
+    problem = _Problem(*profiles(workload, lattice), under, lattice.shape, power, logs)
+    if logs is not None:
+        return _rounded(lattice, _smallest_maximum(problem))
     value, shares = _searched(problem)
     value, shares = _pruned(problem, value, shares)
-    shares = _moved(problem, lattice, value, shares)
-    return _rounded(lattice, shares)
+    return _rounded(lattice, _moved(problem, lattice, value, shares))
 
 
 def _searched(problem: _Problem) -> tuple[float, Floats]:
@@ -101,11 +108,22 @@ def _searched(problem: _Problem) -> tuple[float, Floats]:
     generator = np.random.default_rng(4)
     every = list(range(size))
     best = problem.improved(np.full(size, 1 / size), every)
-    for _ in range(_STARTS - 1):
+    for _ in range(_STARTS - 1 if size <= 64 else 2):
         start = generator.dirichlet(np.full(size, 0.3)) + 1e-3 / size
-        start[-1] += 0.3  # the cells themselves are measured in every plan: without them they have no estimate
+        start[-1] += (
+            0.3  # the cells themselves are measured in every plan: without them they have no estimate
+        )
         best = min(best, problem.improved(start / start.sum(), every), key=lambda found: found[0])
     return best
+
+
+def _smallest_maximum(problem: _Problem) -> Floats:
+    """For never_worse: many levels take part, and one start is enough, if the maximum is sharpened little by little."""
+    shares = np.full(problem.under.size, 1 / problem.under.size)
+    for sharpness in _SHARPNESS:
+        own = replace(problem, sharpness=sharpness)
+        _, shares = own.improved(shares, np.flatnonzero(shares > 1e-3).tolist())
+    return shares
 
 
 def _pruned(problem: _Problem, value: float, shares: Floats) -> tuple[float, Floats]:
@@ -147,7 +165,7 @@ def _moved(problem: _Problem, lattice: Lattice, value: float, shares: Floats) ->
 def _rounded(lattice: Lattice, shares: Floats) -> tuple[tuple[Level, ...], tuple[Fraction, ...]]:
     """Shares as multiples of 1/1000 that add up to exactly 1."""
     units = np.rint(shares * _DIGITS).astype(int)
-    units[-1] = max(units[-1], 1)
+    units[-1] = max(units[-1], _LEAST)
     units[int(units.argmax())] += _DIGITS - int(units.sum())
     picked = np.flatnonzero(units).tolist()
     return tuple(lattice.levels[i] for i in picked), tuple(Fraction(int(units[i]), _DIGITS) for i in picked)

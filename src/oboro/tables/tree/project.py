@@ -22,7 +22,9 @@ from oboro.tables.tree.lattice import Floats, Integers, Lattice, Tree
 Bools = npt.NDArray[np.bool_]
 
 
-def project(lattice: Lattice, estimates: Floats, possible: Bools | None, total: int | None = None) -> Integers:
+def project(
+    lattice: Lattice, estimates: Floats, possible: Bools | None, total: int | None = None
+) -> Integers:
     """Whole counts of all leaves, near to `estimates`. A public `total` is shared out as it is."""
     spine = spine_of(lattice)
     order = [spine, *(i for i in range(len(lattice.trees)) if i != spine)]
@@ -31,10 +33,18 @@ def project(lattice: Lattice, estimates: Floats, possible: Bools | None, total: 
     trees = [lattice.trees[i] for i in order]
     if total is None:
         total = round(min(max(float(wanted.sum()), 0.0), float(LARGEST_TOTAL)))
-    held = _beside(np.array([total], np.int64), trees[1:], wanted.sum(axis=0), None if good is None else good.any(axis=0))
+    held = _beside(
+        np.array([total], np.int64),
+        trees[1:],
+        wanted.sum(axis=0),
+        None if good is None else np.asarray(good.any(axis=0)),
+    )
     leaves = trees[0].leaves
     counts = _down(
-        held.reshape(1, -1), trees[0], wanted.reshape(leaves, -1), None if good is None else good.reshape(leaves, -1)
+        held.reshape(1, -1),
+        trees[0],
+        wanted.reshape(leaves, -1),
+        None if good is None else good.reshape(leaves, -1),
     )
     back = np.argsort(order)
     return np.ascontiguousarray(counts.reshape([tree.leaves for tree in trees]).transpose(back))
@@ -76,7 +86,7 @@ def _down(held: Integers, tree: Tree, wanted: Floats, good: Bools | None) -> Int
     for arity in reversed(tree.arities[1:]):
         estimates.append(_joined(estimates[-1], arity))
         finer = allowed[-1]
-        allowed.append(None if finer is None else finer.reshape(-1, arity, groups).any(axis=1))
+        allowed.append(None if finer is None else np.asarray(finer.reshape(-1, arity, groups).any(axis=1)))
     for arity in tree.arities:
         own = estimates.pop().reshape(-1, arity, groups)
         may = allowed.pop()

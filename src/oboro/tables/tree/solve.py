@@ -60,7 +60,7 @@ def least_squares(
     """
     b = np.zeros(tuple(tree.leaves for tree in lattice.trees))
     for level, precision, counts in zip(levels, precisions, noisy, strict=True):
-        lattice.add_spread(precision * counts, level, b)
+        lattice.add_spread(np.multiply(counts, precision, dtype=np.float64), level, b)
     mu = moments(lattice, levels, precisions)
     c = coefficients(mu)
     found = np.zeros_like(b)

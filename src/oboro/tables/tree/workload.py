@@ -11,7 +11,8 @@ Where there are several columns, each question is asked of one place, value or r
 the others together, for every choice of which. Workloads add up: blocks() + squares() is the default.
 
 Planning is about relative error: a workload is served well if the geometric mean of the errors of its questions is
-small, and a part counts as much as it has questions.
+small, and a part counts as much as it has questions. Areas as such (all values of the other columns together) count
+as much as all their breakdowns: they are what most readers look at.
 
 A question q over the leaves has the profile t_j(q) = |W_j q|^2 at each level j, which is s_j - s_(j-1) with
 s_j = sum over nodes B of level j of |q and B|^2 / n_j. In a product of columns it is the product of theirs.
@@ -34,7 +35,9 @@ from oboro.tables.tree.lattice import Floats, Lattice, Tree
 SIDES = (1, 3, 7, 15, 31, 63, 127)
 LONG_SIDES = (*SIDES, 255)
 KINDS = ("blocks", "squares", "rectangles", "cells", "marginals", "never_worse")
-_MANY = 4000  # questions; with more, columns beside the first are asked for as a whole or by single places only
+_MANY = (
+    4000  # questions; with more, columns beside the first are asked for as a whole or by single places only
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,11 @@ class Workload:
     def from_list(cls, records: Any) -> Workload:
         try:
             parts = tuple(
-                Part(r["kind"], tuple(r.get("sides", ())), tuple(tuple(names) for names in r.get("columns", ())))
+                Part(
+                    r["kind"],
+                    tuple(r.get("sides", ())),
+                    tuple(tuple(names) for names in r.get("columns", ())),
+                )
                 for r in records
             )
         except (KeyError, TypeError, AttributeError):
@@ -120,10 +127,20 @@ def never_worse() -> Workload:
     return Workload((Part("never_worse"),))
 
 
-def profiles(workload: Workload, lattice: Lattice) -> Floats:
-    """t_j(q) of every question, one row each, over the levels of the lattice."""
+def profiles(workload: Workload, lattice: Lattice) -> tuple[Floats, Floats]:
+    """t_j(q) of every question, one row each, over the levels of the lattice; and how much each counts, 1 in all."""
     rows = [row for part in workload.parts for row in _rows(part, lattice)]
-    return np.array([_outer(row).reshape(-1) for row in rows])
+    main = _main(lattice.trees)
+    whole = np.array([all(row[i][1:].sum() == 0 for i in range(len(row)) if i != main) for row in rows])
+    weights = np.ones(len(rows))
+    if whole.any() and not whole.all():
+        weights[whole] = (~whole).sum() / whole.sum()
+    return np.array([_outer(row).reshape(-1) for row in rows]), weights / weights.sum()
+
+
+def _main(trees: tuple[Tree, ...]) -> int:
+    """The column of the places: the deepest."""
+    return max(range(len(trees)), key=lambda i: (trees[i].depth, trees[i].leaves))
 
 
 def _rows(part: Part, lattice: Lattice) -> list[tuple[Floats, ...]]:
@@ -146,7 +163,7 @@ def _rows(part: Part, lattice: Lattice) -> list[tuple[Floats, ...]]:
         ]
     if part.kind in ("blocks", "never_worse"):
         every = [[block(tree, level) for level in range(tree.depth + 1)] for tree in trees]
-        if prod(map(len, every)) > _MANY:
+        if part.kind == "blocks" and prod(map(len, every)) > _MANY:
             every[1:] = [[own[0], own[-1]] if len(own) > 1 else own for own in every[1:]]
         return list(product(*every))
     return _ranged(part, trees)
@@ -154,14 +171,18 @@ def _rows(part: Part, lattice: Lattice) -> list[tuple[Floats, ...]]:
 
 def _ranged(part: Part, trees: tuple[Tree, ...]) -> list[tuple[Floats, ...]]:
     """Squares or rectangles of the deepest column, times all or each of every other."""
-    main = max(range(len(trees)), key=lambda i: trees[i].depth)
+    main = _main(trees)
     others = [
         [block(tree, 0)] if tree.depth == 0 else [block(tree, 0), block(tree, tree.depth)] for tree in trees
     ]
     tree = trees[main]
     if tree.depth > 1:
         count = len(tree.directions)
-        chosen = product(part.sides, repeat=count) if part.kind == "rectangles" else ((s,) * count for s in part.sides)
+        chosen = (
+            product(part.sides, repeat=count)
+            if part.kind == "rectangles"
+            else ((s,) * count for s in part.sides)
+        )
         others[main] = [anywhere(tree, sides) for sides in dict.fromkeys(_fitting(tree, s) for s in chosen)]
     return list(product(*others))
 
@@ -196,7 +217,12 @@ def anywhere(tree: Tree, sides: Sequence[int]) -> Floats:
 
 def chosen(tree: Tree, weights: Floats) -> Floats:
     """The profile of any choice of leaves."""
-    return _steps([float((weights.reshape(tree.nodes(j), -1).sum(axis=1) ** 2).sum()) / tree.under(j) for j in range(tree.depth + 1)])
+    return _steps(
+        [
+            float((weights.reshape(tree.nodes(j), -1).sum(axis=1) ** 2).sum()) / tree.under(j)
+            for j in range(tree.depth + 1)
+        ]
+    )
 
 
 def _steps(s: Sequence[float]) -> Floats:

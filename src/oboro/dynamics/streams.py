@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from oboro._version import __version__
 from oboro.dynamics.noising import Scale
-from oboro.dynamics.plan import SignalPlan, table_of
-from oboro.dynamics.signal import _numbers, cleaned, read_record
+from oboro.dynamics.signal import cleaned, numbers, read_record
+from oboro.dynamics.signal_plan import SignalPlan, table_of
 from oboro.dynamics.truth import Truth
 from oboro.errors import DataError, LedgerError, ParameterError
 from oboro.ledger import Ledger
@@ -72,7 +72,7 @@ class Stream:
                 needed=f"times 0 to {plan.horizon}, while it is open",
                 fix=f"plan(..., horizon={max(2 * plan.horizon, 1)}), reserved as a whole",
             )
-        sample = _numbers(u).ravel()
+        sample = numbers(u).ravel()
         if sample.size != plan.system.inputs:
             raise DataError(
                 "the sample does not fit the system",

@@ -36,7 +36,7 @@ class SignalPlan:
         c = distance * N^max(0, 1/2 - 1/p) in the Euclidean norm, N protected numbers [Hölder].
         where="input": every protected number gets noise, and what is published is a function of the noisy numbers, so the
         system does not matter: the sensitivity is c. where="output": the outputs get noise, and neighbours' outputs
-        are within c ||M||, a certified upper bound (gain.py). With z = sensitivity / scale, the promise is delta(z):
+        are within c ||M||, a certified upper bound (gains.py). With z = sensitivity / scale, the promise is delta(z):
         "independent" (own noise for every number) the majorant's; "shared" (one A for the record) that of Theorem 1
         [Ito, Kawano, Kashima], of the mixture, the exact one, or the pure eps; "discrete" zCDP given A. Proofs and references:
         calibration.py, radial.py. Values are not finite precision: the noisy reals are rounded to a public grid by

@@ -44,7 +44,7 @@ def gain(system: Any, horizon: int | None, protect: Any = PARTS) -> float:
     if horizon is None:
         return _infinite(plant, parts)
     steps = check_horizon(horizon)
-    low, high = _search(plant, steps, parts)
+    _, high = _search(plant, steps, parts)
     for more in _TIGHT:
         g = math.nextafter(high * (1 + more), math.inf)
         # an own recursion at a slightly smaller gain leaves room in every inequality

@@ -1,0 +1,111 @@
+"""Intervals for the cells of a published table, and answers to questions about any part of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+
+from oboro.noise.laplace import check_level
+from oboro.privacy import Approx, Pure, Unit
+from oboro.tables.cells import Cells
+from oboro.tables.layout import Layout
+from oboro.tables.reading import read_cells
+from oboro.tables.tree.asking import Where, choices
+from oboro.tables.tree.carrying import NOISY, noisy_in
+from oboro.tables.tree.design import Design
+from oboro.tables.tree.intervals import Answer, Estimates, estimates, hull
+from oboro.tables.tree.lattice import Integers, lattice_of
+
+Table = Any  # pyarrow.Table, loaded on first use
+
+
+class Planned(Protocol):
+    """What is needed of a plan: public facts."""
+
+    @property
+    def layout(self) -> Layout: ...
+    @property
+    def unit(self) -> Unit: ...
+    @property
+    def guarantee(self) -> Pure | Approx: ...
+    @property
+    def design(self) -> Design | None: ...
+    @property
+    def total(self) -> int | None: ...
+
+
+def cell_intervals(plan: Planned, table: Table, level: float) -> tuple[Integers, Integers]:
+    """The lowest and highest count of each row of the published table."""
+    found = _estimates(plan, table)
+    layout = plan.layout
+    keys = _rows(plan, table)
+    at = found.leaves.reshape(-1)[found.lattice.leaf(layout, keys)]
+    counts = np.asarray(table.column(table.num_columns - 1).to_numpy(), np.int64)
+    return hull(at, found.errors(), counts, check_level(level))
+
+
+def answered(plan: Planned, table: Table, where: Where, level: float) -> Answer:
+    """The sum of the published counts of some cells, and an interval for the true sum."""
+    check_level(level)
+    found = _estimates(plan, table)
+    lattice = found.lattice
+    chosen = choices(plan.layout, lattice, where)
+    value, error = found.answer(chosen)
+    cells = _cells(plan, table)
+    parts = np.unravel_index(
+        lattice.leaf(plan.layout, cells.keys), tuple(tree.leaves for tree in lattice.trees)
+    )
+    inside = np.ones(cells.keys.size, np.bool_)
+    for choice, part in zip(chosen, parts, strict=True):
+        inside &= choice[part]
+    published = cells.counts[inside].sum()
+    low, high = hull(np.array(value), error, np.array(published), level)
+    return Answer(int(published), int(low), int(high), error, level)
+
+
+def _cells(plan: Planned, table: Table) -> Cells:
+    """What the table publishes."""
+    return read_cells(table, plan.layout, Unit.cells(), table.column_names[-1])
+
+
+def _rows(plan: Planned, table: Table) -> Integers:
+    """The keys of the table's rows, which are in the order of keys."""
+    return _cells(plan, table).keys
+
+
+def _estimates(plan: Planned, table: Table) -> Estimates:
+    design = plan.design
+    assert design is not None
+    lattice = lattice_of(plan.layout.domain)
+    noisy = _Noisy(table, [lattice.nodes(level) for level in design.levels])
+    return _solved(plan.layout, design, plan.guarantee.eps, plan.unit, plan.total, noisy)
+
+
+class _Noisy:
+    """Noisy counts that are read when they are needed, and known by their digest: the last solution is kept."""
+
+    def __init__(self, table: Table, shapes: Sequence[tuple[int, ...]]) -> None:
+        packed = (table.schema.metadata or {}).get(NOISY, b"")
+        self.digest = hashlib.sha256(packed).digest()
+        self._table, self._shapes = table, shapes
+
+    def read(self) -> tuple[Integers, ...]:
+        return noisy_in(self._table, self._shapes)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Noisy) and other.digest == self.digest
+
+
+@lru_cache(maxsize=1)
+def _solved(
+    layout: Layout, design: Design, eps: Fraction, unit: Unit, total: int | None, noisy: _Noisy
+) -> Estimates:
+    return estimates(layout, design, design.noises(eps, unit), noisy.read(), total)

@@ -1,0 +1,85 @@
+"""The noisy counts of all levels, carried by the published file: intervals come from them alone.
+
+They are as public as the table, which was computed from them. They lie in the metadata of the Arrow schema, and so
+in the footer of a Parquet file, where who reads the table as a table does not see them:
+
+    oboro.plan          the plan, as JSON
+    oboro.noisy         for each level: a line of its own with its counts as whole numbers of the least width that
+                        holds them, byte planes apart (they compress better), zstd, base64
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from oboro.errors import DataError
+from oboro.tables.tree.lattice import Integers
+
+PLAN, NOISY = b"oboro.plan", b"oboro.noisy"
+MOST = 2**24  # counts: readers of Parquet refuse a footer of more than 100 MB
+
+Table = Any  # pyarrow.Table, loaded on first use
+
+
+def with_noisy(table: Table, plan: dict[str, Any], noisy: Sequence[Integers]) -> Table:
+    """The table with its plan and its noisy counts, if there are not too many of them."""
+    carried = {PLAN: json.dumps(plan, ensure_ascii=False).encode()}
+    if sum(counts.size for counts in noisy) <= MOST:
+        carried[NOISY] = b"\n".join(_packed(counts) for counts in noisy)
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), **carried})
+
+
+def plan_in(table: Table) -> dict[str, Any]:
+    """The plan that the table was made by."""
+    metadata = table.schema.metadata or {}
+    try:
+        found: dict[str, Any] = json.loads(metadata[PLAN])
+    except (KeyError, ValueError, RecursionError):
+        raise DataError(
+            "the table does not say how it was made",
+            needed="a Parquet file that oboro released by strategy tree",
+            fix="oboro table release ... -o published.parquet",
+        ) from None
+    return found
+
+
+def noisy_in(table: Table, shapes: Sequence[tuple[int, ...]]) -> tuple[Integers, ...]:
+    """The noisy counts of levels of these shapes."""
+    lines = (table.schema.metadata or {}).get(NOISY, b"").split(b"\n")
+    if lines == [b""]:
+        raise DataError(
+            "the table does not carry its noisy counts",
+            needed=f"a Parquet file with at most 2^{MOST.bit_length() - 1} counts in all",
+            fix="a domain with fewer cells",
+        )
+    try:
+        return tuple(_unpacked(line, shape) for line, shape in zip(lines, shapes, strict=True))
+    except (ValueError, OSError):
+        raise DataError("the noisy counts in the table cannot be read", needed="the original file") from None
+
+
+def _packed(counts: Integers) -> bytes:
+    import pyarrow as pa
+
+    flat = np.ascontiguousarray(counts).reshape(-1)
+    width = next(w for w in (1, 2, 4, 8) if w == 8 or np.abs(flat).max(initial=0) < 1 << (8 * w - 1))
+    planes = flat.astype(f"<i{width}").view(np.uint8).reshape(-1, width).T
+    squeezed = pa.compress(np.ascontiguousarray(planes).tobytes(), codec="zstd", asbytes=True)
+    return f"{width} ".encode() + base64.b64encode(squeezed)
+
+
+def _unpacked(line: bytes, shape: tuple[int, ...]) -> Integers:
+    import pyarrow as pa
+
+    width, body = line.split(b" ")
+    size = int(np.prod(shape, dtype=np.int64)) * int(width)
+    raw = pa.decompress(
+        base64.b64decode(body, validate=True), decompressed_size=size, codec="zstd", asbytes=True
+    )
+    planes = np.frombuffer(raw, np.uint8).reshape(int(width), -1)
+    return np.ascontiguousarray(planes.T).reshape(-1).view(f"<i{int(width)}").astype(np.int64).reshape(shape)

@@ -1,0 +1,147 @@
+"""The tree as a strategy: counts at a few levels of a product lattice, least squares, top-down projection."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from oboro.domain import Domain
+from oboro.domain.morton import width
+from oboro.noise import Bits, DiscreteLaplace
+from oboro.privacy import Unit
+from oboro.release import Forecast
+from oboro.tables import wavelet
+from oboro.tables.cells import Cells
+from oboro.tables.layout import Layout
+from oboro.tables.strategy import Strategy, counts_move
+from oboro.tables.tree.design import Design, Noise
+from oboro.tables.tree.forecast import tree_forecast
+from oboro.tables.tree.lattice import Floats, Lattice, Tree, lattice_of
+from oboro.tables.tree.measure import Measured, measure
+from oboro.tables.tree.planner import plan_shares
+from oboro.tables.tree.solve import moments
+from oboro.tables.tree.workload import DEFAULT, Part, Workload, block, chosen
+
+LARGEST = 2**26  # leaves: half a gigabyte for each array of 64 bits
+_NOTES = ("least squares over all measured levels, then counts are kept at 0 or more",)
+
+
+def planned(layout: Layout, unit: Unit, workload: Workload = DEFAULT, rho: Fraction | None = None) -> Design:
+    """Levels and shares for a workload. From public facts, without data."""
+    lattice = lattice_of(layout.domain)
+    reference = _wavelet_errors(layout, unit, lattice) if workload.minimax and rho is None else None
+    if workload.minimax:
+        workload = Workload((Part("never_worse"),))
+    levels, shares = plan_shares(lattice, workload, 2 if rho is None else 1, reference)
+    return Design(levels, shares, rho)
+
+
+def _wavelet_errors(layout: Layout, unit: Unit, lattice: Lattice) -> tuple[float, ...]:
+    """The wavelet's variance for every block of `never_worse`, as the planner counts: at eps 1 and D = 1, halved.
+
+    Blocks of the wavelet are those of the first columns, summed over all of the later ones. Of others it says
+    nothing as such; they may have any error.
+    """
+    noise = DiscreteLaplace(Fraction(1000 * wavelet.sensitivity(unit, layout.bits, layout.distinct)))
+    found = []
+    for level in lattice.levels:
+        deep = [at > 0 for at in level]
+        last = max((i for i, below in enumerate(deep) if below), default=0)
+        if any(level[i] < lattice.trees[i].depth for i in range(last)):
+            found.append(np.inf)
+            continue
+        height = sum(_bits(tree, at) for tree, at in zip(lattice.trees, level, strict=True))
+        variance = wavelet.block_variance(noise, layout.bits, height) / 1e6
+        found.append(variance / (2 * counts_move(unit) ** 2))
+    return tuple(found)
+
+
+def _bits(tree: Tree, level: int) -> int:
+    """How many halvings lie below a node in the order of keys."""
+    return sum(width(min(tree.side(axis, level), size)) for axis, size in enumerate(tree.sizes))
+
+
+def variance(layout: Layout, design: Design, noises: list[Noise], profile: Floats) -> float:
+    """The variance of a question from its profile over all levels, before negative counts become 0."""
+    lattice = lattice_of(layout.domain)
+    mu = moments(lattice, design.levels, [precision(noise) for noise in noises])
+    return float((profile.reshape(lattice.shape) / mu).sum())
+
+
+def precision(noise: Noise) -> float:
+    """One over the variance; noise that is all but never anything else than 0 still has one."""
+    return 1 / max(noise.variance, 1e-12)
+
+
+def block_profile(layout: Layout, height: int) -> Floats:
+    """The profile of the cells that share all but the last `height` bits of their keys."""
+    found, below = np.ones(()), height
+    own_profiles = []
+    for tree, column in reversed(list(zip(lattice_of(layout.domain).trees, layout.domain, strict=True))):
+        own = Layout(Domain([column]))
+        covered = min(below, own.bits)
+        below -= covered
+        sides = [1 << sum(place < covered for place in places) for places in own.pattern]
+        fits = [
+            level
+            for level in range(tree.depth + 1)
+            if all(
+                tree.side(axis, level) == side or (side >= size and tree.side(axis, level) >= size)
+                for axis, (side, size) in enumerate(zip(sides, tree.sizes, strict=True))
+            )
+        ]
+        if fits:
+            own_profiles.append(block(tree, fits[0]))
+        else:
+            places = tree.places(np.arange(tree.leaves))
+            inside = [place < side for place, side in zip(places, sides, strict=True)]
+            own_profiles.append(chosen(tree, np.logical_and.reduce(inside).astype(float)))
+    for profile in reversed(own_profiles):
+        found = np.multiply.outer(found, profile)
+    return found
+
+
+def tree_strategy(design: Design | None = None) -> Strategy:
+    """The strategy of a design; without one, of the default workload on whatever domain is brought."""
+
+    def of(layout: Layout, unit: Unit) -> Design:
+        return design or planned(layout, unit)
+
+    def noise(layout: Layout, eps: Fraction, unit: Unit) -> Noise:
+        found = of(layout, unit)
+        return found.noises(eps, unit)[found.levels.index(lattice_of(layout.domain).finest)]
+
+    def run(
+        cells: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits, total: int | None, trials: int
+    ) -> list[Measured]:
+        found = of(layout, unit)
+        return measure(cells, layout, found, found.noises(eps, unit), bits, total, trials)
+
+    def block_variance(layout: Layout, eps: Fraction, unit: Unit, height: int) -> float:
+        found = of(layout, unit)
+        return variance(layout, found, list(found.noises(eps, unit)), block_profile(layout, height))
+
+    def forecast(layout: Layout, eps: Fraction, unit: Unit, expected_total: int | None) -> Forecast:
+        return tree_forecast(layout, of(layout, unit), eps, unit, expected_total, _NOTES)
+
+    return Strategy(
+        name="tree",
+        title="counts at planned levels, least squares, projection",
+        noise=noise,
+        measure=run,
+        variance=block_variance,
+        fits=_fits,
+        forecast=forecast,
+        takes_total=True,
+        notes=_NOTES,
+    )
+
+
+def _fits(layout: Layout) -> str | None:
+    if lattice_of(layout.domain).leaves <= LARGEST:
+        return None
+    return f"at most 2^{LARGEST.bit_length() - 1} cells: every one is listed"
+
+
+TREE = tree_strategy()

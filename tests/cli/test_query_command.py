@@ -1,0 +1,122 @@
+"""`oboro query` and `oboro check`, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import oboro as ob
+from oboro.cli import main
+
+TOML = """data = "people.csv"
+ledger = "people.ledger"
+
+[unit]
+kind = "row"
+adjacency = "replace"
+
+[[columns]]
+kind = "integer"
+name = "age"
+low = 0
+high = 120
+
+[[columns]]
+kind = "category"
+name = "region"
+values = ["north", "south"]
+"""
+
+
+@pytest.fixture
+def oboro(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    monkeypatch.setenv("COLUMNS", "120")
+    rows = "".join(f"{a % 100},{'north' if a % 3 else 'south'}\n" for a in range(300))
+    (tmp_path / "people.csv").write_text("age,region\n" + rows + "x,east\n,\n500,south\n")
+    (tmp_path / "people.toml").write_text(TOML)
+    unit = ob.Unit.row("replace")
+    ob.Ledger.create(tmp_path / "people.ledger", dataset="people", unit=unit, budget=ob.Pure(3))
+
+    def command(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["oboro", *words])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main()
+        shown = capsys.readouterr()
+        return int(stop.value.code or 0), shown.out, shown.err
+
+    return lambda *words: command(words[0], str(tmp_path / "people.toml"), *words[1:])
+
+
+@pytest.mark.parametrize(
+    ("question", "rows"),
+    [
+        (["mean age"], 1),
+        (["sum age", "--by", "region"], 2),
+        (["median age", "--where", "region = 'north'"], 1),
+        (["quantile age 0.1, 0.5, 0.9"], 3),
+        (["histogram age", "--edges", "age=0:120:40", "--by", "region"], 6),
+        (["variance age"], 1),
+        (["covariance age"], 1),
+        (["count", "--where", "age >= 20"], 1),
+    ],
+)
+def test_questions_are_answered(oboro: Any, question: list[str], rows: int) -> None:
+    code, out, _ = oboro("query", *question, "--eps", "0.5", "--json")
+    assert code == 0
+    answer = json.loads(out)
+    assert len(answer["table"]) == rows
+    assert answer["remaining"] == {"kind": "pure", "eps": "2.5"}
+
+
+def test_a_dry_run_prices_and_forecasts(oboro: Any, tmp_path: Path) -> None:
+    code, out, _ = oboro("query", "mean age", "--eps", "0.5", "--dry-run")
+    assert code == 0
+    assert "would cost eps = 0.5" in out
+    assert "nothing was spent" in out
+    code, out, _ = oboro(
+        "query", "mean age", "--eps", "0.5", "-o", str(tmp_path / "mean.csv"), "--name", "mean"
+    )
+    assert code == 0
+    assert "95% interval" in out
+    assert (tmp_path / "mean.csv.certificate.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["mean salary", "--eps", "1"], 4),
+        (["mean age", "--eps", "0"], 4),
+        (["mean age"], 4),
+        (["mean age", "--eps", "100"], 3),
+        (["average age", "--eps", "1"], 4),
+        (["mean", "--eps", "1"], 4),
+        (["", "--eps", "1"], 4),
+        (["median age 0.5", "--eps", "1"], 4),
+        (["count", "--eps", "1"], 4),  # n is public
+        (["mean age", "--eps", "1", "--where", "age >= 20; drop"], 4),
+        (["mean age", "--eps", "1", "--nothing"], 2),
+    ],
+)
+def test_mistakes_cost_nothing_and_say_what_to_do(oboro: Any, words: list[str], code: int) -> None:
+    got, _, err = oboro("query", *words)
+    assert got == code
+    assert err.strip()
+    assert "Traceback" not in err
+    assert "remaining  eps = 3" in oboro("query", "mean age", "--eps", "1", "--dry-run")[1]
+
+
+def test_check_is_for_the_steward(oboro: Any, tmp_path: Path) -> None:
+    code, out, _ = oboro("check")
+    assert code == 0
+    assert "not private" in out
+    code, out, _ = oboro("check", "--json")
+    assert json.loads(out)["columns"][0] == {
+        "column": "age", "rows": 303, "missing": 1, "unknown": 1, "below": 0, "above": 1,
+    }  # fmt: skip
+    (tmp_path / "people.toml").write_text(TOML.replace('data = "people.csv"', ""))
+    assert oboro("check")[0] == 4

@@ -1,0 +1,233 @@
+"""Calibrations: the numbers of the notes, two independent quadratures, and a proof by ball arithmetic."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+from flint import acb, arb
+
+from oboro.dynamics import calibrate, delta, pure_eps
+from oboro.dynamics import calibration as module
+from oboro.dynamics.mixing import kanter, nodes, size, tail
+from oboro.dynamics.profile import above, gaussian, inflection, majorant
+from oboro.dynamics.radial import radial
+from oboro.errors import ParameterError
+from oboro.noise.lazy import precision
+
+THEOREM1 = [
+    ("0.5", "1", 0.28492616832, 0.067336836574, 0.0094789784002),
+    ("1", "0.1", 0.090710040721, 0.032883600223, 0.010563783799),
+    ("1", "1", 0.6356334046, 0.28487253664, 0.10075316525),
+    ("1.5", "1", 0.80148885584, 0.4494453247, 0.21945014166),
+    ("1.5", "3", 1.7984091225, 1.1533668681, 0.61861512744),
+    ("1.8", "0.3", 0.29942900061, 0.16607638294, 0.086943694357),
+    ("2", "1", 0.88663978111, 0.56021466678, 0.32294835925),
+]
+
+
+def somewhere(rng: np.random.Generator) -> tuple[float, float, float]:
+    """alpha, eps and delta within the stated ranges, ends included."""
+    alpha = float(rng.choice([rng.uniform(0.5, 2), 0.5, 1.0, 1.99]))
+    eps = math.exp(rng.uniform(math.log(0.05), math.log(5)))
+    return alpha, eps, math.exp(rng.uniform(math.log(1e-9), math.log(0.3)))
+
+
+@pytest.mark.parametrize(("alpha", "eps", "tenth", "hundredth", "tiny"), THEOREM1)
+def test_theorem_1_has_the_values_of_the_notes(
+    alpha: str, eps: str, tenth: float, hundredth: float, tiny: float
+) -> None:
+    for small, wanted in (("0.1", tenth), ("0.01", hundredth), ("1e-5", tiny)):
+        found = calibrate(alpha=alpha, eps=eps, delta=small, method="theorem1")
+        assert found == pytest.approx(wanted, rel=6e-11)
+
+
+def test_single_values_of_the_notes() -> None:
+    assert delta(alpha=1, eps=1, z="0.5", method="theorem1") == pytest.approx(0.05862435148006574, rel=1e-13)
+    assert delta(alpha=1.5, eps=1, z=0.5, method="mixture") == pytest.approx(0.003108649406369, rel=1e-12)
+    assert calibrate(alpha=1.5, eps=1, delta=1e-5, method="mixture") == pytest.approx(
+        0.26498131905, rel=1e-10
+    )
+    assert calibrate(alpha=1.5, eps=1, delta=1e-5, method="discrete") == pytest.approx(0.2408, abs=1e-4)
+    assert delta(alpha=1, eps="0.3", z="0.6", method="mixture") == pytest.approx(0.107, abs=5e-4)
+    assert delta(alpha=1, eps="0.3", z="0.6", method="independent") == pytest.approx(0.156, abs=5e-4)
+
+
+def test_pure_eps_has_the_values_of_the_notes() -> None:
+    for alpha, wanted in (("0.5", 2.0054), ("1", 0.9624), ("1.5", 0.9941), ("1.9", 1.4555)):
+        assert pure_eps(alpha=alpha, z=1) == pytest.approx(wanted, abs=6e-5)
+    for dims in (1, 3, 40):
+        assert radial(1.0, dims, 0.7).pure == pytest.approx(2 * math.sinh(0.7 / (dims + 1)), rel=1e-10)
+
+
+@pytest.mark.parametrize(("dims", "ratio"), [(2, 3.67), (10, 2.00), (100, 1.32)])
+def test_the_exact_delta_needs_less_noise_in_few_dimensions(dims: int, ratio: float) -> None:
+    found = calibrate(alpha="1.5", eps=1, delta="1e-5", method="exact", dims=dims)
+    assert found / 0.21945014166 == pytest.approx(ratio, abs=0.01)
+
+
+def test_exact_in_one_dimension_is_the_integral_of_the_positive_part() -> None:
+    """Cauchy, by a plain sum over a fine grid."""
+    eps, z = 0.3, 0.6
+    x = np.tan(np.pi * (np.arange(2_000_000) + 0.5) / 2_000_000 - np.pi / 2)
+    ratio = (1 + x * x) / (1 + (x - z) ** 2)
+    plain = np.maximum(1 - math.exp(eps) * ratio, 0).mean()
+    assert delta(alpha=1, eps=eps, z=z, method="exact", dims=1) == pytest.approx(plain, rel=1e-5)
+
+
+def proved(alpha: float, eps: float, z: float, method: str) -> arb:
+    """The integral over the real line, enclosed in balls of 200 bits, with a bound of what is cut off.
+
+    Beyond T the integrand is below (2/t) exp(-k (t^alpha - 1)), whose integral is below
+    2/(alpha k T^alpha) exp(-k (T^alpha - 1)).
+    """
+    with precision(200):
+        a, e = arb(alpha), arb(eps)
+        k = (e / arb(z)) ** a
+
+        def integrand(t: acb, analytic: bool) -> acb:
+            square = 1 + t * t
+            if analytic and not square.real > 0:
+                return acb(arb("nan"), arb("nan"))
+            wave = t * (t * e / 2).sin() if method == "mixture" else (t * e / 2).cos() + t * (t * e / 2).sin()
+            return wave / square * (-k * ((square.log() * a / 2).exp() - 1)).exp()
+
+        top = 1.0
+        while float(k) * (top**alpha - 1) < 120:
+            top *= 1.3
+        cut = 2 / (a * k * arb(top) ** a) * (-k * (arb(top) ** a - 1)).exp()
+        front = (e / 2 - k).exp() / arb.pi() * (2 if method == "mixture" else 1)
+        return front * (acb.integral(integrand, 0, top).real + arb(0, 1) * cut)
+
+
+def test_calibrations_are_right_to_1e_9_by_a_proof_in_ball_arithmetic() -> None:
+    rng = np.random.default_rng(11)
+    for _ in range(40):
+        alpha, eps, small = somewhere(rng)
+        alpha, small = max(alpha, 0.8), min(small, 0.05)  # where the real line is a good path
+        for method in ("theorem1", "mixture"):
+            z = calibrate(alpha=alpha, eps=eps, delta=small, method=method)
+            with precision(200):
+                assert proved(alpha, eps, z * (1 - 1e-9), method) < arb(small)
+                assert proved(alpha, eps, z * (1 + 1e-9), method) > arb(small)
+
+
+def test_two_quadratures_agree_over_the_whole_range() -> None:
+    """The contour integral against a mean over the mixing variable."""
+    rng = np.random.default_rng(12)
+    for _ in range(60):
+        alpha, eps, small = somewhere(rng)
+        z = calibrate(alpha=alpha, eps=eps, delta=small, method="mixture")
+        rule = nodes(alpha)
+        assert float(rule.weight @ gaussian(z * z / rule.value, eps)) == pytest.approx(small, rel=1e-10)
+
+
+def test_the_mean_of_the_majorant_by_a_plain_sum() -> None:
+    rng = np.random.default_rng(13)
+    for _ in range(12):
+        alpha, eps, small = somewhere(rng)
+        z = calibrate(alpha=alpha, eps=eps, delta=small, method="independent")
+        rule = kanter(alpha)
+        # midpoints of cells that begin exactly where the tangent takes over
+        start = (math.log(2 * inflection(eps)) - 2 * math.log(z)) / rule.power
+        width = max(60.0, 12 - rule.least - start)
+        xi = start + width * (np.arange(12000) + 0.5) / 12000
+        v = inflection(eps) * np.exp(np.minimum(rule.power * (xi - start), 600.0))
+        extra = float(
+            (above(v, eps) * np.concatenate([rule.density(part) for part in np.array_split(xi, 12)])).sum()
+        )
+        mixture = delta(alpha=alpha, eps=eps, z=z, method="mixture")
+        assert mixture + extra * width / 12000 == pytest.approx(small, rel=3e-6)
+
+
+def test_the_laplace_transform_of_the_mixing_variable() -> None:
+    for alpha in (0.5, 1.0, 1.5, 1.9, 1.99):
+        rule = nodes(alpha)
+        for s in (0.01, 1.0, 5.0):
+            assert float(rule.weight @ np.exp(-s * rule.value)) == pytest.approx(
+                math.exp(-((2 * s) ** (alpha / 2))), rel=1e-9
+            )
+    assert tail(1.0, 3.0) == pytest.approx(1 - 2 * math.atan(3) / math.pi, rel=1e-12)
+    assert size(1.0, 0.5) == pytest.approx(1.0, rel=1e-12)
+
+
+def test_the_majorant_is_convex_and_above() -> None:
+    for eps in (0.05, 0.3, 1.0, 5.0):
+        v = np.linspace(1e-4, 40, 4001)
+        bound = majorant(v, eps)
+        assert (bound >= gaussian(v, eps) - 1e-15).all()
+        assert (np.diff(bound, 2) >= -1e-13).all()
+
+
+def test_independent_noise_is_worse_than_one_step_and_within_the_majorant() -> None:
+    """The notes' example: alpha 1, eps 0.3, z 0.6 spread over 20 numbers, given every A: .132 against .107 and .156."""
+    rng = np.random.default_rng(14)
+    normal = rng.standard_normal((200_000, 20))
+    spread = (0.36 / 20) * (normal**2).sum(axis=1)  # alpha = 1: A = 1/N^2
+    found = gaussian(spread, 0.3).mean()
+    assert found == pytest.approx(0.132, abs=0.002)
+    assert 0.1068 < found < delta(alpha=1, eps="0.3", z="0.6", method="independent")
+
+
+def test_methods_come_in_order() -> None:
+    for alpha in ("0.7", "1.3", "1.9"):
+        z = {
+            method: calibrate(alpha=alpha, eps="0.5", delta="1e-3", method=method, dims=4)
+            for method in ("theorem1", "discrete", "independent", "mixture", "exact")
+        }
+        assert z["theorem1"] < z["discrete"] < z["mixture"] < z["exact"]
+        assert z["independent"] <= z["mixture"] * (1 + 1e-12)
+        assert calibrate(alpha=alpha, eps="0.5", method="pure", dims=4) < z["exact"]
+
+
+def test_alpha_towards_2_is_gaussian() -> None:
+    for method in ("theorem1", "mixture"):
+        near, at = (
+            calibrate(alpha=alpha, eps=1, delta="1e-3", method=method, dims=3) for alpha in ("1.999999", "2")
+        )
+        assert near == pytest.approx(at, rel=1e-5)
+    assert calibrate(alpha=2, eps=1, delta="1e-3", method="exact", dims=9) == calibrate(
+        alpha=2, eps=1, delta="1e-3"
+    )
+
+
+def test_a_calibration_takes_milliseconds() -> None:
+    for method in ("theorem1", "mixture", "independent"):
+        calibrate(alpha="1.3", eps=1, delta="1e-4", method=method)
+        taken = []
+        for k in range(40):
+            start = time.perf_counter()
+            calibrate(alpha="1.3", eps=1 + k / 100, delta=1e-4 * (1 + k / 77), method=method)
+            taken.append(time.perf_counter() - start)
+        assert min(taken) < 0.010
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"alpha": 0},
+        {"alpha": 2.1},
+        {"alpha": -1},
+        {"alpha": "nan"},
+        {"eps": 0},
+        {"delta": 0},
+        {"delta": 1},
+        {"delta": None},
+        {"method": "best"},
+        {"method": "exact"},
+        {"method": "exact", "dims": 0},
+        {"method": "pure", "dims": 1},
+        {"method": "pure", "delta": None, "alpha": 2, "dims": 1},
+    ],
+)
+def test_bad_parameters_are_refused(wrong: dict[str, object]) -> None:
+    given = {"alpha": 1.5, "eps": 1, "delta": 1e-5, "method": "mixture", **wrong}
+    with pytest.raises(ParameterError) as error:
+        calibrate(**given)  # type: ignore[arg-type]
+    assert error.value.fix
+
+
+def test_the_margin_covers_the_error_of_a_calibration() -> None:
+    assert module.MARGIN >= 1e-9

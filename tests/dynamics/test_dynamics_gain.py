@@ -1,0 +1,152 @@
+"""The certified gain: never below the truth, hardly above it; and the operators themselves."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oboro.dynamics import Operator, System, gain, observability, system_from, toeplitz
+from oboro.dynamics.gains import _certain, _weights
+from oboro.errors import DomainError, ParameterError
+
+FIRST = ([["0.9"]], [["1"]], [["1"]], [["0"]])
+SECOND = ([["1.6", "-0.8"], ["1", "0"]], [["1"], ["0"]], [["0.1", "0.05"]], [["0.02"]])
+
+
+def test_the_values_of_the_notes() -> None:
+    for found, wanted in (
+        (gain(FIRST, 1), 1.546585609973),
+        (gain(FIRST, 100), 9.656653962752),
+        (gain(FIRST, 10, protect=("u",)), 4.736007904195),
+    ):
+        assert wanted - 1e-12 <= found <= wanted + 1e-9
+
+
+@pytest.mark.parametrize("protect", [("x0", "u"), ("u",), ("x0",)])
+@pytest.mark.parametrize("horizon", [0, 1, 7, 60])
+def test_it_is_the_norm_of_the_dense_matrix(horizon: int, protect: tuple[str, ...]) -> None:
+    truth = np.linalg.norm(Operator(system_from(SECOND), horizon, protect).dense(), 2)
+    found = gain(SECOND, horizon, protect)
+    assert truth * (1 - 1e-14) <= found <= truth * (1 + 1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_random_systems_stable_or_not(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, m, q = rng.integers(1, 4, 3)
+    a = rng.normal(size=(n, n))
+    a *= rng.uniform(0.2, 1.1) / np.abs(np.linalg.eigvals(a)).max()
+    system = (a, rng.normal(size=(n, m)), rng.normal(size=(q, n)), rng.normal(size=(q, m)))
+    horizon = int(rng.integers(0, 25))
+    truth = np.linalg.norm(Operator(system_from(system), horizon).dense(), 2)
+    assert truth * (1 - 1e-13) <= gain(system, horizon) <= truth * (1 + 1e-9)
+
+
+def test_a_gain_below_the_truth_is_never_proved() -> None:
+    plant, parts = system_from(SECOND), ("x0", "u")
+    truth = float(np.linalg.norm(Operator(plant, 30).dense(), 2))
+    weights = _weights(plant, 30, parts, truth * (1 + 1e-8), 1e-8)
+    assert weights is not None
+    assert _certain(plant, parts, truth * (1 + 2e-8), weights)
+    assert not _certain(plant, parts, truth * (1 - 1e-9), weights)
+    assert not _certain(plant, parts, truth * 0.9, weights)
+
+
+def test_long_records_within_seconds() -> None:
+    gain(SECOND, 50)
+    start = time.perf_counter()
+    found = gain(SECOND, 10_000)
+    assert time.perf_counter() - start < 2
+    vector = np.sin(0.4481965 * np.arange(10_001)) * np.sin(np.pi * np.arange(10_001) / 10_001)
+    from_below = np.linalg.norm(Operator(system_from(SECOND), 10_000, ("u",)) @ vector) / np.linalg.norm(
+        vector
+    )
+    assert from_below < found < from_below * (1 + 1e-5)
+
+
+def test_all_times() -> None:
+    assert 10 <= gain(FIRST, None) <= 10 * (1 + 1e-9)  # the notes' bound is 10.26
+    a, b, c, d = (np.array(part, float) for part in SECOND)
+    angles = np.linspace(0.447, 0.449, 4001)
+    peak = max(abs((c @ np.linalg.solve(np.exp(1j * w) * np.eye(2) - a, b) + d)[0, 0]) for w in angles)
+    assert peak <= gain(SECOND, None, protect="u") <= peak * (1 + 1e-8)
+    assert gain(SECOND, None, protect="x0") == pytest.approx(gain(SECOND, 400, protect="x0"), rel=1e-8)
+    with pytest.raises(ParameterError, match="unstable"):
+        gain(([["1.01"]], [[1]], [[1]], [[0]]), None)
+    assert gain(([["1.01"]], [[1]], [[1]], [[0]]), 50) > 1
+
+
+def test_a_system_without_states_is_its_feedthrough() -> None:
+    plain = System((), (), ((),), (tuple(system_from(FIRST).a[0]),))
+    assert gain(plain, 5, protect="u") == pytest.approx(0.9, rel=1e-9)
+
+
+def test_operators_agree_with_each_other() -> None:
+    plant = system_from(SECOND)
+    operator = Operator(plant, 12)
+    dense = operator.dense()
+    rng = np.random.default_rng(1)
+    v, y = rng.normal(size=operator.shape[1]), rng.normal(size=operator.shape[0])
+    assert np.allclose(operator @ v, dense @ v, atol=1e-12)
+    assert np.allclose(operator.adjoint(y), dense.T @ y, atol=1e-12)
+    assert np.allclose(observability(plant, 3)[:, 0], [0.1, 0.21, 0.256, 0.2416])
+    assert np.allclose(toeplitz(plant, 2), [[0.02, 0, 0], [0.1, 0.02, 0], [0.21, 0.1, 0.02]])
+    assert Operator(plant, 100_000).shape == (100_001, 100_003)
+    assert math.isfinite(float((Operator(plant, 100_000) @ np.ones(100_003)).sum()))
+    with pytest.raises(ParameterError, match="too large"):
+        toeplitz(plant, 100_000)
+
+
+def test_systems_from_other_libraries() -> None:
+    control = pytest.importorskip("control")
+    from scipy import signal
+
+    floats = [np.array(part, float) for part in SECOND]
+    wanted = system_from(SECOND)
+    assert system_from(control.ss(*floats, True)) == wanted
+    assert system_from(signal.dlti(*floats)) == wanted
+    assert system_from({"A": SECOND[0], "B": SECOND[1], "C": SECOND[2], "D": SECOND[3]}) == wanted
+    assert system_from(control.tf([1], [1, -0.5], 0.1)).states == 1
+    assert system_from(signal.dlti([1], [1, -0.5])).states == 1
+    for continuous in (
+        control.ss(*floats),
+        control.ss(*floats, 0),
+        control.tf([1], [1, 1]),
+        signal.lti(*floats),
+    ):
+        with pytest.raises(DomainError, match="continuous"):
+            system_from(continuous)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        3,
+        "system",
+        ([[1]], [[1]], [[1]]),
+        ([[1, 2]], [[1]], [[1]], [[0]]),
+        ([[1]], [[1], [2]], [[1]], [[0]]),
+        ([[1]], [[1]], [[1]], [[0, 1]]),
+        {"A": [[1]]},
+        ([["x"]], [[1]], [[1]], [[0]]),
+        ([[float("nan")]], [[1]], [[1]], [[0]]),
+    ],
+)
+def test_systems_that_do_not_fit_are_refused(wrong: object) -> None:
+    with pytest.raises((DomainError, ParameterError)):
+        system_from(wrong)
+
+
+def test_protect_and_horizon_are_checked() -> None:
+    for wrong in ((), "y", ("u", "y"), 3):
+        with pytest.raises(ParameterError):
+            gain(FIRST, 3, protect=wrong)
+    for horizon in (-1, 2.5, "many"):
+        with pytest.raises(ParameterError):
+            gain(FIRST, horizon)  # type: ignore[arg-type]

@@ -1,0 +1,257 @@
+"""A session as a user meets it: every line of the issue, batches, bad data, and nothing private in what is shown."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import oboro as ob
+from oboro.errors import (
+    BoundsError,
+    BudgetError,
+    DataError,
+    GuaranteeError,
+    InputError,
+    ParameterError,
+    UnitError,
+)
+from oboro.release import load_plan, save_plan
+from oboro.statistics.batch import BatchPlan, as_pure, shares
+
+DOMAIN = ob.Domain(
+    [
+        ob.Integer("age", 0, 120),
+        ob.Integer("income", 0, 10_000_000, step=1000),
+        ob.Category("region", ["north", "south"]),
+    ]
+)
+
+
+def people(n: int = 500) -> pa.Table:
+    rng = np.random.default_rng(6)
+    return pa.table(
+        {
+            "age": rng.integers(0, 100, n),
+            "income": rng.integers(0, 100_000, n),
+            "region": rng.choice(["north", "south"], n),
+            "user_id": rng.integers(0, max(1, n // 4), n),
+        }
+    )
+
+
+def ledger_for(path: Path, unit: ob.Unit, budget: ob.privacy.Guarantee | None = None) -> ob.Ledger:
+    return ob.Ledger.create(
+        path / "people.ledger", dataset="people", unit=unit, budget=budget or ob.Pure(100)
+    )
+
+
+@pytest.fixture
+def swapped(tmp_path: Path) -> ob.Session:
+    pq.write_table(people(), tmp_path / "people.parquet")
+    unit = ob.Unit.row("replace")
+    return ob.Session(
+        tmp_path / "people.parquet", domain=DOMAIN, unit=unit, ledger=ledger_for(tmp_path, unit)
+    )
+
+
+def test_every_line_of_the_example_runs(swapped: ob.Session) -> None:
+    assert "500 (public under replace)" in str(swapped.describe())
+    mean = swapped.mean("income", eps="0.1")
+    assert "95% interval" in str(mean)
+    assert "eps = 0.1" in str(mean)
+    assert isinstance(mean.value, float)
+    counts = swapped.where("age >= 20").by("region").count(eps="0.1")
+    assert counts.to_arrow().column("region").to_pylist() == ["north", "south"]
+    deciles = swapped.quantile("income", [0.1, 0.5, 0.9], eps="0.2")
+    assert deciles.to_arrow().num_rows == 3
+    ages = swapped.histogram("age", edges=range(0, 121, 10), by="region", eps="0.2")
+    assert ages.to_arrow().num_rows == 24
+    spent = swapped.ledger.spent
+    assert spent == ob.Pure("0.6")
+    assert "mean of income" in str(swapped.forecast.mean("income", eps="0.1"))
+    assert swapped.ledger.spent == spent  # free
+    with swapped.batch(eps="0.5") as batch:
+        count, income, age = batch.count(), batch.mean("income"), batch.median("age")
+        assert "eps = 0.25" in str(batch.forecast)  # the split is shown
+    assert swapped.ledger.spent == ob.Pure("1.1")
+    assert count.value == 500
+    assert 0 <= income.value <= 10_000_000
+    assert 0 <= age.value <= 120
+    assert batch.release.to_arrow().num_rows == 3
+
+
+def test_people_rather_than_rows(tmp_path: Path) -> None:
+    unit = ob.Unit.person("user_id", max_rows=20)
+    session = ob.Session(people(), domain=DOMAIN, ledger=ledger_for(tmp_path, unit))
+    assert session.unit == unit
+    assert session.n is None
+    release = session.mean("age", eps=50)
+    assert release.value == pytest.approx(np.mean(people()["age"].to_numpy()), abs=3)
+    assert "say expected_n" in str(session.forecast.mean("age", eps=1))
+    assert "for 100 rows" in str(session.forecast.mean("age", eps=1, expected_n=100))
+
+
+def test_every_kind_of_data_gives_the_same_answer(tmp_path: Path) -> None:
+    table = people(200)
+    pq.write_table(table, tmp_path / "p.parquet")
+    table.to_pandas().to_csv(tmp_path / "p.csv", index=False)
+    relation = __import__("duckdb").connect().from_arrow(table)
+    ledger = ledger_for(tmp_path, ob.Unit.row())
+    seen = set()
+    for data in (
+        table,
+        table.to_pandas(),
+        pl.from_arrow(table),
+        relation,
+        tmp_path / "p.parquet",
+        tmp_path / "p.csv",
+    ):
+        session = ob.Session(data, domain=DOMAIN, ledger=ledger)
+        plan = session.where("age >= 20").plan.mean("income", eps=1)
+        seen.add(tuple(plan.prepare(session.source).ravel().tolist()))
+    assert len(seen) == 1
+
+
+BAD: dict[str, Any] = {
+    "empty": {
+        "age": pa.array([], pa.int64()),
+        "income": pa.array([], pa.int64()),
+        "region": pa.array([], pa.string()),
+    },
+    "one row": {"age": [5], "income": [5], "region": ["north"]},
+    "all equal": {"age": [7] * 50, "income": [1000] * 50, "region": ["south"] * 50},
+    "nothing but nulls": {"age": pa.nulls(5), "income": pa.nulls(5), "region": pa.nulls(5)},
+    "nan and infinity": {
+        "age": [np.nan, np.inf, -np.inf],
+        "income": [1.0, np.nan, 1e300],
+        "region": ["north"] * 3,
+    },
+    "text in numbers": {
+        "age": ["x", "12", ""],
+        "income": ["1e3", None, "--"],
+        "region": ["north", "east", ""],
+    },
+    "dates in numbers": {
+        "age": [date(2026, 1, 1)] * 2,
+        "income": [date(2026, 1, 1)] * 2,
+        "region": ["north"] * 2,
+    },
+    "far out of bounds": {"age": [-(2**62), 2**62], "income": [-1, 10**18], "region": ["north", "south"]},
+}
+
+
+@pytest.mark.parametrize("adjacency", ["add/remove", "replace"])
+@pytest.mark.parametrize("name", list(BAD))
+def test_no_value_ever_raises(name: str, adjacency: str, tmp_path: Path) -> None:
+    """All questions on the worst data: an answer of the same shape, within bounds, at the same cost."""
+    unit = ob.Unit.row(adjacency)
+    session = ob.Session(pa.table(BAD[name]), domain=DOMAIN, unit=unit, ledger=ledger_for(tmp_path, unit))
+    with session.batch(eps=7) as batch:
+        batch.where("age >= 20 and income < 5000").count()
+        batch.sum("income")
+        answers = [batch.mean("income"), batch.median("age")]
+        batch.by("region").mean(["age", "income"])
+        batch.variance("age")
+        batch.covariance(["age", "income"])
+        batch.quantile("income", [0.1, 0.5, 0.9])
+        batch.histogram("age", edges=[0, 60, 120])
+    assert session.ledger.spent == ob.Pure(7)
+    assert batch.release.to_arrow().num_rows == 1 + 1 + 1 + 1 + 4 + 1 + 3 + 3 + 2
+    assert 0 <= answers[0].value <= 10_000_000
+    assert 0 <= answers[1].value <= 120
+
+
+def test_public_mistakes_are_refused_and_cost_nothing(swapped: ob.Session, tmp_path: Path) -> None:
+    with pytest.raises(BoundsError) as refused:
+        swapped.mean("salary", eps=1)
+    assert "ob.Integer" in str(refused.value)
+    for wrong in (
+        lambda: swapped.mean("income", eps=0),
+        lambda: swapped.mean("income"),
+        lambda: swapped.count(eps=1),  # n is public
+        lambda: swapped.batch(eps=1, rho=1),
+        lambda: swapped.batch(rho=1, delta="1e-6"),
+        lambda: swapped.batch(eps=1).mean("income", eps=1),
+        lambda: swapped.batch(eps=1).mean("income", weight=0),
+        lambda: swapped.batch(eps=1).mean("salary"),
+        lambda: swapped.batch(eps=1).release,
+        lambda: swapped.batch(eps=1).mean("income").value,
+        lambda: swapped.batch(eps=1).plan,
+    ):
+        with pytest.raises(InputError):
+            wrong()
+    with pytest.raises(BudgetError):
+        swapped.mean("income", eps=1000)
+    with pytest.raises(UnitError):
+        ob.Session(people(), domain=DOMAIN, unit=ob.Unit.person("user_id", 3), ledger=swapped.ledger)
+    with pytest.raises(DataError):
+        ob.Session(people().drop_columns(["age"]), domain=DOMAIN, ledger=swapped.ledger)
+    batch = swapped.batch(eps=1)
+    batch.median("age")
+    batch.__exit__(RuntimeError, RuntimeError(), None)  # a block that fails asks nothing
+    with swapped.batch(eps=1):
+        pass
+    assert swapped.ledger.spent == ob.Pure(0)
+
+
+def test_nothing_private_is_described(swapped: ob.Session) -> None:
+    shown = str(swapped.describe()) + repr(swapped) + str(swapped.where("age < 5").describe())
+    assert "income" in shown
+    for secret in (people()["income"].to_pylist()[0], people()["income"].to_pylist()[-1]):
+        assert str(secret) not in shown
+
+
+def test_names_plans_and_zcdp(tmp_path: Path) -> None:
+    ledger = ledger_for(tmp_path, ob.Unit.row(), ob.ZCDP(2))
+    session = ob.Session(people(), domain=DOMAIN, ledger=ledger)
+    first = session.mean("age", rho="0.5", name="age")
+    assert session.mean("age", rho="0.5", name="age").value == first.value
+    assert ledger.spent == ob.ZCDP("0.5")
+    with session.batch(rho="0.5") as batch:
+        batch.mean("age", weight=3)
+        batch.median("age")
+    assert batch.plan.plans[0].guarantee == ob.ZCDP("0.375")
+    assert batch.plan.plans[1].guarantee == ob.Pure("0.5")  # eps^2/2 = 0.125
+    assert ledger.spent == ob.ZCDP(1)
+    assert as_pure(ob.ZCDP(1)).eps ** 2 / 2 <= 1
+    save_plan(batch.plan, tmp_path / "batch.toml")
+    assert load_plan(tmp_path / "batch.toml") == batch.plan
+    assert session.run(session.plan.count(rho="0.1")).guarantee == ob.ZCDP("0.1")
+    assert len(list(batch.plan.neighbours())) == 4
+
+
+def test_a_batch_with_delta_is_composed_tightly(tmp_path: Path) -> None:
+    """40 questions at eps = 1 in all: each gets more than 1/40, and the promise is checked again when it is read."""
+    ledger = ledger_for(tmp_path, ob.Unit.row(), ob.Approx(2, "1e-5"))
+    session = ob.Session(people(), domain=DOMAIN, ledger=ledger)
+    with session.batch(eps=1, delta="1e-6") as batch:
+        for _ in range(40):
+            batch.count()
+        plan = batch.plan
+    each = plan.plans[0].guarantee
+    assert isinstance(each, ob.Pure)
+    assert each.eps > ob.Pure("0.032").eps
+    assert ledger.spent == ob.Approx(1, "1e-6")
+    assert "one by one" in str(plan.forecast())
+    few = shares(ob.Approx(1, "1e-6"), [ob.Pure(1).eps] * 2)
+    assert few == [ob.Pure("1/2")] * 2  # two questions: sums are best
+    with pytest.raises(GuaranteeError, match="more than"):
+        BatchPlan(plan.plans, ob.Pure("0.5"))
+    with pytest.raises(ParameterError):
+        BatchPlan((), ob.Pure(1))
+
+
+def test_mixed_types_in_pandas_are_fine(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {"age": ["1", 2, None, "x"], "income": [1, "2", 3.5, {}], "region": ["north", 1, None, "south"]}
+    )
+    session = ob.Session(frame, domain=DOMAIN, ledger=ledger_for(tmp_path, ob.Unit.row()))
+    assert session.by("region").mean("age", eps=1).to_arrow().num_rows == 2

@@ -1,0 +1,96 @@
+"""Junction trees, fits and draws, against brute force on small tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oboro.synth.binning import binned
+from oboro.synth.inference import Law, Noisy, fit
+from oboro.synth.joint import joint_law
+from oboro.synth.junction import junction_tree, spread_evenly
+from oboro.synth.oneway import Shape, on_simplex
+
+SHAPE = (2, 3, 2, 4, 2)
+TABLES = [(0, 1), (1, 2), (2, 3), (0, 3), (4,)]
+
+
+def full(law: Law) -> np.ndarray:
+    total = np.zeros(SHAPE)
+    for clique, potential in zip(law.junction.cliques, law.potentials, strict=True):
+        total = total + potential.reshape([SHAPE[i] if i in clique else 1 for i in range(len(SHAPE))])
+    weight = np.exp(total)
+    return weight / weight.sum()
+
+
+def random_law(seed: int = 1) -> Law:
+    rng = np.random.default_rng(seed)
+    junction = junction_tree(SHAPE, TABLES)
+    return Law(junction, tuple(rng.normal(size=[SHAPE[i] for i in clique]) for clique in junction.cliques))
+
+
+def test_messages_give_the_marginals_of_the_whole_table() -> None:
+    law = random_law()
+    whole = full(law)
+    for clique, found in zip(law.junction.cliques, law.marginals(), strict=True):
+        axes = tuple(i for i in range(len(SHAPE)) if i not in clique)
+        assert found == pytest.approx(whole.sum(axis=axes), abs=1e-12)
+
+
+@pytest.mark.parametrize("columns", [(0,), (0, 2), (1, 3), (0, 4), (1, 2, 4), (0, 1, 2, 3, 4)])
+def test_any_columns_together_are_found_along_the_tree(columns: tuple[int, ...]) -> None:
+    law = random_law(2)
+    axes = tuple(i for i in range(len(SHAPE)) if i not in columns)
+    assert joint_law(law, law.marginals(), columns) == pytest.approx(full(law).sum(axis=axes), abs=1e-12)
+
+
+def test_a_fit_to_exact_tables_reaches_them() -> None:
+    whole = full(random_law(3))
+    tables = []
+    for columns in TABLES:
+        share = whole.sum(axis=tuple(i for i in range(len(SHAPE)) if i not in columns))
+        tables.append(Noisy(columns, share, np.full(share.shape, 1000.0)))
+    law = fit(SHAPE, tables, steps=2000)
+    for table in tables:
+        assert joint_law(law, law.marginals(), table.columns) == pytest.approx(table.share, abs=2e-3)
+
+
+def test_draws_follow_the_law_more_closely_than_independent_ones_would() -> None:
+    law = random_law(4)
+    drawn = law.junction.draw(law.marginals(), 40_000, np.random.default_rng(0))
+    cells = np.ravel_multi_index(drawn, SHAPE)
+    found = np.bincount(cells, minlength=96) / 40_000
+    assert np.abs(found - full(law).ravel()).max() < 0.006
+    pair = np.bincount(drawn[0] * 3 + drawn[1], minlength=6) / 40_000
+    assert np.abs(pair - full(law).sum(axis=(2, 3, 4)).ravel()).max() < 1e-3
+
+
+def test_even_spreading_gives_each_record_its_law() -> None:
+    laws = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]])
+    group = np.array([0, 1, 0, 1, 0, 0])
+    rng = np.random.default_rng(1)
+    draws = np.array([spread_evenly(laws, group, rng) for _ in range(4000)])
+    assert np.mean(draws[:, 0] == 0) == pytest.approx(0.5, abs=0.04)
+    assert np.all(draws[:, 1] == 1)
+    assert set(np.count_nonzero(draws[:, group == 0] == 0, axis=1)) == {2}  # of four records exactly two
+
+
+@given(st.lists(st.floats(-100, 100), min_size=1, max_size=20), st.floats(0.5, 500))
+def test_counts_are_put_on_the_simplex(values: list[float], total: float) -> None:
+    found = on_simplex(np.array(values), total)
+    assert found.min() >= 0
+    assert found.sum() == pytest.approx(total, rel=1e-9)
+
+
+@given(st.lists(st.floats(0, 1000), min_size=1, max_size=60), st.integers(1, 40), st.floats(0, 200))
+@settings(deadline=None)
+def test_bins_are_whole_in_order_and_few(mass: list[float], most: int, least: float) -> None:
+    from oboro.domain import Integer
+
+    edges = np.arange(len(mass))
+    found = binned(Shape(edges, edges + 1, np.array(mass), len(mass)), Integer("x", 0, len(mass) - 1), most, least).bin
+    assert found[0] == 0
+    assert set(np.diff(found)) <= {0, 1}
+    assert found[-1] <= 2 * most + 1

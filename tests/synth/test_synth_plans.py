@@ -1,0 +1,186 @@
+"""Plans: what they promise is what their noise and choices cost; bad public facts are refused before anything happens."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from synth_people import DOMAIN, people
+
+import oboro as ob
+from oboro import audit
+from oboro.errors import DataError, InputError, UnitError
+from oboro.noise import DiscreteGaussian
+from oboro.release import load_plan, save_plan
+from oboro.synth.budget import choice_eps, rho_within, squared_sensitivity, summed_sensitivity
+from oboro.synth.coding import read_codes
+from oboro.synth.steps import choose_table, counts_of
+
+METHODS = ("marginals", "quality", "moments")
+UNITS = [ob.Unit.row(), ob.Unit.row("replace"), ob.Unit.person("who", 3), ob.Unit.person("who", 3, "replace")]
+SMALL = ob.Domain([ob.Category("a", ["x", "y"], missing="x"), ob.Category("b", ["x", "y"], missing="x")])
+
+
+def plan_of(method: str, unit: ob.Unit, domain: ob.Domain = DOMAIN, **promise: Any) -> Any:
+    n = 4000 if unit == ob.Unit.row("replace") else None
+    return ob.synth.plan(domain, unit=unit, n=n, method=method, **(promise or {"eps": 1, "delta": "1e-6"}))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+def test_all_steps_together_cost_what_was_promised_and_no_more(method: str, unit: ob.Unit) -> None:
+    """Ties the Privacy section to the noise that is really drawn: exact sums of sensitivity^2/(2 variance) and eps^2/8."""
+    plan = plan_of(method, unit)
+    assert plan.spent() <= plan.rho
+    assert plan.spent() > plan.rho * Fraction(999, 1000)
+    assert ob.ZCDP(plan.rho).to_approx("1e-6").eps <= 1
+    assert ob.ZCDP(plan.rho * Fraction(1001, 1000)).to_approx("1e-6").eps > 1
+    assert plan_of(method, unit, rho="0.1").guarantee == ob.ZCDP("0.1")
+    one = ob.Domain(DOMAIN.columns[:1])
+    assert plan_of(method, unit, one).spent() <= plan_of(method, unit, one).rho
+
+
+def test_a_unit_moves_a_table_by_no_more_than_its_sensitivity() -> None:
+    rng = np.random.default_rng(5)
+    for unit in UNITS:
+        worst, worst_sum = 0, 0
+        for _ in range(30):
+            rows = {"who": ["crowd"] * 0 + [f"p{i}" for i in range(6)] * 3, "a": rng.choice(["x", "y"], 18).tolist()}
+            other = {name: list(values) for name, values in rows.items()}
+            if unit.kind == "row":
+                other["a"][0] = "y" if rows["a"][0] == "x" else "x"
+                if unit.adjacency == "add/remove":
+                    other = {name: values[1:] for name, values in rows.items()}
+            else:
+                mine = [i for i, who in enumerate(rows["who"]) if who == "p0"]
+                for i in mine:
+                    rows["a"][i], other["a"][i] = "x", "y"
+                if unit.adjacency == "add/remove":
+                    other = {name: [v for i, v in enumerate(values) if i not in mine] for name, values in rows.items()}
+            domain = ob.Domain([SMALL["a"]])
+            counts = [counts_of(read_codes(data, domain, unit), [2], (0,)) for data in (rows, other)]
+            worst = max(worst, int(((counts[0] - counts[1]) ** 2).sum()))
+            worst_sum = max(worst_sum, int(np.abs(counts[0] - counts[1]).sum()))
+        assert worst == squared_sensitivity(unit)
+        assert worst_sum == summed_sensitivity(unit)
+
+
+def test_a_person_with_many_rows_is_bounded() -> None:
+    rows = {"who": ["one"] * 50 + ["two"] * 2 + [None] * 5, "a": ["x", "y"] * 28 + ["x"]}
+    codes = read_codes(rows, ob.Domain([SMALL["a"]]), ob.Unit.person("who", 3))
+    assert codes.shape == (1, 5)
+
+
+def test_a_choice_costs_at_most_its_share() -> None:
+    for rho in (Fraction(1, 1000), Fraction(3, 7), Fraction(1, 10**9)):
+        assert choice_eps(rho) ** 2 / 8 <= rho
+        assert (choice_eps(rho) + Fraction(1, 10**11)) ** 2 / 8 > rho
+
+
+def test_the_worst_table_is_chosen_with_the_chances_that_the_proof_speaks_of(test_bits) -> None:
+    """Two tables whose scores differ by 100: the odds are exp(eps 100 / (2 sensitivity)); twice the eps would be seen."""
+    unit, rho = ob.Unit.row("replace"), Fraction(1, 5000)
+    true = [np.array([100, 0]), np.array([50, 50])]
+    guess = [np.array([50.2, 49.9]), np.array([50.0, 50.0])]
+    picks = [choose_table(true, guess, 10.0, unit, rho, test_bits) for _ in range(4000)]
+    odds = np.exp(float(choice_eps(rho)) * 100 / (2 * 2))
+    share = odds / (1 + odds)
+    assert abs(np.mean(picks) - (1 - share)) < 6 * (share * (1 - share) / 4000) ** 0.5
+    assert abs(np.mean(picks) - 1 / (1 + odds**2)) > 0.02
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("unit", [ob.Unit.row(), ob.Unit.row("replace")], ids=str)
+def test_the_audit_finds_nothing(method: str, unit: ob.Unit) -> None:
+    n = 4 if unit.adjacency == "replace" else None
+    plan = ob.synth.plan(SMALL, unit=unit, n=n, rho="0.5", method=method)
+    report = audit.run(plan, 1000)
+    assert report.verdict == "holds", str(report)
+
+
+def test_the_audit_sees_a_sensitivity_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    from oboro.synth import steps
+
+    plan = ob.synth.plan(SMALL, unit=ob.Unit.row("replace"), n=4, rho="0.5")
+    monkeypatch.setattr(steps, "noise_for", lambda unit, rho: DiscreteGaussian(Fraction(1, 200) / rho))
+    assert audit.run(plan, 1000).verdict == "broken"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_plans_read_back_from_toml(method: str, tmp_path: Path) -> None:
+    plan = plan_of(method, ob.Unit.row("replace"))
+    save_plan(plan, tmp_path / "plan.toml")
+    assert load_plan(tmp_path / "plan.toml") == plan
+    assert "of each" in str(plan.forecast())
+
+
+def test_the_proof_stands_beside_the_code() -> None:
+    for kind in (ob.synth.MarginalsPlan, ob.synth.QualityPlan, ob.synth.MomentsPlan, ob.synth.GaussianPlan):
+        assert kind.__doc__ is not None
+        assert "Privacy\n" in kind.__doc__
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"n": None},
+        {"n": 0},
+        {"n": "many"},
+        {"unit": ob.Unit.row()},
+        {"unit": ob.Unit.cells()},
+        {"unit": ob.Unit.signal(1)},
+        {"unit": ob.Unit.person("age", 2), "n": None},
+        {"eps": None},
+        {"eps": 0},
+        {"eps": "1e-300"},
+        {"delta": 0},
+        {"delta": 1},
+        {"rho": 1},
+        {"method": "best"},
+        {"records": 100},
+        {"n_min": 100},
+        {"method": "gaussian"},
+    ],
+    ids=str,
+)
+def test_bad_public_facts_are_refused(wrong: dict[str, Any]) -> None:
+    good = {"unit": ob.Unit.row("replace"), "n": 4000, "eps": 1, "delta": "1e-6"}
+    with pytest.raises(InputError):
+        ob.synth.plan(DOMAIN, **{**good, **wrong})
+
+
+def test_bad_domains_are_refused() -> None:
+    for make in (
+        lambda: ob.Integer("age", 10, 0),
+        lambda: ob.Date("day", "2026-01-02", "2026-01-01"),
+        lambda: ob.Domain([ob.Integer("age", 0, 9), ob.Integer("age", 0, 9)]),
+    ):
+        with pytest.raises(InputError):
+            make()
+    from oboro.domain import Grid
+
+    with pytest.raises(InputError, match="synthesised"):
+        ob.synth.plan(ob.Domain([Grid("row", "col", shape=(4, 4))]), unit=ob.Unit.row(), eps=1, delta="1e-6")
+
+
+def test_what_the_schema_or_the_public_number_of_rows_rules_out_spends_nothing(tmp_path: Path) -> None:
+    from synth_people import ledger_in
+
+    ledger = ledger_in(tmp_path)
+    plan = plan_of("marginals", ob.Unit.row("replace"))
+    for data in (people().drop_columns(["sex"]), people(3999)):
+        with pytest.raises(DataError):
+            ob.synth.release(data, plan, ledger=ledger)
+    assert ledger.remaining == ledger.budget
+    with pytest.raises(UnitError):
+        ob.synth.release(people(), plan_of("marginals", ob.Unit.person("who", 2)), ledger=ledger)
+
+
+def test_rho_is_the_largest_that_stays_within_eps() -> None:
+    for eps, delta in (("0.1", "1e-9"), (1, "1e-5"), (8, "1e-6"), ("0.01", "1e-6")):
+        rho = rho_within(ob.Approx(eps, delta))
+        assert ob.ZCDP(rho).to_approx(delta).eps <= Fraction(str(eps))
+        assert ob.ZCDP(rho * Fraction(10001, 10000)).to_approx(delta).eps > Fraction(str(eps))
