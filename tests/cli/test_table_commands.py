@@ -51,7 +51,7 @@ def test_the_whole_way(oboro: Command, tmp_path: Path) -> None:
     code, out, _ = oboro("table forecast --domain city.toml --eps 0.5 --expected-total 100000")
     assert code == 0
     assert "4 x 4 of row,col" in out
-    assert "spread evenly" in out
+    assert "generated city" in out
     code, out, _ = oboro(f"{RELEASE} --name first -o published.parquet")
     assert code == 0
     assert "remaining  eps = 0.5" in out

@@ -45,5 +45,8 @@ def people(n: int = 4000, seed: int = 3) -> pa.Table:
 
 def ledger_in(folder: Path, unit: ob.Unit | None = None, **budget: Any) -> ob.Ledger:
     return ob.Ledger.create(
-        folder / "people.ledger", dataset="people", unit=unit or ob.Unit.row("replace"), budget=ob.Approx(1000, "0.01")
+        folder / "people.ledger",
+        dataset="people",
+        unit=unit or ob.Unit.row("replace"),
+        budget=ob.Approx(1000, "0.01"),
     )

@@ -50,8 +50,12 @@ def test_both_names_give_a_number_for_floats_texts_and_ridges() -> None:
     assert rdp_public_n(order=4, n=10**7, dims=6, min_eigenvalue=0.01) == rdp_public_n(
         order="4", n=10**7, dims=6, min_eigenvalue="1/100"
     )
-    assert rdp_public_n(order=4, n=10**7, dims=6, ridge=0.01) == rdp_public_n(order=4, n=10**7, dims=6, min_eigenvalue=0.01)
-    assert rdp_private_n(order=4, n=10**7, dims=6, ridge=0.01) > rdp_private_n(order=4, n=10**7, dims=6, min_eigenvalue=0.01)
+    assert rdp_public_n(order=4, n=10**7, dims=6, ridge=0.01) == rdp_public_n(
+        order=4, n=10**7, dims=6, min_eigenvalue=0.01
+    )
+    assert rdp_private_n(order=4, n=10**7, dims=6, ridge=0.01) > rdp_private_n(
+        order=4, n=10**7, dims=6, min_eigenvalue=0.01
+    )
 
 
 def test_stable_up_to_a_million_million_rows() -> None:
@@ -60,12 +64,21 @@ def test_stable_up_to_a_million_million_rows() -> None:
     leading = order / 2 * tau / n**2 + order * (tau / n) ** 2 / 4
     assert rdp_public_n(order=order, n=n, dims=6, min_eigenvalue="0.01") == pytest.approx(leading, rel=1e-8)
     for bound in ("exact", "paper"):
-        assert rdp_private_n(order=order, n=n, dims=6, min_eigenvalue="0.01", bound=bound) == pytest.approx(leading, rel=0.02)
+        assert rdp_private_n(order=order, n=n, dims=6, min_eigenvalue="0.01", bound=bound) == pytest.approx(
+            leading, rel=0.02
+        )
 
 
 @pytest.mark.parametrize(
     ("n", "eps", "ridge"),
-    [(24_420, 1, 0.531), (24_420, 3, 0.195), (24_420, 10, 0.069), (10**7, 1, 0.0254), (10**7, 3, 0.0094), (10**7, 10, 0.0033)],
+    [
+        (24_420, 1, 0.531),
+        (24_420, 3, 0.195),
+        (24_420, 10, 0.069),
+        (10**7, 1, 0.0254),
+        (10**7, 3, 0.0094),
+        (10**7, 10, 0.0033),
+    ],
 )
 def test_the_ridge_that_the_notes_found(n: int, eps: int, ridge: float) -> None:
     found, order = ridge_for(lambda r: public_curve(n, 7, ridge=r), n, Fraction(eps), Fraction(1, 10**5))
@@ -111,14 +124,18 @@ def test_the_divergence_of_gaussians_both_ways() -> None:
     assert renyi_gaussians(2, [0], [[4]], [0], [[1]]) == math.inf  # 4 > 2 * 1: the integral diverges
     assert renyi_gaussians(2, [0], [[1]], [0], [[0]]) == math.inf
     x = np.linspace(-30, 30, 200_001)
-    p, q = (np.exp(-((x - m) ** 2) / (2 * v)) / math.sqrt(2 * math.pi * v) for m, v in ((0.3, 0.8), (0.0, 1.0)))
+    p, q = (
+        np.exp(-((x - m) ** 2) / (2 * v)) / math.sqrt(2 * math.pi * v) for m, v in ((0.3, 0.8), (0.0, 1.0))
+    )
     numeric = math.log(np.sum(p**2.5 * q**-1.5) * (x[1] - x[0])) / 1.5
     assert renyi_gaussians("2.5", [0.3], [[0.8]], [0.0], [[1.0]]) == pytest.approx(numeric, rel=1e-9)
     assert float(spread(4.0, 1e-9)) == pytest.approx(1e-18, rel=1e-6)  # a l^2/4: no cancellation
 
 
 def law(data: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
-    return data.mean(axis=0), np.cov(data.T, bias=True).reshape(data.shape[1], -1) + ridge * np.eye(data.shape[1])
+    return data.mean(axis=0), np.cov(data.T, bias=True).reshape(data.shape[1], -1) + ridge * np.eye(
+        data.shape[1]
+    )
 
 
 def neighbours_hold(data: np.ndarray, other: np.ndarray, ridge: float, order: float, limit: float) -> None:
@@ -149,13 +166,20 @@ def test_with_a_ridge_every_dataset_stays_within_the_bound(dims: int, n: int) ->
                 except GuaranteeError:
                     continue
             for data in datasets(rng, n, dims):
-                for record in (np.ones(dims), -np.ones(dims), np.zeros(dims), *rng.choice([-1.0, 1.0], (4, dims))):
+                for record in (
+                    np.ones(dims),
+                    -np.ones(dims),
+                    np.zeros(dims),
+                    *rng.choice([-1.0, 1.0], (4, dims)),
+                ):
                     if "replace" in found:
                         other = data.copy()
                         other[0] = record
                         neighbours_hold(data, other, float(ridge), float(order), found["replace"])
                     if "add/remove" in found:
-                        neighbours_hold(data, np.vstack([data, record]), float(ridge), float(order), found["add/remove"])
+                        neighbours_hold(
+                            data, np.vstack([data, record]), float(ridge), float(order), found["add/remove"]
+                        )
 
 
 def test_the_private_bound_with_another_letter_would_be_false() -> None:
@@ -163,10 +187,16 @@ def test_the_private_bound_with_another_letter_would_be_false() -> None:
     data, record = np.full((100, 1), -1.0), np.ones((1, 1))
     one, two = law(data, 0.5), law(np.vstack([data, record]), 0.5)
     true = max(renyi_gaussians(4, *one, *two), renyi_gaussians(4, *two, *one))
-    assert rdp_private_n(order=4, n=100, dims=1, min_eigenvalue="0.5") < true <= rdp_private_n(order=4, n=100, dims=1, ridge="0.5") * (1 + 1e-12)
+    assert (
+        rdp_private_n(order=4, n=100, dims=1, min_eigenvalue="0.5")
+        < true
+        <= rdp_private_n(order=4, n=100, dims=1, ridge="0.5") * (1 + 1e-12)
+    )
 
 
-@pytest.mark.parametrize(("which", "bound"), [("public", "tight"), ("public", "paper"), ("private", "exact"), ("private", "paper")])
+@pytest.mark.parametrize(
+    ("which", "bound"), [("public", "tight"), ("public", "paper"), ("private", "exact"), ("private", "paper")]
+)
 def test_under_the_assumption_no_neighbour_exceeds_the_bound(which: str, bound: str) -> None:
     rng = np.random.default_rng(7)
     checked = 0
@@ -180,7 +210,14 @@ def test_under_the_assumption_no_neighbour_exceeds_the_bound(which: str, bound: 
         least = smallest[0] if which == "private" else min(smallest)
         order = float(rng.choice([1.5, 2, 4, 8]))
         try:
-            limit = cost(which, bound, order=order, n=n, dims=dims, min_eigenvalue=Fraction(min(least, 1.0)) * Fraction(999999, 10**6))
+            limit = cost(
+                which,
+                bound,
+                order=order,
+                n=n,
+                dims=dims,
+                min_eigenvalue=Fraction(min(least, 1.0)) * Fraction(999999, 10**6),
+            )
         except GuaranteeError:
             continue
         neighbours_hold(data, other, 0.0, order, limit)
@@ -197,7 +234,9 @@ def test_the_exact_private_bound_is_attained() -> None:
     true_least = float(law(data, 0)[1][0, 0])
     one, two = law(data, 0.0), law(np.vstack([data, [[1.0]]]), 0.0)
     true = max(renyi_gaussians(4, *one, *two), renyi_gaussians(4, *two, *one))
-    assert true == pytest.approx(rdp_private_n(order=4, n=n, dims=1, min_eigenvalue=Fraction(true_least)), rel=1e-9)
+    assert true == pytest.approx(
+        rdp_private_n(order=4, n=n, dims=1, min_eigenvalue=Fraction(true_least)), rel=1e-9
+    )
 
 
 def test_the_maximum_at_the_mean_is_not_missed() -> None:
@@ -218,5 +257,3 @@ def test_an_account_tells_both_adjacencies_and_both_rules() -> None:
     ridge = ob.synth.account(n="1e7", dims=7, ridge="0.0254", records="1e7", delta="1e-5")
     assert ridge.assumption is None
     assert float(ridge.guarantee("replace").eps) == pytest.approx(1, abs=0.01)  # type: ignore[attr-defined]
-
-

@@ -40,7 +40,9 @@ def test_the_whole_way(oboro: Command, tmp_path: Path) -> None:
     assert "not private" in out
     assert (tmp_path / "domain.toml").read_text().startswith("# A draft")
     assert oboro("ledger create l.ledger --dataset people --unit row,replace --eps 9 --delta 1e-4")[0] == 0
-    spend = "synth release data.csv --domain domain.toml --eps 4 --delta 1e-6 --ledger l.ledger -o model.oboro"
+    spend = (
+        "synth release data.csv --domain domain.toml --eps 4 --delta 1e-6 --ledger l.ledger -o model.oboro"
+    )
     code, out, err = oboro(spend)
     assert code == 0, err
     assert "n = 1,500 rows, counted" in err
@@ -49,7 +51,9 @@ def test_the_whole_way(oboro: Command, tmp_path: Path) -> None:
     made = pq.read_table(tmp_path / "synthetic.parquet")
     assert made.num_rows == 1000
     assert made.column_names == people(1).column_names
-    code, out, err = oboro("synth sample model.oboro -n 50 --where sex=F --where age=30:40 --where region=north,east -o some.csv")
+    code, out, err = oboro(
+        "synth sample model.oboro -n 50 --where sex=F --where age=30:40 --where region=north,east -o some.csv"
+    )
     assert code == 0, err
     raw = (tmp_path / "some.csv").read_bytes()
     assert raw.startswith(b"\xef\xbb\xbf")  # Excel reads it as UTF-8
@@ -69,7 +73,9 @@ def test_the_whole_way(oboro: Command, tmp_path: Path) -> None:
 def test_records_forecasts_and_accounts(oboro: Command, tmp_path: Path) -> None:
     ob.Domain([ob.Integer("age", 0, 120), ob.Integer("amount", 0, 99_999)]).to_toml(tmp_path / "d.toml")
     assert oboro("ledger create l.ledger --dataset people --unit row,replace --eps 9 --delta 1e-4")[0] == 0
-    code, out, err = oboro("synth release data.csv --domain d.toml --eps 3 --delta 1e-5 --method gaussian --records 100 --ledger l.ledger -o r.csv")
+    code, out, err = oboro(
+        "synth release data.csv --domain d.toml --eps 3 --delta 1e-5 --method gaussian --records 100 --ledger l.ledger -o r.csv"
+    )
     assert code == 0, err
     assert csv.read_csv(tmp_path / "r.csv").num_rows == 100
     assert oboro("certificate verify r.csv.certificate.json")[1].startswith("valid")
@@ -79,7 +85,12 @@ def test_records_forecasts_and_accounts(oboro: Command, tmp_path: Path) -> None:
     code, out, _ = oboro("synth account --n 1e7 --dims 6 --min-eigenvalue 0.01 --records 1e7 --delta 1e-5")
     assert code == 0
     assert "2.344741" in out
-    assert json.loads(oboro("synth account --n 1e7 --dims 6 --ridge 0.01 --records 1e7 --delta 1e-5 --json")[1])["assumption"] is None
+    assert (
+        json.loads(oboro("synth account --n 1e7 --dims 6 --ridge 0.01 --records 1e7 --delta 1e-5 --json")[1])[
+            "assumption"
+        ]
+        is None
+    )
     for name in ("miura-table1", "miura-table2", "miura-fig2"):
         code, out, _ = oboro(f"reproduce {name}")
         assert code == 0
@@ -101,7 +112,9 @@ def test_records_forecasts_and_accounts(oboro: Command, tmp_path: Path) -> None:
         "synth account --n 1e7 --dims 6 --records 1e7 --delta 0 --ridge 0.1",
     ],
 )
-def test_what_public_facts_rule_out_is_refused_in_a_few_lines(oboro: Command, tmp_path: Path, line: str) -> None:
+def test_what_public_facts_rule_out_is_refused_in_a_few_lines(
+    oboro: Command, tmp_path: Path, line: str
+) -> None:
     ob.Domain([ob.Integer("age", 0, 120)]).to_toml(tmp_path / "d.toml")
     oboro("ledger create l.ledger --dataset people --unit row,replace --eps 9 --delta 1e-4")
     code, out, err = oboro(line)

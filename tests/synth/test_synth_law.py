@@ -90,7 +90,9 @@ def test_bins_are_whole_in_order_and_few(mass: list[float], most: int, least: fl
     from oboro.domain import Integer
 
     edges = np.arange(len(mass))
-    found = binned(Shape(edges, edges + 1, np.array(mass), len(mass)), Integer("x", 0, len(mass) - 1), most, least).bin
+    found = binned(
+        Shape(edges, edges + 1, np.array(mass), len(mass)), Integer("x", 0, len(mass) - 1), most, least
+    ).bin
     assert found[0] == 0
     assert set(np.diff(found)) <= {0, 1}
     assert found[-1] <= 2 * most + 1

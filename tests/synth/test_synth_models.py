@@ -38,7 +38,9 @@ def test_columns_types_and_order_survive(models: dict[str, Any], method: str) ->
     assert ages.min() >= 0
     assert ages.max() <= 120
     assert set(table["sex"].to_pylist()) <= {"F", "M", None}
-    assert all(day is None or date(2020, 1, 1) <= day <= date(2025, 12, 31) for day in table["joined"].to_pylist())
+    assert all(
+        day is None or date(2020, 1, 1) <= day <= date(2025, 12, 31) for day in table["joined"].to_pylist()
+    )
     assert all(score is None or score * 2 == int(score * 2) for score in table["score"].to_pylist())
 
 
@@ -67,9 +69,15 @@ def test_conditions_hold_and_change_what_depends_on_them(models: dict[str, Any])
     assert made.num_rows == 4000
     assert set(made["sex"].to_pylist()) == {"F"}
     assert set(made["age"].to_pylist()) <= set(range(30, 41))
-    old, young = (np.nanmean(model.sample(4000, where={"age": span})["score"].to_numpy()) for span in ((70, 120), (0, 25)))
+    old, young = (
+        np.nanmean(model.sample(4000, where={"age": span})["score"].to_numpy())
+        for span in ((70, 120), (0, 25))
+    )
     assert old > young + 2
-    assert set(model.sample(500, where={"region": ["north", "east"]})["region"].to_pylist()) == {"north", "east"}
+    assert set(model.sample(500, where={"region": ["north", "east"]})["region"].to_pylist()) == {
+        "north",
+        "east",
+    }
     assert model.sample(50, where={"score": None})["score"].null_count == 50
     assert set(model.sample(50, where={"amount": 0})["amount"].to_pylist()) == {0}
     days = model.sample(200, where={"joined": ("2021-01-01", "2021-01-31")})["joined"].to_pylist()
@@ -81,10 +89,21 @@ def test_conditions_hold_and_change_what_depends_on_them(models: dict[str, Any])
 
 @pytest.mark.parametrize(
     "where",
-    [{"sex": "X"}, {"height": 3}, {"age": "old"}, {"age": (40, 30)}, {"age": (1, 2, 3)}, {"sex": []}, {"region": None}, {"sex": ("F", "X")}],
+    [
+        {"sex": "X"},
+        {"height": 3},
+        {"age": "old"},
+        {"age": (40, 30)},
+        {"age": (1, 2, 3)},
+        {"sex": []},
+        {"region": None},
+        {"sex": ("F", "X")},
+    ],
     ids=str,
 )
-def test_conditions_on_values_that_are_not_there_are_refused(models: dict[str, Any], where: dict[str, Any]) -> None:
+def test_conditions_on_values_that_are_not_there_are_refused(
+    models: dict[str, Any], where: dict[str, Any]
+) -> None:
     with pytest.raises(InputError):
         models["marginals"].sample(10, where=where)
 
@@ -101,7 +120,9 @@ def test_sampling_repeats_with_a_seed_and_any_number_is_fine(models: dict[str, A
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_model_is_kept_in_a_file_and_says_what_it_promises(models: dict[str, Any], method: str, tmp_path: Path) -> None:
+def test_a_model_is_kept_in_a_file_and_says_what_it_promises(
+    models: dict[str, Any], method: str, tmp_path: Path
+) -> None:
     model = models[method]
     model.save(tmp_path / "model.oboro")
     again = ob.synth.load(tmp_path / "model.oboro")
@@ -139,7 +160,14 @@ def test_a_model_file_that_was_changed_is_refused(models: dict[str, Any], tmp_pa
 
 
 STRANGE = {
-    "one row": {"age": [3], "score": [1.0], "sex": ["F"], "region": ["north"], "joined": ["2020-02-02"], "amount": [5]},
+    "one row": {
+        "age": [3],
+        "score": [1.0],
+        "sex": ["F"],
+        "region": ["north"],
+        "joined": ["2020-02-02"],
+        "amount": [5],
+    },
     "nulls": {name: [None] * 5 for name in DOMAIN.names},
     "nothing": {name: [] for name in DOMAIN.names},
     "odd values": {
@@ -174,11 +202,15 @@ def test_a_named_model_is_given_back_without_data(tmp_path: Path) -> None:
 
 
 def test_columns_with_times_in_their_names_and_one_column_alone(tmp_path: Path) -> None:
-    domain = ob.Domain([ob.Category("a", ["x", "y"]), ob.Category("a × b", ["x", "y"]), ob.Category("b", ["x", "y"])])
+    domain = ob.Domain(
+        [ob.Category("a", ["x", "y"]), ob.Category("a × b", ["x", "y"]), ob.Category("b", ["x", "y"])]
+    )
     data = {name: ["x", "y"] * 20 for name in domain.names}
     ledger = ledger_in(tmp_path, ob.Unit.row())
     for method in METHODS:
-        model = ob.synth.release(data, ob.synth.plan(domain, unit=ob.Unit.row(), eps=4, delta="1e-6", method=method), ledger=ledger)
+        model = ob.synth.release(
+            data, ob.synth.plan(domain, unit=ob.Unit.row(), eps=4, delta="1e-6", method=method), ledger=ledger
+        )
         assert model.sample(5).column_names == ["a", "a × b", "b"]
         alone = ob.synth.plan(domain.only("a"), unit=ob.Unit.row(), eps=4, delta="1e-6", method=method)
         assert ob.synth.release(data, alone, ledger=ledger).sample(5).column_names == ["a"]

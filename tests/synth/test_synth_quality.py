@@ -20,7 +20,9 @@ def test_a_table_is_like_itself_and_unlike_another() -> None:
     assert same.mean_one_way == same.mean_two_way == same.correlation_error == 0
     assert "behaves like the real one" in same.verdict
     assert same.near.copies > 0.4  # half of the rows are in both halves
-    shuffled = pa.table({name: np.random.default_rng(i).permutation(real[name]) for i, name in enumerate(real.column_names)})
+    shuffled = pa.table(
+        {name: np.random.default_rng(i).permutation(real[name]) for i, name in enumerate(real.column_names)}
+    )
     mixed = ob.synth.quality(real, shuffled)
     assert mixed.mean_one_way == 0
     assert mixed.two_way[0, 1] > 0.3

@@ -21,14 +21,20 @@ from oboro.synth import drawing
 from oboro.synth.drawing import draw_records
 from oboro.synth.moments import factor, moments_of
 
-DOMAIN = ob.Domain([ob.Integer("age", 0, 100), ob.Real("score", -1, 1, "0.001"), ob.Category("sex", ["F", "M"])])
+DOMAIN = ob.Domain(
+    [ob.Integer("age", 0, 100), ob.Real("score", -1, 1, "0.001"), ob.Category("sex", ["F", "M"])]
+)
 REPLACE = ob.Unit.row("replace")
 
 
 def data(n: int = 2000) -> dict[str, Any]:
     rng = np.random.default_rng(1)
     age = rng.integers(20, 80, n)
-    return {"age": age.tolist(), "score": (age / 100 - 0.5 + rng.normal(0, 0.2, n)).tolist(), "sex": rng.choice(["F", "M"], n).tolist()}
+    return {
+        "age": age.tolist(),
+        "score": (age / 100 - 0.5 + rng.normal(0, 0.2, n)).tolist(),
+        "sex": rng.choice(["F", "M"], n).tolist(),
+    }
 
 
 def plan_of(**changes: Any) -> Any:
@@ -52,11 +58,17 @@ def test_the_factor_is_that_of_the_covariance_with_its_ridge_exactly() -> None:
     sizes, ridge = [5, 4, 6], Fraction(1, 7)
     for used in (ridge, Fraction(0)):
         lower, pivots = factor(moments_of(codes), sizes, used)
-        x = [[Fraction(2 * int(c), size - 1) - 1 for c in row] for row, size in zip(codes, sizes, strict=True)]
+        x = [
+            [Fraction(2 * int(c), size - 1) - 1 for c in row] for row, size in zip(codes, sizes, strict=True)
+        ]
         for i in range(3):
             for j in range(3):
                 mean = [sum(row) / 4 for row in x]
-                true = sum(a * b for a, b in zip(x[i], x[j], strict=True)) / 4 - mean[i] * mean[j] + (used if i == j else 0)
+                true = (
+                    sum(a * b for a, b in zip(x[i], x[j], strict=True)) / 4
+                    - mean[i] * mean[j]
+                    + (used if i == j else 0)
+                )
                 assert sum(lower[i][k] * pivots[k] * lower[j][k] for k in range(3)) == true
     assert pivots[1] == 0  # a constant column without a ridge
 
@@ -81,8 +93,13 @@ def test_records_are_the_ideal_ones(test_bits, monkeypatch: pytest.MonkeyPatch) 
     words = source.words_given[0].reshape(2, 2, 300)
     lower, pivots = factor(moments, sizes, Fraction(1, 10))
     centre = [Fraction(total, 4) for total in moments.sums]
-    matrix = [[drawing._entry(lower[i][k] * Fraction(sizes[i] - 1, 2), pivots[k]) for k in range(2)] for i in range(2)]
-    slow = [drawing._record(words[:, :, i], centre, matrix, np.array(sizes) - 1, test_bits) for i in range(300)]
+    matrix = [
+        [drawing._entry(lower[i][k] * Fraction(sizes[i] - 1, 2), pivots[k]) for k in range(2)]
+        for i in range(2)
+    ]
+    slow = [
+        drawing._record(words[:, :, i], centre, matrix, np.array(sizes) - 1, test_bits) for i in range(300)
+    ]
     assert fast.tolist() == slow
     monkeypatch.setattr(drawing, "_settle", lambda *args: args[-1].fill(True))  # every record is left open
     assert draw_records(moments, sizes, Fraction(1, 10), 5, test_bits).shape == (5, 2)
@@ -93,7 +110,13 @@ def test_a_ball_too_wide_is_left_open(test_bits) -> None:
         centre = np.array([float_ball(ball(Fraction(1, 2)))])
     entries = np.zeros((1, 1, 2))
     out, is_open = np.zeros((1, 1), np.int64), np.zeros(1, np.bool_)
-    drawing._settle(*(np.asarray(part)[:, None] for part in Normal().enclose(test_bits.words(2).reshape(2, 1))), centre, entries, out, is_open)
+    drawing._settle(
+        *(np.asarray(part)[:, None] for part in Normal().enclose(test_bits.words(2).reshape(2, 1))),
+        centre,
+        entries,
+        out,
+        is_open,
+    )
     assert is_open[0]  # exactly on an edge
 
 
@@ -196,7 +219,13 @@ def test_plans_read_back_and_a_false_promise_is_refused(tmp_path: Path) -> None:
     plan = plan_of()
     save_plan(plan, tmp_path / "plan.toml")
     assert load_plan(tmp_path / "plan.toml") == plan
-    for change in ({"ridge": "0.0001"}, {"records": 10**6}, {"order": "2"}, {"guarantee": {"kind": "pure", "eps": "1"}}, {"n": 10}):
+    for change in (
+        {"ridge": "0.0001"},
+        {"records": 10**6},
+        {"order": "2"},
+        {"guarantee": {"kind": "pure", "eps": "1"}},
+        {"n": 10},
+    ):
         (tmp_path / "bad.toml").write_text(tomli_w.dumps({**plan.to_dict(), **change}))
         with pytest.raises(InputError):
             load_plan(tmp_path / "bad.toml")
@@ -221,4 +250,12 @@ def test_bad_facts_about_records_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         plan_of(**wrong)
     with pytest.raises(InputError, match="not a number"):
-        ob.synth.plan(ob.Domain([ob.Category("region", ["a", "b", "c"])]), unit=REPLACE, n=10, eps=1, delta="1e-5", records=1, method="gaussian")
+        ob.synth.plan(
+            ob.Domain([ob.Category("region", ["a", "b", "c"])]),
+            unit=REPLACE,
+            n=10,
+            eps=1,
+            delta="1e-5",
+            records=1,
+            method="gaussian",
+        )

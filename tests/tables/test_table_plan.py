@@ -34,7 +34,7 @@ def ledger(tmp_path: Path, unit: Unit | None = None) -> Any:
 
 
 def test_a_release_has_the_columns_that_came_in(tmp_path: Path) -> None:
-    plan = tables.plan(SMALL, unit=Unit.cells(), eps="2")
+    plan = tables.plan(SMALL, unit=Unit.cells(), eps="2", strategy="wavelet")
     release = tables.release({**CELLS, "sex": ["F", "M"]}, plan, count="people", ledger=ledger(tmp_path))
     table = release.to_arrow()
     assert table.column_names == ["row", "col", "sex", "people"]
@@ -147,11 +147,11 @@ def test_values_that_bounds_join_cost_more_noise() -> None:
     ages = Domain([Grid("row", "col", shape=(4, 4)), Integer("age", 0, 3)])
     apart = Domain([Grid("row", "col", shape=(4, 4)), Category("age", [0, 1, 2, 3])])
     unit = Unit.cells(max_cells=3)
-    assert tables.plan(apart, unit=unit, eps=1).noise.scale == 3 * 5 + 2
-    assert tables.plan(ages, unit=unit, eps=1).noise.scale == 3 * 7
+    assert tables.plan(apart, unit=unit, eps=1, strategy="wavelet").noise.scale == 3 * 5 + 2
+    assert tables.plan(ages, unit=unit, eps=1, strategy="wavelet").noise.scale == 3 * 7
     assert (
-        tables.plan(ages, unit=Unit.cells(), eps=1).noise.scale
-        == tables.plan(apart, unit=Unit.cells(), eps=1).noise.scale
+        tables.plan(ages, unit=Unit.cells(), eps=1, strategy="wavelet").noise.scale
+        == tables.plan(apart, unit=Unit.cells(), eps=1, strategy="wavelet").noise.scale
         == 7
     )
 
@@ -162,7 +162,9 @@ AUDITED = [Unit.cells(), Unit.cells(2), Unit.cells(1, 2, "replace"), Unit.person
 @pytest.mark.parametrize("unit", AUDITED, ids=str)
 def test_the_audit_finds_nothing(unit: Unit) -> None:
     domain = Domain([Grid("r", "c", shape=(2, 2))])
-    plan = tables.plan(domain, unit=unit, eps=1, count="n" if unit.kind == "cells" else None)
+    plan = tables.plan(
+        domain, unit=unit, eps=1, count="n" if unit.kind == "cells" else None, strategy="wavelet"
+    )
     report = audit.run(plan, 40_000)
     assert report.verdict == "holds", str(report)
     assert report.eps_lower > 0.3
@@ -170,7 +172,9 @@ def test_the_audit_finds_nothing(unit: Unit) -> None:
 
 def test_the_audit_sees_noise_that_is_too_small() -> None:
     """Half the noise, planted in the strategy that is really called."""
-    plan = tables.plan(Domain([Grid("r", "c", shape=(2, 2))]), unit=Unit.cells(), eps=1, count="n")
+    plan = tables.plan(
+        Domain([Grid("r", "c", shape=(2, 2))]), unit=Unit.cells(), eps=1, count="n", strategy="wavelet"
+    )
     careless = dataclasses.replace(plan, guarantee=Pure(3))
 
     class Faulty:
@@ -186,7 +190,7 @@ def test_the_audit_sees_noise_that_is_too_small() -> None:
 
 
 def test_the_forecast_is_the_theory() -> None:
-    plan = tables.plan(Domain([Grid("row", "col")]), unit=Unit.cells(), eps="0.1")
+    plan = tables.plan(Domain([Grid("row", "col")]), unit=Unit.cells(), eps="0.1", strategy="wavelet")
     rows = {row[1]: row for row in plan.forecast().rows}
     assert rows["2^0"][0] == "1 x 1 of row,col"
     assert rows["2^6"][0] == "8 x 8 of row,col"
@@ -195,7 +199,12 @@ def test_the_forecast_is_the_theory() -> None:
 
 
 def test_the_forecast_names_areas() -> None:
-    mesh = tables.plan(Domain([Mesh("code", "500m"), Category("sex", ["F", "M"])]), unit=Unit.row(), eps=1)
+    mesh = tables.plan(
+        Domain([Mesh("code", "500m"), Category("sex", ["F", "M"])]),
+        unit=Unit.row(),
+        eps=1,
+        strategy="wavelet",
+    )
     areas = [row[0] for row in mesh.forecast().rows]
     assert areas == [
         "500 m mesh",
@@ -205,7 +214,7 @@ def test_the_forecast_names_areas() -> None:
         "80 km mesh; all of sex",
         "all of code; all of sex",
     ]
-    product = tables.plan(SMALL, unit=Unit.row(), eps=1)
+    product = tables.plan(SMALL, unit=Unit.row(), eps=1, strategy="wavelet")
     assert [row[0] for row in product.forecast().rows][:3] == [
         "1 x 1 of row,col",
         "1 x 1 of row,col; all of sex",

@@ -1,5 +1,6 @@
 """The attack on any plan."""
 
 from oboro.audit.run import AuditReport, Finding, run
+from oboro.audit.samples import samples
 
-__all__ = ["AuditReport", "Finding", "run"]
+__all__ = ["AuditReport", "Finding", "run", "samples"]

@@ -18,7 +18,20 @@ from typing import Annotated
 import typer
 
 from oboro._version import __version__
-from oboro.cli import certificate, demo, dynamics, histogram, ledger, plans, query, reproduce, secure, synth, table
+from oboro.cli import (
+    audit,
+    certificate,
+    demo,
+    dynamics,
+    histogram,
+    ledger,
+    plans,
+    query,
+    reproduce,
+    secure,
+    synth,
+    table,
+)
 from oboro.errors import OboroError
 
 app = typer.Typer(
@@ -41,6 +54,7 @@ app.command("query")(query.query)
 app.command("check")(query.check)
 app.command("forecast")(plans.forecast)
 app.command("run")(plans.run)
+app.command("audit")(audit.audit)
 app.command("reproduce")(reproduce.reproduce)
 app.command("demo")(demo.demo)
 

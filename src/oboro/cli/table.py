@@ -39,7 +39,9 @@ Count = Annotated[
         "--count", help="The column that says how many; without it every row counts 1.", metavar="NAME"
     ),
 ]
-StrategyName = Annotated[str, typer.Option("--strategy", help="How it is measured.", metavar="NAME")]
+StrategyName = Annotated[
+    str | None, typer.Option("--strategy", help="How it is measured; by default tree.", metavar="NAME")
+]
 Possible = Annotated[
     Path | None,
     typer.Option("--possible", help="File of the only cells that can hold anyone. Public.", metavar="FILE"),
@@ -97,7 +99,7 @@ def forecast(
     domain: DomainFile,
     eps: Eps,
     unit: UnitText = None,
-    strategy: StrategyName = "wavelet",
+    strategy: StrategyName = None,
     count: Count = None,
     possible: Possible = None,
     impossible: Impossible = None,
@@ -134,7 +136,7 @@ def release(
     eps: Eps,
     ledger: LedgerAt,
     count: Count = None,
-    strategy: StrategyName = "wavelet",
+    strategy: StrategyName = None,
     possible: Possible = None,
     impossible: Impossible = None,
     total: Total = None,
@@ -242,7 +244,7 @@ def _plan(
     domain: Path,
     eps: str,
     unit: Unit,
-    strategy: str,
+    strategy: str | None,
     count: str | None,
     possible: Path | None,
     impossible: Path | None,

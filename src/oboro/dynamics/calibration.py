@@ -148,7 +148,9 @@ def _excess(alpha: float, eps: float, z: float) -> float:
         return 0.0  # below e^(-a(0) X), e^-81
     last = math.log(math.exp(first + rule.least) + 60.0) - rule.least  # q falls by e^-60
     cuts = [first, last]
-    for j in range(40):  # ever wider to the left: q is a power of the distance to the bulk, and then an exponential
+    for j in range(
+        40
+    ):  # ever wider to the left: q is a power of the distance to the bulk, and then an exponential
         cuts.append(1.5 - 1.5 * 2.5**j - rule.least)
         cuts.append(first + 0.8 * 2.0**j / rule.power)  # and to the right of v0, where g bends
     inside = [cut for cut in cuts if first <= cut <= last]

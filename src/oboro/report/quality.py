@@ -23,8 +23,14 @@ WORDS = {
     "one": Words("one-way distance, mean", "1 次元距離（平均）"),
     "two": Words("two-way distance, mean", "2 次元距離（平均）"),
     "correlation": Words("correlation error, mean", "相関の誤差（平均）"),
-    "auc": Words("AUC for {target}: trained on synthetic, tested on real ({real} if trained on real)", "{target} の AUC：合成データで学習し実データで評価（実データ学習では {real}）"),
-    "copies": Words("of synthetic rows equal a real row ({real} among real rows)", "の合成行が実在の行と一致（実データどうしでは {real}）"),
+    "auc": Words(
+        "AUC for {target}: trained on synthetic, tested on real ({real} if trained on real)",
+        "{target} の AUC：合成データで学習し実データで評価（実データ学習では {real}）",
+    ),
+    "copies": Words(
+        "of synthetic rows equal a real row ({real} among real rows)",
+        "の合成行が実在の行と一致（実データどうしでは {real}）",
+    ),
     "columns": Words("Each column", "各列"),
     "columns_note": Words(
         "Numbers are shown in bins that hold about equally many real rows. The distance is the share of rows that would have to change.",
@@ -42,7 +48,10 @@ WORDS = {
         "Synthetic rows should not come closer to real rows than real rows come to one another. This is a check on sight, not a guarantee: the guarantee is the promise below.",
         "合成行が、実データの行どうしよりも実データに近づくことは望ましくありません。これは目安であって保証ではありません。保証は下の約束です。",
     ),
-    "unpromised": Words("No model was given with these records, so this page makes no promise about them (--model).", "モデルが添えられていないため、このページは何も約束しません（--model）。"),
+    "unpromised": Words(
+        "No model was given with these records, so this page makes no promise about them (--model).",
+        "モデルが添えられていないため、このページは何も約束しません（--model）。",
+    ),
     "spent": Words("The privacy spent", "使われたプライバシー"),
 }
 
@@ -64,7 +73,9 @@ def write_quality(
 
 
 def _body(quality: Quality, record: Any) -> str:
-    columns = "".join(_column(column, distance) for column, distance in zip(quality.columns, quality.one_way, strict=True))
+    columns = "".join(
+        _column(column, distance) for column, distance in zip(quality.columns, quality.one_way, strict=True)
+    )
     key = f'<ul class="key">{say(WORDS["real"], "li", "class=real")}{say(WORDS["made"], "li", "class=made")}</ul>'
     names = [column.name for column in quality.columns]
     change = quality.synthetic_correlation - quality.correlation
@@ -98,8 +109,12 @@ def _figures(quality: Quality) -> str:
     ]
     if quality.useful is not None:
         useful = quality.useful
-        shown.insert(3, (f"{useful.synthetic:.3f}", WORDS["auc"].fill(target=useful.target, real=f"{useful.real:.3f}")))
-    return "".join(f'<div><div class="figure">{escape(value)}</div>{say(words, "p")}</div>' for value, words in shown)
+        shown.insert(
+            3, (f"{useful.synthetic:.3f}", WORDS["auc"].fill(target=useful.target, real=f"{useful.real:.3f}"))
+        )
+    return "".join(
+        f'<div><div class="figure">{escape(value)}</div>{say(words, "p")}</div>' for value, words in shown
+    )
 
 
 def _column(column: Compared, distance: float) -> str:
@@ -121,9 +136,13 @@ def _bars(real: Any, made: Any, told: Sequence[str]) -> str:
         heights = (88 * float(real[place]) / top, 88 * float(made[place]) / top)
         parts.append(f"<g><title>{escape(text)}</title>")
         for kind, height in zip(("real", "made"), heights, strict=True):
-            parts.append(f'<rect class="{kind}" x="{place * width + width * 0.08:.2f}" y="{92 - height:.2f}" width="{width * 0.84:.2f}" height="{height:.2f}"/>')
+            parts.append(
+                f'<rect class="{kind}" x="{place * width + width * 0.08:.2f}" y="{92 - height:.2f}" width="{width * 0.84:.2f}" height="{height:.2f}"/>'
+            )
         parts.append("</g>")
-    return f'<svg class="bars" viewBox="0 0 100 92" preserveAspectRatio="none" role="img">{"".join(parts)}</svg>'
+    return (
+        f'<svg class="bars" viewBox="0 0 100 92" preserveAspectRatio="none" role="img">{"".join(parts)}</svg>'
+    )
 
 
 def _squares(names: Sequence[str], values: Any, full: float) -> str:
@@ -133,8 +152,12 @@ def _squares(names: Sequence[str], values: Any, full: float) -> str:
     parts = []
     for i, name in enumerate(names):
         short = name if len(name) <= 16 else name[:15] + "…"
-        parts.append(f'<text x="{margin - 4}" y="{margin + i * edge + 14}" text-anchor="end">{escape(short)}</text>')
-        parts.append(f'<text transform="translate({margin + i * edge + 14} {margin - 4}) rotate(-60)">{escape(short)}</text>')
+        parts.append(
+            f'<text x="{margin - 4}" y="{margin + i * edge + 14}" text-anchor="end">{escape(short)}</text>'
+        )
+        parts.append(
+            f'<text transform="translate({margin + i * edge + 14} {margin - 4}) rotate(-60)">{escape(short)}</text>'
+        )
         for j, other in enumerate(names):
             if i == j:
                 continue
@@ -142,7 +165,9 @@ def _squares(names: Sequence[str], values: Any, full: float) -> str:
             told = escape(f"{name}, {other}: {value:.3f}")
             place = f'x="{margin + j * edge}" y="{margin + i * edge}" width="{edge}" height="{edge}"'
             kind = "plus" if value >= 0 else "minus"
-            parts.append(f'<rect class="{kind}" {place} fill-opacity="{min(1.0, abs(value) / full):.3f}"><title>{told}</title></rect><rect class="cell" {place} pointer-events="none"/>')
+            parts.append(
+                f'<rect class="{kind}" {place} fill-opacity="{min(1.0, abs(value) / full):.3f}"><title>{told}</title></rect><rect class="cell" {place} pointer-events="none"/>'
+            )
     return f'<svg class="squares" viewBox="0 0 {size + 30} {size + 4}" role="img">{"".join(parts)}</svg>'
 
 
@@ -152,5 +177,8 @@ def _nearness(quality: Quality) -> str:
         return ""
     edges = np.linspace(0, max(float(np.quantile(np.concatenate([made, real]), 0.99)), 1e-6), 25)
     shares = [np.histogram(np.minimum(values, edges[-1]), edges)[0] / values.size for values in (real, made)]
-    told = [f"{low:.3f} to {high:.3f}: {a:.1%}, {b:.1%}" for low, high, a, b in zip(edges[:-1], edges[1:], shares[0], shares[1], strict=True)]
+    told = [
+        f"{low:.3f} to {high:.3f}: {a:.1%}, {b:.1%}"
+        for low, high, a, b in zip(edges[:-1], edges[1:], shares[0], shares[1], strict=True)
+    ]
     return _bars(shares[0], shares[1], told)

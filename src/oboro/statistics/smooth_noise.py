@@ -80,7 +80,7 @@ class SmoothNoise:
 
 
 def calibrate(
-    law: Law | None, guarantee: Guarantee, *, share: Fraction = Fraction(3, 10), beta: Number | None = None
+    law: Law | None, guarantee: Guarantee, *, share: Fraction = Fraction(2, 5), beta: Number | None = None
 ) -> SmoothNoise:
     """The admissible noise for a guarantee. `share` of it goes to smoothness where there is a choice."""
     from oboro.noise import Cauchy, Laplace, StudentT

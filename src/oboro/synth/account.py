@@ -59,25 +59,58 @@ class Account:
             "ridge": None if self.ridge is None else show(self.ridge),
             "assumption": self.assumption,
             "bounds": [
-                {"adjacency": line.adjacency, "bound": line.bound, "simple": told(line.simple), "tight": told(line.tight)}
+                {
+                    "adjacency": line.adjacency,
+                    "bound": line.bound,
+                    "simple": told(line.simple),
+                    "tight": told(line.tight),
+                }
                 for line in self.lines
             ],
         }
 
     def __str__(self) -> str:
-        width = f"ridge {show(self.ridge)}" if self.ridge is not None else f"min_eigenvalue {show(self.min_eigenvalue or 0)}"
-        rows = [["adjacency", "bound", "order", "Rényi eps", "eps (paper's rule)", "order", "Rényi eps", "eps (tight rule)"]]
+        width = (
+            f"ridge {show(self.ridge)}"
+            if self.ridge is not None
+            else f"min_eigenvalue {show(self.min_eigenvalue or 0)}"
+        )
+        rows = [
+            [
+                "adjacency",
+                "bound",
+                "order",
+                "Rényi eps",
+                "eps (paper's rule)",
+                "order",
+                "Rényi eps",
+                "eps (tight rule)",
+            ]
+        ]
         for line in self.lines:
             cells = [line.adjacency, line.bound]
             for best in (line.simple, line.tight):
-                cells += ["-", "-", "-"] if best is None else [about(best.order), about(best.renyi, 6), about(best.approx.eps, 7)]
+                cells += (
+                    ["-", "-", "-"]
+                    if best is None
+                    else [about(best.order), about(best.renyi, 6), about(best.approx.eps, 7)]
+                )
             rows.append(cells)
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         title = f"{self.records:,} records from n = {self.n:,} rows of {self.dims} columns, {width}, delta = {show(self.delta)}"
         lines = [title, ""]
         for row in rows:
-            lines.append("  " + "  ".join(c.ljust(w) if i < 2 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))).rstrip())
-        lines += ["", "  add/remove: n is the smaller size of the pair, and must be a public lower bound; the number of records is public"]
+            lines.append(
+                "  "
+                + "  ".join(
+                    c.ljust(w) if i < 2 else c.rjust(w)
+                    for i, (c, w) in enumerate(zip(row, widths, strict=True))
+                ).rstrip()
+            )
+        lines += [
+            "",
+            "  add/remove: n is the smaller size of the pair, and must be a public lower bound; the number of records is public",
+        ]
         if self.assumption is not None:
             lines.append(f"  all of this holds only provided that {self.assumption}")
         return "\n".join(lines)
@@ -105,7 +138,12 @@ def account(
         make = private_curve if adjacency == "add/remove" else public_curve
         curve: Curve = make(size, dims, min_eigenvalue, ridge, bound)
         lines.append(
-            Line(adjacency, bound if ridge is None else "ridge", best_order(curve, count, small, "simple"), best_order(curve, count, small))
+            Line(
+                adjacency,
+                bound if ridge is None else "ridge",
+                best_order(curve, count, small, "simple"),
+                best_order(curve, count, small),
+            )
         )
     return Account(
         size,

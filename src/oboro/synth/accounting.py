@@ -20,7 +20,9 @@ from oboro.privacy import Approx, Renyi
 from oboro.synth import bounds
 
 MOST_N = 10**15
-Curve = Callable[[Fraction], Fraction | None]  # order to the divergence of one record, None outside the conditions
+Curve = Callable[
+    [Fraction], Fraction | None
+]  # order to the divergence of one record, None outside the conditions
 
 
 def rdp_public_n(
@@ -64,7 +66,11 @@ def rdp_private_n(
 def public_curve(
     n: int, dims: int, min_eigenvalue: Number | None = None, ridge: Number | None = None, bound: str = "tight"
 ) -> Curve:
-    size, width, tau = whole("n", n, least=2, most=MOST_N), whole("dims", dims, least=1), _tau(dims, min_eigenvalue, ridge)
+    size, width, tau = (
+        whole("n", n, least=2, most=MOST_N),
+        whole("dims", dims, least=1),
+        _tau(dims, min_eigenvalue, ridge),
+    )
     _check_bound(bound, ("tight", "paper"), ridge)
     del width
     if bound == "paper":
@@ -75,7 +81,11 @@ def public_curve(
 def private_curve(
     n: int, dims: int, min_eigenvalue: Number | None = None, ridge: Number | None = None, bound: str = "exact"
 ) -> Curve:
-    size, width, tau = whole("n", n, least=2, most=MOST_N), whole("dims", dims, least=1), _tau(dims, min_eigenvalue, ridge)
+    size, width, tau = (
+        whole("n", n, least=2, most=MOST_N),
+        whole("dims", dims, least=1),
+        _tau(dims, min_eigenvalue, ridge),
+    )
     _check_bound(bound, ("exact", "paper"), ridge)
     if ridge is not None:
         return lambda order: bounds.private_ridge(order, size, tau, width)
@@ -123,7 +133,9 @@ def best_order(curve: Curve, records: int, delta: Number, rule: str = "tight") -
     return Best(order, records * one, Renyi(order, records * one).to_approx(delta, rule=rule))
 
 
-def ridge_for(curve_of: Callable[[Fraction], Curve], records: int, eps: Fraction, delta: Fraction) -> tuple[Fraction, Fraction]:
+def ridge_for(
+    curve_of: Callable[[Fraction], Curve], records: int, eps: Fraction, delta: Fraction
+) -> tuple[Fraction, Fraction]:
     """The smallest ridge, to three digits and rounded up, at which N records keep (eps, delta); and the order that shows it."""
 
     def good(ridge: Fraction) -> Best | None:
@@ -155,7 +167,9 @@ def _three_digits(value: float) -> Fraction:
 def _at(order: Number, curve: Curve) -> Fraction:
     exact = rational("order", order)
     if exact <= 1:
-        raise ParameterError("order must be above 1", given=f"order={show(exact)}", needed="a number above 1", fix="order=4")
+        raise ParameterError(
+            "order must be above 1", given=f"order={show(exact)}", needed="a number above 1", fix="order=4"
+        )
     cost = curve(exact)
     if cost is None:
         raise GuaranteeError(
@@ -190,6 +204,13 @@ def _tau(dims: int, min_eigenvalue: Number | None, ridge: Number | None) -> Frac
 
 def _check_bound(bound: str, known: tuple[str, str], ridge: Number | None) -> None:
     if bound not in known:
-        raise ParameterError("bound is unknown", given=f"bound={bound!r}", needed=" or ".join(known), fix=f'bound="{known[0]}"')
+        raise ParameterError(
+            "bound is unknown", given=f"bound={bound!r}", needed=" or ".join(known), fix=f'bound="{known[0]}"'
+        )
     if bound == "paper" and ridge is not None:
-        raise ParameterError("the paper has no ridge", given='bound="paper", ridge', needed="one of them", fix=f'bound="{known[0]}"')
+        raise ParameterError(
+            "the paper has no ridge",
+            given='bound="paper", ridge',
+            needed="one of them",
+            fix=f'bound="{known[0]}"',
+        )

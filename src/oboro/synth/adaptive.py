@@ -15,7 +15,7 @@ from oboro.privacy import Guarantee, Unit, guarantee_from, unit_from
 from oboro.release import Forecast, Pair, register
 from oboro.synth.budget import choice_eps, noise_for, rho_within, squared_sensitivity
 from oboro.synth.coding import Integers, read_codes
-from oboro.synth.inference import Law, Noisy, fit
+from oboro.synth.inference import Law, Noisy, fit, independent
 from oboro.synth.joint import joint_law
 from oboro.synth.junction import Clique, junction_tree
 from oboro.synth.measured import Measured, to_rows
@@ -68,7 +68,11 @@ class QualityPlan:
     @property
     def noise(self) -> DiscreteGaussian:
         """The noise of each table that is chosen."""
-        return noise_for(self.unit, self.rho * SHARES[2] / self.rounds) if self.rounds else self.ones.noises[0][0]
+        return (
+            noise_for(self.unit, self.rho * SHARES[2] / self.rounds)
+            if self.rounds
+            else self.ones.noises[0][0]
+        )
 
     def spent(self) -> Fraction:
         """What all steps cost together, by exact sums of what their noise and choices cost."""
@@ -78,14 +82,19 @@ class QualityPlan:
         return sum((Fraction(moved) / (2 * noise.sigma2) for noise in tables), Fraction(0)) + choices
 
     def forecast(self) -> Forecast:
-        rows = [(f"count of {column.name}", noise[0].sd, noise[0].interval()[1]) for column, noise in zip(self.domain, self.ones.noises, strict=True)]
+        rows = [
+            (f"count of {column.name}", noise[0].sd, noise[0].interval()[1])
+            for column, noise in zip(self.domain, self.ones.noises, strict=True)
+        ]
         if self.rounds:
             rows.append(("count of a chosen table", self.noise.sd, self.noise.interval()[1]))
         return Forecast(
             "expected error of each count that the model is made of",
             ("of each", "standard error", "95% within ±"),
             tuple(rows),
-            (f"{self.rounds} tables of two or three columns will be chosen; oboro synth report measures what comes of it",),
+            (
+                f"{self.rounds} tables of two or three columns will be chosen; oboro synth report measures what comes of it",
+            ),
         )
 
     def prepare(self, data: Any) -> Integers:
@@ -103,18 +112,21 @@ class QualityPlan:
         offered = _offered(sizes, self.noise.sd, total)
         true = {columns: counts_of(places, sizes, columns) for columns in offered}
         known = ones.tables(levels, bins, total)
-        law = fit(sizes, known, steps=200)
+        law = independent([column.mass / total for column in bins])
         tables: list[tuple[Clique, Integers]] = []
-        for _ in range(self.rounds):
+        for turn in range(self.rounds):
+            if turn:
+                law = fit(sizes, known, steps=60, start=law)
             laws = law.marginals()
             fitting = _fitting(offered, sizes, known) or offered[:1]
             guess = [total * joint_law(law, laws, columns) for columns in fitting]
-            index = choose_table([true[c] for c in fitting], guess, self.noise.sd, self.unit, self.choice_rho, bits)
+            index = choose_table(
+                [true[c] for c in fitting], guess, self.noise.sd, self.unit, self.choice_rho, bits
+            )
             columns = fitting[index]
             counts = true[columns] + self.noise.sample(true[columns].shape, bits)
             tables.append((columns, counts))
             known.append(noisy_table(columns, counts, self.noise, total))
-            law = fit(sizes, known, steps=60, start=law)
         return Measured(tuple(tuple(level) for level in levels), tuple(bins), tuple(tables))
 
     def law(self, measured: Measured, steps: int = 1000) -> Law:
@@ -143,7 +155,14 @@ class QualityPlan:
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> QualityPlan:
-        return checked(cls(Domain.from_dict(record["domain"]), unit_from(record["unit"]), guarantee_from(record["guarantee"]), record.get("n")))
+        return checked(
+            cls(
+                Domain.from_dict(record["domain"]),
+                unit_from(record["unit"]),
+                guarantee_from(record["guarantee"]),
+                record.get("n"),
+            )
+        )
 
 
 def _offered(sizes: Sequence[int], sd: float, total: float) -> list[Clique]:

@@ -84,12 +84,18 @@ def private_exact(order: Fraction, n: int, min_eigenvalue: Fraction, dims: int) 
 
     def add(a: Ball, q: Ball) -> Ball:
         change = (n * q / (n + 1) - 1) / (n + 1)
-        return a / 2 * q / ((n + 1) ** 2 * (1 + a * change)) + _h(a, change) + (dims - 1) * _h(a, ball(Fraction(-1, n + 1)))
+        return (
+            a / 2 * q / ((n + 1) ** 2 * (1 + a * change))
+            + _h(a, change)
+            + (dims - 1) * _h(a, ball(Fraction(-1, n + 1)))
+        )
 
     def remove(a: Ball, q: Ball) -> Ball:
         below = n * (n + 1 + q)
         change = (n + 1 - n * q) / below
-        return a / 2 * q / (below * (1 + a * change)) + _h(a, change) + (dims - 1) * _h(a, ball(Fraction(1, n)))
+        return (
+            a / 2 * q / (below * (1 + a * change)) + _h(a, change) + (dims - 1) * _h(a, ball(Fraction(1, n)))
+        )
 
     def worst(a: Ball) -> Ball:
         most = _q_max(min_eigenvalue, dims)
@@ -115,7 +121,9 @@ def private_ridge(order: Fraction, n: int, tau: Fraction, dims: int) -> Fraction
 
     def remove(a: Ball) -> Ball:
         top = _h(a, ball(-n * tau / ((n + 1) ** 2 + n * tau))).max(_h(a, ball(into)))
-        return a / 2 * ball(tau / ((n + 1) ** 2 - (order - 1) * n * tau)) + top + (dims - 1) * _h(a, ball(into))
+        return (
+            a / 2 * ball(tau / ((n + 1) ** 2 - (order - 1) * n * tau)) + top + (dims - 1) * _h(a, ball(into))
+        )
 
     return _above(lambda a: add(a).max(remove(a)), order)
 

@@ -21,7 +21,10 @@ def promised(eps: Number | None, delta: Number | None, rho: Number | None) -> Gu
         return Approx(positive("eps", eps), positive("delta", delta))
     raise ParameterError(
         "the privacy to spend is not said",
-        given=", ".join(name for name, value in (("eps", eps), ("delta", delta), ("rho", rho)) if value is not None) or "nothing",
+        given=", ".join(
+            name for name, value in (("eps", eps), ("delta", delta), ("rho", rho)) if value is not None
+        )
+        or "nothing",
         needed="eps and delta, or rho for a ledger of zCDP",
         fix='eps=1, delta="1e-6"',
     )
@@ -34,14 +37,26 @@ def rho_within(guarantee: Guarantee) -> Fraction:
     assert isinstance(guarantee, Approx)
     low, high = Fraction(0), guarantee.eps  # rho < eps always, for the conversion adds something positive
     if guarantee.delta == 0:
-        raise ParameterError("delta must be positive here", given="delta=0", needed="a number above 0 and below 1", fix='delta="1e-6"')
+        raise ParameterError(
+            "delta must be positive here",
+            given="delta=0",
+            needed="a number above 0 and below 1",
+            fix='delta="1e-6"',
+        )
     for _ in range(60):
         middle = _rounded((low + high) / 2)
         if middle in (low, high):
             break
-        low, high = (middle, high) if ZCDP(middle).to_approx(guarantee.delta).eps <= guarantee.eps else (low, middle)
+        low, high = (
+            (middle, high) if ZCDP(middle).to_approx(guarantee.delta).eps <= guarantee.eps else (low, middle)
+        )
     if low == 0:
-        raise ParameterError("eps is too small", given=f"eps={show(guarantee.eps)}", needed="an eps that buys some rho", fix='eps="0.1"')
+        raise ParameterError(
+            "eps is too small",
+            given=f"eps={show(guarantee.eps)}",
+            needed="an eps that buys some rho",
+            fix='eps="0.1"',
+        )
     return low
 
 

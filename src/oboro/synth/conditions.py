@@ -24,7 +24,10 @@ class Wanted:
 
 def wanted_codes(domain: Domain, where: Mapping[str, Any] | None) -> dict[int, Wanted]:
     """For each column named: one value, a list of values, a tuple (lowest, highest) of a number or date, or None for missing."""
-    return {domain.names.index(domain[name].name): _wanted(domain[name], value) for name, value in (where or {}).items()}
+    return {
+        domain.names.index(domain[name].name): _wanted(domain[name], value)
+        for name, value in (where or {}).items()
+    }
 
 
 def _wanted(column: Column, value: Any) -> Wanted:

@@ -75,15 +75,27 @@ class MomentsPlan:
     def spent(self) -> Fraction:
         """What all steps cost together, by exact sums."""
         tables = [noise for noises in self.ones.noises for noise in noises]
-        ones = sum((Fraction(squared_sensitivity(self.unit)) / (2 * noise.sigma2) for noise in tables), Fraction(0))
+        ones = sum(
+            (Fraction(squared_sensitivity(self.unit)) / (2 * noise.sigma2) for noise in tables), Fraction(0)
+        )
         return ones + (Fraction(self.squared_move) / (2 * self.noise.sigma2) if self.pairs else 0)
 
     def forecast(self) -> Forecast:
-        rows = [(f"count of {column.name}", noise[0].sd, noise[0].interval()[1]) for column, noise in zip(self.domain, self.ones.noises, strict=True)]
+        rows = [
+            (f"count of {column.name}", noise[0].sd, noise[0].interval()[1])
+            for column, noise in zip(self.domain, self.ones.noises, strict=True)
+        ]
         notes = ["a copula keeps each column and its correlations, not the finer shape of pairs"]
         if self.n is not None and self.pairs:
-            notes.append(f"standard error of a correlation about {self.noise.sd * (WIDTH / STEPS) ** 2 / self.n:.3g}")
-        return Forecast("expected error of each count that the model is made of", ("of each", "standard error", "95% within ±"), tuple(rows), tuple(notes))
+            notes.append(
+                f"standard error of a correlation about {self.noise.sd * (WIDTH / STEPS) ** 2 / self.n:.3g}"
+            )
+        return Forecast(
+            "expected error of each count that the model is made of",
+            ("of each", "standard error", "95% within ±"),
+            tuple(rows),
+            tuple(notes),
+        )
 
     def prepare(self, data: Any) -> Integers:
         return read_codes(data, self.domain, self.unit, self.n if self.unit.kind == "row" else None)
@@ -93,7 +105,9 @@ class MomentsPlan:
             return repeated(lambda: self.measure(prepared, bits).numbers(), trials)
         levels = self.ones.measure(prepared, bits)
         bins = self.ones.binned(levels, 1, 0.0)
-        scores = np.stack([score_steps(column.shape)[column.shape.block_of(prepared[i])] for i, column in enumerate(bins)])
+        scores = np.stack(
+            [score_steps(column.shape)[column.shape.block_of(prepared[i])] for i, column in enumerate(bins)]
+        )
         sums = [int(scores[i] @ scores[j]) for i in range(len(bins)) for j in range(i + 1, len(bins))]
         noisy = np.asarray(sums, np.int64) + self.noise.sample(len(sums), bits)
         return Measured(tuple(tuple(level) for level in levels), tuple(bins), (), noisy)
@@ -117,7 +131,14 @@ class MomentsPlan:
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> MomentsPlan:
-        return checked(cls(Domain.from_dict(record["domain"]), unit_from(record["unit"]), guarantee_from(record["guarantee"]), record.get("n")))
+        return checked(
+            cls(
+                Domain.from_dict(record["domain"]),
+                unit_from(record["unit"]),
+                guarantee_from(record["guarantee"]),
+                record.get("n"),
+            )
+        )
 
 
 def score_steps(shape: Shape) -> Integers:
@@ -184,7 +205,9 @@ class CopulaSampler:
         for i, column in enumerate(self.bins):
             shape = column.shape
             running = np.cumsum(shape.mass) / max(float(shape.mass.sum()), 1e-12)
-            block = np.minimum(np.searchsorted(running, places[:, i], side="right"), np.flatnonzero(shape.mass > 0)[-1])
+            block = np.minimum(
+                np.searchsorted(running, places[:, i], side="right"), np.flatnonzero(shape.mass > 0)[-1]
+            )
             width = shape.stop[block] - shape.start[block]
             found.append(shape.start[block] + np.minimum((rng.random(n) * width).astype(np.int64), width - 1))
         return found

@@ -10,7 +10,9 @@ from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.engine import open_data
 from oboro.engine.source import Source, quoted
 
-WARNING = "made by looking at the data, which is not private: set bounds and values from what is known without it"
+WARNING = (
+    "made by looking at the data, which is not private: set bounds and values from what is known without it"
+)
 MOST_VALUES = 100  # a text column with more has no draft
 _STEPS = 1000
 
@@ -28,7 +30,11 @@ def draft(data: Any, path: str | Path) -> tuple[Domain, list[str]]:
     domain, left_out = draft_domain(data)
     domain.to_toml(path)
     where = Path(path)
-    lines = [f"# A draft, {WARNING}.", *(f"# left out, say what is possible: {name}" for name in left_out), ""]
+    lines = [
+        f"# A draft, {WARNING}.",
+        *(f"# left out, say what is possible: {name}" for name in left_out),
+        "",
+    ]
     where.write_text("\n".join(lines) + where.read_text(encoding="utf-8"), encoding="utf-8")
     return domain, left_out
 
@@ -41,7 +47,9 @@ def _guess(source: Source, name: str) -> Column | None:
         f"SELECT count({text}), count({number}), min({number}), max({number}), "
         f"count(*) FILTER ({number} = floor({number})), count({day}), min({day}), max({day}), count(DISTINCT {text}) FROM {source.relation}"
     )
-    known, numbers, low, high, wholes, days, first, last, distinct = source.connection.execute(query).fetchone()
+    known, numbers, low, high, wholes, days, first, last, distinct = source.connection.execute(
+        query
+    ).fetchone()
     if known == 0:
         return None
     if numbers == known and wholes == known and max(abs(low), abs(high)) < 2**53:
@@ -55,7 +63,9 @@ def _guess(source: Source, name: str) -> Column | None:
         return Date(name, first, last)
     if distinct > MOST_VALUES:
         return None
-    rows = source.connection.execute(f"SELECT DISTINCT CAST({field} AS VARCHAR) FROM {source.relation} WHERE {text} IS NOT NULL").fetchall()
+    rows = source.connection.execute(
+        f"SELECT DISTINCT CAST({field} AS VARCHAR) FROM {source.relation} WHERE {text} IS NOT NULL"
+    ).fetchall()
     return Category(name, sorted(row[0] for row in rows))
 
 

@@ -59,7 +59,9 @@ def _entry(scale: Fraction, pivot: Fraction) -> Entry:
     return lambda: ball(scale) * ball(pivot).sqrt()
 
 
-def _record(words: Words, centre: Sequence[Fraction], matrix: Sequence[Sequence[Entry]], most: Integers, bits: Bits) -> list[int]:
+def _record(
+    words: Words, centre: Sequence[Fraction], matrix: Sequence[Sequence[Entry]], most: Integers, bits: Bits
+) -> list[int]:
     """All coordinates of one record, by balls; the bits are doubled until each lies in one cell."""
     pairs = [[Uniform(bits, int(word), 64) for word in pair] for pair in words]
     while True:

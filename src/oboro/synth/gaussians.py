@@ -33,7 +33,10 @@ def renyi_gaussians(
     h(l) = (a ln(1+l) - ln(1+a l)) / (2(a-1)), which does not cancel when the two laws are close.
     """
     a = float(rational("order", order))
-    one, two = np.atleast_2d(np.asarray(covariance, float)), np.atleast_2d(np.asarray(other_covariance, float))
+    one, two = (
+        np.atleast_2d(np.asarray(covariance, float)),
+        np.atleast_2d(np.asarray(other_covariance, float)),
+    )
     values, vectors = np.linalg.eigh(one)
     if values[0] <= 0 or np.linalg.eigvalsh(two)[0] <= 0:
         return math.inf

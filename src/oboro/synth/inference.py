@@ -42,7 +42,21 @@ class Law:
         return into
 
 
-def fit(shape: Sequence[int], tables: Sequence[Noisy], *, steps: int = 1000, start: Law | None = None, tolerance: float = 1e-7) -> Law:
+def independent(shares: Sequence[Floats]) -> Law:
+    """Every column by itself."""
+    junction = junction_tree([share.size for share in shares], [])
+    logs = {(i,): np.log(np.maximum(share, 1e-12)) for i, share in enumerate(shares)}
+    return Law(junction, tuple(logs[clique] for clique in junction.cliques))
+
+
+def fit(
+    shape: Sequence[int],
+    tables: Sequence[Noisy],
+    *,
+    steps: int = 1000,
+    start: Law | None = None,
+    tolerance: float = 1e-7,
+) -> Law:
     """The law of least weighted squares, sum of weight * (law - share)^2, reached from the uniform one or from `start`."""
     junction = junction_tree(shape, [table.columns for table in tables])
     potentials = junction.zeros() if start is None else start.carried(junction)
@@ -57,7 +71,10 @@ def fit(shape: Sequence[int], tables: Sequence[Noisy], *, steps: int = 1000, sta
             moved = [potential - rate * slope for potential, slope in zip(potentials, slopes, strict=True)]
             new_laws = junction.marginals(moved)
             new_loss, new_slopes = _loss(junction, new_laws, tables, homes)
-            fall = sum(float(np.sum(slope * (old - new))) for slope, old, new in zip(slopes, laws, new_laws, strict=True))
+            fall = sum(
+                float(np.sum(slope * (old - new)))
+                for slope, old, new in zip(slopes, laws, new_laws, strict=True)
+            )
             if loss - new_loss >= 0.5 * fall:
                 break
             rate *= 0.5
@@ -69,7 +86,9 @@ def fit(shape: Sequence[int], tables: Sequence[Noisy], *, steps: int = 1000, sta
     return Law(junction, tuple(potential - potential.max() for potential in potentials))
 
 
-def _loss(junction: Junction, laws: Sequence[Floats], tables: Sequence[Noisy], homes: Sequence[int]) -> tuple[float, list[Floats]]:
+def _loss(
+    junction: Junction, laws: Sequence[Floats], tables: Sequence[Noisy], homes: Sequence[int]
+) -> tuple[float, list[Floats]]:
     slopes = junction.zeros()
     loss = 0.0
     for table, k in zip(tables, homes, strict=True):

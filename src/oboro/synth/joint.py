@@ -25,7 +25,9 @@ def joint_law(law: Law, laws: Sequence[Floats], columns: Clique) -> Floats:
         axes, table = junction.cliques[k], laws[k]
         if junction.parent[k] >= 0:  # the law of this clique given what it shares with its parent
             below = sum_axes(table, axes, junction.shared[k])
-            table = table / np.maximum(below, _LEAST).reshape([n if a in junction.shared[k] else 1 for a, n in zip(axes, table.shape, strict=True)])
+            table = table / np.maximum(below, _LEAST).reshape(
+                [n if a in junction.shared[k] else 1 for a, n in zip(axes, table.shape, strict=True)]
+            )
         keep = tuple(sorted({*junction.shared[k], *(set(columns) & set(axes))}))
         for more_axes, _ in folded.get(k, []):
             keep = tuple(sorted({*keep, *(set(more_axes) & set(columns))}))

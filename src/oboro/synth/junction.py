@@ -49,10 +49,15 @@ class Junction:
         for k in reversed(range(len(self.cliques))):
             if self.parent[k] >= 0:
                 upward[k] = _log_sum(beliefs[k], self.cliques[k], self.shared[k])
-                beliefs[self.parent[k]] += spread_axes(upward[k], self.shared[k], self.cliques[self.parent[k]])
+                beliefs[self.parent[k]] += spread_axes(
+                    upward[k], self.shared[k], self.cliques[self.parent[k]]
+                )
         for k in range(len(self.cliques)):
             if self.parent[k] >= 0:
-                down = _log_sum(beliefs[self.parent[k]], self.cliques[self.parent[k]], self.shared[k]) - upward[k]
+                down = (
+                    _log_sum(beliefs[self.parent[k]], self.cliques[self.parent[k]], self.shared[k])
+                    - upward[k]
+                )
                 beliefs[k] += spread_axes(down, self.shared[k], self.cliques[k])
         laws = []
         for belief in beliefs:
@@ -67,7 +72,9 @@ class Junction:
             known, new = self.shared[k], tuple(i for i in clique if i not in self.shared[k])
             law = np.transpose(laws[k], [clique.index(i) for i in (*known, *new)])
             sizes = [self.shape[i] for i in known]
-            group = np.ravel_multi_index([columns[i] for i in known], sizes) if known else np.zeros(n, np.int64)
+            group = (
+                np.ravel_multi_index([columns[i] for i in known], sizes) if known else np.zeros(n, np.int64)
+            )
             cell = spread_evenly(law.reshape(prod(sizes), -1), np.asarray(group), rng)
             drawn = np.unravel_index(cell, [self.shape[i] for i in new]) if new else ()
             columns |= {i: np.asarray(values) for i, values in zip(new, drawn, strict=True)}
@@ -120,7 +127,9 @@ def spread_axes(table: Floats, axes: Clique, onto: Clique) -> Floats:
     return table.reshape([sizes.get(axis, 1) for axis in onto])
 
 
-def spread_evenly(laws: Floats, group: npt.NDArray[np.int64], rng: np.random.Generator) -> npt.NDArray[np.int64]:
+def spread_evenly(
+    laws: Floats, group: npt.NDArray[np.int64], rng: np.random.Generator
+) -> npt.NDArray[np.int64]:
     """One draw for each record from the law of its group, evenly spaced within the group after a random start.
 
     Each draw has its law; together they come closer to it than independent draws would. Which record of a
@@ -142,7 +151,9 @@ def spread_evenly(laws: Floats, group: npt.NDArray[np.int64], rng: np.random.Gen
     return out
 
 
-def with_evidence(junction: Junction, potentials: Sequence[Floats], evidence: Mapping[int, Floats]) -> list[Floats]:
+def with_evidence(
+    junction: Junction, potentials: Sequence[Floats], evidence: Mapping[int, Floats]
+) -> list[Floats]:
     """The potentials with each column's law multiplied by what is known of it."""
     changed = [np.array(potential) for potential in potentials]
     for column, weight in evidence.items():

@@ -24,17 +24,27 @@ class Usefulness:
     real: float
 
     def to_dict(self) -> dict[str, Any]:
-        return {"target": self.target, "label": self.label, "auc_synthetic": round(self.synthetic, 6), "auc_real": round(self.real, 6)}
+        return {
+            "target": self.target,
+            "label": self.label,
+            "auc_synthetic": round(self.synthetic, 6),
+            "auc_real": round(self.real, 6),
+        }
 
 
-def usefulness(columns: Sequence[Compared], target: str | None, rng: np.random.Generator) -> Usefulness | None:
+def usefulness(
+    columns: Sequence[Compared], target: str | None, rng: np.random.Generator
+) -> Usefulness | None:
     """Gradient boosting for a column of two labels; None where there is none, or scikit-learn is not installed."""
     fitting = [column for column in columns if not column.numeric and column.size == 3]
     if target is not None:
         fitting = [column for column in fitting if column.name == target]
         if not fitting:
             raise ParameterError(
-                "target is not a column of two labels", given=f"target={target!r}", needed="a column of both tables with two labels", fix="target=None"
+                "target is not a column of two labels",
+                given=f"target={target!r}",
+                needed="a column of both tables with two labels",
+                fix="target=None",
             )
     if not fitting or len(columns) < 2:
         return None
@@ -44,7 +54,12 @@ def usefulness(columns: Sequence[Compared], target: str | None, rng: np.random.G
     except ImportError:
         if target is None:
             return None
-        raise ParameterError("target needs scikit-learn", given=f"target={target!r}", needed="scikit-learn", fix="pip install 'oboro[sklearn]'") from None
+        raise ParameterError(
+            "target needs scikit-learn",
+            given=f"target={target!r}",
+            needed="scikit-learn",
+            fix="pip install 'oboro[sklearn]'",
+        ) from None
     chosen = fitting[-1]
     others = [column for column in columns if column is not chosen]
 

@@ -48,7 +48,12 @@ def plan(
     delta is for a ledger of zCDP. `n_min` and `assume_min_eigenvalue` belong to the Gaussian method.
     """
     if method not in METHODS:
-        raise ParameterError("method is unknown", given=f"method={method!r}", needed=", ".join(METHODS), fix='method="marginals"')
+        raise ParameterError(
+            "method is unknown",
+            given=f"method={method!r}",
+            needed=", ".join(METHODS),
+            fix='method="marginals"',
+        )
     if method == "gaussian":
         if records is None or eps is None or delta is None or rho is not None:
             raise ParameterError(
@@ -58,7 +63,14 @@ def plan(
                 fix='eps=3, delta="1e-5", records=10**5',
             )
         return gaussian_plan(
-            domain, unit=unit, eps=eps, delta=delta, records=records, n=n, n_min=n_min, assume_min_eigenvalue=assume_min_eigenvalue
+            domain,
+            unit=unit,
+            eps=eps,
+            delta=delta,
+            records=records,
+            n=n,
+            n_min=n_min,
+            assume_min_eigenvalue=assume_min_eigenvalue,
         )
     extra = {"records": records, "n_min": n_min, "assume_min_eigenvalue": assume_min_eigenvalue}
     if any(value is not None for value in extra.values()):
@@ -68,11 +80,17 @@ def plan(
             needed="none of these",
             fix="model.sample(10_000), after the release",
         )
-    kinds: dict[str, type[ModelPlan]] = {"marginals": MarginalsPlan, "quality": QualityPlan, "moments": MomentsPlan}
+    kinds: dict[str, type[ModelPlan]] = {
+        "marginals": MarginalsPlan,
+        "quality": QualityPlan,
+        "moments": MomentsPlan,
+    }
     return checked(kinds[method](domain, unit, promised(eps, delta, rho), n))
 
 
-def release(data: Any, plan: SynthPlan, *, ledger: Ledger, name: str | None = None, bits: Bits | None = None) -> Any:
+def release(
+    data: Any, plan: SynthPlan, *, ledger: Ledger, name: str | None = None, bits: Bits | None = None
+) -> Any:
     """Runs a plan, once, and pays for it. Gives a `Model`; for the Gaussian method a `Release` whose table is the records."""
     released: Release = run(plan, data, ledger, name, bits=bits)
     return released if isinstance(plan, GaussianPlan) else model_of(released)

@@ -84,14 +84,19 @@ class MarginalsPlan:
         return sum((Fraction(moved) / (2 * noise.sigma2) for noise in tables), Fraction(0)) + choices
 
     def forecast(self) -> Forecast:
-        rows = [(f"count of {column.name}", noise[0].sd, noise[0].interval()[1]) for column, noise in zip(self.domain, self.ones.noises, strict=True)]
+        rows = [
+            (f"count of {column.name}", noise[0].sd, noise[0].interval()[1])
+            for column, noise in zip(self.domain, self.ones.noises, strict=True)
+        ]
         if self.edges:
             rows.append(("count of a pair", self.noise.sd, self.noise.interval()[1]))
         return Forecast(
             "expected error of each count that the model is made of",
             ("of each", "standard error", "95% within ±"),
             tuple(rows),
-            ("the noise alone: what a tree of pairs leaves out comes on top; oboro synth report measures both",),
+            (
+                "the noise alone: what a tree of pairs leaves out comes on top; oboro synth report measures both",
+            ),
         )
 
     def prepare(self, data: Any) -> Integers:
@@ -115,7 +120,14 @@ class MarginalsPlan:
         for _ in range(self.edges):
             open_pairs = [pair for pair in pairs if part[pair[0]] != part[pair[1]]]
             picked = open_pairs[
-                choose_table([true[p] for p in open_pairs], [guess[p] for p in open_pairs], self.noise.sd, self.unit, self.choice_rho, bits)
+                choose_table(
+                    [true[p] for p in open_pairs],
+                    [guess[p] for p in open_pairs],
+                    self.noise.sd,
+                    self.unit,
+                    self.choice_rho,
+                    bits,
+                )
             ]
             tree.append(picked)
             old, new = part[picked[1]], part[picked[0]]
@@ -149,4 +161,11 @@ class MarginalsPlan:
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> MarginalsPlan:
-        return checked(cls(Domain.from_dict(record["domain"]), unit_from(record["unit"]), guarantee_from(record["guarantee"]), record.get("n")))
+        return checked(
+            cls(
+                Domain.from_dict(record["domain"]),
+                unit_from(record["unit"]),
+                guarantee_from(record["guarantee"]),
+                record.get("n"),
+            )
+        )

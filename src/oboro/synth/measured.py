@@ -43,11 +43,15 @@ def to_rows(measured: Measured, domain: Domain) -> Any:
 
     parts = [part for part in _parts(measured, domain.names) if len(part[-1])]
     columns: list[Any] = []
-    for place, kind in enumerate((pa.string(), pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.int64(), pa.int64())):
+    for place, kind in enumerate(
+        (pa.string(), pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.int64(), pa.int64())
+    ):
         pieces = []
         for part in parts:
             value, length = part[place], len(part[-1])
-            pieces.append(pa.array(value, kind) if isinstance(value, np.ndarray) else pa.array([value] * length, kind))
+            pieces.append(
+                pa.array(value, kind) if isinstance(value, np.ndarray) else pa.array([value] * length, kind)
+            )
         columns.append(pa.chunked_array(pieces, kind))
     return pa.table(columns, names=list(_FIELDS)).combine_chunks()
 
@@ -58,10 +62,26 @@ def _parts(measured: Measured, names: Sequence[str]) -> Iterator[tuple[Any, ...]
             yield "one", name, number, level.start, level.stop, None, level.count
     for name, bins in zip(names, measured.bins, strict=True):
         shape = bins.shape
-        yield "bins", name, None, shape.start, shape.stop, bins.bin, np.rint(shape.mass * 1000).astype(np.int64)
+        yield (
+            "bins",
+            name,
+            None,
+            shape.start,
+            shape.stop,
+            bins.bin,
+            np.rint(shape.mass * 1000).astype(np.int64),
+        )
     for columns, counts in measured.tables:
         places = [np.ascontiguousarray(axis.ravel()) for axis in np.indices(counts.shape)] + [None, None]
-        yield "joint", json.dumps([names[i] for i in columns], ensure_ascii=False), None, places[0], places[1], places[2], counts.ravel()
+        yield (
+            "joint",
+            json.dumps([names[i] for i in columns], ensure_ascii=False),
+            None,
+            places[0],
+            places[1],
+            places[2],
+            counts.ravel(),
+        )
     if measured.moments.size:
         yield "moment", "all", None, np.arange(measured.moments.size), None, None, measured.moments
 
@@ -86,13 +106,19 @@ def from_rows(table: Any, domain: Domain) -> Measured:
             )
         )
         at = (kind == "bins") & (of == column.name)
-        bins.append(Binned(Shape(whole("first", at), whole("second", at), whole("count", at) / 1000, column.size), whole("third", at)))
+        bins.append(
+            Binned(
+                Shape(whole("first", at), whole("second", at), whole("count", at) / 1000, column.size),
+                whole("third", at),
+            )
+        )
     tables: list[tuple[Clique, Integers]] = []
     joint = kind == "joint"
     starts = np.flatnonzero(joint & (data["first"] <= 0) & (data["second"] <= 0) & (data["third"] <= 0))
-    for first, last in zip(starts, [*starts[1:], *[np.flatnonzero(joint)[-1] + 1 if joint.any() else 0]], strict=False):
+    for first, last in zip(
+        starts, [*starts[1:], *[np.flatnonzero(joint)[-1] + 1 if joint.any() else 0]], strict=False
+    ):
         columns = tuple(place[name] for name in json.loads(of[first]))
         counts = whole("count", slice(first, last))
         tables.append((columns, counts.reshape([bins[i].size for i in columns])))
     return Measured(tuple(levels), tuple(bins), tuple(tables), whole("count", kind == "moment"))
-

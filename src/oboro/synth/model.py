@@ -72,18 +72,28 @@ class Model:
         count = whole("n", n, least=0, most=MOST_RECORDS)
         rng = np.random.default_rng(seed)
         wanted = wanted_codes(self.domain, where)
-        return to_table(self.domain, self._sampler.draw(count, wanted, rng) if count else [np.zeros(0, np.int64)] * len(self.domain))
+        return to_table(
+            self.domain,
+            self._sampler.draw(count, wanted, rng) if count else [np.zeros(0, np.int64)] * len(self.domain),
+        )
 
     def save(self, path: str | Path) -> Path:
         """Writes one file: the measurements as they were committed, and their certificate."""
         where = Path(path)
         if where.suffix.lower() != SUFFIX:
-            raise ParameterError("a model is kept in a file that ends in .oboro", given=str(path), needed=SUFFIX, fix=f"{where.stem or 'model'}{SUFFIX}")
+            raise ParameterError(
+                "a model is kept in a file that ends in .oboro",
+                given=str(path),
+                needed=SUFFIX,
+                fix=f"{where.stem or 'model'}{SUFFIX}",
+            )
         content = self._packed
         if self._release is not None:
             with tempfile.TemporaryDirectory() as folder:
                 self._release.save(Path(folder) / _TABLE)
-                content = _zipped({name: (Path(folder) / name).read_bytes() for name in (_TABLE, _CERTIFICATE)})
+                content = _zipped(
+                    {name: (Path(folder) / name).read_bytes() for name in (_TABLE, _CERTIFICATE)}
+                )
         write_whole(where, content)
         return where
 
@@ -113,9 +123,19 @@ def load(path: str | Path) -> Model:
         with zipfile.ZipFile(io.BytesIO(packed)) as file:
             parts = {name: file.read(name) for name in (_TABLE, _CERTIFICATE)}
     except FileNotFoundError:
-        raise DataError(f"no such file: {path}", given=str(path), needed="a model that oboro synth release wrote", fix="model.oboro") from None
+        raise DataError(
+            f"no such file: {path}",
+            given=str(path),
+            needed="a model that oboro synth release wrote",
+            fix="model.oboro",
+        ) from None
     except (OSError, zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError):
-        raise DataError(f"{path} is not a model", given=str(path), needed="a file that oboro synth release wrote", fix="model.oboro") from None
+        raise DataError(
+            f"{path} is not a model",
+            given=str(path),
+            needed="a file that oboro synth release wrote",
+            fix="model.oboro",
+        ) from None
     with tempfile.TemporaryDirectory() as folder:
         for name, content in parts.items():
             (Path(folder) / name).write_bytes(content)
@@ -123,7 +143,11 @@ def load(path: str | Path) -> Model:
         certificate = read_certificate(Path(folder) / _CERTIFICATE)
     plan = plan_from(record["plan"])
     if not isinstance(plan, ModelPlan):
-        raise CertificateError(f"{path} holds no model", given=str(record["plan"].get("kind")), needed="synth.marginals, synth.quality or synth.moments")
+        raise CertificateError(
+            f"{path} holds no model",
+            given=str(record["plan"].get("kind")),
+            needed="synth.marginals, synth.quality or synth.moments",
+        )
     table = pq.read_table(io.BytesIO(parts[_TABLE]))
     return Model(plan, certificate, table, _sampler(plan, table), None, packed)
 

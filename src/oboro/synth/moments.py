@@ -31,7 +31,12 @@ def moments_of(codes: Integers) -> Moments:
         part = codes[:, first : first + _ROWS]
         high, low = (part >> 16).astype(float), (part & 0xFFFF).astype(float)
         cross = high @ low.T
-        for scale, block in ((1 << 32, high @ high.T), (1 << 16, cross), (1 << 16, cross.T), (1, low @ low.T)):
+        for scale, block in (
+            (1 << 32, high @ high.T),
+            (1 << 16, cross),
+            (1 << 16, cross.T),
+            (1, low @ low.T),
+        ):
             for i in range(dims):
                 for j in range(dims):
                     products[i][j] += scale * int(block[i, j])
@@ -49,7 +54,9 @@ def factor(moments: Moments, sizes: Sequence[int], ridge: Fraction) -> tuple[Mat
     half = [Fraction(2, size - 1) if size > 1 else Fraction(0) for size in sizes]  # a step of the code
     rest = [
         [
-            half[i] * half[j] * (Fraction(moments.products[i][j], n) - Fraction(moments.sums[i] * moments.sums[j], n * n))
+            half[i]
+            * half[j]
+            * (Fraction(moments.products[i][j], n) - Fraction(moments.sums[i] * moments.sums[j], n * n))
             + (ridge if i == j else 0)
             for j in range(dims)
         ]

@@ -57,7 +57,9 @@ def shares(column: Column) -> list[Fraction]:
     return [Fraction(1)] if levels == 1 else [Fraction(1, 2)] + [Fraction(1, 2 * (levels - 1))] * (levels - 1)
 
 
-def measure_column(codes: Integers, column: Column, noises: Sequence[DiscreteGaussian], bits: Bits) -> list[Level]:
+def measure_column(
+    codes: Integers, column: Column, noises: Sequence[DiscreteGaussian], bits: Bits
+) -> list[Level]:
     """Noisy counts, level by level; which blocks are cut depends on noisy counts alone."""
     size, parts = column.size, _parts(column)
     edges = _cut(0, size, parts)
@@ -78,11 +80,15 @@ def measure_column(codes: Integers, column: Column, noises: Sequence[DiscreteGau
 def total_of(columns: Sequence[Sequence[Level]], noises: Sequence[Sequence[DiscreteGaussian]]) -> float:
     """How many records there are, from all first levels together: each sum weighs as the inverse of its variance."""
     sums = np.array([float(levels[0].count.sum()) for levels in columns])
-    weights = np.array([1 / (levels[0].count.size * noise[0].sd**2) for levels, noise in zip(columns, noises, strict=True)])
+    weights = np.array(
+        [1 / (levels[0].count.size * noise[0].sd ** 2) for levels, noise in zip(columns, noises, strict=True)]
+    )
     return max(1.0, float(sums @ weights / weights.sum()))
 
 
-def shape_of(levels: Sequence[Level], noises: Sequence[DiscreteGaussian], column: Column, total: float) -> Shape:
+def shape_of(
+    levels: Sequence[Level], noises: Sequence[DiscreteGaussian], column: Column, total: float
+) -> Shape:
     """The levels made one: counts that are not negative, add up to the total, and agree with one another."""
     first = levels[0]
     seen = first.count.astype(float)
@@ -128,7 +134,12 @@ def _refined(shape: Shape, level: Level, sd: float) -> Shape:
         mass.append(on_simplex(even + trust * away, float(shape.mass[block])))
     starts = np.concatenate([shape.start[kept], *start])
     order = np.argsort(starts)
-    return Shape(starts[order], np.concatenate([shape.stop[kept], *stop])[order], np.concatenate([shape.mass[kept], *mass])[order], shape.values)
+    return Shape(
+        starts[order],
+        np.concatenate([shape.stop[kept], *stop])[order],
+        np.concatenate([shape.mass[kept], *mass])[order],
+        shape.values,
+    )
 
 
 def _depth(column: Column) -> int:

@@ -26,12 +26,17 @@ def checked(plan: _P) -> _P:
     domain, unit, guarantee, n = (getattr(plan, name) for name in ("domain", "unit", "guarantee", "n"))
     check_synthesisable(domain, unit)
     if not isinstance(guarantee, Approx | ZCDP):
-        raise GuaranteeError("this plan promises (eps, delta) or zCDP", given=repr(guarantee), fix='eps=1, delta="1e-6"')
+        raise GuaranteeError(
+            "this plan promises (eps, delta) or zCDP", given=repr(guarantee), fix='eps=1, delta="1e-6"'
+        )
     check_n(unit, n)
     for column in domain:
         if column.kind == "category" and column.size > MOST_CATEGORIES:
             raise ParameterError(
-                f"column {column.name!r} has too many categories", given=f"{column.size:,}", needed=f"at most {MOST_CATEGORIES:,}", fix="fewer, broader values"
+                f"column {column.name!r} has too many categories",
+                given=f"{column.size:,}",
+                needed=f"at most {MOST_CATEGORIES:,}",
+                fix="fewer, broader values",
             )
     rho_within(guarantee)
     plan.noise  # type: ignore[attr-defined]  # noqa: B018  # refuses a scale that is too large
@@ -75,10 +80,14 @@ def neighbours_of(domain: Domain, unit: Unit, n: int | None) -> Iterator[Pair]:
     crowd = (n or 20) - (rows if n is not None else 0)
 
     def data(odd: dict[str, Any] | None) -> dict[str, list[Any]]:
-        table = {name: [first[name]] * crowd + ([odd[name]] * rows if odd is not None else []) for name in first}
+        table = {
+            name: [first[name]] * crowd + ([odd[name]] * rows if odd is not None else []) for name in first
+        }
         if unit.kind == "person":
             assert unit.column is not None
-            table[unit.column] = [f"crowd {i}" for i in range(crowd)] + (["someone"] * rows if odd is not None else [])
+            table[unit.column] = [f"crowd {i}" for i in range(crowd)] + (
+                ["someone"] * rows if odd is not None else []
+            )
         return table
 
     if unit.adjacency == "replace":
@@ -90,6 +99,10 @@ def neighbours_of(domain: Domain, unit: Unit, n: int | None) -> Iterator[Pair]:
 def describe_plan(plan: Any, released: str, noise: DiscreteGaussian) -> dict[str, Any]:
     return {
         "released": released,
-        "noise": {**noise.to_dict(), "squared sensitivity": str(squared_sensitivity(plan.unit)), "rho in all": show(plan.rho)},
+        "noise": {
+            **noise.to_dict(),
+            "squared sensitivity": str(squared_sensitivity(plan.unit)),
+            "rho in all": show(plan.rho),
+        },
         "domain": plan.domain.to_dict(),
     }

@@ -44,7 +44,11 @@ class Quality:
     @property
     def correlation_error(self) -> float:
         above = np.triu_indices(len(self.correlated), 1)
-        return float(np.abs(self.correlation - self.synthetic_correlation)[above].mean()) if above[0].size else 0.0
+        return (
+            float(np.abs(self.correlation - self.synthetic_correlation)[above].mean())
+            if above[0].size
+            else 0.0
+        )
 
     @property
     def verdict(self) -> str:
@@ -57,7 +61,9 @@ class Quality:
         }[close]
         parts = [f"columns differ by {self.mean_one_way:.1%}", f"pairs by {self.mean_two_way:.1%}"]
         if self.useful is not None:
-            parts.append(f"a classifier trained on it reaches an AUC of {self.useful.synthetic:.3f} ({self.useful.real:.3f} on real data)")
+            parts.append(
+                f"a classifier trained on it reaches an AUC of {self.useful.synthetic:.3f} ({self.useful.real:.3f} on real data)"
+            )
         return f"{told}: {', '.join(parts)}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -67,7 +73,9 @@ class Quality:
             "verdict": self.verdict,
             "rows": self.rows,
             "synthetic_rows": self.synthetic_rows,
-            "one_way": {column.name: round(tv, 6) for column, tv in zip(self.columns, self.one_way, strict=True)},
+            "one_way": {
+                column.name: round(tv, 6) for column, tv in zip(self.columns, self.one_way, strict=True)
+            },
             "mean_one_way": round(self.mean_one_way, 6),
             "mean_two_way": round(self.mean_two_way, 6),
             "correlation_error": round(self.correlation_error, 6),
@@ -79,13 +87,23 @@ class Quality:
         lines = [f"INTERNAL: {SEEN}", "", self.verdict, ""]
         lines.append(f"  real rows              {self.rows:,}")
         lines.append(f"  synthetic rows         {self.synthetic_rows:,}")
-        lines.append(f"  one-way distance       {about(self.mean_one_way)} on average, {about(max(self.one_way))} at most")
-        lines.append(f"  two-way distance       {about(self.mean_two_way)} on average, {about(float(self.two_way.max()))} at most")
+        lines.append(
+            f"  one-way distance       {about(self.mean_one_way)} on average, {about(max(self.one_way))} at most"
+        )
+        lines.append(
+            f"  two-way distance       {about(self.mean_two_way)} on average, {about(float(self.two_way.max()))} at most"
+        )
         lines.append(f"  correlation error      {about(self.correlation_error)} on average")
         if self.useful is not None:
-            lines.append(f"  AUC for {self.useful.target:<14} {self.useful.synthetic:.3f} trained on synthetic, {self.useful.real:.3f} on real rows")
-        lines.append(f"  copies of real rows    {self.near.copies:.2%} of synthetic rows; {self.near.real_copies:.2%} among real rows themselves")
-        lines.append(f"  nearest real row       {about(self.near.median)} away (median); {about(self.near.real_median)} among real rows themselves")
+            lines.append(
+                f"  AUC for {self.useful.target:<14} {self.useful.synthetic:.3f} trained on synthetic, {self.useful.real:.3f} on real rows"
+            )
+        lines.append(
+            f"  copies of real rows    {self.near.copies:.2%} of synthetic rows; {self.near.real_copies:.2%} among real rows themselves"
+        )
+        lines.append(
+            f"  nearest real row       {about(self.near.median)} away (median); {about(self.near.real_median)} among real rows themselves"
+        )
         return "\n".join(lines)
 
     __repr__ = __str__

@@ -15,7 +15,21 @@ from oboro.errors import DataError
 BINS = 20
 MOST_LABELS = 50
 
-_NUMERIC = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL", "BOOLEAN")
+_NUMERIC = (
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "HUGEINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+    "FLOAT",
+    "DOUBLE",
+    "DECIMAL",
+    "BOOLEAN",
+)
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -76,29 +90,43 @@ def _as_number(field: str, base: str) -> str:
     if base in _NUMERIC:
         return f"CAST({field} AS DOUBLE)"
     day = f"TRY_CAST({field} AS DATE) - DATE '1970-01-01'"
-    return f"CAST({day} AS DOUBLE)" if base in ("DATE", "TIMESTAMP") else f"coalesce(TRY_CAST({field} AS DOUBLE), CAST({day} AS DOUBLE))"
+    return (
+        f"CAST({day} AS DOUBLE)"
+        if base in ("DATE", "TIMESTAMP")
+        else f"coalesce(TRY_CAST({field} AS DOUBLE), CAST({day} AS DOUBLE))"
+    )
 
 
 def _numbers(source: Source, name: str) -> Floats:
     base = source.types[name].partition("(")[0].upper()
-    values = source.connection.execute(f"SELECT {_as_number(quoted(name), base)} AS v FROM {source.relation}").fetchnumpy()["v"]
+    values = source.connection.execute(
+        f"SELECT {_as_number(quoted(name), base)} AS v FROM {source.relation}"
+    ).fetchnumpy()["v"]
     return np.asarray(np.ma.filled(np.ma.asarray(values, dtype=float), np.nan), float)
 
 
 def _labels(source: Source, name: str) -> list[str | None]:
-    rows = source.connection.execute(f"SELECT CAST({quoted(name)} AS VARCHAR) FROM {source.relation}").fetchall()
+    rows = source.connection.execute(
+        f"SELECT CAST({quoted(name)} AS VARCHAR) FROM {source.relation}"
+    ).fetchall()
     return [row[0] for row in rows]
 
 
 def _number_bins(one: Floats, two: Floats) -> tuple[tuple[str, ...], Integers, Integers]:
     """Bins that hold about equally many real records, and a last one for what is missing."""
     known = one[~np.isnan(one)]
-    cuts = np.unique(np.quantile(known, np.linspace(0, 1, BINS + 1)[1:-1], method="inverted_cdf")) if known.size else np.zeros(0)
+    cuts = (
+        np.unique(np.quantile(known, np.linspace(0, 1, BINS + 1)[1:-1], method="inverted_cdf"))
+        if known.size
+        else np.zeros(0)
+    )
     edges = ["lowest", *(f"{cut:g}" for cut in cuts), "highest"]
     labels = [f"up to {cut:g}" for cut in cuts] + [f"above {edges[-2]}"] + ["missing"]
 
     def place(values: Floats) -> Integers:
-        return np.where(np.isnan(values), len(cuts) + 1, np.searchsorted(cuts, np.nan_to_num(values), side="left")).astype(np.int64)
+        return np.where(
+            np.isnan(values), len(cuts) + 1, np.searchsorted(cuts, np.nan_to_num(values), side="left")
+        ).astype(np.int64)
 
     return tuple(labels), place(one), place(two)
 
@@ -122,7 +150,9 @@ def _label_bins(name: str, one: list[str | None], two: list[str | None]) -> Comp
         return np.array([np.nan if value is None else codes[value] for value in values], float)
 
     def place(values: Floats) -> Integers:
-        return np.where(np.isnan(values), len(labels) - 1, np.minimum(np.nan_to_num(values), rest)).astype(np.int64)
+        return np.where(np.isnan(values), len(labels) - 1, np.minimum(np.nan_to_num(values), rest)).astype(
+            np.int64
+        )
 
     first, second = coded(one), coded(two)
     return Compared(name, False, first, second, tuple(labels), place(first), place(second))

@@ -62,7 +62,11 @@ class GaussianPlan:
             added = float(self.ridge or 0) ** 0.5 * (column.size - 1) / 2
             step = float(getattr(column, "step", 1))
             rows.append((column.name, added * step, (column.size - 1) * step))
-        found = f"ridge {about(self.ridge)}" if self.ridge is not None else "no ridge: the promise rests on an assumption"
+        found = (
+            f"ridge {about(self.ridge)}"
+            if self.ridge is not None
+            else "no ridge: the promise rests on an assumption"
+        )
         return Forecast(
             "what the ridge adds to the spread of each column",
             ("of each", "added standard deviation", "range"),
@@ -92,7 +96,11 @@ class GaussianPlan:
         return to_table(self.domain, [np.ascontiguousarray(column) for column in measured.T])
 
     def describe(self) -> dict[str, Any]:
-        how = {"ridge": show(self.ridge)} if self.ridge is not None else {"assumed smallest eigenvalue": show(self.min_eigenvalue or 0)}
+        how = (
+            {"ridge": show(self.ridge)}
+            if self.ridge is not None
+            else {"assumed smallest eigenvalue": show(self.min_eigenvalue or 0)}
+        )
         return {
             "released": f"{self.records:,} synthetic records",
             "noise": {"law": "Gaussian records, by certified rounding", **how, "order": show(self.order)},
@@ -107,7 +115,11 @@ class GaussianPlan:
         rows = {name: [value] * crowd for name, value in first.items()}
         there = {name: [*values, last[name]] for name, values in rows.items()}
         if self.unit.adjacency == "replace":
-            yield Pair({name: [*values, first[name]] for name, values in rows.items()}, there, "one record moves from the crowd to the other corner")
+            yield Pair(
+                {name: [*values, first[name]] for name, values in rows.items()},
+                there,
+                "one record moves from the crowd to the other corner",
+            )
         else:
             yield Pair(there, rows, "one record in the corner away from the crowd, or nobody")
 
@@ -130,7 +142,9 @@ class GaussianPlan:
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> GaussianPlan:
-        numbers = {name: positive(name, record[name]) for name in ("ridge", "min_eigenvalue") if name in record}
+        numbers = {
+            name: positive(name, record[name]) for name in ("ridge", "min_eigenvalue") if name in record
+        }
         return _kept(
             cls(
                 Domain.from_dict(record["domain"]),
@@ -168,6 +182,13 @@ def gaussian_plan(
         ridge, order = ridge_for(curve_of, count, wanted.eps, wanted.delta)
         return _kept(GaussianPlan(domain, unit, wanted, count, order, n, n_min, ridge))
     least = positive("assume_min_eigenvalue", assume_min_eigenvalue)
+    if least > 1:
+        raise ParameterError(
+            "assume_min_eigenvalue is too large",
+            given=f"assume_min_eigenvalue={show(least)}",
+            needed="at most 1, the largest variance of a column in [-1, 1]",
+            fix='assume_min_eigenvalue="0.01"',
+        )
     best = best_order(_curve(unit, len(domain), n, n_min, None, least), count, wanted.delta)
     if best is None or best.approx.eps > wanted.eps:
         raise GuaranteeError(
@@ -177,11 +198,23 @@ def gaussian_plan(
             fix="without assume_min_eigenvalue, a ridge is found for the asked eps",
         )
     return _kept(
-        GaussianPlan(domain, unit, Conditional(wanted, eigenvalue_assumption(least)), count, best.order, n, n_min, None, least)
+        GaussianPlan(
+            domain,
+            unit,
+            Conditional(wanted, eigenvalue_assumption(least)),
+            count,
+            best.order,
+            n,
+            n_min,
+            None,
+            least,
+        )
     )
 
 
-def _curve(unit: Unit, dims: int, n: int | None, n_min: int | None, ridge: Fraction | None, least: Fraction | None) -> Curve:
+def _curve(
+    unit: Unit, dims: int, n: int | None, n_min: int | None, ridge: Fraction | None, least: Fraction | None
+) -> Curve:
     width = ridge or least
     assert width is not None
     tau = 4 * dims / width
@@ -190,7 +223,9 @@ def _curve(unit: Unit, dims: int, n: int | None, n_min: int | None, ridge: Fract
         return lambda order: bounds.public_tight(order, n, tau)
     assert n_min is not None
     if dims == 1 and least is not None:
-        width = min(width, Fraction(1, 2))  # up to there the bound falls as n grows, so that n_min stands for all larger sizes
+        width = min(
+            width, Fraction(1, 2)
+        )  # up to there the bound falls as n grows, so that n_min stands for all larger sizes
         tau = 4 / width
 
     def both(order: Fraction) -> Fraction | None:
@@ -208,9 +243,18 @@ def _curve(unit: Unit, dims: int, n: int | None, n_min: int | None, ridge: Fract
 def _check(domain: Domain, unit: Unit, n: Any, n_min: Any) -> None:
     check_synthesisable(domain, unit)
     if unit.kind != "row":
-        raise UnitError("the Gaussian method protects rows", given=str(unit), needed="Unit.row", fix='unit=ob.Unit.row("replace")')
+        raise UnitError(
+            "the Gaussian method protects rows",
+            given=str(unit),
+            needed="Unit.row",
+            fix='unit=ob.Unit.row("replace")',
+        )
     if len(domain) > MOST_COLUMNS:
-        raise DomainError("too many columns for the Gaussian method", given=str(len(domain)), needed=f"at most {MOST_COLUMNS}")
+        raise DomainError(
+            "too many columns for the Gaussian method",
+            given=str(len(domain)),
+            needed=f"at most {MOST_COLUMNS}",
+        )
     for column in domain:
         if isinstance(column, Category) and column.size > 2:
             raise DomainError(
@@ -220,10 +264,20 @@ def _check(domain: Domain, unit: Unit, n: Any, n_min: Any) -> None:
                 fix='method="marginals"',
             )
         if column.size > LARGEST:
-            raise DomainError(f"column {column.name!r} has too many values", given=str(column.size), needed="at most 2^31", fix="a larger step")
+            raise DomainError(
+                f"column {column.name!r} has too many values",
+                given=str(column.size),
+                needed="at most 2^31",
+                fix="a larger step",
+            )
     if unit.adjacency == "replace":
         if n is None or n_min is not None:
-            raise ParameterError("n is needed: under replace the number of rows is public", given=f"n={n}, n_min={n_min}", needed="n", fix="n=32_561")
+            raise ParameterError(
+                "n is needed: under replace the number of rows is public",
+                given=f"n={n}, n_min={n_min}",
+                needed="n",
+                fix="n=32_561",
+            )
         whole("n", n, least=2, most=10**15)
     else:
         if n_min is None or n is not None:
@@ -240,13 +294,22 @@ def _kept(plan: GaussianPlan) -> GaussianPlan:
     """Refuses a plan whose promise its own bound does not show; a plan file could say anything."""
     _check(plan.domain, plan.unit, plan.n, plan.n_min)
     promised = plan.guarantee.unconditional
-    if (plan.ridge is None) == (plan.min_eigenvalue is None) or (plan.min_eigenvalue is not None) != isinstance(plan.guarantee, Conditional):
-        raise ParameterError("a Gaussian plan has a ridge, or an assumption and a conditional promise", given=str(plan.guarantee))
+    if (plan.ridge is None) == (plan.min_eigenvalue is None) or (
+        plan.min_eigenvalue is not None
+    ) != isinstance(plan.guarantee, Conditional):
+        raise ParameterError(
+            "a Gaussian plan has a ridge, or an assumption and a conditional promise",
+            given=str(plan.guarantee),
+        )
     if not isinstance(promised, Approx):
-        raise GuaranteeError("a Gaussian plan promises (eps, delta)", given=repr(promised), fix='kind = "approx"')
+        raise GuaranteeError(
+            "a Gaussian plan promises (eps, delta)", given=repr(promised), fix='kind = "approx"'
+        )
     one = plan.curve(plan.order)
     if one is None or Renyi(plan.order, plan.records * one).to_approx(promised.delta).eps > promised.eps:
         raise GuaranteeError(
-            "the plan does not keep its promise", given=str(plan.guarantee), needed="a larger ridge, fewer records or a larger eps"
+            "the plan does not keep its promise",
+            given=str(plan.guarantee),
+            needed="a larger ridge, fewer records or a larger eps",
         )
     return plan

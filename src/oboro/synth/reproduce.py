@@ -68,17 +68,29 @@ def table2() -> Reproduction:
         for order in ORDERS:
             one = Fraction(rdp_private_n(order=order, n=n, dims=DIMS, min_eigenvalue=LEAST, bound="paper"))
             ours = tuple(float(Renyi(order, n * one).to_approx(delta, rule="simple").eps) for delta in DELTAS)
-            rows.append((f"n = 10^{power}, order {order}: printed", *(f"{value:.8g}" for value in printed[order])))
+            rows.append(
+                (f"n = 10^{power}, order {order}: printed", *(f"{value:.8g}" for value in printed[order]))
+            )
             rows.append((f"n = 10^{power}, order {order}", *(f"{value:.7g}" for value in ours)))
         best = best_order(private_curve(n, DIMS, LEAST, bound="paper"), n, "1e-5")
         assert best is not None
-        rows.append((f"n = 10^{power}, best order {float(best.order):.2f}, tight rule", None, None, None, f"{float(best.approx.eps):.7g}"))
+        rows.append(
+            (
+                f"n = 10^{power}, best order {float(best.order):.2f}, tight rule",
+                None,
+                None,
+                None,
+                f"{float(best.approx.eps):.7g}",
+            )
+        )
     return Reproduction(
         "miura-table2",
         "Table 2: n records as (eps, delta), Theorem 3.1 and the paper's conversion",
         ("", *(f"delta = {delta}" for delta in DELTAS)),
         tuple(rows),
-        errors=("the abstract sets (4, 0.576) beside (2.72, 1e-5): the second belongs to order 10; order 4 gives 4.41",),
+        errors=(
+            "the abstract sets (4, 0.576) beside (2.72, 1e-5): the second belongs to order 10; order 4 gives 4.41",
+        ),
         notes=(_CONDITION,),
     )
 
@@ -96,7 +108,12 @@ def figure2() -> Reproduction:
             make = private_curve if private else public_curve
             curve = make(n, DIMS, LEAST, bound=bound)
             costs = [curve(Fraction(order)) for order in orders]
-            rows.append((f"{name}, n = 10^{len(str(n)) - 1}", *(None if c is None else f"{float(n * c):.5g}" for c in costs)))
+            rows.append(
+                (
+                    f"{name}, n = 10^{len(str(n)) - 1}",
+                    *(None if c is None else f"{float(n * c):.5g}" for c in costs),
+                )
+            )
     return Reproduction(
         "miura-fig2",
         "Figure 2: Rényi eps of n records against the order",
@@ -117,7 +134,9 @@ def _records_cost(private: bool, bound: str, n: int) -> float:
     if not private:
         return n * rdp_public_n(order=4, n=n, dims=DIMS, min_eigenvalue=LEAST, bound=bound)
     both = bound == "both"
-    return n * rdp_private_n(order=4, n=n, dims=DIMS, min_eigenvalue=LEAST, bound="exact" if both else bound, both=both)
+    return n * rdp_private_n(
+        order=4, n=n, dims=DIMS, min_eigenvalue=LEAST, bound="exact" if both else bound, both=both
+    )
 
 
 REPRODUCTIONS = (

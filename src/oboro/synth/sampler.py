@@ -35,7 +35,10 @@ class TreeSampler:
         potentials = with_evidence(self.law.junction, self.law.potentials, evidence)
         laws = self.law.junction.marginals(potentials)
         for i, weight in evidence.items():  # what is excluded has no share at all, not even a tiny one
-            laws = [_cleared(law, clique, i, weight) for law, clique in zip(laws, self.law.junction.cliques, strict=True)]
+            laws = [
+                _cleared(law, clique, i, weight)
+                for law, clique in zip(laws, self.law.junction.cliques, strict=True)
+            ]
         drawn = self.law.junction.draw(laws, n, rng)
         return [codes_within(column, segments[i], drawn[i], rng) for i, column in enumerate(self.bins)]
 
@@ -50,7 +53,9 @@ class TreeSampler:
         if not kept.any():  # nothing is believed to be there: then all of what is wanted is alike
             kept = codes / every
         if not kept.any():
-            raise ParameterError("the model gives these values no chance", given="where=...", needed="values that can occur")
+            raise ParameterError(
+                "the model gives these values no chance", given="where=...", needed="values that can occur"
+            )
         return kept
 
 
@@ -70,7 +75,9 @@ def codes_within(column: Binned, segments: Segments, bins: Integers, rng: np.ran
             place[inside] = first[b] + spread_evenly(law, np.zeros(inside.size, np.int64), rng)
     chosen = order[place]
     width = segments.stop[chosen] - segments.start[chosen]
-    return np.asarray(segments.start[chosen] + np.minimum((rng.random(bins.size) * width).astype(np.int64), width - 1))
+    return np.asarray(
+        segments.start[chosen] + np.minimum((rng.random(bins.size) * width).astype(np.int64), width - 1)
+    )
 
 
 def _cleared(law: Floats, clique: Sequence[int], column: int, weight: Floats) -> Floats:

@@ -36,7 +36,9 @@ class Ones:
         return [[noise_for(self.unit, each * share) for share in shares(column)] for column in self.domain]
 
     def measure(self, codes: Integers, bits: Bits) -> list[list[Level]]:
-        return [measure_column(codes[i], column, self.noises[i], bits) for i, column in enumerate(self.domain)]
+        return [
+            measure_column(codes[i], column, self.noises[i], bits) for i, column in enumerate(self.domain)
+        ]
 
     def total(self, levels: Sequence[Sequence[Level]]) -> float:
         return float(self.n) if self.n is not None else total_of(levels, self.noises)
@@ -86,4 +88,3 @@ def choose_table(
 def noisy_table(columns: Clique, counts: Integers, noise: DiscreteGaussian, total: float) -> Noisy:
     """A measured table for the fit."""
     return Noisy(columns, counts / total, np.full(counts.shape, total**2 / noise.sd**2))
-

@@ -18,7 +18,10 @@ def check_file(path: str | Path) -> Path:
     where = Path(path)
     if where.suffix.lower() not in FORMATS:
         raise ParameterError(
-            "the file type is unknown", given=str(path), needed=" ".join(FORMATS), fix=f"{where.stem or 'synthetic'}.parquet"
+            "the file type is unknown",
+            given=str(path),
+            needed=" ".join(FORMATS),
+            fix=f"{where.stem or 'synthetic'}.parquet",
         )
     return where
 

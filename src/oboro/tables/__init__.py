@@ -1,6 +1,6 @@
 """Tables of counts: non-negative, accurate at every scale, of any size."""
 
-from oboro.tables.ask import ask
+from oboro.tables.ask import ask, unallocated
 from oboro.tables.check import check
 from oboro.tables.city import city
 from oboro.tables.compare import Comparison, compare
@@ -28,4 +28,5 @@ __all__ = [
     "rectangles",
     "release",
     "squares",
+    "unallocated",
 ]

@@ -8,6 +8,7 @@ from typing import Any
 from oboro.errors import DataError
 from oboro.release import plan_from
 from oboro.tables.plan import TablePlan
+from oboro.tables.tree import leftover
 from oboro.tables.tree.asking import Where
 from oboro.tables.tree.carrying import plan_in
 from oboro.tables.tree.intervals import Answer
@@ -25,6 +26,20 @@ def ask(published: Any, where: Where | None = None, *, level: float = 0.95) -> A
     plan = plan_from(plan_in(table))
     assert isinstance(plan, TablePlan)
     return plan.ask(table, where or {}, level)
+
+
+def unallocated(published: Any) -> Any:
+    """For a table by strategy filtered: blocks that hold people, and how many of them are in no published cell.
+
+    An Arrow table: the columns of the first cell of each block, `cells` (how many it has), `held`, `unallocated`.
+    """
+    table = _table(published)
+    plan = plan_from(plan_in(table))
+    if not isinstance(plan, TablePlan) or plan.strategy != "filtered":
+        raise DataError(
+            "only a filtered table leaves people unallocated", needed="a table by strategy filtered"
+        )
+    return leftover.unallocated(table, plan.layout)
 
 
 def _table(published: Any) -> Any:

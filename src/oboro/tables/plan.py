@@ -33,9 +33,10 @@ from oboro.tables.tree.carrying import with_noisy
 from oboro.tables.tree.design import Design, described, design_from
 from oboro.tables.tree.intervals import Answer
 from oboro.tables.tree.lattice import lattice_of
+from oboro.tables.tree.leftover import filtered_intervals
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.promise import check_promise, rho_of
-from oboro.tables.tree.strategy import planned
+from oboro.tables.tree.strategy import planned, preferred
 from oboro.tables.tree.workload import DEFAULT, Workload
 
 _TRIAL_BITS = 16  # the audit looks at every cell of every trial
@@ -148,6 +149,8 @@ class TablePlan:
     @property
     def intervals(self) -> Callable[[Any, float], tuple[Any, Any]] | None:
         """Intervals for the rows of the published table, where its noisy counts are known: (table, level) to (low, high)."""
+        if self.strategy == "filtered":
+            return partial(filtered_intervals, eps=self.guarantee.eps, unit=self.unit)
         return None if self.design is None else partial(cell_intervals, self)
 
     def ask(self, table: Any, where: Where, level: float = 0.95) -> Answer:
@@ -200,7 +203,7 @@ def plan(
     unit: Unit,
     eps: Number,
     delta: Number | None = None,
-    strategy: str = "wavelet",
+    strategy: str | None = None,
     workload: Workload | None = None,
     count: str | None = None,
     possible: Any = None,
@@ -209,6 +212,7 @@ def plan(
 ) -> TablePlan:
     """A plan for a table of counts.
 
+    strategy     how it is measured; by default `tree`, or `filtered` for more cells than can be listed
     delta        with it the noise of a tree is Gaussian, and the promise (eps, delta)
     workload     what readers will ask, for a tree; by default blocks and squares
     count        the column that says how many; without it every row counts 1
@@ -226,6 +230,7 @@ def plan(
     elif impossible is not None:
         mask = impossible_cells(domain, impossible)
     guarantee = Pure(positive("eps", eps)) if delta is None else Approx(positive("eps", eps), delta)
+    strategy = strategy or preferred(layout_of(domain, mask), total)
     made = _checked(TablePlan(domain, unit, guarantee, strategy, count, mask, total, workload))
     return made if strategy != "tree" else _checked(designed(made))
 
@@ -284,14 +289,7 @@ def _checked(plan: TablePlan) -> TablePlan:
                 fix="total=None",
             )
     positive("eps", plan.guarantee.eps)
-    if plan.strategy != "tree" and (plan.workload is not None or plan.design is not None):
-        raise ParameterError(
-            "only a tree is planned for a workload",
-            given=f"workload={str(plan.workload)!r}, strategy={plan.strategy!r}",
-            needed='strategy="tree"',
-            fix='strategy="tree"',
-        )
-    check_promise(plan.guarantee, plan.strategy, plan.design)
+    check_promise(plan.guarantee, plan.strategy, plan.workload, plan.design)
     plan._strategy.check(plan.layout)
     plan.noise  # noqa: B018  # refuses a scale beyond 2^40
     return plan

@@ -13,7 +13,7 @@ from typing import Any
 from oboro.exact import Number, positive, show
 from oboro.noise import Bits, system_bits
 from oboro.privacy import Pure
-from oboro.tables.plan import TablePlan
+from oboro.tables.plan import TablePlan, designed
 
 
 def preview(
@@ -24,6 +24,7 @@ def preview(
     tables = {}
     for each in eps:
         exact = positive("eps", each)
-        other = dataclasses.replace(plan, guarantee=Pure(exact))
+        other = dataclasses.replace(plan, guarantee=Pure(exact), design=None)
+        other = designed(other) if plan.design is not None else other
         tables[show(exact)] = other.publish(other.measure(cells, bits or system_bits()))
     return plan.publish(cells), tables

@@ -1,7 +1,7 @@
 """Strategies by name.
 
-`wavelet` and `threshold` never list the empty cells. The others do, and serve only domains that are small
-enough for that.
+`wavelet`, `filtered` and `threshold` never list the empty cells. The others do, and serve only domains that are
+small enough for that.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from oboro.tables.layout import Layout
 from oboro.tables.rivals import threshold
 from oboro.tables.strategy import Strategy, counts_move
 from oboro.tables.tree.design import Design
+from oboro.tables.tree.filtered import FILTERED
 from oboro.tables.tree.strategy import TREE, tree_strategy
 
 
@@ -80,7 +81,7 @@ THRESHOLD = Strategy(
     variance=_threshold_variance,
     notes=("cells below the threshold are left out, so that sums of many small cells come out too low",),
 )
-STRATEGIES = {strategy.name: strategy for strategy in (WAVELET, TREE, *RIVALS, THRESHOLD)}
+STRATEGIES = {strategy.name: strategy for strategy in (WAVELET, TREE, FILTERED, *RIVALS, THRESHOLD)}
 
 
 def strategy_of(name: str, design: Design | None = None) -> Strategy:

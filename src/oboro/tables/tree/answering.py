@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from fractions import Fraction
-from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 
+from oboro.errors import DataError
 from oboro.noise.laplace import check_level
 from oboro.privacy import Approx, Pure, Unit
 from oboro.tables.cells import Cells
@@ -52,6 +50,12 @@ def cell_intervals(plan: Planned, table: Table, level: float) -> tuple[Integers,
 def answered(plan: Planned, table: Table, where: Where, level: float) -> Answer:
     """The sum of the published counts of some cells, and an interval for the true sum."""
     check_level(level)
+    if plan.design is None:
+        raise DataError(
+            "questions are for tables by strategy tree",
+            needed="a table whose file carries the noisy counts of all cells",
+            fix='strategy="tree"',
+        )
     found = _estimates(plan, table)
     lattice = found.lattice
     chosen = choices(plan.layout, lattice, where)
@@ -79,33 +83,18 @@ def _rows(plan: Planned, table: Table) -> Integers:
 
 
 def _estimates(plan: Planned, table: Table) -> Estimates:
-    design = plan.design
+    """The least-squares solution of a table; the last one is kept."""
+    design, layout, eps = plan.design, plan.layout, plan.guarantee.eps
     assert design is not None
-    lattice = lattice_of(plan.layout.domain)
-    noisy = _Noisy(table, [lattice.nodes(level) for level in design.levels])
-    return _solved(plan.layout, design, plan.guarantee.eps, plan.unit, plan.total, noisy)
+    packed = (table.schema.metadata or {}).get(NOISY, b"")
+    made = repr((layout.domain.to_dict(), design.to_dict(), eps, plan.unit, plan.total)).encode()
+    digest = hashlib.sha256(packed + made + layout.heads[1].tobytes()).digest()
+    if digest not in _last:
+        shapes = [lattice_of(layout.domain).nodes(level) for level in design.levels]
+        found = estimates(layout, design, design.noises(eps, plan.unit), noisy_in(table, shapes), plan.total)
+        _last.clear()
+        _last[digest] = found
+    return _last[digest]
 
 
-class _Noisy:
-    """Noisy counts that are read when they are needed, and known by their digest: the last solution is kept."""
-
-    def __init__(self, table: Table, shapes: Sequence[tuple[int, ...]]) -> None:
-        packed = (table.schema.metadata or {}).get(NOISY, b"")
-        self.digest = hashlib.sha256(packed).digest()
-        self._table, self._shapes = table, shapes
-
-    def read(self) -> tuple[Integers, ...]:
-        return noisy_in(self._table, self._shapes)
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Noisy) and other.digest == self.digest
-
-
-@lru_cache(maxsize=1)
-def _solved(
-    layout: Layout, design: Design, eps: Fraction, unit: Unit, total: int | None, noisy: _Noisy
-) -> Estimates:
-    return estimates(layout, design, design.noises(eps, unit), noisy.read(), total)
+_last: dict[bytes, Estimates] = {}

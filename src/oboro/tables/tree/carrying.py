@@ -4,8 +4,8 @@ They are as public as the table, which was computed from them. They lie in the m
 in the footer of a Parquet file, where who reads the table as a table does not see them:
 
     oboro.plan          the plan, as JSON
-    oboro.noisy         for each level: a line of its own with its counts as whole numbers of the least width that
-                        holds them, byte planes apart (they compress better), zstd, base64
+    oboro.noisy         for each level a line: the width in bytes of its counts, how many there are, and themselves:
+                        byte planes apart (they compress better), zstd, base64
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def plan_in(table: Table) -> dict[str, Any]:
     return found
 
 
-def noisy_in(table: Table, shapes: Sequence[tuple[int, ...]]) -> tuple[Integers, ...]:
-    """The noisy counts of levels of these shapes."""
+def noisy_in(table: Table, shapes: Sequence[tuple[int, ...]] | None = None) -> tuple[Integers, ...]:
+    """The noisy counts of all levels, in these shapes."""
     lines = (table.schema.metadata or {}).get(NOISY, b"").split(b"\n")
     if lines == [b""]:
         raise DataError(
@@ -58,7 +58,8 @@ def noisy_in(table: Table, shapes: Sequence[tuple[int, ...]]) -> tuple[Integers,
             fix="a domain with fewer cells",
         )
     try:
-        return tuple(_unpacked(line, shape) for line, shape in zip(lines, shapes, strict=True))
+        found = [_unpacked(line) for line in lines]
+        return tuple(c.reshape(s) for c, s in zip(found, shapes or [c.shape for c in found], strict=True))
     except (ValueError, OSError):
         raise DataError("the noisy counts in the table cannot be read", needed="the original file") from None
 
@@ -70,16 +71,14 @@ def _packed(counts: Integers) -> bytes:
     width = next(w for w in (1, 2, 4, 8) if w == 8 or np.abs(flat).max(initial=0) < 1 << (8 * w - 1))
     planes = flat.astype(f"<i{width}").view(np.uint8).reshape(-1, width).T
     squeezed = pa.compress(np.ascontiguousarray(planes).tobytes(), codec="zstd", asbytes=True)
-    return f"{width} ".encode() + base64.b64encode(squeezed)
+    return f"{width} {flat.size} ".encode() + base64.b64encode(squeezed)
 
 
-def _unpacked(line: bytes, shape: tuple[int, ...]) -> Integers:
+def _unpacked(line: bytes) -> Integers:
     import pyarrow as pa
 
-    width, body = line.split(b" ")
-    size = int(np.prod(shape, dtype=np.int64)) * int(width)
-    raw = pa.decompress(
-        base64.b64decode(body, validate=True), decompressed_size=size, codec="zstd", asbytes=True
-    )
+    width, size, body = line.split(b" ")
+    squeezed = base64.b64decode(body, validate=True)
+    raw = pa.decompress(squeezed, decompressed_size=int(width) * int(size), codec="zstd", asbytes=True)
     planes = np.frombuffer(raw, np.uint8).reshape(int(width), -1)
-    return np.ascontiguousarray(planes.T).reshape(-1).view(f"<i{int(width)}").astype(np.int64).reshape(shape)
+    return np.ascontiguousarray(planes.T).reshape(-1).view(f"<i{int(width)}").astype(np.int64)

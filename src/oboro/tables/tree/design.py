@@ -59,6 +59,11 @@ class Design:
         return record | ({} if self.rho is None else {"rho": show(self.rho)})
 
 
+def precision(noise: Noise) -> float:
+    """One over the variance; noise that is all but never anything else than 0 still has one."""
+    return 1 / max(noise.variance, 1e-12)
+
+
 def described(design: Design, names: Sequence[str], eps: Fraction, unit: Unit) -> list[dict[str, str]]:
     """For the certificate: what each level is, its share, and its noise."""
     return [

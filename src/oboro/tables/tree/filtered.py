@@ -1,11 +1,13 @@
 """Very sparse tables: a few cells that hold people among more than can be listed.
 
-What is measured
-    1. Counts of blocks, dense, at a few sizes down to 2^18 blocks: least squares and projection as in the tree.
+What is measured, each once
+    1. Counts of blocks, dense, of all sizes down to 2^18 blocks: least squares and projection as in the tree.
        Blocks are those of keys (layout.py): cells that share their first bits.
-    2. In blocks that hold somebody after that, every cell. Only cells that stand out are published: a
-       false-discovery test [Benjamini, Hochberg 1995] at 10%.
-    What a block holds beyond its published cells stays unallocated: it is known at the block, and at no place in it.
+    2. Blocks that hold somebody after that are live. They are divided into 16 parts, each counted, and the block's
+       count is shared out among them; then again.
+    3. In parts that are still live, every cell. Only cells that stand out are published: a false-discovery test
+       [Benjamini, Hochberg 1995] at 10%.
+    What a part holds beyond its published cells stays unallocated: it is known at the part, and at no place in it.
 
 Without listing the empty cells
     Let t be a public floor. Dense, every cell of the live blocks would be noised, and those below t forgotten. For
@@ -26,25 +28,30 @@ from fractions import Fraction
 
 import numpy as np
 
+from oboro.domain.morton import width
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.noise.laplace import as_float
 from oboro.privacy import Unit
-from oboro.tables import progress
+from oboro.tables import progress, wavelet
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.rivals.threshold import empty_reaching
 from oboro.tables.strategy import Strategy, counts_move
-from oboro.tables.tree.lattice import Floats, Integers, Lattice, Tree
+from oboro.tables.tree.design import precision
+from oboro.tables.tree.lattice import Floats, Integers, Lattice, Level, Tree
 from oboro.tables.tree.measure import Measured
+from oboro.tables.tree.planner import plan_shares
 from oboro.tables.tree.project import Bools, project
 from oboro.tables.tree.solve import least_squares, moments
-from oboro.tables.tree.workload import block
+from oboro.tables.tree.workload import block, never_worse
 
 FALSE = 0.1  # the share of published cells that may be empty
 _DENSE_BITS = 18
+_MOST_PARTS = 1 << 24  # parts that are counted at once
 _MOST_EMPTY = 1 << 24  # empty cells that may reach the floor
-_SHARES = (Fraction(5, 100), Fraction(5, 100), Fraction(10, 100), Fraction(20, 100))  # of blocks, coarse to fine
-_CELLS = Fraction(60, 100)
+_STEP = 4  # live blocks are divided into 2^4 parts, twice
+_PARTS = (Fraction(12, 100), Fraction(12, 100))
+CELLS = Fraction(26, 100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +60,8 @@ class Blocks:
 
     bits: int
     lattice: Lattice
-    levels: tuple[tuple[int], ...]
+    levels: tuple[Level, ...]
+    shares: tuple[Fraction, ...]
     possible: Bools
 
 
@@ -62,9 +70,19 @@ def blocks_of(layout: Layout) -> Blocks:
     bits = min(_DENSE_BITS, max(layout.bits - 2, 0))
     widths = [2] * (bits // 2) + [1] * (bits % 2)
     tree = Tree("block", (1 << bits,), tuple(((0, 1 << width),) for width in widths), ((0,),))
-    depth = len(widths)
-    levels = sorted({(depth * i // 3,) for i in range(4)})
-    return Blocks(bits, Lattice((tree,)), tuple(levels), _possible(layout, bits))
+    lattice = Lattice((tree,))
+    levels, shares = _planned(lattice, layout.bits)
+    rest = 1 - CELLS - sum(_PARTS)
+    return Blocks(bits, lattice, levels, tuple(share * rest for share in shares), _possible(layout, bits))
+
+
+def _planned(lattice: Lattice, bits: int) -> tuple[tuple[Level, ...], tuple[Fraction, ...]]:
+    """Sizes of block and their shares: planned so that none is much worse than under the wavelet method."""
+    tree = lattice.trees[0]
+    noise = DiscreteLaplace(1000 * (1 + bits))
+    heights = [bits - sum(width(a) for a in tree.arities[:at]) for at in range(tree.depth + 1)]
+    reference = tuple(wavelet.block_variance(noise, bits, height) / 2e6 for height in heights)
+    return plan_shares(lattice, never_worse(), 2, reference)
 
 
 def _possible(layout: Layout, bits: int) -> Bools:
@@ -80,25 +98,25 @@ def _possible(layout: Layout, bits: int) -> Bools:
     return good
 
 
-def noises(layout: Layout, eps: Fraction, unit: Unit) -> tuple[list[DiscreteLaplace], DiscreteLaplace]:
-    """The noise of each size of block, and of cells.
+def noises(
+    layout: Layout, eps: Fraction, unit: Unit
+) -> tuple[list[DiscreteLaplace], list[DiscreteLaplace], DiscreteLaplace]:
+    """The noise of each size of block, of parts, and of cells.
 
     Privacy
-        Blocks of one size do not overlap, and neither do cells: each of these families moves by at most D =
-        `counts_move(unit)` when one unit comes or goes. A family with share w of eps has discrete Laplace noise of
-        scale D/(w eps), and the shares add up to 1. Which blocks are live, the floor and the cut follow from noisy
-        numbers and public facts; cells of blocks that are not live are not looked at.
+        Blocks of one size do not overlap, and neither do parts of one size, or cells: each of these families moves
+        by at most D = `counts_move(unit)` when one unit comes or goes. A family with share w of eps has discrete
+        Laplace noise of scale D/(w eps), and the shares add up to 1. Which blocks are live, the floor and the cut
+        follow from noisy numbers and public facts; what lies in blocks that are not live is not looked at.
     """
     found = blocks_of(layout)
     moved = counts_move(unit)
-    shares = _shares(len(found.levels))
-    return [DiscreteLaplace(moved / (share * eps)) for share in shares], DiscreteLaplace(moved / (_CELLS * eps))
-
-
-def _shares(levels: int) -> tuple[Fraction, ...]:
-    """The finest sizes keep their shares; what is left goes to the coarsest."""
-    kept = _SHARES[len(_SHARES) - levels :]
-    return (kept[0] + 1 - _CELLS - sum(kept), *kept[1:])
+    shares = found.shares
+    return (
+        [DiscreteLaplace(moved / (share * eps)) for share in shares],
+        [DiscreteLaplace(moved / (share * eps)) for share in _PARTS],
+        DiscreteLaplace(moved / (CELLS * eps)),
+    )
 
 
 def measure(
@@ -110,18 +128,25 @@ def measure(
 def _measured(cells: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits) -> Measured:
     found = blocks_of(layout)
     below = layout.bits - found.bits
-    of_blocks, of_cells = noises(layout, eps, unit)
+    of_blocks, of_parts, of_cells = noises(layout, eps, unit)
     held = _counted(cells.keys >> below, cells.counts, found, of_blocks, bits)
     live = np.flatnonzero(held)
+    held = held[live]
+    for law in of_parts:
+        finer = _finer_bits(live.size, below)
+        if finer == 0:
+            break
+        live, held = _divided(cells, live, held, below, finer, law, bits)
+        below -= finer
     progress.report("looking for cells", 0.3)
     keys, values, cut, candidates = _stand_out(cells, live, below, int(held.sum()), of_cells, bits)
     possible = layout.possible(keys)
     keys, values = keys[possible], values[possible]
-    values = _within(keys >> below, values, held)
+    values = _within(np.searchsorted(live, keys >> below), values, held)
     kept = values > 0
-    facts = np.array([candidates, max(int(kept.sum()), 1), cut], np.int64)
+    facts = np.array([candidates, max(int(kept.sum()), 1), cut, below], np.int64)
     progress.report("looking for cells", 1.0)
-    return Measured(keys[kept], values[kept], (held, facts))
+    return Measured(keys[kept], values[kept], (live, held, facts))
 
 
 def _counted(
@@ -135,10 +160,42 @@ def _counted(
         sums = np.asarray(found.lattice.sums(true, level), np.int64)
         some = np.asarray(found.lattice.sums(found.possible, level)) > 0
         noisy.append(np.where(some, sums + law.sample(sums.shape, bits), 0))
-    precisions = [1 / max(law.variance, 1e-12) for law in laws]
+    precisions = [precision(law) for law in laws]
     return project(
         found.lattice, least_squares(found.lattice, found.levels, precisions, noisy), found.possible
     )
+
+
+def _finer_bits(live: int, below: int) -> int:
+    """Into how many parts, 2 to this power, live blocks are divided: as many as are quick to list."""
+    room = (_MOST_PARTS // max(live, 1)).bit_length() - 1
+    return max(0, min(_STEP, below, room))
+
+
+def _divided(
+    cells: Cells, live: Integers, held: Integers, below: int, finer: int, law: DiscreteLaplace, bits: Bits
+) -> tuple[Integers, Integers]:
+    """The parts of live blocks that hold somebody, and what they hold: each part is counted once."""
+    from oboro.tables.tree._compiled import share_out
+
+    if live.size == 0:
+        return live, held
+    parts = cells.keys >> (below - finer)
+    place = np.minimum(np.searchsorted(live, parts >> finer), live.size - 1)
+    inside = live[place] == parts >> finer
+    counts = np.zeros(live.size << finer, np.int64)
+    np.add.at(counts, (place[inside] << finer) | (parts[inside] & ((1 << finer) - 1)), cells.counts[inside])
+    noisy = counts + law.sample(counts.size, bits)
+    done = 0
+    while done < finer:
+        step = min(2, finer - done)
+        done += step
+        wanted = noisy.reshape(held.size << step, -1).sum(axis=1).astype(float).reshape(-1, 1 << step)
+        children = np.empty(wanted.shape, np.int64)
+        share_out(held, wanted, np.ones((1, 1 << step), np.bool_), True, children)
+        held = children.reshape(-1)
+    kept = np.flatnonzero(held)
+    return (live[kept >> finer] << finer) | (kept & ((1 << finer) - 1)), held[kept]
 
 
 def _stand_out(
@@ -146,7 +203,9 @@ def _stand_out(
 ) -> tuple[Integers, Integers, int, int]:
     """Cells of live blocks that pass the test: keys in order, noisy values, the cut, and how many were tested."""
     place = np.searchsorted(live, cells.keys >> below)
-    inside = live[np.minimum(place, live.size - 1)] == cells.keys >> below if live.size else np.zeros(0, np.bool_)
+    inside = (
+        live[np.minimum(place, live.size - 1)] == cells.keys >> below if live.size else np.zeros(0, np.bool_)
+    )
     if live.size == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64), 1, 0
     # live blocks side by side: a cell is the number of its block among them, and its place there
@@ -204,10 +263,10 @@ def _within(blocks: Integers, values: Integers, held: Integers) -> Integers:
 def block_variance(layout: Layout, eps: Fraction, unit: Unit, height: int) -> float:
     """The variance of a block: of those that are counted by least squares, of smaller ones as if all cells were noised."""
     found = blocks_of(layout)
-    of_blocks, of_cells = noises(layout, eps, unit)
+    of_blocks, _, of_cells = noises(layout, eps, unit)
     tree = found.lattice.trees[0]
     below = layout.bits - found.bits
-    mu = moments(found.lattice, found.levels, [1 / max(law.variance, 1e-12) for law in of_blocks])
+    mu = moments(found.lattice, found.levels, [precision(law) for law in of_blocks])
     level = next((at for at in range(tree.depth + 1) if tree.under(at) << below <= 1 << height), tree.depth)
     profile: Floats = block(tree, level)
     return min(float((profile / mu).sum()), of_cells.variance * 2.0**height)
@@ -216,11 +275,11 @@ def block_variance(layout: Layout, eps: Fraction, unit: Unit, height: int) -> fl
 FILTERED = Strategy(
     name="filtered",
     title="counts of blocks, and cells that stand out",
-    noise=lambda layout, eps, unit: noises(layout, eps, unit)[1],
+    noise=lambda layout, eps, unit: noises(layout, eps, unit)[-1],
     measure=measure,
     variance=block_variance,
     notes=(
         "cells are published if they stand out: about 10% of the published cells hold nobody in truth",
-        "what a block holds beyond its published cells is known at the block (oboro table ask), and at no place in it",
+        "what a block holds beyond its published cells is known at the block, and at no place in it: tables.unallocated()",
     ),
 )

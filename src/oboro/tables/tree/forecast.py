@@ -20,7 +20,7 @@ from oboro.exact import about
 from oboro.privacy import Unit
 from oboro.release import Forecast
 from oboro.tables.layout import Layout
-from oboro.tables.tree.design import Design, Noise
+from oboro.tables.tree.design import Design, Noise, precision
 from oboro.tables.tree.lattice import Floats, Integers, Lattice, Level, Tree, lattice_of
 from oboro.tables.tree.project import project, spine_of
 from oboro.tables.tree.solve import least_squares, moments
@@ -43,7 +43,7 @@ def tree_forecast(
     """Errors of the nodes of levels: areas by all of the other columns together, and by each of them."""
     lattice = lattice_of(layout.domain)
     noises = design.noises(eps, unit)
-    mu = moments(lattice, design.levels, [1 / max(noise.variance, 1e-12) for noise in noises])
+    mu = moments(lattice, design.levels, [precision(noise) for noise in noises])
     rows = []
     for level in areas(lattice):
         profile = np.ones(())
@@ -96,7 +96,7 @@ def tried_out(
         + np.rint(rng.laplace(0, noise.sd / math.sqrt(2), small.nodes(level))).astype(np.int64)
         for level, noise in zip(levels, kept, strict=True)
     ]
-    found = least_squares(small, levels, [1 / max(noise.variance, 1e-12) for noise in kept], noisy)
+    found = least_squares(small, levels, [precision(noise) for noise in kept], noisy)
     published = project(small, found, None)
     shown, lived = published > 0, truth > 0
     empty = int((shown & ~lived).sum()) / max(int(shown.sum()), 1)

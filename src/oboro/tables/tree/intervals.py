@@ -25,7 +25,7 @@ import numpy.typing as npt
 from oboro.exact import about
 from oboro.noise.laplace import check_level
 from oboro.tables.layout import Layout
-from oboro.tables.tree.design import Design, Noise
+from oboro.tables.tree.design import Design, Noise, precision
 from oboro.tables.tree.lattice import Floats, Integers, Lattice, lattice_of
 from oboro.tables.tree.measure import estimated
 from oboro.tables.tree.solve import moments
@@ -84,9 +84,7 @@ def estimates(
 ) -> Estimates:
     lattice = lattice_of(layout.domain)
     leaves = estimated(noisy, lattice, design, noises, lattice.possible(layout), total)
-    return Estimates(
-        lattice, leaves, moments(lattice, design.levels, [1 / noise.variance for noise in noises])
-    )
+    return Estimates(lattice, leaves, moments(lattice, design.levels, [precision(noise) for noise in noises]))
 
 
 @lru_cache(maxsize=8)

@@ -11,11 +11,10 @@ from oboro.noise import Bits
 from oboro.tables import progress
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
-from oboro.tables.tree.design import Design, Noise
+from oboro.tables.tree.design import Design, Noise, precision
 from oboro.tables.tree.lattice import Integers, Lattice, lattice_of
 from oboro.tables.tree.project import Bools, project
 from oboro.tables.tree.solve import least_squares
-
 
 _TOGETHER = 1 << 18  # draws
 
@@ -104,6 +103,6 @@ def estimated(
             np.where(lattice.sums(possible, level) > 0, each, 0)  # sums of truth values are counts
             for level, each in zip(design.levels, noisy, strict=True)
         ]
-    precisions = [1 / noise.variance for noise in noises]
+    precisions = [precision(noise) for noise in noises]
     progress.report("least squares", 0.0)
     return least_squares(lattice, design.levels, precisions, counts, total)

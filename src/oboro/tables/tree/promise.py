@@ -5,10 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from oboro.errors import GuaranteeError
+from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import show
 from oboro.privacy import ZCDP, Approx, Pure
 from oboro.tables.tree.design import Design
+from oboro.tables.tree.workload import Workload
 
 _DIGITS = 10**6
 
@@ -43,8 +44,17 @@ def rho_of(promise: Approx) -> Fraction:
     return low * unit
 
 
-def check_promise(promise: Pure | Approx, strategy: str, design: Design | None) -> None:
-    """Refuses a design that does not keep the promise, and a delta where nothing uses it."""
+def check_promise(
+    promise: Pure | Approx, strategy: str, workload: Workload | None, design: Design | None
+) -> None:
+    """Refuses a design that does not keep the promise, and a delta or a workload where nothing uses it."""
+    if strategy != "tree" and (workload is not None or design is not None):
+        raise ParameterError(
+            "only a tree is planned for a workload",
+            given=f"workload={str(workload)!r}, strategy={strategy!r}",
+            needed='strategy="tree"',
+            fix='strategy="tree"',
+        )
     if isinstance(promise, Approx) and strategy != "tree":
         raise GuaranteeError(
             "only a tree uses a delta",

@@ -21,6 +21,7 @@ All of this works on noisy counts: it is post-processing, and may use floating-p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -47,6 +48,11 @@ def coefficients(mu: Floats) -> Floats:
     return np.where(np.abs(total) > 1e-12 * largest, total, 0.0)  # what cancels leaves only rounding
 
 
+@lru_cache(maxsize=16)
+def _coefficients(lattice: Lattice, levels: tuple[Level, ...], precisions: tuple[float, ...]) -> Floats:
+    return coefficients(moments(lattice, levels, precisions))
+
+
 def least_squares(
     lattice: Lattice,
     levels: Sequence[Level],
@@ -61,8 +67,7 @@ def least_squares(
     b = np.zeros(tuple(tree.leaves for tree in lattice.trees))
     for level, precision, counts in zip(levels, precisions, noisy, strict=True):
         lattice.add_spread(np.multiply(counts, precision, dtype=np.float64), level, b)
-    mu = moments(lattice, levels, precisions)
-    c = coefficients(mu)
+    c = _coefficients(lattice, tuple(levels), tuple(precisions))
     found = np.zeros_like(b)
     for level in lattice.levels:
         if c[level] != 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -15,16 +16,26 @@ from oboro.tables import wavelet
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.strategy import Strategy, counts_move
-from oboro.tables.tree.design import Design, Noise
+from oboro.tables.tree.design import Design, Noise, precision
 from oboro.tables.tree.forecast import tree_forecast
 from oboro.tables.tree.lattice import Floats, Lattice, Tree, lattice_of
 from oboro.tables.tree.measure import Measured, measure
 from oboro.tables.tree.planner import plan_shares
 from oboro.tables.tree.solve import moments
-from oboro.tables.tree.workload import DEFAULT, Part, Workload, block, chosen
+from oboro.tables.tree.workload import DEFAULT, Part, Workload, block, chosen, profiles
 
 LARGEST = 2**26  # leaves: half a gigabyte for each array of 64 bits
 _NOTES = ("least squares over all measured levels, then counts are kept at 0 or more",)
+
+
+def preferred(layout: Layout, total: int | None) -> str:
+    """The strategy where none is asked for: the tree, or for more cells than can be listed its filtered variant.
+
+    That one cannot start from a public total; the wavelet can.
+    """
+    if _fits(layout) is None:
+        return "tree"
+    return "filtered" if total is None else "wavelet"
 
 
 def planned(layout: Layout, unit: Unit, workload: Workload = DEFAULT, rho: Fraction | None = None) -> Design:
@@ -67,11 +78,6 @@ def variance(layout: Layout, design: Design, noises: list[Noise], profile: Float
     lattice = lattice_of(layout.domain)
     mu = moments(lattice, design.levels, [precision(noise) for noise in noises])
     return float((profile.reshape(lattice.shape) / mu).sum())
-
-
-def precision(noise: Noise) -> float:
-    """One over the variance; noise that is all but never anything else than 0 still has one."""
-    return 1 / max(noise.variance, 1e-12)
 
 
 def block_profile(layout: Layout, height: int) -> Floats:
@@ -123,7 +129,9 @@ def tree_strategy(design: Design | None = None) -> Strategy:
         return variance(layout, found, list(found.noises(eps, unit)), block_profile(layout, height))
 
     def forecast(layout: Layout, eps: Fraction, unit: Unit, expected_total: int | None) -> Forecast:
-        return tree_forecast(layout, of(layout, unit), eps, unit, expected_total, _NOTES)
+        found = of(layout, unit)
+        notes = _NOTES if found.rho is None else (*_NOTES, _against_laplace(layout, found, eps, unit))
+        return tree_forecast(layout, found, eps, unit, expected_total, notes)
 
     return Strategy(
         name="tree",
@@ -136,6 +144,25 @@ def tree_strategy(design: Design | None = None) -> Strategy:
         takes_total=True,
         notes=_NOTES,
     )
+
+
+def _against_laplace(layout: Layout, design: Design, eps: Fraction, unit: Unit) -> str:
+    """Whether the delta helps: Gaussian noise against Laplace noise, both planned for the default workload."""
+    rho = design.rho
+    profile = [
+        np.log(_errors(layout, planned(layout, unit, DEFAULT, own), eps, unit)).mean() for own in (rho, None)
+    ]
+    ratio = math.exp(profile[0] - profile[1])
+    if ratio < 1:
+        return f"the delta helps: errors are {ratio:.2f} of those of Laplace noise at the same eps without it"
+    return f"the delta does not help: errors are {ratio:.2f} times those of Laplace noise at the same eps without it"
+
+
+def _errors(layout: Layout, design: Design, eps: Fraction, unit: Unit) -> Floats:
+    """The standard errors of the questions of the default workload."""
+    lattice = lattice_of(layout.domain)
+    mu = moments(lattice, design.levels, [precision(noise) for noise in design.noises(eps, unit)])
+    return np.sqrt(profiles(DEFAULT, lattice)[0] @ (1 / mu.reshape(-1)))
 
 
 def _fits(layout: Layout) -> str | None:

@@ -1,0 +1,140 @@
+"""Very sparse tables: blocks, cells that stand out, and what is left over."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import oboro as ob
+from oboro import audit, tables
+from oboro.domain import Category, Domain, Grid, Integer, Mesh
+from oboro.errors import DataError
+from oboro.noise import DiscreteLaplace, system_bits
+from oboro.privacy import Pure, Unit
+from oboro.tables.cells import Cells
+from oboro.tables.layout import Layout
+from oboro.tables.quality import block_errors
+from oboro.tables.strategies import FILTERED, WAVELET
+from oboro.tables.tree import filtered
+from oboro.tables.tree.lattice import Floats
+from oboro.tables.tree.measure import Measured
+
+WIDE = Layout(Domain([Grid("row", "col", shape=(2**18, 2**18))]))
+ONE = Fraction(1)
+
+
+def towns(size: int) -> Cells:
+    """Cells around centres of very different sizes, with heavy-tailed counts."""
+    rng = np.random.default_rng(7)
+    centres = rng.uniform(0, 2**18, (20, 2))
+    weights = rng.pareto(1.2, 20) + 0.05
+    of = rng.choice(20, 2 * size, p=weights / weights.sum())
+    spread = 6 * np.sqrt(weights[of] / weights.sum() * size)[:, None]
+    places = np.clip(centres[of] + spread * rng.standard_normal((of.size, 2)), 0, 2**18 - 1).astype(np.int64)
+    keys = np.unique(WIDE.keys(list(places.T)))
+    keys = np.sort(rng.choice(keys, size, replace=False))
+    return Cells(keys, np.minimum(np.floor(rng.pareto(1.2, size) + 1), 50_000).astype(np.int64))
+
+
+def errors(truth: Cells, published: Measured) -> Floats:
+    """Blocks that were counted hold what they hold; in smaller ones only published cells count."""
+    live, held, facts = published.noisy
+    below = int(facts[3])
+    small = block_errors(truth, published, WIDE, range(0, below, 2))
+    large = block_errors(truth, Cells(live << below, held), WIDE, range(below, 32, 2))
+    return np.array([error.rmse for error in [*small, *large]])
+
+
+def test_published_cells_are_real_and_blocks_better_than_under_the_wavelet() -> None:
+    truth, unit, bits = towns(100_000), Unit.cells(), system_bits()
+    mine = filtered.measure(truth, WIDE, ONE, unit, bits, None, 4)
+    theirs = [WAVELET.measure(truth, WIDE, ONE, unit, bits, None, 1)[0] for _ in range(4)]
+    real = [np.isin(result.keys, truth.keys).mean() for result in mine]
+    assert np.mean(real) > 0.85
+    ours = np.sqrt(np.mean([errors(truth, result) ** 2 for result in mine], axis=0))
+    paper = np.sqrt(
+        np.mean([[e.rmse**2 for e in block_errors(truth, r, WIDE, range(0, 32, 2))] for r in theirs], axis=0)
+    )
+    assert (ours / paper < 0.95).all(), ours / paper  # four runs; the target over many is 0.85
+    assert np.exp(np.log(ours / paper).mean()) < 0.80
+
+
+def test_blocks_hold_their_cells() -> None:
+    published = filtered.measure(towns(20_000), WIDE, ONE, Unit.cells(), system_bits(), None, 1)[0]
+    live, held, facts = published.noisy
+    block = published.keys >> int(facts[3])
+    assert np.isin(block, live).all()
+    inside = np.zeros(live.size, np.int64)
+    np.add.at(inside, np.searchsorted(live, block), published.counts)
+    assert (inside <= held).all()
+    assert (published.counts > 0).all()
+    assert (np.diff(published.keys) > 0).all()
+
+
+def test_an_empty_table_publishes_next_to_nothing() -> None:
+    none = Cells(np.empty(0, np.int64), np.empty(0, np.int64))
+    published = filtered.measure(none, WIDE, ONE, Unit.cells(), system_bits(), None, 5)
+    assert sum(result.keys.size for result in published) <= 5
+
+
+def test_the_cut_is_that_of_benjamini_and_hochberg() -> None:
+    law, rng = DiscreteLaplace(3), np.random.default_rng(0)
+    values = np.concatenate([rng.integers(1, 200, 300), np.abs(law.sample(3000))])
+    chances = np.sort(law.cdf(-values))
+    passing = np.flatnonzero(chances <= 0.1 * np.arange(1, values.size + 1) / 10**6)
+    cut = filtered._cut(values, 10**6, 1, law)
+    assert (values >= cut).sum() == passing.max() + 1
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        Domain([Mesh("code", "250m"), Integer("age", 0, 99), Category("sex", ["F", "M"])]),
+        Domain([Grid("a", "b", shape=(1000, 3000)), Grid("c", "d", shape=(1000, 3000))]),
+        Domain([Grid("a", "b", shape=(2**31, 2**31))]),
+    ],
+    ids=["mesh", "pairs", "62 bits"],
+)
+def test_domains_that_cannot_be_listed_are_filtered(domain: Domain, tmp_path: Path) -> None:
+    plan = tables.plan(domain, unit=Unit.row(), eps=1)
+    assert plan.strategy == "filtered"
+    assert plan.noise.scale * filtered.CELLS == 1  # type: ignore[union-attr]
+    account = ob.Ledger.create(tmp_path / "a.ledger", dataset="a", unit=Unit.row(), budget=Pure(5))
+    first = dict(_first(plan))
+    release = tables.release({name: values * 4000 for name, values in first.items()}, plan, ledger=account)
+    table = release.interval().to_pylist()
+    assert table[0]["low"] <= 4000 <= table[0]["high"]
+    release.save(tmp_path / "published.parquet")
+    left = tables.unallocated(tmp_path / "published.parquet")
+    assert left.column_names[-3:] == ["cells", "held", "unallocated"]
+    assert min(left.column("unallocated").to_pylist(), default=0) >= 0
+    assert "stand out" in str(plan.forecast())
+
+
+def _first(plan: tables.TablePlan) -> list[tuple[str, list[object]]]:
+    from oboro.tables.publishing import key_columns
+
+    return [(name, values.to_pylist()) for name, values in key_columns(np.zeros(1, np.int64), plan.layout)]
+
+
+def test_shares_add_up_to_one() -> None:
+    for layout in (WIDE, Layout(Domain([Grid("a", "b", shape=(5, 3))]))):
+        blocks, parts, cells = filtered.noises(layout, ONE, Unit.cells())
+        assert sum(1 / law.scale for law in [*blocks, *parts, cells]) == 1
+
+
+def test_the_audit_finds_nothing_in_a_filtered_table() -> None:
+    domain = Domain([Grid("r", "c", shape=(4, 4))])
+    plan = tables.plan(domain, unit=Unit.cells(), eps=1, count="n", strategy="filtered")
+    assert audit.run(plan, 1_000).verdict == "holds"
+
+
+def test_only_a_filtered_table_has_something_left_over() -> None:
+    plan = tables.plan(Domain([Grid("r", "c", shape=(4, 4))]), unit=Unit.cells(), eps=1)
+    table = plan.publish(plan.measure(plan.prepare({"r": [1], "c": [1]}), system_bits()))
+    with pytest.raises(DataError):
+        tables.unallocated(table)
+    assert FILTERED.name == "filtered"

@@ -1,0 +1,133 @@
+"""Intervals and questions: from the published file alone, and as sure as they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import oboro as ob
+from oboro import tables
+from oboro.cli.table import app
+from oboro.domain import Category, Date, Domain, Grid, Integer, Mesh
+from oboro.errors import DataError, ParameterError
+from oboro.noise import system_bits
+from oboro.privacy import Pure, Unit
+from oboro.tables.tree.asking import choices, read_question
+from oboro.tables.tree.lattice import Integers, lattice_of
+
+DOMAIN = Domain([Grid("row", "col", shape=(64, 64)), Category("sex", ["F", "M"])])
+
+
+def people() -> Integers:
+    counts = tables.city()[200:264, 220:284]
+    women = counts // 2
+    return np.stack([women, counts - women], axis=2)
+
+
+def as_data(table: Integers) -> pa.Table:
+    row, col, sex = np.nonzero(table)
+    return pa.table(
+        {"row": row, "col": col, "sex": np.array(["F", "M"])[sex], "people": table[row, col, sex]}
+    )
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Any:
+    account = ob.Ledger.create(tmp_path / "a.ledger", dataset="city", unit=Unit.cells(), budget=Pure(5))
+    plan = tables.plan(DOMAIN, unit=Unit.cells(), eps="0.5")
+    assert plan.strategy == "tree"
+    return tables.release(as_data(people()), plan, count="people", ledger=account)
+
+
+def test_the_file_alone_answers_any_question(release: Any, tmp_path: Path) -> None:
+    release.save(tmp_path / "published.parquet")
+    published = release.to_arrow()
+    assert tables.ask(tmp_path / "published.parquet").value == sum(published.column("people").to_pylist())
+    where = {"row": (10, 25), "col": [3, 4, 5], "sex": "F"}
+    answer = tables.ask(tmp_path / "published.parquet", where)
+    rows = published.to_pylist()
+    assert answer.value == sum(
+        r["people"] for r in rows if 10 <= r["row"] <= 25 and r["col"] in (3, 4, 5) and r["sex"] == "F"
+    )
+    assert answer.low <= answer.value <= answer.high
+    assert release.interval(row=(10, 25), col=[3, 4, 5], sex="F") == answer
+    wide = tables.ask(published, where, level=0.999)
+    assert wide.low <= answer.low
+    assert wide.high > answer.high
+
+
+def test_the_command_line_asks(release: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    release.save("published.parquet")
+    release.save("published.csv")
+    answer = tables.ask("published.parquet", {"row": (10, 25), "sex": "F"})
+    done = CliRunner().invoke(app, ["ask", "published.parquet", "row=10..25", "sex=F"])
+    assert done.exit_code == 0
+    assert str(answer) in done.output
+    done = CliRunner().invoke(app, ["ask", "published.parquet", "--json"])
+    assert '"standard_error"' in done.output
+    for wrong in (["row=99"], ["row"], ["town=3"], ["sex=X"], ["row=a..b"]):
+        with pytest.raises(ParameterError):
+            tables.ask("published.parquet", read_question(wrong))
+    with pytest.raises(DataError):
+        tables.ask("published.csv")
+    pq.write_table(release.to_arrow().replace_schema_metadata(None), "bare.parquet")
+    with pytest.raises(DataError, match="how it was made"):
+        tables.ask("bare.parquet")
+
+
+def test_intervals_cover() -> None:
+    """Over many runs: every published cell, non-zero cells, blocks and categories."""
+    plan = tables.plan(DOMAIN, unit=Unit.cells(), eps="0.5", count="people")
+    truth = people()
+    prepared = plan.prepare(as_data(truth))
+    questions: list[dict[str, Any]] = [
+        {"row": (0, 7), "col": (8, 15)},
+        {"row": (3, 40), "col": (11, 50), "sex": "F"},
+        {"sex": "M"},
+        {"row": 5, "col": 9, "sex": "F"},
+    ]
+    real = [truth[0:8, 8:16].sum(), truth[3:41, 11:51, 0].sum(), truth[:, :, 1].sum(), truth[5, 9, 0]]
+    hits, cells, lived, runs = np.zeros(4), [], [], 60
+    for _ in range(runs):
+        table = plan.publish(plan.measure(prepared, system_bits()))
+        intervals = plan.intervals
+        assert intervals is not None
+        low, high = intervals(table, 0.95)
+        where = [table.column(name).to_numpy() for name in ("row", "col")]
+        sex = np.array(table.column("sex").combine_chunks().indices)
+        true = truth[where[0], where[1], sex]
+        inside = (low <= true) & (true <= high)
+        cells.append(inside.mean())
+        lived.append(inside[true > 0].mean())
+        for i, (question, value) in enumerate(zip(questions, real, strict=True)):
+            answer = plan.ask(table, question)
+            hits[i] += answer.low <= value <= answer.high
+    assert np.mean(cells) > 0.94
+    assert np.mean(lived) > 0.90
+    assert hits.sum() / (4 * runs) > 0.94 - 3 * np.sqrt(0.05 * 0.95 / (4 * runs))
+
+
+@pytest.mark.parametrize(
+    ("domain", "where", "size"),
+    [
+        (Domain([Mesh("code", "500m", region=[5339, 5340])]), {"code": "5339"}, 25600),
+        (Domain([Mesh("code", "500m", region=[5339, 5340])]), {"code": [53394577, 533945781]}, 5),
+        (Domain([Integer("age", 0, 99)]), {"age": ("20", "64")}, 45),
+        (Domain([Integer("age", 0, 99)]), {"age": 7}, 1),
+        (Domain([Date("day", "2026-01-01", "2026-03-31")]), {"day": ("2026-01-30", "2026-02-02")}, 4),
+        (Domain([Category("n", [1, 2, 3])]), {"n": ["1", "3"]}, 2),
+        (Domain([Grid("r", "c", shape=(5, 7))]), {"r": 4}, 7),
+        (Domain([Grid("r", "c", shape=(5, 7))]), {}, 35),
+    ],
+)
+def test_questions_choose_what_they_name(domain: Domain, where: dict[str, Any], size: int) -> None:
+    plan = tables.plan(domain, unit=Unit.row(), eps=1)
+    (chosen,) = choices(plan.layout, lattice_of(domain), where)
+    assert chosen.sum() == size
