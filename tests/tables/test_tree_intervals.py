@@ -94,7 +94,7 @@ def test_intervals_cover() -> None:
         {"row": 5, "col": 9, "sex": "F"},
     ]
     real = [truth[0:8, 8:16].sum(), truth[3:41, 11:51, 0].sum(), truth[:, :, 1].sum(), truth[5, 9, 0]]
-    hits, cells, lived, runs = np.zeros(4), [], [], 60
+    hits, cells, lived, runs = np.zeros(4), [], [], 25
     for _ in range(runs):
         table = plan.publish(plan.measure(prepared, system_bits()))
         intervals = plan.intervals

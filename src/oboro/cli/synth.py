@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -20,61 +20,23 @@ from oboro.cli.options import (
     read_unit,
     show_json,
 )
+from oboro.cli.synth_options import (
+    Assumed,
+    Delta,
+    Eps,
+    Least,
+    Method,
+    N,
+    Records,
+    Rho,
+    To,
+    check_output,
+    read_condition,
+    read_plan,
+)
 from oboro.errors import ParameterError
 
-if TYPE_CHECKING:
-    from oboro.domain import Domain
-    from oboro.privacy import Unit
-
 app = typer.Typer(help="Synthetic records that behave like the real ones.", no_args_is_help=True)
-
-To = Annotated[Path, typer.Option("-o", "--output", help="Where to write.", metavar="FILE")]
-Eps = Annotated[
-    str | None,
-    typer.Option("--eps", help="Privacy to spend, such as 0.1 or 1/3. Never defaulted.", metavar="NUMBER"),
-]
-Delta = Annotated[
-    str | None,
-    typer.Option("--delta", help="With --eps: the probability that the promise excepts.", metavar="NUMBER"),
-]
-Rho = Annotated[
-    str | None,
-    typer.Option(
-        "--rho", help="Instead of --eps and --delta: zCDP, for a ledger in that currency.", metavar="NUMBER"
-    ),
-]
-Method = Annotated[
-    str,
-    typer.Option(
-        "--method",
-        help="marginals, quality or moments give a model; gaussian gives records.",
-        metavar="METHOD",
-    ),
-]
-N = Annotated[
-    str | None,
-    typer.Option(
-        "--n",
-        help="The number of rows, public under replace; by default it is counted, and shown.",
-        metavar="NUMBER",
-    ),
-]
-Records = Annotated[
-    str | None,
-    typer.Option("--records", help="gaussian: how many records; each one costs.", metavar="NUMBER"),
-]
-Least = Annotated[
-    str | None,
-    typer.Option("--n-min", help="gaussian, add/remove: a public lower bound on the rows.", metavar="NUMBER"),
-]
-Assumed = Annotated[
-    str | None,
-    typer.Option(
-        "--assume-min-eigenvalue",
-        help="gaussian: assume this of the data instead of a ridge; the promise is conditional.",
-        metavar="NUMBER",
-    ),
-]
 
 
 @app.command()
@@ -110,7 +72,7 @@ def forecast(
     """The error of what the model is made of, before anything is spent. Reads no data."""
     from oboro.domain import Domain
 
-    plan = _plan(
+    plan = read_plan(
         Domain.from_toml(domain),
         read_unit(unit, domain),
         eps,
@@ -148,7 +110,7 @@ def release(
     from oboro.release import price
 
     account = open_ledger(ledger)
-    _check_output(output, method)
+    check_output(output, method)
     public = Domain.from_toml(domain)
     if n is None and account.unit.kind == "row" and account.unit.adjacency == "replace":
         if dry_run:
@@ -162,7 +124,7 @@ def release(
 
         n = str(count_rows(data))
         typer.echo(f"n = {int(n):,} rows, counted; under replace this number is public\n", err=True)
-    plan = _plan(public, account.unit, eps, delta, rho, method, n, records, n_min, assume_min_eigenvalue)
+    plan = read_plan(public, account.unit, eps, delta, rho, method, n, records, n_min, assume_min_eigenvalue)
     if method == "gaussian" or dry_run:
         plans.release(
             plan, data, account, output=None if dry_run else output, name=name, dry_run=dry_run, json=json
@@ -219,7 +181,7 @@ def sample(
     check_file(output)
     count = whole("-n", n)
     loaded = load(model)
-    table = loaded.sample(count, dict(_condition(loaded.domain, text) for text in where), seed=seed)
+    table = loaded.sample(count, dict(read_condition(loaded.domain, text) for text in where), seed=seed)
     write_records(table, output)
     typer.echo(
         f"written {output}: {table.num_rows:,} synthetic records\n  guarantee  {loaded.guarantee}\n  unit       {loaded.unit}"
@@ -293,72 +255,3 @@ def account(
         show_json(costs.to_dict())
     else:
         typer.echo(str(costs))
-
-
-def _plan(
-    domain: Domain,
-    unit: Unit,
-    eps: str | None,
-    delta: str | None,
-    rho: str | None,
-    method: str,
-    n: str | None,
-    records: str | None,
-    n_min: str | None,
-    assumed: str | None,
-) -> Any:
-    from oboro.exact import whole
-    from oboro.synth import plan
-
-    counts = {"n": n, "records": records, "n_min": n_min}
-    whole_counts = {key: None if text is None else whole(key, text) for key, text in counts.items()}
-    return plan(
-        domain,
-        unit=unit,
-        eps=eps,
-        delta=delta,
-        rho=rho,
-        method=method,
-        assume_min_eigenvalue=assumed,
-        **whole_counts,
-    )
-
-
-def _check_output(output: Path, method: str) -> None:
-    if method == "gaussian":
-        plans.check_output(output)
-    elif output.suffix.lower() != ".oboro":
-        raise ParameterError(
-            "a model is kept in a file that ends in .oboro",
-            given=f"-o {output}",
-            needed=".oboro",
-            fix=f"-o {output.stem or 'model'}.oboro",
-        )
-    elif not output.parent.is_dir():
-        raise ParameterError(
-            "the folder of --output does not exist",
-            given=f"-o {output}",
-            needed="a folder that exists",
-            fix=f"-o {output.name}",
-        )
-
-
-def _condition(domain: Domain, text: str) -> tuple[str, Any]:
-    """COLUMN=VALUE, COLUMN=A,B,C, or COLUMN=LOW:HIGH of a number or date; an empty value means missing."""
-    name, equals, body = text.partition("=")
-    if not equals:
-        raise ParameterError(
-            "--where is not understood",
-            given=f"--where {text}",
-            needed="COLUMN=VALUE, COLUMN=A,B,C or COLUMN=LOW:HIGH",
-            fix="--where age=18:64",
-        )
-    column = domain[name]
-    if body == "":
-        return name, None
-    if column.kind != "category" and body.count(":") == 1:
-        return name, tuple(body.split(":"))
-    values: list[Any] = [body] if body in getattr(column, "values", ()) else body.split(",")
-    if column.kind == "category" and isinstance(column.value(0), int):
-        values = [int(value) if value.lstrip("-").isdigit() else value for value in values]
-    return name, values

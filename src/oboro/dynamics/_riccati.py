@@ -13,7 +13,8 @@ from oboro.noise.compiling import compiled
 
 @compiled
 def _next(a: Any, b: Any, c: Any, d: Any, square: float, p: Any, work: Any, root: Any, out: Any) -> bool:
-    """out = C'C + A'PA + S R^-1 S', R = g^2 I - D'D - B'PB, S = A'PB + C'D; False if R is not positive definite.
+    """out = C'C + A'PA + S R^-1 S', R = g^2 I - D'D - B'PB, S = A'PB + C'D; False if R is not positive
+    definite.
 
     R = L L' by Cholesky, and S R^-1 S' = W W' with W = S L'^-1.
     """

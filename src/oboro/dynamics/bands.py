@@ -1,8 +1,9 @@
 """How far off a published output will be: medians and bands, because heavy tails have no variance.
 
-where="output": every output has the noise itself. where="input": the error of an output is a sum of noise over the row of M that
-belongs to it. Independent stable noise of scale s sums to stable noise of scale s (sum |M_ij|^alpha)^(1/alpha); with one A for the
-record the sum is s sqrt(A) times a normal number of variance sum M_ij^2. Both are exact.
+where="output": every output has the noise itself. where="input": the error of an output is a sum of noise
+over the row of M that belongs to it. Independent stable noise of scale s sums to stable noise of scale s (sum
+|M_ij|^alpha)^(1/alpha); with one A for the record the sum is s sqrt(A) times a normal number of variance sum
+M_ij^2. Both are exact.
 """
 
 from __future__ import annotations

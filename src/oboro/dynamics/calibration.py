@@ -1,23 +1,25 @@
 """How much noise: the largest distance z, in units of the noise's scale, that (eps, delta) allows.
 
-    method         holds for                                                    uses
-    "theorem1"     one A for the whole record          the paper's Theorem 1: the normal tail, averaged over A
-    "mixture"      one A for the whole record          the Gaussian mechanism's exact delta, averaged over A
-    "exact"        one A, in `dims` dimensions         the exact delta of the elliptical stable law (radial.py)
-    "independent"  an A of its own for every number    the convex majorant of the Gaussian delta, averaged over A
-    "discrete"     one A, discrete Gaussian noise      zCDP given A, averaged over A
-    "pure"         one A, in `dims` dimensions         delta = 0: the largest likelihood ratio (alpha < 2)
+    method         holds for                        uses
+    "theorem1"     one A for the whole record       the paper's Theorem 1: the normal tail, averaged over A
+    "mixture"      one A for the whole record       the Gaussian mechanism's exact delta, averaged over A
+    "exact"        one A, in `dims` dimensions      the exact delta of the stable law (radial.py)
+    "independent"  an own A for every number        a convex majorant of the Gaussian delta, averaged over A
+    "discrete"     one A, discrete Gaussian noise   zCDP given A, averaged over A
+    "pure"         one A, in `dims` dimensions      delta = 0: the largest likelihood ratio (alpha < 2)
 
 z is the Euclidean distance between neighbours divided by the scale; the scale of S(alpha, scale) is that of
 the characteristic function exp(-(scale |t|)^alpha), so that alpha = 2 has the variance 2 scale^2.
 
 Why "mixture" holds
-    Given A the mechanism is Gaussian, and any set is at most e^eps times likelier plus g(z^2/A). Average over A.
+    Given A the mechanism is Gaussian, and any set is at most e^eps times likelier plus g(z^2/A). Average over
+    A.
 
 Why "independent" holds
-    Given all A_t it is Gaussian with squared distance sum z_t^2/A_t = sum w_t (z^2/A_t), w_t = z_t^2/z^2. Its delta is at
-    most ghat of that, ghat the convex majorant of g (profile.py). Jensen: the mean of ghat(sum w_t X_t) is at most
-    sum w_t E ghat(X_t) = E ghat(z^2/A). However the change is spread over the numbers, and however many there are.
+    Given all A_t it is Gaussian with squared distance sum z_t^2/A_t = sum w_t (z^2/A_t), w_t = z_t^2/z^2. Its
+    delta is at most ghat of that, ghat the convex majorant of g (profile.py). Jensen: the mean of ghat(sum
+    w_t X_t) is at most sum w_t E ghat(X_t) = E ghat(z^2/A). However the change is spread over the numbers,
+    and however many there are.
 
 All are float64 quadratures of errors below 1e-10. A plan leaves ten times that as a margin (MARGIN).
 """
@@ -33,7 +35,7 @@ import numpy as np
 
 from oboro.dynamics import contour
 from oboro.dynamics.mixing import kanter, nodes
-from oboro.dynamics.profile import above, inflection, majorant
+from oboro.dynamics.profile import above, inflection
 from oboro.dynamics.radial import radial
 from oboro.errors import ParameterError
 from oboro.exact import Number, positive, rational, show, whole
@@ -162,7 +164,8 @@ def _excess(alpha: float, eps: float, z: float) -> float:
 
 
 def _concentrated(rho: Any, eps: float) -> Any:
-    """The delta of rho-zCDP at the best order a: exp((a-1)(a rho - eps)) (1-1/a)^a / (a-1) [Canonne et al. 2020].
+    """The delta of rho-zCDP at the best order a: exp((a-1)(a rho - eps)) (1-1/a)^a / (a-1) [Canonne et al.
+    2020].
 
     Its logarithm is convex in a, with the derivative (2a-1) rho - eps + log((a-1)/a): Newton in log(a-1).
     """
@@ -200,6 +203,13 @@ def _checked(alpha: Number, eps: Number, method: str, dims: int | None) -> tuple
         )
     if method not in ("exact", "pure"):
         return tail, loss, 1
+    if tail < 0.3:
+        raise ParameterError(
+            f"alpha is too small for method {method!r}",
+            given=f"alpha={tail:g}",
+            needed="at least 0.3",
+            fix='method="mixture"',
+        )
     return tail, loss, whole("dims", dims, least=1, most=10**4 if tail != 1 or method == "exact" else 10**9)
 
 
@@ -231,6 +241,3 @@ def _small(delta: Number | None) -> float:
             "delta is too large", given=f"delta={show(value)}", needed="below 0.9", fix='delta="1e-5"'
         )
     return float(value)
-
-
-__all__ = ["MARGIN", "METHODS", "calibrate", "check_alpha", "delta", "majorant", "pure_eps"]

@@ -2,13 +2,14 @@
 
 With k = (eps/z)^alpha, and E e^(-s A) = exp(-(2s)^(alpha/2)) for the mixing variable A, both come down to
 
-    theorem1   Q(z)     = e^(eps/2 - k)/(2 pi) * int e^(i eps t/2) / (1 + i t)     * exp(-k ((1+t^2)^(alpha/2) - 1)) dt
-    mixture    delta(z) = e^(eps/2 - k)/pi * Im int e^(i eps t/2) t / (1 + t^2)    * exp(-k ((1+t^2)^(alpha/2) - 1)) dt
+    theorem1   Q(z)     = e^(eps/2 - k)/(2 pi)  int e^(i eps t/2) / (1 + i t)   * w(t) dt
+    mixture    delta(z) = e^(eps/2 - k)/pi   Im int e^(i eps t/2) t / (1 + t^2) * w(t) dt
 
-over the real line. On it the integrand cancels almost to nothing when delta is small. So the line is moved to
+over the real line, with w(t) = exp(-k ((1+t^2)^(alpha/2) - 1)). On it the integrand cancels almost to nothing when delta is small. So the line is moved to
 t = sinh(x + i theta): theta near the saddle point, where the integrand is about as large as its integral, and
 sinh so that it dies off doubly exponentially. It is analytic in a strip around that line, hence the plain
-trapezoid rule converges geometrically [Trefethen and Weideman 2014]. For alpha = 2, A = 2 and both are closed.
+trapezoid rule converges geometrically [Trefethen and Weideman 2014]. For alpha = 2, A = 2 and both are
+closed.
 """
 
 from __future__ import annotations

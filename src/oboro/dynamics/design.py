@@ -1,8 +1,8 @@
 """Theorem 1 with any Sigma: checks the paper's condition (10), and designs Sigma. Dense matrices, for study.
 
-(10) says lambda_max(M' Sigma^-1 M)^(1/2) <= Q^-1(delta)/c, which is Sigma >= (c/Q^-1)^2 M M'. So Sigma* = (c/Q^-1)^2 M M' is the
-least Sigma that (10) allows, for every cost that grows with Sigma, and Sigma* is the response to isotropic noise on the
-input: this is why plans put the noise there.
+(10) says lambda_max(M' Sigma^-1 M)^(1/2) <= Q^-1(delta)/c, which is Sigma >= (c/Q^-1)^2 M M'. So Sigma* =
+(c/Q^-1)^2 M M' is the least Sigma that (10) allows, for every cost that grows with Sigma, and Sigma* is the
+response to isotropic noise on the input: this is why plans put the noise there.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def design(
 ) -> Floats:
     """A Sigma that meets (10): "scalar" is ||M||^2 I, "optimal" is M M', each times (c/Q^-1)^2.
 
-    M M' may be singular, and then has no inverse for (10) to speak of. It is still right: it is the noise of the input.
+    M M' may be singular, and then has no inverse for (10) to speak of. It is still right: it is the noise of
+    the input.
     """
     m = _operator(system, horizon, protect)
     z = calibrate(alpha=alpha, eps=eps, delta=delta, method=method) * (1 - MARGIN)

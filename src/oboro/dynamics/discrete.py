@@ -1,8 +1,9 @@
 """The discrete variant: values on the grid, one A for the record, exact discrete Gaussian noise given A.
 
-Given A, discrete Gaussian noise of variance A scale^2 is rho-zCDP with rho = z^2/(2A) in any dimension [Canonne, Kamath,
-Steinke 2020]; delta is the mean over A of what that implies (calibration.py, "discrete"). A is rounded up to a rational,
-which only adds noise. The continuous Gaussian's profile does not bound the discrete one; this calibration is its own.
+Given A, discrete Gaussian noise of variance A scale^2 is rho-zCDP with rho = z^2/(2A) in any dimension
+[Canonne, Kamath, Steinke 2020]; delta is the mean over A of what that implies (calibration.py, "discrete"). A
+is rounded up to a rational, which only adds noise. The continuous Gaussian's profile does not bound the
+discrete one; this calibration is its own.
 """
 
 from __future__ import annotations

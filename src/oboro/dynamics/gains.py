@@ -1,4 +1,5 @@
-"""||[O_T N_T]||: the largest factor by which a change of (x0, u) can grow on its way to the output. Certified.
+"""||[O_T N_T]||: the largest factor by which a change of (x0, u) can grow on its way to the output.
+Certified.
 
 Finite horizon
     ||M|| <= g if there are matrices P_0, ..., P_{T+1} >= 0 with P_0 <= g^2 I and, for every t,
@@ -6,18 +7,19 @@ Finite horizon
         [ P_t - C'C - A'P_{t+1}A    -(A'P_{t+1}B + C'D)          ]
         [ .                          g^2 I - D'D - B'P_{t+1}B    ]  >= 0.
 
-    Why: the form at (x(t), u(t)) says |y(t)|^2 + x(t+1)'P_{t+1}x(t+1) <= x(t)'P_t x(t) + g^2 |u(t)|^2. Add up over t:
-    |Y|^2 <= x0'P_0 x0 + g^2 |U|^2 <= g^2 (|x0|^2 + |U|^2). (Equality in the form is the Riccati recursion, with which
-    g is found: D5 of the notes.) Where only u is protected x0 = 0 and P_0 is free; where only x0 is, B and D are left out.
+    Why: the form at (x(t), u(t)) says |y(t)|^2 + x(t+1)'P_{t+1}x(t+1) <= x(t)'P_t x(t) + g^2 |u(t)|^2. Add up
+    over t: |Y|^2 <= x0'P_0 x0 + g^2 |U|^2 <= g^2 (|x0|^2 + |U|^2). (Equality in the form is the Riccati
+    recursion, with which g is found: D5 of the notes.) Where only u is protected x0 = 0 and P_0 is free;
+    where only x0 is, B and D are left out.
 
 What is trusted
-    A float64 recursion proposes g and the P_t, with a little added. Then every matrix inequality is checked for the exact
-    rational system in ball arithmetic, each for itself, so no error builds up. A power iteration would come
-    from below, which is the unsafe side; nothing here does.
+    A float64 recursion proposes g and the P_t, with a little added. Then every matrix inequality is checked
+    for the exact rational system in ball arithmetic, each for itself, so no error builds up. A power
+    iteration would come from below, which is the unsafe side; nothing here does.
 
 Infinite horizon
-    One P for all times, for a stable system. With x0 protected this is at most sqrt(||G||_inf^2 + lambda_max(W_o)), and
-    usually much less.
+    One P for all times, for a stable system. With x0 protected this is at most sqrt(||G||_inf^2 +
+    lambda_max(W_o)), and usually much less.
 """
 
 from __future__ import annotations

@@ -45,12 +45,12 @@ def plan(
 ) -> SignalPlan:
     """A plan for the output of `system` over times 0 to `horizon`: the paper's Problem 1, solved.
 
-    `unit` is `Unit.signal(distance, norm)`. Without `delta` the promise is pure, which needs noise="shared", alpha below 2
-    and few numbers. `alpha` is the tail index: 2 is Gaussian, smaller hides larger outliers under more noise.
-    where="input" (the default) is the least noise that the paper's condition (10) allows. noise="independent" hides an outlier
-    at one time; "shared" is the paper's, one A for the whole record; "discrete" is discrete Gaussian given A.
-    `x0` here is a public start, for protect=("u",). `step` is the grid of the noisy numbers, `limit` what they are
-    clamped to, `columns` the names of the inputs in a table.
+    `unit` is `Unit.signal(distance, norm)`. Without `delta` the promise is pure, which needs noise="shared",
+    alpha below 2 and few numbers. `alpha` is the tail index: 2 is Gaussian, smaller hides larger outliers
+    under more noise. where="input" (the default) is the least noise that the paper's condition (10) allows.
+    noise="independent" hides an outlier at one time; "shared" is the paper's, one A for the whole record;
+    "discrete" is discrete Gaussian given A. `x0` here is a public start, for protect=("u",). `step` is the
+    grid of the noisy numbers, `limit` what they are clamped to, `columns` the names of the inputs in a table.
     """
     promise: Guarantee = (
         Pure(positive("eps", eps))

@@ -1,11 +1,14 @@
-"""The mixing variable A of the stable laws, for forecasts and calibrations: E e^(-s A) = exp(-(2s)^(alpha/2)).
+"""The mixing variable A of the stable laws, for forecasts and calibrations: E e^(-s A) =
+exp(-(2s)^(alpha/2)).
 
-An elliptical stable vector is sqrt(A) G with G Gaussian, so everything about it is a mean over A. With b = alpha/2,
-A = 2 (a(U)/E)^((1-b)/b) for a uniform U and an exponential E [Kanter 1975], where
-a(u) = sin((1-b) pi u) sin(b pi u)^(b/(1-b)) / sin(pi u)^(1/(1-b)). Hence log(A/2) = -xi (1-b)/b, where
-xi = log E - log a(U) has the density
+An elliptical stable vector is sqrt(A) G with G Gaussian, so everything about it is a mean over A. With b =
+alpha/2, A = 2 (a(U)/E)^((1-b)/b) for a uniform U and an exponential E [Kanter 1975], where a(u) = sin((1-b)
+pi u) sin(b pi u)^(b/(1-b)) / sin(pi u)^(1/(1-b)). Hence log(A/2) = -xi (1-b)/b, where xi = log E - log a(U)
+has the density
 
-    q(xi) = int K(xi + l) u'(l) dl,   K(s) = exp(s - e^s),   u(l) the inverse of l = log a(u), which grows from log a(0).
+    q(xi) = int K(xi + l) u'(l) dl,   K(s) = exp(s - e^s),
+
+where u(l) is the inverse of l = log a(u), which grows from log a(0).
 
 All terms are positive, so q is right to many digits in both tails. Nothing here touches a draw.
 """
@@ -24,6 +27,7 @@ Floats = npt.NDArray[np.float64]
 
 _FAR = 45.0  # K(s) is below e^-45 for s < -45 and for s > 4
 _STEP = 0.15
+_APART = 0.08  # between nodes of A, in units of s
 _BULK = _STEP * np.arange(1, 720)
 _CORE = 0.1 * np.arange(1, 68)
 _SERIES = (1 / 6, 1 / 180, 1 / 2835, 1 / 37800)  # log(sin(x)/x) = -x^2/6 - x^4/180 - ...
@@ -127,8 +131,9 @@ class Nodes:
 def nodes(alpha: float, dims: int = 1) -> Nodes:
     """Nodes fine enough for the density of |X| in up to `dims` dimensions.
 
-    They are even in s, where s(y) = 2 asinh((y - y0)/(2 core)) + (y - y0)/cap and y = log(A/2): about `core` apart
-    around the bulk, further out ever wider, but not wider than `cap`, which many dimensions can tell apart.
+    They are even in s, where s(y) = 2 asinh((y - y0)/(2 core)) + (y - y0)/cap and y = log(A/2): about `core`
+    apart around the bulk, further out ever wider, but not wider than `cap`, which many dimensions can tell
+    apart.
     """
     if alpha == 2:
         return Nodes(np.array([2.0]), np.array([1.0]))
@@ -136,10 +141,10 @@ def nodes(alpha: float, dims: int = 1) -> Nodes:
     core, cap = rule.power, 6.0 * math.sqrt(2 / dims)
     centre = rule.power * rule.least
     low = -rule.power * (math.log(1.5 * (rule.power * dims / 2 + 90)) - rule.least) - centre
-    high = 46.0 + 45.0 / (alpha / 2 + dims / 2) if dims > 1 else max(80.0, 72.0 / alpha)
-    y = _even(low, high, core, cap, 0.12)
+    high = 46.0 + 45.0 / (alpha / 2 + dims / 2) if dims > 1 else min(max(80.0, 72.0 / alpha), 650.0)
+    y = _even(low, high, core, cap, _APART)
     spread = 1 / (1 / np.sqrt(core**2 + y**2 / 4) + 1 / cap)
-    weight = 0.12 * spread / rule.power * rule.density(-(y + centre) / rule.power)
+    weight = _APART * spread / rule.power * rule.density(-(y + centre) / rule.power)
     keep = weight > 0
     return Nodes(2 * np.exp(y[keep] + centre), weight[keep])
 

@@ -1,10 +1,11 @@
 """Real numbers plus stable noise, rounded to a public grid: exactly the ideal mechanism, post-processed.
 
-The ideal mechanism adds scale * S to each private real, where S is symmetric stable. Either every number has its own S
-("independent"), or S_i = sqrt(A) G_i with one A for the whole record ("shared"). The uniform reals behind S, A and G
-are drawn bit by bit. Compiled float balls settle almost every number from 64 bits each; a number whose ball
-touches an edge of the grid is settled in ball arithmetic, from the same bits onwards, with as many more as it takes. (The
-argument is that of noise/rounding.py, with a private real as the centre and, if shared, one lazy real as the scale.)
+The ideal mechanism adds scale * S to each private real, where S is symmetric stable. Either every number has
+its own S ("independent"), or S_i = sqrt(A) G_i with one A for the whole record ("shared"). The uniform reals
+behind S, A and G are drawn bit by bit. Compiled float balls settle almost every number from 64 bits each; a
+number whose ball touches an edge of the grid is settled in ball arithmetic, from the same bits onwards, with
+as many more as it takes. (The argument is that of noise/rounding.py, with a private real as the centre and,
+if shared, one lazy real as the scale.)
 
 A record's A is drawn when its noise is, and lives as long: nothing keeps it, so nothing can use it again.
 """

@@ -1,7 +1,7 @@
 """O_T and N_T: Y = O x0 + N U over times 0 to T. Dense for study, and without any matrix for long records.
 
-O stacks C, CA, ..., CA^T (the paper's (6) prints a row; (5) needs a column). N is block Toeplitz: D on the diagonal,
-then CB, CAB, ...
+O stacks C, CA, ..., CA^T (the paper's (6) prints a row; (5) needs a column). N is block Toeplitz: D on the
+diagonal, then CB, CAB, ...
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""How well an outlier hides, measured: the rate at which the best test finds it, at a given rate of false alarms.
+"""How well an outlier hides, measured: the rate at which the best test finds it, at a given rate of false
+alarms.
 
-One number carries an outlier of some known size; the test is the most powerful one that noise alone passes with probability
-`false_alarm` [Neyman and Pearson]. Under Gaussian and Laplace noise it is a threshold; under heavy tails it is an interval
-around the outlier, because far beyond it noise is the likelier cause. With one A for a long record an attacker learns A from the
-other numbers, and the test is the Gaussian one for that A: sharing A hides an outlier at one time much less. Part of what heavy tails hide is simply more noise. So there are two comparisons: at
-equal (eps, delta), and at an equal median size of the noise.
+One number carries an outlier of some known size; the test is the most powerful one that noise alone passes
+with probability `false_alarm` [Neyman and Pearson]. Under Gaussian and Laplace noise it is a threshold; under
+heavy tails it is an interval around the outlier, because far beyond it noise is the likelier cause. With one
+A for a long record an attacker learns A from the other numbers, and the test is the Gaussian one for that A:
+sharing A hides an outlier at one time much less. Part of what heavy tails hide is simply more noise. So there
+are two comparisons: at equal (eps, delta), and at an equal median size of the noise.
 """
 
 from __future__ import annotations

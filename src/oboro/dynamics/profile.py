@@ -1,9 +1,10 @@
-"""The Gaussian mechanism's exact delta, as a function of v = (distance / standard deviation)^2, and a majorant.
+"""The Gaussian mechanism's exact delta, as a function of v = (distance / standard deviation)^2, and a
+majorant.
 
     g(v) = Phi(m/2 - eps/m) - e^eps Phi(-m/2 - eps/m),  m = sqrt(v)          [Balle and Wang 2018]
 
-g is convex up to the inflection v0 = 2 (sqrt(1 + eps^2) - 1) and concave after it. `majorant` follows g up to v0
-and then its tangent: the least convex function above g that is straight beyond v0.
+g is convex up to the inflection v0 = 2 (sqrt(1 + eps^2) - 1) and concave after it. `majorant` follows g up to
+v0 and then its tangent: the least convex function above g that is straight beyond v0.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Exactly how much an elliptical stable vector in d dimensions hides: delta, and the pure eps.
 
-The density f(|x|) falls with |x|. So x is likelier by e^eps or more under the law around 0 than under the law around a
-point at distance z if and only if its distance r2 from that point is at least R(r), where r = |x| and
-log f(R(r)) = log f(r) - eps. Given r, x is uniform on a sphere and r2^2 = r^2 + z^2 - 2 r z cos(theta). With p the
-density of |x| and H the distribution function of cos(theta), and f(R) = e^-eps f(r) to do away with e^eps,
+The density f(|x|) falls with |x|. So x is likelier by e^eps or more under the law around 0 than under the law
+around a point at distance z if and only if its distance r2 from that point is at least R(r), where r = |x|
+and log f(R(r)) = log f(r) - eps. Given r, x is uniform on a sphere and r2^2 = r^2 + z^2 - 2 r z cos(theta).
+With p the density of |x| and H the distribution function of cos(theta), and f(R) = e^-eps f(r) to do away
+with e^eps,
 
     delta(z) = P(|x| <= r0) + int p(r) [H(k1) - (R/r)^(d-1) R'(r) (1 - H(k2))] dr  over R(r) - r <= z <= R(r) + r,
     k1 = (r^2 + z^2 - R^2)/(2 r z),  k2 = (R^2 + z^2 - r^2)/(2 R z),  R(r0) + r0 = z (r0 = 0 if z < R(0)).

@@ -1,12 +1,16 @@
-"""A filter for the receiver: the true output, estimated from what was published and from the plan. All of it is public.
+"""A filter for the receiver: the true output, estimated from what was published and from the plan. All of it
+is public.
 
-The receiver says what is known of the input beforehand: a mean, a standard deviation, and how much of a deviation is left at
-the next time. Given the scale of the noise everything is then Gaussian, and a Kalman filter is exact.
+The receiver says what is known of the input beforehand: a mean, a standard deviation, and how much of a
+deviation is left at the next time. Given the scale of the noise everything is then Gaussian, and a Kalman
+filter is exact.
 
-    shared       one A for the record: a bank of filters, one for each of several A, weighted by how well each predicts what
-                 was published. The mixture is the exact posterior, but for the number of A in the bank.
-    independent  the noise at each time is close to a Student t of alpha degrees, that is Gaussian with a random precision. The
-                 precision is estimated at each time along with the state, a few rounds [Agamennoni et al. 2012].
+    shared       one A for the record: a bank of filters, one for each of several A, weighted by how well
+                 each predicts what was published. The mixture is the exact posterior, but for the number of
+                 A in the bank.
+    independent  the noise at each time is close to a Student t of alpha degrees, that is Gaussian with a
+                 random precision. The precision is estimated at each time along with the state, a few rounds
+                 [Agamennoni et al. 2012].
 """
 
 from __future__ import annotations
@@ -57,7 +61,8 @@ def estimate(
 ) -> Estimate:
     """Estimates the true output of a release, or of a series of published outputs, under `plan`.
 
-    `sd`, `mean` and `correlation` describe the input as far as it is known beforehand; `start_sd` a private start around 0.
+    `sd`, `mean` and `correlation` describe the input as far as it is known beforehand; `start_sd` a private
+    start around 0.
     """
     rho = rational("correlation", correlation)
     if not -1 < rho < 1:
@@ -100,7 +105,8 @@ def _bank(alpha: float) -> Floats:
 class Model:
     """A state of the true x, the error e that input noise makes in it, the true u, and the noise v on it.
 
-        x(t+1) = A x + B u,  e(t+1) = A e + B v,  published y = C (x + e) + D (u + v) (+ output noise),  true y = C x + D u
+        x(t+1) = A x + B u,  e(t+1) = A e + B v,  true y = C x + D u
+        published y = C (x + e) + D (u + v), and the noise on the output if it is there
 
     Every method works on a stack of filters at once: means (k, s) and covariances (k, s, s).
     """

@@ -1,6 +1,7 @@
 """What Ito, Kawano and Kashima's paper says, in numbers: `oboro reproduce ito-calibration`, for one.
 
-The paper proves and prints no table. These are its quantities, computed by two independent ways, with what can be proved beyond it.
+The paper proves and prints no table. These are its quantities, computed by two independent ways, with what
+can be proved beyond it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Reading a signal: whatever it holds becomes finite numbers, by one rule for every sample.
 
 The rule
-    A sample that is missing, not a number or infinite is read as 0. One beyond the public limit counts as the limit.
-    The promise is about signals as they are read. Clamping never moves two signals further apart, in any norm.
+    A sample that is missing, not a number or infinite is read as 0. One beyond the public limit counts as the
+    limit. The promise is about signals as they are read. Clamping never moves two signals further apart, in
+    any norm.
 How many samples there are, and of how many inputs, is public, and refused if it does not fit.
 """
 

@@ -34,15 +34,17 @@ class SignalPlan:
     Privacy
         Neighbours are records (x0, u) within `unit.distance` in the unit's p-norm, hence within
         c = distance * N^max(0, 1/2 - 1/p) in the Euclidean norm, N protected numbers [Hölder].
-        where="input": every protected number gets noise, and what is published is a function of the noisy numbers, so the
-        system does not matter: the sensitivity is c. where="output": the outputs get noise, and neighbours' outputs
-        are within c ||M||, a certified upper bound (gains.py). With z = sensitivity / scale, the promise is delta(z):
-        "independent" (own noise for every number) the majorant's; "shared" (one A for the record) that of Theorem 1
-        [Ito, Kawano, Kashima], of the mixture, the exact one, or the pure eps; "discrete" zCDP given A. Proofs and references:
-        calibration.py, radial.py. Values are not finite precision: the noisy reals are rounded to a public grid by
-        certified rounding (noising.py), which is post-processing. "discrete" puts the values on the grid first, which adds
-        step * sqrt(N) to c, and then adds discrete Gaussian noise. `protect` names what is private; x0 that is not is
-        public, and part of the plan. Every run draws its own A.
+        where="input": every protected number gets noise, and what is published is a function of the noisy
+        numbers, so the system does not matter: the sensitivity is c. where="output": the outputs get noise,
+        and the outputs of neighbours are within c ||M||, a certified upper bound (gains.py).
+        With z = sensitivity / scale the promise is delta(z), by a proof for each noise: "independent" (own
+        noise for every number), the convex majorant; "shared" (one A for the record), Theorem 1 [Ito, Kawano,
+        Kashima], the mixture, the exact delta or the pure eps; "discrete", zCDP given A [Canonne, Kamath,
+        Steinke 2020]. The proofs stand in calibration.py and radial.py.
+        The noisy reals are rounded to a public grid by certified rounding (noising.py): post-processing.
+        "discrete" puts the values on the grid first, which adds step * sqrt(N) to c.
+        `protect` names what is private; x0 that is not is public, and part of the plan. Every run draws its
+        own A.
     """
 
     system: System
@@ -139,7 +141,8 @@ class SignalPlan:
         return interval_columns(self, table, level)
 
     def describe(self) -> dict[str, Any]:
-        what = f"output of a system of {self.system.states} state{'' if self.system.states == 1 else 's'} over times 0 to {self.horizon}"
+        states = "1 state" if self.system.states == 1 else f"{self.system.states} states"
+        what = f"output of a system of {states} over times 0 to {self.horizon}"
         law = self.mechanism.to_dict()
         if self.noise == "discrete":
             law["law"] = "discrete Gaussian, one A for the record"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 from oboro.dynamics.calibration import MARGIN, calibrate
 from oboro.dynamics.gains import gain
@@ -57,7 +56,3 @@ def default_step(reach: Fraction) -> Fraction:
 def rounded_up(number: Fraction, digits: int) -> Fraction:
     grid = Fraction(10) ** (digits - 1 - math.floor(math.log10(number)))
     return Fraction(math.ceil(number * grid)) / grid
-
-
-def shown(value: Any) -> str:
-    return f"{float(value):.6g}"

@@ -1,7 +1,8 @@
 """Stable laws: the symmetric one as certified rounding draws it, and the paper's definitions for study.
 
-`SymmetricStable` is a law of `noise.laws`, evaluated in balls; it is the noise of the releases. `EllipticalStable` and
-`Stable` are floats, for studying what the paper says: characteristic functions, tails, samples.
+`SymmetricStable` is a law of `noise.laws`, evaluated in balls; it is the noise of the releases.
+`EllipticalStable` and `Stable` are floats, for studying what the paper says: characteristic functions, tails,
+samples.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ Floats = npt.NDArray[np.float64]
 class SymmetricStable:
     """Characteristic function exp(-|t|^alpha), 0 < alpha <= 2 [Chambers, Mallows, Stuck 1976].
 
-    Z = sin(alpha f) / cos(f)^(1/alpha) * (cos((1-alpha) f) / E)^((1-alpha)/alpha), f = pi (U - 1/2), E = -log V.
-    alpha = 1 is Cauchy; alpha = 2 is 2 sin(f) sqrt(E), normal with variance 2.
+    Z = sin(alpha f) / cos(f)^(1/alpha) * (cos((1-alpha) f) / E)^((1-alpha)/alpha), f = pi (U - 1/2), E = -log
+    V. alpha = 1 is Cauchy; alpha = 2 is 2 sin(f) sqrt(E), normal with variance 2.
     """
 
     alpha: Fraction

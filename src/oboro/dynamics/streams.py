@@ -1,8 +1,8 @@
 """A plan run in steps: the input comes in sample by sample, and each output goes out at once.
 
-The whole horizon is reserved when the stream opens. A stream is not resumable and cannot be copied: with it goes the one A of its
-record. The promise is that of the plan, for inputs that do not react to what was published; where they do, neighbours
-may part by more than the unit's distance.
+The whole horizon is reserved when the stream opens. A stream is not resumable and cannot be copied: with it
+goes the one A of its record. The promise is that of the plan, for inputs that do not react to what was
+published; where they do, neighbours may part by more than the unit's distance.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A discrete-time linear system, x(t+1) = A x(t) + B u(t), y(t) = C x(t) + D u(t), with exact matrices.
 
-Matrices are rational: a float is read as the shortest decimal that prints it, as everywhere in oboro. The certified
-gain and the true output are those of these matrices exactly.
+Matrices are rational: a float is read as the shortest decimal that prints it, as everywhere in oboro. The
+certified gain and the true output are those of these matrices exactly.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The true output of a system as real numbers, enclosed as closely as asked: the centre of output noise.
 
-Noise on the output is calibrated to the exact response. A float's rounding could move neighbours further apart than
-the gain says; a ball that shrinks on demand cannot.
+Noise on the output is calibrated to the exact response. A float's rounding could move neighbours further
+apart than the gain says; a ball that shrinks on demand cannot.
 """
 
 from __future__ import annotations

@@ -45,8 +45,7 @@ class Law:
 def independent(shares: Sequence[Floats]) -> Law:
     """Every column by itself."""
     junction = junction_tree([share.size for share in shares], [])
-    logs = {(i,): np.log(np.maximum(share, 1e-12)) for i, share in enumerate(shares)}
-    return Law(junction, tuple(logs[clique] for clique in junction.cliques))
+    return Law(junction, tuple(np.log(np.maximum(shares[clique[0]], 1e-12)) for clique in junction.cliques))
 
 
 def fit(

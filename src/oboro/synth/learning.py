@@ -11,7 +11,7 @@ import numpy as np
 from oboro.errors import ParameterError
 from oboro.synth.reading import Compared
 
-MOST_ROWS = 200_000
+MOST_ROWS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ def usefulness(
     try:
         from sklearn.ensemble import HistGradientBoostingClassifier
         from sklearn.metrics import roc_auc_score
+        from threadpoolctl import threadpool_limits
     except ImportError:
         if target is None:
             return None
@@ -79,6 +80,9 @@ def usefulness(
         if told.all() or not told.any() or answers.all() or not answers.any():
             scores.append(0.5)  # nothing to tell apart
             continue
-        learner = HistGradientBoostingClassifier(random_state=0).fit(seen, told)
+        with threadpool_limits(
+            1
+        ):  # its threads wait by spinning, which on a busy machine takes longer than the work
+            learner = HistGradientBoostingClassifier(random_state=0).fit(seen, told)
         scores.append(float(roc_auc_score(answers, learner.predict_proba(facts)[:, 1])))
     return Usefulness(chosen.name, chosen.labels[1], scores[0], scores[1])

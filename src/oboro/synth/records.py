@@ -9,20 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from oboro.domain import Category, Domain
-from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError
+from oboro.domain import Domain
+from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import Number, about, positive, rational, show, whole
 from oboro.noise import Bits
-from oboro.privacy import Approx, Conditional, Guarantee, Renyi, Unit, guarantee_from, unit_from
+from oboro.privacy import Approx, Conditional, Guarantee, Unit, guarantee_from, unit_from
 from oboro.release import Forecast, Pair, register
-from oboro.synth import bounds
 from oboro.synth.account import eigenvalue_assumption
 from oboro.synth.accounting import Curve, best_order, ridge_for
-from oboro.synth.coding import Integers, check_synthesisable, read_codes, to_table
+from oboro.synth.coding import Integers, read_codes, to_table
 from oboro.synth.drawing import draw_records
-from oboro.synth.moments import LARGEST, Moments, moments_of
-
-MOST_COLUMNS = 64
+from oboro.synth.moments import Moments, moments_of
+from oboro.synth.promising import check_facts, kept, record_curve
 
 
 @register
@@ -54,7 +52,7 @@ class GaussianPlan:
     @property
     def curve(self) -> Curve:
         """What one record costs, by order."""
-        return _curve(self.unit, len(self.domain), self.n, self.n_min, self.ridge, self.min_eigenvalue)
+        return record_curve(self.unit, len(self.domain), self.n, self.n_min, self.ridge, self.min_eigenvalue)
 
     def forecast(self) -> Forecast:
         rows = []
@@ -145,7 +143,7 @@ class GaussianPlan:
         numbers = {
             name: positive(name, record[name]) for name in ("ridge", "min_eigenvalue") if name in record
         }
-        return _kept(
+        return kept(
             cls(
                 Domain.from_dict(record["domain"]),
                 unit_from(record["unit"]),
@@ -171,16 +169,16 @@ def gaussian_plan(
     assume_min_eigenvalue: Number | None = None,
 ) -> GaussianPlan:
     """Finds the smallest ridge that keeps (eps, delta), or, with an assumed eigenvalue, checks that none is needed."""
-    _check(domain, unit, n, n_min)
+    check_facts(domain, unit, n, n_min)
     count = whole("records", records, least=1, most=10**9)
     wanted = Approx(positive("eps", eps), positive("delta", delta))
     if assume_min_eigenvalue is None:
 
         def curve_of(ridge: Fraction) -> Curve:
-            return _curve(unit, len(domain), n, n_min, ridge, None)
+            return record_curve(unit, len(domain), n, n_min, ridge, None)
 
         ridge, order = ridge_for(curve_of, count, wanted.eps, wanted.delta)
-        return _kept(GaussianPlan(domain, unit, wanted, count, order, n, n_min, ridge))
+        return kept(GaussianPlan(domain, unit, wanted, count, order, n, n_min, ridge))
     least = positive("assume_min_eigenvalue", assume_min_eigenvalue)
     if least > 1:
         raise ParameterError(
@@ -189,7 +187,7 @@ def gaussian_plan(
             needed="at most 1, the largest variance of a column in [-1, 1]",
             fix='assume_min_eigenvalue="0.01"',
         )
-    best = best_order(_curve(unit, len(domain), n, n_min, None, least), count, wanted.delta)
+    best = best_order(record_curve(unit, len(domain), n, n_min, None, least), count, wanted.delta)
     if best is None or best.approx.eps > wanted.eps:
         raise GuaranteeError(
             "so many records cost more than eps under this assumption",
@@ -197,7 +195,7 @@ def gaussian_plan(
             needed="no order shows it" if best is None else f"eps of at least {about(best.approx.eps, 6)}",
             fix="without assume_min_eigenvalue, a ridge is found for the asked eps",
         )
-    return _kept(
+    return kept(
         GaussianPlan(
             domain,
             unit,
@@ -210,106 +208,3 @@ def gaussian_plan(
             least,
         )
     )
-
-
-def _curve(
-    unit: Unit, dims: int, n: int | None, n_min: int | None, ridge: Fraction | None, least: Fraction | None
-) -> Curve:
-    width = ridge or least
-    assert width is not None
-    tau = 4 * dims / width
-    if unit.adjacency == "replace":
-        assert n is not None
-        return lambda order: bounds.public_tight(order, n, tau)
-    assert n_min is not None
-    if dims == 1 and least is not None:
-        width = min(
-            width, Fraction(1, 2)
-        )  # up to there the bound falls as n grows, so that n_min stands for all larger sizes
-        tau = 4 / width
-
-    def both(order: Fraction) -> Fraction | None:
-        one = (
-            bounds.private_ridge(order, n_min, tau, dims)
-            if ridge is not None
-            else bounds.private_exact(order, n_min, width, dims)
-        )
-        other = bounds.public_tight(order, n_min, tau)  # among datasets that are filled up to n_min
-        return None if one is None or other is None else max(one, other)
-
-    return both
-
-
-def _check(domain: Domain, unit: Unit, n: Any, n_min: Any) -> None:
-    check_synthesisable(domain, unit)
-    if unit.kind != "row":
-        raise UnitError(
-            "the Gaussian method protects rows",
-            given=str(unit),
-            needed="Unit.row",
-            fix='unit=ob.Unit.row("replace")',
-        )
-    if len(domain) > MOST_COLUMNS:
-        raise DomainError(
-            "too many columns for the Gaussian method",
-            given=str(len(domain)),
-            needed=f"at most {MOST_COLUMNS}",
-        )
-    for column in domain:
-        if isinstance(column, Category) and column.size > 2:
-            raise DomainError(
-                f"column {column.name!r} is not a number",
-                given=f"{column.size} categories",
-                needed="numbers, dates, or two categories, for the Gaussian method",
-                fix='method="marginals"',
-            )
-        if column.size > LARGEST:
-            raise DomainError(
-                f"column {column.name!r} has too many values",
-                given=str(column.size),
-                needed="at most 2^31",
-                fix="a larger step",
-            )
-    if unit.adjacency == "replace":
-        if n is None or n_min is not None:
-            raise ParameterError(
-                "n is needed: under replace the number of rows is public",
-                given=f"n={n}, n_min={n_min}",
-                needed="n",
-                fix="n=32_561",
-            )
-        whole("n", n, least=2, most=10**15)
-    else:
-        if n_min is None or n is not None:
-            raise ParameterError(
-                "n is private under add/remove: a public lower bound is needed",
-                given=f"n={n}, n_min={n_min}",
-                needed="n_min; a dataset with fewer rows is filled up with a public record",
-                fix="n_min=10_000",
-            )
-        whole("n_min", n_min, least=3, most=10**15)
-
-
-def _kept(plan: GaussianPlan) -> GaussianPlan:
-    """Refuses a plan whose promise its own bound does not show; a plan file could say anything."""
-    _check(plan.domain, plan.unit, plan.n, plan.n_min)
-    promised = plan.guarantee.unconditional
-    if (plan.ridge is None) == (plan.min_eigenvalue is None) or (
-        plan.min_eigenvalue is not None
-    ) != isinstance(plan.guarantee, Conditional):
-        raise ParameterError(
-            "a Gaussian plan has a ridge, or an assumption and a conditional promise",
-            given=str(plan.guarantee),
-        )
-    if not isinstance(promised, Approx):
-        raise GuaranteeError(
-            "a Gaussian plan promises (eps, delta)", given=repr(promised), fix='kind = "approx"'
-        )
-    one = plan.curve(plan.order)
-    if one is None or Renyi(plan.order, plan.records * one).to_approx(promised.delta).eps > promised.eps:
-        raise GuaranteeError(
-            "the plan does not keep its promise",
-            given=str(plan.guarantee),
-            needed="a larger ridge, fewer records or a larger eps",
-        )
-    return plan

@@ -30,6 +30,7 @@ _WITHIN = math.log(20) / math.sqrt(2)  # the 95% point of Laplace noise in stand
 _TRUSTED = 0.2
 _TRIED = 2**18  # leaves of the made-up table
 _MOST_ROWS = 48
+_NAMED = 8  # levels that are named, those with the largest shares
 
 
 def tree_forecast(
@@ -52,11 +53,13 @@ def tree_forecast(
         error = math.sqrt(float((profile / mu).sum()))
         size = lattice.under(level)
         rows.append((lattice.name(level), size, error, _WITHIN * error, _WITHIN * error / _TRUSTED))
-    measured = zip(design.levels, design.shares, strict=True)
+    measured = sorted(zip(design.shares, design.levels, strict=True), reverse=True)
+    named = [f"{lattice.name(level)} ({float(share):.1%})" for share, level in measured[:_NAMED]]
+    more = [f"{len(measured) - _NAMED} more"] if len(measured) > _NAMED else []
     lines = [
         "before counts are kept at 0 or more, which mostly makes errors smaller (single sizes have reached 1.2 times the figure)",
         *notes,
-        "measured: " + "; ".join(f"{lattice.name(level)} ({float(share):.1%})" for level, share in measured),
+        "measured: " + "; ".join([*named, *more]),
     ]
     if expected_total is not None:
         lines += tried_out(lattice, layout.cells, design, tuple(noises), expected_total)

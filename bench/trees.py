@@ -1,0 +1,237 @@
+"""Trees: errors against the wavelet on real windows and the generated city; time against OpenDP; memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.measure import Row, seconds
+from oboro.domain import Domain, Grid
+from oboro.noise import system_bits
+from oboro.privacy import Unit
+from oboro.tables import blocks, city, never_worse, squares
+from oboro.tables.cells import Cells
+from oboro.tables.layout import Layout
+from oboro.tables.quality import block_errors
+from oboro.tables.strategies import WAVELET
+from oboro.tables.strategy import Strategy
+from oboro.tables.tree.planner import plan_shares
+from oboro.tables.tree.strategy import planned, tree_strategy
+from oboro.tables.tree.workload import DEFAULT, SIDES
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+DATA = Path(os.environ.get("OBORO_DATA", "../shared/data"))
+CITY = Layout(Domain([Grid("row", "col", shape=(512, 512))]))
+TRIALS = 6
+
+
+def rows() -> Iterator[Row]:
+    yield against_opendp()
+    for name, table in windows():
+        for eps in (Fraction(1, 10), Fraction(1)):
+            yield from ratios(f"{name}, eps {eps}", table, eps)
+    yield many_categories()
+    for full in (100_000, 10_000_000):
+        yield sparse_memory(full)
+
+
+def windows() -> Iterator[tuple[str, Integers]]:
+    """512 x 512 cells each: the generated city, and what there is of the real ones."""
+    yield "city", city()
+    europe = DATA / "eurostat_census2021_1km.parquet"
+    if europe.exists():
+        import pyarrow.parquet as pq
+
+        cells = pq.read_table(europe, columns=["x", "y", "T"])
+        x, y, people = (cells.column(name).to_numpy() for name in ("x", "y", "T"))
+        for name, x0, y0 in (("Europe A", 4656, 2414), ("Europe B", 3440, 2286)):
+            inside = (x >= x0) & (x < x0 + 512) & (y >= y0) & (y < y0 + 512) & (people > 0)
+            yield name, _table(y[inside] - y0, x[inside] - x0, people[inside])
+    tokyo = DATA / "pop_grid500m_5339_2015.parquet"
+    if tokyo.exists():
+        import pyarrow.parquet as pq
+
+        from oboro.domain import Mesh
+
+        cells = pq.read_table(tokyo)
+        codes = np.array(cells.column("grid500m").to_pylist(), np.int64)
+        row, col = Mesh("code", "500m", region=[5339]).locate(codes)
+        people = np.rint(cells.column("pop").to_numpy()).astype(np.int64)
+        yield "Tokyo", _table(row - row.min(), col - col.min(), people)
+    activity = DATA / "yjmob100k" / "activity.csv"
+    if activity.exists():
+        import pyarrow.csv as csv
+
+        cells = csv.read_csv(activity)
+        x, y, people = (cells.column(i).to_numpy().astype(np.int64) for i in range(3))
+        yield "YJMob", _table(x - x.min(), y - y.min(), people)
+
+
+def _table(row: Integers, col: Integers, people: Integers) -> Integers:
+    table = np.zeros((512, 512), np.int64)
+    np.add.at(table, (row, col), people)
+    return table
+
+
+def ratios(name: str, table: Integers, eps: Fraction) -> Iterator[Row]:
+    """Geometric means of RMSE over the wavelet's."""
+    theirs = measured(WAVELET, table, eps)
+    paper_blocks, paper_squares = block_rmse(theirs, table), square_rmse(theirs, table)
+
+    def row(what: str, found: float, most: float) -> Row:
+        return Row(f"{name}: {what}", found, "the most it may be of wavelet", most, "", most / found, 1)
+
+    for workload, most in ((blocks(), 0.60), (DEFAULT, 0.68)):
+        mine = measured(tree_strategy(planned(CITY, Unit.cells(), workload)), table, eps)
+        yield row(f"for {workload}, blocks", mean(block_rmse(mine, table)[:-1] / paper_blocks[:-1]), most)
+        if workload is DEFAULT:
+            yield row(f"for {workload}, squares", mean(square_rmse(mine, table) / paper_squares), 0.47)
+            yield row(f"for {workload}, cells", float(block_rmse(mine, table)[0] / paper_blocks[0]), 0.34)
+    mine = measured(tree_strategy(planned(CITY, Unit.cells(), squares())), table, eps)
+    yield row("for squares, squares", mean(square_rmse(mine, table) / paper_squares), 0.40)
+    mine = measured(tree_strategy(planned(CITY, Unit.cells(), never_worse())), table, eps)
+    worst = float((block_rmse(mine, table) / paper_blocks)[:7].max())
+    yield row("never worse, worst block of 2^12 at most", worst, 0.90)
+
+
+def measured(strategy: Strategy, table: Integers, eps: Fraction) -> list[Cells]:
+    cells = _cells(table)
+    return [
+        strategy.measure(cells, CITY, eps, Unit.cells(), system_bits(), None, 1)[0] for _ in range(TRIALS)
+    ]
+
+
+def _cells(table: Integers) -> Cells:
+    places = np.nonzero(table)
+    keys = CITY.keys(places)
+    order = np.argsort(keys)
+    return Cells(keys[order], table[places][order])
+
+
+def block_rmse(results: list[Cells], table: Integers) -> Floats:
+    truth = _cells(table)
+    return np.sqrt(np.mean([[e.rmse**2 for e in block_errors(truth, r, CITY)] for r in results], axis=0))
+
+
+def square_rmse(results: list[Cells], table: Integers) -> Floats:
+    found = np.zeros(len(SIDES))
+    for result in results:
+        off = np.zeros((512, 512), np.int64)
+        off[tuple(CITY.places(result.keys))] = result.counts
+        sums = np.pad((off - table).cumsum(0).cumsum(1), ((1, 0), (1, 0)))
+        for i, side in enumerate(SIDES):
+            at = sums[side:, side:] - sums[:-side, side:] - sums[side:, :-side] + sums[:-side, :-side]
+            found[i] += np.mean(at.astype(float) ** 2) / len(results)
+    return np.sqrt(found)
+
+
+def mean(ratio: Floats) -> float:
+    return float(np.exp(np.log(ratio).mean()))
+
+
+def against_opendp() -> Row:
+    """2^18 cells at eps 0.1: planned, measured, solved and projected, from counts to published counts."""
+    import opendp.prelude as dp
+
+    cells, eps, bits = _cells(city()), Fraction(1, 10), system_bits()
+
+    def ours() -> None:
+        plan_shares.cache_clear()
+        design = planned(CITY, Unit.cells())
+        tree_strategy(design).measure(cells, CITY, eps, Unit.cells(), bits, None, 1)
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
+    tree = (
+        space >> dp.t.then_b_ary_tree(leaf_count=2**18, branching_factor=2) >> dp.m.then_laplace(scale=190.0)
+    )
+    consistent = dp.t.make_consistent_b_ary_tree(branching_factor=2)
+    counts = cells.dense(CITY.bits).tolist()
+    mine, theirs = seconds(ours), seconds(lambda: consistent(tree(counts)), repeat=1)
+    return Row("tree, 2^18 cells", mine, "OpenDP b-ary tree, consistent", theirs, "s", theirs / mine, 20)
+
+
+def many_categories() -> Row:
+    """512 x 512 places by 40 categories, in a process of its own, against 30 s; its memory is printed."""
+    spent, megabytes = _alone(_CATEGORIES)
+    print(f"  512 x 512 x 40: {megabytes:,.0f} MB of 3,072", file=sys.stderr)
+    return Row("tree, 512 x 512 x 40", spent, "what it may take", 30.0, "s", 30 / spent, 1)
+
+
+def sparse_memory(full: int) -> Row:
+    """2^37 cells, in a process of its own, against 2 GB."""
+    start = time.perf_counter()
+    spent, megabytes = _alone(_SPARSE.format(full=full))
+    print(
+        f"  filtered, {full:,} full: {spent:.1f} s, {time.perf_counter() - start:.0f} s in all",
+        file=sys.stderr,
+    )
+    return Row(
+        f"filtered, 2^37 cells, {full:,} full",
+        megabytes,
+        "what it may take",
+        2048.0,
+        "MB",
+        2048 / megabytes,
+        1,
+    )
+
+
+def _alone(script: str) -> tuple[float, float]:
+    done = subprocess.run([sys.executable, "-c", _HEAD + script], check=True, capture_output=True, text=True)
+    spent, megabytes = map(float, done.stdout.split())
+    return spent, megabytes
+
+
+_HEAD = """
+import re, time
+from fractions import Fraction
+import numpy as np
+from oboro.domain import Category, Domain, Grid
+from oboro.noise import system_bits
+from oboro.privacy import Unit
+from oboro.tables import city
+from oboro.tables.cells import Cells
+from oboro.tables.layout import Layout
+from oboro.tables.strategies import FILTERED, TREE
+
+def run(strategy, cells, layout, eps):
+    strategy.measure(Cells(cells.keys[:1], cells.counts[:1]), layout, eps, Unit.cells(), system_bits(), None, 1)
+    start = time.perf_counter()
+    strategy.measure(cells, layout, eps, Unit.cells(), system_bits(), None, 1)
+    spent = time.perf_counter() - start
+    print(spent, int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) / 1024)
+"""
+_CATEGORIES = """
+layout = Layout(Domain([Grid("row", "col"), Category("sex", ["F", "M"]), Category("age", list(range(20)))]))
+table = np.random.default_rng(3).poisson(np.repeat(city().reshape(-1, 1) / 40, 40, axis=1)).reshape(512, 512, 2, 20)
+places = np.nonzero(table)
+keys = layout.keys(places)
+order = np.argsort(keys)
+cells = Cells(keys[order], table[places][order])
+del table, places, keys
+run(TREE, cells, layout, Fraction(1, 10))
+"""
+_SPARSE = """
+layout = Layout(Domain([Grid("row", "col", shape=(2**18, 2**19))]))
+rng, full = np.random.default_rng(7), {full}
+centres = rng.uniform(0, 2**18, (max(20, full // 5000), 2))
+weights = rng.pareto(1.2, len(centres)) + 0.05
+of = rng.choice(len(centres), 2 * full, p=weights / weights.sum())
+spread = 6 * np.sqrt(weights[of] / weights.sum() * full)[:, None]
+places = np.clip(centres[of] + spread * rng.standard_normal((of.size, 2)), 0, 2**18 - 1).astype(np.int64)
+keys = np.unique(layout.keys(list(places.T)))[:full]
+cells = Cells(keys, np.minimum(np.floor(rng.pareto(1.2, keys.size) + 1), 50_000).astype(np.int64))
+del places, spread, of
+run(FILTERED, cells, layout, Fraction(1))
+"""

@@ -1,0 +1,132 @@
+"""Options of `oboro synth`, and how they are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from oboro.cli import plans
+from oboro.errors import ParameterError
+
+if TYPE_CHECKING:
+    from oboro.domain import Domain
+    from oboro.privacy import Unit
+
+To = Annotated[Path, typer.Option("-o", "--output", help="Where to write.", metavar="FILE")]
+Eps = Annotated[
+    str | None,
+    typer.Option("--eps", help="Privacy to spend, such as 0.1 or 1/3. Never defaulted.", metavar="NUMBER"),
+]
+Delta = Annotated[
+    str | None,
+    typer.Option("--delta", help="With --eps: the probability that the promise excepts.", metavar="NUMBER"),
+]
+Rho = Annotated[
+    str | None,
+    typer.Option(
+        "--rho", help="Instead of --eps and --delta: zCDP, for a ledger in that currency.", metavar="NUMBER"
+    ),
+]
+Method = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        help="marginals, quality or moments give a model; gaussian gives records.",
+        metavar="METHOD",
+    ),
+]
+N = Annotated[
+    str | None,
+    typer.Option(
+        "--n",
+        help="The number of rows, public under replace; by default it is counted, and shown.",
+        metavar="NUMBER",
+    ),
+]
+Records = Annotated[
+    str | None,
+    typer.Option("--records", help="gaussian: how many records; each one costs.", metavar="NUMBER"),
+]
+Least = Annotated[
+    str | None,
+    typer.Option("--n-min", help="gaussian, add/remove: a public lower bound on the rows.", metavar="NUMBER"),
+]
+Assumed = Annotated[
+    str | None,
+    typer.Option(
+        "--assume-min-eigenvalue",
+        help="gaussian: assume this of the data instead of a ridge; the promise is conditional.",
+        metavar="NUMBER",
+    ),
+]
+
+
+def read_plan(
+    domain: Domain,
+    unit: Unit,
+    eps: str | None,
+    delta: str | None,
+    rho: str | None,
+    method: str,
+    n: str | None,
+    records: str | None,
+    n_min: str | None,
+    assumed: str | None,
+) -> Any:
+    from oboro.exact import whole
+    from oboro.synth import plan
+
+    counts = {"n": n, "records": records, "n_min": n_min}
+    whole_counts = {key: None if text is None else whole(key, text) for key, text in counts.items()}
+    return plan(
+        domain,
+        unit=unit,
+        eps=eps,
+        delta=delta,
+        rho=rho,
+        method=method,
+        assume_min_eigenvalue=assumed,
+        **whole_counts,
+    )
+
+
+def check_output(output: Path, method: str) -> None:
+    if method == "gaussian":
+        plans.check_output(output)
+    elif output.suffix.lower() != ".oboro":
+        raise ParameterError(
+            "a model is kept in a file that ends in .oboro",
+            given=f"-o {output}",
+            needed=".oboro",
+            fix=f"-o {output.stem or 'model'}.oboro",
+        )
+    elif not output.parent.is_dir():
+        raise ParameterError(
+            "the folder of --output does not exist",
+            given=f"-o {output}",
+            needed="a folder that exists",
+            fix=f"-o {output.name}",
+        )
+
+
+def read_condition(domain: Domain, text: str) -> tuple[str, Any]:
+    """COLUMN=VALUE, COLUMN=A,B,C, or COLUMN=LOW:HIGH of a number or date; an empty value means missing."""
+    name, equals, body = text.partition("=")
+    if not equals:
+        raise ParameterError(
+            "--where is not understood",
+            given=f"--where {text}",
+            needed="COLUMN=VALUE, COLUMN=A,B,C or COLUMN=LOW:HIGH",
+            fix="--where age=18:64",
+        )
+    column = domain[name]
+    if body == "":
+        return name, None
+    if column.kind != "category" and body.count(":") == 1:
+        return name, tuple(body.split(":"))
+    values: list[Any] = [body] if body in getattr(column, "values", ()) else body.split(",")
+    if column.kind == "category" and isinstance(column.value(0), int):
+        values = [int(value) if value.lstrip("-").isdigit() else value for value in values]
+    return name, values

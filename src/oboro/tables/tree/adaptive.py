@@ -1,0 +1,160 @@
+"""Few people in many cells: a grid that is as fine as the people in each block allow.
+
+Only where a public total N says that cells hold next to nobody: N eps / cells < 1. Above that rule a planned tree is
+better.
+
+What is measured, each once
+    quarters of the table      a tenth of eps
+    a grid of 16 x 16 blocks   two tenths: least squares and projection with the quarters give each block's count t
+    parts of blocks            seven tenths: a block is divided into about t eps / 5 parts, 1, 4, 16, ... of them
+A block's count is shared out among its parts; a part's count evenly among its cells, the odd ones by chance.
+
+This pays because noise on a part does not grow with its size, while what is lost by spreading people evenly is small
+where there are few of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from oboro.domain import Grid
+from oboro.noise import Bits, DiscreteLaplace
+from oboro.privacy import Unit
+from oboro.tables.cells import Cells
+from oboro.tables.layout import Layout
+from oboro.tables.strategy import Strategy, counts_move
+from oboro.tables.tree.design import precision
+from oboro.tables.tree.lattice import Integers, Lattice, lattice_of
+from oboro.tables.tree.project import Bools, project
+from oboro.tables.tree.solve import least_squares
+
+QUARTERS, BLOCKS, PARTS = Fraction(1, 10), Fraction(2, 10), Fraction(7, 10)
+_BLOCKS = 4  # divisions of the table into blocks: 16 x 16 of them
+_PEOPLE_PER_PART = 5  # times 1/eps
+
+
+def worth_it(total: int, eps: Fraction, cells: int) -> bool:
+    """The rule: from public numbers alone."""
+    return total * eps < cells
+
+
+def noises(eps: Fraction, unit: Unit) -> tuple[DiscreteLaplace, DiscreteLaplace, DiscreteLaplace]:
+    """The noise of quarters, blocks and parts.
+
+    Privacy
+        Quarters do not overlap, nor do blocks, nor parts: a block is divided in one way only, chosen from noisy
+        counts, and each of its parts is counted once. So each family moves by at most D = `counts_move(unit)`. With
+        discrete Laplace noise of scale D/(share eps) it costs its share of eps; the shares add up to 1. Choosing the
+        division after looking at noisy counts is sequential composition. Spreading people over the cells of a part
+        looks at published counts and coins.
+    """
+    moved = counts_move(unit)
+    quarters, blocks, parts = (DiscreteLaplace(moved / (share * eps)) for share in (QUARTERS, BLOCKS, PARTS))
+    return quarters, blocks, parts
+
+
+def measure(
+    cells: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits, total: int | None, trials: int
+) -> list[Cells]:
+    return [_measured(cells, layout, eps, unit, bits, total) for _ in range(trials)]
+
+
+def _measured(
+    cells: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits, total: int | None
+) -> Cells:
+    lattice = lattice_of(layout.domain)
+    counts = np.zeros(lattice.leaves, np.int64)
+    counts[lattice.leaf(layout, cells.keys)] = cells.counts
+    possible = lattice.possible(layout)
+    allowed = np.ones(lattice.leaves, np.bool_) if possible is None else possible
+    of_quarters, of_blocks, of_parts = noises(eps, unit)
+    held = _blocks(counts, allowed, lattice, [of_quarters, of_blocks], bits, total)
+    inside, may = counts.reshape(held.size, -1), allowed.reshape(held.size, -1)
+    published = np.zeros(inside.shape, np.int64)
+    finest = _divisions(held, eps / counts_move(unit), lattice.trees[0].depth - _BLOCKS)
+    for steps in range(lattice.trees[0].depth - _BLOCKS + 1):
+        chosen = np.flatnonzero((finest == steps) & (held > 0))
+        parts = inside[chosen].reshape(chosen.size, 4**steps, -1).sum(axis=2)
+        noisy = parts + of_parts.sample(parts.shape, bits)
+        cells_of = may[chosen].reshape(chosen.size, 4**steps, -1)
+        published[chosen] = _spread(held[chosen], noisy, cells_of, bits).reshape(chosen.size, -1)
+    leaves = np.flatnonzero(published)
+    keys, values = lattice.keys(layout, leaves), published.reshape(-1)[leaves]
+    order = np.argsort(keys)
+    return Cells(keys[order], values[order])
+
+
+def _blocks(
+    counts: Integers,
+    allowed: Bools,
+    lattice: Lattice,
+    laws: list[DiscreteLaplace],
+    bits: Bits,
+    total: int | None,
+) -> Integers:
+    """What each block holds."""
+    tree = lattice.trees[0]
+    coarse = Lattice((replace(tree, steps=tree.steps[:_BLOCKS]),))
+    true = counts.reshape(coarse.leaves, -1).sum(axis=1)
+    possible = np.asarray(allowed.reshape(coarse.leaves, -1).any(axis=1))
+    levels = [(1,), coarse.finest]
+    noisy = []
+    for level, law in zip(levels, laws, strict=True):
+        sums = np.asarray(coarse.sums(true, level), np.int64)
+        some = np.asarray(coarse.sums(possible, level)) > 0
+        noisy.append(np.where(some, sums + law.sample(sums.shape, bits), 0))
+    found = least_squares(coarse, levels, [precision(law) for law in laws], noisy, total)
+    return project(coarse, found, possible, total)
+
+
+def _divisions(held: Integers, rate: Fraction, most: int) -> Integers:
+    """How many times each block is quartered: about one part for every 5/eps people."""
+    parts = np.maximum(held * float(rate) / _PEOPLE_PER_PART, 1.0)
+    return np.asarray(np.clip(np.rint(np.log(parts) / np.log(4)), 0, most), np.int64)
+
+
+def _spread(held: Integers, noisy: Integers, allowed: Bools, bits: Bits) -> Integers:
+    """Counts of cells: each block's shared out among its parts, each part's evenly, what is odd by chance."""
+    from oboro.tables.tree._compiled import share_out
+
+    parts = np.empty(noisy.shape, np.int64)
+    share_out(held, noisy.astype(float), np.asarray(allowed.any(axis=2)), False, parts)
+    room = np.maximum(allowed.sum(axis=2), 1)
+    each, odd = np.divmod(parts, room)
+    order = bits.words(allowed.size).reshape(allowed.shape) >> np.uint64(1)
+    order[~allowed] = np.uint64(2**64 - 1)  # impossible cells come last
+    rank = np.argsort(np.argsort(order, axis=2), axis=2)
+    return np.where(allowed, each[:, :, None] + (rank < odd[:, :, None]), 0)
+
+
+def block_variance(layout: Layout, eps: Fraction, unit: Unit, height: int) -> float:
+    """The noise of blocks and parts; smaller areas have at least their part's share, and what spreading adds is not in it."""
+    _, of_blocks, of_parts = noises(eps, unit)
+    above = layout.bits - 2 * _BLOCKS
+    return of_blocks.variance * 2.0 ** (height - above) if height >= above else of_parts.variance
+
+
+def _fits(layout: Layout) -> str | None:
+    lattice = lattice_of(layout.domain)
+    one = len(lattice.trees) == 1 and isinstance(layout.domain.columns[0], Grid)
+    arities = set(lattice.trees[0].arities)
+    if not one or arities != {4} or not 2**12 <= lattice.leaves <= 2**26:
+        return "one square grid with a power of two from 64 to 8192 cells along a side"
+    return None
+
+
+ADAPTIVE = Strategy(
+    name="adaptive",
+    title="a grid as fine as the people in each block allow",
+    noise=lambda layout, eps, unit: noises(eps, unit)[-1],
+    measure=measure,
+    variance=block_variance,
+    fits=_fits,
+    takes_total=True,
+    notes=(
+        "people are spread evenly within parts of blocks: what that adds to the error of small areas is not in the figures",
+    ),
+)
