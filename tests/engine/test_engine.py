@@ -247,3 +247,13 @@ def test_check_tells_the_steward() -> None:
         {"column": "d", "rows": 6, "missing": 1, "unknown": 1, "below": 1, "above": 1},
     ]
     assert Domain(COLUMNS.values()).names
+
+
+def test_a_cast_that_fails_in_a_csv_file_gives_a_null_and_never_drops_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    path.write_text("j\n" + "x\n5\n" * 1000)
+    source = open_data(path)
+    query = f"SELECT count(*), count(x) FROM (SELECT TRY_CAST(j AS DOUBLE) AS x FROM {source.relation})"
+    assert source.connection.execute(query).fetchone() == (2000, 1000)
+    cells, counts = count_cells(source, [COLUMNS["j"]], ROW)
+    assert dict(zip(cells.tolist(), counts.tolist(), strict=True)) == {4: 1000, 5: 1000}

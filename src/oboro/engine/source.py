@@ -71,6 +71,8 @@ def open_data(data: Any) -> Source:
     connection = duckdb.connect()
     # no progress bar, no file names or settings from the environment; order of rows does not matter here
     connection.execute("SET enable_progress_bar = false; SET preserve_insertion_order = false")
+    # Otherwise a bare TRY_CAST moves into the CSV reader, which drops the line instead of giving a null.
+    connection.execute("SET disabled_optimizers = 'type_pushdown'")
     if isinstance(data, str | Path) and not str(data).lower().endswith((".arrow", ".feather")):
         relation = _from_path(Path(data))
         given = None

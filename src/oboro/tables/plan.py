@@ -27,6 +27,7 @@ from oboro.tables.publishing import to_table
 from oboro.tables.reading import read_cells
 from oboro.tables.strategies import strategy_of
 from oboro.tables.strategy import Strategy, counts_move
+from oboro.tables.tree.adaptive import check_rule
 from oboro.tables.tree.answering import answered, cell_intervals
 from oboro.tables.tree.asking import Where
 from oboro.tables.tree.carrying import with_noisy
@@ -285,10 +286,12 @@ def _checked(plan: TablePlan) -> TablePlan:
             raise ParameterError(
                 "a public total cannot be used here",
                 given=f"total={plan.total}, {plan.unit}, strategy={plan.strategy!r}",
-                needed='strategy="wavelet" and adjacency="replace", under which the number of units is public',
+                needed='strategy="tree" and adjacency="replace", under which the number of units is public',
                 fix="total=None",
             )
     positive("eps", plan.guarantee.eps)
+    if plan.strategy == "adaptive":
+        check_rule(plan.total, plan.guarantee.eps, plan.layout.cells)
     check_promise(plan.guarantee, plan.strategy, plan.workload, plan.design)
     plan._strategy.check(plan.layout)
     plan.noise  # noqa: B018  # refuses a scale beyond 2^40

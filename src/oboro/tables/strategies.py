@@ -1,7 +1,7 @@
 """Strategies by name.
 
 `wavelet`, `filtered` and `threshold` never list the empty cells. The others do, and serve only domains that are
-small enough for that.
+small enough for that. `adaptive` serves only tables with a public total that is small, and is not listed with them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from oboro.tables.dense import RIVALS
 from oboro.tables.layout import Layout
 from oboro.tables.rivals import threshold
 from oboro.tables.strategy import Strategy, counts_move
+from oboro.tables.tree.adaptive import ADAPTIVE
 from oboro.tables.tree.design import Design
 from oboro.tables.tree.filtered import FILTERED
 from oboro.tables.tree.strategy import TREE, tree_strategy
@@ -88,11 +89,13 @@ def strategy_of(name: str, design: Design | None = None) -> Strategy:
     """A strategy by its name; that of a tree may have a design already."""
     if name == "tree" and design is not None:
         return tree_strategy(design)
+    if name == "adaptive":
+        return ADAPTIVE
     if name not in STRATEGIES:
         raise ParameterError(
             "the strategy is unknown",
             given=f"strategy={name!r}",
-            needed=", ".join(STRATEGIES),
-            fix='strategy="wavelet"',
+            needed=", ".join([*STRATEGIES, "adaptive"]),
+            fix='strategy="tree"',
         )
     return STRATEGIES[name]

@@ -21,6 +21,8 @@ from fractions import Fraction
 import numpy as np
 
 from oboro.domain import Grid
+from oboro.errors import ParameterError
+from oboro.exact import show
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.privacy import Unit
 from oboro.tables.cells import Cells
@@ -39,6 +41,17 @@ _PEOPLE_PER_PART = 5  # times 1/eps
 def worth_it(total: int, eps: Fraction, cells: int) -> bool:
     """The rule: from public numbers alone."""
     return total * eps < cells
+
+
+def check_rule(total: int | None, eps: Fraction, cells: int) -> None:
+    """Refuses a table for which the rule does not hold, or cannot be known."""
+    if total is None or not worth_it(total, eps, cells):
+        raise ParameterError(
+            "the adaptive grid is for few people in many cells",
+            given=f"total={total}, eps={show(eps)}, {cells} cells",
+            needed='a public total (adjacency="replace") with total * eps / cells below 1',
+            fix='strategy="tree"',
+        )
 
 
 def noises(eps: Fraction, unit: Unit) -> tuple[DiscreteLaplace, DiscreteLaplace, DiscreteLaplace]:
