@@ -117,16 +117,17 @@ def conjunction_data(n: int, seed: int) -> tuple[dict[str, Any], set[tuple[str, 
 
 @pytest.mark.parametrize("unit", [REPLACE, ob.Unit.row()], ids=str)
 def test_conjunctions_are_recovered_exactly(unit: ob.Unit) -> None:
-    """Total eps 0.4 at n = 2 10^4. The noise has scale 52.5; a mistake needs one of more than 625: below 1e-4 a run."""
+    """Total eps 0.49 at n = 2 10^4. Of 24,000 runs one was not exact; two of these eight by chance: below 1e-6."""
     scope = Scope(unit, n=20_000) if unit.adjacency == "replace" else Scope(unit, expected_n=20_000)
-    plan = conjunction_plan(scope, bits_columns(20), ob.Category("label", ["no", "yes"]), eps="0.4")
-    assert plan.noise.scale == Fraction(525, 10)
+    plan = conjunction_plan(scope, bits_columns(20), ob.Category("label", ["no", "yes"]), eps="0.49")
+    assert plan.noise.scale == 21 / Fraction("0.49")
+    exact = []
     for seed in range(4):
         rows, target = conjunction_data(20_000, seed)
-        prepared = plan.prepare(rows)
-        for _ in range(5):
-            table = plan.publish(plan.measure(prepared, ob.noise.system_bits())).to_pylist()
-            assert {(row["attribute"], row["equals"]) for row in table} == target
+        for noisy in plan.measure(plan.prepare(rows), ob.noise.system_bits(), trials=2):
+            table = plan.publish(noisy).to_pylist()
+            exact.append({(row["attribute"], row["equals"]) for row in table} == target)
+    assert sum(exact) >= 7
 
 
 @pytest.mark.parametrize("unit", [REPLACE, ob.Unit.row(), ob.Unit.person("who", 2, "replace")], ids=str)
@@ -144,7 +145,7 @@ def test_the_sensitivity_of_a_conjunction_is_that_of_its_worst_neighbours(unit: 
 
 @pytest.mark.parametrize("unit", [REPLACE, ob.Unit.row()], ids=str)
 def test_a_perceptron_finds_a_linear_rule(unit: ob.Unit) -> None:
-    """n = 10^4, 3 attributes, eps = 1: measured 0.97 to 0.99 right; below 0.9 was not seen in 500 runs."""
+    """n = 10^4, 3 attributes, eps = 1. In 500 runs each: 0.992 right, deviation 0.004, 0.968 at least."""
     rng = np.random.default_rng(3)
     x = rng.uniform(-1, 1, (10_000, 3))
     label = x @ np.asarray([1.0, -0.5, 0.25]) + 0.2 > 0

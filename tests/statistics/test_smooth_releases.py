@@ -291,6 +291,14 @@ def load_round_trip(plan: Any) -> Any:
     return plan_from(plan.to_dict())
 
 
+def test_one_row_is_data_too(test_bits: Any) -> None:
+    for plan in (median_plan(1), trimmed_mean_plan(scope_of(1), AGE, "0.4", guarantee=Pure(1))):
+        assert plan.measure(plan.prepare({"age": [None]}), test_bits).shape == (1,)
+        assert len(list(plan.neighbours())) == 2
+        for pair in plan.neighbours():
+            assert plan.prepare(pair.one) != plan.prepare(pair.other)
+
+
 def test_nothing_shows_the_sensitivity() -> None:
     plan = median_plan()
     assert not hasattr(plan, "intervals")

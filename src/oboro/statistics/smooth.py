@@ -180,9 +180,9 @@ class TrimmedMeanPlan:
         return _described(self, f"mean of {self.column.name}, {show(self.trim)} trimmed at each end")
 
     def neighbours(self) -> Iterator[Pair]:
-        """All kept values move to the other end one by one: the worst step; and a kept value that moves alone."""
+        """One value moves from end to end, among others that lie at both ends, or nearly all at one."""
         n, last = self.n, self.column.size - 1
-        half, m = n // 2, self.trimmed
+        half, m = max(1, n // 2), self.trimmed
         for low, why in ((half, "in the middle"), (n - m, "as the first value that is kept")):
             one, other = [(0, low), (last, n - low)], [(0, low - 1), (last, n - low + 1)]
             yield Pair(

@@ -151,7 +151,7 @@ class TablePlan:
     def intervals(self) -> Callable[[Any, float], tuple[Any, Any]] | None:
         """Intervals for the rows of the published table, where its noisy counts are known: (table, level) to (low, high)."""
         if self.strategy == "filtered":
-            return partial(filtered_intervals, eps=self.guarantee.eps, unit=self.unit)
+            return partial(filtered_intervals, layout=self.layout, eps=self.guarantee.eps, unit=self.unit)
         return None if self.design is None else partial(cell_intervals, self)
 
     def ask(self, table: Any, where: Where, level: float = 0.95) -> Answer:

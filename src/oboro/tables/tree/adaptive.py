@@ -90,10 +90,11 @@ def _measured(
     finest = _divisions(held, eps / counts_move(unit), lattice.trees[0].depth - _BLOCKS)
     for steps in range(lattice.trees[0].depth - _BLOCKS + 1):
         chosen = np.flatnonzero((finest == steps) & (held > 0))
-        parts = inside[chosen].reshape(chosen.size, 4**steps, -1).sum(axis=2)
+        shape = (chosen.size, 4**steps, inside.shape[1] // 4**steps)
+        parts = inside[chosen].reshape(shape).sum(axis=2)
         noisy = parts + of_parts.sample(parts.shape, bits)
-        cells_of = may[chosen].reshape(chosen.size, 4**steps, -1)
-        published[chosen] = _spread(held[chosen], noisy, cells_of, bits).reshape(chosen.size, -1)
+        found = _spread(held[chosen], noisy, may[chosen].reshape(shape), bits)
+        published[chosen] = found.reshape(chosen.size, inside.shape[1])
     leaves = np.flatnonzero(published)
     keys, values = lattice.keys(layout, leaves), published.reshape(-1)[leaves]
     order = np.argsort(keys)

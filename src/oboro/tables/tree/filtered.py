@@ -142,11 +142,11 @@ def _measured(cells: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bit
     keys, values, cut, candidates = _stand_out(cells, live, below, int(held.sum()), of_cells, bits)
     possible = layout.possible(keys)
     keys, values = keys[possible], values[possible]
-    values = _within(np.searchsorted(live, keys >> below), values, held)
-    kept = values > 0
+    within = _within(np.searchsorted(live, keys >> below), values, held)
+    kept = within > 0
     facts = np.array([candidates, max(int(kept.sum()), 1), cut, below], np.int64)
     progress.report("looking for cells", 1.0)
-    return Measured(keys[kept], values[kept], (live, held, facts))
+    return Measured(keys[kept], within[kept], (live, held, facts, keys[kept], values[kept]))
 
 
 def _counted(

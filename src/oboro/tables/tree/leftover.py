@@ -18,18 +18,24 @@ from oboro.tables.tree.filtered import CELLS
 from oboro.tables.tree.lattice import Integers
 
 
-def filtered_intervals(table: Table, level: float, eps: Fraction, unit: Unit) -> tuple[Integers, Integers]:
-    """Intervals for the rows of a published table: wider than for one cell, because only cells that stand out are there.
+def filtered_intervals(
+    table: Table, level: float, layout: Layout, eps: Fraction, unit: Unit
+) -> tuple[Integers, Integers]:
+    """Intervals for the rows of a published table: the noisy counts of its cells, give or take, widened to the published.
 
-    Of C cells that were tested R are published, those with the largest noise among them. A share 1 - level of the R
-    may be missed, which is (1 - level) R / C of all: as if each interval were made for that.
+    They are wider than for one cell, because only cells that stand out are there. Of C cells that were tested R are
+    published, those with the largest noise among them. A share 1 - level of the R may be missed, which is
+    (1 - level) R / C of all: as if each interval were made for that.
     """
-    _, _, facts = noisy_in(table)
+    _, _, facts, keys, noisy = noisy_in(table)
     tested, published = max(int(facts[0]), 1), max(int(facts[1]), 1)
     scale = as_float(counts_move(unit) / (CELLS * eps))
     away = math.ceil(scale * math.log(max(tested / ((1 - check_level(level)) * published), 1.0)))
-    counts = np.asarray(table.column(table.num_columns - 1).to_numpy(), np.int64)
-    return np.maximum(counts - away, 0), counts + away
+    cells = read_cells(
+        table, layout, Unit.cells(), table.column_names[-1]
+    )  # in the order of the table: that of keys
+    at = noisy[np.searchsorted(keys, cells.keys)] if cells.keys.size else noisy[:0]
+    return np.minimum(np.maximum(at - away, 0), cells.counts), np.maximum(at + away, cells.counts)
 
 
 def unallocated(table: Table, layout: Layout) -> Table:
@@ -37,7 +43,7 @@ def unallocated(table: Table, layout: Layout) -> Table:
     of that is in no published cell."""
     import pyarrow as pa
 
-    live, held, facts = noisy_in(table)
+    live, held, facts, _, _ = noisy_in(table)
     below = int(facts[3])
     cells = read_cells(table, layout, Unit.cells(), table.column_names[-1])
     rest = held.copy()
