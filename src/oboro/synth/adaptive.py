@@ -23,8 +23,8 @@ from oboro.synth.planning import checked, describe_plan, neighbours_of, repeated
 from oboro.synth.steps import Ones, choose_table, counts_of, noisy_table
 
 MOST_BINS = 16
-LEAST_IN_NOISE = 6
-SHARES = (Fraction(2, 10), Fraction(1, 10), Fraction(7, 10))  # each column, choosing, the tables chosen
+LEAST_IN_NOISE = 4  # a bin holds at least so many standard deviations of a table's noise
+SHARES = (Fraction(1, 10), Fraction(1, 10), Fraction(8, 10))  # each column, choosing, the tables chosen
 ROUNDS = Fraction(3, 2)  # for each column
 LARGEST_TREE = 300_000  # cells of all cliques; what a fit of a few seconds can bear
 
