@@ -14,7 +14,12 @@ from oboro.errors import ParameterError
 if TYPE_CHECKING:
     from oboro.release import Reproducible
 
-CAPABILITIES = ("oboro.tables.reproduce", "oboro.secure.reproduce", "oboro.dynamics.reproduce", "oboro.synth.reproduce")  # modules with a list REPRODUCTIONS
+CAPABILITIES = (
+    "oboro.tables.reproduce",
+    "oboro.secure.reproduce",
+    "oboro.dynamics.reproduce",
+    "oboro.synth.reproduce",
+)  # modules with a list REPRODUCTIONS
 
 
 def reproductions() -> dict[str, Reproducible]:

@@ -4,4 +4,15 @@ from oboro.domain.columns import Category, Column, Date, Integer, Real, column_f
 from oboro.domain.domain import Domain, read_toml
 from oboro.domain.mesh import Grid, Mesh
 
-__all__ = ["Category", "Column", "Date", "Domain", "Grid", "Integer", "Mesh", "Real", "column_from", "read_toml"]
+__all__ = [
+    "Category",
+    "Column",
+    "Date",
+    "Domain",
+    "Grid",
+    "Integer",
+    "Mesh",
+    "Real",
+    "column_from",
+    "read_toml",
+]

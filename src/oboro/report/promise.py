@@ -192,13 +192,17 @@ def _shown(value: Any) -> str:
 
 
 def _flat(value: Any) -> str:
-    """A law and its parameters in one line."""
+    """A law and its parameters in one line; of several alike, such as levels, only how many."""
     if isinstance(value, Mapping):
         return ", ".join(
             _flat(part) if key in ("law", "kind") else f"{key} {_flat(part)}" for key, part in value.items()
         )
     if isinstance(value, list | tuple):
-        return ", ".join(_flat(part) for part in value)
+        return (
+            str(len(value))
+            if any(isinstance(part, Mapping) for part in value)
+            else ", ".join(map(_flat, value))
+        )
     return str(value)
 
 
