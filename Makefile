@@ -11,7 +11,7 @@ demo: $(VENV)/installed
 	$(BIN)/oboro demo -o demo-output
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff check .
