@@ -106,7 +106,7 @@ def end_to_end(size: int, eps: str) -> Row:
     shuffled = np.random.default_rng(1).permutation(cells.keys.size)
     row, col = (axis[shuffled].astype(np.int32) for axis in layout.places(cells.keys))
     table = pa.table({"row": row, "col": col, "people": cells.counts[shuffled]})
-    made = plan(SPARSE, unit=Unit.cells(), eps=eps, count="people")
+    made = plan(SPARSE, unit=Unit.cells(), eps=eps, count="people", strategy="wavelet")
     alone = seconds(lambda: made.publish(made.measure(made.prepare(table), system_bits())), repeat=2)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -116,7 +116,7 @@ def end_to_end(size: int, eps: str) -> Row:
         create = ["ledger", "create", "wide.ledger", "--dataset", "bench", "--unit", "cells", "--eps", "100"]
         subprocess.run([*oboro, *create], check=True, cwd=place, capture_output=True)
         release = ["table", "release", "cells.parquet", "--domain", "wide.toml", "--count", "people"]
-        paid = ["--eps", eps, "--ledger", "wide.ledger", "-o", "out.parquet"]
+        paid = ["--strategy", "wavelet", "--eps", eps, "--ledger", "wide.ledger", "-o", "out.parquet"]
         start = time.perf_counter()
         subprocess.run([*oboro, *release, *paid], check=True, cwd=place, capture_output=True)
         whole = time.perf_counter() - start
