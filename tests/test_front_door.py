@@ -23,8 +23,9 @@ LAYERS = [  # imports go down, never up or sideways
     {"ledger"},
     {"privacy", "domain"},
     {"noise"},
-    {"exact"},
+    {"exact", "kinds"},
     {"errors", "_version"},
+    {"language"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

@@ -23,6 +23,8 @@ can show them in its own way:
 
 from __future__ import annotations
 
+from oboro.language import left, said
+
 
 class OboroError(Exception):
     """What went wrong, what was given, what is needed, and the line that fixes it."""
@@ -39,10 +41,11 @@ class OboroError(Exception):
         self.fix = fix
 
     def __str__(self) -> str:
-        lines = [self.message]
+        """In the reader's language; the attributes stay English."""
+        lines = [said(self.message)]
         for label, part in (("given", self.given), ("needed", self.needed), ("fix", self.fix)):
             if part is not None:
-                lines.append(f"  {label:<7} " + part.replace("\n", "\n" + " " * 10))
+                lines.append(f"  {left(said(label), 7)} " + said(part).replace("\n", "\n" + " " * 10))
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, str | None]:

@@ -43,20 +43,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(table.app, name="table")
-app.add_typer(histogram.app, name="histogram")
-app.add_typer(secure.app, name="secure")
-app.add_typer(synth.app, name="synth")
-app.add_typer(dynamics.app, name="dynamics")
-app.add_typer(certificate.app, name="certificate")
-app.command("query")(query.query)
-app.command("check")(query.check)
-app.command("forecast")(plans.forecast)
-app.command("run")(plans.run)
-app.command("audit")(audit.audit)
-app.command("reproduce")(reproduce.reproduce)
-app.command("demo")(demo.demo)
+PUBLISH, PAY, TRUST = "Publish", "Plan and pay", "Check and learn"
+app.add_typer(table.app, name="table", rich_help_panel=PUBLISH)
+app.command("query", rich_help_panel=PUBLISH)(query.query)
+app.add_typer(histogram.app, name="histogram", rich_help_panel=PUBLISH)
+app.add_typer(synth.app, name="synth", rich_help_panel=PUBLISH)
+app.add_typer(dynamics.app, name="dynamics", rich_help_panel=PUBLISH)
+app.add_typer(secure.app, name="secure", rich_help_panel=PUBLISH)
+app.add_typer(ledger.app, name="ledger", rich_help_panel=PAY)
+app.command("forecast", rich_help_panel=PAY)(plans.forecast)
+app.command("run", rich_help_panel=PAY)(plans.run)
+app.command("demo", rich_help_panel=TRUST)(demo.demo)
+app.command("check", rich_help_panel=TRUST)(query.check)
+app.add_typer(certificate.app, name="certificate", rich_help_panel=TRUST)
+app.command("audit", rich_help_panel=TRUST)(audit.audit)
+app.command("reproduce", rich_help_panel=TRUST)(reproduce.reproduce)
 
 START = """oboro publishes statistics about people without publishing people.
 

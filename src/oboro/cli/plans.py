@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oboro.cli.options import DataFile, DryRun, Json, LedgerAt, Name, Output, open_ledger, show_json
+from oboro.language import labelled, said
 
 if TYPE_CHECKING:
     from oboro.ledger import Ledger
@@ -48,7 +49,8 @@ def show_forecast(plan: Plan, *, json: bool, save: Path | None = None) -> None:
     if json:
         show_json({**_facts(plan), "forecast": plan.forecast().to_dict()})
         return
-    typer.echo(f"{plan.describe()['released']}\n  guarantee  {plan.guarantee}\n  unit       {plan.unit}\n")
+    typer.echo(said(plan.describe()["released"]))
+    typer.echo(f"  {labelled('guarantee', str(plan.guarantee))}\n  {labelled('unit', said(str(plan.unit)))}\n")
     typer.echo(str(plan.forecast()))
 
 
@@ -68,7 +70,8 @@ def release(
             show_json({**_facts(plan), **dry, "forecast": plan.forecast().to_dict()})
             return
         show_forecast(plan, json=False)
-        typer.echo(f"\nwould cost {cost}\nremaining  {ledger.remaining}\nnothing was spent")
+        typer.echo(f"\n{labelled('would cost', str(cost))}\n{labelled('remaining', str(ledger.remaining))}")
+        typer.echo(said("nothing was spent"))
         return
     if not json:
         typer.echo(f"{plan.forecast()}\n", err=True)
@@ -90,8 +93,9 @@ def release(
         return
     typer.echo(str(released))
     if output is not None:
-        typer.echo(f"\nwritten    {output}\n           {certificate}")
-    typer.echo(f"spent      {released.cost}\nremaining  {ledger.remaining}")
+        typer.echo(f"\n{labelled('written', str(output))}\n{labelled('', str(certificate))}")
+    typer.echo(labelled("spent", str(released.cost)))
+    typer.echo(labelled("remaining", str(ledger.remaining)))
 
 
 def check_output(output: Path) -> None:

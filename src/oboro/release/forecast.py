@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from oboro.exact import about
+from oboro.language import left, right, room, said
 
 
 class Noise(Protocol):
@@ -47,16 +48,20 @@ class Forecast:
         }
 
     def __str__(self) -> str:
-        cells = [list(self.columns), *[[_show(value) for value in row] for row in self.rows]]
-        widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
-        lines = [self.title]
+        """In the reader's language."""
+        cells = [
+            [said(name) for name in self.columns],
+            *[[said(_show(value)) for value in row] for row in self.rows],
+        ]
+        widths = [max(room(row[i]) for row in cells) for i in range(len(self.columns))]
+        lines = [said(self.title)]
         for row in cells:
             shown = [
-                row[0].ljust(widths[0]),
-                *[text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)],
+                left(row[0], widths[0]),
+                *[right(text, width) for text, width in zip(row[1:], widths[1:], strict=True)],
             ]
             lines.append("  " + "  ".join(shown).rstrip())
-        return "\n".join([*lines, *[f"  note: {note}" for note in self.notes]])
+        return "\n".join([*lines, *[f"  {said('note')}: {said(note)}" for note in self.notes]])
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)

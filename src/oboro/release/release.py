@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from oboro.errors import ParameterError
 from oboro.exact import about
+from oboro.language import labelled, right, room, said
 from oboro.ledger import Entry, Ledger
 from oboro.privacy import Guarantee, Unit
 from oboro.release.certificate import Certificate, certify, certify_file
@@ -105,14 +106,16 @@ class Release:
         return where
 
     def __str__(self) -> str:
+        """In the reader's language."""
         about_it = [
-            f"guarantee  {self.guarantee}",
-            f"unit       {self.unit}",
-            f"dataset    {self.certificate.record['dataset']}",
+            labelled("guarantee", str(self.guarantee)),
+            labelled("unit", said(str(self.unit))),
+            labelled("dataset", self.certificate.record["dataset"]),
         ]
         if getattr(self.plan, "intervals", None) is not None:
-            about_it.append(f"interval   95%, {getattr(self.plan, 'leaves_out', 'covers the noise alone')}")
-        return "\n".join([self.certificate.record["released"], "", *self._lines(), "", *about_it])
+            covered = getattr(self.plan, "leaves_out", "covers the noise alone")
+            about_it.append(labelled("interval", f"95%, {said(covered)}"))
+        return "\n".join([said(self.certificate.record["released"]), "", *self._lines(), "", *about_it])
 
     __repr__ = __str__
 
@@ -123,19 +126,19 @@ class Release:
         low, high = self.plan.intervals(table, 0.95)  # type: ignore[attr-defined]
         rows = [[_text(v) for v in row.values()] for row in table.to_pylist()]
         ranges = [f"{_text(a)} to {_text(b)}" for a, b in zip(low.tolist(), high.tolist(), strict=True)]
-        return [*table.column_names, "95% interval"], [
+        return [*table.column_names, said("95% interval")], [
             [*row, span] for row, span in zip(rows, ranges, strict=True)
         ]
 
     def _lines(self) -> list[str]:
         head, rows = self._shown()
-        widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+        widths = [max(room(row[i]) for row in [head, *rows]) for i in range(len(head))]
         lines = [
-            "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+            "  " + "  ".join(right(cell, width) for cell, width in zip(row, widths, strict=True))
             for row in [head, *rows]
         ]
         more = self._table.num_rows - len(rows)
-        return [*lines, f"  ... {more:,} more"] if more > 0 else lines
+        return [*lines, "  " + said(f"... {more:,} more")] if more > 0 else lines
 
     def _repr_html_(self) -> str:
         head, rows = self._shown()

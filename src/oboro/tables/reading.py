@@ -19,6 +19,7 @@ did, if what a unit adds to a count is a whole number.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from oboro.errors import DataError
 from oboro.privacy import Unit
 from oboro.tables.cells import Cells, cap, sort_cells
 from oboro.tables.layout import Layout
+from oboro.tables.loading import loops_loading
 
 Integers = npt.NDArray[np.int64]
 
@@ -46,6 +48,7 @@ _WHOLE = (
     "UBIGINT",
 )
 _CHUNK = 1 << 14  # records at a time: they stay in cache
+_LARGE_FILE = 1 << 20  # bytes
 
 
 def read_cells(data: Any, layout: Layout, unit: Unit, count: str | None) -> Cells:
@@ -62,11 +65,17 @@ def read_cells(data: Any, layout: Layout, unit: Unit, count: str | None) -> Cell
     query = f"SELECT * FROM (SELECT {chosen}, {_count_sql(count, source, most)} AS n FROM {source.relation}) WHERE {known}"
     keys: list[Integers] = [np.empty(0, np.int64)]
     counts: list[Integers] = [np.empty(0, np.int64)]
-    for values in batches(source, query):
-        found = keys_of(layout, values[:-1])
-        keys.append(found[found >= 0])
-        counts.append(values[-1][found >= 0])
-    return sort_cells(np.concatenate(keys), np.concatenate(counts), layout.bits, most)
+    with loops_loading(large=_is_large(data)):
+        for values in batches(source, query):
+            found = keys_of(layout, values[:-1])
+            keys.append(found[found >= 0])
+            counts.append(values[-1][found >= 0])
+        return sort_cells(np.concatenate(keys), np.concatenate(counts), layout.bits, most)
+
+
+def _is_large(data: Any) -> bool:
+    """Whether the compiled loops will be needed for certain, as far as one can see from outside."""
+    return isinstance(data, str | Path) and Path(data).stat().st_size > _LARGE_FILE
 
 
 def batches(source: Source, query: str) -> Iterator[list[Any]]:

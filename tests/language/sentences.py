@@ -1,0 +1,58 @@
+"""Finds, in the source, every sentence that an error can say."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import oboro
+from oboro import errors
+from oboro.secure import trouble
+
+SOURCE = Path(oboro.__file__).parent
+ERRORS = {name for module in (errors, trouble) for name in vars(module) if name.endswith("Error")}
+
+
+def sentences() -> dict[str, str]:
+    """Templates with `{}` for what changes, each with a place where it is said."""
+    found: dict[str, str] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS:
+                said = [
+                    *node.args[:1],
+                    *[k.value for k in node.keywords if k.arg in ("given", "needed", "fix")],
+                ]
+                for text in (text for part in said for text in templates(part)):
+                    found.setdefault(text, f"{path.relative_to(SOURCE)}:{node.lineno}")
+    return found
+
+
+def templates(node: ast.expr) -> Iterator[str]:
+    """What an expression can say; nothing for what is computed altogether."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value.replace("{", "{{").replace("}", "}}") if "{}" in node.value else node.value
+    elif isinstance(node, ast.JoinedStr):
+        yield "".join(
+            part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else "{}"
+            for part in node.values
+        )
+    elif isinstance(node, ast.IfExp):
+        yield from templates(node.body)
+        yield from templates(node.orelse)
+    elif isinstance(node, ast.BoolOp):
+        for value in node.values:
+            yield from templates(value)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        for left in templates(node.left) or ["{}"]:
+            for right in templates(node.right) or ["{}"]:
+                yield left + right
+
+
+def is_prose(text: str) -> bool:
+    """Whether a part is words to be translated rather than code, a number or a name."""
+    words = text.replace("{}", " ").split()
+    plain = [word for word in words if word.strip(",.;:()").isalpha() and word.islower()]
+    code = any(sign in text for sign in "=[]<>_/\"'`$") or text.startswith(("oboro ", "--", "pip "))
+    return len(plain) >= 2 and not code
