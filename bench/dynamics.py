@@ -18,8 +18,17 @@ SAMPLES = 1_000_000
 
 
 def rows() -> Iterator[Row]:
-    for method in ("theorem1", "mixture", "independent"):
-        yield _limit(f"dynamics: one calibration, {method}", seconds(_fresh(method), repeat=40), 0.010)
+    for method, dims in (
+        ("theorem1", 1),
+        ("mixture", 1),
+        ("independent", 1),
+        ("discrete", 1),
+        ("exact", 1),
+        ("exact", 10),
+        ("exact", 1000),
+    ):
+        name = f"{method}, d = {dims}" if method == "exact" else method
+        yield _limit(f"dynamics: one calibration, {name}", seconds(_fresh(method, dims), repeat=40), 0.010)
     yield _limit(
         "dynamics: certified gain, T = 10^4",
         seconds(lambda: ob.dynamics.gain(SECOND_ORDER, horizon=10_000), repeat=3),
@@ -55,12 +64,12 @@ def rows() -> Iterator[Row]:
         )
 
 
-def _fresh(method: str) -> Callable[[], None]:
+def _fresh(method: str, dims: int) -> Callable[[], None]:
     """A calibration that was not made before, each time."""
     number = count()
 
     def once() -> None:
-        _calibrated(1.5, 1 + next(number) / 1000, 1e-5, method, 1)
+        _calibrated(1.5, 1 + next(number) / 1000, 1e-5, method, dims)
 
     return once
 

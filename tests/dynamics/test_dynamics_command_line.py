@@ -12,7 +12,7 @@ import pytest
 import oboro as ob
 from oboro.cli import main
 from oboro.dynamics.household import FEEDER, household_load
-from oboro.report.outliers import write_band
+from oboro.report.band import write_band
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -102,6 +102,23 @@ def test_the_horizon_is_that_of_the_signal_if_nobody_says(oboro: Command, tmp_pa
     code, out, err = oboro(f"{RELEASE} -o published.parquet")
     assert code == 0, err
     assert "times 0 to 335" in out
+
+
+def test_a_sigma_in_the_file(oboro: Command, tmp_path: Path) -> None:
+    shaped = FEEDER.replace("horizon = 335\n", 'horizon = 1\nsigma = [["90", "9"], ["9", "90"]]\n')
+    (tmp_path / "feeder.toml").write_text(shaped)
+    (tmp_path / "load.csv").write_text("load\n0.5\n0.7\n")
+    oboro("ledger create l.ledger --dataset load --unit signal:1 --eps 1 --delta 1e-2")
+    code, out, err = oboro("dynamics plan feeder.toml --eps 1 --delta 1e-3")
+    assert code == 0, err
+    assert "of shape sigma" in out
+    code, out, err = oboro(f"{RELEASE} -o published.csv")
+    assert code == 0, err
+    assert oboro("dynamics band published.csv -o band.html")[0] == 0
+    (tmp_path / "feeder.toml").write_text(shaped.replace("90", "9.1"))
+    code, _, err = oboro("dynamics plan feeder.toml --eps 0.1 --delta 1e-6")
+    assert code == 4
+    assert "condition (10)" in err
 
 
 def test_the_demo(oboro: Command, tmp_path: Path) -> None:

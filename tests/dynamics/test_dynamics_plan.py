@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 import oboro as ob
 from oboro.dynamics import Operator, SignalPlan, calibrate, gain, plan, release, stream
 from oboro.dynamics.operators import respond
-from oboro.dynamics.radial import radial
 from oboro.dynamics.truth import Truth
 from oboro.errors import DataError, InputError, LedgerError, NameTakenError, ParameterError
 from oboro.noise.bits import Bits
@@ -254,7 +253,18 @@ def test_the_true_output_is_enclosed_exactly() -> None:
 # -- streams -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("said", [{}, {"noise": "shared"}, {"where": "output"}, {"protect": "u"}], ids=str)
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"noise": "shared"},
+        {"noise": "discrete"},
+        {"where": "output"},
+        {"protect": "u"},
+        {"sigma": 99 * np.eye(5)},
+    ],
+    ids=["independent", "shared", "discrete", "output", "u", "sigma"],
+)
 def test_a_stream_publishes_step_by_step_and_ends_at_its_horizon(
     said: dict[str, Any], ledger: ob.Ledger
 ) -> None:
@@ -281,13 +291,19 @@ def test_a_stream_has_the_law_of_the_release(ledger: ob.Ledger, test_bits: Bits)
     wide = ob.Ledger.create(
         Path(ledger.where).with_name("w.ledger"), dataset="w", unit=UNIT, budget=ob.Approx(10**6, "0.999")
     )
-    small = plan(LAG, unit=UNIT, horizon=1, eps=1, delta="1e-6", noise="shared")
-    errors = []
-    for _ in range(150):
-        live = stream(small, x0=[0], ledger=wide, bits=test_bits)
-        errors.append([live.step(0.0), live.step(0.0)])
-    inside = np.mean(np.abs(np.array(errors)) <= small.band(0.5)[:, 0], axis=0)
-    assert np.abs(inside - 0.5).max() < 0.22
+    kinds: list[dict[str, Any]] = [
+        {"noise": "shared"},
+        {"noise": "discrete"},
+        {"sigma": [[400, 300], [300, 900]]},
+    ]
+    for said in kinds:
+        small = plan(LAG, unit=UNIT, horizon=1, eps=1, delta="1e-6", **said)
+        errors = []
+        for _ in range(100):
+            live = stream(small, x0=[0], ledger=wide, bits=test_bits)
+            errors.append([live.step(0.0), live.step(0.0)])
+        inside = np.mean(np.abs(np.array(errors)) <= small.band(0.5)[:, 0], axis=0)
+        assert np.abs(inside - 0.5).max() < 0.27
 
 
 def test_a_stream_is_not_copied_and_refuses_what_does_not_fit(ledger: ob.Ledger) -> None:
@@ -303,8 +319,6 @@ def test_a_stream_is_not_copied_and_refuses_what_does_not_fit(ledger: ob.Ledger)
         if live.time > 3:
             break
     spent = ledger.spent
-    with pytest.raises(ParameterError, match="discrete"):
-        stream(make(noise="discrete"), ledger=ledger)
     with pytest.raises(DataError):
         stream(made, x0=[1, 2, 3], ledger=ledger)
     with pytest.raises(LedgerError):
@@ -313,35 +327,6 @@ def test_a_stream_is_not_copied_and_refuses_what_does_not_fit(ledger: ob.Ledger)
 
 
 # -- the attack ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dims", [1, 10])
-def test_the_worst_event_is_as_likely_as_exactly_promised(dims: int, test_bits: Bits) -> None:
-    """Monte Carlo on the likelihood ratio's own event: never above delta, and close to it; 10% less noise is seen."""
-    made = plan(
-        LAG, unit=UNIT, horizon=dims - 1, eps="0.3", delta="0.05", noise="shared", method="exact", protect="u"
-    )
-    trials = 400_000
-    law = radial(1.5, dims, 0.3)
-    (pair,) = made.neighbours()
-
-    def excess(scale: float) -> float:
-        """P(S) - e^eps P'(S) for the worst S at this scale."""
-        shift = np.zeros(dims)
-        shift[0] = 1 / scale
-        chances = []
-        for data in (pair.one, pair.other):
-            x = made.measure(made.prepare(data), test_bits, trials) * float(made.step / made.scale)
-            near, far = np.linalg.norm(x, axis=1), np.linalg.norm(x - shift, axis=1)
-            grid = np.linspace(0, 80, 4000)
-            chances.append(float((far >= np.interp(near, grid, law.partner(grid + 1e-9)[0])).mean()))
-        return chances[0] - math.exp(0.3) * chances[1]
-
-    noise = 5.5 * math.sqrt(0.5 / trials)
-    found = excess(float(made.scale))
-    assert 0.05 - noise < found < 0.05 + noise
-    # the same noise, promised to half of delta, would be caught
-    assert found > 0.025 + noise
 
 
 @pytest.mark.parametrize("said", [{}, {"noise": "shared"}, {"where": "output", "noise": "shared"}], ids=str)

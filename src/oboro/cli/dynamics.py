@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from oboro.cli import plans
+from oboro.cli.dynamics_demo import demo
+from oboro.cli.dynamics_options import (
+    Alpha,
+    Column,
+    Delta,
+    Horizon,
+    Method,
+    Noise,
+    SavePlan,
+    SystemArgument,
+    SystemOption,
+    Where,
+    count_samples,
+    read_start,
+    read_system,
+    system_plan,
+)
 from oboro.cli.options import (
     DataFile,
     DryRun,
@@ -17,74 +34,37 @@ from oboro.cli.options import (
     Name,
     Output,
     UnitText,
+    certificate_beside,
     open_ledger,
     read_unit,
     show_json,
 )
-from oboro.errors import LedgerError, ParameterError
-
-if TYPE_CHECKING:
-    from oboro.privacy import Unit
+from oboro.language import labelled, left, right, said
 
 app = typer.Typer(
     help="Private outputs of linear systems: a plant, a building, a feeder.", no_args_is_help=True
 )
-
-SystemArgument = Annotated[
-    Path, typer.Argument(help="TOML file with [system] A, B, C, D, horizon and [unit].", metavar="SYSTEM")
-]
-SystemOption = Annotated[
-    Path, typer.Option("--system", help="TOML file with [system] A, B, C, D and horizon.", metavar="FILE")
-]
-Delta = Annotated[
-    str | None,
-    typer.Option(
-        "--delta", help="The probability of an exception; without it the promise is pure.", metavar="NUMBER"
-    ),
-]
-Alpha = Annotated[
-    str,
-    typer.Option(
-        "--alpha", help="Tail index: 2 is Gaussian, smaller hides larger outliers.", metavar="NUMBER"
-    ),
-]
-Where = Annotated[str, typer.Option("--where", help="input or output: where the noise is added.")]
-Noise = Annotated[
-    str, typer.Option("--noise", help="independent, shared (one A for the record) or discrete.")
-]
-Method = Annotated[
-    str | None, typer.Option("--method", help="mixture, theorem1, exact or pure, for shared noise.")
-]
-Horizon = Annotated[
-    int | None,
-    typer.Option("--horizon", help="The last time; else the file's, else the signal's.", metavar="T"),
-]
-Column = Annotated[
-    list[str],
-    typer.Option("--column", help="The column of the input; repeat for several inputs.", metavar="NAME"),
-]
-SavePlan = Annotated[
-    Path | None, typer.Option("--save-plan", help="Also write the plan as TOML.", metavar="FILE")
-]
+app.command()(demo)
 
 
 @app.command()
 def plan(
     system: SystemArgument,
+    *,
+    column: Column = [],
+    horizon: Horizon = None,
+    unit: UnitText = None,
     eps: Eps,
     delta: Delta = None,
     alpha: Alpha = "1.5",
-    where: Where = "input",
-    noise: Noise = "independent",
+    where: Where = None,
+    noise: Noise = None,
     method: Method = None,
-    horizon: Horizon = None,
-    unit: UnitText = None,
-    column: Column = [],
     save_plan: SavePlan = None,
     json: Json = False,
 ) -> None:
     """The median error and the 95% band of the output over time, before anything is spent. Reads no data."""
-    made = _plan(
+    made = system_plan(
         system,
         read_unit(unit, system),
         horizon,
@@ -102,16 +82,17 @@ def plan(
 @app.command()
 def release(
     data: DataFile,
+    *,
     system: SystemOption,
-    eps: Eps,
-    ledger: LedgerAt,
     column: Column = [],
+    horizon: Horizon = None,
+    eps: Eps,
     delta: Delta = None,
     alpha: Alpha = "1.5",
-    where: Where = "input",
-    noise: Noise = "independent",
+    where: Where = None,
+    noise: Noise = None,
     method: Method = None,
-    horizon: Horizon = None,
+    ledger: LedgerAt,
     x0: Annotated[
         str | None, typer.Option("--x0", help="The private start, such as 0,0.5.", metavar="NUMBERS")
     ] = None,
@@ -123,9 +104,9 @@ def release(
     """Publishes the output of the system and pays for it from the ledger, whose unit is protected."""
     account = open_ledger(ledger)
     signal: Any = data
-    if horizon is None and "horizon" not in _toml(system):
-        horizon = max(_length(data) - 1, 0)
-    made = _plan(
+    if horizon is None and "horizon" not in read_system(system):
+        horizon = max(count_samples(data) - 1, 0)
+    made = system_plan(
         system,
         account.unit,
         horizon,
@@ -140,7 +121,7 @@ def release(
     if x0 is not None:
         from oboro.dynamics.signal import from_table
 
-        signal = {"u": from_table(data, made.columns), "x0": [_number(part) for part in x0.split(",")]}
+        signal = {"u": from_table(data, made.columns), "x0": read_start(x0)}
     plans.release(made, signal, account, output=output, name=name, dry_run=dry_run, json=json)
 
 
@@ -161,9 +142,9 @@ def band(
 
     from oboro.engine import open_data
     from oboro.release import plan_from, verify_certificate
-    from oboro.report.outliers import write_band
+    from oboro.report.band import write_band
 
-    certified = verify_certificate(published.with_name(published.name + ".certificate.json"), data=published)
+    certified = verify_certificate(certificate_beside(published), data=published)
     source = open_data(published)
     source.need("t", "y")
     source.connection.execute("SET preserve_insertion_order = true")
@@ -174,7 +155,7 @@ def band(
     outputs = len(certified["plan"]["system"]["D"])
     numbered = {} if outputs == 1 else {"output": [i % outputs + 1 for i in range(len(t))]}
     write_band(output, plan_from(certified["plan"]), pa.table({"t": t, **numbered, "y": y}))
-    typer.echo(f"written    {output}")
+    typer.echo(labelled("written", str(output)))
 
 
 @app.command()
@@ -202,114 +183,14 @@ def outliers(
             }
         )
         return
-    typer.echo("how often an outlier is found, at 1% false alarms\n")
-    typer.echo(
-        "  " + "noise".ljust(34) + "median".rjust(8) + "".join(f"{size:>9g}" for size in found[0].sizes)
-    )
+    typer.echo(said("how often an outlier is found, at 1% false alarms") + "\n")
+    head = left(said("noise"), 34) + right(said("median"), 8)
+    typer.echo("  " + head + "".join(f"{size:>9g}" for size in found[0].sizes))
     for one in found:
         typer.echo(
             "  "
-            + one.noise.ljust(34)
+            + left(said(one.noise), 34)
             + f"{one.median:8.2f}"
             + "".join(f"{100 * rate:8.1f}%" for rate in one.rates)
         )
-    typer.echo(f"\nwritten    {output}")
-
-
-@app.command()
-def demo(
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="The folder to write into.", metavar="FOLDER")
-    ] = Path("dynamics-demo"),
-    data: Annotated[
-        Path | None, typer.Option("--data", help="A real load instead of a generated one.", metavar="FILE")
-    ] = None,
-    column: Annotated[str, typer.Option("--column", help="Its column.", metavar="NAME")] = "load",
-) -> None:
-    """Publishes a household's load through a thermal lag: a week of half hours, with the band over time and the outliers page."""
-    import numpy as np
-
-    from oboro.dynamics.household import FEEDER, household_load
-    from oboro.dynamics.operators import respond
-    from oboro.dynamics.signal import from_table
-    from oboro.ledger import Ledger
-    from oboro.privacy import Approx, unit_from
-    from oboro.release import run
-    from oboro.report.outliers import write_band, write_outliers
-
-    output.mkdir(parents=True, exist_ok=True)
-    feeder, book = output / "feeder.toml", output / "load.ledger"
-    if book.exists():
-        raise LedgerError(
-            "the demo was run here before",
-            given=str(book),
-            needed="an empty folder: a ledger is never overwritten",
-            fix="-o another-folder",
-        )
-    feeder.write_text(FEEDER, encoding="utf-8")
-    if data is None:
-        data = output / "load.csv"
-        data.write_text("load\n" + "".join(f"{x}\n" for x in household_load(336)), encoding="utf-8")
-    unit = unit_from(_toml(feeder)["unit"])
-    made = _plan(
-        feeder,
-        unit,
-        None,
-        [column],
-        eps="1",
-        delta="1e-3",
-        alpha="1.5",
-        where="input",
-        noise="independent",
-        method=None,
-    )
-    ledger = Ledger.create(book, dataset="household load", unit=unit, budget=Approx(1, "1e-3"))
-    typer.echo(f"{made.forecast()}\n")
-    load = from_table(data, (column,))[: made.horizon + 1]
-    released = run(made, load, ledger, name="load")
-    released.save(output / "published.csv")
-    truth = respond(made.system, np.zeros(made.system.states), made.prepare(load).u)[:, 0].tolist()
-    write_band(output / "band.html", made, released)
-    # the generated household does not exist: its truth may be shown
-    write_band(output / "band-with-truth.html", made, released, truth=truth, private=data.parent != output)
-    write_outliers(output / "outliers.html", eps="1", delta="1e-3")
-    typer.echo(f"{released}\n")
-    for page in ("published.csv", "band.html", "band-with-truth.html", "outliers.html"):
-        typer.echo(f"written    {output / page}")
-
-
-def _plan(system: Path, unit: Unit, horizon: int | None, column: list[str], **said: Any) -> Any:
-    from oboro import dynamics
-
-    record = _toml(system)
-    last = record.get("horizon") if horizon is None else horizon
-    if last is None:
-        raise ParameterError(
-            "the horizon is not said",
-            given=f"no --horizon, and no horizon in {system}",
-            needed="the last time",
-            fix="--horizon 200",
-        )
-    return dynamics.plan(
-        record.get("system", record), unit=unit, horizon=last, columns=column or None, **said
-    )
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    from oboro.domain import read_toml
-
-    return dict(read_toml(path))
-
-
-def _length(data: Path) -> int:
-    """How many samples there are, which is public."""
-    from oboro.engine import open_data
-
-    source = open_data(data)
-    return int(source.connection.execute(f"SELECT count(*) FROM {source.relation}").fetchone()[0])
-
-
-def _number(text: str) -> float:
-    from oboro.exact import rational
-
-    return float(rational("--x0", text))
+    typer.echo("\n" + labelled("written", str(output)))

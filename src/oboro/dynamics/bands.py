@@ -1,6 +1,6 @@
 """How far off a published output will be: medians and bands, because heavy tails have no variance.
 
-where="output": every output has the noise itself. where="input": the error of an output is a sum of noise
+where="output": every output has the noise itself, of scale sqrt(sigma_ii) if its shape is sigma. where="input": the error of an output is a sum of noise
 over the row of M that belongs to it. Independent stable noise of scale s sums to stable noise of scale s (sum
 |M_ij|^alpha)^(1/alpha); with one A for the record the sum is s sqrt(A) times a normal number of variance sum
 M_ij^2. Both are exact.
@@ -26,6 +26,9 @@ Floats = npt.NDArray[np.float64]
 
 def error_scales(plan: SignalPlan) -> Floats:
     """The scale of the stable error of each output at each time."""
+    if plan.sigma:
+        diagonal = np.sqrt([float(plan.sigma[i][i]) for i in range(len(plan.sigma))])
+        return diagonal.reshape(plan.horizon + 1, plan.system.outputs)
     if plan.where == "output":
         return np.full((plan.horizon + 1, plan.system.outputs), float(plan.scale))
     power = float(plan.alpha) if plan.noise == "independent" else 2.0
@@ -48,9 +51,8 @@ def forecast_of(plan: SignalPlan) -> Forecast:
         for t in _times(plan.horizon)
         for j in range(plan.system.outputs)
     ]
-    notes = [
-        f"noise of scale {float(plan.scale):.6g} on {plan.dims:,} numbers, calibrated by {plan.method!r}"
-    ]
+    size = "of shape sigma" if plan.sigma else f"of scale {float(plan.scale):.6g}"
+    notes = [f"noise {size} on {plan.dims:,} numbers, calibrated by {plan.method!r}"]
     if alpha < 2:
         notes.append(
             "heavy tails: there is no variance"

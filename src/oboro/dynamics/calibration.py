@@ -39,6 +39,7 @@ from oboro.dynamics.profile import above, inflection
 from oboro.dynamics.radial import radial
 from oboro.errors import ParameterError
 from oboro.exact import Number, positive, rational, show, whole
+from oboro.noise.laplace import as_float
 
 METHODS = ("theorem1", "mixture", "independent", "exact", "discrete", "pure")
 MARGIN = 1e-9  # relative, of z: ten times the largest error of a calibration that was measured
@@ -70,7 +71,7 @@ def delta(
 ) -> float:
     """The delta that `method` proves at distance z."""
     tail, loss, dimensions = _checked(alpha, eps, method, dims)
-    at = float(positive("z", z))
+    at = as_float(positive("z", z))
     if method == "pure":
         raise ParameterError(
             "pure has no delta", given='method="pure"', needed=", ".join(METHODS[:-1]), fix='method="exact"'
@@ -83,7 +84,7 @@ def pure_eps(*, alpha: Number, z: Number, dims: int = 1) -> float:
     from scipy.optimize import brentq
 
     tail, _, dimensions = _checked(alpha, 1, "pure", dims)
-    at = float(positive("z", z))
+    at = as_float(positive("z", z))
     low = high = 2 * (dimensions + 1) * math.asinh(at / 2)
     while _pure(tail, low, dimensions) > at:
         low /= 2
@@ -100,7 +101,8 @@ def _delta(alpha: float, eps: float, z: float, method: str, dims: int) -> float:
         rule = nodes(alpha)
         return min(1.0, float(rule.weight @ _concentrated(z * z / (2 * rule.value), eps)))
     if method == "exact" and alpha < 2:
-        return radial(alpha, dims, eps).delta(z)
+        found = radial(alpha, dims, eps).delta(z)
+        return min(found.value + found.error, contour.mixture(alpha, eps, k))
     value = contour.mixture(alpha, eps, k)
     return value + _excess(alpha, eps, z) if method == "independent" and alpha < 2 else value
 
@@ -113,16 +115,41 @@ def _calibrated(alpha: float, eps: float, small: float, method: str, dims: int) 
         return math.log(max(_delta(alpha, eps, eps * k ** (-1 / alpha), method, dims), 1e-300) / small)
 
     low, high = 1e-12, 20.0 - 3.0 * math.log(small)
+    if method in ("exact", "independent") and alpha < 2:
+        # not less noise than the mixture's, and rarely much more; "exact" is the other way round
+        low = _root(lambda k: math.log(max(contour.mixture(alpha, eps, k), 1e-300) / small), low, high, 1e-3)
     if method == "exact" and alpha < 2:
-        least = _pure(alpha, eps, dims)
-        most = 2 * max(least, _calibrated(alpha, eps, small, "mixture", 1))
-        while _delta(alpha, eps, most, method, dims) < small:
-            most *= 2
-        low, high = ((eps / z) ** alpha for z in (most, least * (1 + 1e-12)))
-    elif method == "independent" and alpha < 2:
-        # not less noise than the mixture's, and rarely much more
-        low = _root(lambda k: math.log(contour.mixture(alpha, eps, k) / small), low, high, 1e-3)
-    return float(eps * _root(miss, low, high, 1e-13) ** (-1 / alpha))
+        return _exact(alpha, eps, small, dims, eps * low ** (-1 / alpha))
+    near = _secant(miss, low) if method == "independent" and alpha < 2 else None
+    return float(eps * (near or _root(miss, low, high, 1e-13)) ** (-1 / alpha))
+
+
+def _secant(miss: Callable[[float], float], k: float) -> float | None:
+    """The k with miss(k) = 0 by secants in log k, from a k a little too small; None if they do not settle soon."""
+    before, value = math.log(k), miss(k)
+    x = before + max(value / 4, 1e-3)
+    for _ in range(12):
+        last, value = value, miss(math.exp(x))
+        if value == last:
+            return math.exp(x) if abs(value) < 1e-13 else None
+        before, x = x, x - value * (x - before) / (value - last)
+        if abs(x) > 600:
+            return None
+        if abs(x - before) <= 1e-8:  # then the next would be within its square
+            return math.exp(x)
+    return None
+
+
+def _exact(alpha: float, eps: float, small: float, dims: int, guess: float) -> float:
+    """The exact z. Where it cannot be told: the mixture's z and the pure one hold as well, and the larger is taken.
+
+    `guess` is the mixture's z to 0.4%. Beyond eps = 10 the parts of delta are too far apart for doubles.
+    """
+    law = radial(alpha, dims, eps)
+    found = law.calibrate(small, guess) if eps <= 10 else None
+    if found is not None and found > 1.004 * guess:
+        return found
+    return max(found or law.pure * (1 - 1e-10), _calibrated(alpha, eps, small, "mixture", 1))
 
 
 def _root(miss: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
@@ -134,7 +161,15 @@ def _root(miss: Callable[[float], float], low: float, high: float, tolerance: fl
         low, right = right, min(high, 2 * right - 0.99 * low)
     if miss(low) <= 0:
         low *= 0.99
-    return float(brentq(miss, low, right, xtol=tolerance * max(low, 1e-3), rtol=max(tolerance, 8.9e-16)))
+    try:
+        return float(brentq(miss, low, right, xtol=tolerance * max(low, 1e-3), rtol=max(tolerance, 8.9e-16)))
+    except ValueError:  # no change of sign: beyond what doubles can tell
+        raise ParameterError(
+            "no noise can be calibrated for this promise",
+            given="an eps or a delta far from what is used",
+            needed="such as eps below 100 and delta above 1e-100",
+            fix='eps=1, delta="1e-6"',
+        ) from None
 
 
 def _pure(alpha: float, eps: float, dims: int) -> float:
@@ -170,11 +205,16 @@ def _concentrated(rho: Any, eps: float) -> Any:
     Its logarithm is convex in a, with the derivative (2a-1) rho - eps + log((a-1)/a): Newton in log(a-1).
     """
     rho = np.asarray(rho, float)
-    x = np.log(np.maximum((eps / rho - 1) / 2, 1e-3) + 1e-3)
+    # where rho is small a is about eps/(2 rho), where it is large a - 1 is about e^(eps - rho)
+    x = np.logaddexp(np.log(np.maximum(eps / rho, 1.0)) - math.log(2), np.maximum(eps - rho, -600.0))
+    x = np.where(rho < eps, x, np.maximum(eps - rho, -600.0) - 0.5)
     for _ in range(60):
         less = np.exp(x)  # a - 1
         miss = (2 * less + 1) * rho - eps - np.log1p(1 / less)
-        x = np.maximum(x - np.clip(miss / (2 * less * rho + 1 / (1 + less)), -2.0, 2.0), -600.0)
+        change = np.clip(miss / (2 * less * rho + 1 / (1 + less)), -2.0, 2.0)
+        x = np.maximum(x - change, -600.0)
+        if np.abs(change[x > -600.0]).max(initial=0.0) < 1e-8:  # every order holds: this is close to the best
+            break
     less = np.exp(x)
     exponent = less * ((1 + less) * rho - eps + x) - (1 + less) * np.log1p(less)
     return np.exp(np.minimum(exponent, 0.0))
@@ -182,7 +222,7 @@ def _concentrated(rho: Any, eps: float) -> Any:
 
 def _checked(alpha: Number, eps: Number, method: str, dims: int | None) -> tuple[float, float, int]:
     tail = check_alpha(alpha)
-    loss = float(positive("eps", eps))
+    loss = as_float(positive("eps", eps))
     if method not in METHODS:
         raise ParameterError(
             "method is unknown", given=f"method={method!r}", needed=", ".join(METHODS), fix='method="mixture"'
@@ -214,7 +254,11 @@ def _checked(alpha: Number, eps: Number, method: str, dims: int | None) -> tuple
 
 
 def check_alpha(alpha: Number) -> float:
-    """The tail index as a float: above 0, and at most 2."""
+    """The tail index as a float: at most 2, and at least 0.1.
+
+    At 0.1 and delta = 1e-5 the noise is some 10^10 times the distance already, and one draw in twenty lies 10^12
+    scales out; below, the numbers of a forecast outgrow float64, and nothing that is published would be of use.
+    """
     tail = positive("alpha", alpha)
     if tail > 2:
         raise ParameterError(
@@ -222,9 +266,9 @@ def check_alpha(alpha: Number) -> float:
         )
     if tail < rational("alpha", "0.1"):
         raise ParameterError(
-            "alpha is too small to calibrate",
+            "alpha is too small to be of use",
             given=f"alpha={show(tail)}",
-            needed="at least 0.1",
+            needed="at least 0.1: there the noise is 10^10 times the distance, and its tails outgrow float64 below",
             fix="alpha=0.5",
         )
     return float(tail)

@@ -2,7 +2,8 @@
 
 (10) says lambda_max(M' Sigma^-1 M)^(1/2) <= Q^-1(delta)/c, which is Sigma >= (c/Q^-1)^2 M M'. So Sigma* =
 (c/Q^-1)^2 M M' is the least Sigma that (10) allows, for every cost that grows with Sigma, and Sigma* is the
-response to isotropic noise on the input: this is why plans put the noise there.
+response to isotropic noise on the input: this is why plans put the noise there. `plan(..., sigma=...)`
+releases under any Sigma that meets (10).
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ import numpy.typing as npt
 from oboro.dynamics.calibration import MARGIN, calibrate
 from oboro.dynamics.gains import _matrix, _positive
 from oboro.dynamics.operators import PARTS, Operator, check_horizon, check_protect
+from oboro.dynamics.sigma import response_square
 from oboro.dynamics.system import system_from
 from oboro.errors import ParameterError
 from oboro.exact import Number, positive
+from oboro.kinds import numbers_of
+from oboro.noise.laplace import as_float
 from oboro.noise.lazy import precision
 
 Floats = npt.NDArray[np.float64]
@@ -47,7 +51,7 @@ def condition(
 ) -> Condition:
     """Whether noise SG(alpha, Sigma) on the output is (eps, delta)-private by condition (10)."""
     m = _operator(system, horizon, protect)
-    sigma = np.asarray(shape, float)
+    sigma = numbers_of("shape", shape)
     if sigma.shape != (len(m), len(m)) or not np.array_equal(sigma, sigma.T):
         raise ParameterError(
             "Sigma does not fit the output",
@@ -55,11 +59,12 @@ def condition(
             needed=f"symmetric, {len(m)} x {len(m)}",
             fix="numpy.eye(len(m))",
         )
-    right = calibrate(alpha=alpha, eps=eps, delta=delta, method=method) / float(
+    right = calibrate(alpha=alpha, eps=eps, delta=delta, method=method, dims=len(m)) / float(
         positive("distance", distance)
     )
     with precision(192):
-        least = _matrix(m) * _matrix(m.T) / _matrix([[right * (1 - MARGIN / 2)]])[0, 0] ** 2
+        exact = response_square(system_from(system), check_horizon(horizon), check_protect(protect))
+        least = exact / _matrix([[right * (1 - MARGIN / 2)]])[0, 0] ** 2
         holds = _positive(_matrix(sigma)) and _positive(_matrix(sigma) - least)
     left = (
         float(np.sqrt(np.linalg.eigvalsh(m.T @ np.linalg.solve(sigma, m))[-1]))
@@ -87,8 +92,8 @@ def design(
     the input.
     """
     m = _operator(system, horizon, protect)
-    z = calibrate(alpha=alpha, eps=eps, delta=delta, method=method) * (1 - MARGIN)
-    factor = (float(positive("distance", distance)) / z) ** 2
+    z = calibrate(alpha=alpha, eps=eps, delta=delta, method=method, dims=len(m)) * (1 - MARGIN)
+    factor = (as_float(positive("distance", distance)) / z) ** 2
     if kind == "optimal":
         return np.asarray(factor * (m @ m.T))
     if kind == "scalar":

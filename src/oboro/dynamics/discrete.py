@@ -9,6 +9,7 @@ discrete one; this calibration is its own.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -18,7 +19,7 @@ from flint import arb
 from oboro.dynamics.noising import FURTHEST, Scale, StableNoise
 from oboro.noise import Bits, DiscreteGaussian
 from oboro.noise.gaussian import LARGEST_VARIANCE
-from oboro.noise.lazy import precision
+from oboro.noise.lazy import Real, precision
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -44,6 +45,20 @@ def add_discrete(noise: StableNoise, values: Floats, bits: Bits, trials: int) ->
         rows = [trial for trial, one in enumerate(mixing) if one == value]
         out[rows] = indices + DiscreteGaussian(variance).sample((len(rows), indices.size), bits)
     return out
+
+
+def one_by_one(noise: StableNoise, scale: Scale, bits: Bits) -> Callable[[Fraction | Real], int]:
+    """The same for a stream: A is drawn now, and every number that comes gets its noise."""
+    variance = rounded_mixing(scale) * (noise.scale / noise.step) ** 2
+    law = DiscreteGaussian(variance) if variance <= LARGEST_VARIANCE else None
+
+    def add(value: Fraction | Real) -> int:
+        assert isinstance(value, Fraction)  # discrete noise is for the input, which is given in floats
+        if law is None:
+            return 0
+        return int(on_grid(np.array([float(value)]), noise.step)[0]) + int(law.sample(1, bits)[0])
+
+    return add
 
 
 def rounded_mixing(scale: Scale) -> Fraction:

@@ -9,11 +9,13 @@ from typing import Any
 
 from oboro.dynamics.calibration import MARGIN, check_alpha
 from oboro.dynamics.operators import PARTS, Operator, check_horizon, check_protect
+from oboro.dynamics.sigma import check_condition, distance_in, read_sigma
 from oboro.dynamics.signal_plan import SignalPlan
-from oboro.dynamics.sizing import default_step, needed_scale, sensitivity
-from oboro.dynamics.system import System, system_from
+from oboro.dynamics.sizing import chosen_scale, default_step, needed_scale, rounded_root, sensitivity
+from oboro.dynamics.system import Matrix, System, system_from
 from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError
 from oboro.exact import Number, positive, rational, show
+from oboro.kinds import takes
 from oboro.ledger import Ledger
 from oboro.privacy import Approx, Guarantee, Pure, Unit
 from oboro.release import Release, run
@@ -26,6 +28,7 @@ METHODS = {  # what each kind of noise may be calibrated by, the default first
 }
 
 
+@takes(unit=Unit)
 def plan(
     system: Any,
     *,
@@ -34,9 +37,10 @@ def plan(
     eps: Number,
     delta: Number | None = None,
     alpha: Number = "1.5",
-    where: str = "input",
-    noise: str = "independent",
+    where: str | None = None,
+    noise: str | None = None,
     method: str | None = None,
+    sigma: Any = None,
     protect: Sequence[str] = PARTS,
     x0: Sequence[Number] | None = None,
     step: Number | None = None,
@@ -49,15 +53,19 @@ def plan(
     alpha below 2 and few numbers. `alpha` is the tail index: 2 is Gaussian, smaller hides larger outliers
     under more noise. where="input" (the default) is the least noise that the paper's condition (10) allows.
     noise="independent" hides an outlier at one time; "shared" is the paper's, one A for the whole record;
-    "discrete" is discrete Gaussian given A. `x0` here is a public start, for protect=("u",). `step` is the
-    grid of the noisy numbers, `limit` what they are clamped to, `columns` the names of the inputs in a table.
+    "discrete" is discrete Gaussian given A. `sigma` is the paper's Theorem 1 as it stands: noise SG(alpha,
+    sigma) on the output, shared, refused if condition (10) does not hold (see `design`). `x0` here is a public
+    start, for protect=("u",). `step` is the grid of the noisy numbers, `limit` what they are clamped to,
+    `columns` the names of the inputs in a table.
     """
     promise: Guarantee = (
         Pure(positive("eps", eps))
         if delta is None
         else Approx(positive("eps", eps), positive("delta", delta))
     )
-    if method is None and noise in METHODS:
+    where = where or ("input" if sigma is None else "output")
+    noise = noise or ("independent" if sigma is None else "shared")
+    if method is None and isinstance(noise, str) and noise in METHODS:
         method = METHODS[noise][0] if delta is not None else "pure"
     return make_plan(
         system=system_from(system),
@@ -74,6 +82,7 @@ def plan(
         protect=protect,
         x0=x0,
         columns=columns,
+        sigma=sigma,
     )
 
 
@@ -93,6 +102,7 @@ def make_plan(
     protect: Any,
     x0: Any,
     columns: Any,
+    sigma: Any = None,
 ) -> SignalPlan:
     """Refuses what public facts rule out. A scale that is given must be at least what the calibration asks for."""
     check_alpha(alpha)
@@ -118,30 +128,29 @@ def make_plan(
         raise DomainError(
             "nothing is protected", given="protect=('x0',) and a system without states", fix='protect=("u",)'
         )
-    first = sensitivity(system, last, unit, where, parts, "", Fraction(1))
-    grid = (
-        positive("step", step)
-        if step is not None
-        else default_step(first / (isqrt(count) + 1 if noise == "discrete" else 1))
-    )
-    reach = sensitivity(system, last, unit, where, parts, noise, grid)
     dims = Operator(system, last, parts).shape[1 if where == "input" else 0]
     assert isinstance(guarantee, Approx | Pure)
-    if scale is None:
-        size = needed_scale(reach, guarantee, tail, method, dims)
+    shape: Matrix = ()
+    if sigma is not None:
+        _check_place_of_sigma(where, noise)
+        shape = read_sigma(sigma, dims)
+        reach = distance_in(system, last, unit, parts, shape)
+        check_condition(needed_scale(reach, guarantee, tail, method, dims, MARGIN / 2))
+        size, widths = Fraction(1), [rounded_root(shape[i][i]) for i in range(dims)]
+        grid = default_step(min(widths)) if step is None else positive("step", step)
     else:
-        size, least = positive("scale", scale), needed_scale(reach, guarantee, tail, method, dims, MARGIN / 2)
-        if size < least:
-            raise ParameterError(
-                "the scale is too small for the promise",
-                given=f"scale={show(size)}",
-                needed=f"at least {show(least)}",
-                fix="scale=None",
-            )
-    if size / grid > 2**45:
+        plain = sensitivity(system, last, unit, where, parts, "", Fraction(1))
+        if step is None:
+            grid = default_step(plain / (isqrt(count) + 1 if noise == "discrete" else 1))
+        else:
+            grid = positive("step", step)
+        reach = sensitivity(system, last, unit, where, parts, noise, grid)
+        size = chosen_scale(scale, reach, guarantee, tail, method, dims)
+        widths = [size]
+    if max(widths) / grid > 2**45:
         raise ParameterError(
-            "the grid is too fine for the noise", given=f"step={show(grid)}, scale={show(size)}", needed="a scale of at most 2^45 steps",
-            fix=f'step="{show(default_step(size))}"',
+            "the grid is too fine for the noise", given=f"step={show(grid)}, scale={show(max(widths))}", needed="a scale of at most 2^45 steps",
+            fix=f'step="{show(default_step(max(widths)))}"',
         )  # fmt: skip
     return SignalPlan(
         system=system,
@@ -158,9 +167,11 @@ def make_plan(
         protect=parts,
         start=_start(x0, system, parts),
         columns=_columns(columns, system),
+        sigma=shape,
     )
 
 
+@takes(plan=SignalPlan, ledger=Ledger)
 def release(u: Any, plan: SignalPlan, *, ledger: Ledger, x0: Any = None, name: str | None = None) -> Release:
     """Runs `plan` on an input signal and a private start, and pays for it from `ledger`."""
     if x0 is not None and "x0" not in plan.protect:
@@ -173,12 +184,22 @@ def release(u: Any, plan: SignalPlan, *, ledger: Ledger, x0: Any = None, name: s
     return run(plan, {"u": u, "x0": x0}, ledger, name)
 
 
+def _check_place_of_sigma(where: str, noise: str) -> None:
+    if (where, noise) != ("output", "shared"):
+        raise ParameterError(
+            "sigma is the shape of shared noise on the output",
+            given=f"where={where!r}, noise={noise!r}",
+            needed='where="output", noise="shared"',
+            fix="plan(..., sigma=sigma), without where and noise",
+        )
+
+
 def _check_words(where: str, noise: str, method: str, guarantee: Guarantee, alpha: Fraction) -> None:
-    if where not in WHERE:
+    if not isinstance(where, str) or where not in WHERE:
         raise ParameterError(
             "where is unknown", given=f"where={where!r}", needed='"input" or "output"', fix='where="input"'
         )
-    if noise not in METHODS:
+    if not isinstance(noise, str) or noise not in METHODS:
         raise ParameterError(
             "noise is unknown", given=f"noise={noise!r}", needed=", ".join(METHODS), fix='noise="independent"'
         )

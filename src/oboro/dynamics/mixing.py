@@ -16,7 +16,7 @@ All terms are positive, so q is right to many digits in both tails. Nothing here
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -25,10 +25,12 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-_FAR = 45.0  # K(s) is below e^-45 for s < -45 and for s > 4
+_FAR = 45.0  # K(s) u'(s - shift) is below e^-45 of its peak for b s < -45 and for s > 4
 _STEP = 0.15
+_KNOTS_APART, _KNOTS_GROW = 0.12, 0.035
+_MIDDLE = 1.0  # of the bulk
+_TOP = 12.0  # of the table: q is e^-160000 there, which 10^4 dimensions can ask for
 _APART = 0.08  # between nodes of A, in units of s
-_BULK = _STEP * np.arange(1, 720)
 _CORE = 0.1 * np.arange(1, 68)
 _SERIES = (1 / 6, 1 / 180, 1 / 2835, 1 / 37800)  # log(sin(x)/x) = -x^2/6 - x^4/180 - ...
 
@@ -40,6 +42,7 @@ class Kanter:
     b: float
     least: float
     log_slope: Any  # log u'(l) as a spline in log l
+    table: Any  # log q + e^shift as a spline in shift = xi + least: see `_tabulated`
 
     @property
     def power(self) -> float:
@@ -51,37 +54,54 @@ class Kanter:
         return 1 / (math.pi * math.sqrt(self.b))
 
     def density(self, xi: Floats) -> Floats:
-        """q(xi), by three rules that overlap: K broad, of the width of u', or narrow."""
-        shift = xi + self.least
-        out = np.empty(xi.shape)
+        """q(xi)."""
+        with np.errstate(under="ignore"):
+            return np.exp(self.log_density(xi))
+
+    def log_density(self, xi: Floats) -> Floats:
+        """log q(xi), from the table; to the left of it q is an exponential, of the rate 1 - b."""
+        shift = np.asarray(xi, float) + self.least
+        beyond = np.minimum(shift - self.table.t[0], 0.0)
+        inside = np.clip(shift, self.table.t[0], _TOP)
+        return np.asarray(self.table(inside) - np.exp(np.minimum(shift, 700.0)) + (1 - self.b) * beyond)
+
+    def lifted(self, shift: Floats) -> Floats:
+        """log q + e^shift, by three rules that overlap: K broad, of the width of u', or narrow."""
+        out = np.empty(shift.shape)
         for chosen, rule in (
-            (shift < -_FAR, self._left),
-            ((shift >= -_FAR) & (shift < 1), self._bulk),
+            (shift < -self._far, self._left),
+            ((shift >= -self._far) & (shift < 1), self._bulk),
             (shift >= 1, self._right),
         ):
             if chosen.any():
-                out[chosen] = rule(shift[chosen])
-        return out
+                out[chosen] = np.log(rule(shift[chosen]))
+        return out + np.where(shift < 1, np.exp(np.minimum(shift, 1.0)), 0.0)
+
+    @property
+    def _far(self) -> float:
+        """Where the left rule takes over. K falls like e^s, u' grows like e^(-(1-b) s): s matters down to -_FAR/b."""
+        return min(_FAR / self.b, _reach(self.b))
 
     def _left(self, shift: Floats) -> Floats:
         """Every s that matters has l = s - shift > 0, where u' is smooth: sum over s."""
-        s = np.arange(-_FAR + 1, 4.5, 0.25)
+        s = np.arange(-self._far + 1, 4.5, 0.25)
         return np.asarray(self._slope(s - shift[:, None]) @ (0.25 * np.exp(s - np.exp(s))))
 
     def _bulk(self, shift: Floats) -> Floats:
         """l = sqrt(1 + t^2) - 1, of which u is an odd, smooth function: sum over t."""
-        root = np.sqrt(1 + _BULK**2)
+        t = _STEP * np.arange(1, math.ceil((self._far + 10) / _STEP))
+        root = np.sqrt(1 + t**2)
         exponent = np.minimum(shift[:, None] + (root - 1), 700.0)
         first = _STEP / 2 * self.first * np.exp(shift - np.exp(shift))
-        weight = _STEP * self._slope(root - 1) * _BULK / root
+        weight = _STEP * self._slope(root - 1) * t / root
         return np.asarray(np.exp(exponent - np.exp(exponent)) @ weight + first)
 
     def _right(self, shift: Floats) -> Floats:
-        """e^(shift + l) = c + w^2, c = e^shift: q = e^-c int 2 w e^(-w^2) u' dw, a smooth, even function of w."""
-        c = np.exp(np.minimum(shift, 7.0))[:, None]  # beyond e^7 nothing is left: e^-1096
+        """e^(shift + l) = c + w^2, c = e^shift: q e^c = int 2 w e^(-w^2) u' dw, a smooth, even function of w."""
+        c = np.exp(shift)[:, None]
         slope = self._slope(np.log1p(_CORE**2 / c))
         first = 0.05 * np.sqrt(2 * c[:, 0]) * self.first  # 2 w u' at w = 0: l = w^2/c, hence t = w sqrt(2/c)
-        return np.asarray(np.exp(-c[:, 0]) * (slope @ (0.1 * 2 * _CORE * np.exp(-(_CORE**2))) + first))
+        return np.asarray(slope @ (0.1 * 2 * _CORE * np.exp(-(_CORE**2))) + first)
 
     def _slope(self, excess: Floats) -> Floats:
         """u'(l)."""
@@ -91,12 +111,31 @@ class Kanter:
 @lru_cache(maxsize=64)
 def kanter(alpha: float) -> Kanter:
     """For 0 < alpha < 2."""
-    from scipy.interpolate import CubicSpline
+    from scipy.interpolate import make_interp_spline
 
     b = alpha / 2
-    logit = np.concatenate([np.linspace(-16, 12, 7001), np.geomspace(12.004, 400, 3000)])
+    logit = np.concatenate([np.linspace(-16, 12, 900), np.geomspace(12.03, 400, 400)])
     excess, slope = _excess(logit, b)
-    return Kanter(b, math.log1p(-b) + math.log(b) * b / (1 - b), CubicSpline(np.log(excess), -np.log(slope)))
+    log_slope = make_interp_spline(np.log(excess), -np.log(slope), k=5)
+    plain = Kanter(b, math.log1p(-b) + math.log(b) * b / (1 - b), log_slope, None)
+    return replace(plain, table=_tabulated(plain))
+
+
+def _tabulated(rule: Kanter) -> Any:
+    """log q + e^shift, which is nearly straight at both ends: knots even in the bulk, then ever further apart."""
+    from scipy.interpolate import make_interp_spline
+
+    wide = _KNOTS_APART / _KNOTS_GROW
+    first, last = (
+        math.asinh((end - _MIDDLE) / wide) / _KNOTS_GROW for end in (_MIDDLE - _reach(rule.b), _TOP)
+    )
+    shift = _MIDDLE + wide * np.sinh(_KNOTS_GROW * np.linspace(first, last, math.ceil(last - first)))
+    return make_interp_spline(shift, rule.lifted(shift), k=7)
+
+
+def _reach(b: float) -> float:
+    """How far to the left the table goes: until q, which falls at the rate 1 - b, is below e^-90."""
+    return 60.0 + 90.0 / (1 - b)
 
 
 def _excess(logit: Floats, b: float) -> tuple[Floats, Floats]:
@@ -124,7 +163,12 @@ class Nodes:
     """Values of A and weights, so that E h(A) is about `weight @ h(value)` for smooth h."""
 
     value: Floats
-    weight: Floats
+    log_weight: Floats
+
+    @property
+    def weight(self) -> Floats:
+        with np.errstate(under="ignore"):
+            return np.exp(self.log_weight)
 
 
 @lru_cache(maxsize=64)
@@ -136,17 +180,16 @@ def nodes(alpha: float, dims: int = 1) -> Nodes:
     apart.
     """
     if alpha == 2:
-        return Nodes(np.array([2.0]), np.array([1.0]))
+        return Nodes(np.array([2.0]), np.array([0.0]))
     rule = kanter(alpha)
-    core, cap = rule.power, 6.0 * math.sqrt(2 / dims)
+    core, cap = rule.power, min(4.5, 6.0 * math.sqrt(2 / dims))
     centre = rule.power * rule.least
     low = -rule.power * (math.log(1.5 * (rule.power * dims / 2 + 90)) - rule.least) - centre
     high = 46.0 + 45.0 / (alpha / 2 + dims / 2) if dims > 1 else min(max(80.0, 72.0 / alpha), 650.0)
     y = _even(low, high, core, cap, _APART)
     spread = 1 / (1 / np.sqrt(core**2 + y**2 / 4) + 1 / cap)
-    weight = _APART * spread / rule.power * rule.density(-(y + centre) / rule.power)
-    keep = weight > 0
-    return Nodes(2 * np.exp(y[keep] + centre), weight[keep])
+    log_weight = np.log(_APART * spread / rule.power) + rule.log_density(-(y + centre) / rule.power)
+    return Nodes(2 * np.exp(y + centre), log_weight)
 
 
 def _even(low: float, high: float, core: float, cap: float, step: float) -> Floats:

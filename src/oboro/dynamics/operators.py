@@ -14,6 +14,7 @@ import numpy.typing as npt
 from oboro.dynamics.system import System
 from oboro.errors import ParameterError
 from oboro.exact import whole
+from oboro.kinds import takes
 
 Floats = npt.NDArray[np.float64]
 
@@ -30,7 +31,7 @@ def check_protect(protect: object) -> tuple[str, ...]:
         if isinstance(protect, tuple | list | set)
         else ()
     )
-    if not given or not set(given) <= set(PARTS):
+    if not given or not all(isinstance(part, str) and part in PARTS for part in given):
         raise ParameterError(
             "protect is not understood",
             given=f"protect={protect!r}",
@@ -88,9 +89,10 @@ class Operator:
         return np.hstack([blocks[part](self.system, self.horizon) for part in self.protect])
 
 
+@takes(system=System)
 def observability(system: System, horizon: int) -> Floats:
     """O_T, ((T+1) q) x n."""
-    _check_size(system, horizon)
+    horizon = _check_size(system, horizon)
     a, _, row, _ = system.arrays()
     rows = []
     for _ in range(horizon + 1):
@@ -99,9 +101,10 @@ def observability(system: System, horizon: int) -> Floats:
     return np.vstack(rows)
 
 
+@takes(system=System)
 def toeplitz(system: System, horizon: int) -> Floats:
     """N_T, ((T+1) q) x ((T+1) m)."""
-    _check_size(system, horizon)
+    horizon = _check_size(system, horizon)
     q, m = system.outputs, system.inputs
     pulses = impulse(system, horizon)
     out = np.zeros(((horizon + 1) * q, (horizon + 1) * m))
@@ -147,8 +150,9 @@ def check_horizon(horizon: object) -> int:
     return whole("horizon", horizon, least=0, most=10**8)
 
 
-def _check_size(system: System, horizon: int) -> None:
-    check_horizon(horizon)
+def _check_size(system: System, horizon: int) -> int:
+    """A horizon for which a matrix can be written down."""
+    horizon = check_horizon(horizon)
     entries = (horizon + 1) ** 2 * system.outputs * max(system.inputs, 1)
     if entries > _MOST_ENTRIES:
         raise ParameterError(
@@ -157,3 +161,4 @@ def _check_size(system: System, horizon: int) -> None:
             needed=f"at most {_MOST_ENTRIES:,}",
             fix="Operator(system, horizon) @ v, which needs no matrix",
         )
+    return horizon

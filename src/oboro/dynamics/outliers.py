@@ -23,6 +23,8 @@ import numpy.typing as npt
 from oboro.dynamics import mixing
 from oboro.dynamics.calibration import calibrate
 from oboro.exact import Number, positive
+from oboro.kinds import list_of, takes
+from oboro.noise.laplace import as_float, check_level
 
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200)
 
@@ -37,6 +39,7 @@ class Detection:
     rates: tuple[float, ...]
 
 
+@takes(sizes=list_of, alphas=list_of)
 def detections(
     *,
     eps: Number,
@@ -48,11 +51,14 @@ def detections(
     median: float | None = None,
 ) -> tuple[Detection, ...]:
     """For Gaussian, Laplace and stable noise at equal (eps, delta), or with the same `median` size."""
-    reach = float(positive("distance", distance))
+    reach = as_float(positive("distance", distance))
+    sizes = [as_float(positive("sizes", size)) for size in sizes]
+    false_alarm = check_level(false_alarm, "false_alarm")
+    median = None if median is None else as_float(positive("median", median))
     found = [_gaussian(reach / calibrate(alpha=2, eps=eps, delta=delta), sizes, false_alarm, median)]
-    found.append(_laplace(reach / float(positive("eps", eps)), sizes, false_alarm, median))
+    found.append(_laplace(reach / as_float(positive("eps", eps)), sizes, false_alarm, median))
     for index in alphas:
-        alpha = float(positive("alpha", index))
+        alpha = as_float(positive("alpha", index))
         own = reach / calibrate(alpha=index, eps=eps, delta=delta, method="independent")
         found.append(_stable(alpha, own, sizes, false_alarm, median))
         shared = reach / calibrate(alpha=index, eps=eps, delta=delta, method="mixture")
@@ -141,7 +147,7 @@ def ruined(alpha: Number, times: float = 10.0) -> float:
     """P(sqrt(A) > `times` its median): how often a shared A spoils a whole record."""
     from scipy.optimize import brentq
 
-    rule = mixing.nodes(float(positive("alpha", alpha)))
+    rule = mixing.nodes(as_float(positive("alpha", alpha)))
     log_a, cumulative = np.log(rule.value), np.cumsum(rule.weight)
     half = brentq(
         lambda x: float(np.interp(x, log_a, cumulative - rule.weight / 2)) - 0.5, log_a[0], log_a[-1]

@@ -25,6 +25,8 @@ from oboro.dynamics.mixing import nodes, size
 from oboro.dynamics.signal_plan import SignalPlan
 from oboro.errors import ParameterError
 from oboro.exact import Number, positive, rational
+from oboro.kinds import numbers_of, takes
+from oboro.noise.laplace import as_float
 
 Floats = npt.NDArray[np.float64]
 
@@ -50,6 +52,7 @@ class Prior:
     start_sd: float
 
 
+@takes(plan=SignalPlan)
 def estimate(
     published: Any,
     plan: SignalPlan,
@@ -72,17 +75,29 @@ def estimate(
             needed="between -1 and 1",
             fix="correlation=0.9",
         )
-    width = float(positive("sd", sd))
+    if plan.sigma:
+        raise ParameterError(
+            "the filter is for noise that is not correlated over time",
+            given="a plan with sigma",
+            needed="noise on the input, or of one scale on the output",
+            fix='plan(..., noise="shared"), which is the least sigma',
+        )
+    width = as_float(positive("sd", sd))
     prior = Prior(
-        float(rational("mean", mean)),
+        as_float(rational("mean", mean)),
         width,
         float(rho),
-        width if start_sd is None else float(positive("start_sd", start_sd)),
+        width if start_sd is None else as_float(positive("start_sd", start_sd)),
     )
     table = published.to_arrow() if hasattr(published, "to_arrow") else published
-    y = np.asarray(table.column("y").to_numpy() if hasattr(table, "column") else table, float).reshape(
-        -1, plan.system.outputs
-    )
+    y = numbers_of("published", table.column("y").to_numpy() if hasattr(table, "column") else table)
+    if y.size == 0 or y.size % plan.system.outputs:
+        raise ParameterError(
+            "what was published does not fit the system",
+            given=f"{y.size} numbers",
+            needed=f"{plan.system.outputs} for each time",
+        )
+    y = y.reshape(-1, plan.system.outputs)
     model = Model(plan, prior)
     return (
         model.robust(y)

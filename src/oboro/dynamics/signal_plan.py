@@ -11,11 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.dynamics.bands import error_sizes, forecast_of, interval_columns
+from oboro.dynamics.elliptical import EllipticalNoise
 from oboro.dynamics.noising import StableNoise, Values
 from oboro.dynamics.operators import PARTS, Operator, respond
+from oboro.dynamics.sigma import distance_in
 from oboro.dynamics.signal import Record, read_record
 from oboro.dynamics.sizing import sensitivity
-from oboro.dynamics.system import System, system_from
+from oboro.dynamics.system import Matrix, System, system_from
 from oboro.dynamics.truth import Truth
 from oboro.exact import show
 from oboro.noise import Bits
@@ -41,7 +43,12 @@ class SignalPlan:
         noise for every number), the convex majorant; "shared" (one A for the record), Theorem 1 [Ito, Kawano,
         Kashima], the mixture, the exact delta or the pure eps; "discrete", zCDP given A [Canonne, Kamath,
         Steinke 2020]. The proofs stand in calibration.py and radial.py.
-        The noisy reals are rounded to a public grid by certified rounding (noising.py): post-processing.
+        With `sigma` the outputs get sqrt(A) L G, L L' = sigma: given A, Gaussian noise of covariance A sigma.
+        Multiplied by L^-1, which is known to all and can be undone, it is the noise above of scale 1, and the
+        outputs of neighbours are within c ||L^-1 M|| of one another. That is the sensitivity, an upper bound
+        proved in ball arithmetic (sigma.py). Sensitivity <= z is the paper's condition (10).
+        The noisy reals are rounded to a public grid by certified rounding (noising.py, elliptical.py):
+        post-processing.
         "discrete" puts the values on the grid first, which adds step * sqrt(N) to c.
         `protect` names what is private; x0 that is not is public, and part of the plan. Every run draws its
         own A.
@@ -61,6 +68,7 @@ class SignalPlan:
     protect: tuple[str, ...] = PARTS
     start: tuple[Fraction, ...] = ()
     columns: tuple[str, ...] = ("u",)
+    sigma: Matrix = ()
     kind = "dynamics.signal"
     leaves_out = (
         "covers the noise; not rounding to the grid, nor samples that were missing or beyond the limit"
@@ -68,7 +76,9 @@ class SignalPlan:
 
     @property
     def sensitivity(self) -> Fraction:
-        """How far apart neighbours are where the noise is added, in the Euclidean norm: an upper bound."""
+        """How far apart neighbours are where the noise is added, in the norm of the noise: an upper bound."""
+        if self.sigma:
+            return distance_in(self.system, self.horizon, self.unit, self.protect, self.sigma)
         return sensitivity(
             self.system, self.horizon, self.unit, self.where, self.protect, self.noise, self.step
         )
@@ -79,7 +89,9 @@ class SignalPlan:
         return Operator(self.system, self.horizon, self.protect).shape[1 if self.where == "input" else 0]
 
     @property
-    def mechanism(self) -> StableNoise:
+    def mechanism(self) -> StableNoise | EllipticalNoise:
+        if self.sigma:
+            return EllipticalNoise(self.alpha, self.sigma, self.step)
         return StableNoise(self.alpha, self.scale, self.step, self.noise != "independent")
 
     @property
@@ -111,14 +123,16 @@ class SignalPlan:
             record = self._public_parts(prepared)
             noisy = self.mechanism.add(Truth(self.system, record.x0, record.u).values(), bits, count)
         else:
+            mechanism = self.mechanism
+            assert isinstance(mechanism, StableNoise)  # sigma is for the output
             parts = {"x0": prepared.x0, "u": prepared.u.ravel()}
             values = np.concatenate([parts[name] for name in self.protect])
             if self.noise == "discrete":
                 from oboro.dynamics.discrete import add_discrete
 
-                noisy = add_discrete(self.mechanism, values, bits, count)
+                noisy = add_discrete(mechanism, values, bits, count)
             else:
-                noisy = self.mechanism.add(Values.of(values), bits, count)
+                noisy = mechanism.add(Values.of(values), bits, count)
         return noisy[0] if trials is None else noisy
 
     def outputs(self, measured: Integers) -> Floats:
@@ -169,6 +183,7 @@ class SignalPlan:
             "protect": list(self.protect),
             "start": [show(x) for x in self.start],
             "columns": list(self.columns),
+            **({"sigma": [[show(x) for x in row] for row in self.sigma]} if self.sigma else {}),
         }
 
     @classmethod
@@ -187,6 +202,7 @@ class SignalPlan:
             protect=tuple(record["protect"]),
             x0=record["start"] or None,
             columns=tuple(record["columns"]),
+            sigma=record.get("sigma"),
         )
 
     def _public_parts(self, record: Record) -> Record:

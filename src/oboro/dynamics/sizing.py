@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 from oboro.dynamics.calibration import MARGIN, calibrate
 from oboro.dynamics.gains import gain
 from oboro.dynamics.operators import Operator
 from oboro.dynamics.system import System
+from oboro.errors import ParameterError
+from oboro.exact import positive, show
 from oboro.noise.lazy import ball
 from oboro.privacy import Approx, Pure, Unit
 from oboro.privacy.guarantee import round_up
@@ -48,6 +51,23 @@ def needed_scale(
     return rounded_up(reach / Fraction(z * (1 - margin)), 12)
 
 
+def chosen_scale(
+    given: Any, reach: Fraction, guarantee: Approx | Pure, alpha: Fraction, method: str, dims: int
+) -> Fraction:
+    """The least scale, or the one that is given, if it is not less."""
+    if given is None:
+        return needed_scale(reach, guarantee, alpha, method, dims)
+    size, least = positive("scale", given), needed_scale(reach, guarantee, alpha, method, dims, MARGIN / 2)
+    if size < least:
+        raise ParameterError(
+            "the scale is too small for the promise",
+            given=f"scale={show(size)}",
+            needed=f"at least {show(least)}",
+            fix="scale=None",
+        )
+    return size
+
+
 def default_step(reach: Fraction) -> Fraction:
     """The power of ten below a thousandth of the sensitivity: rounding is then lost in the noise."""
     return Fraction(10) ** (math.floor(math.log10(reach)) - 3)
@@ -56,3 +76,8 @@ def default_step(reach: Fraction) -> Fraction:
 def rounded_up(number: Fraction, digits: int) -> Fraction:
     grid = Fraction(10) ** (digits - 1 - math.floor(math.log10(number)))
     return Fraction(math.ceil(number * grid)) / grid
+
+
+def rounded_root(number: Fraction) -> Fraction:
+    """About the square root, for choosing a grid."""
+    return rounded_up(Fraction(math.sqrt(number)), 3)

@@ -19,6 +19,7 @@ from oboro.dynamics import mixing
 from oboro.dynamics.calibration import check_alpha
 from oboro.errors import ParameterError
 from oboro.exact import Number, positive, rational
+from oboro.kinds import numbers_of
 from oboro.noise import floatball as fb
 from oboro.noise.bits import Bits, Words, system_bits
 from oboro.noise.compiling import compiled
@@ -154,7 +155,7 @@ class EllipticalStable:
     def __init__(self, alpha: Number, shape: npt.ArrayLike) -> None:
         check_alpha(alpha)
         object.__setattr__(self, "alpha", rational("alpha", alpha))
-        matrix = np.atleast_2d(np.asarray(shape, float))
+        matrix = np.atleast_2d(numbers_of("shape", shape))
         square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
         if not square or not np.allclose(matrix, matrix.T) or np.linalg.eigvalsh(matrix)[0] <= 0:
             raise ParameterError(

@@ -7,6 +7,7 @@ published; where they do, neighbours may part by more than the unit's distance.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import TracebackType
@@ -16,11 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro._version import __version__
+from oboro.dynamics.discrete import one_by_one
+from oboro.dynamics.elliptical import EllipticalNoise
 from oboro.dynamics.noising import Scale
 from oboro.dynamics.signal import cleaned, numbers, read_record
 from oboro.dynamics.signal_plan import SignalPlan, table_of
 from oboro.dynamics.truth import Truth
 from oboro.errors import DataError, LedgerError, ParameterError
+from oboro.kinds import takes
 from oboro.ledger import Ledger
 from oboro.ledger.records import Reservation
 from oboro.noise.bits import Bits, system_bits
@@ -41,7 +45,7 @@ class Stream:
     _reservation: Reservation
     _bits: Bits
     _scale: Scale
-    _root: Real | None
+    _noise: Callable[[Fraction | Real], int]
     _x0: Floats
     _state: Floats = field(init=False)
     _truth: Truth = field(init=False)
@@ -133,7 +137,7 @@ class Stream:
     def _noisy(self, value: float | Real) -> int:
         exact = value if callable(value) else Fraction(float(value))
         self._scale.check()
-        return self.plan.mechanism.add_one(exact, self._root, self._bits)
+        return self._noise(exact)
 
     def _from_input(self, sample: Floats) -> Floats:
         a, b, c, d = self.plan.system.arrays()
@@ -151,17 +155,11 @@ class Stream:
         return np.array(indices) * float(self.plan.step)
 
 
+@takes(plan=SignalPlan, ledger=Ledger)
 def stream(
     plan: SignalPlan, *, ledger: Ledger, x0: Any = None, name: str | None = None, bits: Bits | None = None
 ) -> Stream:
     """Opens a stream: reserves the whole horizon, then draws A and the noise of the start. `bits` is for tests."""
-    if plan.noise == "discrete":
-        raise ParameterError(
-            "discrete noise has no stream",
-            given='noise="discrete"',
-            needed='"independent" or "shared"',
-            fix='noise="shared"',
-        )
     if x0 is not None and "x0" not in plan.protect:
         raise ParameterError(
             "x0 is not protected by this plan",
@@ -183,5 +181,15 @@ def stream(
     reservation = ledger.reserve(plan=plan.to_dict(), unit=plan.unit, guarantee=plan.guarantee, name=name)
     source = bits or system_bits()
     scale = Scale(plan.alpha, source)
-    root = scale.take() if plan.mechanism.shared else None
-    return Stream(plan, ledger, name, reservation, source, scale, root, start)
+    return Stream(plan, ledger, name, reservation, source, scale, _noise_of(plan, scale, source), start)
+
+
+def _noise_of(plan: SignalPlan, scale: Scale, bits: Bits) -> Callable[[Fraction | Real], int]:
+    """What adds noise to the numbers of one record, one after the other."""
+    mechanism = plan.mechanism
+    if isinstance(mechanism, EllipticalNoise):
+        return mechanism.record(scale.take(), bits).add
+    if plan.noise == "discrete":
+        return one_by_one(mechanism, scale, bits)
+    root = scale.take() if mechanism.shared else None
+    return lambda value: mechanism.add_one(value, root, bits)

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.dynamics.operators import Operator
+from oboro.dynamics.sigma import floats_of
+from oboro.dynamics.system import Matrix
 from oboro.release import Pair
 
 if TYPE_CHECKING:
@@ -40,7 +42,8 @@ def worst_pairs(plan: SignalPlan) -> Iterator[Pair]:
             )
             yield pair(spread, "the change spread over many numbers")
         return
-    yield pair(_largest(operator), "the change that the system amplifies most")
+    direction = _largest(operator) if not plan.sigma else _largest_in(operator, plan.sigma)
+    yield pair(direction, "the change that the system amplifies most")
 
 
 def _largest(operator: Operator) -> Floats:
@@ -53,6 +56,12 @@ def _largest(operator: Operator) -> Floats:
             return np.linspace(1.0, 1.1, operator.coordinates)
         vector /= size
     return vector
+
+
+def _largest_in(operator: Operator, sigma: Matrix) -> Floats:
+    """The same in the norm of sigma^-1: the right singular vector of L^-1 M."""
+    root = np.linalg.cholesky(floats_of(sigma))
+    return np.asarray(np.linalg.svd(np.linalg.solve(root, operator.dense()))[2][0])
 
 
 def _data(plan: SignalPlan, operator: Operator, values: Floats) -> dict[str, Any]:

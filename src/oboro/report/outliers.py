@@ -1,20 +1,17 @@
-"""Two pages about systems: how well an outlier hides, and a published output in its band over time."""
+"""A page about noise on systems: how well an outlier hides."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from oboro.dynamics.outliers import Detection, detections
-from oboro.dynamics.signal_plan import SignalPlan
+from oboro.dynamics.outliers import SIZES, Detection, detections
 from oboro.exact import Number, about
 from oboro.release.files import write_whole
+from oboro.report import axes
 from oboro.report.page import escape, render, say
 from oboro.report.words import Words
-
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 300, 52, 14, 14, 40
 
 WORDS = {
     "found": Words("How often an outlier is found", "外れ値が見つかる割合"),
@@ -35,13 +32,10 @@ WORDS = {
         "外れ値を隠すには各時刻に独立なノイズを使います。",
     ),
     "size": Words("size of the outlier, in units of the distance", "外れ値の大きさ（距離を単位とする）"),
-    "output": Words("The published output", "公開された出力"),
-    "band": Words(
-        "The shaded band holds the true output at each time with probability 95%.",
-        "網掛けの帯は、各時刻の真の出力を 95% の確率で含みます。",
-    ),
-    "truth": Words("The dark line is the true output.", "濃い線は真の出力です。"),
-    "promise": Words("The promise", "約束"),
+    "rate": Words("upwards, how often it is found", "縦軸は見つかる割合"),
+    "noise": Words("noise", "ノイズ"),
+    "middle": Words("median of |noise|", "|ノイズ| の中央値"),
+    "sizes": Words("found, by the size of the outlier", "外れ値の大きさごとの発見率"),
 }
 
 
@@ -49,7 +43,7 @@ def write_outliers(
     path: str | Path, *, eps: Number, delta: Number, language: str | None = None
 ) -> tuple[Detection, ...]:
     """Writes the page and returns the curves at equal (eps, delta)."""
-    sizes = [round(10 ** (k / 8), 3) for k in range(21)]
+    sizes = sorted({*SIZES, *(round(10 ** (k / 16), 3) for k in range(38))})
     equal = detections(eps=eps, delta=delta, sizes=sizes)
     median = equal[0].median
     same = detections(eps=eps, delta=delta, sizes=sizes, median=median)
@@ -58,12 +52,12 @@ def write_outliers(
         ("equal", equal, WORDS["how"].fill(alarm=1)),
         ("median", same, WORDS["part"].fill(median=about(median))),
     ):
-        axis = say(WORDS["size"], "p", 'class="axis"')
-        chart = rates(curves) + axis + _key(curves) + _table(curves)
-        body += f"<section class='card'>{say(WORDS[title], 'h2')}{say(told, 'p')}{chart}</section>"
+        axis = f'<p class="axis">{say(WORDS["size"])}; {say(WORDS["rate"])}</p>'
+        drawn = rates(curves) + axis + _key(curves) + _table(curves)
+        body += f"<section class='card'>{say(WORDS[title], 'h2')}{say(told, 'p')}{drawn}</section>"
     body += f"<section class='card'>{say(WORDS['shared'], 'p')}</section></main>"
     page = render(
-        title=WORDS["found"].en,
+        title=WORDS["found"],
         subtitle=f"<span class='chip'>eps = {escape(eps)}, delta = {escape(delta)}</span>",
         body=body,
         language=language,
@@ -73,124 +67,43 @@ def write_outliers(
     return equal
 
 
-def write_band(
-    path: str | Path,
-    plan: SignalPlan,
-    published: Any,
-    *,
-    truth: Sequence[float] | None = None,
-    private: bool = True,
-    language: str | None = None,
-) -> None:
-    """The first output of a release with its 95% band. With a `truth` that is `private` the page is marked as internal."""
-    table = published.to_arrow() if hasattr(published, "to_arrow") else published
-    low, high = plan.intervals(table, 0.95)
-    keep = slice(None, None, plan.system.outputs)
-    t, y = table.column("t").to_numpy()[keep].tolist(), table.column("y").to_numpy()[keep].tolist()
-    chart = _band(t, y, low[keep].tolist(), high[keep].tolist(), list(truth) if truth is not None else None)
-    told = say(WORDS["band"], "p") + (say(WORDS["truth"], "p") if truth is not None else "")
-    promise = f"<section class='card'>{say(WORDS['promise'], 'h2')}<p>{escape(plan.guarantee)}; {escape(plan.unit)}</p></section>"
-    page = render(
-        title=WORDS["output"].en,
-        body=f"<main class='sheets'><section class='card'>{say(WORDS['output'], 'h2')}{told}{chart}</section>{promise}</main>",
-        subtitle=f"<span class='chip'>{escape(plan.guarantee)}</span>",
-        language=language,
-        internal=truth is not None and private,
-        styles=("sheets.css",),
-    )
-    write_whole(Path(path), page.encode())
-
-
 def rates(curves: Sequence[Detection]) -> str:
     """Detection rates against the size of the outlier, on a logarithmic axis."""
-    first, last = math.log10(curves[0].sizes[0]), math.log10(curves[0].sizes[-1])
-
-    def x(size: float) -> float:
-        return LEFT + (math.log10(size) - first) / (last - first) * (WIDTH - LEFT - RIGHT)
-
-    def y(rate: float) -> float:
-        return HEIGHT - BOTTOM - rate * (HEIGHT - TOP - BOTTOM)
-
-    parts = [_open("detection rates")]
-    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
-        parts.append(_rule(y(tick), f"{100 * tick:g}%"))
-    for size in (1, 2, 5, 10, 20, 50, 100, 200):
-        if first <= math.log10(size) <= last + 1e-9:
-            parts.append(
-                f'<text x="{x(size):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{size}</text>'
-            )
-    for number, curve in enumerate(curves):
-        points = " ".join(f"{x(s):.1f},{y(r):.1f}" for s, r in zip(curve.sizes, curve.rates, strict=True))
-        parts.append(
-            f'<g class="series s{number % 7}"><polyline points="{points}"><title>{escape(curve.noise)}</title></polyline></g>'
-        )
-    return "".join([*parts, "</svg>"])
+    sizes = curves[0].sizes
+    px, py = axes.across(math.log(sizes[0]), math.log(sizes[-1])), axes.upwards(0, 1)
+    parts = [axes.rule(py(share), f"{100 * share:g}%") for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    parts += [axes.tick(px(math.log(size)), f"{size:g}") for size in SIZES]
+    across = [px(math.log(size)) for size in sizes]
+    for curve in curves:
+        line = axes.polyline(across, [py(rate) for rate in curve.rates], Words.sentence(curve.noise))
+        parts.append(f'<g class="series {_look(curve)}">{line}</g>')
+    return axes.chart(WORDS["found"], parts)
 
 
-def _band(
-    t: list[int], y: list[float], low: list[float], high: list[float], truth: list[float] | None
-) -> str:
-    every = max(1, len(t) // 600)  # so many points fit on a page
-    t, y, low, high = t[::every], y[::every], low[::every], high[::every]
-    truth = None if truth is None else truth[: len(t) * every : every]
-    # the axis follows the middle of what is published: one wild error must not flatten everything
-    ordered = sorted([*low, *high])
-    bottom, top = ordered[len(ordered) // 50], ordered[-1 - len(ordered) // 50]
-    span = (top - bottom) or 1.0
-    bottom, top = bottom - 0.05 * span, top + 0.05 * span
-
-    def px(time: float) -> float:
-        return LEFT + (time - t[0]) / max(t[-1] - t[0], 1) * (WIDTH - LEFT - RIGHT)
-
-    def py(value: float) -> float:
-        share = (min(max(value, bottom), top) - bottom) / (top - bottom)
-        return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
-
-    parts = [_open("published output over time")]
-    for k in range(5):
-        value = bottom + (top - bottom) * k / 4
-        parts.append(_rule(py(value), about(value, 3)))
-    for k in range(5):
-        time = t[0] + (t[-1] - t[0]) * k // 4
-        parts.append(
-            f'<text x="{px(time):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{time}</text>'
-        )
-    around = [*zip(t, high, strict=True), *reversed(list(zip(t, low, strict=True)))]
-    outline = " ".join(f"{px(a):.1f},{py(b):.1f}" for a, b in around)
-    parts.append(f'<g class="series s0"><polygon class="band" points="{outline}"/>{_path(t, y, px, py)}</g>')
-    if truth is not None:
-        parts.append(f'<g class="series s6">{_path(t[: len(truth)], truth, px, py)}</g>')
-    return "".join([*parts, "</svg>"])
-
-
-def _path(t: list[int], values: list[float], px: Any, py: Any) -> str:
-    points = " ".join(f"{px(a):.1f},{py(b):.1f}" for a, b in zip(t, values, strict=True))
-    return f'<polyline points="{points}"/>'
-
-
-def _open(describe: str) -> str:
-    return f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(describe)}">'
-
-
-def _rule(y: float, text: str) -> str:
-    line = f'<line class="rule" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-    return line + f'<text x="{LEFT - 6}" y="{y + 3.5:.1f}" text-anchor="end">{escape(text)}</text>'
+def _look(curve: Detection) -> str:
+    """A colour for each law; the same with dashes where one A is shared."""
+    law = curve.noise.partition(",")[0]
+    colour = {"Gaussian": 0, "Laplace (pure eps)": 1, "stable 1.5": 2, "stable 1": 5}.get(law, 3)
+    return f"s{colour}" + (" dashed" if "one A" in curve.noise else "")
 
 
 def _key(curves: Sequence[Detection]) -> str:
-    items = "".join(
-        f'<li class="s{number % 7}">{escape(curve.noise)}</li>' for number, curve in enumerate(curves)
-    )
+    items = "".join(say(Words.sentence(curve.noise), "li", f'class="{_look(curve)}"') for curve in curves)
     return f'<ul class="series-key">{items}</ul>'
 
 
 def _table(curves: Sequence[Detection]) -> str:
-    shown = [i for i, size in enumerate(curves[0].sizes) if i % 4 == 0]
-    head = "<th></th><th>median</th>" + "".join(f"<th>{about(curves[0].sizes[i], 3)}</th>" for i in shown)
+    shown = [i for i, size in enumerate(curves[0].sizes) if size in SIZES]
+    first, middle = (say(WORDS[word], "th", 'rowspan="2"') for word in ("noise", "middle"))
+    over = say(WORDS["sizes"], "th", f'colspan="{len(shown)}"')
+    head = "".join(f"<th>{curves[0].sizes[i]:g}</th>" for i in shown)
     rows = "".join(
-        f"<tr><td>{escape(curve.noise)}</td><td>{about(curve.median, 3)}</td>"
+        f"<tr>{say(Words.sentence(curve.noise), 'td')}<td>{about(curve.median, 3)}</td>"
         + "".join(f"<td>{100 * curve.rates[i]:.1f}%</td>" for i in shown)
         + "</tr>"
         for curve in curves
     )
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    return (
+        f'<div class="scroll"><table><thead><tr>{first}{middle}{over}</tr><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
+    )

@@ -1,0 +1,103 @@
+"""What the commands about systems share: their options, and the plan that a TOML file and they describe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from oboro.errors import ParameterError
+
+if TYPE_CHECKING:
+    from oboro.privacy import Unit
+
+SystemArgument = Annotated[
+    Path, typer.Argument(help="TOML file with \\[system] A, B, C, D, horizon and \\[unit].", metavar="SYSTEM")
+]
+SystemOption = Annotated[
+    Path, typer.Option("--system", help="TOML file with \\[system] A, B, C, D and horizon.", metavar="FILE")
+]
+Delta = Annotated[
+    str | None,
+    typer.Option(
+        "--delta", help="The probability of an exception; without it the promise is pure.", metavar="NUMBER"
+    ),
+]
+Alpha = Annotated[
+    str,
+    typer.Option(
+        "--alpha", help="Tail index: 2 is Gaussian, smaller hides larger outliers.", metavar="NUMBER"
+    ),
+]
+Where = Annotated[
+    str | None,
+    typer.Option("--where", help="input (the default) or output: where the noise is added.", metavar="WORD"),
+]
+Noise = Annotated[
+    str | None,
+    typer.Option(
+        "--noise",
+        help="independent (the default), shared (one A for the record) or discrete.",
+        metavar="WORD",
+    ),
+]
+Method = Annotated[
+    str | None,
+    typer.Option("--method", help="mixture, theorem1, exact or pure, for shared noise.", metavar="METHOD"),
+]
+Horizon = Annotated[
+    int | None,
+    typer.Option("--horizon", help="The last time; else the file's, else the signal's.", metavar="T"),
+]
+Column = Annotated[
+    list[str],
+    typer.Option("--column", help="The column of the input; repeat for several inputs.", metavar="NAME"),
+]
+SavePlan = Annotated[
+    Path | None, typer.Option("--save-plan", help="Also write the plan as TOML.", metavar="FILE")
+]
+
+
+def system_plan(system: Path, unit: Unit, horizon: int | None, column: list[str], **said: Any) -> Any:
+    """A plan for the system in a file, which may also say the horizon and a sigma."""
+    from oboro import dynamics
+
+    record = read_system(system)
+    last = record.get("horizon") if horizon is None else horizon
+    if last is None:
+        raise ParameterError(
+            "the horizon is not said",
+            given=f"no --horizon, and no horizon in {system}",
+            needed="the last time",
+            fix="--horizon 200",
+        )
+    return dynamics.plan(
+        record.get("system", record),
+        unit=unit,
+        horizon=last,
+        columns=column or None,
+        sigma=record.get("sigma"),
+        **said,
+    )
+
+
+def read_system(path: Path) -> dict[str, Any]:
+    from oboro.domain import read_toml
+
+    return dict(read_toml(path))
+
+
+def count_samples(data: Path) -> int:
+    """How many samples there are, which is public."""
+    from oboro.engine import open_data
+
+    source = open_data(data)
+    return int(source.connection.execute(f"SELECT count(*) FROM {source.relation}").fetchone()[0])
+
+
+def read_start(text: str) -> list[float]:
+    """x0, as `--x0` gives it: numbers with commas between."""
+    from oboro.exact import rational
+
+    return [float(rational("--x0", part)) for part in text.split(",")]

@@ -1,0 +1,102 @@
+"""A page with a published output in its band over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from oboro.dynamics.signal_plan import SignalPlan
+from oboro.release.files import write_whole
+from oboro.report import axes
+from oboro.report.page import render, say
+from oboro.report.words import Words
+
+_MOST_POINTS = 600
+
+WORDS = {
+    "output": Words("The published output", "公開された出力"),
+    "over_time": Words("published output over time", "公開された出力の時間変化"),
+    "band": Words(
+        "The shaded band holds the true output at each time with probability 95%.",
+        "網掛けの帯は、各時刻の真の出力を 95% の確率で含みます。",
+    ),
+    "cut": Words(
+        "What lies beyond the axis is drawn at its edge: under heavy tails an error is now and then very large.",
+        "軸の外にある値は端に描かれています。裾の重いノイズでは、誤差がときに非常に大きくなります。",
+    ),
+    "promise": Words("The promise", "約束"),
+    "time": Words(
+        "time, in samples; upwards the output, in its own unit", "時刻（標本番号）。縦軸は出力（その単位）"
+    ),
+    "published": Words("published", "公開値"),
+    "true": Words("true", "真の値"),
+    "interval": Words("95% band", "95% の帯"),
+}
+
+
+def write_band(
+    path: str | Path,
+    plan: SignalPlan,
+    published: Any,
+    *,
+    truth: Sequence[float] | None = None,
+    private: bool = True,
+    language: str | None = None,
+) -> None:
+    """The first output of a release with its 95% band. With a `truth` that is `private` the page is marked as internal."""
+    table = published.to_arrow() if hasattr(published, "to_arrow") else published
+    low, high = plan.intervals(table, 0.95)
+    keep = slice(None, None, plan.system.outputs)
+    t, y = table.column("t").to_numpy()[keep].tolist(), table.column("y").to_numpy()[keep].tolist()
+    drawn, cut = _drawn(t, y, low[keep].tolist(), high[keep].tolist(), None if truth is None else list(truth))
+    told = say(WORDS["band"], "p") + (say(WORDS["cut"], "p") if cut else "")
+    below = say(WORDS["time"], "p", 'class="axis"') + _key(truth is not None)
+    promise = f"<section class='card'>{say(WORDS['promise'], 'h2')}<p>{say(Words.sentence(plan.guarantee))}; {say(Words.sentence(plan.unit))}</p></section>"
+    page = render(
+        title=WORDS["output"],
+        body=f"<main class='sheets'><section class='card'>{say(WORDS['output'], 'h2')}{told}{drawn}{below}</section>{promise}</main>",
+        subtitle=say(Words.sentence(plan.guarantee), "span", "class='chip'"),
+        language=language,
+        internal=truth is not None and private,
+        styles=("sheets.css",),
+    )
+    write_whole(Path(path), page.encode())
+
+
+def _drawn(
+    t: list[int], y: list[float], low: list[float], high: list[float], truth: list[float] | None
+) -> tuple[str, bool]:
+    """The chart, and whether something lies beyond its axis."""
+    every = max(1, len(t) // _MOST_POINTS)
+    t, y, low, high = t[::every], y[::every], low[::every], high[::every]
+    truth = None if truth is None else truth[: len(t) * every : every]
+    # the axis follows the middle of what is published: one wild error must not flatten everything
+    ordered = sorted([*low, *high])
+    bottom, top = ordered[len(ordered) // 50], ordered[-1 - len(ordered) // 50]
+    margin = 0.05 * ((top - bottom) or 1.0)
+    bottom, top = bottom - margin, top + margin
+    px, py = axes.across(t[0], t[-1]), axes.upwards(bottom, top)
+    parts = [axes.rule(py(value), f"{value:.6g}") for value in axes.round_ticks(bottom, top, 6)]
+    parts += [
+        axes.tick(px(time), f"{time:g}") for time in axes.round_ticks(t[0], t[-1], 8) if time == int(time)
+    ]
+    around = [*zip(t, high, strict=True), *reversed(list(zip(t, low, strict=True)))]
+    outline = " ".join(f"{px(a):.1f},{py(b):.1f}" for a, b in around)
+    across = [px(a) for a in t]
+    line = axes.polyline(across, [py(b) for b in y], WORDS["published"])
+    parts.append(f'<g class="series s0"><polygon class="band" points="{outline}"/>{line}</g>')
+    if truth is not None:
+        dark = axes.polyline(across[: len(truth)], [py(b) for b in truth], WORDS["true"])
+        parts.append(f'<g class="series truth">{dark}</g>')
+    beyond = any(not bottom <= value <= top for value in (*y, *low, *high))
+    return axes.chart(WORDS["over_time"], parts), beyond
+
+
+def _key(truth: bool) -> str:
+    items = [("s0", "published"), ("s0 area", "interval"), *([("truth", "true")] if truth else [])]
+    return (
+        '<ul class="series-key">'
+        + "".join(say(WORDS[word], "li", f'class="{look}"') for look, word in items)
+        + "</ul>"
+    )
