@@ -63,6 +63,9 @@ def oboro(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         (["variance age"], 1),
         (["covariance age"], 1),
         (["count", "--where", "age >= 20"], 1),
+        (["mean age", "--ball", "l1:30", "--origin", "40"], 1),
+        (["covariance age", "--ball", "l2:30.5", "--by", "region"], 2),
+        (["variance age", "--ball", "l2:30"], 1),
     ],
 )
 def test_questions_are_answered(oboro: Any, question: list[str], rows: int) -> None:
@@ -100,6 +103,12 @@ def test_a_dry_run_prices_and_forecasts(oboro: Any, tmp_path: Path) -> None:
         (["count", "--eps", "1"], 4),  # n is public
         (["mean age", "--eps", "1", "--where", "age >= 20; drop"], 4),
         (["mean age", "--eps", "1", "--nothing"], 2),
+        (["mean age", "--eps", "1", "--ball", "l3:50"], 4),
+        (["mean age", "--eps", "1", "--ball", "50"], 4),
+        (["mean age", "--eps", "1", "--ball", "l2:0"], 4),
+        (["mean age", "--eps", "1", "--origin", "50"], 4),
+        (["mean age", "--eps", "1", "--ball", "l2:5", "--origin", "1,2"], 4),
+        (["median age", "--eps", "1", "--ball", "l2:5"], 4),
     ],
 )
 def test_mistakes_cost_nothing_and_say_what_to_do(oboro: Any, words: list[str], code: int) -> None:
@@ -108,6 +117,30 @@ def test_mistakes_cost_nothing_and_say_what_to_do(oboro: Any, words: list[str], 
     assert err.strip()
     assert "Traceback" not in err
     assert "remaining  eps = 3" in oboro("query", "mean age", "--eps", "1", "--dry-run")[1]
+
+
+def test_a_column_without_bounds_is_refused_with_the_lines_to_add(oboro: Any) -> None:
+    for words in (["mean salary"], ["count", "--where", "salary > 5"], ["mean age", "--by", "salary"]):
+        code, _, err = oboro("query", *words, "--eps", "1")
+        assert code == 4
+        assert '[[columns]]\n          kind = "integer"\n          name = "salary"' in err
+
+
+def test_check_counts_each_value_once(oboro: Any, tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("age,region\nNaN,north\n-inf,south\n2021-01-01,north\n7,\n")
+    found = json.loads(oboro("check", "--json")[1])["columns"][0]
+    assert found == {"column": "age", "rows": 4, "missing": 0, "unknown": 2, "below": 1, "above": 0}
+
+
+@pytest.mark.parametrize(
+    "rows", ["", "5,north\n", "7,south\n" * 50, "NaN,\nx,east\n2021-01-01,north\n1e400,north\n"]
+)
+def test_every_question_is_answered_whatever_the_rows(oboro: Any, tmp_path: Path, rows: str) -> None:
+    (tmp_path / "people.csv").write_text("age,region\n" + rows)
+    for question in ("mean age", "median age", "histogram region"):
+        code, out, _ = oboro("query", question, "--eps", "0.1", "--json")
+        assert code == 0
+        assert len(json.loads(out)["table"]) == (2 if "region" in question else 1)
 
 
 def test_check_is_for_the_steward(oboro: Any, tmp_path: Path) -> None:

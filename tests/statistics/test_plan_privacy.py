@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from plan_help import PERSON, ROW, SWAP, UNITS, cost, joined, promised, questions, random_rows
 
+from oboro.domain import Domain, Integer
 from oboro.engine import open_data
 from oboro.privacy import Unit
 from oboro.release import load_plan, save_plan
@@ -109,6 +110,16 @@ def test_the_factor_for_a_variance_is_tight() -> None:
 def test_sensitivities_of_sums(ask: str, unit: Unit, scale: int) -> None:
     plan = ASKED[ask](questions(unit), {"eps": 1})
     assert plan.term.noise.scale * plan.grid[0] == scale
+
+
+def test_sensitivities_of_histograms_and_of_sums_of_ones() -> None:
+    """research/statistics: a sum of values in [0, 1] moves by 1 under either adjacency; a histogram by 2; 1 in the
+    1-norm, and by sqrt 2; 1 in the 2-norm."""
+    for unit, l1, l2_square in ((ROW, 1, 1), (SWAP, 2, 2)):
+        ones = Plans(Domain([Integer("yes", 0, 1)]), unit, 7 if unit == SWAP else None)
+        assert ones.sum("yes", eps=1).term.noise.scale == 1
+        assert ones.histogram("yes", eps=1).noise.scale == l1
+        assert ones.histogram("yes", rho="1/2").noise.sigma2 == l2_square
 
 
 def test_sensitivities_of_means_and_covariances_where_n_is_public() -> None:

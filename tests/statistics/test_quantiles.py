@@ -248,26 +248,54 @@ def test_one_row_more_is_one_place_more(coarse: int) -> None:
 # -- accuracy ------------------------------------------------------------------------------------------------
 
 
-def test_the_median_of_incomes_is_as_close_as_the_notes_ask(test_bits: Any) -> None:
-    """eps = 1, n = 1000, add/remove: the median |error| is 67, and must be at most 80; and 0 on two-point data.
+@pytest.mark.parametrize(("unit", "eps"), [(ROW, 1), (SWAP, 2)], ids=["add/remove", "replace"])
+def test_the_median_of_incomes_is_as_close_as_the_notes_ask(unit: Unit, eps: int, test_bits: Any) -> None:
+    """n = 1000: the median |error| is 72 at eps = 1 under add/remove, and must be at most 80. Under replace it takes eps = 2.
 
-    Of 400 errors the median lies above 80 only if 200 do, though each does with probability 0.44: below 1%.
+    Of 400 errors the median lies above 80 only if 200 do, though each does with probability 0.45: 2%. The noise is the
+    same every time.
     """
     rng = np.random.default_rng(8)
-    plan = Plans(Domain([Integer("x", 0, 10**6)]), ROW, None).median("x", eps=1)
+    plan = Plans(Domain([Integer("x", 0, 10**6)]), unit, 1000 if unit == SWAP else None).median("x", eps=eps)
+    assert plan.eta(F(1, 2)) == F(1, 2)  # of scores that count half ranks: e^-1 for each rank
     errors = []
     for _ in range(400):
         values = incomes(rng, 1000)
         errors.append(abs(plan.measure((ranks_of(values),), test_bits)[0, 0] - np.median(values)))
     assert np.median(errors) <= 80
-    two = np.where(rng.random(1000) < 0.6, 100, 900)
-    plan = Plans(Domain([Integer("x", 0, 1000)]), ROW, None).median("x", eps=1)
+
+
+@pytest.mark.parametrize("unit", [ROW, SWAP], ids=["add/remove", "replace"])
+def test_the_median_of_two_values_is_exact(unit: Unit, test_bits: Any) -> None:
+    """100 with probability .6, else 900, eps = 1, n = 1000: error 0. The other value is 100 ranks away, the values between
+    as well: the chance of any of them is below 1000 e^-50."""
+    two = np.where(np.random.default_rng(8).random(1000) < 0.6, 100, 900)
+    plan = Plans(Domain([Integer("x", 0, 1000)]), unit, 1000 if unit == SWAP else None).median("x", eps=1)
     assert (plan.measure((ranks_of(two),), test_bits, trials=200) == 100).all()
+
+
+def test_under_replace_a_median_cannot_have_a_larger_eta() -> None:
+    """Data with nearly all values on one side of the median: a row that moves across costs 2 eta for each rank.
+
+    Rows 0, m, m, top become m, m, top, top. All but a few values lie between 0 and m: they were one rank away, and
+    are two; those between m and top were one rank away, and are the median now. So the score of the one grows while
+    that of the other falls. Under add/remove the same two steps, out and in, cost half a rank each.
+    """
+    size = 4000
+    m, top = size - 5, size - 1
+    for eta, price in ((F(1, 4), 1), (F(3, 10), 1.2)):  # what the plan uses at eps = 1, and a fifth more
+        laws = [law_of_one(v, size, F(1, 2), eta) for v in ([0, m, m, top], [m, m, top, top])]
+        before, after = (law[m + 1] / sum(law.values()) for law in laws)
+        assert price - 0.01 < math.log(after / before) <= price
+    assert questions(SWAP).median("age", eps=1).eta(F(1, 2)) == F(1, 4)
 
 
 @pytest.mark.parametrize("unit", [ROW, SWAP], ids=["add/remove by splitting", "replace jointly"])
 def test_nine_deciles_are_as_close_as_the_notes_ask(unit: Unit, test_bits: Any) -> None:
-    """eps = 1, n = 1000: mean rank error at most 8 (about 6; 19 for independent ones)."""
+    """eps = 1, n = 1000: mean rank error at most 8 (about 6; 19 for independent ones).
+
+    5.8 with a standard error of 0.4 under add/remove, 5.4 and 0.5 under replace: false alarm below 1e-6 for either.
+    """
     rng = np.random.default_rng(9)
     asked = Plans(Domain([Integer("x", 0, 10**6)]), unit, 1000 if unit == SWAP else None)
     plan = asked.quantile("x", DECILES, eps=1)
@@ -318,7 +346,7 @@ def test_groups_and_dates_and_toml(test_bits: Any, tmp_path: Any) -> None:
     save_plan(plan, tmp_path / "plan.toml")
     assert load_plan(tmp_path / "plan.toml") == plan
     assert "method: splitting" in str(plan.forecast())
-    assert len(list(plan.neighbours())) == 2
+    assert len(list(plan.neighbours())) >= 2
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oboro.cli import plans
-from oboro.cli.options import DryRun, Json, Name, Output, open_ledger, show_json
-from oboro.errors import DataError, ParameterError
+from oboro.cli.options import DryRun, Json, Name, Output, open_ledger, show_checked, show_json
+from oboro.errors import BoundsError, DataError, ParameterError
 
 if TYPE_CHECKING:
     from oboro.domain import Domain
     from oboro.privacy import Unit
 
 PeopleFile = Annotated[
-    Path, typer.Argument(help="TOML that declares data, ledger, [unit] and [[columns]].", metavar="FILE")
+    Path,
+    typer.Argument(help="TOML that declares data, ledger, \\[unit] and \\[\\[columns]].", metavar="FILE"),
 ]
 Question = Annotated[
     str,
@@ -50,6 +52,18 @@ Edges = Annotated[
         "--edges", help="Of a histogram: NAME=FIRST:LAST:WIDTH or NAME=0,18,65,120.", metavar="NAME=EDGES"
     ),
 ]
+BallOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ball",
+        help="Of a mean or covariance: clip rows to a ball, as l2:50 or l1:50.",
+        metavar="NORM:RADIUS",
+    ),
+]
+Origin = Annotated[
+    str | None,
+    typer.Option("--origin", help="Of the ball, a number for each column: 30,50.", metavar="NUMBERS"),
+]
 
 EXAMPLE = 'data = "people.parquet"\nledger = "people.ledger"\n[unit]\nkind = "row"\n[[columns]]\n...'
 
@@ -72,6 +86,8 @@ def query(
     where: Where = None,
     by: By = [],
     edges: Edges = [],
+    ball: BallOption = None,
+    origin: Origin = None,
     expected_n: ExpectedN = None,
     output: Output = None,
     name: Name = None,
@@ -84,10 +100,14 @@ def query(
     declared = read(file)
     ledger = open_ledger(declared.ledger)
     session = Session(declared.data, domain=declared.domain, unit=declared.unit, ledger=ledger)
-    asked: Any = session.plan
-    asked = asked if where is None else asked.where(where)
-    asked = asked.by(*by) if by else asked
-    plan = ask(asked, question, edges)(eps=eps, rho=rho, expected_n=expected_n)
+    clip = read_ball(ball, origin)
+    try:
+        asked: Any = session.plan
+        asked = asked if where is None else asked.where(where)
+        asked = asked.by(*by) if by else asked
+        plan = ask(asked, question, edges, clip)(eps=eps, rho=rho, expected_n=expected_n)
+    except BoundsError as error:
+        raise in_toml(error) from None
     plans.release(plan, session.source, ledger, output=output, name=name, dry_run=dry_run, json=json)
 
 
@@ -100,25 +120,29 @@ def check(file: PeopleFile, json: Json = False) -> None:
     if json:
         show_json({"private": True, "columns": rows})
         return
-    typer.echo("for the steward's eyes only: these figures are not private\n")
-    cells = [list(rows[0]), *[[str(value) for value in row.values()] for row in rows]]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
-    for line in cells:
-        typer.echo("  " + "  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)))
+    show_checked(rows)
 
 
-def ask(questions: Any, text: str, edges: list[str] = []) -> Callable[..., Any]:
-    """The method that a question names, with its columns and numbers filled in."""
+def ask(
+    questions: Any, text: str, edges: list[str] = [], clip: dict[str, Any] | None = None
+) -> Callable[..., Any]:
+    """The method that a question names, with its columns and numbers filled in; `clip` says ball=..., if anything."""
     word, *rest = text.replace(",", " ").split() or [""]
     numbers = [part for part in rest if part[0].isdigit() or part[0] == "."]
     columns = [part for part in rest if part not in numbers]
     one = len(columns) == 1 and not numbers
+    if clip and word not in ("mean", "variance", "covariance"):
+        raise ParameterError(
+            "a ball is for means and covariances", given=text, fix='"mean height weight" --ball l2:50'
+        )
+    if word in ("mean", "covariance") and columns and not numbers:
+        return lambda **said: getattr(questions, word)(columns, **(clip or {}), **said)
+    if word == "variance" and one:
+        return lambda **said: questions.covariance(columns, **(clip or {}), **said)
     if word == "count" and not rest:
         return lambda **said: questions.count(**said)
-    if word in ("sum", "variance", "median") and one:
+    if word in ("sum", "median") and one:
         return lambda **said: getattr(questions, word)(columns[0], **said)
-    if word in ("mean", "covariance") and columns and not numbers:
-        return lambda **said: getattr(questions, word)(columns, **said)
     if word == "quantile" and len(columns) == 1 and numbers:
         return lambda **said: questions.quantile(columns[0], numbers, **said)
     if word == "histogram" and columns and not numbers:
@@ -133,6 +157,32 @@ def ask(questions: Any, text: str, edges: list[str] = []) -> Callable[..., Any]:
         "or quantile with a column and numbers",
         fix='"mean income"   "quantile income 0.1 0.5 0.9"   "count" --where "age >= 20"',
     )
+
+
+def in_toml(error: BoundsError) -> BoundsError:
+    """The same error with the lines to add to the file, rather than the line of Python."""
+    found = re.fullmatch(r'ob\.Integer\("(.*)", 0, 120\)', error.fix or "")
+    if found is None:
+        return error
+    lines = f'[[columns]]\nkind = "integer"\nname = "{found[1]}"\nlow = 0\nhigh = 120'
+    return BoundsError(error.message, given=error.given, needed=error.needed, fix=lines)
+
+
+def read_ball(ball: str | None, origin: str | None) -> dict[str, Any]:
+    """l2:50 and 30,50 as an argument of a question."""
+    from oboro.statistics import Ball
+
+    if ball is None and origin is None:
+        return {}
+    norm, colon, radius = (ball or "").partition(":")
+    if not colon:
+        raise ParameterError(
+            "the ball is not understood",
+            given=f"--ball {ball}" if ball else "an origin without a ball",
+            needed="a norm and a radius",
+            fix="--ball l2:50",
+        )
+    return {"ball": Ball(norm, radius, None if origin is None else origin.replace(",", " ").split())}
 
 
 def read(file: Path) -> Declared:

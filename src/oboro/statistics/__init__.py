@@ -5,6 +5,7 @@ for scikit-learn, is imported by itself.
 """
 
 from oboro.statistics import sensitivity
+from oboro.statistics.balls import Ball
 from oboro.statistics.batch import BatchPlan
 from oboro.statistics.bins import Bins
 from oboro.statistics.blocks import SampleAggregatePlan
@@ -31,6 +32,7 @@ from oboro.statistics.smooth import SmoothQuantilePlan, TrimmedMeanPlan
 from oboro.statistics.sums import SumPlan
 
 __all__ = [
+    "Ball",
     "Batch",
     "BatchPlan",
     "Bins",

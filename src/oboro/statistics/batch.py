@@ -9,6 +9,7 @@ from fractions import Fraction
 from math import isqrt
 from typing import Any
 
+from oboro.domain import Domain
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import show
 from oboro.noise import Bits
@@ -110,8 +111,15 @@ class BatchPlan:
         }
 
     def neighbours(self) -> Iterator[Pair]:
+        """Each question's worst cases, with one unit at an end of every column that the others ask about."""
+        columns = {name: column for plan in self.plans for name, column in _asked_about(plan).items()}
         for plan in self.plans:
-            yield from plan.neighbours()
+            for pair in plan.neighbours():
+                for end in (0, 1):
+                    one, other = (_with_columns(data, columns, end) for data in (pair.one, pair.other))
+                    yield Pair(one, other, pair.why)
+                    if one is pair.one:
+                        break  # the question is about every column already
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -165,6 +173,25 @@ def as_pure(promise: Promise) -> Pure:
         return promise
     fine = 10**12
     return Pure(Fraction(isqrt(int(2 * promise.rho * fine * fine)), fine))
+
+
+def _asked_about(plan: Plan) -> dict[str, Any]:
+    """The columns that a question uses, by name."""
+    record = plan.describe().get("domain")
+    return {} if not record else {column.name: column for column in Domain.from_dict(record)}
+
+
+def _with_columns(data: Any, columns: dict[str, Any], end: int) -> Any:
+    """An example table with the columns that it lacks: all rows at their lowest values, or at their highest."""
+    import pyarrow as pa
+
+    if not isinstance(data, pa.Table):
+        return data
+    for name, column in columns.items():
+        if name not in data.column_names:
+            value = column.value((column.size - 1) * end)
+            data = data.append_column(name, pa.array([value] * data.num_rows, pa.array([value]).type))
+    return data
 
 
 def _rows(place: int, plan: Plan, table: Any) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from oboro.domain import Column, Date, Integer, Real, column_from
 from oboro.domain.columns import as_date
 from oboro.errors import DomainError
 from oboro.exact import rational, show
+from oboro.kinds import list_of, takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Bins:
     column: Column
     starts: tuple[int, ...]  # the first code of each bin; empty where every value is its own bin
 
+    @takes(column=Column, edges=list_of)
     def __init__(self, column: Column, edges: Sequence[Any] | None = None) -> None:
         object.__setattr__(self, "column", column)
         object.__setattr__(self, "starts", () if edges is None else _starts(column, list(edges)))

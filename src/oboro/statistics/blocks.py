@@ -91,19 +91,23 @@ class SampleAggregatePlan:
 
     def measure(self, prepared: Prepared, bits: Bits, trials: int | None = None) -> Integers:
         codes, units = prepared
+        count = 1 if trials is None else trials
         known: dict[bytes, list[int]] = {}  # of the trials of an audit: a block is the rows that it holds
-        draws = []
-        for trial in range(1 if trials is None else trials):
-            if trial == 0 or not self.by_position:
-                place = self._places(units, bits)
-                values = np.asarray(
-                    [self._value(codes, place == block, known) for block in range(self.blocks)]
+        alike: dict[bytes, list[int]] = {}  # trials with the same values in all blocks
+        values: dict[bytes, Integers] = {}
+        for trial in range(1 if self.by_position else count):
+            place = self._places(units, bits)
+            found = [self._value(codes, place == block, known) for block in range(self.blocks)]
+            table = np.asarray(found, np.int64)
+            values.setdefault(table.tobytes(), table)
+            alike.setdefault(table.tobytes(), []).extend(range(count) if self.by_position else [trial])
+        draws = np.zeros((count, len(self.outputs)), np.int64)
+        for key, chosen in alike.items():
+            for i, output in enumerate(self.outputs):
+                draws[chosen, i] = middles(
+                    values[key][:, i], output.size, self.rank, self.eta, bits, len(chosen)
                 )
-            sizes = [output.size for output in self.outputs]
-            draws.append(
-                [middle(values[:, i], size, self.rank, self.eta, bits) for i, size in enumerate(sizes)]
-            )
-        return np.asarray(draws[0] if trials is None else draws, np.int64)
+        return draws[0] if trials is None else draws
 
     def _places(self, units: Integers, bits: Bits) -> Integers:
         """The block of each row."""
@@ -147,8 +151,9 @@ class SampleAggregatePlan:
         }
 
     def neighbours(self) -> Iterator[Pair]:
-        """One unit at one end of every column or at the other, or away."""
+        """One unit at one end of every column or at the other, or away; by itself and among others at both ends."""
         yield from self.scope.pairs(self.columns)
+        yield from self.scope.divided_pairs(self.columns, Fraction(1, 2))
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -214,11 +219,16 @@ def sample_aggregate_plan(
 
 
 def middle(codes: Integers, size: int, rank: int, eta: Fraction, bits: Bits) -> int:
-    """A grid point t below `size` with probability proportional to e^(-eta score(t)): near the value of this rank.
+    """One draw of `middles`."""
+    return int(middles(codes, size, rank, eta, bits, 1)[0])
+
+
+def middles(codes: Integers, size: int, rank: int, eta: Fraction, bits: Bits, trials: int) -> Integers:
+    """Grid points t below `size` with probability proportional to e^(-eta score(t)): near the value of this rank.
 
     All points between two neighbouring values share a score, so they are drawn together, and then one of them.
     """
-    from oboro.noise import exponential_mechanism, uniform_integer
+    from oboro.noise.draws import exponential_choices, uniform_integers
 
     values, counts = np.unique(codes, return_counts=True)
     upto = np.concatenate([[0], np.cumsum(counts)])
@@ -227,8 +237,12 @@ def middle(codes: Integers, size: int, rank: int, eta: Fraction, bits: Bits) -> 
     own_scores = np.maximum(np.maximum(upto[:-1] - rank + 1, rank - upto[1:]), 0)
     starts = np.concatenate([edges[:-1] + 1, values])
     widths = np.concatenate([np.diff(edges) - 1, np.ones_like(values)])
-    chosen = exponential_mechanism(np.concatenate([gap_scores, own_scores]), eta, widths, bits)
-    return int(starts[chosen]) + uniform_integer(int(widths[chosen]), bits)
+    chosen = exponential_choices(np.concatenate([gap_scores, own_scores]), eta, trials, widths, bits)
+    drawn = starts[chosen]
+    for index in np.unique(chosen):
+        mine = chosen == index
+        drawn[mine] += uniform_integers(int(widths[index]), int(mine.sum()), bits)
+    return drawn
 
 
 def _outputs(bounds: Sequence[Any], step: Number | None) -> tuple[Real, ...]:

@@ -15,6 +15,7 @@ from oboro.domain import Column, Domain
 from oboro.errors import DomainError, ParameterError
 from oboro.exact import Number, positive, whole
 from oboro.noise import Bits, DiscreteLaplace
+from oboro.noise.laplace import as_float
 from oboro.privacy import Pure, Unit, guarantee_from
 from oboro.release import Forecast, Pair, register
 from oboro.statistics.clustering import weighted_kmeans
@@ -134,8 +135,9 @@ def clusters_plan(
     expected number of rows decide. "slides" is Lloyd's way as the slides have it, corrected: a share of eps for each
     round, halved between counts and sums.
     """
+    check_columns(columns)
     if method is None:
-        scale = scope.rows * (2 if scope.replaced else 1) / float(positive("eps", eps))
+        scale = scope.rows * (2 if scope.replaced else 1) / as_float(positive("eps", eps))
         fit = _bins(scope.size or 1000, scale, len(columns))
         method = "grid" if fit >= 3 and fit ** len(columns) <= MOST_CELLS else "lloyd"
     if method not in METHODS:
@@ -153,7 +155,7 @@ def grid_clusters_plan(
     """Clusters from a noisy grid. Without `bins`, as many in each column as the noise leaves room for."""
     if scope.by:
         raise DomainError("clusters have no groups", given=scope.words().strip(), fix="one release for each")
-    scale = scope.rows * (2 if scope.replaced else 1) / float(positive("eps", eps))
+    scale = scope.rows * (2 if scope.replaced else 1) / as_float(positive("eps", eps))
     if bins is None:
         room = math.ceil(math.pow(whole("k", k, least=1, most=10_000), 1 / max(1, len(columns))))
         bins = max(room, _bins(scope.size or 1000, scale, len(columns)))

@@ -183,7 +183,11 @@ class ComponentsPlan:
             other = one_unit(self.scope, self.columns, last, rest)
             yield Pair(one, other, "one unit turns from the first axis to the last")
         else:
-            yield Pair(one, one_unit(self.scope, self.columns, None, rest), "one unit or nobody")
+            nobody = one_unit(self.scope, self.columns, None, rest)
+            yield Pair(one, nobody, "one unit or nobody")
+            yield Pair(
+                one_unit(self.scope, self.columns, ends, rest), nobody, "one unit in a corner, or nobody"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         return {

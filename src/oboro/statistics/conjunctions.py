@@ -89,7 +89,9 @@ class ConjunctionPlan:
             for value, against in ((1, total - ones), (0, ones))
             if against < limit and total - against >= limit
         ]
-        return pa.table({"attribute": [name for name, _ in kept], "equals": [value for _, value in kept]})
+        names, values = [name for name, _ in kept], [value for _, value in kept]
+        # of these types also where nothing stands: the form of a release does not hang on its numbers
+        return pa.table({"attribute": pa.array(names, pa.string()), "equals": pa.array(values, pa.string())})
 
     def describe(self) -> dict[str, Any]:
         return {

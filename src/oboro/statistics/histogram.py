@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from math import prod
 from typing import Any
 
@@ -15,6 +14,7 @@ from oboro.domain import Domain
 from oboro.engine import count_cells, open_data
 from oboro.errors import DomainError, UnitError
 from oboro.exact import Number
+from oboro.kinds import names_of, takes
 from oboro.ledger import Ledger
 from oboro.noise import Bits
 from oboro.privacy import Pure, Unit, guarantee_from, unit_from
@@ -22,7 +22,7 @@ from oboro.release import Forecast, Pair, Release, register, run
 from oboro.statistics.bins import Bins
 from oboro.statistics.parsing import parse
 from oboro.statistics.scope import Scope
-from oboro.statistics.terms import Noise, Promise, noise_for, part, promise_from, promised
+from oboro.statistics.terms import Noise, Promise, in_groups, noise_for, promise_from, promised
 from oboro.statistics.where import Condition
 
 Integers = npt.NDArray[np.int64]
@@ -59,10 +59,9 @@ class HistogramPlan:
 
     @property
     def noise(self) -> Noise:
-        if isinstance(self.guarantee, Pure):
-            return noise_for(self.sensitivity, self.guarantee)
-        twice = Fraction(1, 2) if self.unit.adjacency == "replace" else 1  # D2^2 is twice as large
-        return noise_for(self.unit.contributions, part(self.guarantee, twice))
+        """Bins are disjoint groups in which a replacement costs nothing; two of them notice a row that moves."""
+        price = in_groups(self.guarantee, self.unit.adjacency, 2, inside=0)
+        return noise_for(self.unit.contributions, price)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -148,6 +147,7 @@ class HistogramPlan:
         return checked(cls(bins, unit_from(record["unit"]), promise, where))
 
 
+@takes(domain=Domain, columns=names_of, unit=Unit)
 def histogram_plan(
     domain: Domain,
     columns: str | Sequence[str],
@@ -175,6 +175,7 @@ def histogram_plan(
     return checked(HistogramPlan(bins, unit, promised(eps, rho), condition))
 
 
+@takes(domain=Domain, columns=names_of, ledger=Ledger)
 def histogram(
     data: Any,
     domain: Domain,

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from oboro.domain import Real
 from oboro.errors import ParameterError
 from oboro.exact import Number, positive, rational, show
+from oboro.kinds import list_of, takes
 from oboro.noise.bits import Bits
 from oboro.privacy import Conditional, Guarantee, Unit
 from oboro.release import Forecast, Pair, register
@@ -120,6 +121,7 @@ class OwnFunctionPlan:
         )
 
 
+@takes(bounds=list_of, unit=Unit, guarantee=Guarantee)
 def own_function_plan(
     function: Callable[[Any], Any],
     sensitivity: Callable[[Any, float], Any],
@@ -140,12 +142,14 @@ def own_function_plan(
     e^beta times what it is for any neighbour. `name` is how the certificate calls it, with its version.
     """
     check_isolation()
-    if not name or not callable(function) or not callable(sensitivity):
+    if not isinstance(name, str) or not name or not callable(function) or not callable(sensitivity):
         raise ParameterError(
             "a plan for your own function needs the function, its smooth sensitivity and a name",
             given=f"name={name!r}",
             fix='own_function_plan(midrange, midrange_sensitivity, name="midrange, version 1", ...)',
         )
+    if len(bounds) != 2:
+        raise ParameterError("bounds are two numbers", given=f"{len(bounds)} of them", fix="bounds=(0, 10)")
     low, high = (rational("bounds", bound) for bound in bounds)
     conditional = Conditional(guarantee, ASSUMPTION.format(name=name))
     chosen = calibrate(noise, conditional, beta=beta)

@@ -22,7 +22,7 @@ from oboro.release import Forecast, Pair, register
 from oboro.statistics import joint
 from oboro.statistics.ranks import Integers, Ranks, fineness
 from oboro.statistics.scope import Scope
-from oboro.statistics.splitting import grid_quantile, levels, split_errors, split_quantiles
+from oboro.statistics.splitting import grid_quantile, grid_quantiles, levels, split_errors, split_quantiles
 
 METHODS = ("single", "joint", "splitting", "independent")
 MOST_QUANTILES = 1000
@@ -45,13 +45,14 @@ class QuantilePlan:
         2 eta D if a unit moves every score by at most D [McSherry, Talwar 2007]; scores are whole numbers, the
         draws exact. With a rows below a value, b at or below it, n in all:
         - the score max(0, a - qn, qn - b) moves by at most max(q, 1-q) if a row comes or goes, and by 1 if it is
-          replaced;
+          replaced. So a median under replace costs twice what it does under add/remove, and no less: where nearly all
+          values lie on one side of the median, a row that moves across it costs 2 eta in full;
         - the joint score sum |size of a piece - wanted size| moves by at most 2 (1 - the smallest wanted share) if a
           row comes or goes (one size by one, all wanted sizes by their share), and by 2 if it is replaced;
         - splitting: given the outputs so far, a row is in one part of each level, so each of L levels costs
           eps/L where a row comes or goes, and twice that where it is replaced.
-        k rows of a unit cost k times as much. In disjoint groups a row comes or goes in one of them: the same cost;
-        replaced, it may leave one and enter another: twice that of coming or going.
+        k rows of a unit cost k times as much. `Scope.price` puts groups together: a row comes or goes in one of them;
+        replaced, it may leave one and enter another, twice that of coming or going.
     """
 
     column: Column
@@ -65,30 +66,28 @@ class QuantilePlan:
     def unit(self) -> Any:
         return self.scope.unit
 
-    @property
-    def row_price(self) -> Fraction:
-        """What a row may cost."""
-        return self.guarantee.eps / self.scope.rows
+    def row_price(self, inside: Fraction | int) -> Fraction:
+        """What a row that comes or goes may cost; `inside` times as much if it is replaced within its group."""
+        price = self.scope.price(self.guarantee, inside)
+        assert isinstance(price, Pure)
+        return price.eps / self.scope.rows
 
     def eta(self, q: Fraction) -> Fraction:
         """For whole scores: denominator * max(0, a - qn, qn - b), of one quantile by itself."""
         apart = max(q.numerator, q.denominator - q.numerator)
-        moved = apart
-        if self.scope.replaced:
-            moved = 2 * apart if self.scope.by else q.denominator
         shares = len(self.quantiles) if self.method == "independent" else 1
-        return self.row_price / (2 * moved * shares)
+        return self.row_price(Fraction(q.denominator, apart)) / (2 * apart * shares)
 
     @property
     def joint_eta(self) -> Fraction:
         cuts = [Fraction(0), *self.quantiles, Fraction(1)]
         apart = 2 * (1 - min(b - a for a, b in pairwise(cuts)))
-        return self.row_price / (2 * (max(Fraction(2), 2 * apart if self.scope.by else apart)))
+        return self.row_price(2 / apart) / (2 * apart)
 
     @property
     def level_price(self) -> Fraction:
         """What each level of splitting may cost where a row comes or goes."""
-        return self.row_price / levels(len(self.quantiles)) / (2 if self.scope.replaced else 1)
+        return self.row_price(2) / levels(len(self.quantiles))
 
     def forecast(self) -> Forecast:
         rows = tuple(
@@ -128,13 +127,15 @@ class QuantilePlan:
         source, condition = self.scope.open(data)
         columns = [*(bins.column for bins in self.scope.by), self.column]
         cells, counts = count_cells(source, columns, self.scope.unit, condition)
-        group, codes = np.divmod(cells, self.column.size)
         if not self.scope.by:
-            return (Ranks.of(codes, counts),)
+            return (Ranks.of(cells, counts),)
+        group, codes = np.divmod(cells, self.column.size)
         return tuple(Ranks.of(codes[group == g], counts[group == g]) for g in range(self.scope.groups))
 
     def measure(self, prepared: tuple[Ranks, ...], bits: Bits, trials: int | None = None) -> Integers:
         """Codes: one row for each group, one column for each quantile."""
+        if trials is not None and self.method in ("single", "independent"):
+            return np.stack([self._many(ranks, bits, trials) for ranks in prepared], axis=1)
         drawers = [self._drawer(ranks) for ranks in prepared]
         drawn = [[[*draw(bits)] for draw in drawers] for _ in range(trials or 1)]
         codes = np.asarray(drawn, np.int64)
@@ -148,6 +149,11 @@ class QuantilePlan:
             return lambda bits: split_quantiles(ranks, size, quantiles, self.level_price, bits)
         # answers that come out in another order than their quantiles are put in order: post-processing
         return lambda bits: sorted(grid_quantile(ranks, size, q, self.eta(q), bits) for q in quantiles)
+
+    def _many(self, ranks: Ranks, bits: Bits, trials: int) -> Integers:
+        """What `_drawer` draws for quantiles by themselves, many times at once."""
+        each = [grid_quantiles(ranks, self.column.size, q, self.eta(q), bits, trials) for q in self.quantiles]
+        return np.sort(np.stack(each, axis=1), axis=1)
 
     def publish(self, measured: Integers) -> Any:
         import pyarrow as pa
@@ -184,7 +190,9 @@ class QuantilePlan:
         }
 
     def neighbours(self) -> Iterator[Pair]:
+        """One unit at either end, by itself and among others that lie at both ends."""
         yield from self.scope.pairs([self.column])
+        yield from self.scope.divided_pairs([self.column], self.quantiles[0])
 
     def to_dict(self) -> dict[str, Any]:
         record: dict[str, Any] = {"kind": self.kind, "column": self.column.name, "method": self.method}

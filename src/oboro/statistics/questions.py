@@ -10,8 +10,10 @@ from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack
 
 from oboro.domain import Domain
 from oboro.exact import Number
+from oboro.kinds import names_of, takes
 from oboro.privacy import Unit
 from oboro.release import Plan
+from oboro.statistics.balls import Ball
 from oboro.statistics.batch import as_pure
 from oboro.statistics.bins import Bins
 from oboro.statistics.counts import count_plan
@@ -57,6 +59,7 @@ class Questions(Generic[Result]):
         new = parse(condition, self.domain)
         return self._narrowed(condition=new if self.condition is None else self.condition.and_also(new))
 
+    @takes(columns=names_of)
     def by(self, *columns: str) -> Self:
         """One answer for each value of a column, or for each combination of several."""
         return self._narrowed(groups=(*self.groups, *(Bins(self.domain[name]) for name in columns)))
@@ -73,19 +76,23 @@ class Questions(Generic[Result]):
         scope, of = self._scope(asked), self.domain[column]
         return self._answer(lambda promise: sum_plan(of, scope, promise), asked)
 
-    def mean(self, columns: str | Sequence[str], **asked: Unpack[Asked]) -> Result:
-        """The mean of a column, or of several at once."""
+    def mean(
+        self, columns: str | Sequence[str], *, ball: Ball | None = None, **asked: Unpack[Asked]
+    ) -> Result:
+        """The mean of a column, or of several at once. With a ball, rows outside it move to its edge first."""
         scope, of = self._scope(asked), self._columns(columns)
-        return self._answer(lambda promise: mean_plan(of, scope, promise), asked)
+        return self._answer(lambda promise: mean_plan(of, scope, promise, ball), asked)
 
     def variance(self, column: str, **asked: Unpack[Asked]) -> Result:
         """The variance of a column, divided by n."""
         return self.covariance([column], **asked)
 
-    def covariance(self, columns: Sequence[str], **asked: Unpack[Asked]) -> Result:
-        """The covariances of all pairs of columns, divided by n."""
+    def covariance(
+        self, columns: Sequence[str], *, ball: Ball | None = None, **asked: Unpack[Asked]
+    ) -> Result:
+        """The covariances of all pairs of columns, divided by n. With a ball, rows outside it move to its edge first."""
         scope, of = self._scope(asked), self._columns(columns)
-        return self._answer(lambda promise: covariance_plan(of, scope, promise), asked)
+        return self._answer(lambda promise: covariance_plan(of, scope, promise, ball), asked)
 
     def quantile(
         self,
@@ -105,6 +112,7 @@ class Questions(Generic[Result]):
         """The value that half of the rows lie below."""
         return self.quantile(column, Fraction(1, 2), **asked)
 
+    @takes(columns=names_of, by=names_of)
     def histogram(
         self,
         columns: str | Sequence[str],
@@ -124,6 +132,7 @@ class Questions(Generic[Result]):
         unit, condition = self.unit, self.condition
         return self._answer(lambda promise: checked(HistogramPlan(bins, unit, promise, condition)), asked)
 
+    @takes(columns=names_of)
     def _columns(self, columns: str | Sequence[str]) -> list[Any]:
         return [self.domain[name] for name in ([columns] if isinstance(columns, str) else columns)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import islice
 from math import prod
 from typing import Any
@@ -16,6 +17,7 @@ from oboro.privacy import Unit, unit_from
 from oboro.release import Pair
 from oboro.statistics.bins import Bins
 from oboro.statistics.parsing import parse
+from oboro.statistics.terms import Promise, in_groups
 from oboro.statistics.where import Condition
 
 MOST_GROUPS = 2**16
@@ -93,6 +95,10 @@ class Scope:
         fixed = self.replaced and self.unit.kind == "row" and self.n is not None
         whole_table = self.where is None and not self.by
         return fixed and whole_table and all(column.missing_code is not None for column in columns)
+
+    def price(self, promise: Promise, inside: Fraction | int) -> Promise:
+        """What a row that comes or goes may cost; `inside` times as much if it is replaced within its group."""
+        return in_groups(promise, self.unit.adjacency, self.groups, inside)
 
     def open(self, data: Any) -> tuple[Source, str | None]:
         """The data and the condition in SQL. Refuses data with another public n than the plan's."""
@@ -183,6 +189,48 @@ class Scope:
             if one != other and (one, other) not in seen:
                 seen.append((one, other))
                 yield self._pair(used, one, other, why)
+
+    def divided_pairs(self, used: Sequence[Column], share: Fraction) -> Iterator[Pair]:
+        """Worst cases for answers about order: a `share` of the others lies at one end, the rest at the other end."""
+        ends = [self._example(used, end) for end in (0, 1)]
+        others = self.n - 1 if self.replaced and self.n is not None else 4
+        low = int(share * (others + 1))
+        crowd = [*[ends[0]] * min(low, others), *[ends[1]] * max(0, others - low)]
+        if self.replaced:
+            yield self._crowded(
+                used, crowd, ends[0], ends[1], "a unit moves from end to end among others at both"
+            )
+            return
+        for end, where in zip(ends, ("low", "high"), strict=True):
+            yield self._crowded(
+                used, crowd, end, None, f"a {where} unit or nobody, among others at both ends"
+            )
+
+    def _crowded(
+        self,
+        used: Sequence[Column],
+        crowd: Sequence[Mapping[str, int]],
+        one: Mapping[str, int],
+        other: Mapping[str, int] | None,
+        why: str,
+    ) -> Pair:
+        import pyarrow as pa
+
+        columns = {column.name: column for column in self.columns(used)}
+
+        def table(own: Mapping[str, int] | None) -> Any:
+            rows = [*([own] * self.rows if own is not None else []), *crowd]
+            values = {
+                name: pa.array([column.value(0), *(column.value(row[name]) for row in rows)]).slice(1)
+                for name, column in columns.items()
+            }
+            if self.unit.column is not None:
+                values[self.unit.column] = pa.array(
+                    [0] * (len(rows) - len(crowd)) + list(range(1, len(crowd) + 1)), pa.int64()
+                )
+            return pa.table(values)
+
+        return Pair(table(one), table(other), why)
 
     def _example(self, used: Sequence[Column], end: int) -> dict[str, int]:
         """Codes of a row that counts, with the columns at their lowest or highest."""

@@ -12,9 +12,11 @@ from oboro.domain import Category, Date, Domain
 from oboro.engine import Source, count_units, open_data
 from oboro.errors import ParameterError
 from oboro.exact import Number, positive, show
+from oboro.kinds import takes
 from oboro.ledger import Ledger
 from oboro.privacy import Approx, Pure, Unit, translate
 from oboro.release import Forecast, Plan, Release, run
+from oboro.release.plan import a_plan
 from oboro.statistics.batch import BatchPlan, shares
 from oboro.statistics.learning import Learning
 from oboro.statistics.oracle import Oracle
@@ -33,6 +35,7 @@ class Session(Learning[Release]):
     source: Source
     ledger: Ledger
 
+    @takes(domain=Domain, ledger=Ledger, unit=Unit)
     def __init__(self, data: Any, *, domain: Domain, ledger: Ledger, unit: Unit | None = None) -> None:
         source, unit = open_data(data), unit or ledger.unit
         source.need(*[name for column in domain for name in column.sources])
@@ -57,6 +60,7 @@ class Session(Learning[Release]):
         """Statistical queries, priced by their tolerance, and learners on top."""
         return Oracle(self.domain, Scope(self.unit, self.condition, self.groups, self.n), self.run)
 
+    @takes(plan=a_plan)
     def run(self, plan: Plan, name: str | None = None) -> Release:
         """Runs any plan on this data, and pays for it."""
         if plan.guarantee == Pure(0):

@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import Number, positive, show
+from oboro.kinds import takes
 from oboro.noise.bits import Bits
 from oboro.privacy import ZCDP, Approx, Guarantee, Pure
 from oboro.privacy.guarantee import round_up
@@ -67,7 +68,8 @@ class SmoothNoise:
             index = round_to_grid(self.law, centre=centre, scale=scale, step=step, bits=bits)
             return np.asarray([min(max(index, 0), most)], np.int64)
         many = sample_rounded(self.law, (trials, 1), scale=scale, step=step, centre=centre, bits=bits)
-        return np.clip(many, 0, most)
+        clipped: Integers = np.clip(many, 0, most)
+        return clipped
 
     def within(self, smooth: float, level: float) -> float:
         """How far the noise goes with this probability, for a smooth sensitivity that is made up. For forecasts."""
@@ -79,6 +81,7 @@ class SmoothNoise:
         return {**record, "scale": "private: a smooth sensitivity over s"}
 
 
+@takes(guarantee=Guarantee)
 def calibrate(
     law: Law | None, guarantee: Guarantee, *, share: Fraction = Fraction(2, 5), beta: Number | None = None
 ) -> SmoothNoise:

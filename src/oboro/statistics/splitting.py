@@ -18,7 +18,8 @@ from fractions import Fraction
 import numpy as np
 
 from oboro.noise import Bits, exponential_mechanism, uniform_integer
-from oboro.statistics.ranks import Ranks, fineness
+from oboro.noise.draws import exponential_choices, uniform_integers
+from oboro.statistics.ranks import Integers, Ranks, fineness
 
 
 def grid_quantile(ranks: Ranks, size: int, q: Fraction, eta: Fraction, bits: Bits) -> int:
@@ -27,10 +28,28 @@ def grid_quantile(ranks: Ranks, size: int, q: Fraction, eta: Fraction, bits: Bit
     With a rows below the value, b at or below it and n in all, the score is
     denominator * max(0, a - qn, qn - b), a whole number: exactly 0 at the quantile, ties or not.
     """
+    scores, starts, counts = _grid(ranks, size, q)
+    chosen = exponential_mechanism(scores, eta, counts, bits)
+    return int(starts[chosen]) + uniform_integer(int(counts[chosen]), bits)
+
+
+def grid_quantiles(ranks: Ranks, size: int, q: Fraction, eta: Fraction, bits: Bits, trials: int) -> Integers:
+    """Many independent draws of `grid_quantile` at once."""
+    scores, starts, counts = _grid(ranks, size, q)
+    chosen = exponential_choices(scores, eta, trials, counts, bits)
+    found = starts[chosen]
+    for index in np.unique(chosen):
+        mine = chosen == index
+        found[mine] += uniform_integers(int(counts[index]), int(mine.sum()), bits)
+    return found
+
+
+def _grid(ranks: Ranks, size: int, q: Fraction) -> tuple[Integers, Integers, Integers]:
+    """Scores of the values before the first code, of the first code, of those between, of the second code, ...;
+    the first value of each, and how many there are."""
     n, p, s = ranks.rows, q.numerator, q.denominator
     codes = ranks.codes
     below = np.concatenate([[0], ranks.upto])  # below[i]: rows below the i-th distinct code
-    # candidates in order: the values before the first code, the first code, those between, the second code, ...
     starts = np.empty(2 * codes.size + 1, np.int64)
     counts = np.empty_like(starts)
     starts[1::2], counts[1::2] = codes, 1
@@ -39,8 +58,7 @@ def grid_quantile(ranks: Ranks, size: int, q: Fraction, eta: Fraction, bits: Bit
     a = np.repeat(below, 2)[:-1]
     b = np.repeat(below, 2)[1:]
     scores = np.maximum(0, np.maximum(s * a - p * n, p * n - s * b))
-    chosen = exponential_mechanism(scores, eta, counts, bits)
-    return int(starts[chosen]) + uniform_integer(int(counts[chosen]), bits)
+    return scores, starts, counts
 
 
 @dataclass(frozen=True, slots=True)

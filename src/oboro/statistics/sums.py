@@ -21,7 +21,6 @@ from oboro.statistics.terms import (
     Term,
     counted,
     measured,
-    part,
     promise_from,
     term,
     values,
@@ -64,18 +63,11 @@ class SumPlan:
     def term(self) -> Term:
         _, lowest, step = self.grid
         highest = lowest + step * (self.column.size - 1)
-        largest, spread = max(abs(lowest), abs(highest)), highest - lowest
-        reach, price = largest, self.guarantee
-        if self.scope.replaced and self.scope.by:
-            if not isinstance(price, ZCDP):
-                reach = 2 * largest
-            elif spread**2 > 2 * largest**2:
-                reach = spread
-            else:  # out of one group and into another: twice the square
-                price = part(price, Fraction(1, 2))
-        elif self.scope.replaced:
-            reach = spread if self.scope.all_count([self.column]) else max(spread, largest)
-        return term("sum", reach, self.scope.rows, price)
+        largest, spread = max(abs(lowest), abs(highest), 1), highest - lowest
+        if self.scope.all_count([self.column]):
+            return term("sum", spread, self.scope.rows, self.guarantee)
+        inside = Fraction(spread, largest) ** (2 if isinstance(self.guarantee, ZCDP) else 1)
+        return term("sum", largest, self.scope.rows, self.scope.price(self.guarantee, inside), split=True)
 
     def forecast(self) -> Forecast:
         return Forecast.of(self.term.noise, each="sum", step=float(self.grid[0]) * self.term.quantum)

@@ -10,6 +10,8 @@ Both are for adding or removing k rows. Replacing them costs what each plan says
 A very large reach is counted in multiples of a public power of two, the quantum, rounded down:
 |floor(a/q) - floor(b/q)| <= ceil(|a - b|/q), so the reach in multiples is ceil(reach/q) for one row, and k times
 that for k rows. Then noise fits into 64 bits, and what the rounding adds is lost in the noise.
+
+Groups are disjoint: a row comes or goes in one of them, and `in_groups` says what that may cost.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -25,7 +28,7 @@ import numpy.typing as npt
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import Number, positive
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
-from oboro.privacy import ZCDP, Guarantee, Pure
+from oboro.privacy import ZCDP, Guarantee, Pure, Unit, parallel
 
 Integers = npt.NDArray[np.int64]
 Noise = DiscreteLaplace | DiscreteGaussian
@@ -65,6 +68,20 @@ def term(name: str, reach: int, rows: int, price: Promise, *, split: bool = Fals
     return Term(name, noise_for(steps, price), quantum)
 
 
+def vector_terms(names: Sequence[str], reach: int, rows: int, price: Promise) -> tuple[Term, ...]:
+    """Terms that cost `price` together when `rows` rows are added or removed, each of which moves the vector of
+    them by at most `reach`: in the 1-norm for eps, in the 2-norm for rho.
+
+    Rounding to multiples moves each of k coordinates by less than one more: k in the 1-norm, sqrt k in the 2-norm.
+    """
+    quantum, k = 1, len(names)
+    while reach * rows > LARGEST_REACH * quantum:
+        quantum *= 2
+    rounding = 0 if quantum == 1 else k if isinstance(price, Pure) else isqrt(k - 1) + 1
+    noise = noise_for(max(1, -(-reach * rows // quantum) + rounding), price)
+    return tuple(Term(name, noise, quantum) for name in names)
+
+
 def noise_for(reach: int, price: Promise) -> Noise:
     """Noise on a whole number that a unit moves by at most `reach`."""
     if isinstance(price, Pure):
@@ -75,6 +92,20 @@ def noise_for(reach: int, price: Promise) -> Noise:
 def part(price: Promise, share: Fraction | int) -> Promise:
     """A share of a price."""
     return Pure(price.eps * share) if isinstance(price, Pure) else ZCDP(price.rho * share)
+
+
+def in_groups(promise: Promise, adjacency: str, groups: int, inside: Fraction | int) -> Promise:
+    """What a row that comes or goes may cost in its group, so that all groups together keep the promise.
+
+    `inside` is how many times as much a row costs that is replaced within its group. A row that is left out afterwards
+    has gone; one that moves goes here and comes there. `parallel` puts these together. A unit of k rows
+    has k times the noise of one, wherever its rows are [group privacy].
+    """
+    one: Promise = Pure(1) if isinstance(promise, Pure) else ZCDP(1)
+    alike = min(groups, 2)  # more groups than a row can touch change nothing
+    cost = parallel(*[one] * alike, unit=Unit.row(adjacency), inside=[part(one, inside)] * alike)
+    assert isinstance(cost, Pure | ZCDP)
+    return part(promise, 1 / (cost.eps if isinstance(cost, Pure) else cost.rho))
 
 
 def promised(eps: Number | None, rho: Number | None) -> Promise:

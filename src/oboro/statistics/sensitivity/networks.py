@@ -120,7 +120,10 @@ def edges_of(weights: Any) -> tuple[Integers, list[Any]]:
     if isinstance(weights, dict):
         pairs, values = list(weights), list(weights.values())
     else:
-        array = np.asarray(weights, dtype=float)
+        try:
+            array = np.asarray(weights, dtype=float)
+        except (TypeError, ValueError, OverflowError):
+            raise _no_graph(f"a {type(weights).__name__}") from None
         n = int((1 + (1 + 8 * array.size) ** 0.5) / 2)
         if array.ndim == 1 and n * (n - 1) // 2 == array.size > 0:
             pairs, values = list(zip(*np.triu_indices(n, 1), strict=True)), array.tolist()
@@ -130,7 +133,10 @@ def edges_of(weights: Any) -> tuple[Integers, list[Any]]:
             pairs, values = kept, [float(array[pair]) for pair in kept]
         else:
             raise _no_graph(f"an array of shape {array.shape}")
-    clean = [(int(u), int(v)) for u, v in pairs]
+    try:
+        clean = [(int(u), int(v)) for u, v in pairs]
+    except (TypeError, ValueError, OverflowError):
+        raise _no_graph("an edge that is no pair of node numbers") from None
     if any(u == v or min(u, v) < 0 for u, v in clean) or len({frozenset(pair) for pair in clean}) != len(
         clean
     ):

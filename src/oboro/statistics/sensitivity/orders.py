@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from oboro.errors import ParameterError
 from oboro.exact import Number, positive, rational, whole
+from oboro.kinds import list_of, takes
 from oboro.statistics.decay import Decaying
 from oboro.statistics.sensitivity.windows import Sorted, widest
 
@@ -68,10 +69,16 @@ def trimmed_mean(data: Sorted, trim: int, beta: Number) -> Decaying:
     return widest(data, trim + 1, data.n - trim, positive("beta", beta)).times(Fraction(1, kept))
 
 
+@takes(bounds=list_of)
 def on_grid(values: npt.ArrayLike, bounds: Sequence[Number]) -> tuple[Sorted, Fraction]:
     """Values clamped to their bounds, as whole numbers of a common step, sorted; and the step."""
+    if len(bounds) != 2:
+        raise ParameterError("bounds are two numbers", given=f"{len(bounds)} of them", fix="bounds=(0, 10)")
     low, high = (rational("bounds", bound) for bound in bounds)
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        array = np.asarray(None)
     if high < low or array.ndim != 1 or array.size == 0 or array.dtype.kind not in "biuf":
         raise ParameterError(
             "values and bounds do not fit",

@@ -1,0 +1,268 @@
+"""Rows as vectors that are clipped to a ball of public radius: whole numbers, certain to lie in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations_with_replacement
+from math import gcd, isqrt, lcm
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.domain import Column
+from oboro.errors import DomainError, ParameterError
+from oboro.exact import Number, positive, rational, show
+from oboro.privacy import Pure
+from oboro.release import Pair
+from oboro.statistics.clipping import clipped, shifted, streamed
+from oboro.statistics.decoding import one_unit
+from oboro.statistics.scope import Scope
+from oboro.statistics.sums import ends
+from oboro.statistics.terms import Integers, Promise, Term, vector_terms
+
+NORMS = ("l1", "l2")
+Totals = tuple[
+    int, list[int], list[int]
+]  # of a group: its rows, the sums, the products of the upper triangle
+
+_FINE = 21  # bits of the radius on the grid: clipping is as fine as a millionth of the radius
+_WIDEST = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Ball:
+    """All rows within `radius` of a public `origin`, in the "l1" or "l2" norm. Rows further out move to its edge.
+
+    The radius and the origin (0 in each column, if none is given) are chosen without looking at the data.
+    """
+
+    norm: str
+    radius: Fraction
+    origin: tuple[Fraction, ...] | None = None
+
+    def __init__(self, norm: str, radius: Number, origin: Sequence[Number] | None = None) -> None:
+        if norm not in NORMS:
+            raise ParameterError(
+                "the norm of a ball is unknown",
+                given=f"norm={norm!r}",
+                needed='"l1" or "l2"',
+                fix='Ball("l2", radius=50)',
+            )
+        at = None if origin is None else tuple(rational("origin", number) for number in origin)
+        object.__setattr__(self, "norm", norm)
+        object.__setattr__(self, "radius", positive("radius", radius))
+        object.__setattr__(self, "origin", at)
+
+    def to_dict(self) -> dict[str, Any]:
+        at = {} if self.origin is None else {"origin": [show(number) for number in self.origin]}
+        return {"norm": self.norm, "radius": show(self.radius), **at}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> Ball:
+        return cls(record["norm"], record["radius"], record.get("origin"))
+
+    def __str__(self) -> str:
+        at = "" if self.origin is None else f" about ({', '.join(show(number) for number in self.origin)})"
+        return f"{self.norm} ball of radius {show(self.radius)}{at}"
+
+
+@dataclass(frozen=True, slots=True)
+class InBall:
+    """Vectors t of whole numbers with |t| <= R in the ball's norm, for rows of some columns.
+
+    Values minus the origin are whole multiples of a public step, as are their bounds and the radius. The step is
+    halved until the radius has 2^20 steps or more: a row inside the ball is its vector exactly. (A radius of more than
+    2^21 steps is counted in multiples of a power of two, rounded towards the origin.) A row outside is
+    shortened in whole numbers: t R // |t| for each coordinate, towards 0, with |t| rounded up. So
+    |t R // |t|| <= R for certain: no float decides, and each vector depends on its row alone.
+
+    Privacy
+        How far a row moves what is released, in the norm of the noise: L1 for Laplace, L2 for Gaussian. d columns.
+
+        Sums of t, where a row comes or goes: R; for an L2 ball with Laplace noise sqrt(d) R, as |t|_1 <= sqrt(d) |t|_2.
+        Replaced, twice that: a mean over n rows moves by 2g/n, or by 2 g sqrt(d)/n.
+
+        Products t_i t_j of the upper triangle, where a row comes or goes: Laplace, (|t|_1^2 + |t|_2^2)/2, at most R^2 for an
+        L1 ball and R^2 (d+1)/2 for an L2 ball. Gaussian, the Frobenius norm |t|_2^2 <= R^2; replaced, sqrt 2 R^2, as the
+        inner product (t.s)^2 of two such matrices is not negative.
+
+        Covariances, n public, row z becomes y, the others have the mean m, which is in the ball too: (n-1)/n^2 times
+        A = uu^T - vv^T, u = y - m, v = z - m. With R = 1:
+        - L1 ball, Laplace: A = yy^T - zz^T - mw^T - wm^T, w = y - z. All d^2 entries: at most 1 + 1 + 2 |m| |w| <= 6. The upper
+          triangle: A is linear in m, so the worst m is a corner, say -e_1. Let a, b be the first coordinates of y, z.
+          What depends on y is at most (1+a)^2 + (1+a)(1-|a|) + (1-|a|)^2, which is 3 + a^2 or 3 (1+a)^2: at most 4. What
+          depends on z is at most -(1+b)^2 + (1+b)(1-|b|) + (1-|b|)^2, which is 1 - 4b - b^2 or (1+b)^2: at most 1. So 5.
+        - Gaussian: |A|^2 = f^2 + g^2 - 2 f g cos^2(u, v), f = |u|^2, g = |v|^2. Linear in m: the worst |m| is 1. Then the ball
+          says f <= 4 cos^2 p, g <= 4 cos^2 q for the angles p, q of u, v to -m. Convex in f and in g: if one of them is 0,
+          |A| <= 4; else both are largest. If p + q >= 90 degrees, cos^2 q <= 1 - cos^2 p and |A| <= 4. If not,
+          cos(u, v) >= c = cos(p + q). With h = cos p cos q, cos^2 p + cos^2 q = 1 - c^2 + 2hc, hence
+          |A|^2/16 <= (1 - c^2)(1 - c^2 + 4hc - 2h^2) <= 1 - c^4. So 4, for L2 balls, and the L1 balls in them.
+        - L2 ball, Laplace: all d^2 entries together d |A| <= 4d. In the upper triangle an entry off the diagonal counts
+          half of its two: sqrt(d + d(d-1)/4) |A| <= 2 sqrt(d(d+3)), which is less. With one column: 4.
+        The upper triangle is released, never both.
+    """
+
+    columns: tuple[Column, ...]
+    ball: Ball
+
+    def check(self) -> None:
+        """Refuses an origin that does not fit, and values that the grid would make too wide."""
+        if self.ball.origin is not None and len(self.ball.origin) != len(self.columns):
+            raise ParameterError(
+                "the origin has a number for each column",
+                given=f"{len(self.ball.origin)} numbers for {len(self.columns)} columns",
+                fix=f"origin={[0] * len(self.columns)}",
+            )
+        for column, (first, step) in zip(self.columns, self._whole, strict=True):
+            if max(abs(first), abs(first + step * (column.size - 1))) >= _WIDEST:
+                raise DomainError(
+                    f"column {column.name!r} has too many steps for a ball",
+                    given=f"bounds {abs(first)} or more common steps from the origin",
+                    needed="at most 2^62; one step that divides all steps, the origin and the radius",
+                    fix="steps, origin and radius that are multiples of one another",
+                )
+
+    @property
+    def origin(self) -> tuple[Fraction, ...]:
+        return self.ball.origin or (Fraction(0),) * len(self.columns)
+
+    @property
+    def _step(self) -> Fraction:
+        """The largest step that divides the radius, and the values of every column about the origin."""
+        numbers = [self.ball.radius]
+        for column, at in zip(self.columns, self.origin, strict=True):
+            low, step = ends(column)
+            numbers += [step, abs(low - at)]
+        below = lcm(*(number.denominator for number in numbers))
+        return Fraction(gcd(*(int(number * below) for number in numbers)), below)
+
+    @property
+    def _whole(self) -> list[tuple[int, int]]:
+        """Values about the origin, in steps: first + step * code."""
+        found = []
+        for column, at in zip(self.columns, self.origin, strict=True):
+            low, step = ends(column)
+            found.append((int((low - at) / self._step), int(step / self._step)))
+        return found
+
+    @property
+    def _shift(self) -> int:
+        """The grid has 2^shift steps; or 2^-shift grid points to a step."""
+        return int(self.ball.radius / self._step).bit_length() - _FINE
+
+    @property
+    def radius(self) -> int:
+        """R, on the grid."""
+        steps, shift = int(self.ball.radius / self._step), self._shift
+        return steps >> shift if shift > 0 else steps << -shift
+
+    def unit(self, i: int) -> float:
+        return float(self._step * Fraction(2) ** self._shift)
+
+    def centre(self, i: int) -> float:
+        return float(self.origin[i])
+
+    def low(self, i: int) -> float:
+        """The lowest value that a clipped row may have."""
+        return min(
+            max(float(ends(self.columns[i])[0]), self.centre(i) - float(self.ball.radius)), self.centre(i)
+        )
+
+    def high(self, i: int) -> float:
+        low, step = ends(self.columns[i])
+        high = float(low + step * (self.columns[i].size - 1))
+        return max(min(high, self.centre(i) + float(self.ball.radius)), self.centre(i))
+
+    def rounding(self, i: int) -> float:
+        """How far the grid moves a value that is in the ball."""
+        return self.unit(i) if self._shift > 0 else 0.0
+
+    def spread(self, i: int, j: int) -> float:
+        """The largest variance, or covariance, of rows in the ball."""
+        return float(self.ball.radius) ** 2 / (1 if i == j else 2)
+
+    # -- how far a row moves what is released ---------------------------------------------------------------
+
+    def sum_reach(self, price: Promise) -> int:
+        wider = self.ball.norm == "l2" and isinstance(price, Pure)
+        return isqrt(len(self.columns) * self.radius**2) if wider else self.radius
+
+    def product_reach(self, price: Promise) -> int:
+        wider = self.ball.norm == "l2" and isinstance(price, Pure)
+        return self.radius**2 * (len(self.columns) + 1) // 2 if wider else self.radius**2
+
+    def covariance_reach(self, price: Promise, others: int) -> int:
+        """Of n^2 times the covariance, if n - 1 = others."""
+        d, square = len(self.columns), others * self.radius**2
+        if d == 1 or not isinstance(price, Pure):
+            return 4 * square
+        return 5 * square if self.ball.norm == "l1" else isqrt(4 * d * (d + 3) * square**2)
+
+    def sum_terms(self, rows: int, price: Promise) -> tuple[Term, ...]:
+        return vector_terms([f"sum of {c.name}" for c in self.columns], self.sum_reach(price), rows, price)
+
+    def product_terms(self, rows: int, price: Promise) -> tuple[Term, ...]:
+        return vector_terms(
+            [f"sum of {pair}" for pair in self._pairs()], self.product_reach(price), rows, price
+        )
+
+    def covariance_terms(self, others: int, price: Promise) -> tuple[Term, ...]:
+        names = [f"n^2 covariance of {pair}" for pair in self._pairs()]
+        return vector_terms(names, self.covariance_reach(price, others), 1, price)
+
+    def _pairs(self) -> list[str]:
+        names = [column.name for column in self.columns]
+        return [f"{one} x {other}" for one, other in combinations_with_replacement(names, 2)]
+
+    # -- from rows to sums ------------------------------------------------------------------------------------
+
+    def vectors(self, codes: Integers) -> Integers:
+        """The vector of each row of codes, in the ball."""
+        away = np.stack([first + step * codes[:, i] for i, (first, step) in enumerate(self._whole)], axis=1)
+        return clipped(shifted(away, self._shift), self.radius, self.ball.norm)
+
+    def totals(self, scope: Scope, data: Any, products: bool) -> dict[int, Totals]:
+        """The rows, sums and products of each group, exactly; rows stream past."""
+        d = len(self.columns)
+        pairs = list(combinations_with_replacement(range(d), 2)) if products else []
+        found: npt.NDArray[np.object_] = np.zeros((scope.groups, 1 + d + len(pairs)), object)
+        for group, codes in streamed(scope, self.columns, data):
+            t = self.vectors(codes)
+            part = np.zeros(found.shape, np.int64)
+            parts = [np.ones(len(t), np.int64), *t.T, *(t[:, i] * t[:, j] for i, j in pairs)]
+            for place, values in enumerate(parts):
+                np.add.at(part[:, place], group, values)
+            found += part.astype(object)
+        return {
+            group: (int(row[0]), [int(x) for x in row[1 : d + 1]], [int(x) for x in row[d + 1 :]])
+            for group, row in enumerate(found)
+        }
+
+    def pairs(self, scope: Scope) -> Iterator[Pair]:
+        """Further worst cases: a unit turns from one end of an axis to the other, to another axis, or comes."""
+        import pyarrow as pa
+
+        if scope.by or scope.where is not None:
+            return
+        rest = [column.code(at) or 0 for column, at in zip(self.columns, self.origin, strict=True)]
+
+        def on_axis(i: int, sign: int) -> list[int]:
+            edge = self.columns[i].code(self.origin[i] + sign * self.ball.radius) or 0
+            return [*rest[:i], edge, *rest[i + 1 :]]
+
+        def table(own: list[int] | None, others: list[int]) -> Any:
+            types = {column.name: pa.array([column.value(0)]).type for column in self.columns}
+            rows = one_unit(scope, self.columns, own, others)
+            return pa.table(
+                {name: pa.array(cells, types.get(name, pa.string())) for name, cells in rows.items()}
+            )
+
+        first, far, last = on_axis(0, 1), on_axis(0, -1), on_axis(len(rest) - 1, 1)
+        if scope.replaced:
+            yield Pair(table(first, far), table(far, far), "one unit crosses the ball")
+            yield Pair(table(first, far), table(last, far), "one unit turns from the first axis to the last")
+        else:
+            yield Pair(table(first, rest), table(None, rest), "one unit at the edge of the ball, or nobody")
