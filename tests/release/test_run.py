@@ -109,7 +109,8 @@ def test_after_the_reservation_nothing_is_refunded(ledger: ob.Ledger) -> None:
         ob.run(dying, PEOPLE, ledger, name="doomed")
     assert ledger.spent == ob.Pure("0.25")
     with pytest.raises(NameTakenError, match="died"):
-        ob.run(replace(dying, at=""), PEOPLE, ledger, name="doomed")
+        ob.run(replace(dying, at="", calls=(again := [])), PEOPLE, ledger, name="doomed")
+    assert again == []  # no data was read for a name that cannot be had
     assert ledger.spent == ob.Pure("0.25")
 
 

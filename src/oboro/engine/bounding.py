@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from oboro.engine.source import Source, quoted
+from oboro.engine.tally import stream_counts
 from oboro.errors import UnitError
+from oboro.kinds import takes
 from oboro.privacy import Unit
 
 _PLAIN = (
@@ -32,36 +33,32 @@ _PLAIN = (
     "UUID",
 )
 
-_BUCKETS = 2**22
+_BUCKETS = 2**24
 
-Integers = npt.NDArray[np.int64]
+
+def all_rows(source: Source, fields: Mapping[str, str], unit: Unit, condition: str | None = None) -> str:
+    """SQL for the rows that the condition picks and that belong to somebody, with the `fields`, null or not."""
+    where = _where(condition if unit.kind == "row" else rows_of_somebody(source, unit, condition))
+    return f"SELECT {_chosen(fields)} FROM {source.relation}{where}"
+
+
+def full_rows(source: Source, fields: Mapping[str, str], unit: Unit, condition: str | None = None) -> str:
+    """SQL for those of them that have every field."""
+    return f"SELECT * FROM ({all_rows(source, fields, unit, condition)}) WHERE {_present(fields)}"
 
 
 def counted_rows(source: Source, fields: Mapping[str, str], unit: Unit, condition: str | None = None) -> str:
     """SQL for the rows that count, with the named `fields`, which are SQL expressions.
 
     A row counts if no field is null, the condition is true, it belongs to somebody (for a unit of persons),
-    and it is among the `max_rows` that are kept of that person.
+    and it is among the `max_rows` that are kept of that person. The data is read once.
     """
-    names = ", ".join(fields)
-    chosen = ", ".join(f"({field}) AS {name}" for name, field in fields.items())
-    where = f" WHERE {condition}" if condition else ""
-    present = " AND ".join(f"{name} IS NOT NULL" for name in fields)
     if unit.kind == "row":
-        return f"SELECT {names} FROM (SELECT {chosen} FROM {source.relation}{where}) WHERE {present}"
-    person = person_sql(source, unit)
-    rows = (
-        f"SELECT person, {names} FROM (SELECT {person} AS person, {chosen} FROM {source.relation}{where}) "
-        f"WHERE person IS NOT NULL AND {present}"
-    )
-    # The rows are read three times rather than kept: reading is cheaper than writing them all down.
+        return full_rows(source, fields, unit, condition)
+    names = ", ".join(fields)
     return (
-        f"WITH heavy AS MATERIALIZED (SELECT person FROM ({rows}) GROUP BY person HAVING count(*) > {unit.max_rows}), "
-        f"numbered AS (SELECT person, {names}, row_number() OVER (PARTITION BY person, {names}) AS copy "
-        f"FROM ({rows}) WHERE person IN (SELECT person FROM heavy)), "
-        f"ranked AS (SELECT {names}, row_number() OVER "
-        f"(PARTITION BY person ORDER BY hash(person, {names}, copy), {names}, copy) AS place FROM numbered) "
-        f"SELECT {names} FROM ({rows}) WHERE person NOT IN (SELECT person FROM heavy) "
+        f"WITH near AS MATERIALIZED ({_owned_rows(source, fields, unit, condition)}), {_ranked(names, unit)} "
+        f"SELECT {names} FROM near WHERE person NOT IN (SELECT person FROM heavy) "
         f"UNION ALL SELECT {names} FROM ranked WHERE place <= {unit.max_rows}"
     )
 
@@ -72,53 +69,73 @@ def rows_of_somebody(source: Source, unit: Unit, condition: str | None) -> str:
     return known if condition is None else f"({condition}) AND {known}"
 
 
+def rows_of_nobody(source: Source, fields: Mapping[str, str], unit: Unit) -> str:
+    """SQL for the rows that belong to nobody. A Parquet file often says by itself that there are none."""
+    return f"SELECT {_chosen(fields)} FROM {source.relation} WHERE {person_sql(source, unit)} IS NULL"
+
+
 def dropped_rows(source: Source, fields: Mapping[str, str], unit: Unit, condition: str | None) -> str:
     """SQL for the rows beyond the limit: those that `counted_rows` leaves out, and nothing else.
 
-    Persons are put into 2^22 buckets by a hash, and the rows of each bucket are counted as they stream past. Only
-    in a bucket with more rows than the limit can a person be above it: few rows are left to group and rank.
+    Persons are put into 2^24 buckets by a hash, and the rows of each bucket are counted as they stream past, up to
+    one more than the limit. Only in a bucket with so many can a person be above it: few rows are left to group
+    and rank. (Rows that lack a field are in these counts too: they can only bring more rows along.)
     """
     names = ", ".join(fields)
-    chosen = ", ".join(f"({field}) AS {name}" for name, field in fields.items())
-    present = " AND ".join(f"{name} IS NOT NULL" for name in fields)
-    somebody = rows_of_somebody(source, unit, condition)
-    person = person_sql(source, unit)
-    rows = (
-        f"SELECT *, (hash(person) & {_BUCKETS - 1}::UBIGINT)::INTEGER AS bucket FROM "
-        f"(SELECT {person} AS person, {chosen} FROM {source.relation} WHERE {somebody}) WHERE {present}"
-    )
-    crowded = np.flatnonzero(
-        stream_counts(source, f"SELECT bucket FROM ({rows})", _BUCKETS) > unit.contributions
-    )
-    source.connection.register("crowded", pa.table({"bucket": crowded.astype(np.int32)}))
+    bucket = f"(hash(person) & {_BUCKETS - 1}::UBIGINT)::INTEGER"
+    persons = all_rows(source, {"person": person_sql(source, unit)}, unit, condition)
+    enough = unit.contributions + 1
+    crowded = stream_counts(source, f"SELECT {bucket} FROM ({persons})", _BUCKETS, enough) == enough
+    source.connection.register("crowded", pa.table({"bucket": np.flatnonzero(crowded).astype(np.int32)}))
+    rows = _owned_rows(source, fields, unit, condition)
     return (
-        f"WITH near AS MATERIALIZED (SELECT person, {names} FROM ({rows}) WHERE bucket IN (SELECT bucket FROM crowded)), "
-        f"heavy AS (SELECT person FROM near GROUP BY person HAVING count(*) > {unit.max_rows}), "
+        f"WITH near AS MATERIALIZED (SELECT * FROM ({rows}) WHERE {bucket} IN (SELECT bucket FROM crowded)), "
+        f"{_ranked(names, unit)} SELECT {names} FROM ranked WHERE place > {unit.max_rows}"
+    )
+
+
+def _owned_rows(source: Source, fields: Mapping[str, str], unit: Unit, condition: str | None) -> str:
+    """Rows that belong to somebody and have every field, with their `person`."""
+    rows = all_rows(source, {"person": person_sql(source, unit), **fields}, unit, condition)
+    return f"SELECT * FROM ({rows}) WHERE {_present(fields)}"
+
+
+def _ranked(names: str, unit: Unit) -> str:
+    """`heavy`, the persons of `near` above the limit, and `ranked`, their rows with a place each.
+
+    The order is that of a hash of the person and the row, so it depends on that person's rows alone.
+    """
+    return (
+        f"heavy AS MATERIALIZED (SELECT person FROM near GROUP BY person HAVING count(*) > {unit.max_rows}), "
         f"numbered AS (SELECT person, {names}, row_number() OVER (PARTITION BY person, {names}) AS copy "
         f"FROM near WHERE person IN (SELECT person FROM heavy)), "
         f"ranked AS (SELECT {names}, row_number() OVER "
-        f"(PARTITION BY person ORDER BY hash(person, {names}, copy), {names}, copy) AS place FROM numbered) "
-        f"SELECT {names} FROM ranked WHERE place > {unit.max_rows}"
+        f"(PARTITION BY person ORDER BY hash(person, {names}, copy), {names}, copy) AS place FROM numbered)"
     )
 
 
-def stream_counts(source: Source, query: str, size: int) -> Integers:
-    """How often each number below `size` comes up, added up as they stream past."""
-    counts = np.zeros(size, np.int64)
-    relation = source.connection.sql(query)
-    stream = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-    for batch in stream(1 << 20):
-        np.add.at(counts, batch.column(0).to_numpy(zero_copy_only=False), 1)
-    return counts
+def _chosen(fields: Mapping[str, str]) -> str:
+    return ", ".join(f"({field}) AS {name}" for name, field in fields.items())
 
 
+def _present(fields: Mapping[str, str]) -> str:
+    return " AND ".join(f"{name} IS NOT NULL" for name in fields)
+
+
+def _where(condition: str | None) -> str:
+    return f" WHERE {condition}" if condition else ""
+
+
+@takes(source=Source, unit=Unit)
 def count_units(source: Source, unit: Unit) -> int:
     """How many units there are, counted once: public under "replace", private otherwise."""
     key = unit.column
     counted = "count(*)" if unit.kind == "row" else f"count(DISTINCT {person_sql(source, unit)})"
     if key not in source.counted:
         query = f"SELECT {counted} FROM {source.relation}"
-        source.counted[key] = int(source.connection.execute(query).fetchone()[0])
+        source.counted[key] = int(
+            source.connection.execute(query).fetchall()[0][0]
+        )  # all: a stream may follow
     return source.counted[key]
 
 

@@ -9,9 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
-from oboro.engine.bounding import counted_rows, dropped_rows, rows_of_somebody, stream_counts
+from oboro.engine.arrays import held
+from oboro.engine.bounding import all_rows, counted_rows, dropped_rows, rows_of_nobody
 from oboro.engine.source import Source, literal, quoted
+from oboro.engine.tally import stream_counts
 from oboro.errors import DomainError
+from oboro.kinds import each_of, takes
 from oboro.privacy import Unit
 
 Integers = npt.NDArray[np.int64]
@@ -50,26 +53,39 @@ def count_cells(
     """
     fields = {"cell": _cell_sql(source, columns)}
     size = Domain(columns).cells
-    if unit.kind != "person":
-        return _counted(source, counted_rows(source, fields, unit, condition), size)
-    somebody = rows_of_somebody(source, unit, condition)
-    cells, counts = _counted(source, counted_rows(source, fields, Unit.row(), somebody), size)
-    fewer, dropped = _counted(source, dropped_rows(source, fields, unit, condition), size)
-    every, place = np.unique(np.concatenate([cells, fewer]), return_inverse=True)
+    alone = condition is None and len(columns) == 1 and size <= STREAMED
+    if alone and (stored := held(source, columns[0])) is not None:
+        cells, counts = _filled(stored.count())
+        left_out = [] if unit.kind == "row" else [rows_of_nobody(source, fields, unit)]
+    else:
+        cells, counts = _counted(source, all_rows(source, fields, unit, condition), size)
+        left_out = []
+    if unit.kind == "row":
+        return cells, counts
+    parts = [(cells, counts)]
+    for rows in (*left_out, dropped_rows(source, fields, unit, condition)):
+        fewer, less = _counted(source, rows, size)
+        parts.append((fewer, -less))
+    every, place = np.unique(np.concatenate([part[0] for part in parts]), return_inverse=True)
     left = np.zeros(every.size, np.int64)
-    np.add.at(left, place, np.concatenate([counts, -dropped]))
+    np.add.at(left, place, np.concatenate([part[1] for part in parts]))
     return every[left > 0], left[left > 0]
 
 
 def _counted(source: Source, rows: str, size: int) -> tuple[Integers, Integers]:
+    """Rows without a cell are left out here: a condition in SQL would work out every cell twice."""
     if SMALL < size <= STREAMED:  # which way is quicker depends on the public size alone
-        counts = stream_counts(source, f"SELECT cell FROM ({rows})", size)
-        cells = np.flatnonzero(counts).astype(np.int64)
-        return cells, counts[cells]
-    result = source.connection.execute(
-        f"SELECT cell, count(*)::BIGINT AS n FROM ({rows}) GROUP BY cell"
-    ).fetchnumpy()
-    return result["cell"].astype(np.int64), result["n"].astype(np.int64)
+        query = f"SELECT coalesce(cell, {size})::INTEGER FROM ({rows})"
+        return _filled(stream_counts(source, query, size + 1)[:size])
+    query = f"SELECT cell, count(*)::BIGINT AS n FROM ({rows}) GROUP BY cell"
+    result = source.connection.execute(query).fetchnumpy()
+    known = ~np.ma.getmaskarray(result["cell"])
+    return np.asarray(result["cell"])[known].astype(np.int64), np.asarray(result["n"])[known].astype(np.int64)
+
+
+def _filled(counts: Integers) -> tuple[Integers, Integers]:
+    cells = np.flatnonzero(counts).astype(np.int64)
+    return cells, counts[cells]
 
 
 def coded_rows(source: Source, columns: Sequence[Column], unit: Unit, condition: str | None = None) -> str:
@@ -172,13 +188,26 @@ def _text(field: str, base: str) -> str:
 
 def _category(column: Category, field: str, base: str) -> str:
     if isinstance(column.values[0], int):
-        number = _double(field, base)
-        cases = " ".join(f"WHEN {value} THEN {code}" for code, value in enumerate(column.values))
-        return f"CASE {number} {cases} ELSE NULL END"
+        return _whole_label(column, field, base)
     labels = ", ".join(literal(str(value)) for value in column.values)
     return f"enum_code(TRY_CAST({_text(field, base)} AS ENUM({labels})))::BIGINT"
 
 
+def _whole_label(column: Category, field: str, base: str) -> str:
+    """The code of a declared whole number. Doubles tell whole numbers apart below 2^53 alone."""
+    cases = " ".join(f"WHEN {value} THEN {code}" for code, value in enumerate(column.values)) + " END"
+    if base in _NUMBERS:
+        return f"CASE CAST({field} AS HUGEINT) {cases}"
+    number = _double(field, base)
+    if all(abs(int(value)) < 2**53 for value in column.values):
+        return f"CASE {number} {cases}"
+    # a double this large is whole; a text or a decimal may not be, so what follows its point is looked at
+    exact = field if base in _FLOATS else f"TRY_CAST({_text(field, base)} AS DECIMAL(38, 6))"
+    whole = f"CASE WHEN {exact} = floor({exact}) THEN TRY_CAST({exact} AS HUGEINT) END"
+    return f"CASE WHEN abs({number}) < {2**53} THEN CASE {number} {cases} ELSE CASE {whole} {cases} END"
+
+
+@takes(source=Source, columns=each_of(Column))
 def check_columns(source: Source, columns: Sequence[Column]) -> list[dict[str, Any]]:
     """For the steward's eyes: how many values of each column are missing or out of bounds. Not private."""
     report = []
@@ -191,7 +220,7 @@ def check_columns(source: Source, columns: Sequence[Column]) -> list[dict[str, A
         if isinstance(column, Integer | Real):
             number = _double(field, base)
             below, above = (
-                f"count(*) FILTER ({number} {test})"
+                f"count(*) FILTER (NOT isnan({number}) AND {number} {test})"
                 for test in (f"< {float(column.low)!r}", f"> {float(column.high)!r}")
             )
         elif isinstance(column, Date):

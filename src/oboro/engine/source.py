@@ -13,12 +13,17 @@ import csv
 import difflib
 import gzip
 import re
+import shutil
+import tempfile
+import weakref
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from oboro.engine.careful import Careful
 from oboro.errors import DataError
+from oboro.kinds import list_of, path_of, shown
 
 READABLE = ".parquet .csv .tsv .csv.gz .arrow .feather"
 # Types of which some stored values cannot be read at all: refused by their name, before a value is seen.
@@ -35,20 +40,24 @@ class Source:
     counted: dict[str | None, int] = field(
         default_factory=dict, repr=False, compare=False
     )  # units, counted once
+    table: Any = field(
+        default=None, repr=False, compare=False
+    )  # the same as an Arrow table, if it is in memory
+    parquet: Path | None = field(default=None, repr=False, compare=False)  # the file, if it is such a one
 
     def need(self, *names: str) -> None:
         """Refuses if a column is not there."""
         for name in names:
-            if name not in self.types:
+            if not isinstance(name, str) or name not in self.types:
                 # the first line of a text file may be a record, if somebody left the header out
                 text = self.relation.startswith("read_csv")
-                close = [] if text else difflib.get_close_matches(name, self.types, n=1)
+                close = [] if text else difflib.get_close_matches(str(name), self.types, n=1)
                 raise DataError(
                     f"the data has no column {name!r}",
                     given=f"a first line of {len(self.types)} names"
                     if text
                     else f"columns: {', '.join(self.types) or 'none'}",
-                    needed=name,
+                    needed=shown(name),
                     fix=f"name the column {close[0]!r} in the domain"
                     if close
                     else f"a file with a column {name!r}",
@@ -71,10 +80,11 @@ def open_data(data: Any) -> Source:
     connection = duckdb.connect()
     # no progress bar, no file names or settings from the environment; order of rows does not matter here
     connection.execute("SET enable_progress_bar = false; SET preserve_insertion_order = false")
+    connection.execute(f"SET temp_directory = {literal(_spill_folder(connection))}")
     # Otherwise a bare TRY_CAST moves into the CSV reader, which drops the line instead of giving a null.
     connection.execute("SET disabled_optimizers = 'type_pushdown'")
     if isinstance(data, str | Path) and not str(data).lower().endswith((".arrow", ".feather")):
-        relation = _from_path(Path(data))
+        relation = _from_path(path_of("data", data))
         given = None
     else:
         given = _to_arrow(data)
@@ -96,7 +106,22 @@ def open_data(data: Any) -> Source:
             given="a file that is damaged, or not what its name says",
             needed=READABLE,
         ) from None
-    return Source(connection, relation, {row[0]: row[1] for row in described})
+    types = {row[0]: row[1] for row in described}
+    file = Path(data) if relation.startswith("read_parquet") else None
+    return Source(Careful(connection), relation, types, table=given, parquet=file)
+
+
+def _spill_folder(connection: Any) -> str:
+    """Where what does not fit into memory goes: for our eyes only, and gone with the connection.
+
+    DuckDB alone would leave it to the folder that the program happens to run in, readable as the umask says.
+    """
+    try:
+        folder = tempfile.mkdtemp(prefix="oboro-")
+    except OSError:
+        return ""  # nowhere to write: nothing is spilled
+    weakref.finalize(connection, shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def quoted(name: str) -> str:
@@ -189,7 +214,7 @@ def _from_feather(path: Path) -> Any:
     _must_exist(path)
     try:
         return feather.read_table(path, memory_map=True)
-    except pa.ArrowException:
+    except (pa.ArrowException, OSError):
         raise DataError(
             f"{path} cannot be read",
             given="a file that is damaged, or not what its name says",
@@ -226,11 +251,13 @@ def _series_to_table(data: dict[str, Any]) -> Any:
 
     columns = {}
     for name, values in data.items():
-        typed = hasattr(values, "dtype") and values.dtype != object
+        typed = hasattr(values, "dtype") and values.dtype != object and getattr(values, "ndim", 1) == 1
         if typed or isinstance(values, pa.Array | pa.ChunkedArray):
-            columns[name] = pa.array(values) if typed else values
+            columns[str(name)] = pa.array(values) if typed else values
         else:
-            columns[name] = pa.array([_text(value) for value in values], pa.string())
+            columns[str(name)] = pa.array([_text(value) for value in list_of(str(name), values)], pa.string())
+    if len({len(column) for column in columns.values()}) > 1:
+        raise DataError("the columns have different lengths", needed="one value for each row in every column")
     return pa.table(columns)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from math import prod
 
 from oboro.domain import Column
-from oboro.engine.bounding import counted_rows, dropped_rows, rows_of_somebody
+from oboro.engine.arrays import held
+from oboro.engine.bounding import all_rows, dropped_rows, full_rows, rows_of_nobody
 from oboro.engine.coding import code_sql
 from oboro.engine.source import Source
 from oboro.errors import DomainError
@@ -37,18 +38,27 @@ def add_up(
     fields = {f"c{i}": code_sql(column, source.types[column.name]) for i, column in enumerate(columns)}
     fields = {**fields, "g": group} if by or not fields else fields
     sums = ", ".join(_sum(columns, term) for term in terms)
+    grouped = " GROUP BY g HAVING count(c0) > 0" if by and columns else " GROUP BY g" if by else ""
 
     def added(rows: str) -> dict[int, list[int]]:
-        query = f"SELECT {'g' if by else '0'}, {sums} FROM ({rows})" + (" GROUP BY g" if by else "")
+        query = f"SELECT {'g' if by else '0'}, {sums} FROM ({rows}){grouped}"
         found = source.connection.execute(query).fetchall()
-        return {int(row[0]): [int(value or 0) for value in row[1:]] for row in found}
+        return {int(row[0]): [int(value or 0) for value in row[1:]] for row in found if row[0] is not None}
 
-    if unit.kind != "person":
-        return added(counted_rows(source, fields, unit, condition))
-    somebody = rows_of_somebody(source, unit, condition)
-    totals = added(counted_rows(source, fields, Unit.row(), somebody))
-    for place, dropped in added(dropped_rows(source, fields, unit, condition)).items():
-        totals[place] = [total - less for total, less in zip(totals[place], dropped, strict=True)]
+    alone = condition is None and not by and len(columns) == 1 and set(terms) <= {(), (0,)}
+    if alone and (stored := held(source, columns[0])) is not None:
+        count, total = stored.add_up()
+        totals = {0: [total if term else count for term in terms]}
+        left_out = [] if unit.kind == "row" else [rows_of_nobody(source, fields, unit)]
+    else:
+        # sums skip nulls by themselves: with one column at most no row need be looked at twice
+        rows = all_rows if len(columns) <= 1 else full_rows
+        totals, left_out = added(rows(source, fields, unit, condition)), []
+    if unit.kind == "person":
+        left_out.append(dropped_rows(source, fields, unit, condition))
+    for query in left_out:
+        for place, less in added(query).items():
+            totals[place] = [total - part for total, part in zip(totals[place], less, strict=True)]
     return totals
 
 
@@ -68,7 +78,7 @@ def check_width(columns: Sequence[Column], terms: Sequence[Term]) -> None:
 
 def _sum(columns: Sequence[Column], term: Term) -> str:
     if not term:
-        return "count(*)"
+        return "count(c0)" if columns else "count(*)"
     wide = "HUGEINT" if prod(columns[i].size for i in term) >= 2**62 else "BIGINT"
     factors = " * ".join(f"c{i}::{wide}" if len(term) > 1 else f"c{i}" for i in term)
     return f"sum({factors})"

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Connection
 
 from oboro.errors import BudgetError, LedgerError, NameTakenError, ParameterError
+from oboro.kinds import path_of, takes
 from oboro.ledger import checking, copies, creation, currency, keys, records
 from oboro.ledger.canonical import canonical, plan_hash, sha256
 from oboro.ledger.chain import TAG, Entry, Head, root_of, signer_of
@@ -155,6 +156,11 @@ class Ledger:
             self._refuse_forged(connection, reserved, *([] if committed is None else [committed]))
             return Stored(reserved, committed, self._database)
 
+    def refuse_used(self, name: str, plan: dict[str, Any]) -> None:
+        """Raises NameTakenError where `reserve` would: before anybody reads data for nothing. Spends nothing."""
+        with self._database.reading() as connection:
+            self._refuse_taken(connection, name, plan_hash(plan))
+
     # Signing
 
     @property
@@ -168,6 +174,7 @@ class Ledger:
             rows = list(records.all_rows(connection, "create", "key"))
         return [PublicKey(row.position, records.entry_of(row).body["key"]) for row in rows]
 
+    @takes(message=bytes)
     def sign(self, message: bytes) -> bytes:
         """Signs a message that is not an entry, such as a certificate."""
         if message.startswith(TAG.encode()):
@@ -200,6 +207,7 @@ class Ledger:
         """The last entry in one line. Keep it elsewhere: it shows later whether a tail was cut off."""
         return self._last().head
 
+    @takes(expected=Head)
     def verify(self, expected: Head | None = None) -> Verification:
         """Checks every entry and all stored content, and that `expected`, a head kept elsewhere, is in the chain."""
         return checking.verify(self._database, self._key_path, expected)
@@ -208,12 +216,14 @@ class Ledger:
         """All entries, the head and the public keys, for others to check; not what was released."""
         return copies.export_of(self.history())
 
+    @takes(path=path_of)
     def export(self, path: PathLike) -> Head:
         """Writes `export_dict` as JSON; `verify_export` checks such a file. Returns the head that it ends with."""
         record = self.export_dict()
         copies.write_export(record, path)
         return Head(**record["head"])
 
+    @takes(path=path_of)
     def backup(self, path: PathLike) -> None:
         """A consistent copy as a new SQLite file, with all releases. The private key is not copied."""
         copies.backup(self._database, path)

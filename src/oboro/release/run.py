@@ -13,13 +13,15 @@ from typing import Any
 
 from oboro._version import __version__
 from oboro.errors import BudgetError
+from oboro.kinds import takes
 from oboro.ledger import Ledger, plan_hash
 from oboro.noise.bits import Bits, system_bits
 from oboro.privacy import Guarantee
-from oboro.release.plan import Plan
+from oboro.release.plan import Plan, a_plan
 from oboro.release.release import Release, from_content, to_content
 
 
+@takes(plan=a_plan, ledger=Ledger)
 def price(plan: Plan, ledger: Ledger) -> Guarantee:
     """What `plan` would cost in the ledger's currency; raises if it cannot be paid. Spends nothing."""
     cost = ledger.price(plan.unit, plan.guarantee)
@@ -33,6 +35,7 @@ def price(plan: Plan, ledger: Ledger) -> Guarantee:
     return cost
 
 
+@takes(plan=a_plan, ledger=Ledger)
 def run(
     plan: Plan, data: Any, ledger: Ledger, name: str | None = None, *, bits: Bits | None = None
 ) -> Release:
@@ -43,10 +46,11 @@ def run(
     certificate says so if they are not safe.
     """
     record = plan.to_dict()
-    if name is not None and (stored := ledger.find(name)) is not None and stored.committed is not None:
+    if name is not None and (stored := ledger.find(name)) is not None:
         cost = stored.reserved.cost
-        if stored.plan_hash == plan_hash(record) and cost is not None:
+        if stored.committed is not None and stored.plan_hash == plan_hash(record) and cost is not None:
             return from_content(plan, ledger, name, cost, stored.committed, stored.content())
+        ledger.refuse_used(name, record)
     price(plan, ledger)
     prepared = plan.prepare(data)
     reservation = ledger.reserve(plan=record, unit=plan.unit, guarantee=plan.guarantee, name=name)

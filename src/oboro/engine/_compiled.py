@@ -1,0 +1,15 @@
+"""The compiled loops of the engine. Compiled once, then read from a cache on disk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oboro.noise.compiling import compiled
+
+
+@compiled
+def count_places(counts: Any, places: Any, most: int) -> None:
+    """Adds one to counts[place] for each place, none above `most`. Every place must be one of `counts`."""
+    for place in places:
+        if counts[place] < most:
+            counts[place] += 1

@@ -1,0 +1,185 @@
+"""A column of whole numbers is added up and counted as it is stored, in memory or in a Parquet file, without a query.
+
+Which way is taken depends on public facts alone: the declared column, the type in the schema, the question. What
+comes out is what DuckDB would give, by the same rule of domain/columns.py. Values are clamped in their own type,
+some at a time, and codes are added up in 64 bits, which so few of them cannot overflow, then without limit.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.domain import Column, Integer
+from oboro.engine.careful import in_words
+from oboro.engine.source import Source
+from oboro.engine.tally import LARGE, tally, whole_numbers
+
+Integers = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.integer[Any]]
+Pieces = Callable[[], Iterator[Any]]  # Arrow arrays, one after the other
+Found = TypeVar("Found")
+
+_BLOCK = 2**17  # rows at a time: they stay in the processor's cache
+_READ = 2**20  # rows at a time from a file
+_FEW = 2**12  # so many counts are quickly made and thrown away
+_WIDEST = 2**45  # so many codes: a block of them adds up in 64 bits
+_LARGEST = 2**61  # bounds below this: nothing overflows on the way to a code
+_THREADS = 8  # at most
+_COUNTS = 2**22  # counts in memory for all threads together: each has its own
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A column of whole numbers as it is stored: how many rows, in parts that can be worked on side by side."""
+
+    column: Integer
+    rows: int
+    parts: Sequence[Pieces]
+
+    def add_up(self) -> tuple[int, int]:
+        """How many rows count, and the sum of their codes."""
+
+        def work(part: Pieces) -> tuple[int, int]:
+            count = total = 0
+            for codes in self._codes(part):
+                count += codes.size
+                total += int(codes.sum(dtype=np.int64))
+            return count, total
+
+        found = _side_by_side(work, self.parts)
+        return sum(count for count, _ in found), sum(total for _, total in found)
+
+    def count(self) -> Integers:
+        """How many rows have each code."""
+        size, large = self.column.size, self.rows >= LARGE
+
+        def work(part: Pieces) -> Integers:
+            counts = np.zeros(size, np.int64)
+            for codes in self._codes(part):
+                if size <= _FEW:
+                    counts += np.bincount(codes, minlength=size)
+                else:
+                    tally(counts, codes, large=large)
+            return counts
+
+        first, *others = _side_by_side(work, _joined(self.parts, max(1, _COUNTS // size))) or [
+            np.zeros(size, np.int64)
+        ]
+        for more in others:
+            first += more
+        return first
+
+    def _codes(self, part: Pieces) -> Iterator[Codes]:
+        """Codes of the rows that count, a block at a time."""
+        for piece in part():
+            for start in range(0, len(piece), _BLOCK):
+                yield _coded(piece.slice(start, _BLOCK), self.column)
+
+
+def held(source: Source, column: Column) -> Held | None:
+    """The column as it is stored, if it is declared an Integer and stored as whole numbers where we can reach them."""
+    if not isinstance(column, Integer) or column.size > _WIDEST:
+        return None
+    if max(abs(column.low), abs(column.high)) >= _LARGEST:
+        return None
+    if source.table is not None:
+        return _in_memory(source.table, column) if _is_whole(source.table.schema, column.name) else None
+    if source.parquet is None or "." in column.name:  # a point means a nested column to the reader of files
+        return None
+    with in_words():
+        file = _opened(source.parquet)
+        return (
+            _in_file(source.parquet, file.metadata, column)
+            if _is_whole(file.schema_arrow, column.name)
+            else None
+        )
+
+
+def _is_whole(schema: Any, name: str) -> bool:
+    """Whether the column is there, once, and of a type that 64 bits with a sign can hold."""
+    import pyarrow as pa
+
+    if schema.names.count(name) != 1:
+        return False
+    kind = schema.field(name).type
+    return bool(pa.types.is_integer(kind) and kind != pa.uint64())
+
+
+def _in_memory(table: Any, column: Integer) -> Held:
+    chunks = table.column(column.name).chunks
+    blocks = [chunk.slice(start, _READ) for chunk in chunks for start in range(0, len(chunk), _READ)]
+    return Held(column, table.num_rows, [partial(iter, blocks[i :: _threads()]) for i in range(_threads())])
+
+
+def _in_file(path: Path, metadata: Any, column: Integer) -> Held:
+    groups = range(metadata.num_row_groups)
+    shares = [list(groups[i :: _threads()]) for i in range(_threads())]
+    return Held(
+        column,
+        metadata.num_rows,
+        [partial(_read, path, metadata, column.name, share) for share in shares if share],
+    )
+
+
+def _opened(path: Path, metadata: Any = None) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(path, metadata=metadata, pre_buffer=False)  # else all row groups are held at once
+
+
+def _read(path: Path, metadata: Any, name: str, groups: list[int]) -> Iterator[Any]:
+    with in_words(), _opened(path, metadata) as file:
+        for batch in file.iter_batches(_READ, row_groups=groups, columns=[name], use_threads=False):
+            yield batch.column(0)
+
+
+def _joined(parts: Sequence[Pieces], most: int) -> list[Pieces]:
+    """The same in `most` parts or fewer."""
+
+    def one(parts: Sequence[Pieces]) -> Iterator[Any]:
+        return (piece for part in parts for piece in part())
+
+    return [partial(one, parts[i::most]) for i in range(min(most, len(parts)))]
+
+
+def _side_by_side(work: Callable[[Pieces], Found], parts: Sequence[Pieces]) -> list[Found]:
+    if len(parts) <= 1:
+        return [work(part) for part in parts]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(len(parts)) as pool:
+        return list(pool.map(work, parts))
+
+
+def _threads() -> int:
+    return min(_THREADS, os.cpu_count() or 1)
+
+
+def _coded(values: Any, column: Integer) -> Codes:
+    numbers = whole_numbers(values)
+    limits = np.iinfo(numbers.dtype)
+    if column.low < limits.min or column.high > limits.max:
+        numbers = numbers.astype(np.int64)
+    codes: Codes = np.clip(numbers, column.low, column.high)
+    if column.low != 0 or column.step != 1:
+        codes = (codes.astype(np.int64) - column.low + column.step // 2) // column.step
+    if values.null_count == 0:
+        return codes
+    present, missing = _present(values), column.missing_code
+    return codes[present] if missing is None else np.where(present, codes, codes.dtype.type(missing))
+
+
+def _present(values: Any) -> npt.NDArray[np.bool_]:
+    """Where a value is not null: one bit for each, the lowest first."""
+    first, skipped = divmod(values.offset, 8)
+    length = -(-(skipped + len(values)) // 8)
+    packed = np.frombuffer(values.buffers()[0], np.uint8, length, first)
+    return np.unpackbits(packed, bitorder="little")[skipped : skipped + len(values)].view(np.bool_)

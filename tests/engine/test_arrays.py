@@ -1,0 +1,180 @@
+"""Whole numbers as they are stored: by the domain's rule, as DuckDB does it, whatever the type, the pieces and the nulls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oboro.domain import Integer
+from oboro.engine import Source, add_up, arrays, count_cells, open_data, tally
+from oboro.engine.arrays import held
+from oboro.errors import DataError
+from oboro.privacy import Unit
+
+X = Integer("x", 0, 9)
+ROW = Unit.row()
+TYPES = (pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64())
+COLUMNS = (
+    Integer("x", 0, 100),
+    Integer("x", -3, 9, step=4),
+    Integer("x", 5, 50, step=5, missing=30),
+    Integer("x", -1000, 1000, missing=-7),  # beyond some of the types
+    Integer("x", 200, 900),
+    Integer("x", 0, 5000),  # more codes than `_FEW`
+    Integer("x", -(2**40), 2**40, step=2**20),
+)
+
+
+def queried(source: Source) -> Source:
+    """The same data, read by DuckDB."""
+    return Source(source.connection, source.relation, source.types)
+
+
+def by_the_rule(column: Integer, values: Sequence[int | None]) -> list[int]:
+    codes = (column.code(value) for value in values)
+    return [code for code in codes if code is not None]
+
+
+def cells(found: tuple[Any, Any]) -> dict[int, int]:
+    return dict(zip(found[0].tolist(), found[1].tolist(), strict=True))
+
+
+@st.composite
+def stored(draw: st.DrawFn) -> pa.Table:
+    """A column of some type, in pieces that begin anywhere, with nulls or without."""
+    kind = draw(st.sampled_from(TYPES))
+    limits = np.iinfo(kind.to_pandas_dtype())
+    near = st.integers(max(-20, limits.min), min(120, limits.max))
+    value = st.one_of(near, st.integers(limits.min, limits.max), st.sampled_from([limits.min, limits.max]))
+    nullable = st.one_of(st.none(), value) if draw(st.booleans()) else value
+    pieces = draw(st.lists(st.lists(nullable, max_size=40), max_size=3))
+    skipped = draw(st.integers(0, 12))
+    arrays = [pa.array([0] * skipped + piece, kind).slice(skipped) for piece in pieces]
+    return pa.table({"x": pa.chunked_array(arrays, kind)})
+
+
+@given(stored(), st.sampled_from(COLUMNS), st.sampled_from([3, 8, 2**17]))
+@settings(max_examples=80, deadline=None)
+def test_in_memory_the_rule_is_the_same(table: pa.Table, column: Integer, block: int) -> None:
+    source = open_data(table)
+    codes = by_the_rule(column, table.column("x").to_pylist())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "_BLOCK", block)
+        patch.setattr(arrays, "_READ", max(block, 5))
+        assert held(source, column) is not None
+        assert add_up(source, [column], [(), (0,)], ROW) == {0: [len(codes), sum(codes)]}
+        counted = cells(count_cells(source, [column], ROW))
+    assert counted == cells(count_cells(queried(source), [column], ROW))
+    assert sum(counted.values()) == len(codes)
+    assert sum(code * count for code, count in counted.items()) == sum(codes)
+
+
+def test_a_null_that_is_taken_for_its_neighbour_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    column = Integer("x", 0, 100)
+    source = open_data(pa.table({"x": [1, None, 3, 4, None, 6, 7, 8, 9]}))
+    right = add_up(source, [column], [(), (0,)], ROW)
+    present = arrays._present
+    monkeypatch.setattr(arrays, "_present", lambda values: np.roll(present(values), 1))
+    assert add_up(source, [column], [(), (0,)], ROW) != right == {0: [7, 38]}
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        (Integer("x", 0, 9), pa.uint64()),
+        (Integer("x", 0, 9), pa.float64()),
+        (Integer("x", 0, 9), pa.string()),
+        (Integer("x", 0, 2**50), pa.int64()),
+        (Integer("x", 2**61, 2**62, step=2**40), pa.int64()),
+    ],
+)
+def test_the_schema_and_the_domain_alone_decide_the_way(column: Integer, kind: pa.DataType) -> None:
+    for values in ([], [1, 2, None]):
+        source = open_data(pa.table({"x": pa.array([1, 2, None]).slice(0, len(values)).cast(kind)}))
+        assert held(source, column) is None
+        codes = by_the_rule(column, values)
+        assert add_up(source, [column], [(), (0,)], ROW) == {0: [len(codes), sum(codes)]}
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("column", [Integer("x", 0, 100), Integer("x", -9, 6000, step=3, missing=0)])
+def test_a_parquet_file_is_read_in_parts_that_are_put_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: Integer, threads: int
+) -> None:
+    draw = np.random.default_rng(4)
+    x = pa.array(draw.integers(-100, 7000, 5000).astype(np.int16), mask=draw.random(5000) < 0.1)
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"x": x}), path, row_group_size=700)
+    monkeypatch.setattr(arrays, "_threads", lambda: threads)
+    monkeypatch.setattr(arrays, "_READ", 300)
+    source = open_data(path)
+    stored = held(source, column)
+    assert stored is not None
+    assert len(stored.parts) == threads
+    codes = by_the_rule(column, x.to_pylist())
+    for counts_in_memory in (1, 2**22):
+        monkeypatch.setattr(arrays, "_COUNTS", counts_in_memory)
+        assert stored.count().tolist() == np.bincount(codes, minlength=column.size).tolist()
+    assert add_up(source, [column], [(), (0,)], ROW) == {0: [len(codes), sum(codes)]}
+    assert add_up(queried(source), [column], [(), (0,)], ROW) == {0: [len(codes), sum(codes)]}
+
+
+def test_a_parquet_file_with_a_point_in_a_name_or_without_rows_is_fine(tmp_path: Path) -> None:
+    for name, values in (("a.b", [1, 2, 30]), ("x", [])):
+        pq.write_table(pa.table({name: pa.array(values, pa.int32())}), tmp_path / "p.parquet")
+        column = Integer(name, 0, 9)
+        codes = by_the_rule(column, values)
+        found = add_up(open_data(tmp_path / "p.parquet"), [column], [(), (0,)], ROW)
+        assert found == {0: [len(codes), sum(codes)]}
+        assert cells(count_cells(open_data(tmp_path / "p.parquet"), [column], ROW)) == dict(
+            zip(*np.unique(codes, return_counts=True), strict=True)
+        )
+
+
+def test_a_file_that_is_damaged_further_down_is_told_in_our_words(tmp_path: Path) -> None:
+    path = tmp_path / "p.parquet"
+    pq.write_table(pa.table({"x": np.arange(100_000)}), path, compression="snappy", use_dictionary=False)
+    content = bytearray(path.read_bytes())
+    content[5000:6000] = b"\xff" * 1000
+    path.write_bytes(content)
+    for question in (lambda s: add_up(s, [X], [(0,)], ROW), lambda s: count_cells(s, [X], ROW)):
+        with pytest.raises(DataError, match="cannot be read to its end"):
+            question(open_data(path))
+
+
+def test_a_question_with_groups_a_condition_or_persons_goes_to_duckdb() -> None:
+    column, group = Integer("x", 0, 9), Integer("g", 0, 1)
+    source = open_data(pa.table({"x": [1, 2, None, 30], "g": [0, 1, 1, 1], "who": [1, 1, 1, 1]}))
+    assert add_up(source, [column], [(), (0,)], ROW, by=[group]) == {0: [1, 1], 1: [2, 11]}
+    assert add_up(source, [column], [(), (0,)], ROW, condition="g = 1") == {0: [2, 11]}
+    assert add_up(source, [column], [()], Unit.person("who", 2)) == {0: [2]}
+    assert add_up(source, [column, group], [(), (0,), (0, 1)], ROW) == {0: [3, 12, 11]}
+    assert cells(count_cells(source, [column, group], ROW)) == {2: 1, 5: 1, 19: 1}
+
+
+def test_sums_in_memory_do_not_overflow_64_bits() -> None:
+    column = Integer("x", 0, 2**44)
+    table = pa.table({"x": np.full(2**20, 2**44)})
+    assert held(open_data(table), column) is not None
+    assert add_up(open_data(table), [column], [(0,)], ROW) == {0: [2**64]}
+
+
+@pytest.mark.parametrize("most", [None, 1, 21, 300])
+def test_both_ways_to_tally_are_one(most: int | None) -> None:
+    numbers = np.random.default_rng(3).integers(0, 50, 9000).astype(np.int32)
+    kind = np.dtype(np.int64) if most is None else np.min_scalar_type(most)
+    plain, compiled = np.zeros(51, kind), np.zeros(51, kind)
+    for part in np.split(numbers, 3):
+        tally.tally(plain, part, most, large=False)
+        tally.tally(compiled, part, most, large=True)
+    true = np.bincount(numbers, minlength=51)
+    assert plain.tolist() == compiled.tolist() == np.minimum(true, most or true.max()).tolist()
+    assert most is None or plain.max() == min(most, true.max())

@@ -1,0 +1,111 @@
+"""A quick way to the rows beyond the limit, against the plain one; and whole numbers that doubles confuse."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from oboro.domain import Category, Integer
+from oboro.engine import add_up, bounding, code_sql, count_cells, counted_rows, open_data
+from oboro.privacy import Unit
+
+X = Integer("x", 0, 99)
+
+
+def people(rows: int = 3000) -> pa.Table:
+    """Some persons with very many rows, many with few; values and persons may be missing."""
+    draw = np.random.default_rng(7)
+    who = np.where(draw.random(rows) < 0.3, draw.integers(0, 3, rows), draw.integers(3, 600, rows))
+    x = draw.integers(-5, 105, rows)
+    return pa.table(
+        {
+            "who": pa.array(who, mask=draw.random(rows) < 0.05),
+            "x": pa.array(x, mask=draw.random(rows) < 0.2),
+            "y": draw.integers(0, 2, rows),
+        }
+    )
+
+
+def kept(table: pa.Table, unit: Unit, condition: str | None) -> tuple[int, int]:
+    source = open_data(table)
+    rows = counted_rows(source, {"c0": code_sql(X, source.types["x"])}, unit, condition)
+    count, total = source.connection.execute(f"SELECT count(*), sum(c0) FROM ({rows})").fetchone()
+    return count, int(total or 0)
+
+
+@pytest.mark.parametrize("buckets", [1, 16, 2**24])
+@pytest.mark.parametrize("limit", [1, 4, 300])
+@pytest.mark.parametrize("condition", [None, "y = 1"])
+def test_what_the_buckets_find_is_all_that_is_beyond_the_limit(
+    monkeypatch: pytest.MonkeyPatch, buckets: int, limit: int, condition: str | None
+) -> None:
+    monkeypatch.setattr(bounding, "_BUCKETS", buckets)
+    table, unit = people(), Unit.person("who", limit)
+    expected = kept(table, unit, condition)
+    assert add_up(open_data(table), [X], [(), (0,)], unit, condition=condition) == {0: [*expected]}
+    cells, counts = count_cells(open_data(table), [X], unit, condition)
+    assert (counts.sum(), (cells * counts).sum()) == expected
+
+
+def test_each_person_keeps_as_many_rows_as_the_limit_allows() -> None:
+    table = people()
+    full = table.filter(pa.compute.is_valid(table["x"])).to_pandas().dropna()
+    for limit in (1, 4, 300):
+        per_person = full.groupby("who").size().clip(upper=limit).sum()
+        assert kept(table, Unit.person("who", limit), None)[0] == per_person
+
+
+def test_a_count_that_wraps_around_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit must hold for a person whose rows fill a small counter many times over."""
+    table = pa.table({"who": np.zeros(70_000, np.int32), "x": np.arange(70_000) % 100})
+    for limit in (20, 254, 255, 256, 65_535):
+        assert add_up(open_data(table), [X], [()], Unit.person("who", limit)) == {0: [limit]}
+    # 512 rows, counted in one byte that wraps around, look like none
+    planted = np.zeros(bounding._BUCKETS, np.uint8)
+    monkeypatch.setattr(bounding, "stream_counts", lambda *_: planted)
+    assert add_up(open_data(table), [X], [()], Unit.person("who", 20)) == {0: [70_000]}
+
+
+def test_rows_without_a_value_do_not_use_up_the_limit() -> None:
+    table = pa.table({"who": [1] * 13, "x": pa.array([None] * 10 + [3, 4, 5], pa.int32())})
+    assert add_up(open_data(table), [X], [()], Unit.person("who", 2)) == {0: [2]}
+    assert add_up(open_data(table), [X], [(), (0,)], Unit.person("who", 3)) == {0: [3, 12]}
+
+
+def test_a_file_gives_what_memory_gives(tmp_path: Path) -> None:
+    table = people()
+    pq.write_table(table, tmp_path / "p.parquet")
+    for unit in (Unit.row(), Unit.person("who", 4)):
+        both = [add_up(open_data(data), [X], [(), (0,)], unit) for data in (table, tmp_path / "p.parquet")]
+        assert both[0] == both[1]
+
+
+LARGE = [2**53, 2**53 + 1, 2**53 + 2, -(2**60) - 1, 7]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([2**53, 2**53 + 1, 2**53 + 3, -(2**60) - 1, -(2**60), 7, 8, None]),
+        pa.array([2**53 + 1, 2**64 - 1, 7], pa.uint64()),
+        pa.array(
+            [str(2**53 + 1), f"{2**53 + 1}.0", f"{2**53 + 1}.5", "7", "7.0", "7.5", "x", "", "1e300", "nan"]
+        ),
+        pa.array([float(2**53), float(2**53 + 2), 7.0, 7.5, float("inf"), float("nan"), 1e300]),
+        pa.array([Decimal(2**53 + 1), Decimal("9007199254740993.50"), Decimal("7.00"), Decimal("7.25")]),
+    ],
+)
+@pytest.mark.parametrize("missing", [None, 7])
+def test_large_whole_numbers_are_told_apart(values: pa.Array, missing: int | None) -> None:
+    column = Category("k", LARGE, missing=missing)
+    source = open_data(pa.table({"k": values}))
+    query = f"SELECT {code_sql(column, source.types['k'])} FROM {source.relation}"
+    found: list[Any] = [row[0] for row in source.connection.execute(query).fetchall()]
+    assert found == [column.code(value) for value in values.to_pylist()]
+    assert len({column.code(value) for value in (2**53, 2**53 + 1, 2**53 + 2)}) == 3
