@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -17,49 +18,74 @@ from oboro.privacy import Pure, Unit
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.quality import block_errors
-from oboro.tables.strategies import FILTERED, WAVELET
+from oboro.tables.strategies import WAVELET
 from oboro.tables.tree import filtered
+from oboro.tables.tree.filtered import FILTERED
 from oboro.tables.tree.lattice import Floats
+from oboro.tables.tree.leftover import answers_for_blocks
 from oboro.tables.tree.measure import Measured
+from oboro.tables.tree.standing_out import cut_of
 
 WIDE = Layout(Domain([Grid("row", "col", shape=(2**18, 2**18))]))
 ONE = Fraction(1)
 
 
-def towns(size: int) -> Cells:
+def towns(size: int, seed: int = 7, centres: int = 20, width: float = 6.0) -> Cells:
     """Cells around centres of very different sizes, with heavy-tailed counts."""
-    rng = np.random.default_rng(7)
-    centres = rng.uniform(0, 2**18, (20, 2))
-    weights = rng.pareto(1.2, 20) + 0.05
-    of = rng.choice(20, 2 * size, p=weights / weights.sum())
-    spread = 6 * np.sqrt(weights[of] / weights.sum() * size)[:, None]
-    places = np.clip(centres[of] + spread * rng.standard_normal((of.size, 2)), 0, 2**18 - 1).astype(np.int64)
-    keys = np.unique(WIDE.keys(list(places.T)))
+    rng = np.random.default_rng(seed)
+    places = rng.uniform(0, 2**18, (centres, 2))
+    weights = rng.pareto(1.2, centres) + 0.05
+    of = rng.choice(centres, 2 * size, p=weights / weights.sum())
+    spread = width * np.sqrt(weights[of] / weights.sum() * size)[:, None]
+    near = np.clip(places[of] + spread * rng.standard_normal((of.size, 2)), 0, 2**18 - 1).astype(np.int64)
+    keys = np.unique(WIDE.keys(list(near.T)))
     keys = np.sort(rng.choice(keys, size, replace=False))
     return Cells(keys, np.minimum(np.floor(rng.pareto(1.2, size) + 1), 50_000).astype(np.int64))
 
 
-def errors(truth: Cells, published: Measured) -> Floats:
-    """Blocks that were counted hold what they hold; in smaller ones only published cells count."""
-    live, held, facts = published.noisy[:3]
-    below = int(facts[3])
-    small = block_errors(truth, published, WIDE, range(0, below, 2))
-    large = block_errors(truth, Cells(live << below, held), WIDE, range(below, 32, 2))
-    return np.array([error.rmse for error in [*small, *large]])
+@pytest.mark.parametrize(
+    ("seed", "centres", "width"), [(7, 20, 6.0), (11, 500, 1.5), (12, 50, 60.0)], ids=["", "dense", "wide"]
+)
+def test_published_cells_are_real_and_blocks_better_than_under_the_wavelet(
+    seed: int, centres: int, width: float
+) -> None:
+    """At every size of block from a cell to 2^30 cells, as `ask` answers. With noise a quarter larger this fails."""
+    truth, unit, bits = towns(100_000, seed, centres, width), Unit.cells(), system_bits()
+    runs = 14 if centres == 20 else 4  # few towns are few large blocks, and need more runs
+    mine = filtered.measure(truth, WIDE, ONE, unit, bits, None, runs)
+    theirs = [WAVELET.measure(truth, WIDE, ONE, unit, bits, None, 1)[0] for _ in range(runs)]
+    assert np.mean([np.isin(result.keys, truth.keys).mean() for result in mine]) >= 0.85
+    heights = range(0, 32, 2)
 
+    def rmse(results: list[Measured]) -> Floats:
+        rows = [[answers_for_blocks(r, truth, WIDE, height) ** 2 for height in heights] for r in results]
+        return np.asarray(np.sqrt(np.mean(rows, axis=0)))
 
-def test_published_cells_are_real_and_blocks_better_than_under_the_wavelet() -> None:
-    truth, unit, bits = towns(100_000), Unit.cells(), system_bits()
-    mine = filtered.measure(truth, WIDE, ONE, unit, bits, None, 4)
-    theirs = [WAVELET.measure(truth, WIDE, ONE, unit, bits, None, 1)[0] for _ in range(4)]
-    real = [np.isin(result.keys, truth.keys).mean() for result in mine]
-    assert np.mean(real) > 0.85
-    ours = np.sqrt(np.mean([errors(truth, result) ** 2 for result in mine], axis=0))
     paper = np.sqrt(
-        np.mean([[e.rmse**2 for e in block_errors(truth, r, WIDE, range(0, 32, 2))] for r in theirs], axis=0)
+        np.mean([[e.rmse**2 for e in block_errors(truth, r, WIDE, heights)] for r in theirs], axis=0)
     )
-    assert (ours / paper < 0.95).all(), ours / paper  # four runs; the target over many is 0.85
-    assert np.exp(np.log(ours / paper).mean()) < 0.80
+    ratio = rmse(mine) / paper
+    assert (ratio <= 0.85).all(), ratio
+    if seed == 12:
+        worse = filtered.measure(truth, WIDE, Fraction(4, 5), unit, bits, None, 4)
+        assert (rmse(worse) / paper > 0.85).any()
+
+
+def test_a_block_is_answered_as_it_is_measured() -> None:
+    """`answers_for_blocks` is what `ask` says, block by block."""
+    domain = Domain([Grid("row", "col", shape=(2**10, 2**10))])
+    plan = tables.plan(domain, unit=Unit.cells(), eps=1, strategy="filtered", count="n")
+    rng = np.random.default_rng(0)
+    keys = np.unique(rng.integers(0, 2**20, 300))
+    truth = Cells(keys, rng.integers(1, 200, keys.size))
+    found = plan.measure(truth, system_bits())
+    table, squares = plan.publish(found), 0
+    row, col = plan.layout.places(keys)
+    for r, c in product(range(0, 1024, 256), repeat=2):
+        answer = plan.ask(table, {"row": (r, r + 255), "col": (c, c + 255)})
+        inside = (row // 256 == r // 256) & (col // 256 == c // 256)
+        squares += int(answer.value - truth.counts[inside].sum()) ** 2
+    assert np.sqrt(squares / 16) == pytest.approx(answers_for_blocks(found, truth, plan.layout, 16), abs=1)
 
 
 def test_blocks_hold_their_cells() -> None:
@@ -85,7 +111,7 @@ def test_the_cut_is_that_of_benjamini_and_hochberg() -> None:
     values = np.concatenate([rng.integers(1, 200, 300), np.abs(law.sample(3000))])
     chances = np.sort(law.cdf(-values))
     passing = np.flatnonzero(chances <= 0.1 * np.arange(1, values.size + 1) / 10**6)
-    cut = filtered._cut(values, 10**6, 1, law)
+    cut = cut_of(values, 10**6, 1, law)
     assert (values >= cut).sum() == passing.max() + 1
 
 

@@ -31,7 +31,7 @@ from oboro.tables.tree.workload import DEFAULT, SIDES, Workload
 
 CITY = Layout(Domain([Grid("row", "col")]))
 TENTH, ONE = Fraction(1, 10), Fraction(1)
-TRIALS = 4
+TRIALS = 8
 
 
 def as_cells(layout: Layout, table: Integers) -> Cells:
@@ -90,22 +90,27 @@ def test_the_default_reaches_its_numbers(wavelet: tuple[Fraction, list[Cells]]) 
     eps, theirs = wavelet
     mine = measured(DEFAULT, eps)
     ours, paper = block_rmse(mine), block_rmse(theirs)
-    assert mean_ratio(ours[:-1], paper[:-1]) < 0.68 * 1.05  # the whole is one number, and left out
-    assert mean_ratio(square_rmse(mine), square_rmse(theirs)) < 0.47 * 1.05
-    assert ours[0] / paper[0] < 0.34
+    assert mean_ratio(ours[:-1], paper[:-1]) <= 0.68  # the whole is one number, and left out
+    assert mean_ratio(square_rmse(mine), square_rmse(theirs)) <= 0.47
+    assert ours[0] / paper[0] <= 0.34
 
 
 def test_planned_for_blocks_or_squares_is_better_there(wavelet: tuple[Fraction, list[Cells]]) -> None:
     eps, theirs = wavelet
-    assert mean_ratio(block_rmse(measured(tables.blocks(), eps))[:-1], block_rmse(theirs)[:-1]) < 0.60 * 1.05
-    assert mean_ratio(square_rmse(measured(tables.squares(), eps)), square_rmse(theirs)) < 0.40
+    assert mean_ratio(block_rmse(measured(tables.blocks(), eps))[:-1], block_rmse(theirs)[:-1]) <= 0.60
+    assert mean_ratio(square_rmse(measured(tables.squares(), eps)), square_rmse(theirs)) <= 0.40
 
 
 def test_never_worse_is_better_at_every_size(wavelet: tuple[Fraction, list[Cells]]) -> None:
+    """Sizes of 2^14 and 2^16 have 16 and 4 blocks, and need more runs. The whole is one number: its error is known from
+    the forecast (test_tree_planner.py), of which 24 runs would only give a rough idea."""
     eps, theirs = wavelet
     ratio = block_rmse(measured(tables.never_worse(), eps)) / block_rmse(theirs)
-    assert (ratio[:7] < 0.90).all()  # larger blocks are few: 16, 4 and 1 of them
-    assert mean_ratio(ratio[7:], np.ones(3)) < 1
+    assert (ratio[:7] <= 0.90).all()
+    more = WAVELET.measure(as_cells(CITY, tables.city()), CITY, eps, Unit.cells(), system_bits(), None, 24)
+    mine = [result for _ in range(3) for result in measured(tables.never_worse(), eps)]
+    large = (block_rmse(mine) / block_rmse([*theirs, *more]))[7:9]
+    assert (large <= 0.90).all()
 
 
 def test_the_forecast_is_what_is_measured() -> None:
@@ -223,12 +228,8 @@ def test_the_audit_sees_a_level_that_was_not_paid_for() -> None:
 
     class Faulty:
         kind, unit, guarantee = plan.kind, plan.unit, plan.guarantee
-        prepare, neighbours, measure, describe = (
-            plan.prepare,
-            plan.neighbours,
-            careless.measure,
-            plan.describe,
-        )
+        prepare, neighbours, describe = plan.prepare, plan.neighbours, plan.describe
+        measure, publish, to_dict = careless.measure, plan.publish, plan.to_dict
 
     assert audit.run(Faulty(), 2_000).verdict != "holds"  # type: ignore[arg-type]
 

@@ -8,14 +8,20 @@ from typing import Annotated
 import typer
 
 from oboro.cli.options import Json, show_json
+from oboro.language import said
 
 Published = Annotated[
-    Path, typer.Argument(help="The published table: Parquet, by strategy tree.", metavar="PUBLISHED")
+    Path,
+    typer.Argument(
+        help="The published table: the Parquet or Arrow file, by strategy tree, filtered or adaptive.",
+        metavar="PUBLISHED",
+    ),
 ]
 Question = Annotated[
     list[str] | None,
     typer.Argument(
-        help="NAME=VALUE, NAME=VALUE,VALUE or NAME=LOW..HIGH. What is not named is taken as a whole."
+        help="NAME=VALUE, NAME=VALUE,VALUE or NAME=LOW..HIGH. What is not named is taken as a whole.",
+        metavar="QUESTION",
     ),
 ]
 Level = Annotated[float, typer.Option("--level", help="How sure the interval is.", metavar="NUMBER")]
@@ -30,4 +36,4 @@ def ask(published: Published, question: Question = None, level: Level = 0.95, js
     if json:
         show_json(answer.to_dict())
         return
-    typer.echo(str(answer))
+    typer.echo(said(str(answer)))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from oboro.errors import DataError
+from oboro.kinds import path_of, takes
 from oboro.release import plan_from
 from oboro.tables.plan import TablePlan
 from oboro.tables.tree import leftover
@@ -14,17 +15,20 @@ from oboro.tables.tree.carrying import plan_in
 from oboro.tables.tree.intervals import Answer
 
 
+@takes(where=Mapping)
 def ask(published: Any, where: Where | None = None, *, level: float = 0.95) -> Answer:
     """How many people a published table counts in a part of it, and an interval for the true number.
 
-    `published` is a Parquet file that oboro released, or the table of it. `where` names the part: a value, a list of
+    `published` is a Parquet or Arrow file that oboro released by strategy tree, filtered or adaptive, or the table of
+    it. `where` names the part: a value, a list of
     values or a pair (low, high) for any column; a column that it does not name is taken as a whole.
 
         ask("published.parquet", {"row": (100, 131), "col": (200, 231), "sex": "F"})
     """
     table = _table(published)
     plan = plan_from(plan_in(table))
-    assert isinstance(plan, TablePlan)
+    if not isinstance(plan, TablePlan):
+        raise DataError("only a table can be asked", given=plan.kind, needed="a table that oboro released")
     return plan.ask(table, where or {}, level)
 
 
@@ -48,11 +52,22 @@ def _table(published: Any) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    path = path_of("published", published)
+    if path.suffix.lower() in (".csv", ".json"):
+        raise DataError(
+            f"{path.name} does not carry what intervals come from",
+            given=f"{path.suffix.lower()}, which has no place for it",
+            needed="the Parquet or Arrow file of the same release: keep it, and publish it too",
+            fix=f"oboro table release ... --name NAME -o {path.stem}.parquet, which a named release gives again, free",
+        )
     try:
-        return pq.read_table(Path(published))
-    except (OSError, pa.ArrowInvalid) as error:
+        if path.suffix.lower() == ".arrow":
+            with pa.memory_map(str(path)) as source:
+                return pa.ipc.open_file(source).read_all()
+        return pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
         raise DataError(
             f"{published} cannot be read",
             given=str(error).partition("\n")[0],
-            needed="a Parquet file that oboro released",
+            needed="a Parquet or Arrow file that oboro released",
         ) from None

@@ -9,11 +9,13 @@ import numpy as np
 from oboro.domain import Domain
 from oboro.engine import Source, open_data
 from oboro.engine.source import quoted
+from oboro.kinds import takes, text_of
 from oboro.tables.cells import cap
 from oboro.tables.layout import Layout
 from oboro.tables.reading import batches, double_sql, fields_of, keys_of
 
 
+@takes(domain=Domain, count=text_of)
 def check(
     data: Any, domain: Domain, count: str | None = None, layout: Layout | None = None
 ) -> list[dict[str, Any]]:

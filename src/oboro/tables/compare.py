@@ -13,7 +13,8 @@ import numpy as np
 
 from oboro.domain import Domain
 from oboro.errors import DomainError
-from oboro.exact import Number, about, positive
+from oboro.exact import Number, about, positive, whole
+from oboro.kinds import names_of, takes
 from oboro.noise import Bits, system_bits
 from oboro.privacy import Unit
 from oboro.tables.cells import Cells
@@ -97,6 +98,7 @@ class Comparison:
         return "\n".join([*text, *refused])
 
 
+@takes(domain=Domain, unit=Unit, strategies=names_of)
 def compare(
     data: Any,
     domain: Domain,
@@ -110,6 +112,7 @@ def compare(
 ) -> Comparison:
     """Runs strategies on PUBLIC data and says how far off each is. Not for data that must be protected."""
     layout, unit, exact = Layout(domain), unit or Unit.cells(), positive("eps", eps)
+    trials = whole("trials", trials, least=1, most=10**6)
     truth = read_cells(data, layout, unit, count)
     chosen = [strategy_of(name) for name in strategies or STRATEGIES]
     rows = tuple(

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from oboro.errors import DataError
+from oboro.kinds import path_of, takes
 
 _TEXT = ("KEY_CODE", "HTKSYORI", "HTKSAKI", "GASSAN")
 
 
+@takes(path=path_of)
 def read_estat(path: str | Path) -> Any:
     """An e-Stat mesh file (text in cp932, or its zip) as an Arrow table.
 

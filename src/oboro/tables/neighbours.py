@@ -24,7 +24,7 @@ def pairs(
 
     The cells of a unit branch off one path of the tree, each from its own node: the worst case of the sensitivity.
     """
-    possible = _some_possible(layout)
+    possible = some_possible(layout)
     wanted = unit.contributions if unit.kind == "cells" else 1
     path = [0, *(1 << place for place in range(layout.bits))]
     here = [key for key in dict.fromkeys([*path, *possible]) if key in possible][:wanted]
@@ -35,14 +35,14 @@ def pairs(
     )
     for others, where in (({}, "and nobody else"), (full, "among many")):
         if unit.adjacency == "replace":
-            one, other = (_records(layout, unit, count, others, mine) for mine in (here, there))
+            one, other = (records(layout, unit, count, others, mine) for mine in (here, there))
             yield Pair(one, other, f"one unit in other cells, {where}")
         else:
-            one, other = (_records(layout, unit, count, others, mine) for mine in (here, []))
+            one, other = (records(layout, unit, count, others, mine) for mine in (here, []))
             yield Pair(one, other, f"one unit or none, {where}")
 
 
-def _some_possible(layout: Layout) -> list[int]:
+def some_possible(layout: Layout) -> list[int]:
     """Possible keys: all of them in a small domain, otherwise some of the first."""
     if layout.bits <= _LISTED_BITS:
         return [int(key) for key in np.flatnonzero(layout.all_possible())]
@@ -52,7 +52,7 @@ def _some_possible(layout: Layout) -> list[int]:
     return [int(key) for key in near[layout.possible(near)]]
 
 
-def _records(layout: Layout, unit: Unit, count: str | None, others: dict[int, int], mine: list[int]) -> Any:
+def records(layout: Layout, unit: Unit, count: str | None, others: dict[int, int], mine: list[int]) -> Any:
     """Data with `others` in some cells, and one unit in the cells `mine`."""
     import pyarrow as pa
 

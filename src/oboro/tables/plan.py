@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from oboro.domain import Domain
 from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError
 from oboro.exact import Number, positive, show, whole
+from oboro.kinds import takes, text_of
 from oboro.ledger import Ledger
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import Approx, Pure, Unit, guarantee_from, unit_from
@@ -28,14 +28,14 @@ from oboro.tables.reading import read_cells
 from oboro.tables.strategies import strategy_of
 from oboro.tables.strategy import Strategy, counts_move
 from oboro.tables.tree.adaptive import check_rule
-from oboro.tables.tree.answering import answered, cell_intervals
+from oboro.tables.tree.answering import answered, intervals_of, outlook_of
 from oboro.tables.tree.asking import Where
 from oboro.tables.tree.carrying import with_noisy
 from oboro.tables.tree.design import Design, described, design_from
 from oboro.tables.tree.intervals import Answer
 from oboro.tables.tree.lattice import lattice_of
-from oboro.tables.tree.leftover import filtered_intervals
 from oboro.tables.tree.measure import Measured
+from oboro.tables.tree.outlook import Outlook
 from oboro.tables.tree.promise import check_promise, rho_of
 from oboro.tables.tree.strategy import planned, preferred
 from oboro.tables.tree.workload import DEFAULT, Workload
@@ -119,6 +119,10 @@ class TablePlan:
             return strategy.forecast(self.layout, eps, self.unit, expected_total)
         return forecast(self.layout, strategy, eps, self.unit, expected_total)
 
+    def outlook(self, expected_total: int) -> Outlook | None:
+        """What a guess at how many people there are means for cells; where the strategy can tell."""
+        return outlook_of(self, whole("expected_total", expected_total, least=0, most=LARGEST_TOTAL))
+
     def prepare(self, data: Any) -> Cells:
         return read_cells(data, self.layout, self.unit, self.count)
 
@@ -149,10 +153,8 @@ class TablePlan:
 
     @property
     def intervals(self) -> Callable[[Any, float], tuple[Any, Any]] | None:
-        """Intervals for the rows of the published table, where its noisy counts are known: (table, level) to (low, high)."""
-        if self.strategy == "filtered":
-            return partial(filtered_intervals, layout=self.layout, eps=self.guarantee.eps, unit=self.unit)
-        return None if self.design is None else partial(cell_intervals, self)
+        """Intervals for the rows of the published table: (table, level) to (low, high)."""
+        return intervals_of(self)
 
     def ask(self, table: Any, where: Where, level: float = 0.95) -> Answer:
         """What the published table says about a part of it, with an interval."""
@@ -198,6 +200,7 @@ class TablePlan:
         return _checked(cls(domain, unit, guarantee, strategy, *beside, workload, design))
 
 
+@takes(domain=Domain, unit=Unit, strategy=text_of, workload=Workload)
 def plan(
     domain: Domain,
     *,
@@ -244,6 +247,7 @@ def designed(plan: TablePlan) -> TablePlan:
     return dataclasses.replace(plan, workload=workload, design=design)
 
 
+@takes(plan=TablePlan, ledger=Ledger, count=text_of)
 def release(
     data: Any, plan: TablePlan, *, ledger: Ledger, count: str | None = None, name: str | None = None
 ) -> Release:

@@ -11,11 +11,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from oboro.exact import Number, positive, show
+from oboro.kinds import list_of, takes
 from oboro.noise import Bits, system_bits
 from oboro.privacy import Pure
 from oboro.tables.plan import TablePlan, designed
 
 
+@takes(plan=TablePlan, eps=list_of)
 def preview(
     data: Any, plan: TablePlan, eps: Iterable[Number], *, bits: Bits | None = None
 ) -> tuple[Any, dict[str, Any]]:

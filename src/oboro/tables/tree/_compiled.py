@@ -140,3 +140,31 @@ def share_out_jointly(held: Any, wanted: Any, allowed: Any, all_allowed: bool, o
                     good[i] = allowed[node, i, g]
             _rounded(held[node, g], fitted[g], good, carry, whole)
             out[node, :, g] = whole
+
+
+@compiled
+def add_to_parts(keys: Any, counts: Any, live: Any, below: int, finer: int, out: Any) -> None:
+    """Adds each cell's count to its part. Cells and live blocks are in order; blocks have 2^below cells, 2^finer parts."""
+    at = 0
+    mask = (1 << finer) - 1
+    for i in range(keys.size):
+        block = keys[i] >> below
+        while at < live.size and live[at] < block:
+            at += 1
+        if at == live.size:
+            break
+        if live[at] == block:
+            out[(at << finer) + ((keys[i] >> (below - finer)) & mask)] += counts[i]
+
+
+@compiled
+def keep_within(bounds: Any, wanted: Any, held: Any, out: Any) -> None:
+    """Groups of cells, from one bound to the next: those that want more than their block holds share out what it does."""
+    for group in range(held.size):
+        start, end = bounds[group], bounds[group + 1]
+        if wanted[start:end].sum() > held[group]:
+            size = end - start
+            near, carry, sorted_ = np.empty(size), np.zeros(size), np.empty(size)
+            good = np.ones(size, np.bool_)
+            _nearest(float(held[group]), wanted[start:end], good, sorted_, near)
+            _rounded(held[group], near, good, carry, out[start:end])

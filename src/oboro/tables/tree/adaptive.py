@@ -29,12 +29,15 @@ from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.strategy import Strategy, counts_move
 from oboro.tables.tree.design import precision
-from oboro.tables.tree.lattice import Integers, Lattice, lattice_of
+from oboro.tables.tree.lattice import Floats, Integers, Lattice, Level, lattice_of
+from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.project import Bools, project
-from oboro.tables.tree.solve import least_squares
+from oboro.tables.tree.solve import least_squares, moments
+from oboro.tables.tree.workload import block
 
 QUARTERS, BLOCKS, PARTS = Fraction(1, 10), Fraction(2, 10), Fraction(7, 10)
-_BLOCKS = 4  # divisions of the table into blocks: 16 x 16 of them
+DEPTH = 4  # divisions of the table into blocks: 16 x 16 of them
+LEVELS: tuple[Level, ...] = ((1,), (DEPTH,))
 _PEOPLE_PER_PART = 5  # times 1/eps
 
 
@@ -71,57 +74,93 @@ def noises(eps: Fraction, unit: Unit) -> tuple[DiscreteLaplace, DiscreteLaplace,
 
 def measure(
     cells: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits, total: int | None, trials: int
-) -> list[Cells]:
+) -> list[Measured]:
     return [_measured(cells, layout, eps, unit, bits, total) for _ in range(trials)]
 
 
 def _measured(
     cells: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits, total: int | None
-) -> Cells:
+) -> Measured:
     lattice = lattice_of(layout.domain)
     counts = np.zeros(lattice.leaves, np.int64)
     counts[lattice.leaf(layout, cells.keys)] = cells.counts
     possible = lattice.possible(layout)
     allowed = np.ones(lattice.leaves, np.bool_) if possible is None else possible
-    of_quarters, of_blocks, of_parts = noises(eps, unit)
-    held = _blocks(counts, allowed, lattice, [of_quarters, of_blocks], bits, total)
-    inside, may = counts.reshape(held.size, -1), allowed.reshape(held.size, -1)
-    published = np.zeros(inside.shape, np.int64)
-    finest = _divisions(held, eps / counts_move(unit), lattice.trees[0].depth - _BLOCKS)
-    for steps in range(lattice.trees[0].depth - _BLOCKS + 1):
-        chosen = np.flatnonzero((finest == steps) & (held > 0))
-        shape = (chosen.size, 4**steps, inside.shape[1] // 4**steps)
-        parts = inside[chosen].reshape(shape).sum(axis=2)
-        noisy = parts + of_parts.sample(parts.shape, bits)
-        found = _spread(held[chosen], noisy, may[chosen].reshape(shape), bits)
-        published[chosen] = found.reshape(chosen.size, inside.shape[1])
+    *of_blocks, of_parts = noises(eps, unit)
+    coarse = blocks_of(lattice)
+    may = allowed.reshape(coarse.leaves, -1)
+    some_may = np.asarray(may.any(axis=1))
+    first = _counted(counts.reshape(coarse.leaves, -1).sum(axis=1), some_may, coarse, of_blocks, bits)
+    estimates = least_squares(coarse, LEVELS, [precision(law) for law in of_blocks], first, total)
+    held = project(coarse, estimates, some_may, total)
+    deepest = lattice.trees[0].depth - DEPTH
+    steps = np.where(held > 0, _divisions(held, eps / counts_move(unit), deepest), -1)
+    noisy = [
+        _parts(counts.reshape(coarse.leaves, -1), steps == k, k, of_parts, bits) for k in range(deepest + 1)
+    ]
+    estimates = _combined(estimates, coarse, of_blocks, noisy, steps, of_parts)
+    held = project(coarse, estimates, some_may, total)
+    published = np.zeros(may.shape, np.int64)
+    for k, own in enumerate([*noisy, np.zeros(((steps < 0).sum(), 1), np.int64)]):  # last those not divided
+        some = steps == k if k <= deepest else steps < 0
+        published[some] = _spread(
+            held[some], own, may[some].reshape(*own.shape, may.shape[1] // own.shape[1]), bits
+        ).reshape(len(own), may.shape[1])
     leaves = np.flatnonzero(published)
     keys, values = lattice.keys(layout, leaves), published.reshape(-1)[leaves]
     order = np.argsort(keys)
-    return Cells(keys[order], values[order])
+    carried = (*first, steps, np.concatenate([own.reshape(-1) for own in noisy]))
+    return Measured(keys[order], values[order], carried)
 
 
-def _blocks(
-    counts: Integers,
-    allowed: Bools,
-    lattice: Lattice,
-    laws: list[DiscreteLaplace],
-    bits: Bits,
-    total: int | None,
-) -> Integers:
-    """What each block holds."""
+def blocks_of(lattice: Lattice) -> Lattice:
+    """The lattice down to the blocks."""
     tree = lattice.trees[0]
-    coarse = Lattice((replace(tree, steps=tree.steps[:_BLOCKS]),))
-    true = counts.reshape(coarse.leaves, -1).sum(axis=1)
-    possible = np.asarray(allowed.reshape(coarse.leaves, -1).any(axis=1))
-    levels = [(1,), coarse.finest]
+    return Lattice((replace(tree, steps=tree.steps[:DEPTH]),))
+
+
+def _counted(
+    true: Integers, possible: Bools, coarse: Lattice, laws: list[DiscreteLaplace], bits: Bits
+) -> list[Integers]:
+    """The noisy counts of quarters and blocks; 0 where nobody can be."""
     noisy = []
-    for level, law in zip(levels, laws, strict=True):
+    for level, law in zip(LEVELS, laws, strict=True):
         sums = np.asarray(coarse.sums(true, level), np.int64)
         some = np.asarray(coarse.sums(possible, level)) > 0
         noisy.append(np.where(some, sums + law.sample(sums.shape, bits), 0))
-    found = least_squares(coarse, levels, [precision(law) for law in laws], noisy, total)
-    return project(coarse, found, possible, total)
+    return noisy
+
+
+def _parts(inside: Integers, which: Bools, steps: int, law: DiscreteLaplace, bits: Bits) -> Integers:
+    """The noisy counts of the parts of some blocks, each quartered so many times."""
+    parts = inside[which].reshape(int(which.sum()), 4**steps, inside.shape[1] >> (2 * steps)).sum(axis=2)
+    return np.asarray(parts + law.sample(parts.shape, bits), np.int64)
+
+
+def _combined(
+    estimates: Floats,
+    coarse: Lattice,
+    of_blocks: list[DiscreteLaplace],
+    noisy: list[Integers],
+    steps: Integers,
+    of_parts: DiscreteLaplace,
+) -> Floats:
+    """What each block holds, from both: its own estimate, and the sum of its parts, weighted by precision.
+
+    Blocks that were not divided are those that came out low. So quarters keep their sums: what these lack is made up
+    by their blocks, in proportion to variance.
+    """
+    mu = moments(coarse, LEVELS, [precision(law) for law in of_blocks])
+    own = float((block(coarse.trees[0], DEPTH) / mu).sum())
+    found, variances = estimates.copy(), np.full(estimates.shape, own)
+    for k, parts in enumerate(noisy):
+        of_sum = of_parts.variance * 4**k
+        weighted = found[steps == k] * of_sum + parts.sum(axis=1) * own
+        found[steps == k] = weighted / (own + of_sum)
+        variances[steps == k] = own * of_sum / (own + of_sum)
+    lacking = (estimates - found).reshape(4, -1).sum(axis=1, keepdims=True)
+    by_quarter = variances.reshape(4, -1)
+    return np.asarray(found + (lacking * by_quarter / by_quarter.sum(axis=1, keepdims=True)).reshape(-1))
 
 
 def _divisions(held: Integers, rate: Fraction, most: int) -> Integers:
@@ -147,7 +186,7 @@ def _spread(held: Integers, noisy: Integers, allowed: Bools, bits: Bits) -> Inte
 def block_variance(layout: Layout, eps: Fraction, unit: Unit, height: int) -> float:
     """The noise of blocks and parts; smaller areas have at least their part's share, and what spreading adds is not in it."""
     _, of_blocks, of_parts = noises(eps, unit)
-    above = layout.bits - 2 * _BLOCKS
+    above = layout.bits - 2 * DEPTH
     return of_blocks.variance * 2.0 ** (height - above) if height >= above else of_parts.variance
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,8 +18,12 @@ from oboro.tables.reading import read_cells
 from oboro.tables.tree.asking import Where, choices
 from oboro.tables.tree.carrying import NOISY, noisy_in
 from oboro.tables.tree.design import Design
+from oboro.tables.tree.grid_answers import adaptive_answer, adaptive_intervals
 from oboro.tables.tree.intervals import Answer, Estimates, estimates, hull
 from oboro.tables.tree.lattice import Integers, lattice_of
+from oboro.tables.tree.leftover import filtered_answer, filtered_intervals
+from oboro.tables.tree.outlook import Outlook, filtered_outlook, tree_outlook
+from oboro.tables.tree.region import region_of
 
 Table = Any  # pyarrow.Table, loaded on first use
 
@@ -32,9 +38,36 @@ class Planned(Protocol):
     @property
     def guarantee(self) -> Pure | Approx: ...
     @property
+    def strategy(self) -> str: ...
+    @property
     def design(self) -> Design | None: ...
     @property
     def total(self) -> int | None: ...
+
+
+Intervals = Callable[[Table, float], tuple[Integers, Integers]]
+CARRY = ("tree", "filtered", "adaptive")  # strategies whose files carry what intervals come from
+
+
+def intervals_of(plan: Planned) -> Intervals | None:
+    """Intervals for the rows of the published table, where its file carries what they come from."""
+    facts = (plan.layout, plan.guarantee.eps, plan.unit)
+    if plan.strategy == "filtered":
+        return lambda table, level: filtered_intervals(table, level, *facts)
+    if plan.strategy == "adaptive":
+        return lambda table, level: adaptive_intervals(table, level, *facts, plan.total)
+    return None if plan.design is None else partial(cell_intervals, plan)
+
+
+def outlook_of(plan: Planned, total: int) -> Outlook | None:
+    """What so many people would mean for cells, where that can be told."""
+    layout, eps, unit = plan.layout, plan.guarantee.eps, plan.unit
+    if plan.strategy == "filtered":
+        return filtered_outlook(layout, eps, unit, total)
+    if plan.design is None:
+        return None
+    noises = tuple(plan.design.noises(eps, unit))
+    return tree_outlook(lattice_of(layout.domain), layout.cells, plan.design, noises, total)
 
 
 def cell_intervals(plan: Planned, table: Table, level: float) -> tuple[Integers, Integers]:
@@ -50,10 +83,15 @@ def cell_intervals(plan: Planned, table: Table, level: float) -> tuple[Integers,
 def answered(plan: Planned, table: Table, where: Where, level: float) -> Answer:
     """The sum of the published counts of some cells, and an interval for the true sum."""
     check_level(level)
+    facts = (plan.layout, plan.guarantee.eps, plan.unit)
+    if plan.strategy == "filtered":
+        return filtered_answer(table, region_of(plan.layout, where), level, *facts)
+    if plan.strategy == "adaptive":
+        return adaptive_answer(table, region_of(plan.layout, where), level, *facts, plan.total)
     if plan.design is None:
         raise DataError(
-            "questions are for tables by strategy tree",
-            needed="a table whose file carries the noisy counts of all cells",
+            f"a table by strategy {plan.strategy} carries nothing that intervals could come from",
+            needed="a table by one of the strategies " + ", ".join(CARRY),
             fix='strategy="tree"',
         )
     found = _estimates(plan, table)

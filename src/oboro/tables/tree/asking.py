@@ -19,8 +19,8 @@ from oboro.tables.tree.lattice import Integers, Lattice, Tree
 Where = Mapping[str, Any]
 
 
-def choices(layout: Layout, lattice: Lattice, where: Where) -> list[Choice]:
-    """The leaves that a question chooses in each column."""
+def check_names(layout: Layout, where: Where) -> None:
+    """Refuses a question about columns that the table does not have."""
     known = [name for column in layout.domain for name in column.sources]
     for name in where:
         if name not in known:
@@ -30,6 +30,11 @@ def choices(layout: Layout, lattice: Lattice, where: Where) -> list[Choice]:
                 needed=", ".join(known),
                 fix=f"{known[0]}=0",
             )
+
+
+def choices(layout: Layout, lattice: Lattice, where: Where) -> list[Choice]:
+    """The leaves that a question chooses in each column."""
+    check_names(layout, where)
     return [_chosen(tree, column, where) for tree, column in zip(lattice.trees, layout.domain, strict=True)]
 
 
@@ -63,7 +68,7 @@ def _chosen(tree: Tree, column: Column, where: Where) -> Choice:
             inside &= np.isin(place, _numbers(name, values, side))
     elif isinstance(column, Mesh):
         for _, values in asked:
-            inside &= _meshes(column, places, _listed(values))
+            inside &= _meshes(column, places, listed(values))
     else:
         for name, values in asked:
             inside &= np.isin(places[0], _codes(column, name, values))
@@ -76,11 +81,11 @@ def _numbers(name: str, values: Any, side: int) -> Integers:
         if isinstance(values, tuple) and len(values) == 2:
             found = np.arange(max(int(values[0]), 0), min(int(values[1]), side - 1) + 1)
         else:
-            found = np.array([int(value) for value in _listed(values)], np.int64)
-    except (TypeError, ValueError):
-        raise _no_value(name, values) from None
+            found = np.array([int(value) for value in listed(values)], np.int64)
+    except (TypeError, ValueError, OverflowError):
+        raise no_value(name, values) from None
     if found.size == 0 or found.min() < 0 or found.max() >= side:
-        raise _no_value(name, values)
+        raise no_value(name, values)
     return found
 
 
@@ -91,7 +96,7 @@ def _meshes(column: Mesh, places: list[Integers], values: list[Any]) -> Choice:
     for value in values:
         text = str(value)
         if not text.isdigit() or not 4 <= len(text) <= column.digits:
-            raise _no_value(column.name, value)
+            raise no_value(column.name, value)
         chosen |= codes // 10 ** (column.digits - len(text)) == int(text)
     return chosen
 
@@ -102,30 +107,30 @@ def _sizes(column: Mesh) -> list[int]:
 
 def _codes(column: Column, name: str, values: Any) -> Integers:
     if isinstance(values, tuple) and len(values) == 2:
-        low, high = (_code(column, name, value) for value in values)
+        low, high = (code_of(column, name, value) for value in values)
         return np.arange(low, high + 1)
-    return np.array([_code(column, name, value) for value in _listed(values)], np.int64)
+    return np.array([code_of(column, name, value) for value in listed(values)], np.int64)
 
 
-def _code(column: Column, name: str, value: Any) -> int:
+def code_of(column: Column, name: str, value: Any) -> int:
     """The code of a value; on the command line numbers come as texts."""
     known = getattr(column, "values", None)
     if known is not None:
         by_text = {str(each): i for i, each in enumerate(known)}
         if str(value) not in by_text:
-            raise _no_value(name, value)
+            raise no_value(name, value)
         return by_text[str(value)]
     found = column.code(value)
     if found is None:
-        raise _no_value(name, value)
+        raise no_value(name, value)
     return found
 
 
-def _listed(values: Any) -> list[Any]:
+def listed(values: Any) -> list[Any]:
     return list(values) if isinstance(values, list | tuple | set | range) else [values]
 
 
-def _no_value(name: str, value: Any) -> ParameterError:
+def no_value(name: str, value: Any) -> ParameterError:
     return ParameterError(
         f"column {name!r} has no such value",
         given=f"{name}={value!r}",

@@ -5,7 +5,10 @@ in the footer of a Parquet file, where who reads the table as a table does not s
 
     oboro.plan          the plan, as JSON
     oboro.noisy         for each level a line: the width in bytes of its counts, how many there are, and themselves:
-                        byte planes apart (they compress better), zstd, base64
+                        byte planes apart (they compress better), zstd, base64. Numbers that only grow are carried as
+                        differences; the width then begins with +
+
+A file of CSV or JSON has no such place: who publishes one keeps the Parquet or Arrow file as well.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from oboro.errors import DataError
 from oboro.tables.tree.lattice import Integers
 
 PLAN, NOISY = b"oboro.plan", b"oboro.noisy"
-MOST = 2**24  # counts: readers of Parquet refuse a footer of more than 100 MB
+MOST = 2**25  # counts
+_MOST_BYTES = 80_000_000  # readers of Parquet refuse a footer of more than 100 MB
 
 Table = Any  # pyarrow.Table, loaded on first use
 
@@ -30,7 +34,8 @@ def with_noisy(table: Table, plan: dict[str, Any], noisy: Sequence[Integers]) ->
     """The table with its plan and its noisy counts, if there are not too many of them."""
     carried = {PLAN: json.dumps(plan, ensure_ascii=False).encode()}
     if sum(counts.size for counts in noisy) <= MOST:
-        carried[NOISY] = b"\n".join(_packed(counts) for counts in noisy)
+        packed = b"\n".join(_packed(counts) for counts in noisy)
+        carried |= {NOISY: packed} if len(packed) <= _MOST_BYTES else {}
     return table.replace_schema_metadata({**(table.schema.metadata or {}), **carried})
 
 
@@ -42,7 +47,7 @@ def plan_in(table: Table) -> dict[str, Any]:
     except (KeyError, ValueError, RecursionError):
         raise DataError(
             "the table does not say how it was made",
-            needed="a Parquet file that oboro released by strategy tree",
+            needed="the Parquet or Arrow file that oboro released: CSV and JSON do not carry it",
             fix="oboro table release ... -o published.parquet",
         ) from None
     return found
@@ -54,7 +59,7 @@ def noisy_in(table: Table, shapes: Sequence[tuple[int, ...]] | None = None) -> t
     if lines == [b""]:
         raise DataError(
             "the table does not carry its noisy counts",
-            needed=f"a Parquet file with at most 2^{MOST.bit_length() - 1} counts in all",
+            needed=f"a Parquet or Arrow file with at most about 2^{MOST.bit_length() - 1} counts in all",
             fix="a domain with fewer cells",
         )
     try:
@@ -68,10 +73,12 @@ def _packed(counts: Integers) -> bytes:
     import pyarrow as pa
 
     flat = np.ascontiguousarray(counts).reshape(-1)
+    sign = "+" if flat.size > 1 and flat[0] >= 0 and (flat[1:] >= flat[:-1]).all() else ""
+    flat = np.diff(flat, prepend=0) if sign else flat
     width = next(w for w in (1, 2, 4, 8) if w == 8 or np.abs(flat).max(initial=0) < 1 << (8 * w - 1))
     planes = flat.astype(f"<i{width}").view(np.uint8).reshape(-1, width).T
     squeezed = pa.compress(np.ascontiguousarray(planes).tobytes(), codec="zstd", asbytes=True)
-    return f"{width} {flat.size} ".encode() + base64.b64encode(squeezed)
+    return f"{sign}{width} {flat.size} ".encode() + base64.b64encode(squeezed)
 
 
 def _unpacked(line: bytes) -> Integers:
@@ -81,4 +88,5 @@ def _unpacked(line: bytes) -> Integers:
     squeezed = base64.b64decode(body, validate=True)
     raw = pa.decompress(squeezed, decompressed_size=int(width) * int(size), codec="zstd", asbytes=True)
     planes = np.frombuffer(raw, np.uint8).reshape(int(width), -1)
-    return np.ascontiguousarray(planes.T).reshape(-1).view(f"<i{int(width)}").astype(np.int64)
+    counts = np.ascontiguousarray(planes.T).reshape(-1).view(f"<i{int(width)}").astype(np.int64)
+    return np.cumsum(counts) if width.startswith(b"+") else counts

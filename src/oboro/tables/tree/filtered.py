@@ -9,49 +9,41 @@ What is measured, each once
        [Benjamini, Hochberg 1995] at 10%.
     What a part holds beyond its published cells stays unallocated: it is known at the part, and at no place in it.
 
-Without listing the empty cells
-    Let t be a public floor. Dense, every cell of the live blocks would be noised, and those below t forgotten. For
-    empty cells that is the same as drawing how many reach t, which ones, and their values given that
-    (rivals/threshold.py has the proof). The test then looks at all that reached t, stored or not, with C, the number
-    of all cells of live blocks: a cut from the stored cells alone would depend on where people are.
-
-    A candidate with value v has p(v) = P(noise >= v). The cut is the least v >= t with C p(v) <= 0.1 R(v), where R(v)
-    is how many reach v. With C and R known it is about ln(C / (0.2 R)) times the scale.
+The noisy counts of all that was measured go out with the table: intervals come from them (bounds.py).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from oboro.domain.morton import width
 from oboro.noise import Bits, DiscreteLaplace
-from oboro.noise.laplace import as_float
 from oboro.privacy import Unit
+from oboro.release import Forecast
 from oboro.tables import progress, wavelet
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
-from oboro.tables.rivals.threshold import empty_reaching
 from oboro.tables.strategy import Strategy, counts_move
 from oboro.tables.tree.design import precision
 from oboro.tables.tree.lattice import Floats, Integers, Lattice, Level, Tree
 from oboro.tables.tree.measure import Measured
+from oboro.tables.tree.outlook import filtered_outlook
 from oboro.tables.tree.planner import plan_shares
 from oboro.tables.tree.project import Bools, project
 from oboro.tables.tree.solve import least_squares, moments
+from oboro.tables.tree.standing_out import stand_out, within
 from oboro.tables.tree.workload import block, never_worse
 
-FALSE = 0.1  # the share of published cells that may be empty
 _DENSE_BITS = 18
 _MOST_PARTS = 1 << 24  # parts that are counted at once
-_MOST_EMPTY = 1 << 24  # empty cells that may reach the floor
 _STEP = 4  # live blocks are divided into 2^4 parts, twice
-_PARTS = (Fraction(12, 100), Fraction(12, 100))
-CELLS = Fraction(26, 100)
+PARTS = (Fraction(13, 100), Fraction(13, 100))
+CELLS = Fraction(21, 100)
+_FINE = 0.6  # so much smaller, as variances, are the finest blocks to come out beside the wavelet's than the whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +64,23 @@ def blocks_of(layout: Layout) -> Blocks:
     tree = Tree("block", (1 << bits,), tuple(((0, 1 << width),) for width in widths), ((0,),))
     lattice = Lattice((tree,))
     levels, shares = _planned(lattice, layout.bits)
-    rest = 1 - CELLS - sum(_PARTS)
+    rest = 1 - CELLS - sum(PARTS)
     return Blocks(bits, lattice, levels, tuple(share * rest for share in shares), _possible(layout, bits))
 
 
 def _planned(lattice: Lattice, bits: int) -> tuple[tuple[Level, ...], tuple[Fraction, ...]]:
-    """Sizes of block and their shares: planned so that none is much worse than under the wavelet method."""
+    """Sizes of block and their shares: planned against the wavelet method, at all sizes.
+
+    Small blocks are mostly empty. That nothing is below 0 helps the wavelet more there, so they have to be better.
+    """
     tree = lattice.trees[0]
     noise = DiscreteLaplace(1000 * (1 + bits))
     heights = [bits - sum(width(a) for a in tree.arities[:at]) for at in range(tree.depth + 1)]
-    reference = tuple(wavelet.block_variance(noise, bits, height) / 2e6 for height in heights)
+    fine = np.linspace(1, 1 + _FINE, len(heights))
+    reference = tuple(
+        wavelet.block_variance(noise, bits, height) / 2e6 / float(by)
+        for height, by in zip(heights, fine, strict=True)
+    )
     return plan_shares(lattice, never_worse(), 2, reference)
 
 
@@ -114,7 +113,7 @@ def noises(
     shares = found.shares
     return (
         [DiscreteLaplace(moved / (share * eps)) for share in shares],
-        [DiscreteLaplace(moved / (share * eps)) for share in _PARTS],
+        [DiscreteLaplace(moved / (share * eps)) for share in PARTS],
         DiscreteLaplace(moved / (CELLS * eps)),
     )
 
@@ -129,41 +128,50 @@ def _measured(cells: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bit
     found = blocks_of(layout)
     below = layout.bits - found.bits
     of_blocks, of_parts, of_cells = noises(layout, eps, unit)
-    held = _counted(cells.keys >> below, cells.counts, found, of_blocks, bits)
+    carried = _counted(cells, below, found, of_blocks, bits)
+    held = project(found.lattice, solved(found, of_blocks, carried), found.possible)
     live = np.flatnonzero(held)
     held = held[live]
+    divided, rounds = [], []
     for law in of_parts:
         finer = _finer_bits(live.size, below)
-        if finer == 0:
-            break
-        live, held = _divided(cells, live, held, below, finer, law, bits)
-        below -= finer
+        divided.append(finer)
+        if finer:
+            noisy = _parts(cells, live, below, finer, law, bits)
+            rounds += [live, noisy]
+            live, held = _divided(live, held, finer, noisy)
+            below -= finer
     progress.report("looking for cells", 0.3)
-    keys, values, cut, candidates = _stand_out(cells, live, below, int(held.sum()), of_cells, bits)
+    keys, values, cut, candidates = stand_out(cells, live, below, int(held.sum()), of_cells, bits)
     possible = layout.possible(keys)
     keys, values = keys[possible], values[possible]
-    within = _within(np.searchsorted(live, keys >> below), values, held)
-    kept = within > 0
-    facts = np.array([candidates, max(int(kept.sum()), 1), cut, below], np.int64)
+    counts = within(np.searchsorted(live, keys >> below), values, held)
+    kept = counts > 0
+    facts = np.array([candidates, max(int(kept.sum()), 1), cut, below, *divided], np.int64)
     progress.report("looking for cells", 1.0)
-    return Measured(keys[kept], within[kept], (live, held, facts, keys[kept], values[kept]))
+    own = (live, held, facts, keys[kept], values[kept])
+    return Measured(keys[kept], counts[kept], (*own, *carried, *rounds))
 
 
 def _counted(
-    blocks: Integers, counts: Integers, found: Blocks, laws: Sequence[DiscreteLaplace], bits: Bits
-) -> Integers:
-    """What each of the finest blocks holds: noisy counts of all sizes, least squares, projection."""
+    cells: Cells, below: int, found: Blocks, laws: Sequence[DiscreteLaplace], bits: Bits
+) -> list[Integers]:
+    """The noisy counts of blocks of all sizes; 0 where nobody can be."""
+    from oboro.tables.tree._compiled import add_to_parts
+
     true = np.zeros(1 << found.bits, np.int64)
-    np.add.at(true, blocks, counts)
+    add_to_parts(cells.keys, cells.counts, np.zeros(1, np.int64), below + found.bits, found.bits, true)
     noisy = []
     for level, law in zip(found.levels, laws, strict=True):
         sums = np.asarray(found.lattice.sums(true, level), np.int64)
         some = np.asarray(found.lattice.sums(found.possible, level)) > 0
         noisy.append(np.where(some, sums + law.sample(sums.shape, bits), 0))
-    precisions = [precision(law) for law in laws]
-    return project(
-        found.lattice, least_squares(found.lattice, found.levels, precisions, noisy), found.possible
-    )
+    return noisy
+
+
+def solved(found: Blocks, laws: Sequence[DiscreteLaplace], noisy: Sequence[Integers]) -> Floats:
+    """What each of the finest blocks holds, by least squares."""
+    return least_squares(found.lattice, found.levels, [precision(law) for law in laws], noisy)
 
 
 def _finer_bits(live: int, below: int) -> int:
@@ -172,25 +180,29 @@ def _finer_bits(live: int, below: int) -> int:
     return max(0, min(_STEP, below, room))
 
 
-def _divided(
-    cells: Cells, live: Integers, held: Integers, below: int, finer: int, law: DiscreteLaplace, bits: Bits
-) -> tuple[Integers, Integers]:
-    """The parts of live blocks that hold somebody, and what they hold: each part is counted once."""
+def _parts(
+    cells: Cells, live: Integers, below: int, finer: int, law: DiscreteLaplace, bits: Bits
+) -> Integers:
+    """The noisy count of every part of every live block."""
+    from oboro.tables.tree._compiled import add_to_parts
+
+    counts = law.sample(live.size << finer, bits)
+    add_to_parts(cells.keys, cells.counts, live, below, finer, counts)
+    return counts
+
+
+def _divided(live: Integers, held: Integers, finer: int, noisy: Integers) -> tuple[Integers, Integers]:
+    """The parts of live blocks that hold somebody, and what they hold."""
     from oboro.tables.tree._compiled import share_out
 
-    if live.size == 0:
-        return live, held
-    parts = cells.keys >> (below - finer)
-    place = np.minimum(np.searchsorted(live, parts >> finer), live.size - 1)
-    inside = live[place] == parts >> finer
-    counts = np.zeros(live.size << finer, np.int64)
-    np.add.at(counts, (place[inside] << finer) | (parts[inside] & ((1 << finer) - 1)), cells.counts[inside])
-    noisy = counts + law.sample(counts.size, bits)
     done = 0
     while done < finer:
         step = min(2, finer - done)
         done += step
-        wanted = noisy.reshape(held.size << step, -1).sum(axis=1).astype(float).reshape(-1, 1 << step)
+        left = 1 << (finer - done)
+        wanted = (
+            noisy.reshape(held.size << step, left).sum(axis=1).astype(float).reshape(held.size, 1 << step)
+        )
         children = np.empty(wanted.shape, np.int64)
         share_out(held, wanted, np.ones((1, 1 << step), np.bool_), True, children)
         held = children.reshape(-1)
@@ -198,78 +210,31 @@ def _divided(
     return (live[kept >> finer] << finer) | (kept & ((1 << finer) - 1)), held[kept]
 
 
-def _stand_out(
-    cells: Cells, live: Integers, below: int, total: int, law: DiscreteLaplace, bits: Bits
-) -> tuple[Integers, Integers, int, int]:
-    """Cells of live blocks that pass the test: keys in order, noisy values, the cut, and how many were tested."""
-    place = np.searchsorted(live, cells.keys >> below)
-    inside = (
-        live[np.minimum(place, live.size - 1)] == cells.keys >> below if live.size else np.zeros(0, np.bool_)
-    )
-    if live.size == 0:
-        return np.empty(0, np.int64), np.empty(0, np.int64), 1, 0
-    # live blocks side by side: a cell is the number of its block among them, and its place there
-    stored = (place[inside] << below) | (cells.keys[inside] & ((1 << below) - 1))
-    candidates = live.size << below
-    floor = _floor(candidates, total, law)
-    values = cells.counts[inside] + law.sample(stored.size, bits)
-    reach = values >= floor
-    empty, more = empty_reaching(stored, candidates, law, floor, bits)
-    near = np.concatenate([stored[reach], empty])
-    values = np.concatenate([values[reach], more])
-    cut = _cut(values, candidates, floor, law)
-    kept = values >= cut
-    near, values = near[kept], values[kept]
-    order = np.argsort(near)
-    near, values = near[order], values[order]
-    return (live[near >> below] << below) | (near & ((1 << below) - 1)), values, cut, candidates
-
-
-def _floor(candidates: int, total: int, law: DiscreteLaplace) -> int:
-    """Below this no cell can pass: no more than `total` cells can be published (or than memory holds)."""
-    most = max(1, min(total, _MOST_EMPTY))
-    return max(1, math.floor(as_float(law.scale) * math.log(max(candidates / (2 * FALSE * most), 1.0))))
-
-
-def _cut(values: Integers, candidates: int, floor: int, law: DiscreteLaplace) -> int:
-    """The least value v at which C p(v) <= 0.1 R(v); above all of them if there is none."""
-    known, counts = np.unique(values, return_counts=True)
-    reaching = counts[::-1].cumsum()[::-1]
-    chance = law.cdf(-known)  # P(noise >= v), by symmetry
-    passing = known[candidates * chance <= FALSE * reaching]
-    return int(passing.min()) if passing.size else (int(known.max()) + 1 if known.size else floor)
-
-
-def _within(blocks: Integers, values: Integers, held: Integers) -> Integers:
-    """Published cells hold no more than their block: what is too much is taken from all of them alike, down to 0."""
-    from oboro.tables.tree._compiled import share_out
-
-    if blocks.size == 0:
-        return values
-    starts = np.flatnonzero(np.diff(blocks, prepend=-1))
-    sums = np.add.reduceat(values, starts)
-    out = values.copy()
-    ends = np.append(starts[1:], values.size)
-    for i in np.flatnonzero(sums > held[blocks[starts]]).tolist():
-        part = slice(starts[i], ends[i])
-        size = int(ends[i] - starts[i])
-        shared = np.empty((1, size), np.int64)
-        wanted = values[part].astype(float).reshape(1, -1)
-        share_out(held[blocks[starts[i : i + 1]]], wanted, np.ones((1, size), np.bool_), True, shared)
-        out[part] = shared[0]
-    return out
-
-
 def block_variance(layout: Layout, eps: Fraction, unit: Unit, height: int) -> float:
-    """The variance of a block: of those that are counted by least squares, of smaller ones as if all cells were noised."""
+    """The variance of a block: of those that are counted by least squares, of smaller ones as if all were divided."""
     found = blocks_of(layout)
-    of_blocks, _, of_cells = noises(layout, eps, unit)
+    of_blocks, of_parts, of_cells = noises(layout, eps, unit)
     tree = found.lattice.trees[0]
     below = layout.bits - found.bits
     mu = moments(found.lattice, found.levels, [precision(law) for law in of_blocks])
     level = next((at for at in range(tree.depth + 1) if tree.under(at) << below <= 1 << height), tree.depth)
     profile: Floats = block(tree, level)
-    return min(float((profile / mu).sum()), of_cells.variance * 2.0**height)
+    ways = [float((profile / mu).sum()), of_cells.variance * 2.0**height]
+    for law in of_parts:
+        below = max(below - _STEP, 0)
+        ways.append(law.variance * 2.0 ** max(height - below, 0))
+    return min(ways)
+
+
+def _forecast(layout: Layout, eps: Fraction, unit: Unit, expected_total: int | None) -> Forecast:
+    """Errors of blocks; with a guess at how many people there are, what that means for cells."""
+    from oboro.tables.forecasting import forecast
+
+    found = forecast(layout, FILTERED, eps, unit, expected_total)
+    if expected_total is None:
+        return found
+    more = filtered_outlook(layout, eps, unit, expected_total).notes
+    return replace(found, notes=(*found.notes, *more))
 
 
 FILTERED = Strategy(
@@ -278,8 +243,10 @@ FILTERED = Strategy(
     noise=lambda layout, eps, unit: noises(layout, eps, unit)[-1],
     measure=measure,
     variance=block_variance,
+    forecast=_forecast,
     notes=(
         "cells are published if they stand out: about 10% of the published cells hold nobody in truth",
         "what a block holds beyond its published cells is known at the block, and at no place in it: tables.unallocated()",
+        "for areas smaller than such a block the figures are of the noise alone: these people count as spread evenly over it",
     ),
 )

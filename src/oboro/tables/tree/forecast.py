@@ -1,29 +1,26 @@
 """What a steward shows the boss before spending: errors by area and by category, and what they mean for cells.
 
 The errors are exact, for numbers before they are kept at 0 or more. Which cells can be trusted, and how many will
-show people though nobody is there, depends on how people live. With `expected_total` the method is tried out on the
-generated city (city.py), thinned or filled to that many people: made-up data, and made-up noise from a fixed seed.
+show people though nobody is there, depends on how people live: outlook.py tries that out.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
 from itertools import product
 
 import numpy as np
 
-from oboro.exact import about
 from oboro.privacy import Unit
 from oboro.release import Forecast
 from oboro.tables.layout import Layout
-from oboro.tables.tree.design import Design, Noise, precision
-from oboro.tables.tree.lattice import Floats, Integers, Lattice, Level, Tree, lattice_of
-from oboro.tables.tree.project import project, spine_of
-from oboro.tables.tree.solve import least_squares, moments
+from oboro.tables.tree.design import Design, precision
+from oboro.tables.tree.lattice import Lattice, Level, lattice_of
+from oboro.tables.tree.outlook import tree_outlook
+from oboro.tables.tree.project import spine_of
+from oboro.tables.tree.solve import moments
 from oboro.tables.tree.workload import block
 
 _WITHIN = math.log(20) / math.sqrt(2)  # the 95% point of Laplace noise in standard errors; sums have less
@@ -62,7 +59,7 @@ def tree_forecast(
         "measured: " + "; ".join([*named, *more]),
     ]
     if expected_total is not None:
-        lines += tried_out(lattice, layout.cells, design, tuple(noises), expected_total)
+        lines += tree_outlook(lattice, layout.cells, design, tuple(noises), expected_total).notes
     columns = ("area", "cells", "standard error", "95% within ±", "trusted at ±20% from")
     return Forecast("expected error of a table by tree, by area", columns, tuple(rows), tuple(lines))
 
@@ -84,73 +81,3 @@ def areas(lattice: Lattice) -> list[Level]:
     others[spine] = every
     found = list(product(*others))
     return sorted(found, key=lambda level: (lattice.under(level), level), reverse=False)[:_MOST_ROWS]
-
-
-@lru_cache(maxsize=16)
-def tried_out(
-    lattice: Lattice, cells: int, design: Design, noises: tuple[Noise, ...], total: int
-) -> tuple[str, ...]:
-    """How many cells can be trusted, and how many show people where nobody is, on made-up data."""
-    small, levels, kept = _smaller(lattice, design, noises)
-    rng = np.random.default_rng(4)
-    truth = _people(small, total / cells * small.leaves, rng)
-    noisy = [
-        np.asarray(small.sums(truth, level), np.int64)
-        + np.rint(rng.laplace(0, noise.sd / math.sqrt(2), small.nodes(level))).astype(np.int64)
-        for level, noise in zip(levels, kept, strict=True)
-    ]
-    found = least_squares(small, levels, [precision(noise) for noise in kept], noisy)
-    published = project(small, found, None)
-    shown, lived = published > 0, truth > 0
-    empty = int((shown & ~lived).sum()) / max(int(shown.sum()), 1)
-    near = np.abs(published - truth) <= _TRUSTED * truth
-    trusted = int((near & lived).sum()) / max(int(lived.sum()), 1)
-    people = int(truth[near & lived].sum()) / max(int(truth.sum()), 1)
-    return (
-        f"if {total:,} people lived as in the generated city, {about(100 * trusted, 2)}% of the inhabited cells, with "
-        f"{about(100 * people, 2)}% of the people, would be within 20% of the truth",
-        f"and {about(100 * float(shown.mean()), 2)}% of all cells would be published, "
-        f"{about(100 * empty, 2)}% of which hold nobody in truth",
-    )
-
-
-def _smaller(
-    lattice: Lattice, design: Design, noises: Sequence[Noise]
-) -> tuple[Lattice, list[Level], list[Noise]]:
-    """The same lattice without the first divisions of its places: a piece of the table, of a size that is quick."""
-    spine = spine_of(lattice)
-    tree, cut = lattice.trees[spine], 0
-    others = lattice.leaves // tree.leaves
-    while cut < tree.depth and others * tree.under(cut) > _TRIED:
-        cut += 1
-    piece = replace(tree, steps=tree.steps[cut:], labels=())
-    small = Lattice((*lattice.trees[:spine], piece, *lattice.trees[spine + 1 :]))
-    levels, kept = [], []
-    for level, noise in zip(design.levels, noises, strict=True):
-        if level[spine] >= cut:
-            levels.append((*level[:spine], level[spine] - cut, *level[spine + 1 :]))
-            kept.append(noise)
-    return small, levels, kept
-
-
-def _people(lattice: Lattice, total: float, rng: np.random.Generator) -> Integers:
-    """So many people, living as in the generated city, by chance in one of the values of the other columns."""
-    from oboro.tables.city import city
-
-    spine = spine_of(lattice)
-    density = _city_in(lattice.trees[spine], city().astype(float))
-    shape = [1] * len(lattice.trees)
-    shape[spine] = -1
-    everywhere = np.broadcast_to(density.reshape(shape), tuple(tree.leaves for tree in lattice.trees))
-    return np.asarray(rng.poisson(everywhere * (total / everywhere.sum())), np.int64)
-
-
-def _city_in(tree: Tree, city: Floats) -> Floats:
-    """The city's density at the places of a column: its middle, along the first two directions."""
-    lengths = [max(math.prod(tree.side(axis, 0) for axis in axes), 1) for axes in tree.directions] or [1]
-    row, col = (
-        np.linspace(0.5 - min(n / 1024, 0.5), 0.5 + min(n / 1024, 0.5), n, endpoint=False)
-        for n in (*lengths, 1)[:2]
-    )
-    middle = city[(row * 512).astype(int)][:, (col * 512).astype(int)].reshape(-1) + 1e-3
-    return np.resize(middle, tree.leaves)

@@ -36,20 +36,27 @@ Choice = npt.NDArray[np.bool_]  # of the leaves of one column
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A published number and the interval for the true one."""
+    """A published number and the interval for the true one.
+
+    `spread` of them are in no published cell: known at blocks that the question cuts through, or holds as a whole,
+    and taken to live there evenly. Only filtered tables have such people.
+    """
 
     value: int
     low: int
     high: int
     standard_error: float
     level: float
+    spread: int = 0
 
     def to_dict(self) -> dict[str, int | float]:
         return asdict(self)
 
     def __str__(self) -> str:
         percent = f"{100 * self.level:g}%"
-        return f"{self.value:,}  ({percent} interval {self.low:,} to {self.high:,}; standard error {about(self.standard_error, 3)})"
+        interval = f"{percent} interval {self.low:,} to {self.high:,}"
+        spread = f"; {self.spread:,} of them in no published cell" if self.spread else ""
+        return f"{self.value:,}  ({interval}; standard error {about(self.standard_error, 3)}{spread})"
 
 
 @dataclass(frozen=True)

@@ -22,14 +22,12 @@ import numpy as np
 
 from oboro.tables.tree.descent import minimise
 from oboro.tables.tree.lattice import Floats, Lattice, Level
-from oboro.tables.tree.workload import Workload, profiles
+from oboro.tables.tree.workload import Workload, profiles, sized_profiles
 
 _STARTS = 8
-_SHARPNESS = (
-    4.0,
-    16.0,
-    64.0,
-)  # of the smooth maximum for never_worse: in the end within log(questions)/64 of it
+# of the smooth maximum for never_worse: in the end within log(questions)/128 of it
+_SHARPNESS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
+_BACK = 0.03  # so much is given to all levels alike before each but the last steps: a level that is out may come back
 _DROP = 1e-3  # a level that gains less is left out: so much of the mean log variance
 _DIGITS = 1000  # shares are multiples of 1/1000
 _LEAST = 20  # of them for the cells, whatever readers ask: a table without its cells is none
@@ -87,14 +85,23 @@ class _Problem:
 
 @lru_cache(maxsize=64)
 def plan_shares(
-    lattice: Lattice, workload: Workload, power: int = 2, reference: tuple[float, ...] | None = None
+    lattice: Lattice,
+    workload: Workload,
+    power: int = 2,
+    reference: tuple[float, ...] | None = None,
+    sizes: tuple[tuple[int, ...], ...] | None = None,
 ) -> tuple[tuple[Level, ...], tuple[Fraction, ...]]:
-    """The levels to measure and their shares of the budget. `reference`: variances of the questions not to exceed."""
+    """The levels to measure and their shares of the budget.
+
+    `reference` are variances of the questions not to exceed. With `sizes` the questions are blocks of so many places
+    of each column instead of those of the workload.
+    """
     if lattice.leaves == 1:
         return (lattice.finest,), (Fraction(1),)
     under = np.array([lattice.under(level) for level in lattice.levels], float)
     logs = None if reference is None else np.log(np.array(reference))
-    problem = _Problem(*profiles(workload, lattice), under, lattice.shape, power, logs)
+    questions = profiles(workload, lattice) if sizes is None else sized_profiles(lattice, sizes)
+    problem = _Problem(*questions, under, lattice.shape, power, logs)
     if logs is not None:
         return _rounded(lattice, _smallest_maximum(problem))
     value, shares = _searched(problem)
@@ -119,10 +126,13 @@ def _searched(problem: _Problem) -> tuple[float, Floats]:
 
 def _smallest_maximum(problem: _Problem) -> Floats:
     """For never_worse: many levels take part, and one start is enough, if the maximum is sharpened little by little."""
-    shares = np.full(problem.under.size, 1 / problem.under.size)
+    alike = np.full(problem.under.size, 1 / problem.under.size)
+    shares = alike
     for sharpness in _SHARPNESS:
-        own = replace(problem, sharpness=sharpness)
-        _, shares = own.improved(shares, np.flatnonzero(shares > 1e-3).tolist())
+        if sharpness <= 16:
+            shares = (1 - _BACK) * shares + _BACK * alike
+        kept = np.flatnonzero(shares > 1e-4).tolist()
+        _, shares = replace(problem, sharpness=sharpness).improved(shares, kept)
     return shares
 
 

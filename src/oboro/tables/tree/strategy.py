@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import islice
 
 import numpy as np
 
 from oboro.domain import Domain
-from oboro.domain.morton import width
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.privacy import Unit
 from oboro.release import Forecast
@@ -41,36 +41,50 @@ def preferred(layout: Layout, total: int | None) -> str:
 def planned(layout: Layout, unit: Unit, workload: Workload = DEFAULT, rho: Fraction | None = None) -> Design:
     """Levels and shares for a workload. From public facts, without data."""
     lattice = lattice_of(layout.domain)
-    reference = _wavelet_errors(layout, unit, lattice) if workload.minimax and rho is None else None
     if workload.minimax:
         workload = Workload((Part("never_worse"),))
-    levels, shares = plan_shares(lattice, workload, 2 if rho is None else 1, reference)
+    if workload.minimax and rho is None:
+        every = [_sizes(layout, lattice, height) for height in range(layout.bits + 1)]
+        blocks = [h for h, own in enumerate(every) if all(map(_is_block, lattice.trees, own))]
+        errors = _wavelet_errors(layout, unit)
+        reference, sizes = tuple(errors[h] for h in blocks), tuple(every[h] for h in blocks)
+        levels, shares = plan_shares(lattice, workload, 2, reference, sizes)
+    else:
+        levels, shares = plan_shares(lattice, workload, 2 if rho is None else 1)
     return Design(levels, shares, rho)
 
 
-def _wavelet_errors(layout: Layout, unit: Unit, lattice: Lattice) -> tuple[float, ...]:
-    """The wavelet's variance for every block of `never_worse`, as the planner counts: at eps 1 and D = 1, halved.
+def _wavelet_errors(layout: Layout, unit: Unit) -> tuple[float, ...]:
+    """The wavelet's variance for blocks of every height, as the planner counts: at eps 1 and D = 1, halved.
 
     Blocks of the wavelet are those of the first columns, summed over all of the later ones. Of others it says
     nothing as such; they may have any error.
     """
     noise = DiscreteLaplace(Fraction(1000 * wavelet.sensitivity(unit, layout.bits, layout.distinct)))
-    found = []
-    for level in lattice.levels:
-        deep = [at > 0 for at in level]
-        last = max((i for i, below in enumerate(deep) if below), default=0)
-        if any(level[i] < lattice.trees[i].depth for i in range(last)):
-            found.append(np.inf)
-            continue
-        height = sum(_bits(tree, at) for tree, at in zip(lattice.trees, level, strict=True))
-        variance = wavelet.block_variance(noise, layout.bits, height) / 1e6
-        found.append(variance / (2 * counts_move(unit) ** 2))
+    moved = 2e6 * counts_move(unit) ** 2
+    return tuple(
+        wavelet.block_variance(noise, layout.bits, height) / moved for height in range(layout.bits + 1)
+    )
+
+
+def _sizes(layout: Layout, lattice: Lattice, height: int) -> tuple[int, ...]:
+    """How many places of each column a block of keys covers."""
+    found: list[int] = []
+    axes = iter(zip(layout.sizes, layout.pattern, strict=True))
+    for tree in lattice.trees:
+        sides = [
+            min(size, 1 << sum(place < height for place in places))
+            for size, places in islice(axes, len(tree.sizes))
+        ]
+        found.append(math.prod(sides))
     return tuple(found)
 
 
-def _bits(tree: Tree, level: int) -> int:
-    """How many halvings lie below a node in the order of keys."""
-    return sum(width(min(tree.side(axis, level), size)) for axis, size in enumerate(tree.sizes))
+def _is_block(tree: Tree, size: int) -> bool:
+    """Whether so many places are a block that people ask for: not the first 8 x 8 meshes of 10 x 10."""
+    halves = not tree.filled_up and all(arity & (arity - 1) == 0 for arity in tree.arities)
+    nodes = {tree.under(level) for level in range(tree.depth + 1)} | {math.prod(tree.sizes)}
+    return halves or tree.depth <= 1 or size in nodes
 
 
 def variance(layout: Layout, design: Design, noises: list[Noise], profile: Floats) -> float:

@@ -21,7 +21,7 @@ s_j = sum over nodes B of level j of |q and B|^2 / n_j. In a product of columns 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -30,6 +30,7 @@ import numpy as np
 
 from oboro.errors import ParameterError
 from oboro.exact import whole
+from oboro.kinds import list_of, names_of, takes
 from oboro.tables.tree.lattice import Floats, Lattice, Tree
 
 SIDES = (1, 3, 7, 15, 31, 63, 127)
@@ -88,9 +89,7 @@ class Workload:
             parts = ()
         if not parts or any(part.kind not in KINDS for part in parts):
             raise _unknown(records)
-        for part in parts:
-            _sides(part.sides)
-        return cls(parts)
+        return cls(tuple(replace(part, sides=_sides(part.sides)) for part in parts))
 
     def __str__(self) -> str:
         return " and ".join(part.kind.replace("_", " ") for part in self.parts)
@@ -118,7 +117,9 @@ def cells() -> Workload:
 
 def marginals(*columns: Sequence[str]) -> Workload:
     """Totals by each of these groups of columns, over all the others; without any, by each column alone."""
-    groups = tuple((names,) if isinstance(names, str) else tuple(names) for names in columns)
+    groups = tuple(
+        (names,) if isinstance(names, str) else tuple(names_of("columns", names)) for names in columns
+    )
     return Workload((Part("marginals", columns=groups),))
 
 
@@ -136,6 +137,12 @@ def profiles(workload: Workload, lattice: Lattice) -> tuple[Floats, Floats]:
     if whole.any() and not whole.all():
         weights[whole] = (~whole).sum() / whole.sum()
     return np.array([_outer(row).reshape(-1) for row in rows]), weights / weights.sum()
+
+
+def sized_profiles(lattice: Lattice, sizes: Sequence[tuple[int, ...]]) -> tuple[Floats, Floats]:
+    """The same for blocks that cover so many places of each column, whole nodes or within one."""
+    rows = [[_sized(tree, size) for tree, size in zip(lattice.trees, own, strict=True)] for own in sizes]
+    return np.array([_outer(row).reshape(-1) for row in rows]), np.full(len(rows), 1 / len(rows))
 
 
 def _main(trees: tuple[Tree, ...]) -> int:
@@ -194,7 +201,11 @@ def _fitting(tree: Tree, sides: Sequence[int]) -> tuple[int, ...]:
 
 def block(tree: Tree, level: int) -> Floats:
     """The profile of one node of a level."""
-    size = tree.under(level)
+    return _sized(tree, tree.under(level))
+
+
+def _sized(tree: Tree, size: int) -> Floats:
+    """The profile of so many places, of which every node covers all, or is covered."""
     return _steps([size * min(1.0, size / tree.under(j)) for j in range(tree.depth + 1)])
 
 
@@ -240,6 +251,7 @@ def _length(tree: Tree, axes: Sequence[int], level: int) -> int:
     return prod(tree.side(axis, level) for axis in axes)
 
 
+@takes(sides=list_of)
 def _sides(sides: Sequence[int]) -> tuple[int, ...]:
     return tuple(whole("side", side, least=1, most=2**20) for side in sides)
 

@@ -1,0 +1,117 @@
+"""What plans of tables are made from on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from oboro.cli.options import read_unit
+
+if TYPE_CHECKING:
+    from oboro.privacy import Unit
+    from oboro.tables.plan import TablePlan
+    from oboro.tables.tree import Workload
+
+Count = Annotated[
+    str | None,
+    typer.Option(
+        "--count", help="The column that says how many; without it every row counts 1.", metavar="NAME"
+    ),
+]
+StrategyName = Annotated[
+    str | None, typer.Option("--strategy", help="How it is measured; by default tree.", metavar="NAME")
+]
+Possible = Annotated[
+    Path | None,
+    typer.Option("--possible", help="File of the only cells that can hold anyone. Public.", metavar="FILE"),
+]
+Impossible = Annotated[
+    Path | None,
+    typer.Option("--impossible", help="File of cells that cannot: the sea. Public.", metavar="FILE"),
+]
+Total = Annotated[
+    int | None,
+    typer.Option(
+        "--total", help="How many there are in all, if that is public (under replace).", metavar="NUMBER"
+    ),
+]
+Workloads = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--workload",
+        help="What readers will ask, for a tree: blocks, squares, squares:3,15, rectangles, cells, marginals:sex,age "
+        "or never_worse. Repeat to add; by default blocks and squares.",
+        metavar="KIND",
+    ),
+]
+Delta = Annotated[
+    str | None,
+    typer.Option(
+        "--delta", help="With it a tree's noise is Gaussian. It mostly does not help.", metavar="NUMBER"
+    ),
+]
+
+
+def make_plan(
+    domain: Path,
+    eps: str,
+    unit: Unit,
+    strategy: str | None,
+    count: str | None,
+    possible: Path | None,
+    impossible: Path | None,
+    total: int | None,
+    workload: list[str] | None,
+    delta: str | None,
+) -> TablePlan:
+    """A plan from what was typed."""
+    from oboro.domain import Domain
+    from oboro.tables import plan
+
+    public = Domain.from_toml(domain)
+    return plan(
+        public,
+        unit=unit,
+        eps=eps,
+        strategy=strategy,
+        count=count,
+        possible=possible,
+        impossible=impossible,
+        total=total,
+        workload=_workload(workload),
+        delta=delta,
+    )
+
+
+def unit_of(text: str | None, domain: Path) -> Unit:
+    """`--unit`, or `[unit]` of the domain's file, or one person in one cell."""
+    from oboro.domain import read_toml
+    from oboro.privacy import Unit
+
+    if text is None and "unit" not in read_toml(domain):
+        return Unit.cells()
+    return read_unit(text, domain)
+
+
+def _workload(kinds: list[str] | None) -> Workload | None:
+    """`squares:3,15` and the like, added up."""
+    from oboro.tables.tree.workload import Workload
+
+    if not kinds:
+        return None
+    records = []
+    for text in kinds:
+        kind, _, more = text.partition(":")
+        values = [value for value in more.split(",") if value]
+        given = {"columns": [values]} if kind == "marginals" else {"sides": values}
+        records.append({"kind": kind, **(given if values else _usual_sides(kind))})
+    return Workload.from_list(records)
+
+
+def _usual_sides(kind: str) -> dict[str, list[int]]:
+    from oboro.tables.tree.workload import LONG_SIDES, SIDES
+
+    usual = {"squares": SIDES, "rectangles": LONG_SIDES}.get(kind, ())
+    return {"sides": list(usual)} if usual else {}

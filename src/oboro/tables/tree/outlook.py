@@ -1,0 +1,169 @@
+"""What a plan means for cells: how many can be trusted, and how many show people though nobody is there.
+
+That depends on how people live. So the method is tried out on the generated city (city.py), thinned or filled to the
+number of people that is expected: made-up data, and made-up noise from a fixed seed. No data is looked at.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from oboro.exact import about
+from oboro.noise.bits import UnsafeBitsWarning, UnsafeDeterministicBits
+from oboro.privacy import Unit
+from oboro.tables.cells import Cells
+from oboro.tables.layout import Layout
+from oboro.tables.tree.design import Design, Noise, precision
+from oboro.tables.tree.lattice import Floats, Integers, Lattice, Level, Tree
+from oboro.tables.tree.project import project, spine_of
+from oboro.tables.tree.solve import least_squares
+
+_TRUSTED = 0.2
+_TRIED = 2**18  # leaves of the made-up table
+_MOST_PEOPLE = 1_000_000  # in a made-up sparse table
+_PLACES = 18  # bits that say where in the city a cell of a sparse table is
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Shares are of 1."""
+
+    total: int  # people
+    trusted: float  # share of inhabited cells that come out within 20% of the truth
+    people: float  # share of people in those
+    published: float  # how many cells
+    cells: int  # of so many
+    empty: float  # share of published cells that hold nobody in truth
+
+    @property
+    def notes(self) -> tuple[str, str]:
+        shown = f"{about(100 * self.published / self.cells, 2)}% of all cells"
+        if self.published < 0.001 * self.cells:
+            shown = f"about {about(self.published, 2)} cells"
+        return (
+            f"if {self.total:,} people lived as in the generated city, {about(100 * self.trusted, 2)}% of the inhabited cells, with "
+            f"{about(100 * self.people, 2)}% of the people, would be within 20% of the truth",
+            f"and {shown} would be published, {about(100 * self.empty, 2)}% of which hold nobody in truth",
+        )
+
+
+@lru_cache(maxsize=16)
+def tree_outlook(
+    lattice: Lattice, cells: int, design: Design, noises: tuple[Noise, ...], total: int
+) -> Outlook:
+    """A planned tree: a piece of the table of a size that is quick."""
+    small, levels, kept = _smaller(lattice, design, noises)
+    rng = np.random.default_rng(4)
+    truth = _people(small, total / cells * small.leaves, rng)
+    noisy = [
+        np.asarray(small.sums(truth, level), np.int64)
+        + np.rint(rng.laplace(0, noise.sd / math.sqrt(2), small.nodes(level))).astype(np.int64)
+        for level, noise in zip(levels, kept, strict=True)
+    ]
+    found = least_squares(small, levels, [precision(noise) for noise in kept], noisy)
+    published = project(small, found, None)
+    shown, lived = published > 0, truth > 0
+    empty = int((shown & ~lived).sum()) / max(int(shown.sum()), 1)
+    near = np.abs(published - truth) <= _TRUSTED * truth
+    trusted = int((near & lived).sum()) / max(int(lived.sum()), 1)
+    people = int(truth[near & lived].sum()) / max(int(truth.sum()), 1)
+    return Outlook(total, trusted, people, int(shown.sum()) / shown.size * cells, cells, empty)
+
+
+def _smaller(
+    lattice: Lattice, design: Design, noises: Sequence[Noise]
+) -> tuple[Lattice, list[Level], list[Noise]]:
+    """The same lattice without the first divisions of its places: a piece of the table, of a size that is quick."""
+    spine = spine_of(lattice)
+    tree, cut = lattice.trees[spine], 0
+    others = lattice.leaves // tree.leaves
+    while cut < tree.depth and others * tree.under(cut) > _TRIED:
+        cut += 1
+    piece = replace(tree, steps=tree.steps[cut:], labels=())
+    small = Lattice((*lattice.trees[:spine], piece, *lattice.trees[spine + 1 :]))
+    levels, kept = [], []
+    for level, noise in zip(design.levels, noises, strict=True):
+        if level[spine] >= cut:
+            levels.append((*level[:spine], level[spine] - cut, *level[spine + 1 :]))
+            kept.append(noise)
+    return small, levels, kept
+
+
+def _people(lattice: Lattice, total: float, rng: np.random.Generator) -> Integers:
+    """So many people, living as in the generated city, by chance in one of the values of the other columns."""
+    from oboro.tables.city import city
+
+    spine = spine_of(lattice)
+    density = _city_in(lattice.trees[spine], city().astype(float))
+    shape = [1] * len(lattice.trees)
+    shape[spine] = -1
+    everywhere = np.broadcast_to(density.reshape(shape), tuple(tree.leaves for tree in lattice.trees))
+    return np.asarray(rng.poisson(everywhere * (total / everywhere.sum())), np.int64)
+
+
+def _city_in(tree: Tree, city: Floats) -> Floats:
+    """The city's density at the places of a column: its middle, along the first two directions."""
+    lengths = [max(math.prod(tree.side(axis, 0) for axis in axes), 1) for axes in tree.directions] or [1]
+    row, col = (
+        np.linspace(0.5 - min(n / 1024, 0.5), 0.5 + min(n / 1024, 0.5), n, endpoint=False)
+        for n in (*lengths, 1)[:2]
+    )
+    middle = city[(row * 512).astype(int)][:, (col * 512).astype(int)].reshape(-1) + 1e-3
+    return np.resize(middle, tree.leaves)
+
+
+@lru_cache(maxsize=16)
+def filtered_outlook(layout: Layout, eps: Fraction, unit: Unit, total: int) -> Outlook:
+    """A filtered table: places as in the city, people there in cells that hold five of them on average, few many.
+
+    Shares hardly depend on how many people there are, so that no more than a million are tried out.
+    """
+    from oboro.tables.tree import filtered
+
+    people = min(total, _MOST_PEOPLE)
+    truth = _scattered(layout, people)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnsafeBitsWarning)
+        (found,) = filtered.measure(truth, layout, eps, unit, UnsafeDeterministicBits("forecast"), None, 1)
+    place = np.minimum(np.searchsorted(truth.keys, found.keys), max(truth.keys.size - 1, 0))
+    real = truth.keys[place] == found.keys if truth.keys.size else np.zeros(found.keys.size, np.bool_)
+    true = truth.counts[place[real]]
+    near = np.abs(found.counts[real] - true) <= _TRUSTED * true
+    empty = 1 - int(real.sum()) / max(real.size, 1) if real.size else 0.0
+    trusted = int(near.sum()) / max(truth.keys.size, 1)
+    share = int(true[near].sum()) / max(int(truth.counts.sum()), 1)
+    return Outlook(people, trusted, share, float(found.keys.size), layout.cells, empty)
+
+
+def _scattered(layout: Layout, people: int) -> Cells:
+    """Cells that hold so many people in all, about five each, in places of the city."""
+    from oboro.tables.city import city
+
+    rng = np.random.default_rng(4)
+    full = max(people // 5, 1)
+    row, col = (np.arange(512) for _ in range(2))
+    order = np.argsort(_morton(row[:, None], col[None, :]), axis=None)
+    density = city().reshape(-1)[order].astype(float)
+    bits = min(_PLACES, layout.bits)
+    density = density.reshape(1 << bits, -1).sum(axis=1)
+    places = rng.choice(density.size, full, p=density / density.sum())
+    below = layout.bits - bits
+    keys = np.unique((places << below) | rng.integers(0, 1 << below, full))
+    keys = keys[layout.possible(keys)]
+    sizes = np.minimum(np.floor(rng.pareto(1.2, keys.size) + 1), 50_000)
+    return Cells(
+        keys, np.maximum(np.rint(sizes * (people / max(float(sizes.sum()), 1.0))), 1).astype(np.int64)
+    )
+
+
+def _morton(row: Integers, col: Integers) -> Integers:
+    from oboro.domain.morton import morton_pattern, weave
+
+    return weave([row, col], morton_pattern([9, 9]))

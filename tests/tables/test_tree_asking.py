@@ -1,0 +1,291 @@
+"""Questions to filtered and adaptive tables: from the published file alone, and as sure as they say."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import oboro as ob
+from oboro import tables
+from oboro.cli.table import app
+from oboro.domain import Category, Domain, Grid, Integer, Mesh
+from oboro.errors import DataError, ParameterError
+from oboro.noise import system_bits
+from oboro.privacy import Pure, Unit
+from oboro.tables.cells import Cells
+from oboro.tables.layout import Layout
+from oboro.tables.tree import grid_answers, leftover
+from oboro.tables.tree.bounds import Top
+from oboro.tables.tree.intervals import reach
+from oboro.tables.tree.region import everything, region_of
+
+LAND = Domain([Grid("row", "col", shape=(2**13, 2**13)), Category("sex", ["F", "M", "X"])])
+FEW = Domain([Grid("row", "col", shape=(128, 128))])
+ONE = Fraction(1)
+
+
+def villages(layout: Layout) -> Cells:
+    """Some dense places, many cells with few people, and some with many; by sex."""
+    rng = np.random.default_rng(3)
+    centres = rng.uniform(0, 2**13, (40, 2))
+    of = rng.integers(0, 40, 30_000)
+    spread = rng.uniform(4, 200, 40)[of][:, None]
+    places = np.clip(centres[of] + spread * rng.standard_normal((of.size, 2)), 0, 2**13 - 1).astype(np.int64)
+    keys = np.unique(layout.keys([*places.T, rng.integers(0, 2, of.size)]))
+    return Cells(keys, np.minimum(np.floor(rng.pareto(1.1, keys.size) * 3 + 1), 50_000).astype(np.int64))
+
+
+@pytest.fixture(scope="module")
+def published() -> tuple[tables.TablePlan, Cells, Any]:
+    plan = tables.plan(LAND, unit=Unit.cells(), eps=1, count="n", strategy="filtered")
+    truth = villages(plan.layout)
+    return plan, truth, plan.publish(plan.measure(truth, system_bits()))
+
+
+def true_sum(plan: tables.TablePlan, truth: Cells, where: dict[str, Any]) -> int:
+    row, col, sex = plan.layout.places(truth.keys)
+    inside = np.ones(row.size, np.bool_)
+    for name, place in (("row", row), ("col", col)):
+        if name in where:
+            inside &= (place >= where[name][0]) & (place <= where[name][1])
+    if "sex" in where:
+        inside &= sex == "FMX".index(where["sex"])
+    return int(truth.counts[inside].sum())
+
+
+def questions(plan: tables.TablePlan, truth: Cells, count: int, seed: int) -> list[dict[str, Any]]:
+    """Rectangles of all sizes around places where people live, some by sex."""
+    rng = np.random.default_rng(seed)
+    row, col, _ = plan.layout.places(truth.keys)
+    found: list[dict[str, Any]] = [{}, {"sex": "F"}, {"sex": "X"}]
+    for i in rng.integers(0, row.size, count).tolist():
+        sides = (2 ** rng.uniform(0, 12, 2)).astype(int)
+        low = np.maximum(np.array([row[i], col[i]]) - rng.integers(0, sides), 0)
+        high = np.minimum(low + sides, 2**13) - 1
+        where: dict[str, Any] = {"row": (int(low[0]), int(high[0])), "col": (int(low[1]), int(high[1]))}
+        found.append(where | ({"sex": "M"} if i % 3 == 0 else {}))
+    return found
+
+
+def test_answers_about_a_filtered_table_cover(published: tuple[tables.TablePlan, Cells, Any]) -> None:
+    plan, truth, table = published
+    hits = []
+    for where in questions(plan, truth, 22, 1):
+        answer, true = plan.ask(table, where), true_sum(plan, truth, where)
+        assert 0 <= answer.low <= answer.value <= answer.high
+        hits.append(answer.low <= true <= answer.high)
+    # exact intervals would miss more than 5 of 25 once in a thousand runs; these are conservative
+    assert sum(hits) >= len(hits) - 5
+
+
+def test_intervals_say_something(published: tuple[tables.TablePlan, Cells, Any]) -> None:
+    """Not only by being wide: large areas within a few percent, and wrong answers are refused."""
+    plan, truth, table = published
+    everybody = int(truth.counts.sum())
+    answer = plan.ask(table, {})
+    assert answer.high - answer.low < 0.02 * everybody
+    half = plan.ask(table, {"row": (0, 5000)})
+    assert half.high - half.low < 0.25 * everybody
+    assert not half.low <= 1.2 * true_sum(plan, truth, {"row": (0, 5000)}) <= half.high
+
+
+def blocks_off(top: Top, truth: Cells) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Errors of the least-squares estimates of all blocks, in standard errors."""
+    true = np.bincount(truth.keys >> top.height, truth.counts, top.estimates.size)
+    one = np.eye(1, true.size, dtype=np.bool_)[0]
+    return np.asarray((top.estimates - true) / np.sqrt(top.variance(one)))
+
+
+def test_the_standard_errors_of_blocks_and_parts_are_exact(
+    published: tuple[tables.TablePlan, Cells, Any],
+) -> None:
+    """Over 2^18 blocks; with 3% more or less noise this fails."""
+    plan, truth, table = published
+    carried = leftover.carried_in(table)
+    off = blocks_off(leftover._top(carried, plan.layout, ONE, plan.unit), truth)
+    off = off[everything(plan.layout).cells(np.arange(off.size) << (plan.layout.bits - 18), 4) > 0]
+    assert np.sqrt(np.mean(off**2)) == pytest.approx(1, abs=0.015)
+    assert 0.945 < np.mean(np.abs(off) <= reach(0.95)) < 0.97
+    for each in leftover._rounds(carried, plan.layout, ONE, plan.unit):
+        first, heights, noisy, divided = each.parts_of(each.parents)
+        assert divided == each.parents.size
+        height = int(heights[0])
+        starts, ends = (np.searchsorted(truth.keys, first + more) for more in (0, 1 << height))
+        before = np.concatenate([[0], np.cumsum(truth.counts)])
+        noise = noisy - (before[ends] - before[starts])
+        assert np.mean(noise) == pytest.approx(0, abs=5 * np.sqrt(each.variance / noise.size))
+        assert np.mean(noise**2) == pytest.approx(each.variance, rel=0.06)
+
+
+def test_cells_published_or_not_have_intervals(published: tuple[tables.TablePlan, Cells, Any]) -> None:
+    plan, truth, table = published
+    assert plan.intervals is not None
+    low, high = plan.intervals(table, 0.95)
+    keys = leftover._published(table, plan.layout).keys
+    place = np.minimum(np.searchsorted(truth.keys, keys), truth.keys.size - 1)
+    true = np.where(truth.keys[place] == keys, truth.counts[place], 0)
+    inside = (low <= true) & (true <= high)
+    assert inside.mean() > 0.94
+    assert inside[true > 0].mean() > 0.90
+    hidden = np.setdiff1d(truth.keys, keys)[::5000]
+    for key in hidden.tolist():
+        row, col, sex = (int(place[0]) for place in plan.layout.places(np.array([key])))
+        answer = plan.ask(table, {"row": row, "col": col, "sex": "FMX"[sex]})
+        assert answer.low == 0
+        assert answer.high >= truth.counts[np.searchsorted(truth.keys, key)]
+
+
+def test_people_in_no_published_cell_are_shared_out(published: tuple[tables.TablePlan, Cells, Any]) -> None:
+    plan, _, table = published
+    whole = plan.ask(table, {})
+    halves = [plan.ask(table, {"row": rows}) for rows in ((0, 3000), (3001, 2**13 - 1))]
+    assert abs(whole.value - sum(half.value for half in halves)) <= 1  # rounding
+    left = leftover.unallocated(table, plan.layout).column("unallocated").to_pylist()
+    assert whole.spread == sum(left) > 0
+    assert "in no published cell" in str(whole)
+
+
+def test_the_file_of_a_filtered_table_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = tables.plan(Domain([Mesh("code", "250m"), Integer("age", 0, 99)]), unit=Unit.row(), eps=1)
+    assert plan.strategy == "filtered"
+    account = ob.Ledger.create("a.ledger", dataset="a", unit=Unit.row(), budget=Pure(5))
+    data = {"code": [5339457711] * 900 + [6441427711] * 400, "age": [30] * 900 + [70] * 400}
+    release = tables.release(data, plan, ledger=account)
+    for name in ("published.parquet", "published.arrow", "published.csv", "published.json"):
+        release.save(name)
+    answer = tables.ask("published.parquet", {"code": "5339", "age": (20, 40)})
+    assert answer == tables.ask("published.arrow", {"code": "5339", "age": (20, 40)})
+    assert answer == release.interval(code="5339", age=(20, 40))
+    assert answer.low <= 900 <= answer.high
+    assert tables.ask("published.parquet", {"age": (60, 99)}).low <= 400
+    done = CliRunner().invoke(app, ["ask", "published.parquet", "code=5339", "age=20..40"])
+    assert str(answer) in done.output
+    for name in ("published.csv", "published.json"):
+        with pytest.raises(DataError, match="does not carry"):
+            tables.ask(name)
+    for wrong in ({"code": "1111"}, {"code": "53399"}, {"code": "533"}, {"age": "x"}, {"town": 1}):
+        with pytest.raises(ParameterError):
+            tables.ask("published.parquet", wrong)
+
+
+@pytest.mark.parametrize(
+    ("domain", "where"),
+    [
+        (
+            Domain([Grid("r", "c", shape=(5, 7)), Category("s", ["a", "b", "c"])]),
+            {"r": (1, 3), "s": ["c", "a"]},
+        ),
+        (Domain([Grid("r", "c", shape=(8, 8))]), {"r": [7, 2, 2], "c": (3, 9)}),
+        (Domain([Integer("age", 0, 95, step=5)]), {"age": (20, 64)}),
+        (Domain([Mesh("code", "500m", region=[5339, 5340])]), {"code": [53394577, 533945781, 5340, 534011]}),
+        (
+            Domain([Mesh("code", "10km", region=[5339, 5340, 5440]), Category("s", ["a", "b", "c"])]),
+            {"code": "53401"},
+        ),
+        (Domain([Mesh("code", "1km", region=[5339])]), {}),
+    ],
+    ids=str,
+)
+def test_a_region_counts_the_cells_of_every_block(domain: Domain, where: dict[str, Any]) -> None:
+    layout = Layout(domain)
+    region = region_of(layout, where)
+    keys = np.flatnonzero(layout.all_possible())
+    chosen = _chosen(layout, keys, where)
+    assert (region.hold(keys) == chosen).all()
+    for height in {0, 1, 2, min(layout.bits, 5), layout.bits}:
+        first = np.unique(keys >> height) << height
+        counts = np.bincount(np.searchsorted(first >> height, keys >> height), chosen, first.size)
+        assert (region.cells(first, height) == counts).all()
+
+
+def _chosen(layout: Layout, keys: Any, where: dict[str, Any]) -> Any:
+    """By looking at the value of each cell."""
+    from oboro.tables.publishing import key_columns
+
+    inside = np.ones(keys.size, np.bool_)
+    for name, values in key_columns(keys, layout):
+        if name in where:
+            asked, own = where[name], [str(value) for value in values.to_pylist()]
+            if isinstance(asked, tuple):
+                low, high = (int(a) if name != "age" else 5 * round(int(a) / 5) for a in asked)
+                inside &= np.array([low <= int(value) <= high for value in own])
+            else:
+                many = asked if isinstance(asked, list) else [asked]
+                begins = tuple(str(a) for a in many) if name == "code" else ()
+                exact = {str(a) for a in many}
+                inside &= np.array([value.startswith(begins) if begins else value in exact for value in own])
+    return inside
+
+
+def adaptive(people: int) -> tuple[tables.TablePlan, Cells, Any]:
+    density = tables.city()[180:308, 180:308].reshape(-1).astype(float)
+    table = np.random.default_rng(0).multinomial(people, density / density.sum()).reshape(128, 128)
+    plan = tables.plan(
+        FEW, unit=Unit.cells(adjacency="replace"), eps="0.5", total=people, strategy="adaptive", count="n"
+    )
+    row, col = np.nonzero(table)
+    return (
+        plan,
+        plan.prepare({"row": row.tolist(), "col": col.tolist(), "n": table[row, col].tolist()}),
+        table,
+    )
+
+
+def test_answers_about_an_adaptive_table_cover(tmp_path: Path) -> None:
+    plan, prepared, true = adaptive(20_000)
+    rng = np.random.default_rng(5)
+    hits: dict[int, list[bool]] = {side: [] for side in (1, 5, 8, 32, 50)}
+    cells, lived = [], []
+    for _ in range(6):
+        table = plan.publish(plan.measure(prepared, system_bits()))
+        assert plan.intervals is not None
+        low, high = plan.intervals(table, 0.95)
+        here = true[table.column("row").to_numpy(), table.column("col").to_numpy()]
+        inside = (low <= here) & (here <= high)
+        cells.append(inside.mean())
+        lived.append(inside[here > 0].mean())
+        for side, _ in product(hits, range(3)):
+            at = (
+                rng.integers(0, 129 - side, 2)
+                // (side if side in (8, 32) else 1)
+                * (side if side in (8, 32) else 1)
+            )
+            answer = plan.ask(table, {"row": (at[0], at[0] + side - 1), "col": (at[1], at[1] + side - 1)})
+            there = true[at[0] : at[0] + side, at[1] : at[1] + side].sum()
+            hits[side].append(answer.low <= there <= answer.high)
+    assert np.mean(cells) > 0.94
+    assert np.mean(lived) > 0.90
+    for side, found in hits.items():
+        assert np.mean(found) > 0.95 - 4 * np.sqrt(0.05 * 0.95 / len(found)), side
+
+
+def test_the_standard_errors_of_an_adaptive_table_are_exact() -> None:
+    plan, prepared, true = adaptive(20_000)
+    off, noise = [], []
+    for _ in range(10):
+        table = plan.publish(plan.measure(prepared, system_bits()))
+        top, parts = grid_answers._measured(table, plan.layout, Fraction(1, 2), plan.unit, None)
+        off.append(blocks_off(top, prepared))
+        first, heights, noisy, _ = parts.parts_of(parts.parents)
+        before = np.concatenate([[0], np.cumsum(prepared.dense(14))])
+        noise.append(noisy - (before[first + (1 << heights)] - before[first]))
+    assert np.sqrt(np.mean(np.square(off))) == pytest.approx(1, abs=0.06)
+    assert np.mean(np.concatenate(noise) ** 2) == pytest.approx(parts.variance, rel=0.1)
+    assert true.sum() == 20_000
+
+
+@pytest.mark.parametrize("strategy", ["wavelet", "laplace"])
+def test_other_strategies_say_that_they_carry_nothing(strategy: str) -> None:
+    plan = tables.plan(FEW, unit=Unit.cells(), eps=1, strategy=strategy)
+    table = plan.publish(plan.measure(plan.prepare({"row": [1], "col": [1]}), system_bits()))
+    with pytest.raises(DataError, match="carries nothing"):
+        plan.ask(table, {})
+    with pytest.raises(DataError, match="how it was made"):
+        tables.ask(table)

@@ -1,0 +1,125 @@
+"""What a steward shows before spending: the page, and what the plan means for cells."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from oboro import tables
+from oboro.cli.table import app
+from oboro.domain import Category, Domain, Grid, Integer, Mesh
+from oboro.errors import ParameterError
+from oboro.noise import system_bits
+from oboro.privacy import Unit
+from oboro.report.forecast import write_forecast
+from oboro.tables.cells import Cells
+from oboro.tables.tree import filtered
+from oboro.tables.tree.outlook import _scattered
+
+CITY = Domain([Grid("row", "col")])
+TOML = """
+[[columns]]
+kind = "grid"
+names = ["row", "col"]
+shape = [64, 64]
+
+[[columns]]
+kind = "category"
+name = "sex"
+values = ["F", "<M>"]
+"""
+
+
+def test_the_outlook_of_a_tree_is_what_happens_in_the_city() -> None:
+    plan = tables.plan(CITY, unit=Unit.cells(), eps="0.1")
+    outlook = plan.outlook(40_000_000)
+    assert outlook is not None
+    truth = tables.city().reshape(-1)
+    row, col = np.nonzero(tables.city())
+    keys = plan.layout.keys([row, col])
+    order = np.argsort(keys)
+    found = plan.measure(Cells(keys[order], tables.city()[row, col][order]), system_bits())
+    table = np.zeros((512, 512), np.int64)
+    table[tuple(plan.layout.places(found.keys))] = found.counts
+    published = table.reshape(-1)
+    near = (np.abs(published - truth) <= 0.2 * truth) & (truth > 0)
+    assert near.sum() / (truth > 0).sum() == pytest.approx(outlook.trusted, abs=0.05)
+    assert truth[near].sum() / truth.sum() == pytest.approx(outlook.people, abs=0.02)
+    assert (published > 0).sum() == pytest.approx(outlook.published, rel=0.15)
+    assert (truth[published > 0] == 0).mean() == pytest.approx(outlook.empty, abs=0.08)
+
+
+def test_the_outlook_of_a_filtered_table_is_what_happens() -> None:
+    domain = Domain([Grid("row", "col", shape=(2**17, 2**17))])
+    plan = tables.plan(domain, unit=Unit.cells(), eps=1)
+    outlook = plan.outlook(300_000)
+    assert outlook is not None
+    truth = _scattered(plan.layout, 300_000)
+    assert truth.counts.sum() == pytest.approx(300_000, rel=0.2)
+    (found,) = filtered.measure(truth, plan.layout, Fraction(1), Unit.cells(), system_bits(), None, 1)
+    assert found.keys.size == pytest.approx(outlook.published, rel=0.15)
+    assert 1 - np.isin(found.keys, truth.keys).mean() == pytest.approx(outlook.empty, abs=0.06)
+    assert 0 < outlook.trusted < outlook.people < 1
+    notes = plan.forecast(300_000).notes
+    assert any("within 20% of the truth" in note for note in notes)
+    assert any("hold nobody in truth" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("domain", "strategy"),
+    [
+        (Domain([Grid("row", "col", shape=(64, 64)), Category("sex", ["F", "<M>"])]), None),
+        (Domain([Mesh("code", "250m"), Integer("age", 0, 99)]), None),
+        (Domain([Category("sex", ["F"])]), None),
+        (Domain([Grid("row", "col", shape=(64, 64))]), "wavelet"),
+    ],
+    ids=["by sex", "filtered", "one cell", "wavelet"],
+)
+@pytest.mark.parametrize("total", [None, 100_000])
+def test_the_page_has_errors_and_what_they_mean(
+    domain: Domain, strategy: str | None, total: int | None, tmp_path: Path
+) -> None:
+    plan = tables.plan(domain, unit=Unit.cells(), eps="0.5", strategy=strategy)
+    page = write_forecast(plan, tmp_path / "forecast.html", expected_total=total).read_text()
+    assert "<M>" not in page
+    assert "http://" not in re.sub(r"http://www\.w3\.org/\S+", "", page)
+    assert "Nothing has been spent" in page
+    for row in plan.forecast().rows:
+        assert str(row[0]).replace("<", "&lt;").replace(">", "&gt;") in page
+    if total is not None and plan.outlook(total) is not None:
+        assert page.count('class="figure"') == 4
+    elif total is None:
+        assert "--expected-total" in page
+
+
+def test_the_command_line_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("city.toml").write_text(TOML)
+    line = "forecast --domain city.toml --eps 0.5 --expected-total 100000 -o forecast.html --language ja"
+    more = "--workload blocks --workload squares:3,15 --workload marginals:sex --save-plan plan.toml"
+    done = CliRunner().invoke(app, [*line.split(), *more.split()])
+    assert done.exit_code == 0, done.output
+    assert "written    forecast.html" in done.output
+    assert "within 20% of the truth" in done.output
+    assert 'lang="ja"' in Path("forecast.html").read_text()
+    assert 'kind = "marginals"' in Path("plan.toml").read_text()
+    with pytest.raises(ParameterError, match="page"):
+        CliRunner().invoke(
+            app, ["forecast", "--domain", "city.toml", "--eps", "1", "-o", "a.png"], catch_exceptions=False
+        )
+    with pytest.raises(ParameterError, match="workload"):
+        CliRunner().invoke(
+            app,
+            ["forecast", "--domain", "city.toml", "--eps", "1", "--workload", "magic"],
+            catch_exceptions=False,
+        )
+    done = CliRunner().invoke(
+        app,
+        ["forecast", "--domain", "city.toml", "--eps", "1", "--delta", "1e-6", "--workload", "never_worse"],
+    )
+    assert "the delta" in done.output
