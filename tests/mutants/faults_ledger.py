@@ -1,0 +1,123 @@
+"""Faults in the account of what was spent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mutants.planting import planted
+from oboro.privacy import ZCDP, Renyi
+
+ACCOUNT = "tests/ledger/test_ledger_account.py"
+TAMPER = "tests/ledger/test_ledger_tamper.py"
+CURRENCY = "tests/ledger/test_ledger_currency.py"
+
+
+@planted(
+    "oboro.ledger.currency:affords",
+    caught_by=f"{ACCOUNT}::test_ten_times_one_tenth_is_one_and_not_a_grain_more[sqlite]",
+)
+def total_not_checked(original: Any, budget: Any, spent: Any, cost: Any) -> bool:
+    """Each cost is compared with the budget by itself; what was spent before is not added."""
+    from oboro.ledger.currency import nothing
+
+    return original(budget, nothing(budget), cost)
+
+
+@planted(
+    "oboro.ledger.currency:affords",
+    caught_by=f"{ACCOUNT}::test_ten_times_one_tenth_is_one_and_not_a_grain_more[sqlite]",
+)
+def total_checked_in_floats(original: Any, budget: Any, spent: Any, cost: Any) -> bool:
+    """The budget is compared in floating point, so that grains can be spent for ever."""
+    from oboro.ledger.currency import amounts
+
+    sums = zip(amounts(budget), amounts(spent), amounts(cost), strict=True)
+    return all(float(s) + float(c) <= float(b) for b, s, c in sums)
+
+
+@planted("oboro.ledger.currency:affords", caught_by=f"{CURRENCY}::test_approx_counts_eps_and_delta")
+def delta_not_counted(original: Any, budget: Any, spent: Any, cost: Any) -> bool:
+    """Only the eps of an (eps, delta) budget runs out."""
+    from oboro.ledger.currency import amounts
+
+    return amounts(spent)[0] + amounts(cost)[0] <= amounts(budget)[0]
+
+
+@planted(
+    "oboro.ledger.currency:convert",
+    caught_by=f"{CURRENCY}::test_renyi_counts_at_the_order_of_the_budget",
+)
+def best_renyi_order_at_the_end(original: Any, guarantee: Any, currency: Any) -> Any:
+    """Each cost is entered at whichever Rényi order flatters it, as if the order could be chosen at the end."""
+    if isinstance(currency, Renyi) and isinstance(guarantee, ZCDP):
+        return Renyi(currency.order, min(guarantee.to_renyi(order).eps for order in (2, 8, 32)))
+    return original(guarantee, currency)
+
+
+@planted(
+    "oboro.ledger.currency:price",
+    caught_by=f"{CURRENCY}::test_a_conditional_plan_needs_a_ledger_with_its_assumption",
+)
+def assumption_not_asked_for(original: Any, unit: Any, guarantee: Any, ledger_unit: Any, budget: Any) -> Any:
+    """A plan that rests on an assumption is paid from a ledger that was created without it."""
+    return original(unit, guarantee.unconditional, ledger_unit, budget)
+
+
+@planted(
+    "oboro.ledger.currency:translate",
+    caught_by=f"{ACCOUNT}::test_a_plan_for_another_unit_is_translated_or_refused[sqlite]",
+)
+def unit_not_compared(original: Any, guarantee: Any, made_for: Any, wanted: Any) -> Any:
+    """A plan made for one unit is paid at its face value in the ledger of another."""
+    return guarantee
+
+
+@planted(
+    "oboro.ledger.keys:verify_signature",
+    caught_by=f"{TAMPER}::test_every_value_is_protected_also_with_hashes_computed_anew",
+)
+def signature_not_checked(original: Any, public_key: str, message: bytes, signature: bytes) -> bool:
+    """Any signature of an entry is taken as good."""
+    return True
+
+
+@planted(
+    "oboro.ledger.account:root_of",
+    caught_by=f"{TAMPER}::test_a_budget_that_was_exchanged_is_noticed_at_once",
+)
+def budget_exchanged(original: Any, entry: Any) -> Any:
+    """An entry is not tied to the first one, so that another budget can be put under an old history."""
+    return AnyRoot(original(entry))
+
+
+class AnyRoot(str):
+    """A root that equals any other."""
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+    __hash__ = str.__hash__
+
+
+@planted(
+    "oboro.ledger.account:Ledger.reserve",
+    caught_by=f"{ACCOUNT}::test_a_name_whose_run_died_is_spent_and_gone[sqlite]",
+)
+def name_used_again(original: Any, self: Any, *, name: Any = None, **given: Any) -> Any:
+    """The reservation of a run that died is taken up by the next of that name: noise drawn twice, paid for once."""
+    from oboro.ledger import Reservation
+
+    stored = self.find(name) if name is not None else None
+    if stored is None or stored.committed is not None:
+        return original(self, name=name, **given)
+    entry = stored.reserved
+    return Reservation(entry.position, entry.hash, name, entry.cost, stored.plan_hash)
+
+
+@planted(
+    "oboro.ledger.checking:verify",
+    caught_by=f"{TAMPER}::test_a_tail_that_was_cut_off_is_found_by_a_head_that_was_kept[3]",
+)
+def cut_tail_not_noticed(original: Any, database: Any, key_path: Any, expected: Any = None) -> Any:
+    """A ledger is verified without the head that was kept elsewhere, so that its last spends can be cut off."""
+    return original(database, key_path, None)

@@ -1,0 +1,189 @@
+"""Faults in counts, sums, means, quantiles, clusters, components, and releases with a smooth sensitivity."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mutants.planting import planted
+from oboro.privacy import Pure
+
+POWER = "tests/statistics/test_statistics_power.py"
+PRIVACY = "tests/statistics/test_plan_privacy.py"
+SMOOTH = "tests/statistics/test_smooth_releases.py"
+CLUSTERS = "tests/statistics/test_clusters_and_components.py"
+QUANTILES = "tests/statistics/test_quantiles.py"
+
+
+@planted(
+    "oboro.statistics.histogram:HistogramPlan.noise",
+    caught_by="tests/statistics/test_histogram.py::test_the_sensitivity_is_that_of_the_worst_neighbours[unit1-2]",
+)
+def histogram_sensitivity_halved(original: Any, self: Any) -> Any:
+    """A row that is replaced is taken to move a histogram by one, though it leaves one bin and enters another."""
+    from oboro.statistics.terms import noise_for
+
+    return noise_for(self.unit.contributions, self.guarantee)
+
+
+@planted(
+    "oboro.statistics.histogram:HistogramPlan.noise",
+    caught_by="tests/statistics/test_histogram.py::test_the_sensitivity_is_that_of_the_worst_neighbours[unit0-1]",
+)
+def gaussian_noise_under_the_proof_of_laplace(original: Any, self: Any) -> Any:
+    """Pure eps is promised, and the noise is Gaussian of the same spread."""
+    from oboro.noise import DiscreteGaussian, DiscreteLaplace
+
+    noise = original(self)
+    return DiscreteGaussian(2 * noise.scale**2) if isinstance(noise, DiscreteLaplace) else noise
+
+
+@planted(
+    "oboro.statistics.histogram:HistogramPlan.measure",
+    caught_by=f"{POWER}::test_every_bin_takes_noise_of_its_own[row]",
+)
+def empty_bins_without_noise(original: Any, self: Any, prepared: Any, bits: Any, trials: Any = None) -> Any:
+    """A bin in which nobody is stays at zero."""
+    return np.where(prepared > 0, original(self, prepared, bits, trials), 0)
+
+
+@planted(
+    "oboro.statistics.histogram:HistogramPlan.measure",
+    caught_by=f"{POWER}::test_every_bin_takes_noise_of_its_own[row]",
+)
+def branch_on_private_data(original: Any, self: Any, prepared: Any, bits: Any, trials: Any = None) -> Any:
+    """A table with nobody in it takes a short cut, and comes out as it is."""
+    if prepared.any():
+        return original(self, prepared, bits, trials)
+    return np.zeros(prepared.shape if trials is None else (trials, *prepared.shape), np.int64)
+
+
+@planted(
+    "oboro.statistics.histogram:HistogramPlan.measure",
+    caught_by=f"{POWER}::test_every_bin_takes_noise_of_its_own[row swap]",
+)
+def noise_shared_by_all_bins(original: Any, self: Any, prepared: Any, bits: Any, trials: Any = None) -> Any:
+    """All bins share one draw of noise, which their differences take off again."""
+    return prepared + self.noise.sample((1,) if trials is None else (trials, 1), bits)
+
+
+@planted(
+    "oboro.statistics.terms:measured",
+    caught_by=f"{POWER}::test_the_sums_of_a_mean_take_noise_of_their_own[row]",
+)
+def noise_shared_by_sum_and_count(original: Any, terms: Any, prepared: Any, bits: Any, trials: Any) -> Any:
+    """The two sums behind a mean have the same noise."""
+    shape = prepared.shape[:1] if trials is None else (trials, *prepared.shape[:1])
+    return prepared + terms[0].noise.sample(shape, bits)[..., None]
+
+
+@planted(
+    "oboro.statistics.means:MeanPlan.terms",
+    caught_by=f"{PRIVACY}::test_random_neighbours_cost_no_more_than_the_plan_promises[row swap]",
+)
+def two_shares_of_the_budget_swapped(original: Any, self: Any) -> Any:
+    """The sum of a mean gets the share of rho that is meant for its count, and the count that of the sum."""
+    terms = original(self)
+    if self.form != "centred" or isinstance(self.guarantee, Pure):
+        return terms
+    for_sums, for_count = self.split
+    ratios = [for_sums / for_count] * (len(terms) - 1) + [for_count / for_sums]
+    return tuple(
+        replace(term, noise=type(term.noise)(term.noise.sigma2 * ratio))
+        for term, ratio in zip(terms, ratios, strict=True)
+    )
+
+
+@planted(
+    "oboro.statistics.terms:in_groups",
+    caught_by=f"{PRIVACY}::test_sensitivities_of_sums[sum by-unit3-200]",
+)
+def groups_under_replace_as_one(original: Any, promise: Any, adjacency: str, groups: int, inside: Any) -> Any:
+    """A row that is replaced is taken to stay in its group."""
+    return original(promise, adjacency, 1, min(inside, 1))
+
+
+@planted(
+    "oboro.statistics.smooth_noise:calibrate",
+    caught_by=f"{SMOOTH}::test_the_claim_of_the_slides_is_refused_with_its_counterexample",
+)
+def laplace_of_smooth_sensitivity_over_eps(original: Any, law: Any, guarantee: Any, **more: Any) -> Any:
+    """Lap(S*/eps), said in the slides to be eps-DP; between eleven zeros and ten it misses by delta = 0.197."""
+    from oboro.noise import Laplace
+    from oboro.statistics.smooth_noise import SmoothNoise
+
+    if isinstance(law, Laplace) and isinstance(guarantee, Pure):
+        return SmoothNoise(law, guarantee.eps, guarantee.eps)
+    return original(law, guarantee, **more)
+
+
+@planted(
+    "oboro.statistics.smooth_noise:calibrate",
+    caught_by=f"{SMOOTH}::test_pure_noise_costs_eps_at_the_worst_slide_and_dilation_and_no_less[0.1-law0]",
+)
+def smoothness_for_free(original: Any, law: Any, guarantee: Any, **more: Any) -> Any:
+    """All of eps goes to the noise, and what the changing scale costs is forgotten."""
+    found = original(law, guarantee, **more)
+    return type(found)(found.law, found.s + found.beta, found.beta)
+
+
+@planted(
+    "oboro.statistics.sensitivity.orders:order_statistic",
+    caught_by="tests/statistics/test_smooth_sensitivity.py::test_order_statistics_equal_brute_force[beta0]",
+)
+def local_sensitivity_for_the_smooth_one(original: Any, data: Any, rank: int, beta: Any) -> Any:
+    """Noise follows the local sensitivity, which itself tells where the data lie."""
+    from oboro.statistics.decay import Decaying
+
+    gap = max(data.at(rank + 1) - data.at(rank), data.at(rank) - data.at(rank - 1))
+    return Decaying([(gap, 0)], original(data, rank, beta).beta)
+
+
+@planted(
+    "oboro.statistics.quantiles:QuantilePlan.eta",
+    caught_by=f"{QUANTILES}::test_neighbours_differ_by_no_more_than_promised[add/remove]",
+)
+def quantile_at_twice_its_price(original: Any, self: Any, q: Any) -> Any:
+    """The exponential mechanism is taken to cost eta, though its normaliser moves too and it costs twice that."""
+    return 2 * original(self, q)
+
+
+@planted(
+    "oboro.statistics.lloyd:LloydPlan.sum_noise",
+    "oboro.statistics.lloyd:LloydPlan.count_noise",
+    caught_by=f"{CLUSTERS}::test_a_round_of_lloyd_moves_by_what_the_noise_is_made_for[one row, replaced]",
+)
+def clusters_pay_for_one_round(original: Any, self: Any) -> Any:
+    """The slides' eps/2 for counts and sums, paid once and used in every round."""
+    noise = original(self)
+    return type(noise)(noise.scale / self.rounds)
+
+
+@planted(
+    "oboro.statistics.components:ComponentsPlan.laplace_scale",
+    caught_by=f"{POWER}::test_the_noise_of_components_grows_as_the_guarantee_tightens",
+)
+def components_without_eps(original: Any, self: Any) -> Any:
+    """The noise of the slides' components, in which eps is missing."""
+    return original(self) * self.guarantee.eps
+
+
+@planted(
+    "oboro.statistics.components:in_ball", caught_by=f"{CLUSTERS}::test_rows_lie_in_the_ball_in_whole_numbers"
+)
+def long_rows_not_shortened(original: Any, rows: Any, norm: int) -> Any:
+    """Rows beyond the promised radius are used as they come."""
+    from oboro.statistics.components import RADIUS
+
+    return np.clip(rows * RADIUS, -(2.0**52), 2.0**52).astype(np.int64)
+
+
+@planted(
+    "oboro.statistics.blocks:SampleAggregatePlan._places",
+    caught_by=f"{POWER}::test_where_n_is_private_blocks_are_drawn_and_not_dealt",
+)
+def blocks_dealt_in_turn(original: Any, self: Any, units: Any, bits: Any) -> Any:
+    """Where n is private, units are dealt to blocks in turn: one that comes or goes moves all that follow it."""
+    return units % self.blocks

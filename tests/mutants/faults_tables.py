@@ -1,0 +1,199 @@
+"""Faults in large tables: the wavelet, planned trees, filtered and adaptive tables."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from mutants.planting import planted
+from oboro.privacy import Unit
+
+WAVELET = "tests/tables/test_wavelet.py"
+PLAN = "tests/tables/test_table_plan.py"
+TREE = "tests/tables/test_tree_release.py"
+SPARSE = "tests/tables/test_tree_filtered.py"
+INPUT = "tests/tables/test_table_input.py"
+RIVALS = "tests/tables/test_rivals_threshold.py"
+
+
+def every_node(cells: Any, layout: Any, noise: Any, bits: Any, trials: int, spoil: Any) -> Any:
+    """The wavelet method over all nodes and trials at once; `spoil` changes the noise of each depth before it is added.
+
+    Depth -1 is the root's own sum.
+    """
+    from oboro.tables.cells import Cells
+
+    counts = np.zeros(1 << layout.bits, np.int64)
+    counts[cells.keys] = cells.counts
+    sums = [counts]
+    while sums[0].size > 1:
+        sums.insert(0, sums[0][0::2] + sums[0][1::2])
+    drawn = spoil(-1, sums[0], noise.sample((trials, 1), bits))
+    held = np.maximum(sums[0] + drawn, 0)
+    for depth, below in enumerate(sums[1:]):
+        drawn = spoil(depth, sums[depth], noise.sample((trials, below.size // 2), bits))
+        coins = (bits.words(drawn.size) & np.uint64(1)).astype(np.int64).reshape(drawn.shape)
+        both = held + np.clip(below[0::2] - below[1::2] + drawn, -held, held)
+        first = (both >> 1) + (both & coins)
+        held = np.stack([first, held - first], axis=2).reshape(trials, -1)
+    trial, key = np.nonzero(held)
+    return Cells(key.astype(np.int64), held[trial, key]), np.searchsorted(trial, np.arange(trials))
+
+
+@planted(
+    "oboro.tables.wavelet:measure",
+    caught_by=f"{WAVELET}::test_the_error_before_clamping_is_the_forecast_and_shows_a_wrong_scale",
+)
+def terada_as_printed(
+    original: Any, cells: Any, layout: Any, noise: Any, bits: Any, *, total: Any = None, trials: int = 1
+) -> Any:
+    """Eqs. 38 and 39 of Terada's paper as printed: half the noise below the first difference, a cost of up to 1.89 eps."""
+    return every_node(
+        cells, layout, noise, bits, trials, lambda depth, sums, drawn: drawn // 2 if depth > 0 else drawn
+    )
+
+
+@planted(
+    "oboro.tables.wavelet:measure",
+    caught_by=f"{WAVELET}::test_the_error_before_clamping_is_the_forecast_and_shows_a_wrong_scale",
+)
+def level_of_the_tree_without_noise(
+    original: Any, cells: Any, layout: Any, noise: Any, bits: Any, *, total: Any = None, trials: int = 1
+) -> Any:
+    """The last differences of the wavelet, between single cells, are left without noise."""
+    return every_node(
+        cells,
+        layout,
+        noise,
+        bits,
+        trials,
+        lambda depth, sums, drawn: 0 * drawn if depth == layout.bits - 1 else drawn,
+    )
+
+
+@planted(
+    "oboro.tables.wavelet:measure",
+    caught_by=f"{PLAN}::test_the_audit_finds_nothing[one unit in one cell, added or removed]",
+)
+def zero_child_without_noise(
+    original: Any, cells: Any, layout: Any, noise: Any, bits: Any, *, total: Any = None, trials: int = 1
+) -> Any:
+    """A node that holds nobody in truth takes no noise, so that what it is given stays in its first half."""
+    return every_node(
+        cells,
+        layout,
+        noise,
+        bits,
+        trials,
+        lambda depth, sums, drawn: np.where(sums > 0, drawn, 10**6) if depth >= 0 else drawn,
+    )
+
+
+@planted(
+    "oboro.tables.wavelet:sensitivity",
+    caught_by=f"{WAVELET}::test_the_sensitivity_of_cells_is_never_exceeded_and_is_reached[2-2]",
+)
+def wavelet_sensitivity_halved(original: Any, unit: Any, depth: int, distinct: bool = True) -> int:
+    """Half of what one unit moves in the wavelet."""
+    return -(-original(unit, depth, distinct) // 2)
+
+
+@planted(
+    "oboro.tables.wavelet:sensitivity",
+    caught_by=f"{WAVELET}::test_the_sensitivity_of_rows_is_never_exceeded_and_is_reached[2-2]",
+)
+def joined_values_taken_as_distinct(original: Any, unit: Any, depth: int, distinct: bool = True) -> int:
+    """Rows of a person are taken to fall in different cells, though a bound may join them in one."""
+    return original(Unit.cells(unit.contributions, 1, unit.adjacency), depth, True)
+
+
+@planted(
+    "oboro.tables.strategy:counts_move",
+    caught_by=f"{TREE}::test_the_sensitivity_of_all_levels_together_is_that_of_the_promise",
+)
+def weight_of_a_unit_forgotten(original: Any, unit: Any) -> int:
+    """A unit that may add three to a cell is taken to add one."""
+    return unit.contributions * (2 if unit.adjacency == "replace" else 1)
+
+
+@planted(
+    "oboro.tables.tree.measure:_noisy",
+    caught_by="tests/tables/test_table_power.py::test_every_node_of_a_tree_takes_noise_of_its_own",
+)
+def one_draw_for_all_cells_of_a_level(original: Any, true: Any, noises: Any, bits: Any, trials: int) -> Any:
+    """All cells of a level share one draw of noise, which differences between cells take off again."""
+    for _ in range(trials):
+        yield [counts + noise.sample(1, bits) for counts, noise in zip(true, noises, strict=True)]
+
+
+@planted(
+    "oboro.tables.tree.design:Design.laplace",
+    caught_by=f"{TREE}::test_the_sensitivity_of_all_levels_together_is_that_of_the_promise",
+)
+def every_level_at_the_whole_budget(original: Any, self: Any, eps: Any, unit: Any) -> Any:
+    """Each level of a tree has the noise of the whole eps, as if the levels did not add up."""
+    return [
+        type(noise)(noise.scale * share)
+        for noise, share in zip(original(self, eps, unit), self.shares, strict=True)
+    ]
+
+
+@planted(
+    "oboro.tables.tree.design:Design.gaussian",
+    caught_by=f"{TREE}::test_with_delta_the_noise_is_gaussian_and_the_promise_kept",
+)
+def gaussian_table_without_its_square(original: Any, self: Any, rho: Any, unit: Any) -> Any:
+    """Gaussian noise of a table has variance D/(2 rho) where D^2/(2 rho) is needed."""
+    return [
+        type(noise)(noise.sigma2 / counts)
+        for noise, counts in zip(original(self, rho, unit), self.shares, strict=True)
+    ]
+
+
+@planted(
+    "oboro.tables.tree.adaptive:noises",
+    caught_by="tests/tables/test_tree_adaptive.py::test_shares_add_up_to_one_and_the_audit_finds_nothing",
+)
+def parts_of_blocks_not_paid_for(original: Any, eps: Any, unit: Any) -> Any:
+    """The adaptive grid spends all of eps on its parts, on top of what it paid for choosing them."""
+    quarters, blocks, parts = original(eps, unit)
+    return quarters, blocks, type(parts)(parts.scale * Fraction(7, 10))
+
+
+@planted(
+    "oboro.tables.rivals.threshold:empty_reaching",
+    caught_by=f"{RIVALS}::test_dense_and_sparse_agree_on_how_many_pass",
+)
+def empty_cells_never_published(
+    original: Any, keys: Any, size: int, law: Any, threshold: int, bits: Any
+) -> Any:
+    """Only stored cells can pass the threshold, so that a published cell shows that somebody is there."""
+    return np.empty(0, np.int64), np.empty(0, np.int64)
+
+
+@planted(
+    "oboro.tables.tree.standing_out:empty_reaching",
+    caught_by="tests/tables/test_table_power.py::test_empty_cells_are_published_as_often_as_the_filter_says",
+)
+def filter_sees_stored_cells_alone(
+    original: Any, keys: Any, size: int, law: Any, floor: int, bits: Any
+) -> Any:
+    """The false-discovery cut of a sparse table is computed from stored cells, which depends on where people are."""
+    return np.empty(0, np.int64), np.empty(0, np.int64)
+
+
+@planted("oboro.tables.tree.filtered:noises", caught_by=f"{SPARSE}::test_shares_add_up_to_one")
+def shares_beyond_one_in_a_sparse_table(original: Any, layout: Any, eps: Any, unit: Any) -> Any:
+    """Each division of live blocks gets the larger share that is meant for the cells, and the cells keep it."""
+    blocks, parts, cells = original(layout, eps, unit)
+    return blocks, [cells for _ in parts], cells
+
+
+@planted("oboro.tables.reading:_count_sql", caught_by=f"{INPUT}::test_counts_follow_the_rule[-3-0]")
+def counts_used_as_they_come(original: Any, name: str, source: Any, most: int) -> str:
+    """A count goes into the sums without the rule for negative ones."""
+    from oboro.tables.reading import double_sql
+
+    return f"coalesce(TRY_CAST(abs({double_sql(name, source)}) AS BIGINT), 0)"
