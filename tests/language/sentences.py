@@ -1,4 +1,4 @@
-"""Finds, in the source, every sentence that an error can say."""
+"""Finds, in the source, every sentence that an error or the command line can say."""
 
 from __future__ import annotations
 
@@ -27,6 +27,35 @@ def sentences() -> dict[str, str]:
                 for text in (text for part in said for text in templates(part)):
                     found.setdefault(text, f"{path.relative_to(SOURCE)}:{node.lineno}")
     return found
+
+
+def spoken() -> dict[str, str]:
+    """What the command line hands to `said`, and its labels."""
+    found: dict[str, str] = {}
+    for path, node in calls("said", "labelled"):
+        for text in templates(node.args[0]):
+            if any(sign.isalpha() for sign in text.replace("{}", "")):
+                found.setdefault(text, f"{path.relative_to(SOURCE)}:{node.lineno}")
+    return found
+
+
+def echoed() -> dict[str, str]:
+    """What the command line prints without `said`."""
+    return {
+        text: f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for path, node in calls("echo")
+        for text in templates(node.args[0])
+    }
+
+
+def calls(*names: str) -> Iterator[tuple[Path, ast.Call]]:
+    """Calls of these functions in the command line, with an argument."""
+    for path in sorted((SOURCE / "cli").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and node.args:
+                called = getattr(node.func, "id", getattr(node.func, "attr", None))
+                if called in names:
+                    yield path, node
 
 
 def templates(node: ast.expr) -> Iterator[str]:

@@ -9,12 +9,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from sentences import is_prose, sentences
+from sentences import echoed, is_prose, sentences, spoken
 
 import oboro as ob
 from oboro import language
 
-JAPANESE = tomllib.loads((Path(language.__file__).parent / "ja.toml").read_text())
+JAPANESE = tomllib.loads((Path(language.__file__).parent / "ja.toml").read_text(encoding="utf-8"))
+PARTS = JAPANESE.pop("parts")
 
 
 def test_every_sentence_of_an_error_has_a_translation() -> None:
@@ -22,18 +23,33 @@ def test_every_sentence_of_an_error_has_a_translation() -> None:
     assert not missing, "\n".join(f"{where}: {text}" for text, where in missing.items())
 
 
+def test_what_the_command_line_says_has_a_translation() -> None:
+    said = spoken()
+    assert len(said) > 50  # else this looks in the wrong place
+    missing = {text: where for text, where in said.items() if text not in JAPANESE}
+    assert not missing, "\n".join(f"{where}: {text}" for text, where in missing.items())
+
+
+def test_the_command_line_prints_no_sentence_past_the_catalogue() -> None:
+    """Prose goes through `said` or `labelled`; what is echoed bare is data, JSON or code."""
+    bare = {text: where for text, where in echoed().items() if is_prose(text)}
+    assert not bare, "\n".join(f"{where}: {text}" for text, where in bare.items())
+
+
 def wrong_holes(english: str, japanese: str) -> bool:
     """All holes are numbered or none is, and together they say what the English sentence says."""
-    holes = re.findall(r"\{(\d*)\}", japanese)
+    holes = re.findall(r"\{(\d*)\+?\}", japanese)
     wanted = english.count("{}")
     return sorted(holes) not in ([""] * wanted, [str(place) for place in range(wanted)])
 
 
 def test_the_holes_fit() -> None:
-    assert not [english for english, japanese in JAPANESE.items() if wrong_holes(english, japanese)]
+    every = [*JAPANESE.items(), *PARTS.items()]
+    assert not [english for english, japanese in every if wrong_holes(english, japanese)]
     assert wrong_holes("{} of {}", "{}")
     assert wrong_holes("{} of {}", "{1}、{}")
     assert not wrong_holes("{} of {}", "{1} の {0}")
+    assert not wrong_holes("error of {}", "{+} の誤差")
 
 
 def test_an_error_speaks_the_language_of_the_locale(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,3 +80,17 @@ def test_the_locale_decides_on_the_command_line(variable: str, value: str) -> No
 def test_a_sentence_that_says_more_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert language.said("nothing that anybody has translated", "ja") == "nothing that anybody has translated"
     assert language.said("column 'x' has no bounds", "ja") == "列 'x' に範囲が宣言されていません"
+
+
+def test_a_name_is_taken_apart_and_its_columns_stay() -> None:
+    said = language.phrase("mean of count by region, where age >= 20", "ja")
+    assert said == "region 別の count の平均（条件：age >= 20）"
+    assert language.phrase("share of yes, version 1", "ja") == "share of yes, version 1"
+
+
+def test_a_path_or_a_line_of_code_in_a_hole_stays_as_it_is() -> None:
+    assert language.said("{'a': 1} cannot be read", "ja") == "{'a': 1} を読めません"
+    assert (
+        language.said("people by region; 2026.csv cannot be read", "ja")
+        == "people by region; 2026.csv を読めません"
+    )

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from oboro.cli.options import Json, show_json
+from oboro.language import labelled, phrase, said
 
 app = typer.Typer(help="Check the signed page that goes out with a release.", no_args_is_help=True)
 
@@ -17,11 +18,15 @@ def verify(
     file: Annotated[Path, typer.Argument(help="The certificate.", metavar="FILE")],
     data: Annotated[
         Path | None,
-        typer.Option("--data", help="The released file; by default the one beside the certificate."),
+        typer.Option(
+            "--data", help="The released file; by default the one beside the certificate.", metavar="FILE"
+        ),
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option("--key", help="The public key you trust, in hex. Without it, the one in the file."),
+        typer.Option(
+            "--key", help="The public key you trust, in hex. Without it, the one in the file.", metavar="HEX"
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -33,13 +38,18 @@ def verify(
         show_json({"valid": True, "key_checked": key is not None, "certificate": record})
         return
     bound = record.get("file")
-    typer.echo(
-        f"valid\n  released   {record['released']}\n  dataset    {record['dataset']}\n  unit       {record['unit']['in_words']}\n"
-        f"  guarantee  {record['guarantee']['in_words']}\n  noise      {record['noise']['law']}\n"
-        f"  file       {bound['name'] if bound else 'none'}\n  ledger     entry {record['ledger']['position']} of {record['ledger']['id']}\n"
-        f"  time       {record['time']}\n  signed by  {record['public_key']}"
-    )
+    facts = {
+        "released": phrase(record["released"]),
+        "dataset": record["dataset"],
+        "unit": said(record["unit"]["in_words"]),
+        "guarantee": said(record["guarantee"]["in_words"]),
+        "noise": said(record["noise"]["law"]),
+        "file": bound["name"] if bound else said("none"),
+        "ledger": said(f"entry {record['ledger']['position']} of {record['ledger']['id']}"),
+        "time": record["time"],
+        "signed by": record["public_key"],
+    }
+    typer.echo("\n".join([said("valid"), *("  " + labelled(label, text) for label, text in facts.items())]))
     if key is None:
-        typer.echo(
-            "  note: compare that key with one the publisher gave you another way, or pass it with --key"
-        )
+        note = "compare that key with one the publisher gave you another way, or pass it with --key"
+        typer.echo(f"  {said('note')}: {said(note)}")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from oboro.errors import LedgerError
+from oboro.language import labelled, said
 
 
 def demo(
@@ -15,9 +16,13 @@ def demo(
         Path, typer.Option("-o", "--output", help="The folder to write into.", metavar="FOLDER")
     ] = Path("oboro-demo"),
 ) -> None:
-    """Generates a city that does not exist, publishes its population mesh privately, and draws the map."""
+    """Generates a city that does not exist, publishes its population mesh privately, and draws the map.
+
+    And the load of a household that does not exist either, over time.
+    """
     import pyarrow.parquet as pq
 
+    from oboro.cli.dynamics_demo import publish_household
     from oboro.domain import Domain, Grid
     from oboro.ledger import Ledger
     from oboro.privacy import Pure, Unit
@@ -42,13 +47,14 @@ def demo(
     pq.write_table(cells, where["cells.parquet"])
     domain = Domain([Grid("row", "col", shape=(512, 512))])
     domain.to_toml(where["city.toml"])
-    typer.echo(f"generated  {cells.num_rows:,} inhabited cells of 512 x 512, nobody in them is real\n")
+    city = said(f"{cells.num_rows:,} inhabited cells of 512 x 512, nobody in them is real")
+    typer.echo(labelled("generated", city) + "\n")
 
     unit = Unit.cells()
     ledger = Ledger.create(where["city.ledger"], dataset="demo city", unit=unit, budget=Pure(1))
     plan = table_plan(domain, unit=unit, eps="0.5", count="people")
     typer.echo(f"{plan.forecast()}\n")
-    typer.echo(f"will cost  {price(plan, ledger)} of {ledger.budget}\n")
+    typer.echo(labelled("will cost", said(f"{price(plan, ledger)} of a budget of {ledger.budget}")) + "\n")
     release = release_table(where["cells.parquet"], plan, ledger=ledger, name="population mesh")
     certificate = release.save(where["published.parquet"])
     verify_certificate(certificate, public_key=ledger.public_key)
@@ -60,13 +66,15 @@ def demo(
         title="Population of the demo city",
     )
     typer.echo(f"{release}\n")
-    typer.echo(f"written    {where['published.parquet']}, a non-negative table")
-    typer.echo(f"           {certificate}, signed")
-    typer.echo(f"           {where['map.html']}, the map: open it in a browser")
-    typer.echo(f"remaining  {ledger.remaining}\n")
-    typer.echo(
-        f"next       oboro certificate verify {certificate}\n           oboro ledger show {where['city.ledger']}"
-    )
+    typer.echo(labelled("written", said(f"{where['published.parquet']}, a non-negative table")))
+    typer.echo(labelled("", said(f"{certificate}, signed")))
+    typer.echo(labelled("", said(f"{where['map.html']}, the map: open it in a browser")))
+    publish_household(output / "household")
+    page = output / "household" / "band-with-truth.html"
+    typer.echo(labelled("", said(f"{page}, a household's load over time, in its band")))
+    typer.echo(labelled("remaining", str(ledger.remaining)) + "\n")
+    typer.echo(labelled("next", f"oboro certificate verify {certificate}"))
+    typer.echo(labelled("", f"oboro ledger show {where['city.ledger']}"))
 
 
 def _generated() -> Any:

@@ -20,6 +20,7 @@ from oboro.cli.options import (
     UnitText,
     open_ledger,
     read_unit,
+    show_checked,
     show_json,
 )
 from oboro.errors import ParameterError
@@ -48,11 +49,12 @@ SavePlan = Annotated[
 
 @app.command()
 def forecast(
+    *,
     domain: DomainFile,
     column: Columns,
-    eps: Eps,
-    unit: UnitText = None,
     edges: Edges = [],
+    unit: UnitText = None,
+    eps: Eps,
     save_plan: SavePlan = None,
     json: Json = False,
 ) -> None:
@@ -63,11 +65,12 @@ def forecast(
 @app.command()
 def release(
     data: DataFile,
+    *,
     domain: DomainFile,
     column: Columns,
+    edges: Edges = [],
     eps: Eps,
     ledger: LedgerAt,
-    edges: Edges = [],
     output: Output = None,
     name: Name = None,
     dry_run: DryRun = False,
@@ -90,12 +93,7 @@ def check(data: DataFile, domain: DomainFile, column: Columns = [], json: Json =
     if json:
         show_json({"private": True, "columns": rows})
         return
-    typer.echo("for the steward's eyes only: these figures are not private\n")
-    heads = list(rows[0])
-    cells = [heads, *[[str(row[head]) for head in heads] for row in rows]]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(heads))]
-    for line in cells:
-        typer.echo("  " + "  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)))
+    show_checked(rows)
 
 
 def _plan(domain: Path, columns: list[str], eps: str, unit: Unit, edges: list[str]) -> Any:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from oboro.cli.options import Json, UnitText, open_ledger, read_budget, read_unit, show_json
+from oboro.language import labelled, left, said
 
 if TYPE_CHECKING:
     from oboro.ledger import Head as LedgerHead
+    from oboro.ledger import Ledger
 
 app = typer.Typer(help="Create, show, verify, export and back up a ledger.", no_args_is_help=True)
 
@@ -26,23 +28,34 @@ Head = Annotated[
 @app.command()
 def create(
     ledger: Where,
-    dataset: Annotated[str, typer.Option("--dataset", help="The name of the data that this ledger is for.")],
+    dataset: Annotated[
+        str, typer.Option("--dataset", help="The name of the data that this ledger is for.", metavar="TEXT")
+    ],
     unit: UnitText = None,
     domain: Annotated[
-        Path | None, typer.Option("--domain", help="TOML file with a [unit] table.", metavar="FILE")
+        Path | None, typer.Option("--domain", help="TOML file with a \\[unit] table.", metavar="FILE")
     ] = None,
     eps: Annotated[
-        str | None, typer.Option("--eps", help="The budget: the most that may ever be spent.")
+        str | None,
+        typer.Option("--eps", help="The budget: the most that may ever be spent.", metavar="NUMBER"),
     ] = None,
     delta: Annotated[
-        str | None, typer.Option("--delta", help="With --eps: a budget of (eps, delta).")
+        str | None, typer.Option("--delta", help="With --eps: a budget of (eps, delta).", metavar="NUMBER")
     ] = None,
-    rho: Annotated[str | None, typer.Option("--rho", help="A budget of zCDP.")] = None,
+    rho: Annotated[str | None, typer.Option("--rho", help="A budget of zCDP.", metavar="NUMBER")] = None,
     order: Annotated[
-        str | None, typer.Option("--order", help="With --eps: a budget of Rényi privacy of this order.")
+        str | None,
+        typer.Option(
+            "--order", help="With --eps: a budget of Rényi privacy of this order.", metavar="NUMBER"
+        ),
     ] = None,
     assume: Annotated[
-        list[str], typer.Option("--assume", help="An assumption that conditional plans may rest on.")
+        list[str],
+        typer.Option(
+            "--assume",
+            help="An assumption that conditional plans may rest on; repeat for more.",
+            metavar="TEXT",
+        ),
     ] = [],
     json: Json = False,
 ) -> None:
@@ -66,9 +79,9 @@ def create(
             }
         )
         return
-    typer.echo(
-        f"created {ledger}\n  dataset     {made.dataset}\n  unit        {made.unit}\n  budget      {made.budget}\n  public key  {made.public_key}"
-    )
+    typer.echo(said(f"created {ledger}"))
+    for label, text in _decided(made).items():
+        typer.echo("  " + labelled(label, text, 11))
 
 
 @app.command()
@@ -92,16 +105,16 @@ def show(ledger: Where, json: Json = False) -> None:
             }
         )
         return
-    typer.echo(
-        f"dataset     {account.dataset}\nunit        {account.unit}\nbudget      {account.budget}\nspent       {account.spent}"
-    )
-    typer.echo(f"remaining   {account.remaining}\npublic key  {account.public_key}\nhead        {head}\n")
+    spent = {"spent": said(str(account.spent)), "remaining": said(str(account.remaining))}
+    for label, text in {**_decided(account), **spent, "head": str(head)}.items():
+        typer.echo(labelled(label, text, 11))
+    typer.echo("")
     done = {entry.body["reservation"] for entry in entries if entry.kind == "commit"}
     for entry in entries:
         if entry.kind == "reserve":
             state = "released" if entry.position in done else "spent, not released"
             typer.echo(
-                f"  {entry.position:>5}  {entry.time:%Y-%m-%d %H:%M}  {state:<19}  {entry.cost}  {entry.name or ''}".rstrip()
+                f"  {entry.position:>5}  {entry.time:%Y-%m-%d %H:%M}  {left(said(state), 19)}  {said(str(entry.cost))}  {entry.name or ''}".rstrip()
             )
 
 
@@ -112,23 +125,24 @@ def verify(ledger: Where, head: Head = None, json: Json = False) -> None:
     if json:
         show_json({"valid": True, "entries": checked.entries, "head": str(checked.head)})
         return
-    typer.echo(f"valid: {checked.entries} entries\n  head  {checked.head}")
+    typer.echo(said(f"valid: {checked.entries} entries") + "\n  " + labelled("head", str(checked.head), 5))
     if head is None:
-        typer.echo("  note: keep the head elsewhere; without it a truncated or restored ledger looks valid")
+        note = "keep the head elsewhere; without it a truncated or restored ledger looks valid"
+        typer.echo(f"  {said('note')}: {said(note)}")
 
 
 @app.command()
 def export(ledger: Where, output: To) -> None:
     """Writes all entries as JSON, for those who watch over the ledger. No released data, no private key."""
     open_ledger(ledger).export(output)
-    typer.echo(f"written {output}")
+    typer.echo(labelled("written", str(output)))
 
 
 @app.command()
 def backup(ledger: Where, output: To) -> None:
     """A consistent copy while the ledger is in use. The private key is not copied: keep it separately."""
     open_ledger(ledger).backup(output)
-    typer.echo(f"written {output} (the private key is not in it)")
+    typer.echo(labelled("written", said(f"{output} (the private key is not in it)")))
 
 
 @app.command("rotate-key")
@@ -136,7 +150,17 @@ def rotate_key(ledger: Where) -> None:
     """A new signing key, recorded in the chain and signed by the old one."""
     account = open_ledger(ledger)
     account.rotate_key()
-    typer.echo(f"public key  {account.public_key}")
+    typer.echo(labelled("public key", account.public_key, 11))
+
+
+def _decided(ledger: Ledger) -> dict[str, str]:
+    """What stands fast from the beginning, line by line."""
+    return {
+        "dataset": ledger.dataset,
+        "unit": said(str(ledger.unit)),
+        "budget": said(str(ledger.budget)),
+        "public key": ledger.public_key,
+    }
 
 
 def _head(text: str | None) -> LedgerHead | None:

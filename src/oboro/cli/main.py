@@ -33,6 +33,7 @@ from oboro.cli import (
     table,
 )
 from oboro.errors import OboroError
+from oboro.language import said
 
 app = typer.Typer(
     name="oboro",
@@ -78,7 +79,7 @@ def start(
         typer.echo(f"oboro {__version__}")
         raise typer.Exit
     if context.invoked_subcommand is None:
-        typer.echo(START)
+        typer.echo(said(START))
 
 
 def main() -> None:
@@ -89,19 +90,22 @@ def main() -> None:
         _complain(error)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        typer.echo("stopped", err=True)
+        typer.echo(said("stopped"), err=True)
         sys.exit(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:  # a folder that is a file, a disk that is full: what the system says is public
+        _complain(
+            OboroError("the system refused", given=f"{error.filename or 'a file'}: {error.strerror or error}")
+        )
         sys.exit(1)
     except Exception as error:
         if os.environ.get("OBORO_TRACEBACK"):
             raise
         # The text of a foreign error may quote a value, so only its kind is shown.
-        typer.echo(
-            f"InternalError: {type(error).__name__}. This is a bug in oboro; OBORO_TRACEBACK=1 shows where.",
-            err=True,
-        )
+        bug = f"InternalError: {type(error).__name__}. This is a bug in oboro; OBORO_TRACEBACK=1 shows where."
+        typer.echo(said(bug), err=True)
         sys.exit(1)
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oboro.errors import LedgerError, ParameterError, UnitError
+from oboro.errors import DataError, LedgerError, ParameterError, UnitError
+from oboro.language import right, room, said
 
 if TYPE_CHECKING:
     from oboro.ledger import Ledger
@@ -36,7 +37,9 @@ UnitText = Annotated[
     str | None,
     typer.Option(
         "--unit",
-        help="Who is protected: row, person:COLUMN:MAX_ROWS or cells:MAX_CELLS:MAX_PER_CELL; add ',replace'.",
+        help="Who is protected: row, person:COLUMN:MAX_ROWS, cells:MAX_CELLS:MAX_PER_CELL or signal:DISTANCE:NORM; "
+        "add ',replace' for that adjacency.",
+        metavar="UNIT",
     ),
 ]
 Output = Annotated[
@@ -138,6 +141,22 @@ def open_ledger(where: str) -> Ledger:
             fix=f'oboro ledger create {where or "city.ledger"} --dataset "city 2026" --unit row --eps 2',
         )
     return Ledger.open(where)
+
+
+def certificate_beside(published: Path) -> Path:
+    """Where the certificate of a released file is kept."""
+    if not published.name:
+        raise DataError("no file was named", given=f"{published}", needed="the file that was released")
+    return published.with_name(published.name + ".certificate.json")
+
+
+def show_checked(rows: list[dict[str, Any]]) -> None:
+    """What a check found, as a table: for the steward's eyes."""
+    typer.echo(said("for the steward's eyes only: these figures are not private") + "\n")
+    cells = [[said(head) for head in rows[0]], *[[str(value) for value in row.values()] for row in rows]]
+    widths = [max(room(line[i]) for line in cells) for i in range(len(cells[0]))]
+    for line in cells:
+        typer.echo("  " + "  ".join(right(text, width) for text, width in zip(line, widths, strict=True)))
 
 
 def show_json(record: Any) -> None:

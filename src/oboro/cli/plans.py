@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oboro.cli.options import DataFile, DryRun, Json, LedgerAt, Name, Output, open_ledger, show_json
-from oboro.language import labelled, said
+from oboro.language import labelled, phrase, said
 
 if TYPE_CHECKING:
     from oboro.ledger import Ledger
@@ -49,8 +49,10 @@ def show_forecast(plan: Plan, *, json: bool, save: Path | None = None) -> None:
     if json:
         show_json({**_facts(plan), "forecast": plan.forecast().to_dict()})
         return
-    typer.echo(said(plan.describe()["released"]))
-    typer.echo(f"  {labelled('guarantee', str(plan.guarantee))}\n  {labelled('unit', said(str(plan.unit)))}\n")
+    typer.echo(phrase(plan.describe()["released"]))
+    typer.echo(
+        f"  {labelled('guarantee', said(str(plan.guarantee)))}\n  {labelled('unit', said(str(plan.unit)))}\n"
+    )
     typer.echo(str(plan.forecast()))
 
 
@@ -101,8 +103,10 @@ def release(
 def check_output(output: Path) -> None:
     """Refuses an output that cannot be written before anything is spent."""
     from oboro.errors import ParameterError
+    from oboro.kinds import path_of
     from oboro.release.release import FORMATS
 
+    path_of("--output", output)
     if output.suffix.lower() not in FORMATS:
         raise ParameterError(
             "the file type of --output is unknown",

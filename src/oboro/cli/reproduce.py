@@ -30,7 +30,7 @@ def reproductions() -> dict[str, Reproducible]:
 
 def reproduce(
     name: Annotated[
-        str | None, typer.Argument(help="Which table; without it, the list.", metavar="[NAME]")
+        str | None, typer.Argument(help="Which table; without it, the list.", metavar="NAME")
     ] = None,
     json: Json = False,
 ) -> None:

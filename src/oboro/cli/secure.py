@@ -12,31 +12,46 @@ import typer
 
 from oboro.cli import secure_parties
 from oboro.cli.options import Json, Output, show_json
+from oboro.language import labelled, said
 
 app = typer.Typer(
     help="Noise that no party knows, drawn from encrypted urns by two parties.", no_args_is_help=True
 )
 
 Eps = Annotated[str, typer.Option("--eps", help="Privacy of the answer, such as 1 or 1/3.", metavar="NUMBER")]
-Delta = Annotated[str, typer.Option("--delta", help="Such as 1e-10.", metavar="NUMBER")]
-Sensitivity = Annotated[int, typer.Option("--sensitivity", help="How far one unit moves the answer.")]
-Seconds = Annotated[float, typer.Option("--seconds", help="Time limit of the search.")]
+Delta = Annotated[
+    str, typer.Option("--delta", help="The probability of an exception, such as 1e-10.", metavar="NUMBER")
+]
+Sensitivity = Annotated[
+    int, typer.Option("--sensitivity", help="How far one unit moves the answer.", metavar="NUMBER")
+]
+Seconds = Annotated[float, typer.Option("--seconds", help="Time limit of the search.", metavar="NUMBER")]
 
 
 @app.command()
 def plan(
     eps: Eps,
     delta: Delta,
-    urns: Annotated[int, typer.Option("--urns", help="How many digit urns.")] = 4,
+    urns: Annotated[int, typer.Option("--urns", help="How many digit urns.", metavar="NUMBER")] = 4,
     sensitivity: Sensitivity = 1,
-    method: Annotated[str, typer.Option("--method", help="digits, or paper for Algorithm 2.")] = "digits",
-    draws: Annotated[int, typer.Option("--draws", help="With --method paper: draws from its urn.")] = 2,
-    stop: Annotated[str, typer.Option("--stop", help="With --method paper: tables or proof.")] = "tables",
+    method: Annotated[
+        str, typer.Option("--method", help="digits, or paper for Algorithm 2.", metavar="METHOD")
+    ] = "digits",
+    draws: Annotated[
+        int, typer.Option("--draws", help="With --method paper: draws from its urn.", metavar="NUMBER")
+    ] = 2,
+    stop: Annotated[
+        str, typer.Option("--stop", help="With --method paper: tables or proof.", metavar="WORD")
+    ] = "tables",
     init: Annotated[
-        int | None, typer.Option("--init", help="With --method paper: entries of the largest value.")
+        int | None,
+        typer.Option("--init", help="With --method paper: entries of the largest value.", metavar="NUMBER"),
     ] = None,
     excess: Annotated[
-        str, typer.Option("--excess", help="How far E|Z| may exceed the best, as a share of it.")
+        str,
+        typer.Option(
+            "--excess", help="How far E|Z| may exceed the best, as a share of it.", metavar="NUMBER"
+        ),
     ] = "0.032",
     seconds: Seconds = 30,
     output: Output = None,
@@ -55,15 +70,18 @@ def plan(
     if json:
         show_json({**made.to_dict(), "optimum": made.optimum, "fewest": made.fewest, "hash": made.hash})
         return
-    typer.echo(str(made))
-    typer.echo(f"  hash         {made.hash}" + ("" if output is None else f"\nwritten {output}"))
+    typer.echo(said(str(made)))
+    typer.echo("  " + labelled("hash", made.hash, 12))
+    if output is not None:
+        typer.echo(labelled("written", str(output)))
 
 
 @app.command()
 def verify(
     file: Annotated[Path, typer.Argument(help="A noise plan.", metavar="FILE")],
     view: Annotated[
-        str, typer.Option("--view", help="everyone, or drawer: one who drew it all from one urn.")
+        str,
+        typer.Option("--view", help="everyone, or drawer: one who drew it all from one urn.", metavar="WORD"),
     ] = "everyone",
     json: Json = False,
 ) -> None:
@@ -81,13 +99,13 @@ def verify(
         }
         show_json({**facts, "conditions": seen.conditions})
         return
-    typer.echo(f"valid\n{noise}")
+    typer.echo(f"{said('valid')}\n{said(str(noise))}")
     if noise.draws > 1:
-        typer.echo(
-            f"  drawer       delta {float(seen.drawer.high):.6g} for one who drew all from one urn, as in the paper"
-        )
-    holds = ", ".join(f"({name}) {'yes' if ok else 'no'}" for name, ok in seen.conditions.items())
-    typer.echo(f"  Theorem 4.1  {holds}; enough, but not needed\n  hash         {noise.hash}")
+        drawer = f"delta {float(seen.drawer.high):.6g} for one who drew all from one urn, as in the paper"
+        typer.echo("  " + labelled("drawer", said(drawer), 12))
+    holds = ", ".join(f"({name}) {said('yes' if ok else 'no')}" for name, ok in seen.conditions.items())
+    typer.echo("  " + labelled("Theorem 4.1", said(f"{holds}; enough, but not needed"), 12))
+    typer.echo("  " + labelled("hash", noise.hash, 12))
 
 
 @app.command()
@@ -117,7 +135,7 @@ def figure(
     from oboro.secure.figures import svg
 
     write_whole(output, svg(name).encode())
-    typer.echo(f"written {output}")
+    typer.echo(labelled("written", str(output)))
 
 
 app.command("keys")(secure_parties.keys)
@@ -140,5 +158,5 @@ def _bar(what: str) -> Iterator[Callable[[float], None] | None]:
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(what, total=1.0)
+        task = bars.add_task(said(what), total=1.0)
         yield lambda share: bars.update(task, completed=share)

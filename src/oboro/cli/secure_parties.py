@@ -10,6 +10,7 @@ import typer
 
 from oboro.cli.options import DryRun, Json, LedgerAt, Name, Output, open_ledger, show_json
 from oboro.errors import ParameterError
+from oboro.language import labelled, said
 
 if TYPE_CHECKING:
     from oboro.secure import Holder, Identity, Shelf
@@ -37,7 +38,8 @@ def keys(name: Annotated[str, typer.Argument(help="A name for the party.", metav
     from oboro import secure
 
     paths = secure.create(name)
-    typer.echo(f"keep       {paths['secret']}  {paths['pem']}\ngive away  {paths['public']}  {paths['crt']}")
+    typer.echo(labelled("keep", f"{paths['secret']}  {paths['pem']}"))
+    typer.echo(labelled("give away", f"{paths['public']}  {paths['crt']}"))
 
 
 def assumption() -> None:
@@ -51,8 +53,10 @@ def encrypt(
     value: Annotated[
         str, typer.Argument(help="A whole number, or - to read it from standard input.", metavar="VALUE")
     ],
-    low: Annotated[int, typer.Option("--low", help="The least it can be, known without the data.")],
-    high: Annotated[int, typer.Option("--high", help="The most it can be.")],
+    low: Annotated[
+        int, typer.Option("--low", help="The least it can be, known without the data.", metavar="NUMBER")
+    ],
+    high: Annotated[int, typer.Option("--high", help="The most it can be.", metavar="NUMBER")],
     key: Annotated[
         Path, typer.Option("--key", help="The NAME.public of the party that will open.", metavar="FILE")
     ],
@@ -69,7 +73,7 @@ def encrypt(
             "VALUE is not a whole number", needed="such as 42", fix="oboro secure encrypt 42 ..."
         ) from None
     secure.Answer.encrypt(number, low=low, high=high, public=secure.load_public(key)).save(output)
-    typer.echo(f"written {output}, between {low} and {high}")
+    typer.echo(labelled("written", said(f"{output}, between {low} and {high}")))
 
 
 def add(
@@ -83,7 +87,7 @@ def add(
     for one in rest:
         first = first + one
     first.save(output)
-    typer.echo(f"written {output}, between {first.low} and {first.high}")
+    typer.echo(labelled("written", said(f"{output}, between {first.low} and {first.high}")))
 
 
 def serve(
@@ -93,7 +97,9 @@ def serve(
     identity: Own,
     peer: Peer,
     state: State = None,
-    count: Annotated[int | None, typer.Option("--count", help="Stop after so many connections.")] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", help="Stop after so many connections.", metavar="NUMBER")
+    ] = None,
 ) -> None:
     """P1: sends fresh urns over TLS and opens what was drawn, once for each."""
     from oboro import secure
@@ -105,8 +111,8 @@ def serve(
     who.context(server=True)  # complains now, not at the first connection
     with listening(listen) as listener:
         host, port = listener.getsockname()[:2]
-        typer.echo(f"listening on {host}:{port}, plan {holder.noise.hash[:16]}")
-        secure.serve(holder, listener, who, count=count, tell=lambda text: typer.echo(text))
+        typer.echo(said(f"listening on {host}:{port}, plan {holder.noise.hash[:16]}"))
+        secure.serve(holder, listener, who, count=count, tell=lambda text: typer.echo(said(text)))
 
 
 def urns(plan: PlanFile, key: Secret, output: To, state: State = None) -> None:
@@ -114,7 +120,7 @@ def urns(plan: PlanFile, key: Secret, output: To, state: State = None) -> None:
     from oboro import secure
 
     name = secure.write_urns(_holder(plan, key, state), output)
-    typer.echo(f"written {output}, urns {name.hex()[:16]}")
+    typer.echo(labelled("written", said(f"{output}, urns {name.hex()[:16]}")))
 
 
 def open_drawn(
@@ -193,13 +199,12 @@ def draw(
         }
         show_json({**({"value": released.value} if connect else {}), **facts})
         return
-    typer.echo(
-        str(released) if connect else f"drawn and paid for; give {output} to P1, for `oboro secure open`"
-    )
-    typer.echo(
-        ("" if output is None else f"\nwritten    {output}\n")
-        + f"spent      {released.cost}\nremaining  {account.remaining}"
-    )
+    sealed = said(f"drawn and paid for; give {output} to P1, for `oboro secure open`")
+    typer.echo(str(released) if connect else sealed)
+    if output is not None:
+        typer.echo("\n" + labelled("written", str(output)))
+    typer.echo(labelled("spent", said(str(released.cost))))
+    typer.echo(labelled("remaining", said(str(account.remaining))))
 
 
 def _holder(plan: Path, key: Path, state: Path | None) -> Holder:

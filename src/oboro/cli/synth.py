@@ -35,6 +35,7 @@ from oboro.cli.synth_options import (
     read_plan,
 )
 from oboro.errors import ParameterError
+from oboro.language import labelled, said
 
 app = typer.Typer(help="Synthetic records that behave like the real ones.", no_args_is_help=True)
 
@@ -45,20 +46,20 @@ def draft(data: DataFile, output: To) -> None:
     from oboro.synth.draft import WARNING, draft
 
     domain, left_out = draft(data, output)
-    typer.echo(f"written {output}: {len(domain)} columns\n  this draft was {WARNING}")
+    typer.echo(labelled("written", said(f"{output}: {len(domain)} columns")))
+    typer.echo("  " + said(f"this draft was {WARNING}"))
     for name in left_out:
-        typer.echo(
-            f"  left out: {name} (too many different texts, or nothing in it); declare it, or leave it out for good"
-        )
+        why = "too many different texts, or nothing in it"
+        typer.echo("  " + said(f"left out: {name} ({why}); declare it, or leave it out for good"))
 
 
 @app.command()
 def forecast(
     domain: DomainFile,
+    unit: UnitText = None,
     eps: Eps = None,
     delta: Delta = None,
     rho: Rho = None,
-    unit: UnitText = None,
     method: Method = "marginals",
     n: N = None,
     records: Records = None,
@@ -90,9 +91,8 @@ def forecast(
 @app.command()
 def release(
     data: DataFile,
+    *,
     domain: DomainFile,
-    ledger: LedgerAt,
-    output: To,
     eps: Eps = None,
     delta: Delta = None,
     rho: Rho = None,
@@ -101,6 +101,8 @@ def release(
     records: Records = None,
     n_min: Least = None,
     assume_min_eigenvalue: Assumed = None,
+    ledger: LedgerAt,
+    output: To,
     name: Name = None,
     dry_run: DryRun = False,
     json: Json = False,
@@ -123,7 +125,8 @@ def release(
         from oboro.synth.coding import count_rows
 
         n = str(count_rows(data))
-        typer.echo(f"n = {int(n):,} rows, counted; under replace this number is public\n", err=True)
+        counted = said(f"n = {int(n):,} rows, counted; under replace this number is public")
+        typer.echo(counted + "\n", err=True)
     plan = read_plan(public, account.unit, eps, delta, rho, method, n, records, n_min, assume_min_eigenvalue)
     if method == "gaussian" or dry_run:
         plans.release(
@@ -153,7 +156,8 @@ def release(
             }
         )
         return
-    typer.echo(f"{model}\n\nwritten    {output}\nremaining  {account.remaining}")
+    typer.echo(f"{model}\n\n{labelled('written', str(output))}")
+    typer.echo(labelled("remaining", said(str(account.remaining))))
 
 
 @app.command()
@@ -170,7 +174,10 @@ def sample(
         ),
     ] = [],
     seed: Annotated[
-        int | None, typer.Option("--seed", help="Repeats a draw. The model is public, so this harms nobody.")
+        int | None,
+        typer.Option(
+            "--seed", help="Repeats a draw. The model is public, so this harms nobody.", metavar="NUMBER"
+        ),
     ] = None,
 ) -> None:
     """Draws records from a model: as many as you like, at no further cost."""
@@ -183,9 +190,9 @@ def sample(
     loaded = load(model)
     table = loaded.sample(count, dict(read_condition(loaded.domain, text) for text in where), seed=seed)
     write_records(table, output)
-    typer.echo(
-        f"written {output}: {table.num_rows:,} synthetic records\n  guarantee  {loaded.guarantee}\n  unit       {loaded.unit}"
-    )
+    typer.echo(labelled("written", said(f"{output}: {table.num_rows:,} synthetic records")))
+    typer.echo("  " + labelled("guarantee", said(str(loaded.guarantee))))
+    typer.echo("  " + labelled("unit", said(str(loaded.unit))))
 
 
 @app.command()
@@ -202,7 +209,10 @@ def report(
         typer.Option("--target", help="The column of two labels that a classifier learns.", metavar="NAME"),
     ] = None,
     language: Annotated[
-        str | None, typer.Option("--language", help="en or ja; by default the reader's own.")
+        str | None,
+        typer.Option(
+            "--language", help="en or ja; otherwise the reader's browser decides.", metavar="LANGUAGE"
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -217,7 +227,7 @@ def report(
     if json:
         show_json({**measured.to_dict(), "output": str(output)})
         return
-    typer.echo(f"{measured}\n\nwritten {output}")
+    typer.echo(f"{said(str(measured))}\n\n{labelled('written', str(output))}")
 
 
 @app.command()
@@ -232,7 +242,7 @@ def account(
     records: Annotated[
         str, typer.Option("--records", help="Synthetic records that are published; public.", metavar="NUMBER")
     ],
-    delta: Annotated[str, typer.Option("--delta", metavar="NUMBER")],
+    delta: Annotated[str, typer.Option("--delta", help="The probability of an exception.", metavar="NUMBER")],
     min_eigenvalue: Annotated[
         str | None,
         typer.Option(
@@ -254,4 +264,4 @@ def account(
     if json:
         show_json(costs.to_dict())
     else:
-        typer.echo(str(costs))
+        typer.echo(said(str(costs)))

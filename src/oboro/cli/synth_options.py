@@ -21,7 +21,7 @@ Eps = Annotated[
 ]
 Delta = Annotated[
     str | None,
-    typer.Option("--delta", help="With --eps: the probability that the promise excepts.", metavar="NUMBER"),
+    typer.Option("--delta", help="With --eps: the probability of an exception.", metavar="NUMBER"),
 ]
 Rho = Annotated[
     str | None,

@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from oboro.language import said
+
 _PATIENCE = 1.0  # seconds
 
 
@@ -31,7 +33,7 @@ def progress_bar() -> Iterator[None]:
         if not tasks:
             bar.start()
         if stage not in tasks:
-            tasks[stage] = bar.add_task(stage, total=1.0)
+            tasks[stage] = bar.add_task(said(stage), total=1.0)
         bar.update(tasks[stage], completed=share)
 
     try:

@@ -4,6 +4,10 @@ Code says everything in English. A catalogue beside this file gives the same in 
 sentence, with `{}` for what changes: names, numbers, lines of code. So nothing in the code knows that there is
 more than one language, and a sentence without a translation is simply said in English.
 
+The names of things ("mean of age by region") are put together from turns ("{} by {}") that are too short to be
+looked for in any text. They stand under `parts`, in the order in which a name is taken apart, and are used by
+`phrase`, and for a hole that the translation marks: `{+}`.
+
 The language is that of OBORO_LANGUAGE, or else of the locale (LC_ALL, LC_MESSAGES, LANG). What programs read
 (JSON, certificates, attributes of errors) is always English.
 """
@@ -17,7 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 
 LANGUAGES = ("en", "ja")
-_HOLE = re.compile(r"\{(\d*)\}")
+_HOLE = re.compile(r"\{(\d*)(\+?)\}")
 
 
 def chosen() -> str:
@@ -34,7 +38,13 @@ def said(text: str, language: str | None = None) -> str:
     if language == "en":
         return text
     whole = _said(text, language)
-    return whole if whole != text else "\n".join(_said(line, language) for line in text.split("\n"))
+    return whole if whole != text else "\n".join(_line(line, language) for line in text.split("\n"))
+
+
+def phrase(text: str, language: str | None = None) -> str:
+    """The name of something, such as "mean of age by region", in the language of this process."""
+    language = language or chosen()
+    return text if language == "en" else _said(text, language, named=True)
 
 
 def room(text: str) -> int:
@@ -52,39 +62,63 @@ def right(text: str, columns: int) -> str:
     return " " * (columns - room(text)) + text
 
 
-def labelled(label: str, text: str) -> str:
+def labelled(label: str, text: str, columns: int = 10) -> str:
     """A line of a summary: what it is about, and what it says."""
-    return f"{left(said(label), 10)} {text}"
+    return f"{left(said(label), columns)} {text}"
 
 
-def _said(text: str, language: str) -> str:
-    known, patterns = _catalogue(language)
+def _line(text: str, language: str) -> str:
+    """A line with what it is indented by."""
+    bare = text.lstrip(" ")
+    return text[: len(text) - len(bare)] + _said(bare, language)
+
+
+def _said(text: str, language: str, named: bool = False) -> str:
+    known, patterns, parts = _catalogue(language)
     if text in known:
         return known[text]
+    if not any(sign.isalpha() for sign in text):
+        return text
+    for pattern, other in parts if named else []:
+        if found := pattern.fullmatch(text):
+            return _filled(other, [_said(one, language, named) for one in found.groups()], language)
     for pattern, other in patterns:
         if found := pattern.fullmatch(text):
-            return _filled(other, [known.get(part, part) for part in found.groups()])
+            return _filled(other, list(found.groups()), language)
     return text
 
 
-def _filled(template: str, parts: list[str]) -> str:
+def _filled(template: str, words: list[str], language: str) -> str:
     """The template with its holes filled: `{}` in order, `{1}` the second of the English sentence."""
-    rest = iter(parts)
-    return _HOLE.sub(lambda hole: parts[int(hole[1])] if hole[1] else next(rest), template)
+    rest = iter(words)
+
+    def fill(hole: re.Match[str]) -> str:
+        word = words[int(hole[1])] if hole[1] else next(rest)
+        if hole[2]:
+            return _said(word, language, named=True)
+        # a single word may be the name of a column
+        return word if word.isidentifier() else _said(word, language)
+
+    return _HOLE.sub(fill, template)
+
+
+Patterns = list[tuple[re.Pattern[str], str]]
 
 
 @lru_cache
-def _catalogue(language: str) -> tuple[dict[str, str], list[tuple[re.Pattern[str], str]]]:
-    """Sentences without holes, and patterns for the others: those that say most are tried first."""
+def _catalogue(language: str) -> tuple[dict[str, str], Patterns, Patterns]:
+    """Sentences without holes, patterns for the others, and turns that names are put together from."""
     import tomllib
 
     entries = tomllib.loads(Path(__file__).with_name(f"{language}.toml").read_text(encoding="utf-8"))
+    parts = entries.pop("parts", {})
     holed = sorted((text for text in entries if "{}" in text), key=lambda text: -len(text.replace("{}", "")))
     return (
         {text: other for text, other in entries.items() if "{}" not in text},
-        [(_pattern(text), entries[text]) for text in holed],
+        [(_pattern(text), entries[text]) for text in holed],  # those that say most are tried first
+        [(_pattern(text), other) for text, other in parts.items()],
     )
 
 
 def _pattern(template: str) -> re.Pattern[str]:
-    return re.compile("(.+?)".join(re.escape(part) for part in template.split("{}")), re.DOTALL)
+    return re.compile("(.+?)".join(re.escape(part) for part in template.split("{}")))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from oboro.errors import CertificateError
+from oboro.kinds import path_of, takes, text_of
 from oboro.ledger import Entry, Ledger, canonical
 from oboro.privacy import Guarantee
 from oboro.release.files import write_whole
@@ -47,9 +48,11 @@ class Certificate:
     def to_dict(self) -> dict[str, Any]:
         return {**self.record, "signature": self.signature}
 
+    @takes(path=path_of)
     def save(self, path: str | Path) -> None:
         write_whole(Path(path), json.dumps(self.to_dict(), ensure_ascii=False, indent=2).encode() + b"\n")
 
+    @takes(public_key=text_of)
     def verify_signature(self, public_key: str | None = None) -> None:
         """Raises `CertificateError` unless the record is what the key signed."""
         from cryptography.exceptions import InvalidSignature
@@ -114,6 +117,7 @@ def certify_file(
     return _signed({**certificate.record, "file": file}, sign)
 
 
+@takes(path=path_of)
 def read_certificate(path: str | Path) -> Certificate:
     """Reads a certificate file; checks its form, not its truth."""
     try:
@@ -139,6 +143,7 @@ def read_certificate(path: str | Path) -> Certificate:
     return Certificate(record, signature)
 
 
+@takes(path=path_of, data=path_of, public_key=text_of)
 def verify_certificate(
     path: str | Path, *, data: str | Path | None = None, public_key: str | None = None
 ) -> dict[str, Any]:

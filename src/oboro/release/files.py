@@ -29,7 +29,11 @@ def write_whole(path: Path, content: bytes) -> None:
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)  # mkstemp makes it private; a release is public
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise DataError(
+                f"{path} cannot be written", given=error.strerror or str(error), fix="the path of a file"
+            ) from None
         raise

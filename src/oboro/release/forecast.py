@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from oboro.exact import about
-from oboro.language import left, right, room, said
+from oboro.language import left, phrase, right, room, said
 
 
 class Noise(Protocol):
@@ -51,7 +51,7 @@ class Forecast:
         """In the reader's language."""
         cells = [
             [said(name) for name in self.columns],
-            *[[said(_show(value)) for value in row] for row in self.rows],
+            *[[phrase(_show(value)) for value in row] for row in self.rows],
         ]
         widths = [max(room(row[i]) for row in cells) for i in range(len(self.columns))]
         lines = [said(self.title)]
@@ -64,12 +64,15 @@ class Forecast:
         return "\n".join([*lines, *[f"  {said('note')}: {said(note)}" for note in self.notes]])
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
+        head = "".join(f"<th>{html.escape(said(name))}</th>" for name in self.columns)
         body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_show(v))}</td>" for v in row) + "</tr>" for row in self.rows
+            "<tr>" + "".join(f"<td>{html.escape(phrase(_show(v)))}</td>" for v in row) + "</tr>"
+            for row in self.rows
         )
-        notes = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in self.notes)
-        return f"<table><caption>{html.escape(self.title)}</caption><tr>{head}</tr>{body}</table>{notes}"
+        notes = "".join(f"<p><small>{html.escape(said(note))}</small></p>" for note in self.notes)
+        return (
+            f"<table><caption>{html.escape(said(self.title))}</caption><tr>{head}</tr>{body}</table>{notes}"
+        )
 
 
 def _show(value: Any) -> str:

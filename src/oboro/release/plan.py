@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from oboro.domain import read_toml
-from oboro.errors import InputError, ParameterError
+from oboro.errors import DataError, InputError, ParameterError
+from oboro.kinds import path_of, shown, takes
 from oboro.noise.bits import Bits
 from oboro.privacy import Guarantee, Unit
 from oboro.release.forecast import Forecast
@@ -72,6 +73,26 @@ class Plan(Protocol):
         """The canonical form: texts, integers, lists and dictionaries, with the plan's `kind`."""
 
 
+def a_plan(name: str, value: Any) -> Any:
+    """`value`, if it can be run as a plan."""
+    return _with(name, value, "unit", "guarantee", "prepare", "measure", "publish", "to_dict")
+
+
+def attackable(name: str, value: Any) -> Any:
+    """`value`, if it can be measured and promises something; it need not be able to be released."""
+    return _with(name, value, "kind", "guarantee", "prepare", "measure", "neighbours")
+
+
+def _with(name: str, value: Any, *parts: str) -> Any:
+    if all(hasattr(value, part) for part in parts):
+        return value
+    raise ParameterError(
+        f"{name} is not a plan",
+        given=f"{name}={shown(value)}",
+        needed="what a plan function of oboro returns",
+    )
+
+
 _P = TypeVar("_P")
 _known: dict[str, Callable[[dict[str, Any]], Any]] = {}
 
@@ -99,17 +120,21 @@ def plan_from(record: dict[str, Any]) -> Any:
         return _known[kind](record)
     except InputError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise ParameterError(
             f"the plan of kind {kind!r} is incomplete", given=f"{type(error).__name__}: {error}"
         ) from None
 
 
+@takes(plan=a_plan, path=path_of)
 def save_plan(plan: Plan, path: str | Path) -> None:
     """Writes a plan as TOML: for a colleague to read, to keep in version control, to run later."""
     import tomli_w
 
-    Path(path).write_text(tomli_w.dumps(plan.to_dict()), encoding="utf-8")
+    try:
+        Path(path).write_text(tomli_w.dumps(plan.to_dict()), encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{path} cannot be written", given=error.strerror or str(error)) from None
 
 
 def load_plan(path: str | Path) -> Any:

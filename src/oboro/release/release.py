@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from oboro.errors import ParameterError
 from oboro.exact import about
-from oboro.language import labelled, right, room, said
+from oboro.kinds import path_of, takes
+from oboro.language import labelled, phrase, right, room, said
 from oboro.ledger import Entry, Ledger
 from oboro.privacy import Guarantee, Unit
 from oboro.release.certificate import Certificate, certify, certify_file
@@ -81,6 +82,7 @@ class Release:
         low, high = intervals(self._table, level)
         return self._table.append_column("low", [low]).append_column("high", [high])
 
+    @takes(path=path_of, certificate=path_of)
     def save(self, path: str | Path, *, certificate: str | Path | None = None) -> Path:
         """Writes the data by its extension, and beside it a certificate that carries the file's hash.
 
@@ -108,14 +110,14 @@ class Release:
     def __str__(self) -> str:
         """In the reader's language."""
         about_it = [
-            labelled("guarantee", str(self.guarantee)),
+            labelled("guarantee", said(str(self.guarantee))),
             labelled("unit", said(str(self.unit))),
             labelled("dataset", self.certificate.record["dataset"]),
         ]
         if getattr(self.plan, "intervals", None) is not None:
             covered = getattr(self.plan, "leaves_out", "covers the noise alone")
             about_it.append(labelled("interval", f"95%, {said(covered)}"))
-        return "\n".join([said(self.certificate.record["released"]), "", *self._lines(), "", *about_it])
+        return "\n".join([phrase(self.certificate.record["released"]), "", *self._lines(), "", *about_it])
 
     __repr__ = __str__
 
@@ -125,7 +127,9 @@ class Release:
             return table.column_names, [[_text(v) for v in row.values()] for row in table.to_pylist()]
         low, high = self.plan.intervals(table, 0.95)  # type: ignore[attr-defined]
         rows = [[_text(v) for v in row.values()] for row in table.to_pylist()]
-        ranges = [f"{_text(a)} to {_text(b)}" for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+        ranges = [
+            phrase(f"{_text(a)} to {_text(b)}") for a, b in zip(low.tolist(), high.tolist(), strict=True)
+        ]
         return [*table.column_names, said("95% interval")], [
             [*row, span] for row, span in zip(rows, ranges, strict=True)
         ]
@@ -147,9 +151,11 @@ class Release:
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
         )
         more = self._table.num_rows - len(rows)
-        rest = f"<p>... {more:,} more rows</p>" if more > 0 else ""
-        facts = f"<p><b>{html.escape(str(self.guarantee))}</b> · {html.escape(str(self.unit))}</p>"
-        return f"<h4>{html.escape(self.certificate.record['released'])}</h4><table><tr>{top}</tr>{body}</table>{rest}{facts}"
+        rest = f"<p>{said(f'... {more:,} more')}</p>" if more > 0 else ""
+        facts = (
+            f"<p><b>{html.escape(said(str(self.guarantee)))}</b> · {html.escape(said(str(self.unit)))}</p>"
+        )
+        return f"<h4>{html.escape(phrase(self.certificate.record['released']))}</h4><table><tr>{top}</tr>{body}</table>{rest}{facts}"
 
 
 def to_content(table: pa.Table) -> bytes:

@@ -7,12 +7,15 @@ import math
 from collections.abc import Mapping, Sequence
 
 from oboro.exact import about
+from oboro.report.page import label as name_of
+from oboro.report.page import say
+from oboro.report.words import Words
 
 WIDTH, HEIGHT = 320, 190
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 14, 34
 
 
-def lines(labels: Sequence[str], series: Mapping[str, Sequence[float]], *, describe: str) -> str:
+def lines(labels: Sequence[str], series: Mapping[str, Sequence[float]], *, describe: str | Words) -> str:
     """One line for each series over evenly spaced labels; nothing below zero, zeros at the foot."""
     positive = [value for values in series.values() for value in values if value > 0]
     if len(labels) < 2 or not positive:
@@ -28,9 +31,8 @@ def lines(labels: Sequence[str], series: Mapping[str, Sequence[float]], *, descr
         share = math.log(max(value, low) / low) / math.log(high / low)
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
-    parts = [
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(describe)}">'
-    ]
+    named = name_of(Words.of(describe))
+    parts = [f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" {named}>']
     for tick in _ticks(low, high):
         parts.append(
             f'<line class="rule" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
@@ -41,9 +43,8 @@ def lines(labels: Sequence[str], series: Mapping[str, Sequence[float]], *, descr
     every = max(1, math.ceil(max(len(label) for label in labels) * 6.2 / across))
     for index, label in enumerate(labels):
         if index % every == 0:
-            parts.append(
-                f'<text x="{x(index):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{html.escape(label)}</text>'
-            )
+            place = f'x="{x(index):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle"'
+            parts.append(say(Words.name(label), "text", place))
     for number, (name, values) in enumerate(series.items()):
         points = [(x(i), y(value)) for i, value in enumerate(values)]
         path = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
@@ -51,8 +52,8 @@ def lines(labels: Sequence[str], series: Mapping[str, Sequence[float]], *, descr
             f'<g class="series s{number % 7}" data-series="{html.escape(name)}"><polyline points="{path}"/>'
         )
         for (px, py), label, value in zip(points, labels, values, strict=False):
-            told = html.escape(f"{name + ', ' if len(series) > 1 else ''}{label}: {about(value)}")
-            parts.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="3"><title>{told}</title></circle>')
+            told = Words.name(f"{name + '; ' if len(series) > 1 else ''}{label}: {about(value)}")
+            parts.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="3">{say(told, "title")}</circle>')
         parts.append("</g>")
     return "".join([*parts, "</svg>"])
 

@@ -21,6 +21,8 @@ import numpy as np
 from oboro.domain import Domain
 from oboro.errors import ParameterError
 from oboro.exact import rational
+from oboro.kinds import path_of, takes, text_of
+from oboro.kinds import shown as shown_value
 from oboro.release import Certificate
 from oboro.release.files import write_whole
 from oboro.report import colour, promise
@@ -29,7 +31,7 @@ from oboro.report.map_body import Shown, map_body
 from oboro.report.page import check_language, render
 from oboro.report.payload import pack
 from oboro.report.place import Place, Window
-from oboro.report.words import MAP
+from oboro.report.words import MAP, Words
 
 __all__ = ["Comparison", "write_map"]
 
@@ -59,6 +61,7 @@ class Comparison:
             return named
 
 
+@takes(domain=Domain, path=path_of, certificate=(Certificate, Mapping), internal=Comparison, language=text_of)
 def write_map(
     table: Table,
     domain: Domain,
@@ -78,6 +81,10 @@ def write_map(
     "en" or "ja"; without it the reader's browser decides. `internal` puts true counts on the page, side by
     side with what is released, and marks it so.
     """
+    if not hasattr(table, "column_names"):
+        raise ParameterError(
+            "table is not a table", given=f"table={shown_value(table)}", needed="what to_arrow() gives"
+        )
     check_language(language)
     place = Place.of(domain)
     layers = Layers.of(domain, place)
@@ -105,7 +112,7 @@ def write_map(
         },
     }
     page = render(
-        title=str(title or record.get("released") or getattr(MAP["published_table"], language or "en")),
+        title=title or (Words.name(record["released"]) if record.get("released") else MAP["published_table"]),
         subtitle=promise.chip(record),
         body=map_body(shown, place, layers, window, sources, sides, record, internal is not None),
         language=language,

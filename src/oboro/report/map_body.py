@@ -113,7 +113,7 @@ def _figures_card(shown: Sequence[Shown], window: Window, sides: Sequence[int]) 
         each.label or MAP["published"].en: [_rmse(true.cells, each.cells, window, side) for side in drawn]
         for each in releases
     }
-    picture = chart.lines([str(side) for side in drawn], errors, describe=MAP["by_block"].en)
+    picture = chart.lines([str(side) for side in drawn], errors, describe=MAP["by_block"])
     key = "".join(
         f'<li class="s{number % 7}" data-release="{number + 1}">{escape(name)}</li>'
         for number, name in enumerate(errors)

@@ -76,7 +76,7 @@ def check_language(language: str | None) -> str | None:
 
 def render(
     *,
-    title: str,
+    title: str | Words,
     body: str,
     subtitle: str = "",
     language: str | None = None,
@@ -89,7 +89,7 @@ def render(
 ) -> str:
     """A whole page.
 
-    `title` is plain text; `body` and `subtitle` are HTML whose parts are escaped already. `styles` and
+    `title` is plain text, in both languages if it is `Words`; `body` and `subtitle` are HTML whose parts are escaped already. `styles` and
     `scripts` name the report's own files among the assets; they come after the shared ones. `data` and
     `words` reach the scripts as JSON, `payloads` as packed integers by their names.
     """
@@ -101,7 +101,8 @@ def render(
     )
     spoken = {key: list(pair) for key, pair in {**PAGE, **(words or {})}.items()}
     fixed = check_language(language)
-    warned = f"{PAGE['internal'].en if language != 'ja' else PAGE['internal'].ja} " if internal else ""
+    named = Words.of(title)
+    warned = Words("{warning} {title}", "{warning} {title}").fill(warning=PAGE["internal"], title=named)
     band = say(PAGE["internal"], "p", 'class="internal-band" role="alert"') if internal else ""
     blobs = "".join(
         f'<script type="application/octet-stream" id="{escape(name)}">{text}</script>\n'
@@ -115,7 +116,7 @@ def render(
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
 <meta name="generator" content="oboro {escape(__version__)}">
-<title>{escape(warned + title)}</title>
+{say(warned if internal else named, "title")}
 <link rel="icon" href="data:image/svg+xml,{quote(MARK.format(more='xmlns="http://www.w3.org/2000/svg"'))}">
 <style>{style}</style>
 <script type="application/json" id="oboro-words">{safe_json(spoken)}</script>
@@ -125,7 +126,7 @@ def render(
 {band}
 <header class="title-band">
 {MARK.format(more="")}
-<div class="titles"><h1>{escape(title)}</h1><p class="subtitle">{subtitle}</p></div>
+<div class="titles">{say(named, "h1")}<p class="subtitle">{subtitle}</p></div>
 <nav class="switches">
 <button type="button" id="language" class="quiet">日本語</button>
 <button type="button" id="theme" class="quiet" {label(PAGE["theme"])}><svg viewBox="0 0 24 24" aria-hidden="true"><circle cx="12" cy="12" r="8.5" fill="none" stroke="currentColor" stroke-width="1.8"/><path d="M12 3.5a8.5 8.5 0 0 1 0 17z" fill="currentColor"/></svg></button>

@@ -12,7 +12,7 @@ from oboro.exact import about
 from oboro.privacy.guarantee import guarantee_from
 from oboro.report import chart
 from oboro.report.page import escape, say
-from oboro.report.words import PROMISE, TERMS, Words
+from oboro.report.words import PROMISE, Words
 
 _CLOSENESS = (
     (1.5, "next_to_nothing"),
@@ -23,11 +23,11 @@ _CLOSENESS = (
 def promise(record: Mapping[str, Any]) -> str:
     """The promise as a card: who is protected, and what that means."""
     rows = [
-        ("released", Words.same(record.get("released", ""))),
+        ("released", Words.name(record.get("released", ""))),
         ("dataset", Words.same(record.get("dataset", ""))),
         ("unit", unit_words(_part(record, "unit"))),
-        ("guarantee", Words.same(_part(record, "guarantee").get("in_words", ""))),
-        ("noise", Words.same(_flat(record.get("noise", "")))),
+        ("guarantee", Words.sentence(_part(record, "guarantee").get("in_words", ""))),
+        ("noise", _noise(record.get("noise", ""))),
         ("spent", _spent(_part(record, "ledger"))),
     ]
     listed = "".join(say(PROMISE[key], "dt") + say(words, "dd") for key, words in rows if words.en)
@@ -52,10 +52,11 @@ def in_words(record: Mapping[str, Any]) -> list[Words]:
         said = [PROMISE[how].fill(who=who, factor=_above(factor))]
         said += [PROMISE[key].fill(whom=whom) for limit, key in _CLOSENESS if factor <= limit][:1]
     else:
-        said = [PROMISE["other"].fill(who=who, promised=guarantee.get("in_words", ""))]
+        promised = Words.sentence(guarantee.get("in_words", ""))
+        said = [PROMISE["other"].fill(who=who, promised=promised)]
     if guarantee.get("kind") == "approx":
         said.append(PROMISE["but_delta"].fill(delta=guarantee.get("delta", "")))
-    return [*said, *(PROMISE["provided"].fill(assumption=text) for text in assumed)]
+    return [*said, *(PROMISE["provided"].fill(assumption=Words.sentence(text)) for text in assumed)]
 
 
 def unit_words(unit: Mapping[str, Any]) -> Words:
@@ -67,7 +68,7 @@ def unit_words(unit: Mapping[str, Any]) -> Words:
         "unit_cells": ("max_cells", "max_per_cell"),
     }
     if key not in needed or any(name not in unit for name in needed[key]):
-        return Words.same(unit.get("in_words", ""))
+        return Words.sentence(unit.get("in_words", ""))
     who = PROMISE[key].fill(**{name: unit[name] for name in needed[key]})
     how = PROMISE["replaced" if unit.get("adjacency") == "replace" else "added"]
     said = how.fill(who=who)
@@ -86,14 +87,16 @@ def error_by_area(forecast: Mapping[str, Any]) -> str:
         drawn = chart.lines(
             labels,
             {name: [float(value or 0) for value in values]},
-            describe=f"{forecast.get('title', '')}: {name}",
+            describe=Words("{title}: {name}", "{title}：{name}").fill(
+                title=Words.sentence(forecast.get("title", "")), name=_term(name)
+            ),
         )
         drawn += say(_term(name), "p", "class=axis") if drawn else ""
     head = "".join(say(_term(name), "th", "scope=col") for name in columns)
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(_shown(value))}</td>" for value in row) + "</tr>" for row in rows
+        "<tr>" + "".join(say(Words.name(_shown(value)), "td") for value in row) + "</tr>" for row in rows
     )
-    notes = "".join(f"<li>{escape(note)}</li>" for note in forecast.get("notes", []))
+    notes = "".join(say(Words.sentence(note), "li") for note in forecast.get("notes", []))
     return (
         f'<section class="card error">{say(PROMISE["error"], "h2")}{say(PROMISE["error_note"], "p")}{drawn}'
         f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
@@ -136,12 +139,12 @@ def verify(record: Mapping[str, Any], name: str | None = None) -> str:
 def chip(record: Mapping[str, Any]) -> str:
     """The dataset and the guarantee in a few words, for the title band."""
     parts = [record.get("dataset"), _part(record, "guarantee").get("in_words")]
-    return "".join(f'<span class="chip">{escape(part)}</span>' for part in parts if part)
+    return "".join(say(Words.sentence(part), "span", 'class="chip"') for part in parts if part)
 
 
 def _spent(ledger: Mapping[str, Any]) -> Words:
     try:
-        said = {key: str(guarantee_from(ledger[key])) for key in ("cost", "spent", "budget")}
+        said = {key: Words.sentence(guarantee_from(ledger[key])) for key in ("cost", "spent", "budget")}
     except (KeyError, TypeError, InputError):
         return Words.same("")
     return PROMISE["spent_of"].fill(**said)
@@ -167,7 +170,7 @@ def _above(factor: float) -> str:
 
 
 def _term(name: Any) -> Words:
-    return TERMS.get(str(name), Words.same(name))
+    return Words.sentence(name)
 
 
 def _main_column(columns: Sequence[Any]) -> int:
@@ -189,6 +192,13 @@ def _number(value: Any) -> float | None:
 def _shown(value: Any) -> str:
     number = _number(value)
     return str(value) if number is None else about(number)
+
+
+def _noise(value: Any) -> Words:
+    """The law of the noise with its parameters."""
+    flat = _flat(value)
+    law = str(value.get("law", "")) if isinstance(value, Mapping) else ""
+    return Words(flat, flat.replace(law, Words.sentence(law).ja, 1)) if law else Words.same(flat)
 
 
 def _flat(value: Any) -> str:

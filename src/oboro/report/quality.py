@@ -62,7 +62,7 @@ def write_quality(
     """Writes the page. It is marked as internal on every screen and on paper."""
     record = {} if certificate is None else certificate.record
     page = render(
-        title=WORDS["title"].ja if language == "ja" else WORDS["title"].en,
+        title=WORDS["title"],
         subtitle=promise.chip(record) if record else "",
         body=_body(quality, record),
         language=language,
@@ -85,7 +85,7 @@ def _body(quality: Quality, record: Any) -> str:
         else f'<section class="card promise">{say(WORDS["spent"], "h2")}{say(WORDS["unpromised"], "p")}</section>'
     )
     return f"""<main class="quality">
-<section class="card"><p class="verdict">{escape(quality.verdict)}</p><div class="figures">{_figures(quality)}</div></section>
+<section class="card">{say(Words.sentence(quality.verdict), "p", 'class="verdict"')}<div class="figures">{_figures(quality)}</div></section>
 <section class="card">{say(WORDS["columns"], "h2")}{say(WORDS["columns_note"], "p")}{key}<div class="columns">{columns}</div></section>
 <div class="side">
 <section class="card">{say(WORDS["pairs"], "h2")}{_squares(names, quality.two_way, 0.3)}</section>

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from oboro.language import phrase, said
+
 
 class Words(NamedTuple):
     """One thing said in both languages."""
@@ -25,6 +27,20 @@ class Words(NamedTuple):
     def same(cls, text: object) -> Words:
         """A name or number that is not translated."""
         return cls(str(text), str(text))
+
+    @classmethod
+    def sentence(cls, text: object) -> Words:
+        """What code says in English, with the Japanese of the catalogue."""
+        return cls(str(text), said(str(text), "ja"))
+
+    @classmethod
+    def name(cls, text: object) -> Words:
+        """What something is called, such as "mean of age by region"."""
+        return cls(str(text), phrase(str(text), "ja"))
+
+    @classmethod
+    def of(cls, text: str | Words) -> Words:
+        return text if isinstance(text, Words) else cls.same(text)
 
 
 LANGUAGES = ("en", "ja")
@@ -117,19 +133,6 @@ PROMISE = {
     ),
     "file": Words("File", "ファイル"),
     "key": Words("Public key", "公開鍵"),
-}
-
-# Heads of forecasts, as plans write them.
-TERMS = {
-    words.en: words
-    for words in (
-        Words("of each", "対象"),
-        Words("block", "ブロック"),
-        Words("cells", "セル数"),
-        Words("standard error", "標準誤差"),
-        Words("mean |error|", "平均 |誤差|"),
-        Words("95% within ±", "95% の範囲 ±"),
-    )
 }
 
 MAP = {

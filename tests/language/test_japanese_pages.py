@@ -1,0 +1,54 @@
+"""Pages speak both languages: no sentence on them is English in the Japanese version."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+from sentences import is_prose
+
+import oboro as ob
+from oboro.audit import run
+from oboro.audit.samples import samples
+from oboro.domain import Domain, Grid
+from oboro.privacy import Unit
+from oboro.report.audit import write_audit
+from oboro.report.forecast import write_forecast
+from oboro.report.outliers import write_outliers
+from oboro.report.page import say
+from oboro.report.words import Words
+
+
+def english_only(page: str) -> list[str]:
+    """Prose that is the same in both languages, and prose that stands outside of them."""
+    pairs = re.findall(r'data-(?:label-)?en="([^"]*)" data-(?:label-)?ja="([^"]*)"', page)
+    same = [html.unescape(en) for en, ja in pairs if en == ja]
+    body = re.sub(r"<(script|style)\b.*?</\1>", "", page.partition("<body>")[2], flags=re.DOTALL)
+    bare = re.findall(r"<(?![^>]*data-en=)[^>]*>([^<]+)<", body)
+    return [text for text in [*same, *map(html.unescape, bare)] if is_prose(text.strip())]
+
+
+def test_a_sentence_in_english_only_would_be_found() -> None:
+    assert english_only("<body><p>this was never translated</p></body>")
+    assert english_only(say(Words.same("this was never translated"), "p"))
+    assert not english_only("<body>" + say(Words("this was translated", "訳しました"), "p") + "</body>")
+
+
+def test_forecast_audit_and_outliers_pages(tmp_path: Path) -> None:
+    domain = Domain([Grid("row", "col", shape=(8, 8))])
+    plan = ob.tables.plan(domain, unit=Unit.cells(), eps=1, count="people")
+    write_forecast(plan, tmp_path / "forecast.html", expected_total=1000)
+    write_audit([run(samples()["count"], 2000)], tmp_path / "audit.html")
+    write_outliers(tmp_path / "outliers.html", eps="1", delta="1e-3")
+    for page in sorted(tmp_path.glob("*.html")):
+        assert not english_only(page.read_text(encoding="utf-8")), page.name
+
+
+def test_without_a_language_the_browser_decides(tmp_path: Path) -> None:
+    domain = Domain([Grid("row", "col", shape=(8, 8))])
+    plan = ob.tables.plan(domain, unit=Unit.cells(), eps=1, count="people")
+    for language in (None, "ja"):
+        page = write_forecast(plan, tmp_path / "page.html", language=language).read_text(encoding="utf-8")
+        assert ('data-language="ja"' in page.partition("<head>")[0]) == (language == "ja")
+        assert "navigator.language" in page
