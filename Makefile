@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BENCH := .venv-bench
+LOWEST := .venv-lowest
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check docs bench lowest release-check clean
 
 demo: $(VENV)/installed
 	rm -rf demo-output
@@ -18,11 +19,21 @@ check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(VENV)/installed-dev
+	$(BIN)/python docs/build_site.py site
+
 bench: $(BENCH)/installed
 	$(BENCH)/bin/python -m bench
 
+# The tests at the lowest versions that pyproject.toml declares. Compiled loops are kept apart: they differ by version.
+lowest: $(LOWEST)/installed
+	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python -m pytest -n auto --dist loadfile -p no:cacheprovider
+
+release-check:
+	$(PYTHON) tools/release_check.py dist
+
 clean:
-	rm -rf $(VENV) $(BENCH) demo-output build dist
+	rm -rf $(VENV) $(BENCH) $(LOWEST) demo-output build dist site
 
 $(BIN)/python:
 	$(PYTHON) -m venv --without-pip $(VENV)
@@ -38,4 +49,10 @@ $(VENV)/installed-dev: pyproject.toml | $(BIN)/python
 $(BENCH)/installed: pyproject.toml
 	$(PYTHON) -m venv --without-pip $(BENCH)
 	$(PYTHON) -m pip --python $(BENCH)/bin/python install --quiet --editable '.[bench]'
+	touch $@
+
+$(LOWEST)/installed: pyproject.toml tools/lowest.py
+	$(PYTHON) -m venv --without-pip --clear $(LOWEST)
+	$(PYTHON) tools/lowest.py > $(LOWEST)/constraints.txt
+	$(PYTHON) -m pip --python $(LOWEST)/bin/python install --quiet --constraint $(LOWEST)/constraints.txt --editable '.[dev]'
 	touch $@

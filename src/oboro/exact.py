@@ -107,7 +107,10 @@ def show(number: Fraction | int) -> str:
 
 def about(number: Fraction | float, digits: int = 4) -> str:
     """A short text for people's eyes; not exact."""
-    value = float(number)
+    try:
+        value = float(number)
+    except OverflowError:
+        return "more than 1e308" if number > 0 else "less than -1e308"
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     if abs(value) >= 10**digits and abs(value) < 1e15:

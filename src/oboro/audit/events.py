@@ -1,8 +1,9 @@
 """Finding an event that tells two worlds apart, and judging it on fresh trials.
 
-A guarantee (eps, delta) says P(E) <= e^eps Q(E) + delta for every event E. An event is sought on the first half
-of the trials, by looking; it is judged on the second half, once, with Clopper-Pearson bounds. So looking costs
-nothing: the judgement is a plain confidence statement about one fixed event.
+A guarantee (eps, delta) says P(E) <= e^eps Q(E) + delta for every event E. The trials are used in three parts:
+numbers that may tell the worlds apart are learnt on the first quarter (learning.py), an event is chosen on the
+second quarter by looking, and it is judged on the second half, once, with Clopper-Pearson bounds. So learning and
+looking cost nothing: the judgement is a plain confidence statement about one fixed event.
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from oboro.audit.learning import Floats, statistics
+
+__all__ = ["Event", "Floats", "Judgement", "judge", "lower", "promising", "statistics", "upper"]
+
+_THRESHOLDS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,35 +48,11 @@ class Judgement:
     q: float
 
 
-def statistics(one: Floats, other: Floats, most: int = 24) -> tuple[Floats, Floats]:
-    """A few numbers for each trial that may tell the worlds apart: some coordinates, and sums over them.
-
-    The weights are learnt from a third of the first half; they are fixed numbers for the judgement.
-    """
-    learn = max(1, len(one) // 6)
-    centre = [np.median(world[:learn], axis=0) for world in (one, other)]
-    spread = np.median(np.abs(one[:learn] - centre[0]), axis=0) + np.median(
-        np.abs(other[:learn] - centre[1]), axis=0
-    )
-    gap = np.divide(centre[0] - centre[1], np.maximum(spread, 1e-12))
-    telling = np.argsort(-np.abs(gap), kind="stable")[:most]
-    direction = np.sign(gap)
-
-    def features(world: Floats) -> Floats:
-        sums = [world @ direction, world @ np.clip(gap, -1e6, 1e6)]
-        # how much nearer to the one centre than to the other: what decides for Laplace noise
-        nearer = (np.abs(world - centre[1]) - np.abs(world - centre[0])) @ np.divide(
-            1.0, np.maximum(spread, 1e-12)
-        )
-        return np.column_stack([world[:, telling], *sums, np.round(nearer, 9)])
-
-    return features(one), features(other)
-
-
 def judge(one: Floats, other: Floats, delta: float, alarm: float) -> Judgement:
     """The largest eps that the trials certify at `delta`, wrong with probability `alarm` at most."""
     half = len(one) // 2
-    found = max(_candidates(one[:half], other[:half], delta), default=None, key=lambda pair: pair[0])
+    looked_at = slice(half // 2, half)
+    found = max(_candidates(one[looked_at], other[looked_at], delta), default=None, key=lambda pair: pair[0])
     if found is None:
         return Judgement(0.0, None, 0.0, 0.0)
     event = found[1]
@@ -82,18 +63,20 @@ def judge(one: Floats, other: Floats, delta: float, alarm: float) -> Judgement:
     return Judgement(max(0.0, math.log((p - delta) / q)) if p > delta else 0.0, event, p, q)
 
 
+def promising(one: Floats, other: Floats, delta: float) -> float:
+    """How much the trials suggest, without proof: for choosing what to look at more closely."""
+    looked_at = slice(len(one) // 4, None)
+    return max(
+        (score for score, _ in _candidates(one[looked_at], other[looked_at], delta)), default=-math.inf
+    )
+
+
 def _candidates(one: Floats, other: Floats, delta: float) -> Iterator[tuple[float, Event]]:
-    """Every threshold among some quantiles, each with what the first half suggests for it."""
+    """Every threshold among some quantiles, each with what these trials suggest for it."""
     n = len(one)
     for statistic in range(one.shape[1]):
-        both = np.concatenate([one[:, statistic], other[:, statistic]])
-        values = np.unique(both)
-        grid = (
-            values
-            if values.size <= 400
-            else np.unique(np.quantile(both, np.linspace(0, 1, 400), method="inverted_cdf"))
-        )
         sorted_one, sorted_other = np.sort(one[:, statistic]), np.sort(other[:, statistic])
+        grid = _thresholds(np.concatenate([sorted_one, sorted_other]))
         at_most = [np.searchsorted(s, grid, side="right") for s in (sorted_one, sorted_other)]
         below = [np.searchsorted(s, grid, side="left") for s in (sorted_one, sorted_other)]
         hits = {
@@ -113,6 +96,14 @@ def _candidates(one: Floats, other: Floats, delta: float) -> Iterator[tuple[floa
                     yield float(score[best]), Event(statistic, side, float(grid[best]), swapped)
 
 
+def _thresholds(both: Floats) -> Floats:
+    both.sort(kind="stable")
+    fresh = np.concatenate([[True], both[1:] != both[:-1]])
+    if int(fresh.sum()) <= _THRESHOLDS:
+        return np.asarray(both[fresh])
+    return np.unique(both[np.linspace(0, both.size - 1, _THRESHOLDS).astype(np.int64)])
+
+
 def lower(hits: int, trials: int, alarm: float) -> float:
     """Clopper-Pearson: the probability is below this with probability `alarm` at most."""
     from scipy.special import betaincinv
@@ -122,6 +113,6 @@ def lower(hits: int, trials: int, alarm: float) -> float:
 
 def upper(hits: int, trials: int, alarm: float) -> float:
     """Clopper-Pearson: the probability is above this with probability `alarm` at most."""
-    from scipy.special import betaincinv
+    from scipy.special import betainccinv
 
-    return 1.0 if hits == trials else float(betaincinv(hits + 1, trials - hits, 1 - alarm))
+    return 1.0 if hits == trials else float(betainccinv(hits + 1, trials - hits, alarm))

@@ -5,92 +5,62 @@ What it can show is that a promise is false. That it finds nothing does not prov
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from oboro.audit.events import Event, Floats, judge, statistics
+from oboro.audit.divergence import judge_divergence
+from oboro.audit.enumeration import computed
+from oboro.audit.events import Floats, judge, promising, statistics
+from oboro.audit.findings import AuditReport, Finding, promised, promised_divergences
+from oboro.audit.flattening import alike, flat
+from oboro.audit.search import random_pairs
 from oboro.errors import ParameterError
-from oboro.exact import about, whole
+from oboro.exact import whole
+from oboro.kinds import each_of, takes
 from oboro.noise.bits import Bits, system_bits
-from oboro.privacy import Approx, Guarantee, Pure
+from oboro.privacy import Guarantee
 from oboro.release import Pair, Plan
 
-ALARM = 1e-7  # of one audit: all its pairs and deltas together
-DELTAS = (Fraction(1, 100), Fraction(1, 10_000))  # where a Rényi or zCDP promise is looked at
+__all__ = ["ALARM", "AuditReport", "Finding", "flat", "judge_worlds", "promised", "run"]
+
+ALARM = 1e-7  # of one audit: all its pairs, deltas and orders together
+SEARCHED = 4  # random pairs that are screened
+_REPEATED = 300  # measurements of how many numbers come out
+_SCREENED = 50  # times fewer trials for the screening
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One pair at one delta: what was promised there, and what the trials certify."""
-
-    why: str
-    delta: Fraction
-    promised: Fraction
-    eps_lower: float
-    event: Event | None
-
-    @property
-    def holds(self) -> bool:
-        return self.eps_lower <= self.promised
+def _attackable(name: str, value: Any) -> Any:
+    """Whatever can be prepared and measured, and promises something; it need not be able to be released."""
+    if all(hasattr(value, part) for part in ("kind", "guarantee", "prepare", "measure")):
+        return value
+    raise ParameterError(
+        f"{name} is not a plan",
+        given=f"{name}={type(value).__name__}",
+        needed="what a plan function of oboro returns",
+        fix='ob.histogram_plan(domain, "age", unit=ob.Unit.row(), eps=1)',
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class AuditReport:
-    """What an attack found. `eps_lower` is certified: larger than the truth with probability below 1e-6."""
-
-    plan: str
-    guarantee: Guarantee
-    trials: int
-    findings: tuple[Finding, ...]
-
-    @property
-    def eps_lower(self) -> float:
-        return max((finding.eps_lower for finding in self.findings), default=0.0)
-
-    @property
-    def verdict(self) -> str:
-        """ "holds" (nothing was found against the promise) or "broken"."""
-        return "holds" if all(finding.holds for finding in self.findings) else "broken"
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "plan": self.plan,
-            "guarantee": self.guarantee.to_dict(),
-            "trials": self.trials,
-            "verdict": self.verdict,
-            "eps_lower": self.eps_lower,
-            "findings": [
-                {
-                    "pair": f.why,
-                    "delta": float(f.delta),
-                    "promised": float(f.promised),
-                    "eps_lower": f.eps_lower,
-                    "holds": f.holds,
-                }
-                for f in self.findings
-            ],
-        }
-
-    def __str__(self) -> str:
-        lines = [f"{self.verdict}: {self.plan}, {self.guarantee}, {self.trials:,} trials a world"]
-        for f in self.findings:
-            sign = "<=" if f.holds else "> "
-            lines.append(
-                f"  measured eps >= {about(f.eps_lower)} {sign} {about(f.promised)} promised at delta {about(f.delta)}: {f.why}"
-            )
-        return "\n".join(lines)
-
-
+@takes(plan=_attackable, pairs=each_of(Pair))
 def run(
-    plan: Plan, trials: int = 200_000, *, pairs: Iterable[Pair] | None = None, bits: Bits | None = None
+    plan: Plan,
+    trials: int = 200_000,
+    *,
+    pairs: Iterable[Pair] | None = None,
+    search: int | None = None,
+    alarm: float = ALARM,
+    bits: Bits | None = None,
 ) -> AuditReport:
-    """Attacks a plan on its own worst-case neighbours, or on `pairs`. Spends nothing: the data are made up."""
-    trials = whole("trials", trials, least=1000, most=10**8)
+    """Attacks a plan on its own worst-case neighbours and on the best of some random ones, or on `pairs` alone.
+
+    Spends nothing: the data are made up. `search` is how many random pairs are looked at, and `alarm` how likely a
+    sound plan may be called broken. Where the law can be computed, the truth is reported beside what was measured.
+    """
+    trials = whole("trials", trials, least=200, most=10**8)
+    source = bits or system_bits()
     chosen = list(plan.neighbours() if pairs is None else pairs)
     if not chosen:
         raise ParameterError(
@@ -99,41 +69,53 @@ def run(
             needed="at least one pair to attack",
             fix="pairs=[Pair(one, other, why)]",
         )
-    source = bits or system_bits()
-    levels = promised(plan.guarantee)
-    findings = []
+    if pairs is None:
+        chosen += _found(plan, SEARCHED if search is None else search, max(200, trials // _SCREENED), source)
+    findings: list[Finding] = []
     for pair in chosen:
-        worlds = [
-            flat(plan.measure(plan.prepare(data), source, trials), trials) for data in (pair.one, pair.other)
-        ]
-        if worlds[0].shape != worlds[1].shape:  # how much comes out tells the worlds apart for certain
-            findings += [Finding(pair.why, delta, eps, math.inf, None) for delta, eps in levels]
-            continue
-        one, other = statistics(worlds[0], worlds[1])
-        for delta, eps in levels:
-            found = judge(one, other, float(delta), ALARM / (len(chosen) * len(levels)))
-            findings.append(Finding(pair.why, delta, eps, found.eps_lower, found.event))
+        prepared = [plan.prepare(data) for data in (pair.one, pair.other)]
+        findings += computed(plan, pair, prepared)
+        one, other = (flat(plan.measure(world, source, trials), trials) for world in prepared)
+        share = alarm / len(chosen) / 2
+        if one.shape != other.shape:  # how much comes out may tell the worlds apart
+            fewer, more = (_widths(plan, world, source) for world in prepared)
+            findings += judge_worlds(fewer, more, plan.guarantee, f"{pair.why}: how many numbers", share)
+        one, other = alike(one, other)
+        findings += judge_worlds(one, other, plan.guarantee, pair.why, share)
     return AuditReport(plan.kind, plan.guarantee, trials, tuple(findings))
 
 
-def promised(guarantee: Guarantee) -> list[tuple[Fraction, Fraction]]:
-    """The promise as a list of (delta, eps) that can be tested."""
-    plain = guarantee.unconditional
-    if isinstance(plain, Pure):
-        return [(Fraction(0), plain.eps)]
-    if isinstance(plain, Approx):
-        return [(plain.delta, plain.eps)]
-    return [(delta, plain.to_approx(delta).eps) for delta in DELTAS]
+def judge_worlds(one: Floats, other: Floats, guarantee: Guarantee, why: str, alarm: float) -> list[Finding]:
+    """What trials of two worlds certify against a promise; all of it wrong with probability `alarm` at most."""
+    levels, divergences = promised(guarantee), promised_divergences(guarantee)
+    share = alarm / (len(levels) + len(divergences))
+    first, second = statistics(one, other)
+    findings = []
+    for delta, eps in levels:
+        found = judge(first, second, float(delta), share)
+        findings.append(Finding(why, delta, eps, found.eps_lower, found.event))
+    for promise in divergences:
+        least = judge_divergence(first, second, float(promise.order), share)
+        findings.append(Finding(why, Fraction(0), promise.eps, least, None, "measured", promise.order))
+    return findings
 
 
-def flat(measured: Any, trials: int) -> Floats:
-    """Measurements of any shape as one row of numbers for each trial."""
-    parts = (
-        measured.values()
-        if isinstance(measured, dict)
-        else measured
-        if isinstance(measured, tuple | list)
-        else [measured]
-    )
-    rows = [np.asarray(part).reshape(trials, -1) for part in parts]
-    return np.concatenate(rows, axis=1).astype(np.float64)
+def _widths(plan: Any, world: Any, bits: Bits) -> Floats:
+    """How many numbers come out, measured one by one."""
+    return np.array([[flat(plan.measure(world, bits, 1), 1).shape[1]] for _ in range(_REPEATED)], float)
+
+
+def _worlds(plan: Any, prepared: Iterable[Any], trials: int, bits: Bits) -> tuple[Floats, Floats]:
+    one, other = (flat(plan.measure(world, bits, trials), trials) for world in prepared)
+    return alike(one, other)
+
+
+def _found(plan: Any, search: int, trials: int, bits: Bits) -> list[Pair]:
+    """The best of some random pairs, by a few trials each. It is judged on fresh ones."""
+    delta = min(float(delta) for delta, _ in promised(plan.guarantee))
+    scored = []
+    for place, pair in enumerate(random_pairs(plan, search, bits)):
+        prepared = [plan.prepare(data) for data in (pair.one, pair.other)]
+        one, other = statistics(*_worlds(plan, prepared, trials, bits))
+        scored.append((promising(one, other, delta), -place, pair))
+    return [max(scored, key=lambda entry: entry[:2])[2]] if scored else []

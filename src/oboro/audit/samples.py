@@ -1,32 +1,227 @@
-"""Small plans of the main kinds, for `oboro audit --all`: small, so that many trials are quick."""
+"""Small plans of every kind that can be released, for `oboro audit --all`: small, so that many trials are quick.
+
+A kind of plan that has no sample here fails the build (tests/audit/test_audit_every_kind.py).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 from oboro.domain import Category, Domain, Grid, Integer
-from oboro.privacy import Unit
+from oboro.privacy import ZCDP, Approx, Pure, Unit
 
-DOMAIN = Domain([Integer("age", 0, 3), Category("region", ["north", "south"])])
+CAPABILITIES = ("dynamics", "secure", "statistics", "synth", "tables")
+AGE = Integer("age", 0, 3)
+REGION = Category("region", ["north", "south"])
+DOMAIN = Domain([AGE, REGION])
+ROW, REPLACED, PERSON = Unit.row(), Unit.row("replace"), Unit.person("who", 2)
+SMALL_GRID = Domain([Grid("row", "col", shape=(2, 2))])
+GRID = Domain([Grid("row", "col", shape=(4, 4))])
+LARGE_GRID = Domain([Grid("row", "col", shape=(64, 64))])  # the smallest that the adaptive strategy serves
 
 
 def samples() -> dict[str, Any]:
-    """A plan for each name."""
-    from oboro import statistics, tables
+    """A plan for each name: every kind, both adjacencies, rows and persons, and every form of promise that it has."""
+    made: dict[str, Any] = {}
+    for part in (_counts_and_sums, _ranks, _smooth, _learners, _tables, _synth, _dynamics, _secure):
+        made |= dict(part())
+    return made
+
+
+def _counts_and_sums() -> Iterator[tuple[str, Any]]:
+    from oboro.statistics import histogram_plan
+    from oboro.statistics.batch import BatchPlan
+    from oboro.statistics.oracle import query_plan
+    from oboro.statistics.parsing import parse
+    from oboro.statistics.scope import Scope
     from oboro.statistics.session import Plans
 
-    rows, swapped = Plans(DOMAIN, Unit.row(), None), Plans(DOMAIN, Unit.row("replace"), 5)
-    persons = Plans(DOMAIN, Unit.person("who", 2), None)
-    grid = Domain([Grid("row", "col", shape=(2, 2))])
-    return {
-        "count": rows.where("age >= 2").count(eps=1),
-        "count of persons": persons.where("age >= 2").count(eps=1),
-        "histogram": statistics.histogram_plan(DOMAIN, "age", unit=Unit.row(), eps=1),
-        "histogram, replaced": statistics.histogram_plan(DOMAIN, "age", unit=Unit.row("replace"), eps=1),
-        "sum": rows.sum("age", eps=1),
-        "mean": rows.mean("age", eps=1),
-        "mean, replaced": swapped.mean("age", eps=1),
-        "mean, zCDP": swapped.mean("age", rho="0.5"),
-        "quantile": rows.quantile("age", 0.5, eps=1),
-        "table by wavelet": tables.plan(grid, unit=Unit.cells(), eps=1, strategy="wavelet"),
-    }
+    rows, persons = Plans(DOMAIN, ROW, None), Plans(DOMAIN, PERSON, None)
+    swapped = Plans(DOMAIN, REPLACED, 5)
+    known = Plans(Domain([Integer("age", 0, 3, missing=0)]), REPLACED, 5)  # every row counts, so n is public
+    yield "count", rows.where("age >= 2").count(eps=1)
+    yield "count, persons", persons.where("age >= 2").count(eps=1)
+    yield "count, replaced, zCDP", swapped.where("age >= 2").count(rho="0.5")
+    for name, unit in (("", ROW), (", replaced", REPLACED), (", persons", PERSON)):
+        yield f"histogram{name}", histogram_plan(DOMAIN, "age", unit=unit, eps=1)
+        yield f"histogram{name}, zCDP", histogram_plan(DOMAIN, "age", unit=unit, rho="0.5")
+    for name, asked in (("", rows), (", replaced", swapped), (", persons", persons)):
+        yield f"sum{name}", asked.sum("age", eps=1)
+        yield f"sum by region{name}, zCDP", asked.by("region").sum("age", rho="0.5")
+        yield f"mean{name}", asked.mean("age", eps=1)
+        yield f"mean by region{name}, zCDP", asked.by("region").mean("age", rho="0.5")
+        yield f"variance{name}", asked.variance("age", eps=1)
+    yield "mean, n public", known.mean("age", eps=1)
+    yield "variance, n public, zCDP", known.variance("age", rho="0.5")
+    query = Scope(REPLACED, parse("age >= 2", DOMAIN), n=50)
+    yield "query", query_plan(query, tolerance="0.05", failure="0.1")
+    three = tuple(rows.where(f"age >= {age}").count(eps="0.5") for age in (1, 2, 3))
+    yield "batch", BatchPlan((rows.count(eps="0.4"), rows.mean("age", eps="0.6")), Pure(1))
+    yield "batch, zCDP", BatchPlan((rows.count(rho="0.1"), rows.sum("age", rho="0.4")), ZCDP("0.5"))
+    yield "batch, tight", BatchPlan(three, Approx("1.34", "0.05"))
+
+
+def _ranks() -> Iterator[tuple[str, Any]]:
+    from oboro.statistics.session import Plans
+
+    rows, swapped = Plans(DOMAIN, ROW, None), Plans(DOMAIN, REPLACED, 5)
+    persons = Plans(DOMAIN, PERSON, None)
+    yield "quantile", rows.quantile("age", 0.5, eps=1)
+    yield "quantile, replaced", swapped.quantile("age", 0.25, eps=1)
+    yield "quantile by region, replaced", swapped.by("region").quantile("age", 0.5, eps=1)
+    yield "quantile, persons", persons.quantile("age", 0.5, eps=1)
+    yield "quantiles, joint", swapped.quantile("age", [0.25, 0.75], eps=1)
+    yield "quantiles, splitting", rows.quantile("age", [0.25, 0.5, 0.75], eps=1)
+    yield "quantiles, independent", rows.quantile("age", [0.25, 0.75], method="independent", eps=1)
+
+
+def _smooth() -> Iterator[tuple[str, Any]]:
+    from oboro.noise import StudentT
+    from oboro.release import Pair
+    from oboro.statistics.blocks import sample_aggregate_plan
+    from oboro.statistics.graphs import mst_cost_plan, triangles_plan
+    from oboro.statistics.own import own_function_plan
+    from oboro.statistics.scope import Scope
+    from oboro.statistics.smooth import smooth_quantile_plan, trimmed_mean_plan
+
+    scope, age = Scope(REPLACED, n=5), Integer("age", 0, 20)
+    small, rho = Approx(1, "0.01"), ZCDP("0.5")
+    yield "smooth median, Cauchy", smooth_quantile_plan(scope, age, "1/2", guarantee=Pure(1))
+    yield (
+        "smooth median, Student t",
+        smooth_quantile_plan(scope, age, "1/2", guarantee=Pure(1), noise=StudentT(Fraction(3))),
+    )
+    yield "smooth median, Laplace", smooth_quantile_plan(scope, age, "1/2", guarantee=small)
+    yield "smooth median, zCDP", smooth_quantile_plan(scope, age, "1/2", guarantee=rho)
+    nine = Scope(REPLACED, n=9)
+    yield "trimmed mean", trimmed_mean_plan(nine, age, "0.2", guarantee=Pure(1))
+    yield "trimmed mean, zCDP", trimmed_mean_plan(nine, age, "0.2", guarantee=rho)
+    triangle = {(0, 1): 0, (1, 2): 0, (0, 2): 0}
+    yield "spanning tree", mst_cost_plan(triangle, cap=10, guarantee=Pure(1))
+    yield "spanning tree, zCDP", mst_cost_plan(triangle, cap=10, guarantee=rho)
+    yield "triangles", triangles_plan(6, guarantee=Pure(1))
+    yield "triangles, Laplace", triangles_plan(6, guarantee=small)
+    yield (
+        "own function",
+        own_function_plan(
+            _share_of_yes,
+            _one_in_four,
+            name="share of yes, version 1",
+            bounds=(0, 1),
+            step="0.01",
+            unit=REPLACED,
+            guarantee=Pure(1),
+            pairs=(Pair([0, 0, 0, 0], [1, 0, 0, 0], "one answer changes"),),
+        ),
+    )
+    for name, unit, n in (("", ROW, None), (", replaced", REPLACED, 4)):
+        yield (
+            f"sample and aggregate{name}",
+            sample_aggregate_plan(
+                Scope(unit, n=n), [AGE], _largest, blocks=2, bounds=(0, 3), step=1, eps=1, label="largest age"
+            ),
+        )
+
+
+def _learners() -> Iterator[tuple[str, Any]]:
+    from oboro.statistics.clusters import clusters_plan
+    from oboro.statistics.components import components_plan
+    from oboro.statistics.conjunctions import conjunction_plan
+    from oboro.statistics.perceptron import perceptron_plan
+    from oboro.statistics.scope import Scope
+    from oboro.statistics.tree import tree_plan
+
+    rows, swapped, persons = Scope(ROW), Scope(REPLACED, n=4), Scope(PERSON)
+    answers = [Category(name, ["no", "yes"]) for name in ("smokes", "drinks")]
+    label = Category("sick", ["no", "yes"])
+    for name, scope in (("", rows), (", replaced", swapped), (", persons", persons)):
+        yield f"clusters on a grid{name}", _grid(scope, clusters_plan)
+        yield f"conjunction{name}", conjunction_plan(scope, answers, label, eps=1)
+        yield f"perceptron{name}", perceptron_plan(scope, [AGE], label, eps=1, rounds=2)
+        yield f"decision tree{name}", tree_plan(scope, answers, label, eps=1, depth=2)
+        yield f"clusters by rounds{name}", clusters_plan(scope, [AGE], 2, eps=1, method="lloyd")
+    pair = [Integer("x", -4, 4), Integer("y", -4, 4)]
+    for name, guarantee in (("", Pure(1)), (", delta", Approx(1, "0.01")), (", zCDP", ZCDP("0.5"))):
+        yield f"components{name}", components_plan(rows, pair, 1, radius=4, guarantee=guarantee)
+        yield (
+            f"components, replaced{name}",
+            components_plan(swapped, pair, 1, radius=4, guarantee=guarantee),
+        )
+
+
+def _tables() -> Iterator[tuple[str, Any]]:
+    from oboro.tables import plan
+    from oboro.tables.strategies import STRATEGIES
+
+    moved = Unit.cells(adjacency="replace")
+    for strategy in STRATEGIES:
+        yield f"table, {strategy}", plan(SMALL_GRID, unit=Unit.cells(), eps=1, count="n", strategy=strategy)
+        yield (
+            f"table, {strategy}, replaced",
+            plan(SMALL_GRID, unit=moved, eps=1, count="n", strategy=strategy),
+        )
+    yield "table, wavelet, persons", plan(SMALL_GRID, unit=PERSON, eps=1, strategy="wavelet")
+    yield "table, wavelet, two cells", plan(SMALL_GRID, unit=Unit.cells(2, 2), eps=1, strategy="wavelet")
+    yield (
+        "table, wavelet, public total",
+        plan(SMALL_GRID, unit=moved, eps=1, count="n", strategy="wavelet", total=1),
+    )
+    yield "table, tree, delta", plan(GRID, unit=Unit.cells(), eps=1, delta="0.01", count="n", strategy="tree")
+    yield "table, adaptive", plan(LARGE_GRID, unit=moved, eps=1, count="n", strategy="adaptive", total=9)
+
+
+def _synth() -> Iterator[tuple[str, Any]]:
+    from oboro.synth import plan
+
+    pair = Domain([Category("sex", ["F", "M"]), REGION])
+    for method in ("marginals", "quality", "moments"):
+        yield f"synthetic, {method}", plan(pair, unit=ROW, eps=1, delta="0.01", method=method)
+        yield f"synthetic, {method}, replaced", plan(pair, unit=REPLACED, rho="0.5", n=20, method=method)
+    yield "synthetic, marginals, persons", plan(pair, unit=PERSON, rho="0.5", method="marginals")
+    numbers, asked = Domain([Integer("age", 0, 20)]), {"eps": 1, "delta": "0.01", "method": "gaussian"}
+    yield "synthetic, gaussian", plan(numbers, unit=ROW, records=2, n_min=20, **asked)  # type: ignore[arg-type]
+    yield "synthetic, gaussian, replaced", plan(numbers, unit=REPLACED, records=2, n=20, **asked)  # type: ignore[arg-type]
+
+
+def _dynamics() -> Iterator[tuple[str, Any]]:
+    from oboro.dynamics import plan
+    from oboro.dynamics.system import system_from
+
+    lag = system_from(([["0.5"]], [[1]], [[1]], [[0]]))
+    asked: dict[str, Any] = {"unit": Unit.signal(1), "horizon": 1, "eps": 1, "delta": "0.02"}
+    yield "signal", plan(lag, **asked)
+    yield "signal, shared", plan(lag, noise="shared", **asked)
+    yield "signal, shared, on the output", plan(lag, noise="shared", where="output", **asked)
+    yield "signal, Gaussian", plan(lag, alpha=2, **asked)
+    yield "signal, discrete", plan(lag, noise="discrete", step=1, **asked)
+    exact = {**asked, "horizon": 0, "protect": ("u",)}
+    yield "signal, exact delta", plan(lag, noise="shared", method="exact", **exact)
+    yield "signal, pure", plan(lag, noise="shared", **(exact | {"delta": None}))
+
+
+def _secure() -> Iterator[tuple[str, Any]]:
+    from oboro.secure import draw_plan, plan
+
+    for name, sensitivity in (("", 1), (", sensitivity 3", 3)):
+        noise = plan(eps=1, delta="1e-3", urns=1, sensitivity=sensitivity)
+        yield f"secure draw{name}", draw_plan(noise, low=0, high=100, unit=ROW)
+
+
+def _grid(scope: Any, clusters_plan: Any) -> Any:
+    from dataclasses import replace
+
+    return replace(clusters_plan(scope, [AGE], 2, eps=1, method="grid"), bins=4)
+
+
+def _share_of_yes(data: list[int]) -> float:
+    return sum(data) / 4
+
+
+def _one_in_four(data: list[int], beta: float) -> float:
+    return float(Fraction(1, 4))
+
+
+def _largest(rows: Any) -> float:
+    return float(max(rows["age"], default=0))

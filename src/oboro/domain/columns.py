@@ -21,6 +21,7 @@ from typing import Any
 
 from oboro.errors import BoundsError, DomainError
 from oboro.exact import Number, positive, rational, show, whole
+from oboro.kinds import list_of, takes
 
 LARGEST = 2**62
 
@@ -168,8 +169,9 @@ class Category(Column):
     missing: str | int | None = None
     kind = "category"
 
+    @takes(values=list_of)
     def __init__(self, name: str, values: Iterable[str | int], missing: str | int | None = None) -> None:
-        declared = tuple(values) if not isinstance(values, str) else ()
+        declared = tuple(values)
         _name(name)
         texts = all(isinstance(value, str) for value in declared)
         numbers = all(isinstance(value, int) and not isinstance(value, bool) for value in declared)
@@ -343,7 +345,7 @@ def as_date(name: str, which: str, value: Any) -> date:
         return value
     try:
         return date.fromisoformat(value[:10])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, LookupError):
         raise BoundsError(
             f"column {name!r}: {which} is not a date",
             given=f"{which}={value!r}",

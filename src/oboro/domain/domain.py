@@ -12,6 +12,7 @@ from typing import Any
 
 from oboro.domain.columns import LARGEST, Column, column_from
 from oboro.errors import BoundsError, DomainError
+from oboro.kinds import list_of, path_of, shown, takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,7 @@ class Domain:
 
     columns: tuple[Column, ...]
 
+    @takes(columns=list_of)
     def __init__(self, columns: Iterable[Column]) -> None:
         given = tuple(columns)
         wrong = [column for column in given if not isinstance(column, Column)]
@@ -43,6 +45,7 @@ class Domain:
         return cls.from_dict(read_toml(path), where=str(path))
 
     @classmethod
+    @takes(record=dict)
     def from_dict(cls, record: dict[str, Any], where: str = "the domain") -> Domain:
         columns = record.get("columns")
         if not isinstance(columns, list) or not columns:
@@ -57,10 +60,14 @@ class Domain:
         """The canonical form; what `from_dict` and `from_toml` read."""
         return {"columns": [column.to_dict() for column in self.columns]}
 
+    @takes(path=path_of)
     def to_toml(self, path: str | Path) -> None:
         import tomli_w
 
-        Path(path).write_text(tomli_w.dumps(self.to_dict()), encoding="utf-8")
+        try:
+            Path(path).write_text(tomli_w.dumps(self.to_dict()), encoding="utf-8")
+        except OSError as error:
+            raise DomainError(f"{path} cannot be written", given=error.strerror or str(error)) from None
 
     @property
     def size(self) -> int:
@@ -89,12 +96,12 @@ class Domain:
 
     def __getitem__(self, name: str) -> Column:
         for column in self.columns:
-            if column.name == name:
+            if isinstance(name, str) and column.name == name:
                 return column
         close = difflib.get_close_matches(str(name), self.names, n=1)
         raise BoundsError(
-            f"column {name!r} has no bounds.",
-            given=f"{name} in no column of the domain ({', '.join(self.names)})",
+            f"column {shown(name)} has no bounds.",
+            given=f"{name if isinstance(name, str) else shown(name)} in no column of the domain ({', '.join(self.names)})",
             needed="the smallest and largest value that count, known without looking at the data",
             fix=f'"{close[0]}"' if close else f'ob.Integer("{name}", 0, 120)',
         )
@@ -109,6 +116,7 @@ class Domain:
         return len(self.columns)
 
 
+@takes(path=path_of)
 def read_toml(path: str | Path) -> dict[str, Any]:
     """A TOML file as a dictionary, with errors that name the file."""
     try:

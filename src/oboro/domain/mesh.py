@@ -19,6 +19,7 @@ from oboro.domain.columns import KINDS, PARTS, Column
 from oboro.domain.morton import Integers, Pattern, morton_pattern, unweave, weave, width
 from oboro.errors import DomainError
 from oboro.exact import whole
+from oboro.kinds import list_of, takes
 
 Groups = tuple[
     tuple[int, ...], ...
@@ -35,12 +36,12 @@ class Grid(Column):
     missing = None
 
     def __init__(self, *names: str, shape: Sequence[int] = (512, 512)) -> None:
-        sizes = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+        sizes = tuple(shape) if isinstance(shape, tuple | list | range) else (shape,)
         if (
             len(names) < 2
             or len(names) != len(sizes)
-            or len(set(names)) != len(names)
             or not all(isinstance(n, str) and n for n in names)
+            or len(set(names)) != len(names)
         ):
             raise DomainError(
                 "a grid needs two or more different columns, and a side for each",
@@ -148,8 +149,9 @@ class Mesh(Column):
     kind = "mesh"
     missing = None
 
+    @takes(region=list_of)
     def __init__(self, name: str, level: str = "500m", region: Iterable[int | str] | None = None) -> None:
-        if not isinstance(name, str) or not name or level not in LEVELS:
+        if not isinstance(name, str) or not name or not isinstance(level, str) or level not in LEVELS:
             raise DomainError(
                 "a mesh needs a name and a level",
                 given=f"name={name!r}, level={level!r}",

@@ -41,6 +41,7 @@ from oboro.errors import ParameterError
 from oboro.exact import Number, positive, rational, show, whole
 from oboro.noise.laplace import as_float
 
+_LEAST, _MOST = 1e-12, 1e6  # of eps: beyond, doubles cannot follow
 METHODS = ("theorem1", "mixture", "independent", "exact", "discrete", "pure")
 MARGIN = 1e-9  # relative, of z: ten times the largest error of a calibration that was measured
 _GAUSS = np.polynomial.legendre.leggauss(20)
@@ -223,7 +224,14 @@ def _concentrated(rho: Any, eps: float) -> Any:
 def _checked(alpha: Number, eps: Number, method: str, dims: int | None) -> tuple[float, float, int]:
     tail = check_alpha(alpha)
     loss = as_float(positive("eps", eps))
-    if method not in METHODS:
+    if not _LEAST <= loss <= _MOST:
+        raise ParameterError(
+            "eps is beyond what can be calibrated",
+            given=f"eps={eps}",
+            needed=f"{_LEAST:g} to {_MOST:g}",
+            fix="eps=1",
+        )
+    if not isinstance(method, str) or method not in METHODS:
         raise ParameterError(
             "method is unknown", given=f"method={method!r}", needed=", ".join(METHODS), fix='method="mixture"'
         )
@@ -283,5 +291,9 @@ def _small(delta: Number | None) -> float:
     if value >= rational("delta", "0.9"):
         raise ParameterError(
             "delta is too large", given=f"delta={show(value)}", needed="below 0.9", fix='delta="1e-5"'
+        )
+    if value * 10**250 < 1:
+        raise ParameterError(
+            "delta is too small", given=f"delta={delta}", needed="at least 1e-250", fix='delta="1e-5"'
         )
     return float(value)

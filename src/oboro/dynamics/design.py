@@ -59,9 +59,8 @@ def condition(
             needed=f"symmetric, {len(m)} x {len(m)}",
             fix="numpy.eye(len(m))",
         )
-    right = calibrate(alpha=alpha, eps=eps, delta=delta, method=method, dims=len(m)) / float(
-        positive("distance", distance)
-    )
+    reach = max(as_float(positive("distance", distance)), 1e-300)
+    right = calibrate(alpha=alpha, eps=eps, delta=delta, method=method, dims=len(m)) / reach
     with precision(192):
         exact = response_square(system_from(system), check_horizon(horizon), check_protect(protect))
         least = exact / _matrix([[right * (1 - MARGIN / 2)]])[0, 0] ** 2

@@ -63,8 +63,8 @@ def plan(
         if delta is None
         else Approx(positive("eps", eps), positive("delta", delta))
     )
-    where = where or ("input" if sigma is None else "output")
-    noise = noise or ("independent" if sigma is None else "shared")
+    where = where if where is not None else ("input" if sigma is None else "output")
+    noise = noise if noise is not None else ("independent" if sigma is None else "shared")
     if method is None and isinstance(noise, str) and noise in METHODS:
         method = METHODS[noise][0] if delta is not None else "pure"
     return make_plan(

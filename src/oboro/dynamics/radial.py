@@ -30,6 +30,7 @@ Floats = npt.NDArray[np.float64]
 _POINTS, _KNOTS = 24, 24  # Gauss points in a piece, and knots of the table, which are closer where it bends
 _LONGEST = 0.6  # of a piece, near 0; then ever longer
 _CLOSE = 1e-10
+_NEAREST = 1e-7  # R - r falls from s = 0 on, but before this by less than 1e-7 of r
 _STRAIGHT = 1e-6  # a step so short leaves its square
 _NOTHING = -60.0  # log of a probability
 _ROUNDING = 1e-13  # of each part of delta
@@ -161,7 +162,10 @@ class Radial:
 def radial(alpha: float, dims: int, eps: float) -> Radial:
     """For 0 < alpha < 2."""
     law = levels(alpha, dims)
-    s = law.knots[1:]
+    knots = law.knots[1:]
+    s = np.concatenate(
+        [np.geomspace(_NEAREST, knots[0], 60)[:-1], knots]
+    )  # for large eps R - r is least near 0
     gap, total = _gap(law, s, eps)
     lowest = _lowest(law, s, gap, eps)
     least, there = _gap(law, lowest, eps)
@@ -171,7 +175,7 @@ def radial(alpha: float, dims: int, eps: float) -> Radial:
         np.concatenate([start, np.insert(values, at, new)])
         for start, values, new in (([0.0], s, lowest), (first, gap, least), (first, total, there))
     )
-    return Radial(law, eps, s_all, gaps, totals, _edges(law, s, eps), float(gaps.min()))
+    return Radial(law, eps, s_all, gaps, totals, _edges(law, knots, eps), float(gaps.min()))
 
 
 def _edges(law: Levels, s: Floats, eps: float) -> Floats:

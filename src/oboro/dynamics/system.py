@@ -16,9 +16,12 @@ import numpy.typing as npt
 
 from oboro.errors import DomainError
 from oboro.exact import rational, show
+from oboro.kinds import shown
 
 Floats = npt.NDArray[np.float64]
 Matrix = tuple[tuple[Fraction, ...], ...]
+
+MOST = 10**100  # of an entry: forecasts are in doubles
 
 _FIX = "control.ss(A, B, C, D, True), scipy.signal.dlti(A, B, C, D) or (A, B, C, D)"
 
@@ -126,7 +129,14 @@ def _matrix(name: str, given: Any) -> Matrix:
         rows = [[rows]]
     if rows and not isinstance(rows[0], list | tuple):
         rows = [rows] if name in "CD" else [[x] for x in rows] if name == "B" else [rows]
-    return tuple(tuple(rational(name, x) for x in row) for row in rows)
+    if not all(isinstance(row, list | tuple) for row in rows):
+        raise DomainError(f"{name} is not a matrix", given=f"{name}={shown(given)}", needed="rows of numbers")
+    found = tuple(tuple(rational(name, x) for x in row) for row in rows)
+    if any(abs(x) > MOST for row in found for x in row):
+        raise DomainError(
+            f"{name} has an entry beyond use", given=f"{name}={shown(given)}", needed="at most 1e100"
+        )
+    return found
 
 
 def _continuous(kind: str) -> DomainError:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import difflib
 import gzip
+import os
 import re
 import shutil
 import tempfile
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from oboro.engine.careful import Careful
-from oboro.errors import DataError
+from oboro.errors import DataError, ParameterError
 from oboro.kinds import list_of, path_of, shown
 
 READABLE = ".parquet .csv .tsv .csv.gz .arrow .feather"
@@ -148,7 +149,7 @@ def _from_path(path: Path) -> str:
 
 
 def _must_exist(path: Path) -> None:
-    if not path.is_file():
+    if not os.path.isfile(path):  # False also for a name that no system would take
         raise DataError(f"no such file: {path}", given=str(path), needed=READABLE, fix="the path of the data")
 
 
@@ -255,10 +256,22 @@ def _series_to_table(data: dict[str, Any]) -> Any:
         if typed or isinstance(values, pa.Array | pa.ChunkedArray):
             columns[str(name)] = pa.array(values) if typed else values
         else:
-            columns[str(name)] = pa.array([_text(value) for value in list_of(str(name), values)], pa.string())
+            columns[str(name)] = pa.array(
+                [_text(value) for value in _list_of(str(name), values)], pa.string()
+            )
     if len({len(column) for column in columns.values()}) > 1:
         raise DataError("the columns have different lengths", needed="one value for each row in every column")
     return pa.table(columns)
+
+
+def _list_of(name: str, values: Any) -> list[Any]:
+    """The values of a column; an error shows their kind alone."""
+    try:
+        return list_of(name, values)
+    except ParameterError:
+        raise DataError(
+            f"column {name!r} is not a list", given=type(values).__name__, needed="a list of values"
+        ) from None
 
 
 def _text(value: Any) -> str | None:

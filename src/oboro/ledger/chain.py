@@ -19,6 +19,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from oboro.errors import ParameterError
+from oboro.kinds import takes, text_of
 from oboro.ledger.canonical import canonical, sha256
 from oboro.ledger.keys import verify_signature
 from oboro.privacy import Guarantee, guarantee_from
@@ -83,6 +84,7 @@ class Head:
     hash: str
 
     @classmethod
+    @takes(text=text_of)
     def parse(cls, text: str) -> Head:
         """Reads what `str(head)` wrote, such as "12:9f86d0..."."""
         found = re.fullmatch(r"(\d{1,18}):([0-9a-f]{64})", text.strip())

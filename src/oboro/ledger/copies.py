@@ -17,6 +17,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from oboro.errors import LedgerError, TamperError
+from oboro.kinds import path_of, takes
 from oboro.ledger import schema
 from oboro.ledger.canonical import canonical
 from oboro.ledger.chain import Entry, Head
@@ -61,6 +62,7 @@ def write_export(record: dict[str, Any], path: str | os.PathLike[str]) -> None:
         ) from None
 
 
+@takes(path=path_of, expected=Head)
 def verify_export(path: str | os.PathLike[str], expected: Head | None = None) -> Verification:
     """Checks an export without the ledger: chain, signatures, totals, and the head if one was kept."""
     try:

@@ -41,7 +41,7 @@ def verify_signature(public_key: str, message: bytes, signature: bytes) -> bool:
     """Whether `signature` on `message` was made with the private half of `public_key` (hex)."""
     try:
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key)).verify(signature, message)
-    except (InvalidSignature, ValueError):
+    except (InvalidSignature, ValueError, TypeError):  # also what is no key, message or signature at all
         return False
     return True
 

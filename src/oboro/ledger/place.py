@@ -11,6 +11,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from oboro.errors import ParameterError
+from oboro.kinds import path_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Place:
     @classmethod
     def of(cls, where: str | os.PathLike[str]) -> Place:
         text = os.fspath(where) if isinstance(where, str | os.PathLike) else ""
-        if not isinstance(text, str) or not text.strip() or "\0" in text:
+        if not isinstance(text, str) or not text.strip() or "\0" in text or not text.isprintable():
             raise ParameterError(
                 "where names no place", given=repr(where), needed="a path or a URL", fix='"city.ledger"'
             )
@@ -49,7 +50,7 @@ class Place:
     def key_path(self, ledger_id: str, key: str | os.PathLike[str] | None) -> Path:
         """Where the private key is kept: beside a file, or in the user's own folder for a server."""
         if key is not None:
-            return Path(os.path.abspath(key))
+            return Path(os.path.abspath(path_of("key", key)))
         if self.path is not None:
             return self.path.with_name(self.path.name + ".key")
         folder = os.environ.get("OBORO_KEYS") or os.path.expanduser("~/.config/oboro/keys")

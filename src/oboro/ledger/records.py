@@ -95,7 +95,7 @@ def all_rows(connection: Connection, *kinds: str) -> Iterator[Row[Any]]:
 def entry_of(row: Row[Any]) -> Entry:
     try:
         body = json.loads(row.body)
-    except (ValueError, RecursionError):
+    except (ValueError, TypeError, RecursionError):
         body = None
     if not isinstance(body, dict):
         raise tampered(row.position, "its body cannot be read")

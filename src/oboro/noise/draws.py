@@ -16,8 +16,10 @@ from flint import arb
 
 from oboro.errors import ParameterError
 from oboro.exact import Number, not_negative, rational, show, whole
+from oboro.kinds import takes
 from oboro.noise.bits import Bits, Words, system_bits
-from oboro.noise.lazy import Ball, Real, Uniform, ball, precision
+from oboro.noise.lazy import Ball, Real, Uniform, ball, enclosing, precision
+from oboro.noise.sizes import checked_size
 
 Integers = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -48,6 +50,7 @@ def uniform_integers(below: int, size: Size, bits: Bits | None = None) -> Intege
     """Many whole numbers in [0, below), below at most 2^63, by the same rejection: at most 2 words each, on average."""
     below = whole("below", below, least=1, most=1 << 63)
     bits = bits or system_bits()
+    size, _ = checked_size(size)
     out = np.zeros(size, np.uint64)
     if below > 1:
         flat = out.reshape(-1)
@@ -76,8 +79,11 @@ def permutation(n: int, bits: Bits | None = None) -> Integers:
             return order.astype(np.int64)
 
 
+@takes(array=np.ndarray)
 def shuffle(array: npt.NDArray[Scalar], bits: Bits | None = None) -> npt.NDArray[Scalar]:
     """A copy with its rows in uniform order."""
+    if array.ndim == 0:
+        raise ParameterError("array has no rows", given="a single value", needed="one dimension or more")
     return array[permutation(len(array), bits)]
 
 
@@ -110,7 +116,7 @@ def bernoulli(p: Number | Real, size: Size, bits: Bits | None = None) -> Bools:
     `p` is a rational in [0, 1], or a function that encloses a real there. The first 64 bits of the uniform
     settle it unless they meet the enclosure of p, once in 2^64 or so; then `Uniform.below` goes on from them.
     """
-    return _below(_real(p if callable(p) else _chance("p", p)), size, bits or system_bits())
+    return _below(_real(enclosing("p", p) if callable(p) else _chance("p", p)), size, bits or system_bits())
 
 
 def bernoulli_exp(x: Number, size: Size, bits: Bits | None = None) -> Bools:
@@ -123,7 +129,8 @@ def _below(threshold: Real, size: Size, bits: Bits) -> Bools:
     with precision(192):
         at = threshold() * _ALL
         low, high = at.lower().floor(), at.upper().ceil()
-    words = bits.words(int(np.prod(size, dtype=np.int64))).reshape(size)
+    size, count = checked_size(size)
+    words = bits.words(count).reshape(size)
     out = _under(words, _whole(low))
     for index in np.argwhere(out ^ _under(words, _whole(high))):
         out[tuple(index)] = Uniform(bits, int(words[tuple(index)]), 64).below(threshold)
@@ -163,7 +170,7 @@ def binomial(n: int, p: Number | Real, bits: Bits | None = None) -> int:
     """
     n = whole("n", n, most=_LARGEST)
     bits = bits or system_bits()
-    p = p if callable(p) else _chance("p", p)
+    p = enclosing("p", p) if callable(p) else _chance("p", p)
     if n == 0 or p in (0, 1):
         return n if p == 1 else 0
     real = _real(p)
@@ -196,7 +203,8 @@ def _mode_and_width(n: int, p: Real) -> tuple[int, int]:
             at = (n + 1) * p()
             if at.rad() < 2.0**-64:
                 mode = min(max(int(at.mid().floor().unique_fmpz()), 0), n)
-                scale = (arb(n + 1).lgamma() + _log_mass(n, p(), mode)).neg().exp().upper()
+                # not .neg(): up to python-flint 0.8 it gives x back
+                scale = (-(arb(n + 1).lgamma() + _log_mass(n, p(), mode))).exp().upper()
                 if scale.is_finite():
                     return mode, int(scale.ceil().unique_fmpz())
         bits *= 2
@@ -247,6 +255,33 @@ def exponential_mechanism(
     return _choose_by_balls(above, weights, rate, Uniform(bits, word, 64))
 
 
+def exponential_choices(
+    scores: npt.ArrayLike,
+    eta: Number,
+    size: int,
+    counts: npt.ArrayLike | None = None,
+    bits: Bits | None = None,
+) -> Integers:
+    """Many independent draws of `exponential_mechanism` at once: the same bounds, made once, the same decisions."""
+    from oboro.noise import floatball
+
+    rate = not_negative("eta", eta)
+    bits = bits or system_bits()
+    above, weights = _candidates(scores, counts)
+    with precision(128):
+        low, high = floatball.cumulative_weights(above, weights, *floatball.float_ball(ball(rate)))
+    words = bits.words(size)
+    leading = words.astype(np.float64)
+    least = leading * 2.0**-64 * low[-1] * (1 - 8 * floatball.U)  # four roundings at most, here and below
+    most = (leading + 1) * 2.0**-64 * high[-1] * (1 + 8 * floatball.U)
+    out: Integers = np.searchsorted(high, least, side="right").astype(np.int64)
+    at = np.minimum(out, low.size - 1)
+    sure = (out < low.size) & ((at == 0) | (high[at - 1] <= least)) & (most < low[at])
+    for place in np.flatnonzero(~sure):
+        out[place] = _choose_by_balls(above, weights, rate, Uniform(bits, int(words[place]), 64))
+    return out
+
+
 def _choose_by_balls(above: Words, weights: Integers, eta: Fraction, u: Uniform) -> int:
     while True:
         with precision(2 * u.known):
@@ -261,8 +296,11 @@ def _choose_by_balls(above: Words, weights: Integers, eta: Fraction, u: Uniform)
 
 def _candidates(scores: npt.ArrayLike, counts: npt.ArrayLike | None) -> tuple[Words, Integers]:
     """Scores above the smallest that counts, and how often each counts."""
-    score = np.asarray(scores)
-    count = np.ones(score.shape, np.int64) if counts is None else np.asarray(counts)
+    try:
+        score = np.asarray(scores)
+        count = np.ones(score.shape, np.int64) if counts is None else np.asarray(counts)
+    except ValueError:  # rows of different lengths
+        score = count = np.asarray(None)
     fits = (
         score.ndim == 1 and score.shape == count.shape and {score.dtype.kind, count.dtype.kind} <= set("iu")
     )

@@ -35,6 +35,7 @@ from oboro.errors import ParameterError
 from oboro.exact import Number, positive, show
 from oboro.noise.bits import Bits, system_bits
 from oboro.noise.laplace import _SMALL, DiscreteLaplace, Integers, Size, as_float, check_level
+from oboro.noise.sizes import checked_size
 
 LARGEST_VARIANCE = 2**80
 _SUMMED = 2000  # up to this sigma, probabilities for forecasts are summed term by term
@@ -63,7 +64,7 @@ class DiscreteGaussian:
     def sample(self, size: Size = 1, bits: Bits | None = None) -> Integers:
         """Independent draws as int64."""
         bits = bits or system_bits()
-        count = math.prod(size) if isinstance(size, tuple) else int(size)
+        size, count = checked_size(size)
         if count > _SMALL:
             from oboro.noise._compiled import accept_gaussian as accept
         else:

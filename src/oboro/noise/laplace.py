@@ -35,8 +35,9 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.errors import ParameterError
-from oboro.exact import Number, positive, show
+from oboro.exact import Number, positive, rational, show
 from oboro.noise.bits import Bits, system_bits
+from oboro.noise.sizes import checked_size
 
 Integers = npt.NDArray[np.int64]
 Size = int | tuple[int, ...]
@@ -68,7 +69,7 @@ class DiscreteLaplace:
     def sample(self, size: Size = 1, bits: Bits | None = None) -> Integers:
         """Independent draws as int64. (A draw beyond 2^63, of probability below e^(-2^22), would wrap.)"""
         bits = bits or system_bits()
-        count = math.prod(size) if isinstance(size, tuple) else int(size)
+        size, count = checked_size(size)
         tables = _tables(self.scale)
         out = np.empty(count, np.int64)
         filled = 0
@@ -132,16 +133,17 @@ def as_float(number: Fraction) -> float:
         return 1e308
 
 
-def check_level(level: float) -> float:
+def check_level(level: float, name: str = "level") -> float:
     """A coverage strictly between 0 and 1."""
-    if not 0 < float(level) < 1:
+    exact = rational(name, level)
+    if not 0 < exact < 1:
         raise ParameterError(
-            "level must lie between 0 and 1",
-            given=f"level={level!r}",
+            f"{name} must lie between 0 and 1",
+            given=f"{name}={level!r}",
             needed="such as 0.95",
-            fix="level=0.95",
+            fix=f"{name}=0.95",
         )
-    return float(level)
+    return float(exact)
 
 
 @dataclass(frozen=True, slots=True)

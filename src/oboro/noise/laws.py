@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from oboro.noise.lazy import Ball, ball, precision
 Floats = npt.NDArray[np.float64]
 
 
+@runtime_checkable
 class Law(Protocol):
     """A real random variable Z, as a function of `uniforms` independent uniform reals on [0, 1)."""
 

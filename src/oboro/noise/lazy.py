@@ -16,10 +16,26 @@ from typing import Any
 
 from flint import arb, ctx, fmpq
 
+from oboro.errors import ParameterError
 from oboro.noise.bits import Bits
 
 Ball = Any  # flint.arb, which has no type hints
 Real = Callable[[], Ball]  # encloses one fixed real number, at the precision that is in force
+
+
+def enclosing(name: str, function: Real) -> Real:
+    """`function`, if it encloses a real number."""
+    try:
+        found = function()
+    except TypeError:  # it wants arguments
+        found = None
+    if not isinstance(found, arb):
+        raise ParameterError(
+            f"{name} encloses no number",
+            given=f"a function that gives a {type(found).__name__}",
+            needed="a number, or a function without arguments that gives a ball of python-flint",
+        )
+    return function
 
 
 @contextmanager

@@ -24,17 +24,20 @@ import numpy.typing as npt
 
 from oboro.errors import ParameterError
 from oboro.exact import not_negative, positive, rational
+from oboro.kinds import takes
 from oboro.noise import floatball as fb
 from oboro.noise.bits import Bits, system_bits
 from oboro.noise.compiling import compiled
 from oboro.noise.laws import Floats, Law
-from oboro.noise.lazy import Ball, Real, Uniform, ball, precision
+from oboro.noise.lazy import Ball, Real, Uniform, ball, enclosing, precision
+from oboro.noise.sizes import checked_size
 
 Integers = npt.NDArray[np.int64]
 
 _CHUNK = 1 << 14  # draws at a time: words and float balls stay in cache
 
 
+@takes(law=Law)
 def round_to_grid(
     law: Law,
     *,
@@ -50,14 +53,15 @@ def round_to_grid(
     no computation can tell it from its neighbours.)
     """
     step = positive("step", step)
-    centre = centre if callable(centre) else rational("centre", centre)
-    scale = scale if callable(scale) else not_negative("scale", scale)
+    centre = enclosing("centre", centre) if callable(centre) else rational("centre", centre)
+    scale = enclosing("scale", scale) if callable(scale) else not_negative("scale", scale)
     bits = bits or system_bits()
     return _cell(
         law, [Uniform(bits, bits.integer(64), 64) for _ in range(law.uniforms)], _place(centre, scale, step)
     )
 
 
+@takes(law=Law)
 def sample_rounded(
     law: Law,
     size: int | tuple[int, ...],
@@ -78,8 +82,9 @@ def sample_rounded(
     10 to 50 nanoseconds a draw while scale / step is below 2^30, and some 30 microseconds when it nears 2^50.
     """
     step = positive("step", step)
-    scale = scale if callable(scale) else not_negative("scale", scale)
+    scale = enclosing("scale", scale) if callable(scale) else not_negative("scale", scale)
     bits = bits or system_bits()
+    size, _ = checked_size(size)
     out = np.empty(size, np.int64)
     indices, offset = _centre(centre, step, out.shape)
     fraction = offset - math.floor(offset)

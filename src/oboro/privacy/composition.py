@@ -23,6 +23,7 @@ from typing import Any
 
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import Number, show
+from oboro.kinds import each_of, takes
 from oboro.privacy.event import Composed, Event, GaussianNoise, LaplaceNoise, Repeated, Spend
 from oboro.privacy.guarantee import (
     ZCDP,
@@ -39,6 +40,7 @@ from oboro.privacy.unit import Unit
 METHODS = ("basic", "advanced", "zcdp", "renyi", "pld")
 
 
+@takes(parts=each_of(Guarantee, Event))
 def compose(*parts: Guarantee | Event, delta: Number | None = None, method: str | None = None) -> Guarantee:
     """What all `parts` cost together.
 
@@ -94,6 +96,7 @@ def times(guarantee: Guarantee, count: int) -> Guarantee:
     return Conditional(times(guarantee.guarantee, count), guarantee.assumptions)
 
 
+@takes(guarantees=each_of(Guarantee), unit=Unit, inside=each_of(Guarantee))
 def parallel(*guarantees: Guarantee, unit: Unit, inside: Sequence[Guarantee] | None = None) -> Guarantee:
     """What releases about disjoint groups of rows or cells cost together.
 
@@ -125,6 +128,7 @@ def parallel(*guarantees: Guarantee, unit: Unit, inside: Sequence[Guarantee] | N
     return Conditional(total, assumptions) if assumptions else total
 
 
+@takes(guarantee=Guarantee, currency=Guarantee)
 def convert(guarantee: Guarantee, currency: Guarantee) -> Guarantee:
     """`guarantee` in the kind of `currency`, by a proved rule, or refused. What it rests on stays with it.
 

@@ -24,6 +24,7 @@ from typing import Any
 
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import Number, not_negative, rational, show
+from oboro.kinds import names_of, takes
 
 DIGITS = 15  # irrational costs are rounded up to this many significant digits
 
@@ -262,6 +263,7 @@ class Conditional(Guarantee):
     assumptions: tuple[str, ...]
     kind = "conditional"
 
+    @takes(assumption=names_of)
     def __init__(self, guarantee: Guarantee, assumption: str | Iterable[str]) -> None:
         texts = (assumption,) if isinstance(assumption, str) else tuple(assumption)
         if not isinstance(guarantee, Guarantee):

@@ -15,6 +15,7 @@ from typing import Any
 
 from oboro.errors import UnitError
 from oboro.exact import Number, positive, show, whole
+from oboro.kinds import takes
 from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi, round_up
 
 ADJACENCIES = ("add/remove", "replace")
@@ -65,7 +66,7 @@ class Unit:
     @classmethod
     def signal(cls, distance: Number, norm: Number | str = 2) -> Unit:
         """A whole signal: neighbours are signals within `distance` of one another in the `norm`-norm."""
-        if norm in ("inf", float("inf")):
+        if isinstance(norm, str | float) and norm in ("inf", float("inf")):
             exponent = None
         else:
             exponent = positive("norm", norm)
@@ -161,6 +162,7 @@ def unit_from(record: dict[str, Any]) -> Unit:
         ) from None
 
 
+@takes(guarantee=Guarantee, made_for=Unit, wanted=Unit)
 def translate(guarantee: Guarantee, made_for: Unit, wanted: Unit) -> Guarantee:
     """What a promise about `made_for` means for `wanted`; refused where nothing is proved.
 
@@ -223,7 +225,7 @@ def _two_steps(guarantee: Guarantee) -> Guarantee:
 
 
 def _adjacency(adjacency: str) -> str:
-    if adjacency not in ADJACENCIES:
+    if not isinstance(adjacency, str) or adjacency not in ADJACENCIES:
         raise UnitError(
             "adjacency is unknown",
             given=f"adjacency={adjacency!r}",

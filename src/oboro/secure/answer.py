@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from oboro.errors import ParameterError
-from oboro.exact import whole
+from oboro.exact import rational, whole
+from oboro.kinds import path_of, takes
 from oboro.noise.bits import Bits, system_bits
 from oboro.release.files import write_whole
 from oboro.secure import elgamal, messages
@@ -26,10 +29,11 @@ class Answer:
     ciphertext: bytes
 
     @classmethod
+    @takes(public=bytes)
     def encrypt(cls, number: int, *, low: int, high: int, public: bytes, bits: Bits | None = None) -> Answer:
         """Clamps a number to its bounds and encrypts it. The bounds must be known without looking at the data."""
-        low, high = checked_bounds(low, high)
-        clamped = max(low, min(high, int(number)))
+        low, high, public = *checked_bounds(low, high), checked_point(public, "the public key")
+        clamped = _clamped(number, low, high)
         return cls(public, low, high, elgamal.encrypt(public, clamped, bits or system_bits()))
 
     def __add__(self, other: Answer) -> Answer:
@@ -49,6 +53,7 @@ class Answer:
         write_whole(Path(path), messages.pack(messages.ANSWER, body))
 
     @classmethod
+    @takes(path=path_of)
     def load(cls, path: str | Path) -> Answer:
         """Reads an answer file; every byte is checked."""
         body = messages.unpack(messages.ANSWER, messages.read_file(path))
@@ -57,6 +62,13 @@ class Answer:
         low, high = checked_bounds(*messages.BOUNDS.unpack_from(body, POINT))
         cipher = elgamal.checked_ciphertext(body[-elgamal.CIPHERTEXT :], "the answer")
         return cls(public, low, high, cipher)
+
+
+def _clamped(number: Any, low: int, high: int) -> int:
+    """Towards 0 to a whole number, then to the bounds. What is not a number counts as the lower bound."""
+    if isinstance(number, float) and not math.isfinite(number):
+        return high if number > 0 else low
+    return max(low, min(high, int(rational("number", number))))
 
 
 def checked_bounds(low: int, high: int) -> tuple[int, int]:

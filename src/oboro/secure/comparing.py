@@ -8,11 +8,14 @@ from fractions import Fraction
 
 from oboro.errors import GuaranteeError, InputError
 from oboro.exact import Number, about, positive, whole
+from oboro.kinds import list_of, takes
+from oboro.noise.laplace import as_float
 from oboro.release import Forecast
 from oboro.secure.making import plan
 from oboro.secure.noise_plan import NoisePlan, verify
 
 
+@takes(urns=list_of, draws=list_of)
 def compare(
     *,
     eps: Number,
@@ -24,8 +27,9 @@ def compare(
     progress: Callable[[float], None] | None = None,
 ) -> Forecast:
     """The paper's urns, digit urns, noise that each party adds by itself, and noise that one party adds."""
+    seconds = as_float(positive("seconds", seconds))
     rows: list[tuple[object, ...]] = []
-    for n in draws:
+    for n in [whole("draws", each, least=1, most=100) for each in draws]:
         name = f"paper, {n} draw{'s' * (n > 1)} from one urn"
         try:
             rows.append(
@@ -33,7 +37,7 @@ def compare(
             )
         except (GuaranteeError, InputError):
             rows.append((name, "-", "-", "refused", "-", "nobody"))
-    for number, m in enumerate(urns):
+    for number, m in enumerate([whole("urns", each, least=1, most=100) for each in urns]):
 
         def part(share: float, number: int = number) -> None:
             if progress is not None:

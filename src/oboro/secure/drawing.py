@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.errors import ParameterError
+from oboro.kinds import takes
 from oboro.noise.bits import Bits
 from oboro.noise.draws import uniform_integer, uniform_integers
 from oboro.privacy import Approx, Conditional, Unit, unit_from
@@ -173,6 +174,7 @@ class DrawPlan:
         return cls(noise, low, high, unit_from(record["unit"]), bool(record["opened"]))
 
 
+@takes(noise=NoisePlan, unit=Unit)
 def draw_plan(noise: NoisePlan, *, low: int, high: int, unit: Unit, opened: bool = True) -> DrawPlan:
     """Binds a noise plan to who is protected and to the answer's public bounds."""
     verify(noise)

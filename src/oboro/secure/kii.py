@@ -17,7 +17,7 @@ from fractions import Fraction
 from math import ceil
 
 from oboro.errors import GuaranteeError, ParameterError
-from oboro.exact import whole
+from oboro.exact import positive, whole
 from oboro.secure.law import Urn
 from oboro.secure.promise import MOST_DRAWS, exp_between
 
@@ -39,10 +39,12 @@ def algorithm2(
     `stop="tables"` is the rule behind the paper's tables, `stop="proof"` the one its proof needs; it ends earlier.
     """
     draws = whole("draws", draws, least=1, most=MOST_DRAWS)
-    if stop not in STOPS:
+    if not isinstance(stop, str) or stop not in STOPS:
         raise ParameterError(
             "stop is unknown", given=f"stop={stop!r}", needed='"tables" or "proof"', fix='stop="tables"'
         )
+    eps, delta = positive("eps", eps), positive("delta", delta)
+    sensitivity = whole("sensitivity", sensitivity, least=1)
     rate = eps / sensitivity
     start = smallest_init(rate, draws) if init is None else whole("init", init, least=1, most=10**6)
     counts: list[int] = []

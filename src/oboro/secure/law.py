@@ -13,6 +13,7 @@ from flint import fmpz_poly
 
 from oboro.errors import ParameterError
 from oboro.exact import whole
+from oboro.kinds import list_of, takes
 from oboro.noise.laplace import check_level
 
 LARGEST_VALUE = 2**48
@@ -29,6 +30,7 @@ class Urn:
     step: int
     counts: tuple[int, ...]
 
+    @takes(counts=list_of)
     def __init__(self, first: int, step: int, counts: Iterable[int]) -> None:
         inside = tuple(whole("counts", count, most=MOST_ENTRIES) for count in counts)
         object.__setattr__(self, "first", whole("first", first, least=-LARGEST_VALUE, most=LARGEST_VALUE))

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import Number, not_negative, positive, show, whole
+from oboro.noise.laplace import as_float
 from oboro.privacy import Approx
 from oboro.secure.digits import digit_urns, scaled
 from oboro.secure.kii import algorithm2
@@ -60,7 +61,7 @@ def plan(
         found: tuple[Urn, ...] = (algorithm2(promise.eps, promise.delta, 1, 1, stop="proof"),)
     else:
         limit = not_negative("excess", excess)
-        time_limit = float(positive("seconds", seconds))
+        time_limit = as_float(positive("seconds", seconds))
         found = digit_urns(
             promise.eps, promise.delta, count, excess=limit, seconds=time_limit, progress=progress
         )

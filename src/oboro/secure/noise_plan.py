@@ -11,6 +11,7 @@ from typing import Any
 from oboro.domain import read_toml
 from oboro.errors import GuaranteeError, InputError, ParameterError
 from oboro.exact import about, show, whole
+from oboro.kinds import path_of, takes
 from oboro.ledger import plan_hash
 from oboro.privacy import Approx
 from oboro.privacy.guarantee import round_up
@@ -130,7 +131,7 @@ class NoisePlan:
             claimed = {name: record[name] for name in ("entries", "exact_delta", "mean_abs")}
         except InputError:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise ParameterError(
                 "the noise plan is incomplete",
                 given=f"{type(error).__name__}: {error}"[:80],
@@ -155,6 +156,7 @@ class NoisePlan:
                 )
         return plan
 
+    @takes(path=path_of)
     def save(self, path: str | Path) -> None:
         """Writes the plan as TOML."""
         import tomli_w
@@ -193,6 +195,7 @@ class Verdict:
     conditions: dict[str, bool]  # of Theorem 4.1: enough, but not needed
 
 
+@takes(plan=NoisePlan)
 def verify(plan: NoisePlan, *, view: str = "everyone") -> Verdict:
     """Checks the promise with integers and certified bounds on e^eps; raises GuaranteeError if it fails.
 

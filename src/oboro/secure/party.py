@@ -15,6 +15,7 @@ import stat
 from pathlib import Path
 
 from oboro.errors import DataError
+from oboro.kinds import path_of, takes
 from oboro.noise.bits import Bits, system_bits
 from oboro.secure import group
 from oboro.secure.elgamal import SecretKey
@@ -23,6 +24,7 @@ _SECRET, _PUBLIC = "oboro secret key 1", "oboro public key 1"
 _YEARS = 10
 
 
+@takes(name=path_of)
 def create(name: str | Path, bits: Bits | None = None) -> dict[str, Path]:
     """Makes all four files of a party. Nothing is ever overwritten."""
     paths = {kind: Path(f"{name}.{kind}") for kind in ("secret", "public", "pem", "crt")}
@@ -38,6 +40,7 @@ def create(name: str | Path, bits: Bits | None = None) -> dict[str, Path]:
     return paths
 
 
+@takes(path=path_of)
 def load_secret(path: str | Path) -> SecretKey:
     """Reads a secret key, and refuses one that others can read too."""
     scalar = _read(Path(path), _SECRET, private=True)
@@ -47,6 +50,7 @@ def load_secret(path: str | Path) -> SecretKey:
     return SecretKey(scalar)
 
 
+@takes(path=path_of)
 def load_public(path: str | Path) -> bytes:
     """Reads a public key."""
     point = _read(Path(path), _PUBLIC, private=False)
@@ -57,7 +61,11 @@ def load_public(path: str | Path) -> bytes:
 
 def check_private(path: Path) -> None:
     """Refuses a private file that others can read."""
-    if os.name == "posix" and path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077:
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # whoever opens it will say what is wrong
+        return
+    if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         raise DataError(
             "a private file can be read by others",
             given=str(path),

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from oboro.errors import OboroError
+from oboro.kinds import path_of, takes, text_of
 from oboro.ledger import Ledger, canonical
 from oboro.noise.bits import Bits
 from oboro.release import Release, run
@@ -97,6 +98,7 @@ def open_file(holder: Holder, path: str | Path) -> tuple[bytes, int]:
 # -- P2 ------------------------------------------------------------------------------------------------------
 
 
+@takes(where=text_of, answer=Answer, ledger=Ledger, identity=Identity, shelf=Shelf, noise=NoisePlan)
 def draw(
     where: str,
     answer: Answer,
@@ -121,6 +123,7 @@ def draw(
             raise
 
 
+@takes(urns=path_of, answer=Answer, ledger=Ledger, shelf=Shelf, noise=NoisePlan)
 def draw_from_file(
     urns: str | Path,
     answer: Answer,

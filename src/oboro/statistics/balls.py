@@ -15,6 +15,7 @@ import numpy.typing as npt
 from oboro.domain import Column
 from oboro.errors import DomainError, ParameterError
 from oboro.exact import Number, positive, rational, show
+from oboro.kinds import list_of, takes, text_of
 from oboro.privacy import Pure
 from oboro.release import Pair
 from oboro.statistics.clipping import clipped, shifted, streamed
@@ -43,6 +44,7 @@ class Ball:
     radius: Fraction
     origin: tuple[Fraction, ...] | None = None
 
+    @takes(norm=text_of, origin=list_of)
     def __init__(self, norm: str, radius: Number, origin: Sequence[Number] | None = None) -> None:
         if norm not in NORMS:
             raise ParameterError(
@@ -117,7 +119,7 @@ class InBall:
                 fix=f"origin={[0] * len(self.columns)}",
             )
         for column, (first, step) in zip(self.columns, self._whole, strict=True):
-            if max(abs(first), abs(first + step * (column.size - 1))) >= _WIDEST:
+            if max(abs(first), step, abs(first + step * (column.size - 1))) >= _WIDEST:
                 raise DomainError(
                     f"column {column.name!r} has too many steps for a ball",
                     given=f"bounds {abs(first)} or more common steps from the origin",
@@ -177,8 +179,8 @@ class InBall:
         return max(min(high, self.centre(i) + float(self.ball.radius)), self.centre(i))
 
     def rounding(self, i: int) -> float:
-        """How far the grid moves a value that is in the ball."""
-        return self.unit(i) if self._shift > 0 else 0.0
+        """How far the grid moves a value that is in the ball: a row just inside may be rounded out, and shortened."""
+        return 3 * self.unit(i) if self._shift > 0 else 0.0
 
     def spread(self, i: int, j: int) -> float:
         """The largest variance, or covariance, of rows in the ball."""

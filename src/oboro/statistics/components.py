@@ -238,6 +238,10 @@ def components_plan(
         raise ParameterError("method is unknown", given=f"method={method!r}", needed='"slides", or none')
     if method == "slides" and not isinstance(guarantee, Pure):
         raise GuaranteeError("the slides' way has a pure guarantee", given=str(guarantee), fix='eps="1"')
+    if guarantee.unconditional in (Pure(0), ZCDP(0)) or (
+        isinstance(guarantee, Approx) and guarantee.eps == 0
+    ):
+        raise GuaranteeError("nothing is to be spent", given=str(guarantee), fix='eps="1"')
     if isinstance(guarantee, Approx) and guarantee.delta == 0:
         raise GuaranteeError("Gaussian noise needs a delta above 0", given=str(guarantee), fix='delta="1e-6"')
     found = check_columns(columns)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.exact import Number, not_negative, positive
+from oboro.noise.laplace import as_float
 
 Integers = npt.NDArray[np.int64]
 SLACK = 2.0**-36  # far above the relative error of a float logarithm, product and difference
@@ -59,7 +60,7 @@ def largest_terms(w: Integers, k: Integers, beta: Fraction) -> list[tuple[int, i
     w, k = w[keep], k[keep]
     if not w.size:
         return []
-    score = np.log(w.astype(np.float64)) - float(beta) * k
+    score = np.log(w.astype(np.float64)) - as_float(beta) * k
     best = score.max()
     near = score >= best - slack(beta, int(k[int(score.argmax())]))
     return sorted(set(zip(w[near].tolist(), k[near].tolist(), strict=True)))

@@ -160,6 +160,10 @@ def histogram_plan(
 ) -> HistogramPlan:
     """A plan for the counts of every value, or of every interval between `edges`, of one or more columns."""
     names = [columns] if isinstance(columns, str) else list(columns)
+    if not names:
+        raise DomainError(
+            "nothing is counted", given="no column", needed="one column or more", fix='columns="age"'
+        )
     if not isinstance(edges, Mapping):
         edges = {} if edges is None else {names[0]: edges}
     for name in edges:

@@ -255,6 +255,15 @@ def _best(quantiles: Sequence[Fraction], scope: Scope) -> str:
 
 
 def _check(plan: QuantilePlan) -> None:
+    if (
+        plan.guarantee.eps * 2**40 < 1
+    ):  # as for noise: then every answer is as likely, and ranks have no numbers
+        raise ParameterError(
+            "eps is too small",
+            given=f"eps={show(plan.guarantee.eps)}",
+            needed="at least 2^-40",
+            fix='eps="0.1"',
+        )
     wrong = plan.method not in METHODS or (plan.method == "single") != (len(plan.quantiles) == 1)
     if not wrong and plan.method == "joint":
         wrong = _best(plan.quantiles, plan.scope) != "joint"

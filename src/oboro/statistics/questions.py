@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack
 
 from oboro.domain import Domain
+from oboro.errors import DomainError
 from oboro.exact import Number
 from oboro.kinds import names_of, takes
 from oboro.privacy import Unit
@@ -123,6 +124,10 @@ class Questions(Generic[Result]):
     ) -> Result:
         """How many rows have each value, or lie in each interval between edges."""
         names = [columns] if isinstance(columns, str) else list(columns)
+        if not names:
+            raise DomainError(
+                "nothing is counted", given="no column", needed="one column or more", fix='"age"'
+            )
         cut = edges if isinstance(edges, Mapping) else {} if edges is None else {names[0]: edges}
         groups = [Bins(self.domain[name]) for name in ([by] if isinstance(by, str) else by)]
         bins = (*self.groups, *groups, *(Bins(self.domain[name], cut.get(name)) for name in names))

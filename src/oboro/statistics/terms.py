@@ -72,12 +72,14 @@ def vector_terms(names: Sequence[str], reach: int, rows: int, price: Promise) ->
     """Terms that cost `price` together when `rows` rows are added or removed, each of which moves the vector of
     them by at most `reach`: in the 1-norm for eps, in the 2-norm for rho.
 
-    Rounding to multiples moves each of k coordinates by less than one more: k in the 1-norm, sqrt k in the 2-norm.
+    Rounding to multiples moves each coordinate by less than one more. Rows of one unit may lie in as many groups, each
+    of which rounds k coordinates: k rows in the 1-norm, sqrt(k rows) in the 2-norm.
     """
     quantum, k = 1, len(names)
     while reach * rows > LARGEST_REACH * quantum:
         quantum *= 2
-    rounding = 0 if quantum == 1 else k if isinstance(price, Pure) else isqrt(k - 1) + 1
+    touched = 0 if quantum == 1 else k * rows
+    rounding = touched if isinstance(price, Pure) or not touched else isqrt(touched - 1) + 1
     noise = noise_for(max(1, -(-reach * rows // quantum) + rounding), price)
     return tuple(Term(name, noise, quantum) for name in names)
 

@@ -190,7 +190,7 @@ def _tau(dims: int, min_eigenvalue: Number | None, ridge: Number | None) -> Frac
             fix='ridge="0.01"',
         )
     if min_eigenvalue is None:
-        return 4 * dims / positive("ridge", ridge)
+        return 4 * whole("dims", dims, least=1) / positive("ridge", ridge)
     least = positive("min_eigenvalue", min_eigenvalue)
     if least > 1:
         raise ParameterError(
@@ -203,7 +203,7 @@ def _tau(dims: int, min_eigenvalue: Number | None, ridge: Number | None) -> Frac
 
 
 def _check_bound(bound: str, known: tuple[str, str], ridge: Number | None) -> None:
-    if bound not in known:
+    if not isinstance(bound, str) or bound not in known:
         raise ParameterError(
             "bound is unknown", given=f"bound={bound!r}", needed=" or ".join(known), fix=f'bound="{known[0]}"'
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 from oboro.errors import ParameterError
 from oboro.exact import Number, positive, show
@@ -30,10 +31,11 @@ def promised(eps: Number | None, delta: Number | None, rho: Number | None) -> Gu
     )
 
 
+@lru_cache(maxsize=64)  # one run asks for it many times
 def rho_within(guarantee: Guarantee) -> Fraction:
     """The largest rho, to six digits, whose zCDP implies the guarantee."""
     if isinstance(guarantee, ZCDP):
-        return guarantee.rho
+        return positive("rho", guarantee.rho)
     assert isinstance(guarantee, Approx)
     low, high = Fraction(0), guarantee.eps  # rho < eps always, for the conversion adds something positive
     if guarantee.delta == 0:

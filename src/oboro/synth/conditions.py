@@ -10,6 +10,7 @@ import numpy as np
 
 from oboro.domain import Category, Column, Domain
 from oboro.errors import ParameterError
+from oboro.kinds import takes
 from oboro.synth.coding import Integers, code_count
 from oboro.synth.oneway import Floats, Shape
 
@@ -22,7 +23,8 @@ class Wanted:
     stop: Integers
 
 
-def wanted_codes(domain: Domain, where: Mapping[str, Any] | None) -> dict[int, Wanted]:
+@takes(where=Mapping)
+def wanted_codes(domain: Domain, where: Mapping[str, Any] | None = None) -> dict[int, Wanted]:
     """For each column named: one value, a list of values, a tuple (lowest, highest) of a number or date, or None for missing."""
     return {
         domain.names.index(domain[name].name): _wanted(domain[name], value)

@@ -8,11 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oboro.errors import ParameterError
 from oboro.exact import Number, rational
+from oboro.kinds import numbers_of, takes
 
 Floats = npt.NDArray[np.float64]
 
+MOST_ORDER = 10**12
 
+
+@takes(mean=numbers_of, covariance=numbers_of, other_mean=numbers_of, other_covariance=numbers_of)
 def renyi_gaussians(
     order: Number,
     mean: npt.ArrayLike,
@@ -32,7 +37,26 @@ def renyi_gaussians(
     Computed from the eigenvalues l of S_1^-1/2 (S_2 - S_1) S_1^-1/2: the determinants become the sum of
     h(l) = (a ln(1+l) - ln(1+a l)) / (2(a-1)), which does not cancel when the two laws are close.
     """
-    a = float(rational("order", order))
+    if not np.ndim(mean) == np.ndim(other_mean) == 1 or not np.shape(covariance) == np.shape(
+        other_covariance
+    ) == (
+        np.size(mean),
+        np.size(other_mean),
+    ):
+        raise ParameterError(
+            "the two laws do not fit",
+            given=f"means of shape {np.shape(mean)} and {np.shape(other_mean)}",
+            needed="two means of length d and two covariances of d x d",
+        )
+    exact = rational("order", order)
+    if not 0 < exact <= MOST_ORDER:
+        raise ParameterError(
+            "order is out of range",
+            given=f"order={order}",
+            needed=f"above 0 and at most {MOST_ORDER:,}",
+            fix="order=2",
+        )
+    a = float(exact)
     one, two = (
         np.atleast_2d(np.asarray(covariance, float)),
         np.atleast_2d(np.asarray(other_covariance, float)),

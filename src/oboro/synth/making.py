@@ -7,6 +7,7 @@ from typing import Any
 from oboro.domain import Domain
 from oboro.errors import ParameterError
 from oboro.exact import Number
+from oboro.kinds import takes
 from oboro.ledger import Ledger
 from oboro.noise import Bits
 from oboro.privacy import Unit
@@ -23,6 +24,7 @@ METHODS = ("marginals", "quality", "moments", "gaussian")
 SynthPlan = ModelPlan | GaussianPlan
 
 
+@takes(domain=Domain, unit=Unit)
 def plan(
     domain: Domain,
     *,

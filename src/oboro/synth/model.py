@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 from oboro.domain import Domain
 from oboro.errors import CertificateError, DataError, ParameterError
 from oboro.exact import whole
+from oboro.kinds import path_of, takes
 from oboro.privacy import Guarantee, Unit
 from oboro.release import Certificate, Release, plan_from, read_certificate, verify_certificate
 from oboro.release.files import write_whole
@@ -70,7 +72,7 @@ class Model:
         `seed` repeats a draw; it has no bearing on privacy, as the model is public once it is released.
         """
         count = whole("n", n, least=0, most=MOST_RECORDS)
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(None if seed is None else whole("seed", seed, least=0))
         wanted = wanted_codes(self.domain, where)
         return to_table(
             self.domain,
@@ -114,6 +116,7 @@ def model_of(release: Release) -> Model:
     return Model(plan, release.certificate, release.to_arrow(), _sampler(plan, release.to_arrow()), release)
 
 
+@takes(path=path_of)
 def load(path: str | Path) -> Model:
     """Reads a model file, and checks that its measurements are those that its certificate was signed for."""
     import pyarrow.parquet as pq
@@ -129,7 +132,16 @@ def load(path: str | Path) -> Model:
             needed="a model that oboro synth release wrote",
             fix="model.oboro",
         ) from None
-    except (OSError, zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError):
+    except (
+        OSError,
+        zipfile.BadZipFile,
+        zlib.error,
+        KeyError,
+        ValueError,
+        NotImplementedError,
+        RuntimeError,
+        EOFError,
+    ):
         raise DataError(
             f"{path} is not a model",
             given=str(path),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.exact import about
+from oboro.exact import about, whole
 from oboro.synth.learning import Usefulness, usefulness
 from oboro.synth.nearest import Nearness, nearness
 from oboro.synth.reading import Compared, Floats, read_both
@@ -120,7 +120,7 @@ def quality(data: Any, synthetic: Any, *, target: str | None = None, seed: int =
     for i, j in combinations(range(len(columns)), 2):
         pairs[i, j] = pairs[j, i] = _pair_distance(columns[i], columns[j])
     used = [column for column in columns if column.numeric or column.size <= 3]
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(whole("seed", seed, least=0))
     return Quality(
         columns[0].real.size,
         columns[0].synthetic.size,

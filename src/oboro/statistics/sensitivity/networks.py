@@ -146,7 +146,10 @@ def edges_of(weights: Any) -> tuple[Integers, list[Any]]:
 
 def adjacency_of(graph: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """A square matrix of who is joined to whom: symmetric, without loops."""
-    array = np.asarray(graph)
+    try:
+        array = np.asarray(graph)
+    except ValueError:  # rows of different lengths
+        raise _no_graph("rows of different lengths") from None
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise _no_graph(f"an array of shape {array.shape}")
     joined = array.astype(np.bool_)

@@ -99,7 +99,7 @@ def reach(level: float) -> float:
     """How many standard errors an interval reaches: as far as Laplace noise needs, or Gaussian, whichever is more."""
     from scipy.special import ndtri
 
-    check_level(level)
+    level = check_level(level)
     return max(-math.log1p(-level) / math.sqrt(2), float(ndtri(0.5 + level / 2)))
 
 

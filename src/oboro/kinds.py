@@ -1,0 +1,146 @@
+"""What a caller hands in, by its kind: an argument of the wrong one is refused in oboro's words.
+
+Numbers are `exact`'s business. This is for everything else: a domain where a domain is needed, a path, a list of
+names, an array. So a mistake says which argument it was, and never looks like a fault inside.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from oboro.errors import ParameterError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Kind = type | tuple[type, ...] | Callable[[str, Any], Any]
+
+
+def takes(**kinds: Kind) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Checks arguments by name before a function runs: `@takes(domain=Domain, path=path_of)`.
+
+    A class is what the argument must be an instance of; a function turns (name, value) into what is handed on.
+    An argument whose default is None may be None.
+    """
+
+    def wrap(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+        if strange := kinds.keys() - signature.parameters.keys():
+            raise TypeError(f"{function.__name__} has no argument {', '.join(sorted(strange))}")
+        optional = {name for name, one in signature.parameters.items() if one.default is None}
+
+        @functools.wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            bound = signature.bind(*args, **kwargs)
+            for name, kind in kinds.items():
+                if name in bound.arguments and not (bound.arguments[name] is None and name in optional):
+                    bound.arguments[name] = _of_kind(name, bound.arguments[name], kind)
+            return function(*bound.args, **bound.kwargs)
+
+        return checked
+
+    return wrap
+
+
+def instance(name: str, value: Any, *kinds: type) -> Any:
+    """`value`, if it is one of `kinds`."""
+    if isinstance(value, kinds):
+        return value
+    raise ParameterError(
+        f"{name} is of the wrong kind",
+        given=f"{name}={shown(value)}",
+        needed=" or ".join(kind.__name__ for kind in kinds),
+    )
+
+
+def path_of(name: str, value: Any) -> Path:
+    """A path that the system can be asked for."""
+    if isinstance(value, str | os.PathLike):
+        path = os.fspath(value)
+        if isinstance(path, str) and path.strip() and "\0" not in path and _encodes(path):
+            return Path(path)
+    raise ParameterError(
+        f"{name} is not a path",
+        given=f"{name}={shown(value)}",
+        needed="the path of a file",
+        fix=f'{name}="file"',
+    )
+
+
+def text_of(name: str, value: Any) -> str:
+    """A text that can be written down: no half characters."""
+    if isinstance(value, str) and _encodes(value):
+        return value
+    raise ParameterError(f"{name} is not a text", given=f"{name}={shown(value)}", needed="a text")
+
+
+def list_of(name: str, value: Any) -> list[Any]:
+    """Several things: what can be iterated over, but not a text, a number or a mapping."""
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray | memoryview | dict):
+        try:
+            return list(value)
+        except TypeError:  # an array without dimensions
+            pass
+    raise ParameterError(
+        f"{name} is not a list", given=f"{name}={shown(value)}", needed="a list", fix=f"{name}=[...]"
+    )
+
+
+def names_of(name: str, value: Any) -> str | list[str]:
+    """A name, or several."""
+    if isinstance(value, str):
+        return text_of(name, value)
+    return [text_of(name, one) for one in list_of(name, value)]
+
+
+def numbers_of(name: str, value: Any) -> Any:
+    """An array of finite numbers, as floats."""
+    import numpy as np
+
+    try:
+        array = np.asarray(value, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        array = np.array(np.nan)
+    if not np.isfinite(array).all():
+        raise ParameterError(
+            f"{name} is not an array of numbers", given=f"{name}={shown(value)}", needed="finite numbers"
+        )
+    return array
+
+
+def each_of(*kinds: type) -> Callable[[str, Any], tuple[Any, ...]]:
+    """Several things, each of one of `kinds`."""
+
+    def check(name: str, value: Any) -> tuple[Any, ...]:
+        return tuple(instance(name, one, *kinds) for one in list_of(name, value))
+
+    return check
+
+
+def shown(value: Any) -> str:
+    """A value in an error: short, whatever it is."""
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"a {type(value).__name__}"
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _of_kind(name: str, value: Any, kind: Kind) -> Any:
+    if isinstance(kind, type):
+        return instance(name, value, kind)
+    return instance(name, value, *kind) if isinstance(kind, tuple) else kind(name, value)
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
