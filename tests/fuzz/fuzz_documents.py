@@ -61,6 +61,8 @@ def documents(world: World) -> dict[str, Document]:
         "CSV": file("people.csv", prepare),
         "Parquet": file("people.parquet", prepare),
         "Arrow": file("people.arrow", prepare),
+        "Arrow, as it lies": file("plain.arrow", prepare),
+        "Arrow, with codes": file("coded.arrow", prepare),
         "e-Stat": file("estat.txt", ob.tables.read_estat),
         "model": file("model.oboro", ob.synth.load),
         "encrypted answer": file("answer.bin", ob.secure.Answer.load),
@@ -191,3 +193,6 @@ def _write_tables(world: World) -> None:
     table = csv.read_csv(world.path("people.csv"))
     parquet.write_table(table, world.path("people.parquet"))
     feather.write_feather(table, world.path("people.arrow"))
+    coded = table.set_column(1, "region", table.column("region").dictionary_encode())
+    feather.write_feather(table, world.path("plain.arrow"), compression="uncompressed")
+    feather.write_feather(coded, world.path("coded.arrow"), compression="uncompressed")

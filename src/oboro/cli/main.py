@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import pairwise
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -67,6 +69,7 @@ START = """oboro publishes statistics about people without publishing people.
   oboro table forecast ...                see the error before anything is spent
   oboro table release ...                 spend, publish, certify
   oboro table map ...                     show it
+  oboro query people.toml "mean age" ...  ask a question about a file of people
   oboro --help                            everything else"""
 
 
@@ -85,6 +88,7 @@ def start(
 def main() -> None:
     """Runs the command line; errors become a few lines and an exit code, never a traceback."""
     try:
+        _spare_arguments(sys.argv[1:])
         app()
     except OboroError as error:
         _complain(error)
@@ -107,6 +111,14 @@ def main() -> None:
         bug = f"InternalError: {type(error).__name__}. This is a bug in oboro; OBORO_TRACEBACK=1 shows where."
         typer.echo(said(bug), err=True)
         sys.exit(1)
+
+
+def _spare_arguments(words: list[str]) -> None:
+    """No command may write over a file that it was given to read."""
+    for place, (option, output) in enumerate(pairwise(words)):
+        if option in ("-o", "--output"):
+            others = words[:place] + words[place + 2 :]
+            plans.spare_inputs(Path(output), *[word for word in others if "\0" not in word])
 
 
 def _complain(error: OboroError) -> None:

@@ -77,6 +77,7 @@ def release(
         return
     if not json:
         typer.echo(f"{plan.forecast()}\n", err=True)
+    given_again = name is not None and ledger.find(name) is not None
     released = run_plan(plan, data, ledger, name)
     certificate = _saved(released, output) if output is not None else None
     if json:
@@ -84,6 +85,7 @@ def release(
             **_facts(plan),
             "name": name,
             "cost": released.cost.to_dict(),
+            "given_again": given_again,
             "remaining": ledger.remaining.to_dict(),
         }
         where = (
@@ -96,7 +98,8 @@ def release(
     typer.echo(str(released))
     if output is not None:
         typer.echo(f"\n{labelled('written', str(output))}\n{labelled('', str(certificate))}")
-    typer.echo(labelled("spent", str(released.cost)))
+    again = said("nothing: given again as it was stored")
+    typer.echo(labelled("spent", again if given_again else str(released.cost)))
     typer.echo(labelled("remaining", str(ledger.remaining)))
 
 
@@ -120,6 +123,20 @@ def check_output(output: Path) -> None:
             given=f"-o {output}",
             needed="a folder that exists",
             fix=f"-o {output.name}",
+        )
+
+
+def spare_inputs(output: Path, *inputs: str | Path) -> None:
+    """Refuses an output that is one of the files a command works from, or the key of a ledger among them."""
+    from oboro.errors import ParameterError
+
+    kept = [Path(f"{one}{suffix}") for one in inputs for suffix in ("", ".key")]
+    if any(one.exists() and os.path.samefile(one, output) for one in kept if output.exists()):
+        raise ParameterError(
+            "the output would overwrite an input",
+            given=f"-o {output}",
+            needed="another name",
+            fix=f"-o published-{output.name}",
         )
 
 

@@ -13,6 +13,7 @@ import typer
 from oboro.cli import plans
 from oboro.cli.options import DryRun, Json, Name, Output, open_ledger, show_checked, show_json
 from oboro.errors import BoundsError, DataError, ParameterError
+from oboro.language import labelled, said
 
 if TYPE_CHECKING:
     from oboro.domain import Domain
@@ -98,8 +99,10 @@ def query(
     from oboro.statistics import Session
 
     declared = read(file)
+    if output is not None:
+        plans.spare_inputs(output, declared.data, declared.ledger)
     ledger = open_ledger(declared.ledger)
-    session = Session(declared.data, domain=declared.domain, unit=declared.unit, ledger=ledger)
+    session = Session(declared.data, domain=declared.domain, unit=declared.unit or ledger.unit, ledger=ledger)
     clip = read_ball(ball, origin)
     try:
         asked: Any = session.plan
@@ -117,10 +120,30 @@ def check(file: PeopleFile, json: Json = False) -> None:
 
     declared = read(file)
     rows = check_columns(open_data(declared.data), declared.domain.columns)
+    garbled = lines_not_utf8(declared.data)
     if json:
-        show_json({"private": True, "columns": rows})
+        show_json({"private": True, "columns": rows, "lines_not_utf8": garbled})
         return
     show_checked(rows)
+    if garbled:
+        typer.echo("\n" + said(f"{garbled:,} lines are not UTF-8: what cannot be read is left out"))
+        typer.echo(
+            labelled("fix", f"iconv -f CP932 -t UTF-8 {declared.data.name} > utf8-{declared.data.name}")
+        )
+
+
+def lines_not_utf8(path: Path) -> int:
+    """How many lines of a text file cannot be read as UTF-8; other files say themselves what they hold."""
+    if path.suffix.lower() not in (".csv", ".tsv"):
+        return 0
+    wrong = 0
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                wrong += 1
+    return wrong
 
 
 def ask(
@@ -136,20 +159,20 @@ def ask(
             "a ball is for means and covariances", given=text, fix='"mean height weight" --ball l2:50'
         )
     if word in ("mean", "covariance") and columns and not numbers:
-        return lambda **said: getattr(questions, word)(columns, **(clip or {}), **said)
+        return lambda **asked: getattr(questions, word)(columns, **(clip or {}), **asked)
     if word == "variance" and one:
-        return lambda **said: questions.covariance(columns, **(clip or {}), **said)
+        return lambda **asked: questions.covariance(columns, **(clip or {}), **asked)
     if word == "count" and not rest:
-        return lambda **said: questions.count(**said)
+        return lambda **asked: questions.count(**asked)
     if word in ("sum", "median") and one:
-        return lambda **said: getattr(questions, word)(columns[0], **said)
+        return lambda **asked: getattr(questions, word)(columns[0], **asked)
     if word == "quantile" and len(columns) == 1 and numbers:
-        return lambda **said: questions.quantile(columns[0], numbers, **said)
+        return lambda **asked: questions.quantile(columns[0], numbers, **asked)
     if word == "histogram" and columns and not numbers:
         from oboro.cli.histogram import read_edges
 
         cut = dict(map(read_edges, edges))
-        return lambda **said: questions.histogram(columns, edges=cut, **said)
+        return lambda **asked: questions.histogram(columns, edges=cut, **asked)
     raise ParameterError(
         "the question is not understood",
         given=text,

@@ -22,6 +22,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from oboro.engine.arrow_files import read_arrow
 from oboro.engine.careful import Careful
 from oboro.errors import DataError, ParameterError
 from oboro.kinds import list_of, path_of, shown
@@ -185,7 +186,9 @@ def _to_arrow(data: Any) -> Any:
     import pyarrow as pa
 
     if isinstance(data, str | Path):
-        return _steady(_from_feather(Path(data)))
+        path = path_of("data", data)
+        _must_exist(path)
+        return _steady(read_arrow(path, READABLE))
     if isinstance(data, pa.Table | pa.RecordBatch):
         return _steady(data if isinstance(data, pa.Table) else pa.Table.from_batches([data]))
     if isinstance(data, dict):
@@ -206,21 +209,6 @@ def _to_arrow(data: Any) -> Any:
         needed=f"a path ({READABLE}), or an Arrow, pandas, Polars or DuckDB table",
         fix='"people.parquet"',
     )
-
-
-def _from_feather(path: Path) -> Any:
-    import pyarrow as pa
-    from pyarrow import feather
-
-    _must_exist(path)
-    try:
-        return feather.read_table(path, memory_map=True)
-    except (pa.ArrowException, OSError):
-        raise DataError(
-            f"{path} cannot be read",
-            given="a file that is damaged, or not what its name says",
-            needed=READABLE,
-        ) from None
 
 
 def _from_pandas(frame: Any) -> Any:

@@ -71,4 +71,4 @@ def slack(beta: Fraction, k: int) -> float:
 
     A term that is as large at distance k' has beta (k' - k) <= log w' - log w <= 44, as w < 2^63.
     """
-    return SLACK * (64 + float(beta) * k)
+    return SLACK * (64 + as_float(beta) * k)
