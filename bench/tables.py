@@ -31,7 +31,8 @@ def rows() -> Iterator[Row]:
     for size in SIZES:
         for eps in ("0.1", "1"):
             yield sparse_memory(size, eps)
-    yield end_to_end(SIZES[-1], "1")
+    for eps in ("0.1", "1"):
+        yield end_to_end(SIZES[-1], eps)
 
 
 def against_opendp() -> Row:
@@ -96,7 +97,8 @@ print(spent, int(peak) / 1024, published.keys.size)
 def end_to_end(size: int, eps: str) -> Row:
     """The command line, from a Parquet file to a Parquet file and its certificate.
 
-    Against the computation alone: the same cells, in memory, to the published table in memory.
+    Against the computation alone: the same cells, in memory, to the published table in memory. In turns, each at
+    its best.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -107,7 +109,6 @@ def end_to_end(size: int, eps: str) -> Row:
     row, col = (axis[shuffled].astype(np.int32) for axis in layout.places(cells.keys))
     table = pa.table({"row": row, "col": col, "people": cells.counts[shuffled]})
     made = plan(SPARSE, unit=Unit.cells(), eps=eps, count="people", strategy="wavelet")
-    alone = seconds(lambda: made.publish(made.measure(made.prepare(table), system_bits())), repeat=2)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         pq.write_table(table, place / "cells.parquet")
@@ -117,10 +118,16 @@ def end_to_end(size: int, eps: str) -> Row:
         subprocess.run([*oboro, *create], check=True, cwd=place, capture_output=True)
         release = ["table", "release", "cells.parquet", "--domain", "wide.toml", "--count", "people"]
         paid = ["--strategy", "wavelet", "--eps", eps, "--ledger", "wide.ledger", "-o", "out.parquet"]
-        start = time.perf_counter()
-        subprocess.run([*oboro, *release, *paid], check=True, cwd=place, capture_output=True)
-        whole = time.perf_counter() - start
-    what = f"Parquet to Parquet, {size:,} cells"
+        computing, running = [], []
+        for _ in range(4):
+            computing.append(
+                seconds(lambda: made.publish(made.measure(made.prepare(table), system_bits())), repeat=1)
+            )
+            start = time.perf_counter()
+            subprocess.run([*oboro, *release, *paid], check=True, cwd=place, capture_output=True)
+            running.append(time.perf_counter() - start)
+    alone, whole = min(computing), min(running)
+    what = f"Parquet to Parquet, {size:,} cells, eps {eps}"
     return Row(what, whole, "the computation alone, in memory", alone, "s", alone / whole, 1 / 3)
 
 

@@ -13,7 +13,7 @@ from threading import Thread
 
 import numpy as np
 
-_TURN = 1e-4  # seconds; with the usual 5 ms the reader would wait for its turn most of the time
+_TURN = 2e-6  # seconds; with the usual 5 ms the reader would wait for its turn most of the time
 
 
 @contextmanager
@@ -36,4 +36,27 @@ def loops_loading(*, large: bool) -> Iterator[None]:
 def _load() -> None:
     from oboro.tables._compiled import add_up
 
-    add_up(np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
+    with _no_search_for_blas():
+        add_up(np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
+
+
+@contextmanager
+def _no_search_for_blas() -> Iterator[None]:
+    """Numba imports SciPy's linear algebra only to see whether it is there. It is: oboro needs SciPy itself.
+
+    A fifth of the loading time. Whoever multiplies matrices in compiled code still has it loaded then.
+    """
+    from numba.np import linalg
+
+    search = getattr(linalg, "ensure_blas", None)
+    if search is None or "numba.np.arraymath" in sys.modules:
+        yield
+        return
+    linalg.ensure_blas = lambda: None
+    try:
+        import numba.np.arraymath
+
+        numba.np.arraymath.ensure_blas = search
+        yield
+    finally:
+        linalg.ensure_blas = search

@@ -47,7 +47,8 @@ _WHOLE = (
     "UINTEGER",
     "UBIGINT",
 )
-_CHUNK = 1 << 14  # records at a time: they stay in cache
+_CHUNK = 1 << 16  # records at a time: they stay in cache
+_ROOM = 1 << 20  # records to begin with; from 4 MB on NumPy asks for large pages
 _LARGE_FILE = 1 << 20  # bytes
 
 
@@ -63,14 +64,25 @@ def read_cells(data: Any, layout: Layout, unit: Unit, count: str | None) -> Cell
     chosen = ", ".join(f"{sql} AS f{i}" for i, (sql, _) in enumerate(fields))
     known = " AND ".join([*(f"f{i} IS NOT NULL" for i in range(len(fields))), "n > 0"])
     query = f"SELECT * FROM (SELECT {chosen}, {_count_sql(count, source, most)} AS n FROM {source.relation}) WHERE {known}"
-    keys: list[Integers] = [np.empty(0, np.int64)]
-    counts: list[Integers] = [np.empty(0, np.int64)]
+    keys, counts, size = np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64), 0
     with loops_loading(large=_is_large(data)):
         for values in batches(source, query):
             found = keys_of(layout, values[:-1])
-            keys.append(found[found >= 0])
-            counts.append(values[-1][found >= 0])
-        return sort_cells(np.concatenate(keys), np.concatenate(counts), layout.bits, most)
+            good = found >= 0
+            end = size + np.count_nonzero(good)
+            if end > keys.size:
+                keys, counts = _with_room(keys, size), _with_room(counts, size)
+            keys[size:end] = found[good]
+            counts[size:end] = values[-1][good]
+            size = end
+        return sort_cells(keys[:size], counts[:size], layout.bits, most)
+
+
+def _with_room(held: Integers, size: int) -> Integers:
+    """The same first `size` numbers, with room for as many again and a batch more."""
+    wider = np.empty(2 * held.size, np.int64)
+    wider[:size] = held[:size]
+    return wider
 
 
 def _is_large(data: Any) -> bool:
