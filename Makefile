@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 LOWEST := .venv-lowest
 
-.PHONY: demo test check docs bench lowest release-check clean
+.PHONY: demo test quick check docs bench lowest release-check clean
 
 demo: $(VENV)/installed
 	rm -rf demo-output
@@ -13,6 +13,11 @@ demo: $(VENV)/installed
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+# The most important ones: exact numbers, promises, domains, the runner, the ledger, a question on the command line.
+quick: $(VENV)/installed-dev
+	$(BIN)/python -m pytest tests/test_exact.py tests/test_front_door.py tests/domain tests/privacy tests/release \
+		tests/ledger/test_ledger_account.py tests/noise/test_bits.py tests/cli/test_query_command.py
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff check .

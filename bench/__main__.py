@@ -12,7 +12,7 @@ from pathlib import Path
 import oboro
 from bench.measure import Row
 
-PARTS = ("noise", "statistics", "learning", "trees", "sparse", "secure", "dynamics", "synth")
+PARTS = ("noise", "statistics", "learning", "tables", "trees", "sparse", "secure", "dynamics", "synth")
 
 
 def main() -> None:

@@ -1,24 +1,39 @@
-"""Writes docs/reference.md from the docstrings: `python docs/build_reference.py`."""
+"""Writes docs/reference.md and docs/modules.md from the docstrings: `python docs/build_reference.py`."""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 PAGES = (
     "oboro",
-    "oboro.noise",
-    "oboro.privacy",
     "oboro.domain",
+    "oboro.privacy",
     "oboro.release",
     "oboro.ledger",
+    "oboro.tables",
+    "oboro.statistics",
+    "oboro.synth",
+    "oboro.dynamics",
+    "oboro.secure",
+    "oboro.audit",
+    "oboro.report",
     "oboro.engine",
+    "oboro.noise",
     "oboro.errors",
 )
 TARGET = Path(__file__).with_name("reference.md")
+MODULES = Path(__file__).with_name("modules.md")
+SOURCE = Path(__file__).parent.parent / "src" / "oboro"
+LAYERS = (  # as docs/architecture.md draws them, from the top
+    *("cli", "report", "audit", "tables", "statistics", "synth", "dynamics", "secure"),
+    *("engine", "release", "ledger", "privacy", "domain", "noise", "language"),
+)
 
 
 def build() -> str:
@@ -26,7 +41,10 @@ def build() -> str:
     seen: set[int] = set()
     pages = [importlib.import_module(name) for name in PAGES]
     # a name is described where it lives; the front door only lists it
-    parts = ["# Reference\n\nMade from the docstrings by `python docs/build_reference.py`.\n"]
+    parts = [
+        "# Reference\n\nMade from the docstrings by `python docs/build_reference.py`.\n",
+        " · ".join(f"[{name}](#{name.replace('.', '')})" for name in PAGES) + "\n",
+    ]
     for page in pages:
         parts.append(f"## {page.__name__}\n\n{_text(page)}\n")
         names = getattr(page, "__all__", None) or [
@@ -44,12 +62,18 @@ def build() -> str:
             if id(value) in seen or isinstance(value, ModuleType):
                 continue
             seen.add(id(value))
-            parts.append(_entry(name, value))
+            parts.append(_entry(page.__name__.removeprefix("oboro."), name, value))
     return "\n".join(parts)
 
 
-def _entry(name: str, value: Any) -> str:
-    lines = [f"### {name}\n", f"```python\n{name}{_signature(value)}\n```\n", _text(value) + "\n"]
+def _entry(place: str, name: str, value: Any) -> str:
+    if not callable(value):
+        return f"### {place}.{name}\n\n{_constant(value)}\n"
+    lines = [
+        f"### {place}.{name}\n",
+        f"```python\n{name}{_signature(value)}\n```\n",
+        _laid_out(_text(value)) + "\n",
+    ]
     if inspect.isclass(value) and not issubclass(value, Exception):
         for key, member in vars(value).items():
             plain = member.__func__ if isinstance(member, classmethod) else member
@@ -58,17 +82,45 @@ def _entry(name: str, value: Any) -> str:
             text = _text(plain)
             if text:
                 lines.append(
-                    f"- `.{key}{'' if isinstance(plain, property) else _signature(plain)}` — {' '.join(text.split())}"
+                    f"- `.{key}{'' if isinstance(plain, property) else _signature(plain)}`: {' '.join(text.split())}"
                 )
         lines.append("")
     return "\n".join(lines)
 
 
+def _constant(value: Any) -> str:
+    """What a name stands for that is neither a function nor a class: its text, or what it lists."""
+    return value if isinstance(value, str) else "One of " + ", ".join(f"`{each}`" for each in value) + "."
+
+
+def _laid_out(text: str) -> str:
+    """A docstring as Markdown: its headed sections as paragraphs, its columns of arguments kept in line."""
+    parts = []
+    for part in text.split("\n\n"):
+        head, _, body = part.partition("\n")
+        lines = part.splitlines()
+        if re.fullmatch(r"[A-Z][a-z]+", head) and body.startswith("    "):
+            parts.append(f"**{head}.** {inspect.cleandoc(body)}")
+        elif len(lines) > 1 and not part.startswith("    ") and _in_columns(lines):
+            parts.append(f"```text\n{part}\n```")
+        elif part.startswith("    ") and parts and parts[-1].startswith("**"):
+            parts.append(inspect.cleandoc(part))
+        else:
+            parts.append(part)
+    return "\n\n".join(parts)
+
+
+def _in_columns(lines: list[str]) -> bool:
+    return all(re.match(r"(\w[\w, *]*\S)? {2,}\S", line) for line in lines)
+
+
 def _signature(value: Any) -> str:
     try:
-        text = str(inspect.signature(value))
+        whole = inspect.signature(value)
     except (TypeError, ValueError):
         return ""
+    shown = [each for name, each in whole.parameters.items() if not name.startswith("_")]
+    text = str(whole.replace(parameters=shown)).replace("<factory>", "...")
     return (
         text.replace("self, ", "")
         .replace("(self)", "()")
@@ -82,5 +134,31 @@ def _text(value: Any) -> str:
     return inspect.cleandoc(value.__doc__ or "")
 
 
+def modules() -> str:
+    """The page that says what every module is for: the first sentences of each, by layer."""
+    parts = [
+        "# Every module, in a line\n\nMade from the docstrings by `python docs/build_reference.py`. The layers, from the top "
+        "down, are those of the [architecture](architecture.md). Modules whose names begin with `_` hold compiled loops.\n"
+    ]
+    for layer in LAYERS:
+        paths = sorted((SOURCE / layer).rglob("*.py"))
+        parts.append(f"## {layer}\n\n{_first_lines(SOURCE / layer / '__init__.py')}\n")
+        parts.append(_listed([path for path in paths if path != SOURCE / layer / "__init__.py"]))
+    parts.append("## Below all layers\n")
+    parts.append(_listed(sorted(path for path in SOURCE.glob("*.py") if not path.name.startswith("_"))))
+    return "\n".join(parts)
+
+
+def _listed(paths: list[Path]) -> str:
+    rows = [f"| `{path.relative_to(SOURCE).as_posix()}` | {_first_lines(path)} |" for path in paths]
+    return "\n".join(["| module | what it is |", "|---|---|", *rows, ""]) if rows else ""
+
+
+def _first_lines(path: Path) -> str:
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")
+
+
 if __name__ == "__main__":
     TARGET.write_text(build(), encoding="utf-8")
+    MODULES.write_text(modules(), encoding="utf-8")

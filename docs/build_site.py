@@ -26,38 +26,47 @@ from pygments.util import ClassNotFound
 from oboro.report.page import MARK, asset
 
 ROOT = Path(__file__).parent.parent
-NAVIGATION: dict[str, tuple[str, ...]] = {
-    "Start": ("README.md", "README.ja.md", "docs/guide.md", "docs/examples.md"),
-    "Capabilities": (
-        "docs/tables.md",
-        "docs/statistics.md",
-        "docs/statistics-two.md",
-        "docs/secure.md",
-        "docs/synth.md",
-        "docs/dynamics.md",
-    ),
-    "Trust": (
-        "docs/promise.md",
-        "docs/known-limits.md",
-        "docs/comparison.md",
-        "docs/patents.md",
-        "SECURITY.md",
-    ),
-    "Papers": (
-        "docs/papers/terada.md",
-        "docs/papers/kashima.md",
-        "docs/papers/kii.md",
-        "docs/papers/miura.md",
-        "docs/papers/ito.md",
-    ),
-    "Inside": (
-        "docs/architecture.md",
-        "docs/reference.md",
-        "docs/decisions.md",
-        "CONTRIBUTING.md",
-        "docs/releasing.md",
-        "CHANGELOG.md",
-    ),
+NAVIGATION: dict[str, dict[str, str]] = {
+    "Start": {
+        "README.md": "oboro",
+        "README.ja.md": "日本語",
+        "docs/guide.md": "Guide",
+        "docs/examples.md": "Examples",
+    },
+    "Capabilities": {
+        "docs/tables.md": "Tables",
+        "docs/statistics.md": "Statistics: questions",
+        "docs/statistics-two.md": "Statistics beyond sums",
+        "docs/secure.md": "Secure: two parties",
+        "docs/synth.md": "Synthetic data",
+        "docs/dynamics.md": "Dynamics: linear systems",
+    },
+    "Trust": {
+        "docs/promise.md": "What oboro promises",
+        "docs/known-limits.md": "Known limits",
+        "docs/audit.md": "Audit",
+        "docs/faults.md": "Bad input and faults",
+        "docs/mutants.md": "Planted faults",
+        "docs/comparison.md": "How it compares",
+        "docs/patents.md": "Patents",
+        "SECURITY.md": "Security",
+    },
+    "Papers": {
+        "docs/papers/terada.md": "Tables: Terada et al.",
+        "docs/papers/kashima.md": "Statistics: Kashima",
+        "docs/papers/kii.md": "Secure: Kii",
+        "docs/papers/miura.md": "Synth: Miura et al.",
+        "docs/papers/ito.md": "Dynamics: Ito et al.",
+    },
+    "Inside": {
+        "docs/architecture.md": "Architecture",
+        "docs/modules.md": "Every module",
+        "docs/reference.md": "Reference",
+        "docs/decisions.md": "Decisions",
+        "CONTRIBUTING.md": "Contributing",
+        "docs/releasing.md": "Releasing",
+        "CHANGELOG.md": "Changelog",
+    },
 }
 FOUND_BESIDE = "More"  # pages in docs/ that no section names
 
@@ -147,7 +156,7 @@ def _whole(page: Page, sections: dict[str, list[Page]], sources: set[str]) -> st
 <div class="titles"><p class="name"><a href="{top}/index.html">oboro 朧</a></p><p class="subtitle">Publish statistics about people without publishing people</p></div>
 <div class="switches"><button type="button" id="theme">light or dark</button></div></header>
 <div class="columns">
-<nav aria-label="Pages">{_navigation(page, sections, top)}</nav>
+<nav aria-label="Pages"><details id="pages" open><summary>Pages</summary>{_navigation(page, sections, top)}</details></nav>
 <main id="text">
 {render(page.text, page.source, sources)}</main>
 </div>
@@ -161,7 +170,7 @@ def _navigation(page: Page, sections: dict[str, list[Page]], top: str) -> str:
     for name, group in sections.items():
         here = page in group
         links = "".join(
-            f'<li><a href="{top}/{one.place}"{" aria-current=page" if one == page else ""}>{html.escape(_short(one))}</a></li>'
+            f'<li><a href="{top}/{one.place}"{" aria-current=page" if one == page else ""}>{html.escape(_label(name, one))}</a></li>'
             for one in group
         )
         folded = name == "Examples" and not here
@@ -171,8 +180,8 @@ def _navigation(page: Page, sections: dict[str, list[Page]], top: str) -> str:
     return "".join(parts)
 
 
-def _short(page: Page) -> str:
-    return "oboro" if page.source == "README.md" else page.title
+def _label(section: str, page: Page) -> str:
+    return NAVIGATION.get(section, {}).get(page.source, page.title)
 
 
 def render(text: str, source: str, sources: set[str]) -> str:

@@ -7,4 +7,9 @@
     root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
     try { localStorage.setItem("oboro-theme", root.dataset.theme); } catch { /* it lasts for this page */ }
   }));
+  // On a narrow screen the list of pages is folded, and comes first.
+  const narrow = matchMedia("(max-width: 860px)");
+  const fold = () => { document.getElementById("pages").open = !narrow.matches; };
+  addEventListener("DOMContentLoaded", fold);
+  narrow.addEventListener("change", fold);
 })();

@@ -11,9 +11,14 @@ import warnings
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from oboro.noise import bits
 from oboro.noise.bits import UnsafeBitsWarning, UnsafeDeterministicBits
+
+# A busy machine makes no property false: how long an example takes is never a failure.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 REPEATED = ("audit", "dynamics", "noise", "secure", "statistics", "synth", "tables")
 

@@ -71,6 +71,12 @@ def test_every_page_of_the_documents_is_there(site: dict[Path, Seen]) -> None:
     assert len(site) >= len(list((ROOT / "docs").rglob("*.md")))
 
 
+def test_every_page_has_a_section_of_its_own(builder: ModuleType) -> None:
+    assert builder.FOUND_BESIDE not in builder.pages(), (
+        "name the new page in NAVIGATION of docs/build_site.py"
+    )
+
+
 def test_every_link_leads_somewhere(site: dict[Path, Seen]) -> None:
     assert broken(site) == []
 

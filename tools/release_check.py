@@ -35,7 +35,12 @@ IN_SDIST = (
     "docs/build_site.py",
     "tools/lowest.py",
 )
-IN_WHEEL = ("oboro/py.typed", "oboro/report/assets/page.css", "oboro/report/assets/map.js")
+IN_WHEEL = (
+    "oboro/py.typed",
+    "oboro/report/assets/page.css",
+    "oboro/report/assets/map.js",
+    "oboro/language/ja.toml",
+)
 
 
 def main(target: Path) -> None:

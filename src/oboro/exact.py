@@ -118,6 +118,16 @@ def about(number: Fraction | float, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
+def percent(share: float) -> str:
+    """A share of 1 for people's eyes, to two digits; never rounded to all or to nothing."""
+    value = 100 * share
+    if 0 < value < 0.1:
+        return "<0.1%"
+    if 99.5 <= value < 100:
+        return ">99%"
+    return f"{value:.2g}%" if value < 10 else f"{value:.0f}%"
+
+
 def _scalar_text(name: str, value: Any) -> str:
     """NumPy scalars, zero-dimensional arrays and the like, by the number that they hold."""
     item = getattr(value, "item", None)

@@ -62,7 +62,13 @@ def path_of(name: str, value: Any) -> Path:
     """A path that the system can be asked for."""
     if isinstance(value, str | os.PathLike):
         path = os.fspath(value)
-        if isinstance(path, str) and path.strip() and "\0" not in path and _encodes(path):
+        if (
+            isinstance(path, str)
+            and path.strip()
+            and "\0" not in path
+            and _encodes(path)
+            and not _too_long(path)
+        ):
             return Path(path)
     raise ParameterError(
         f"{name} is not a path",
@@ -122,6 +128,27 @@ def each_of(*kinds: type) -> Callable[[str, Any], tuple[Any, ...]]:
     return check
 
 
+def nearest(name: Any, known: Iterable[str]) -> str | None:
+    """The known name that is spelt most like `name`. Only for names that are public: columns, methods, words."""
+    import difflib
+
+    names = {str(one).casefold(): str(one) for one in known}
+    close = difflib.get_close_matches(str(name).casefold(), names, n=1)
+    return names[close[0]] if close else None
+
+
+def unknown(argument: str, value: Any, known: Iterable[str]) -> ParameterError:
+    """The error for a word that is none of those that an argument may be, with the nearest of them."""
+    names = list(known)
+    close = nearest(value, names)
+    return ParameterError(
+        f"{argument} is unknown" + (f": did you mean {close!r}?" if close else ""),
+        given=f"{argument}={shown(value)}",
+        needed=", ".join(names),
+        fix=f'{argument}="{close or names[0]}"',
+    )
+
+
 def shown(value: Any) -> str:
     """A value in an error: short, whatever it is."""
     try:
@@ -136,6 +163,13 @@ def _of_kind(name: str, value: Any, kind: Kind) -> Any:
     if isinstance(kind, type):
         return instance(name, value, kind)
     return instance(name, value, *kind) if isinstance(kind, tuple) else kind(name, value)
+
+
+def _too_long(path: str) -> bool:
+    """Longer than file systems take: 255 bytes for a name, 4,095 in all."""
+    return len(os.path.abspath(path).encode()) > 4095 or any(
+        len(part.encode()) > 255 for part in Path(path).parts
+    )
 
 
 def _encodes(text: str) -> bool:

@@ -120,7 +120,7 @@ def test_a_dry_run_spends_nothing_and_reads_no_data(oboro: Command, tmp_path: Pa
         (RELEASE.replace("--eps 0.5", ""), 2, "--eps"),
         (RELEASE.replace("0.5", "0"), 4, "eps must be positive"),
         (RELEASE.replace("0.5", "half"), 4, "eps is not a number"),
-        (RELEASE.replace("region", "salary"), 4, "ob.Integer"),
+        (RELEASE.replace("region", "salary"), 4, 'kind = "integer"'),
         (RELEASE.replace("people.csv", "absent.csv"), 4, "no such file"),
         (RELEASE.replace("people.toml", "absent.toml"), 4, "no such file"),
         (RELEASE.replace("people.ledger", "absent.ledger"), 1, "ledger create"),

@@ -126,6 +126,10 @@ def test_the_demo(oboro: Command, tmp_path: Path) -> None:
     for name in ("published.csv", "band.html", "band-with-truth.html", "outliers.html"):
         assert (tmp_path / "shown" / name).stat().st_size > 1000
     assert "internal-band" not in (tmp_path / "shown" / "band.html").read_text().split("<body>")[1]
+    shown = (tmp_path / "shown" / "band-with-truth.html").read_text().split("<body>")[1]
+    assert "INTERNAL: shows the true signal (here made up)." in shown
+    assert "true counts" not in shown
+    assert ">household load</h1>" in shown
     assert oboro("dynamics demo -o shown")[0] == 1
     code, _, err = oboro("dynamics demo -o other --data load.csv --column load")
     assert code == 0, err

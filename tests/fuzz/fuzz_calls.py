@@ -304,7 +304,7 @@ NOT_CALLED = {
     "inside": [
         "dynamics.SymmetricStable", "domain.Column", "noise.Bits", "noise.Cauchy", "noise.Laplace", "noise.Normal",
         "privacy.Event", "privacy.Guarantee", "privacy.Unit", "release.Plan", "release.register",
-        "engine.add_up", "engine.check_width", "engine.code_sql", "engine.coded_rows", "engine.count_cells",
+        "engine.add_up", "engine.check_width", "engine.code_sql", "engine.count_cells",
         "engine.counted_rows", "secure.conditions", "secure.drawer_delta", "secure.exact_delta",
         "statistics.clusters_plan", "statistics.components_plan", "statistics.sensitivity", "statistics.mst_cost",
         "statistics.triangles",

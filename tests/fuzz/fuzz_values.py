@@ -56,9 +56,8 @@ def near(value: Any) -> st.SearchStrategy[Any]:
     if isinstance(value, bool) or value is None:
         return st.sampled_from([True, False, None])
     if isinstance(value, int):
-        return st.sampled_from(
-            [value, value + 1, value - 1, -value, 0, float(value), str(value), value * 1000]
-        )
+        double = float(value) if abs(value) < 2**1000 else 1e300
+        return st.sampled_from([value, value + 1, value - 1, -value, 0, double, str(value), value * 1000])
     if isinstance(value, float | Fraction):
         return st.sampled_from([value, value * 2, -value, 0, 1, str(value), 1e-9, 1e9])
     if isinstance(value, str):

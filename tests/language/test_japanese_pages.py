@@ -6,6 +6,7 @@ import html
 import re
 from pathlib import Path
 
+import pyarrow as pa
 from sentences import is_prose
 
 import oboro as ob
@@ -14,6 +15,7 @@ from oboro.audit.samples import samples
 from oboro.domain import Domain, Grid
 from oboro.privacy import Unit
 from oboro.report.audit import write_audit
+from oboro.report.band import write_band
 from oboro.report.forecast import write_forecast
 from oboro.report.outliers import write_outliers
 from oboro.report.page import say
@@ -31,16 +33,20 @@ def english_only(page: str) -> list[str]:
 
 def test_a_sentence_in_english_only_would_be_found() -> None:
     assert english_only("<body><p>this was never translated</p></body>")
-    assert english_only(say(Words.same("this was never translated"), "p"))
+    assert english_only("<body>" + say(Words.same("this was never translated"), "p") + "</body>")
     assert not english_only("<body>" + say(Words("this was translated", "訳しました"), "p") + "</body>")
 
 
-def test_forecast_audit_and_outliers_pages(tmp_path: Path) -> None:
+def test_forecast_audit_band_and_outliers_pages(tmp_path: Path) -> None:
     domain = Domain([Grid("row", "col", shape=(8, 8))])
     plan = ob.tables.plan(domain, unit=Unit.cells(), eps=1, count="people")
     write_forecast(plan, tmp_path / "forecast.html", expected_total=1000)
     write_audit([run(samples()["count"], 2000)], tmp_path / "audit.html")
     write_outliers(tmp_path / "outliers.html", eps="1", delta="1e-3")
+    system = ([["0.9"]], [["1"]], [["1"]], [["0"]])
+    signal = ob.dynamics.plan(system, unit=Unit.signal(1), horizon=9, eps=1, delta="1e-3")
+    table = pa.table({"t": list(range(10)), "y": [0.5] * 10})
+    write_band(tmp_path / "band.html", signal, table, truth=[0.0] * 10, private=False)
     for page in sorted(tmp_path.glob("*.html")):
         assert not english_only(page.read_text(encoding="utf-8")), page.name
 

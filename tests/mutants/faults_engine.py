@@ -33,10 +33,11 @@ def raw_data_in_the_quick_way(original: Any, values: Any, column: Any) -> Any:
 @planted("oboro.engine.coding:code_sql", caught_by=f"{ENGINE}::test_mixed_objects_in_pandas_do_not_raise")
 def missing_values_dropped(original: Any, column: Any, type_name: str) -> str:
     """A value that is not a number takes its record out, though the domain says what such a record counts as."""
-    from oboro.engine.coding import _base, _code_without_missing
+    from oboro.engine.coding import _code_without_missing
     from oboro.engine.source import quoted
+    from oboro.engine.types import base_type
 
-    return _code_without_missing(column, quoted(column.name), _base(type_name))
+    return _code_without_missing(column, quoted(column.name), base_type(type_name))
 
 
 @planted(

@@ -13,7 +13,7 @@ GUARANTEES = "tests/privacy/test_guarantees.py"
 
 
 @planted(
-    "oboro.privacy.unit:_two_steps", caught_by=f"{COMPOSITION}::test_units_translate_only_where_it_is_proved"
+    "oboro.privacy.unit:two_steps", caught_by=f"{COMPOSITION}::test_units_translate_only_where_it_is_proved"
 )
 def one_step_for_a_replacement(original: Any, guarantee: Any) -> Any:
     """A promise about adding or removing a unit is taken as one about replacing it: a factor of two is lost."""
@@ -21,7 +21,7 @@ def one_step_for_a_replacement(original: Any, guarantee: Any) -> Any:
 
 
 @planted(
-    "oboro.privacy.unit:_two_steps", caught_by=f"{COMPOSITION}::test_units_translate_only_where_it_is_proved"
+    "oboro.privacy.unit:two_steps", caught_by=f"{COMPOSITION}::test_units_translate_only_where_it_is_proved"
 )
 def rho_doubled_where_it_quadruples(original: Any, guarantee: Any) -> Any:
     """Two steps cost twice the rho, as if rho grew like eps."""
@@ -47,7 +47,7 @@ def moved_row_touches_one_group(original: Any, *guarantees: Any, unit: Any, insi
 
 
 @planted(
-    "oboro.privacy.composition:_loss",
+    "oboro.privacy.accounting:_loss",
     caught_by=f"{COMPOSITION}::test_discrete_laplace_is_not_taken_for_continuous",
 )
 def discrete_noise_accounted_as_continuous(original: Any, pld: Any, event: Any) -> Any:

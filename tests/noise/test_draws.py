@@ -16,12 +16,12 @@ from law_checks import Scripted, fits
 from scipy.special import bdtr, pdtr
 
 from oboro.errors import ParameterError
-from oboro.noise import draws
+from oboro.noise import counting, draws
 from oboro.noise.bits import Bits
+from oboro.noise.counting import binomial
 from oboro.noise.draws import (
     bernoulli,
     bernoulli_exp,
-    binomial,
     choose,
     exponential_mechanism,
     permutation,
@@ -229,7 +229,7 @@ def test_binomial_at_the_ends() -> None:
 
 @given(st.integers(1, 60), st.fractions(min_value=Fraction(1, 10**6), max_value=1 - Fraction(1, 10**6)))
 def test_the_binomial_proposal_covers_its_law(n: int, p: Fraction) -> None:
-    mode, width = draws._mode_and_width(n, lambda: ball(p))
+    mode, width = counting._mode_and_width(n, lambda: ball(p))
     mass = [math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)]
     assert mode == min(math.floor((n + 1) * p), n)
     assert width * mass[mode] >= 1
@@ -247,7 +247,7 @@ def test_two_modes_are_no_trouble(n: int, p: Fraction) -> None:
     def fuzzy() -> object:
         return ball(p) + arb(0, 2.0**-200)
 
-    mode, width = draws._mode_and_width(n, fuzzy)
+    mode, width = counting._mode_and_width(n, fuzzy)
     mass = [math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)]
     assert mass[mode] == max(mass)
     assert width * mass[mode] >= 1

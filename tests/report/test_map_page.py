@@ -337,7 +337,8 @@ def test_the_promise_stands_beside_the_map(page: Callable[..., Path], people: An
     assert "どの結果の起こりやすさも 1.11 倍までしか変わりません。" in text
     assert "oboro certificate verify published.parquet.certificate.json" in text
     assert "eps = 0.1 for this release; eps = 0.3 of eps = 1 spent in all" in text
-    assert 'data-series="95% within ±"' in text
+    assert "error, 95% within ±" in text
+    assert text.count("<circle") > 3
     assert json.loads(read_text(text, "oboro-data"))["widths"] == {"1": 30.0, "2": 41.5}
     assert "makes no promise" in page(table_of(people)).read_text(encoding="utf-8")
 

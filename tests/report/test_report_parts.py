@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oboro.report import chart, colour, promise
-from oboro.report.page import asset, safe_json
+from oboro.release import Forecast
+from oboro.report import areas, chart, colour, promise
+from oboro.report.page import asset, safe_json, say
 from oboro.report.payload import pack, unpack
-from oboro.report.words import MAP, PAGE, PROMISE, Words
+from oboro.report.words import INTERNAL, MAP, PAGE, PROMISE, Words
 
 
 @given(st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 300)))
@@ -49,7 +50,7 @@ def test_too_few_and_too_many_differ_along_blue_and_yellow_which_nearly_everyone
 
 
 def test_both_languages_say_the_same_things() -> None:
-    for key, words in {**PAGE, **PROMISE, **MAP}.items():
+    for key, words in {**PAGE, **PROMISE, **MAP, **INTERNAL}.items():
         assert isinstance(words, Words)
         assert words.en, key
         assert words.ja, key
@@ -71,11 +72,11 @@ def test_json_cannot_leave_its_script() -> None:
     ("guarantee", "said"),
     [
         ({"kind": "pure", "eps": "0.1"}, ["a factor of at most 1.11.", "next to nothing about that row"]),
-        ({"kind": "pure", "eps": "1"}, ["a factor of at most 2.72.", "say little about that row"]),
+        ({"kind": "pure", "eps": "1"}, ["a factor of at most 2.72.", "says little about that row"]),
         ({"kind": "pure", "eps": "10"}, ["a factor of at most 22,027."]),
         (
             {"kind": "approx", "eps": "1/2", "delta": "1e-6"},
-            ["at most 1.65.", "say little", "probability of at most 1e-6"],
+            ["at most 1.65.", "says little", "probability of at most 1e-6"],
         ),
         (
             {"kind": "zcdp", "rho": "0.5", "in_words": "rho = 0.5 (zCDP)"},
@@ -124,3 +125,63 @@ def test_a_chart_has_a_point_for_each_value_and_none_without() -> None:
     assert "&quot;error&quot;" in drawn
     assert chart.lines(["1"], {"a": [1]}, describe="") == ""
     assert chart.lines(["1", "2"], {"a": [0, 0]}, describe="") == ""
+
+
+def test_what_is_the_same_in_both_languages_is_said_once() -> None:
+    assert say(Words.same("a<b"), "td") == "<td>a&lt;b</td>"
+
+
+def test_areas_are_named_in_cells_where_one_grid_alone_is_meant() -> None:
+    plain = [words.en.replace("\u00a0", " ") for words in areas.area_words(["8 x 8 of row,col; each sex"])]
+    assert plain == ["8 × 8 cells; each sex"]
+    folded = areas.area_words(["2 x 2 to 512 x 512 of row,col", "all of row,col"])
+    assert [words.ja.replace("\u00a0", " ") for words in folded] == ["2 × 2 ～ 512 × 512 セル", "全セル"]
+    two = "8 x 8 of row,col; 4 x 4 of to_row,to_col"  # which grid is meant must stay
+    assert areas.area_words([two])[0].en.replace("\u00a0", " ") == two
+
+
+def test_figures_of_a_column_have_the_same_decimals() -> None:
+    assert [words.en for words in areas.aligned([5.204, 24.9, 1041.38])] == ["5.20", "24.90", "1,041.38"]
+    assert [words.en for words in areas.aligned([1, 1024])] == ["1", "1,024"]
+    assert [words.ja for words in areas.aligned(["2^0", "2^2 to 2^18"])] == ["2⁰", "2² ～ 2¹⁸"]
+    assert areas.aligned([]) == []
+    assert [words.en for words in areas.aligned([0.0, 0.0])] == ["0", "0"]
+
+
+def test_the_forecast_of_a_certificate_is_drawn_by_breakdown() -> None:
+    rows = [
+        [f"{side} x {side} of row,col; {who} sex", str(side), "1", f"{side}.5"]
+        for side in (1, 2)
+        for who in ("each", "all of")
+    ]
+    record = {"title": "t", "columns": ["area", "cells", "standard error", "95% within ±"], "rows": rows}
+    card = promise.error_by_area(record)
+    assert card.count("<polyline") == 2
+    assert "side of the area, in cells" in card
+    assert "<td>2.50</td>" in card
+    assert promise.error_by_area({}) == ""
+    assert areas.error_chart(Forecast("t", ("area",), (("all",),))) == ""
+
+
+def _contrast(one: str, other: str) -> float:
+    """Of WCAG, from relative luminances."""
+    shown = []
+    for sign in (one, other):
+        parts = [int(sign[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+        shown.append(0.2126 * red + 0.7152 * green + 0.0722 * blue)
+    return (max(shown) + 0.05) / (min(shown) + 0.05)
+
+
+@pytest.mark.parametrize("theme", [":root {", ':root[data-theme="dark"] {'])
+def test_every_letter_stands_out_from_its_ground(theme: str) -> None:
+    style = asset("page.css")
+    block = style[style.index(theme) : style.index("}", style.index(theme))]
+    named = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})\b", block))
+    for ink in ("ink", "soft", "warn", "accent"):
+        for ground in ("paper", "card", "field"):
+            assert _contrast(named[ink], named[ground]) >= 4.5, (ink, ground)
+    assert _contrast("#ffffff", named["alarm"]) >= 4.5
+    for line in (f"s{i}" for i in range(7)):
+        assert _contrast(named[line], named["card"]) >= 3, line  # lines and bars
+    assert _contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.01)

@@ -14,6 +14,7 @@ from synth_people import people
 
 import oboro as ob
 from oboro.cli import main
+from oboro.domain import Category, Date, Domain
 
 Command = Callable[[str], tuple[int, str, str]]
 
@@ -32,6 +33,22 @@ def oboro(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         return int(stop.value.code or 0), output.out, output.err
 
     return command
+
+
+def test_a_draft_marks_what_few_rows_hold(oboro: Command, tmp_path: Path) -> None:
+    rows = ["north,2020-03-05"] * 30 + ['"say ""hm""",2021-07-09'] * 9 + ["east,2020-03-05"] * 10
+    (tmp_path / "few.csv").write_text("region,day\n" + "\n".join(rows) + "\n")
+    code, out, _ = oboro("synth draft few.csv -o few.toml")
+    text = (tmp_path / "few.toml").read_text()
+    assert code == 0
+    assert "NOT PRIVATE" in out
+    assert "marked RARE, held by fewer than 10 rows: 1 in all" in out
+    assert "# NOT PRIVATE" in text
+    assert next(line for line in text.splitlines() if "# RARE" in line).startswith('    "say \\"hm\\"",  #')
+    assert text.count("# RARE") == 1
+    drafted = Domain.from_toml(tmp_path / "few.toml")
+    assert drafted.columns[0] == Category("region", ["east", "north", 'say "hm"'])
+    assert drafted.columns[1] == Date("day", "2020-01-01", "2021-12-31")  # not the days themselves
 
 
 def test_the_whole_way(oboro: Command, tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ def test_files_are_read_and_tables_that_share_nothing_refused(tmp_path: Path) ->
     (tmp_path / "made.csv").write_text("age,day,sex\n" + "31,2020-01-02,F\n,2020-01-05,M\n" * 20)
     found = ob.synth.quality(tmp_path / "real.csv", tmp_path / "made.csv", target="sex")
     assert [column.numeric for column in found.columns] == [True, True, False]
+    assert found.columns[1].labels[0] == "up to 2020-01-01"
     with pytest.raises(DataError):
         ob.synth.quality({"a": [1]}, {"b": [1]})
     with pytest.raises(ParameterError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,31 @@ def test_every_kind_of_column_comes_back_as_it_went_in() -> None:
         (53394577, 5, 25, first, 0.25): 4,
         (53400000, 1, 100, last, 1.0): 6,
     }
+
+
+HALVES = (Decimal("0.49999999999999994"), Decimal("0.50000000000000001"), Decimal("3.4999999999999998"))
+WHOLE = tuple(Decimal(2**power - 2) for power in (1, 24, 51, 52, 53, 59))
+
+
+@pytest.mark.parametrize(
+    ("kind", "made_of", "starts"),
+    [
+        pytest.param(pa.float64(), float, WHOLE, id="double"),
+        pytest.param(pa.int64(), int, WHOLE, id="int64"),
+        pytest.param(pa.string(), str, WHOLE + HALVES, id="text"),
+        pytest.param(pa.decimal128(38, 18), Decimal, WHOLE + HALVES, id="decimal"),
+    ],
+)
+def test_one_more_in_the_data_is_never_two_more_in_the_count(kind: Any, made_of: Any, starts: Any) -> None:
+    """Whole numbers near powers of two, and fractions that a double cannot tell from a half: the sensitivity rests on it."""
+    given = [made_of(start + more) for start in starts for more in range(6)]
+    places = {"row": np.repeat(np.arange(len(starts)), 6), "col": np.tile(np.arange(6), len(starts))}
+    layout = Layout(Domain([Grid("row", "col", shape=(16, 8))]))
+    cells = read_cells(pa.table({**places, "n": pa.array(given, kind)}), layout, CELLS, "n")
+    counts = cells.dense(layout.bits)[layout.keys(list(places.values()))].reshape(-1, 6)
+    assert set(np.diff(counts).ravel().tolist()) <= {0, 1}
+    small = np.array([start < 2**50 for start in starts])
+    assert (counts[small, -1] == counts[small, 0] + 5).all()
 
 
 def test_sums_saturate_and_do_not_overflow() -> None:

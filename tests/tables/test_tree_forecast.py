@@ -16,6 +16,8 @@ from oboro.domain import Category, Domain, Grid, Integer, Mesh
 from oboro.errors import ParameterError
 from oboro.noise import system_bits
 from oboro.privacy import Unit
+from oboro.release import Forecast
+from oboro.report.areas import area_words
 from oboro.report.forecast import write_forecast
 from oboro.tables.cells import Cells
 from oboro.tables.tree import filtered
@@ -89,8 +91,8 @@ def test_the_page_has_errors_and_what_they_mean(
     assert "<M>" not in page
     assert "http://" not in re.sub(r"http://www\.w3\.org/\S+", "", page)
     assert "Nothing has been spent" in page
-    for row in plan.forecast().rows:
-        assert str(row[0]).replace("<", "&lt;").replace(">", "&gt;") in page
+    for name in area_words([str(row[0]) for row in plan.forecast().folded().rows]):
+        assert name.en.replace("<", "&lt;").replace(">", "&gt;") in page
     if total is not None and plan.outlook(total) is not None:
         assert page.count('class="figure"') == 4
     elif total is None:
@@ -123,3 +125,31 @@ def test_the_command_line_writes_the_page(tmp_path: Path, monkeypatch: pytest.Mo
         ["forecast", "--domain", "city.toml", "--eps", "1", "--delta", "1e-6", "--workload", "never_worse"],
     )
     assert "the delta" in done.output
+
+
+def test_the_printed_forecast_folds_areas_of_equal_error() -> None:
+    plan = tables.plan(
+        Domain([Grid("row", "col", shape=(512, 512))]), unit=Unit.cells(), eps=1, strategy="wavelet"
+    )
+    found = plan.forecast()
+    assert len(found.rows) == 10  # the object keeps every area
+    folded = found.folded().rows
+    assert folded[0][:2] == ("1 x 1 to 64 x 64 of row,col", "2^0 to 2^12")
+    assert folded[0][2] == max(row[2] for row in found.rows[:7])  # never told smaller than it is
+    assert len(folded) == 4
+    assert "1 x 1 to 64 x 64 of row,col  2^0 to 2^12" in str(found)
+
+
+def test_areas_are_folded_only_if_they_differ_in_one_column() -> None:
+    def fold(*names: str, error: float = 1.0) -> list[str]:
+        rows = tuple((name, 4**i, 2.0 * error**i, 5.0) for i, name in enumerate(names))
+        return [row[0] for row in Forecast("t", ("area", "cells", "e", "w"), rows).folded().rows]
+
+    assert fold("500 m mesh", "1 km mesh", "10 km mesh") == ["500 m to 10 km mesh"]
+    assert fold("4 x 4 of r,c; each sex", "8 x 8 of r,c; each sex") == ["4 x 4 to 8 x 8 of r,c; each sex"]
+    apart = ["1 x 1 of r,c; each sex", "2 x 2 of r,c; all of sex"]
+    assert fold(*apart) == apart
+    assert fold("1 x 1 of r,c", "2 x 2 of r,c", error=1.01) == ["1 x 1 of r,c", "2 x 2 of r,c"]
+    assert fold("all of code", "all of code") == ["all of code"]  # one primary mesh is the whole region
+    other = Forecast("t", ("of each", "error"), (("count of age", 1.0), ("count of sex", 1.0)))
+    assert other.folded() == other

@@ -6,7 +6,7 @@
     ledger        nothing is drawn before it is reserved, nor from bits that were not handed in
     certificate   the signed pages of two worlds differ only where they must
 
-Each gives a `Trait`. Timing is measured by `timing`, and never promised.
+The last two watch whole releases (releasing.py). Each gives a `Trait`. Timing is measured by `timing`, and never promised.
 """
 
 from __future__ import annotations
@@ -14,37 +14,39 @@ from __future__ import annotations
 import io
 import logging
 import math
-import tempfile
-import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, fields, is_dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from oboro.exact import about, whole
-from oboro.ledger import Ledger
-from oboro.noise import bits as source_of_bits
+from oboro.audit.releasing import Trait, certificates, spending
+from oboro.audit.timing import Timing, timing
+from oboro.exact import whole
 from oboro.noise.bits import Bits, UnsafeBitsWarning, UnsafeDeterministicBits, system_bits
 from oboro.release import Pair, Plan
-from oboro.release import run as run_plan
+
+__all__ = [
+    "HOSTILE",
+    "Structure",
+    "Timing",
+    "Trait",
+    "attack",
+    "certificates",
+    "grid",
+    "lattice",
+    "order",
+    "silence",
+    "spending",
+    "timing",
+    "with_value",
+]
 
 HOSTILE = ("", "NaN", "x", "-1", "1e999", "-inf", "0x10", "9" * 40, "2026-99-99", "'; --", "\0", None)
-MAY_DIFFER = ("content.sha256", "content.rows", "ledger.id", "ledger.hash", "time", "public_key")
 _ENOUGH = 30  # different values before a lattice is believed
-
-
-@dataclass(frozen=True, slots=True)
-class Trait:
-    """One attack: what it looked at, whether the promise held, and what it saw."""
-
-    attack: str
-    holds: bool
-    seen: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,106 +254,3 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
     return bool(one == other)
-
-
-# -- ledger order, certificates ----------------------------------------------------------------------------------
-
-
-class WatchedBits(Bits):
-    """Real bits that note what stood in the ledger when the first of them were drawn."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
-        self.entries: tuple[str, ...] | None = None
-        super().__init__()
-
-    def words(self, count: int) -> npt.NDArray[np.uint64]:
-        if self.entries is None:
-            self.entries = tuple(entry.kind for entry in self.ledger.history())
-        return super().words(count)
-
-
-def spending(plan: Plan, pair: Pair) -> Trait:
-    """A whole release, with watched bits handed in and watched bits behind the back."""
-    with _ledger(plan) as ledger:
-        given, hidden = WatchedBits(ledger), WatchedBits(ledger)
-        with _system(hidden):
-            run_plan(plan, pair.one, ledger, bits=given)
-    if hidden.entries is not None:
-        return Trait("ledger", False, "noise came from bits that were not handed in")
-    if given.entries != ("create", "reserve"):
-        return Trait("ledger", False, f"when noise was drawn the ledger held {given.entries}")
-    return Trait("ledger", True, "reserved, then drawn")
-
-
-def certificates(plan: Plan, pair: Pair) -> Trait:
-    """The certificates of both worlds, part by part."""
-    pages = []
-    for data in (pair.one, pair.other):
-        with _ledger(plan) as ledger:
-            pages.append(dict(_parts(run_plan(plan, data, ledger, "attack").certificate.record)))
-    parts = pages[0].keys() | pages[1].keys()
-    told = sorted(
-        part for part in parts if pages[0].get(part) != pages[1].get(part) and part not in MAY_DIFFER
-    )
-    if told:
-        return Trait("certificate", False, f"{told[0]} differs between neighbours")
-    return Trait("certificate", True, f"{len(parts)} parts, the same but for {', '.join(MAY_DIFFER)}")
-
-
-@contextmanager
-def _ledger(plan: Plan) -> Iterator[Ledger]:
-    """A ledger that the plan just fits into."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "attack.ledger"
-        with Ledger.create(path, dataset="made up", unit=plan.unit, budget=plan.guarantee) as ledger:
-            yield ledger
-
-
-@contextmanager
-def _system(bits: Bits) -> Iterator[None]:
-    """Whoever asks for the system's bits gets these."""
-    before = source_of_bits._system
-    source_of_bits._system = bits
-    try:
-        yield
-    finally:
-        source_of_bits._system = before
-
-
-def _parts(record: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(record, dict):
-        for name, value in record.items():
-            yield from _parts(value, f"{before}.{name}" if before else name)
-    else:
-        yield before, record
-
-
-# -- timing ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """How often a stopwatch tells two worlds apart: 1/2 is never, 1 is always."""
-
-    advantage: float
-    error: float  # three standard deviations of the advantage
-    rounds: int
-
-    def __str__(self) -> str:
-        return f"told apart {about(self.advantage, 3)} ± {about(self.error, 2)} of the time, {self.rounds:,} rounds"
-
-
-def timing(plan: Plan, pair: Pair, *, rounds: int = 1000, bits: Bits | None = None) -> Timing:
-    """Times `measure` in both worlds, in turns. Reported; oboro promises nothing about time."""
-    source = bits or system_bits()
-    prepared = [plan.prepare(data) for data in (pair.one, pair.other)]
-    took = np.empty((2, rounds))
-    for turn in range(rounds):
-        for world in (turn % 2, 1 - turn % 2):
-            start = time.perf_counter_ns()
-            plan.measure(prepared[world], source)
-            took[world, turn] = time.perf_counter_ns() - start
-    ranks = np.argsort(np.argsort(took.ravel(), kind="stable"))[:rounds]
-    below = 1 - (ranks.sum() - rounds * (rounds - 1) / 2) / rounds**2  # P(the first is quicker)
-    return Timing(max(below, 1 - below), 3 * math.sqrt((2 * rounds + 1) / (12 * rounds**2)), rounds)

@@ -20,7 +20,7 @@ Published = Annotated[
 Question = Annotated[
     list[str] | None,
     typer.Argument(
-        help="NAME=VALUE, NAME=VALUE,VALUE or NAME=LOW..HIGH. What is not named is taken as a whole.",
+        help="COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH. What is not named is taken as a whole.",
         metavar="QUESTION",
     ),
 ]

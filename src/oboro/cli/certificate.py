@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,7 +13,7 @@ from oboro.language import labelled, phrase, said
 app = typer.Typer(help="Check the signed page that goes out with a release.", no_args_is_help=True)
 
 
-@app.command()
+@app.command(epilog="Example: oboro certificate verify published.csv.certificate.json")
 def verify(
     file: Annotated[Path, typer.Argument(help="The certificate.", metavar="FILE")],
     data: Annotated[
@@ -43,7 +43,7 @@ def verify(
         "dataset": record["dataset"],
         "unit": said(record["unit"]["in_words"]),
         "guarantee": said(record["guarantee"]["in_words"]),
-        "noise": said(record["noise"]["law"]),
+        "noise": ", ".join(said(law) for law in _laws(record["noise"])) or said("none"),
         "file": bound["name"] if bound else said("none"),
         "ledger": said(f"entry {record['ledger']['position']} of {record['ledger']['id']}"),
         "time": record["time"],
@@ -53,3 +53,10 @@ def verify(
     if key is None:
         note = "compare that key with one the publisher gave you another way, or pass it with --key"
         typer.echo(f"  {said('note')}: {said(note)}")
+
+
+def _laws(noise: Any) -> list[str]:
+    """The different laws of noise of a release, which may consist of several parts."""
+    parts = noise.values() if isinstance(noise, dict) else noise if isinstance(noise, list) else ()
+    own = [noise["law"]] if isinstance(noise, dict) and isinstance(noise.get("law"), str) else []
+    return list(dict.fromkeys([*own, *(law for part in parts for law in _laws(part))]))

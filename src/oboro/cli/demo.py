@@ -57,13 +57,12 @@ def demo(
     typer.echo(labelled("will cost", said(f"{price(plan, ledger)} of a budget of {ledger.budget}")) + "\n")
     release = release_table(where["cells.parquet"], plan, ledger=ledger, name="population mesh")
     certificate = release.save(where["published.parquet"])
-    verify_certificate(certificate, public_key=ledger.public_key)
+    signed = verify_certificate(certificate, public_key=ledger.public_key)
     write_map(
         release.to_arrow(),
         domain,
         where["map.html"],
-        certificate=release.certificate,
-        title="Population of the demo city",
+        certificate=signed,
     )
     typer.echo(f"{release}\n")
     typer.echo(labelled("written", said(f"{where['published.parquet']}, a non-negative table")))

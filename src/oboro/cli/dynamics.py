@@ -16,7 +16,6 @@ from oboro.cli.dynamics_options import (
     Horizon,
     Method,
     Noise,
-    SavePlan,
     SystemArgument,
     SystemOption,
     Where,
@@ -33,6 +32,8 @@ from oboro.cli.options import (
     LedgerAt,
     Name,
     Output,
+    Page,
+    SavePlan,
     UnitText,
     certificate_beside,
     open_ledger,
@@ -47,7 +48,7 @@ app = typer.Typer(
 app.command()(demo)
 
 
-@app.command()
+@app.command(epilog="Example: oboro dynamics plan feeder.toml --eps 1 --delta 1e-3")
 def plan(
     system: SystemArgument,
     *,
@@ -63,7 +64,7 @@ def plan(
     save_plan: SavePlan = None,
     json: Json = False,
 ) -> None:
-    """The median error and the 95% band of the output over time, before anything is spent. Reads no data."""
+    """The same as `oboro dynamics forecast`, with the file of the system first."""
     made = system_plan(
         system,
         read_unit(unit, system),
@@ -79,13 +80,51 @@ def plan(
     plans.show_forecast(made, json=json, save=save_plan)
 
 
-@app.command()
+@app.command(epilog="Example: oboro dynamics forecast --system feeder.toml --eps 1 --delta 1e-3")
+def forecast(
+    *,
+    system: SystemOption,
+    column: Column = [],
+    horizon: Horizon = None,
+    unit: UnitText = None,
+    eps: Eps,
+    delta: Delta = None,
+    alpha: Alpha = "1.5",
+    where: Where = None,
+    noise: Noise = None,
+    method: Method = None,
+    save_plan: SavePlan = None,
+    json: Json = False,
+) -> None:
+    """The median error and the 95% band of the output over time, before anything is spent. Reads no data."""
+    plan(
+        system,
+        column=column,
+        horizon=horizon,
+        unit=unit,
+        eps=eps,
+        delta=delta,
+        alpha=alpha,
+        where=where,
+        noise=noise,
+        method=method,
+        save_plan=save_plan,
+        json=json,
+    )
+
+
+@app.command(
+    epilog="Example: oboro dynamics release load.csv --system feeder.toml --column load --eps 1 --delta 1e-3 --ledger load.ledger -o published.csv"
+)
 def release(
     data: DataFile,
     *,
     system: SystemOption,
     column: Column = [],
     horizon: Horizon = None,
+    x0: Annotated[
+        str | None, typer.Option("--x0", help="The private start, such as 0,0.5.", metavar="NUMBERS")
+    ] = None,
     eps: Eps,
     delta: Delta = None,
     alpha: Alpha = "1.5",
@@ -93,9 +132,6 @@ def release(
     noise: Noise = None,
     method: Method = None,
     ledger: LedgerAt,
-    x0: Annotated[
-        str | None, typer.Option("--x0", help="The private start, such as 0,0.5.", metavar="NUMBERS")
-    ] = None,
     output: Output = None,
     name: Name = None,
     dry_run: DryRun = False,
@@ -125,7 +161,7 @@ def release(
     plans.release(made, signal, account, output=output, name=name, dry_run=dry_run, json=json)
 
 
-@app.command()
+@app.command(epilog="Example: oboro dynamics band published.csv -o band.html")
 def band(
     published: Annotated[
         Path,
@@ -133,9 +169,7 @@ def band(
             help="A file that `release` wrote, with its certificate beside it.", metavar="PUBLISHED"
         ),
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.", metavar="FILE")] = Path(
-        "band.html"
-    ),
+    output: Page = Path("band.html"),
 ) -> None:
     """A page with the published output in its 95% band over time, from the file and its certificate alone."""
     import pyarrow as pa
@@ -154,17 +188,20 @@ def band(
     t, y = rows.values()
     outputs = len(certified["plan"]["system"]["D"])
     numbered = {} if outputs == 1 else {"output": [i % outputs + 1 for i in range(len(t))]}
-    write_band(output, plan_from(certified["plan"]), pa.table({"t": t, **numbered, "y": y}))
+    table = pa.table({"t": t, **numbered, "y": y})
+    write_band(output, plan_from(certified["plan"]), table, certificate=certified)
     typer.echo(labelled("written", str(output)))
 
 
-@app.command()
+@app.command(epilog="Example: oboro dynamics outliers --eps 1 --delta 1e-3 -o outliers.html")
 def outliers(
-    eps: Eps,
-    delta: Annotated[str, typer.Option("--delta", help="The probability of an exception.", metavar="NUMBER")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.", metavar="FILE")] = Path(
-        "outliers.html"
-    ),
+    eps: Annotated[
+        str, typer.Option("--eps", help="Privacy of the noise, such as 1 or 1/3.", metavar="NUMBER")
+    ],
+    delta: Annotated[
+        str, typer.Option("--delta", help="The probability of an exception, such as 1e-5.", metavar="NUMBER")
+    ],
+    output: Page = Path("outliers.html"),
     json: Json = False,
 ) -> None:
     """How well an outlier hides under Gaussian, Laplace and stable noise, as a page. Reads no data."""

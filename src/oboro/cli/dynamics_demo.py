@@ -19,7 +19,7 @@ def demo(
     data: Annotated[
         Path | None, typer.Option("--data", help="A real load instead of a generated one.", metavar="FILE")
     ] = None,
-    column: Annotated[str, typer.Option("--column", help="Its column.", metavar="NAME")] = "load",
+    column: Annotated[str, typer.Option("--column", help="Its column.", metavar="COLUMN")] = "load",
 ) -> None:
     """Publishes a household's load through a thermal lag: a week of half hours, with the band over time and the outliers page."""
     from oboro.report.outliers import write_outliers
@@ -64,7 +64,7 @@ def publish_household(output: Path, data: Path | None = None, column: str = "loa
     released = run(made, load, ledger, name="load")
     released.save(output / "published.csv")
     truth = respond(made.system, np.zeros(made.system.states), made.prepare(load).u)[:, 0].tolist()
-    write_band(output / "band.html", made, released)
-    # the generated household does not exist: its truth may be shown
-    write_band(output / "band-with-truth.html", made, released, truth=truth, private=real)
+    signed = released.certificate
+    write_band(output / "band.html", made, released, certificate=signed)
+    write_band(output / "band-with-truth.html", made, released, truth=truth, private=real, certificate=signed)
     return made, released

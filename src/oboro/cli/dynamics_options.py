@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from oboro.privacy import Unit
 
 SystemArgument = Annotated[
-    Path, typer.Argument(help="TOML file with \\[system] A, B, C, D, horizon and \\[unit].", metavar="SYSTEM")
+    Path,
+    typer.Argument(help="TOML file with \\[system] A, B, C, D and horizon, and \\[unit].", metavar="SYSTEM"),
 ]
 SystemOption = Annotated[
     Path, typer.Option("--system", help="TOML file with \\[system] A, B, C, D and horizon.", metavar="FILE")
@@ -21,41 +22,42 @@ SystemOption = Annotated[
 Delta = Annotated[
     str | None,
     typer.Option(
-        "--delta", help="The probability of an exception; without it the promise is pure.", metavar="NUMBER"
+        "--delta",
+        help="The probability of an exception, such as 1e-5; without it the promise is pure.",
+        metavar="NUMBER",
     ),
 ]
 Alpha = Annotated[
     str,
     typer.Option(
-        "--alpha", help="Tail index: 2 is Gaussian, smaller hides larger outliers.", metavar="NUMBER"
+        "--alpha", help="Tail index: 2 is Gaussian, a smaller one hides larger outliers.", metavar="NUMBER"
     ),
 ]
 Where = Annotated[
     str | None,
-    typer.Option("--where", help="input (the default) or output: where the noise is added.", metavar="WORD"),
+    typer.Option("--where", help="Where the noise is added: input (the default) or output.", metavar="WORD"),
 ]
 Noise = Annotated[
     str | None,
     typer.Option(
         "--noise",
-        help="independent (the default), shared (one A for the record) or discrete.",
+        help="How it is drawn: independent (the default), shared (one A for the record) or discrete.",
         metavar="WORD",
     ),
 ]
 Method = Annotated[
     str | None,
-    typer.Option("--method", help="mixture, theorem1, exact or pure, for shared noise.", metavar="METHOD"),
+    typer.Option("--method", help="With --noise shared: mixture, theorem1, exact or pure.", metavar="WORD"),
 ]
 Horizon = Annotated[
     int | None,
-    typer.Option("--horizon", help="The last time; else the file's, else the signal's.", metavar="T"),
+    typer.Option(
+        "--horizon", help="The last time; by default that of the file, else of the signal.", metavar="NUMBER"
+    ),
 ]
 Column = Annotated[
     list[str],
-    typer.Option("--column", help="The column of the input; repeat for several inputs.", metavar="NAME"),
-]
-SavePlan = Annotated[
-    Path | None, typer.Option("--save-plan", help="Also write the plan as TOML.", metavar="FILE")
+    typer.Option("--column", help="The column of the input; repeat for more.", metavar="COLUMN"),
 ]
 
 

@@ -13,10 +13,12 @@ from oboro.cli.options import (
     DomainFile,
     DryRun,
     Eps,
+    ExpectedN,
     Json,
     LedgerAt,
     Name,
     Output,
+    SavePlan,
     UnitText,
     open_ledger,
     read_unit,
@@ -32,22 +34,21 @@ app = typer.Typer(help="Private counts of every bin of one or more columns.", no
 
 Columns = Annotated[
     list[str],
-    typer.Option("--column", help="A column of the domain; repeat for a table by several.", metavar="NAME"),
+    typer.Option("--column", help="A column of the domain; repeat for more.", metavar="COLUMN"),
 ]
 Edges = Annotated[
     list[str],
     typer.Option(
         "--edges",
-        help="Intervals of a column: NAME=FIRST:LAST:WIDTH or NAME=0,18,65,120.",
-        metavar="NAME=EDGES",
+        help="Intervals of a column: COLUMN=FIRST:LAST:WIDTH or COLUMN=0,18,65,120.",
+        metavar="COLUMN=EDGES",
     ),
 ]
-SavePlan = Annotated[
-    Path | None, typer.Option("--save-plan", help="Also write the plan as TOML.", metavar="FILE")
-]
 
 
-@app.command()
+@app.command(
+    epilog="Example: oboro histogram forecast --domain people.toml --column age --edges age=0:120:10 --unit row --eps 0.2"
+)
 def forecast(
     *,
     domain: DomainFile,
@@ -55,14 +56,18 @@ def forecast(
     edges: Edges = [],
     unit: UnitText = None,
     eps: Eps,
+    expected_n: ExpectedN = None,
     save_plan: SavePlan = None,
     json: Json = False,
 ) -> None:
     """The error of each count, before anything is spent. Reads no data."""
-    plans.show_forecast(_plan(domain, column, eps, read_unit(unit, domain), edges), json=json, save=save_plan)
+    plan = _plan(domain, column, eps, read_unit(unit, domain), edges, expected_n)
+    plans.show_forecast(plan, json=json, save=save_plan)
 
 
-@app.command()
+@app.command(
+    epilog="Example: oboro histogram release people.csv --domain people.toml --column region --eps 0.2 --ledger people.ledger -o published.csv"
+)
 def release(
     data: DataFile,
     *,
@@ -82,7 +87,7 @@ def release(
     plans.release(plan, data, account, output=output, name=name, dry_run=dry_run, json=json)
 
 
-@app.command()
+@app.command(epilog="Example: oboro histogram check people.csv --domain people.toml")
 def check(data: DataFile, domain: DomainFile, column: Columns = [], json: Json = False) -> None:
     """Counts values that are missing, unknown or out of bounds. FOR THE STEWARD'S EYES: this is not private."""
     from oboro.domain import Domain
@@ -96,17 +101,24 @@ def check(data: DataFile, domain: DomainFile, column: Columns = [], json: Json =
     show_checked(rows)
 
 
-def _plan(domain: Path, columns: list[str], eps: str, unit: Unit, edges: list[str]) -> Any:
+def _plan(
+    domain: Path, columns: list[str], eps: str, unit: Unit, edges: list[str], expected_n: int | None = None
+) -> Any:
     from oboro.domain import Domain
     from oboro.statistics import histogram_plan
 
     return histogram_plan(
-        Domain.from_toml(domain), columns, unit=unit, eps=eps, edges=dict(map(read_edges, edges))
+        Domain.from_toml(domain),
+        columns,
+        unit=unit,
+        eps=eps,
+        edges=dict(map(read_edges, edges)),
+        expected_n=expected_n,
     )
 
 
 def read_edges(text: str) -> tuple[str, list[Any]]:
-    """NAME=FIRST:LAST:WIDTH, both ends included where the width leads there, or NAME=A,B,C."""
+    """COLUMN=FIRST:LAST:WIDTH, both ends included where the width leads there, or COLUMN=A,B,C."""
     from oboro.exact import positive, rational
 
     name, equals, body = text.partition("=")
@@ -125,6 +137,6 @@ def read_edges(text: str) -> tuple[str, list[Any]]:
     raise ParameterError(
         "--edges is not understood",
         given=f"--edges {text}",
-        needed="NAME=FIRST:LAST:WIDTH or NAME=A,B,C",
+        needed="COLUMN=FIRST:LAST:WIDTH or COLUMN=A,B,C",
         fix="--edges age=0:120:10",
     )

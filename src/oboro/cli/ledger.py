@@ -7,25 +7,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oboro.cli.options import Json, UnitText, open_ledger, read_budget, read_unit, show_json
-from oboro.language import labelled, left, said
+from oboro.cli import plans
+from oboro.cli.options import Json, Output, To, UnitText, open_ledger, read_budget, read_unit, show_json
+from oboro.language import labelled, left, phrase, right, room, said
 
 if TYPE_CHECKING:
+    from oboro.ledger import Entry, Ledger
     from oboro.ledger import Head as LedgerHead
-    from oboro.ledger import Ledger
 
-app = typer.Typer(help="Create, show, verify, export and back up a ledger.", no_args_is_help=True)
+app = typer.Typer(
+    help="Create, show, verify, export and back up a ledger, and fetch what it paid for.",
+    no_args_is_help=True,
+)
 
 Where = Annotated[
     str, typer.Argument(help="The ledger: a file, or a postgresql:// address.", metavar="LEDGER")
 ]
-To = Annotated[Path, typer.Option("-o", "--output", help="Where to write.", metavar="FILE")]
 Head = Annotated[
     str | None, typer.Option("--head", help="POSITION:HASH that was kept elsewhere.", metavar="HEAD")
 ]
 
 
-@app.command()
+@app.command(epilog='Example: oboro ledger create people.ledger --dataset "people 2026" --unit row --eps 2')
 def create(
     ledger: Where,
     dataset: Annotated[
@@ -37,12 +40,19 @@ def create(
     ] = None,
     eps: Annotated[
         str | None,
-        typer.Option("--eps", help="The budget: the most that may ever be spent.", metavar="NUMBER"),
+        typer.Option(
+            "--eps", help="The budget, such as 2: the most that may ever be spent.", metavar="NUMBER"
+        ),
     ] = None,
     delta: Annotated[
-        str | None, typer.Option("--delta", help="With --eps: a budget of (eps, delta).", metavar="NUMBER")
+        str | None,
+        typer.Option(
+            "--delta", help="With --eps: a budget of eps and delta, such as 1e-6.", metavar="NUMBER"
+        ),
     ] = None,
-    rho: Annotated[str | None, typer.Option("--rho", help="A budget of zCDP.", metavar="NUMBER")] = None,
+    rho: Annotated[
+        str | None, typer.Option("--rho", help="A budget of zCDP, in place of --eps.", metavar="NUMBER")
+    ] = None,
     order: Annotated[
         str | None,
         typer.Option(
@@ -84,7 +94,7 @@ def create(
         typer.echo("  " + labelled(label, text, 11))
 
 
-@app.command()
+@app.command(epilog="Example: oboro ledger show people.ledger")
 def show(ledger: Where, json: Json = False) -> None:
     """What was decided, what was spent, what remains, and every release."""
     account = open_ledger(ledger)
@@ -108,17 +118,34 @@ def show(ledger: Where, json: Json = False) -> None:
     spent = {"spent": said(str(account.spent)), "remaining": said(str(account.remaining))}
     for label, text in {**_decided(account), **spent, "head": str(head)}.items():
         typer.echo(labelled(label, text, 11))
-    typer.echo("")
-    done = {entry.body["reservation"] for entry in entries if entry.kind == "commit"}
-    for entry in entries:
-        if entry.kind == "reserve":
-            state = "released" if entry.position in done else "spent, not released"
-            typer.echo(
-                f"  {entry.position:>5}  {entry.time:%Y-%m-%d %H:%M}  {left(said(state), 19)}  {said(str(entry.cost))}  {entry.name or ''}".rstrip()
-            )
+    _list(entries)
 
 
-@app.command()
+@app.command(epilog="Example: oboro ledger fetch people.ledger --entry 3 -o again.csv")
+def fetch(
+    ledger: Where,
+    entry: Annotated[
+        int | None, typer.Option("--entry", help="Its number in `oboro ledger show`.", metavar="NUMBER")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Or its name.", metavar="TEXT")] = None,
+    output: Output = None,
+    json: Json = False,
+) -> None:
+    """Gives back a release that was paid for, as it was stored. Costs nothing, reads no data."""
+    from oboro.release import fetch as fetch_release
+
+    account = open_ledger(ledger)
+    released = fetch_release(account, name=name, entry=entry)
+    if output is not None and output.suffix.lower() == ".oboro":
+        from oboro.synth.model import model_of
+
+        model_of(released).save(output)
+        typer.echo(labelled("written", str(output)))
+        return
+    plans.give(released, account, output=output, json=json)
+
+
+@app.command(epilog="Example: oboro ledger verify people.ledger --head 4:9fb5...")
 def verify(ledger: Where, head: Head = None, json: Json = False) -> None:
     """Finds any altered, missing or reordered entry; with --head also a truncated or restored ledger."""
     checked = open_ledger(ledger).verify(_head(head))
@@ -131,21 +158,21 @@ def verify(ledger: Where, head: Head = None, json: Json = False) -> None:
         typer.echo(f"  {said('note')}: {said(note)}")
 
 
-@app.command()
+@app.command(epilog="Example: oboro ledger export people.ledger -o entries.json")
 def export(ledger: Where, output: To) -> None:
     """Writes all entries as JSON, for those who watch over the ledger. No released data, no private key."""
     open_ledger(ledger).export(output)
     typer.echo(labelled("written", str(output)))
 
 
-@app.command()
+@app.command(epilog="Example: oboro ledger backup people.ledger -o copy.ledger")
 def backup(ledger: Where, output: To) -> None:
     """A consistent copy while the ledger is in use. The private key is not copied: keep it separately."""
     open_ledger(ledger).backup(output)
     typer.echo(labelled("written", said(f"{output} (the private key is not in it)")))
 
 
-@app.command("rotate-key")
+@app.command("rotate-key", epilog="Example: oboro ledger rotate-key people.ledger")
 def rotate_key(ledger: Where) -> None:
     """A new signing key, recorded in the chain and signed by the old one."""
     account = open_ledger(ledger)
@@ -161,6 +188,37 @@ def _decided(ledger: Ledger) -> dict[str, str]:
         "budget": said(str(ledger.budget)),
         "public key": ledger.public_key,
     }
+
+
+def _list(entries: list[Entry]) -> None:
+    """Every reservation: its number, when, what became of it, what it cost, what was released, and its name."""
+    released = {
+        entry.body["reservation"]: entry.body["facts"]["released"]
+        for entry in entries
+        if entry.kind == "commit"
+    }
+    rows = [said("entry, time, state, cost, name, what was released").split(", ")]
+    for entry in entries:
+        if entry.kind == "reserve":
+            done = entry.position in released
+            what = released.get(entry.position) or entry.body["plan"].get("kind", "")
+            rows.append(
+                [
+                    f"{entry.position}",
+                    f"{entry.time:%Y-%m-%d %H:%M}",
+                    said("released" if done else "spent, not released"),
+                    said(str(entry.cost)),
+                    entry.name or "-",
+                    phrase(what),
+                ]
+            )
+    widths = [max(room(row[i]) for row in rows) for i in range(6)]
+    for row in rows if len(rows) > 1 else []:
+        cells = [
+            right(row[0], widths[0] + 2),
+            *(left(text, wide) for text, wide in zip(row[1:], widths[1:], strict=True)),
+        ]
+        typer.echo(("\n" if row is rows[0] else "") + "  ".join(cells).rstrip())
 
 
 def _head(text: str | None) -> LedgerHead | None:

@@ -25,17 +25,19 @@ from oboro.cli import (
     certificate,
     demo,
     dynamics,
+    helping,
     histogram,
     ledger,
     plans,
     query,
     reproduce,
     secure,
+    spelling,
     synth,
     table,
 )
 from oboro.errors import OboroError
-from oboro.language import said
+from oboro.language import chosen, said
 
 app = typer.Typer(
     name="oboro",
@@ -48,19 +50,31 @@ app = typer.Typer(
 )
 PUBLISH, PAY, TRUST = "Publish", "Plan and pay", "Check and learn"
 app.add_typer(table.app, name="table", rich_help_panel=PUBLISH)
-app.command("query", rich_help_panel=PUBLISH)(query.query)
+app.command(
+    "query",
+    rich_help_panel=PUBLISH,
+    epilog="Example: oboro query people.toml mean income --by region --eps 0.1 -o published.csv",
+)(query.query)
 app.add_typer(histogram.app, name="histogram", rich_help_panel=PUBLISH)
 app.add_typer(synth.app, name="synth", rich_help_panel=PUBLISH)
 app.add_typer(dynamics.app, name="dynamics", rich_help_panel=PUBLISH)
 app.add_typer(secure.app, name="secure", rich_help_panel=PUBLISH)
 app.add_typer(ledger.app, name="ledger", rich_help_panel=PAY)
-app.command("forecast", rich_help_panel=PAY)(plans.forecast)
-app.command("run", rich_help_panel=PAY)(plans.run)
+app.command("forecast", rich_help_panel=PAY, epilog="Example: oboro forecast plan.toml")(plans.forecast)
+app.command(
+    "run",
+    rich_help_panel=PAY,
+    epilog="Example: oboro run plan.toml people.csv --ledger people.ledger -o published.csv",
+)(plans.run)
 app.command("demo", rich_help_panel=TRUST)(demo.demo)
-app.command("check", rich_help_panel=TRUST)(query.check)
+app.command("check", rich_help_panel=TRUST, epilog="Example: oboro check people.toml")(query.check)
 app.add_typer(certificate.app, name="certificate", rich_help_panel=TRUST)
-app.command("audit", rich_help_panel=TRUST)(audit.audit)
-app.command("reproduce", rich_help_panel=TRUST)(reproduce.reproduce)
+app.command("audit", rich_help_panel=TRUST, epilog="Example: oboro audit plan.toml -o audit.html")(
+    audit.audit
+)
+app.command("reproduce", rich_help_panel=TRUST, epilog="Example: oboro reproduce kii-table1")(
+    reproduce.reproduce
+)
 
 START = """oboro publishes statistics about people without publishing people.
 
@@ -69,7 +83,7 @@ START = """oboro publishes statistics about people without publishing people.
   oboro table forecast ...                see the error before anything is spent
   oboro table release ...                 spend, publish, certify
   oboro table map ...                     show it
-  oboro query people.toml "mean age" ...  ask a question about a file of people
+  oboro query people.toml mean age ...    ask a question about a file of people
   oboro --help                            everything else"""
 
 
@@ -89,7 +103,9 @@ def main() -> None:
     """Runs the command line; errors become a few lines and an exit code, never a traceback."""
     try:
         _spare_arguments(sys.argv[1:])
-        app()
+        command = spelling.whole_command(chosen())
+        helping.in_own_language(command)
+        command()
     except OboroError as error:
         _complain(error)
         sys.exit(error.exit_code)
@@ -125,9 +141,9 @@ def _complain(error: OboroError) -> None:
     if "--json" in sys.argv:
         import json
 
-        typer.echo(json.dumps(error.to_dict(), ensure_ascii=False), err=True)
+        typer.echo(json.dumps(spelling.record(error), ensure_ascii=False), err=True)
         return
     name = f"{type(error).__name__}: "
     if sys.stderr.isatty():
         name = typer.style(name, fg=typer.colors.RED, bold=True)
-    typer.echo(name + str(error), err=True)
+    typer.echo(name + spelling.complaint(error), err=True)

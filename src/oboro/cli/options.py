@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oboro.errors import DataError, LedgerError, ParameterError, UnitError
+from oboro.kinds import nearest
 from oboro.language import right, room, said
 
 if TYPE_CHECKING:
     from oboro.ledger import Ledger
     from oboro.privacy import Guarantee, Unit
 
-DataFile = Annotated[Path, typer.Argument(help="The data: Parquet or CSV.", metavar="DATA")]
+DataFile = Annotated[Path, typer.Argument(help="The data: Parquet, CSV, TSV or Arrow.", metavar="DATA")]
 DomainFile = Annotated[
     Path, typer.Option("--domain", help="TOML file that says what values are possible.", metavar="FILE")
 ]
@@ -33,6 +34,16 @@ Eps = Annotated[
     str,
     typer.Option("--eps", help="Privacy to spend, such as 0.1 or 1/3. Never defaulted.", metavar="NUMBER"),
 ]
+EpsOrNone = Annotated[
+    str | None,
+    typer.Option("--eps", help="Privacy to spend, such as 0.1 or 1/3. Never defaulted.", metavar="NUMBER"),
+]
+Rho = Annotated[
+    str | None,
+    typer.Option(
+        "--rho", help="zCDP to spend, such as 0.05, in place of --eps: Gaussian noise.", metavar="NUMBER"
+    ),
+]
 UnitText = Annotated[
     str | None,
     typer.Option(
@@ -41,6 +52,19 @@ UnitText = Annotated[
         "add ',replace' for that adjacency.",
         metavar="UNIT",
     ),
+]
+ExpectedN = Annotated[
+    int | None,
+    typer.Option("--expected-n", help="A guess of how many there are, for the forecast.", metavar="NUMBER"),
+]
+SavePlan = Annotated[
+    Path | None, typer.Option("--save-plan", help="Also write the plan as TOML.", metavar="FILE")
+]
+To = Annotated[Path, typer.Option("-o", "--output", help="Where to write.", metavar="FILE")]
+Page = Annotated[Path, typer.Option("-o", "--output", help="The page to write.", metavar="FILE")]
+Language = Annotated[
+    str | None,
+    typer.Option("--language", help="en or ja; otherwise the reader's browser decides.", metavar="WORD"),
 ]
 Output = Annotated[
     Path | None,
@@ -51,7 +75,7 @@ Name = Annotated[
     typer.Option("--name", help="A name for the release: asked again, it costs nothing.", metavar="TEXT"),
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Price and forecast only. Spends nothing, reads no data.")
+    bool, typer.Option("--dry-run", help="Price and forecast only. Spends nothing, looks at no value.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -83,8 +107,10 @@ def read_unit(text: str | None, domain_file: Path | None = None) -> Unit:
         return Unit.cells(limits[0], limits[1], adjacency)
     if kind == "signal" and 1 <= len(parts) <= 2:
         return Unit.signal(*parts)
+    kinds = ("row", "person", "cells", "signal")
+    close = nearest(kind, kinds) if kind not in kinds else None
     raise UnitError(
-        "--unit is not understood",
+        "--unit is not understood" + (f": did you mean {close!r}?" if close else ""),
         given=f"--unit {text}",
         needed="row, person:COLUMN:MAX_ROWS, cells:MAX_CELLS:MAX_PER_CELL or signal:DISTANCE:NORM, with ',replace' if wanted",
         fix="--unit person:user_id:20",

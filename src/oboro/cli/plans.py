@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oboro.cli.options import DataFile, DryRun, Json, LedgerAt, Name, Output, open_ledger, show_json
+from oboro.cli.spelling import typed
 from oboro.language import labelled, phrase, said
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def show_forecast(plan: Plan, *, json: bool, save: Path | None = None) -> None:
     typer.echo(
         f"  {labelled('guarantee', said(str(plan.guarantee)))}\n  {labelled('unit', said(str(plan.unit)))}\n"
     )
-    typer.echo(str(plan.forecast()))
+    typer.echo(typed(str(plan.forecast())))
 
 
 def release(
@@ -75,15 +76,26 @@ def release(
         typer.echo(f"\n{labelled('would cost', str(cost))}\n{labelled('remaining', str(ledger.remaining))}")
         typer.echo(said("nothing was spent"))
         return
-    if not json:
-        typer.echo(f"{plan.forecast()}\n", err=True)
     given_again = name is not None and ledger.find(name) is not None
+    if not given_again:
+        price(plan, ledger)
+    if not json:
+        typer.echo(typed(f"{plan.forecast()}\n"), err=True)
     released = run_plan(plan, data, ledger, name)
-    certificate = _saved(released, output) if output is not None else None
+    give(released, ledger, output=output, json=json, given_again=given_again)
+
+
+def give(
+    released: Release, ledger: Ledger, *, output: Path | None, json: bool, given_again: bool = True
+) -> None:
+    """Writes a release and its certificate if asked, and says what it is, what it cost and what remains."""
+    if output is not None:
+        check_output(output)
+    certificate = _saved(released, ledger, output) if output is not None else None
     if json:
         record = {
-            **_facts(plan),
-            "name": name,
+            **_facts(released.plan),
+            "name": released.name,
             "cost": released.cost.to_dict(),
             "given_again": given_again,
             "remaining": ledger.remaining.to_dict(),
@@ -91,7 +103,7 @@ def release(
         where = (
             {"output": str(output), "certificate": str(certificate)}
             if output is not None
-            else {"table": released.to_arrow().to_pylist()}
+            else {"table": released.outgoing().to_pylist()}
         )
         show_json({**record, **where, "ledger": released.certificate.record["ledger"]})
         return
@@ -140,22 +152,19 @@ def spare_inputs(output: Path, *inputs: str | Path) -> None:
         )
 
 
-def _saved(released: Release, output: Path) -> Path:
-    """Writes a release. It is paid for by now: if that fails it is shown, and the exit code must not deny it."""
+def _saved(released: Release, ledger: Ledger, output: Path) -> Path:
+    """Writes a release. It is paid for by now: if that fails, the error says how it is had."""
     from oboro.errors import OboroError
 
     try:
         return released.save(output)
     except (OboroError, OSError) as error:
-        if released.name is None:
-            show_json({"table": released.to_arrow().to_pylist()})
+        entry = released.certificate.record["ledger"]["reserved_at"]
         raise OboroError(
             "the release was paid for, but could not be written",
             given=getattr(error, "given", None) or str(error),
             needed="a place that can be written",
-            fix=f'--name "{released.name}" and another -o: it is given back, and costs nothing'
-            if released.name
-            else "keep the table above; with --name a release can be asked for again",
+            fix=f"oboro ledger fetch {ledger.where} --entry {entry} -o FILE",
         ) from None
 
 

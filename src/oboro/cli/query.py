@@ -2,55 +2,59 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from oboro.cli import plans
-from oboro.cli.options import DryRun, Json, Name, Output, open_ledger, show_checked, show_json
-from oboro.errors import BoundsError, DataError, ParameterError
+from oboro.cli.declaring import read
+from oboro.cli.options import (
+    DryRun,
+    EpsOrNone,
+    ExpectedN,
+    Json,
+    Name,
+    Output,
+    Rho,
+    open_ledger,
+    show_checked,
+    show_json,
+)
+from oboro.errors import ParameterError
+from oboro.kinds import nearest
 from oboro.language import labelled, said
-
-if TYPE_CHECKING:
-    from oboro.domain import Domain
-    from oboro.privacy import Unit
 
 PeopleFile = Annotated[
     Path,
     typer.Argument(help="TOML that declares data, ledger, \\[unit] and \\[\\[columns]].", metavar="FILE"),
 ]
 Question = Annotated[
-    str,
+    list[str],
     typer.Argument(
-        help="count, sum, mean, variance, covariance, median, quantile or histogram, and columns: 'mean income'.",
+        help="count, sum, mean, variance, covariance, median, quantile or histogram, and columns: mean income.",
         metavar="QUESTION",
     ),
 ]
 Where = Annotated[
     str | None,
-    typer.Option("--where", help='Only rows that meet a condition: "age >= 20".', metavar="CONDITION"),
+    typer.Option(
+        "--where",
+        help='Only such rows: "age >= 20 and region = \'north\'", or "age = 20..39".',
+        metavar="CONDITION",
+    ),
 ]
 By = Annotated[
-    list[str], typer.Option("--by", help="One answer for each value of a column.", metavar="COLUMN")
-]
-Eps = Annotated[
-    str | None, typer.Option("--eps", help="Privacy to spend. Never defaulted.", metavar="NUMBER")
-]
-Rho = Annotated[
-    str | None, typer.Option("--rho", help="zCDP to spend, with Gaussian noise.", metavar="NUMBER")
-]
-ExpectedN = Annotated[
-    int | None,
-    typer.Option("--expected-n", help="A guess of how many there are, for the forecast.", metavar="N"),
+    list[str],
+    typer.Option("--by", help="One answer for each value of a column; repeat for more.", metavar="COLUMN"),
 ]
 Edges = Annotated[
     list[str],
     typer.Option(
-        "--edges", help="Of a histogram: NAME=FIRST:LAST:WIDTH or NAME=0,18,65,120.", metavar="NAME=EDGES"
+        "--edges",
+        help="Of a histogram: COLUMN=FIRST:LAST:WIDTH or COLUMN=0,18,65,120.",
+        metavar="COLUMN=EDGES",
     ),
 ]
 BallOption = Annotated[
@@ -65,52 +69,39 @@ Origin = Annotated[
     str | None,
     typer.Option("--origin", help="Of the ball, a number for each column: 30,50.", metavar="NUMBERS"),
 ]
-
-EXAMPLE = 'data = "people.parquet"\nledger = "people.ledger"\n[unit]\nkind = "row"\n[[columns]]\n...'
-
-
-@dataclass(frozen=True)
-class Declared:
-    """What a TOML file says about a dataset; paths are relative to the file."""
-
-    data: Path
-    ledger: str
-    unit: Unit | None
-    domain: Domain
+WORDS = ("count", "sum", "mean", "variance", "covariance", "median", "quantile", "histogram")
 
 
 def query(
     file: PeopleFile,
     question: Question,
-    eps: Eps = None,
-    rho: Rho = None,
     where: Where = None,
     by: By = [],
     edges: Edges = [],
     ball: BallOption = None,
     origin: Origin = None,
+    eps: EpsOrNone = None,
+    rho: Rho = None,
     expected_n: ExpectedN = None,
     output: Output = None,
     name: Name = None,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Asks one question of a dataset, and pays for it from its ledger: oboro query people.toml "mean income" --eps 0.1"""
+    """Asks one question of a dataset, and pays for it from its ledger."""
     from oboro.statistics import Session
 
-    declared = read(file)
+    text = " ".join(question)
+    declared = read(file, text)
     if output is not None:
         plans.spare_inputs(output, declared.data, declared.ledger)
     ledger = open_ledger(declared.ledger)
     session = Session(declared.data, domain=declared.domain, unit=declared.unit or ledger.unit, ledger=ledger)
     clip = read_ball(ball, origin)
-    try:
-        asked: Any = session.plan
-        asked = asked if where is None else asked.where(where)
-        asked = asked.by(*by) if by else asked
-        plan = ask(asked, question, edges, clip)(eps=eps, rho=rho, expected_n=expected_n)
-    except BoundsError as error:
-        raise in_toml(error) from None
+    asked: Any = session.plan
+    asked = asked if where is None else asked.where(where)
+    asked = asked.by(*by) if by else asked
+    plan = ask(asked, text, edges, clip)(eps=eps, rho=rho, expected_n=expected_n)
     plans.release(plan, session.source, ledger, output=output, name=name, dry_run=dry_run, json=json)
 
 
@@ -173,22 +164,16 @@ def ask(
 
         cut = dict(map(read_edges, edges))
         return lambda **asked: questions.histogram(columns, edges=cut, **asked)
+    close = nearest(word, WORDS) if word not in WORDS else None
     raise ParameterError(
-        "the question is not understood",
+        "the question is not understood" + (f": did you mean {close!r}?" if close else ""),
         given=text,
         needed="count, or one of sum, mean, variance, covariance, median, histogram with columns, "
         "or quantile with a column and numbers",
-        fix='"mean income"   "quantile income 0.1 0.5 0.9"   "count" --where "age >= 20"',
+        fix=f'"{" ".join([close, *rest])}"'
+        if close
+        else '"mean income"   "quantile income 0.1 0.5 0.9"   "count" --where "age >= 20"',
     )
-
-
-def in_toml(error: BoundsError) -> BoundsError:
-    """The same error with the lines to add to the file, rather than the line of Python."""
-    found = re.fullmatch(r'ob\.Integer\("(.*)", 0, 120\)', error.fix or "")
-    if found is None:
-        return error
-    lines = f'[[columns]]\nkind = "integer"\nname = "{found[1]}"\nlow = 0\nhigh = 120'
-    return BoundsError(error.message, given=error.given, needed=error.needed, fix=lines)
 
 
 def read_ball(ball: str | None, origin: str | None) -> dict[str, Any]:
@@ -206,26 +191,3 @@ def read_ball(ball: str | None, origin: str | None) -> dict[str, Any]:
             fix="--ball l2:50",
         )
     return {"ball": Ball(norm, radius, None if origin is None else origin.replace(",", " ").split())}
-
-
-def read(file: Path) -> Declared:
-    """The declaration of a dataset."""
-    from oboro.domain import Domain, read_toml
-    from oboro.privacy import unit_from
-
-    record = read_toml(file)
-    for key in ("data", "ledger"):
-        if not isinstance(record.get(key), str):
-            raise DataError(
-                f"{file} does not say where the {key} is",
-                given=f"no {key}",
-                needed=f'{key} = "..."',
-                fix=EXAMPLE,
-            )
-    ledger = record["ledger"]
-    return Declared(
-        data=file.parent / record["data"],
-        ledger=ledger if "://" in ledger else str(file.parent / ledger),
-        unit=unit_from(record["unit"]) if "unit" in record else None,
-        domain=Domain.from_dict(record, where=str(file)),
-    )

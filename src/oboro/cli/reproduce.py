@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from oboro.cli.options import Json, show_json
 from oboro.errors import ParameterError
+from oboro.kinds import nearest
 
 if TYPE_CHECKING:
     from oboro.release import Reproducible
@@ -45,12 +45,12 @@ def reproduce(
             typer.echo(f"  {one.name.ljust(width)}  {one.title}")
         return
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
+        close = nearest(name, known)
         raise ParameterError(
-            "no such table",
+            "no such table" + (f": did you mean {close!r}?" if close else ""),
             given=name,
             needed=", ".join(known),
-            fix=f"oboro reproduce {close[0] if close else next(iter(known))}",
+            fix=f"oboro reproduce {close or next(iter(known))}",
         )
     table = known[name].make()
     if json:

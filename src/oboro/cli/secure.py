@@ -28,14 +28,14 @@ Sensitivity = Annotated[
 Seconds = Annotated[float, typer.Option("--seconds", help="Time limit of the search.", metavar="NUMBER")]
 
 
-@app.command()
+@app.command(epilog="Example: oboro secure plan --eps 1 --delta 1e-10 -o noise.toml")
 def plan(
     eps: Eps,
     delta: Delta,
     urns: Annotated[int, typer.Option("--urns", help="How many digit urns.", metavar="NUMBER")] = 4,
     sensitivity: Sensitivity = 1,
     method: Annotated[
-        str, typer.Option("--method", help="digits, or paper for Algorithm 2.", metavar="METHOD")
+        str, typer.Option("--method", help="digits, or paper for its Algorithm 2.", metavar="WORD")
     ] = "digits",
     draws: Annotated[
         int, typer.Option("--draws", help="With --method paper: draws from its urn.", metavar="NUMBER")
@@ -76,7 +76,7 @@ def plan(
         typer.echo(labelled("written", str(output)))
 
 
-@app.command()
+@app.command(epilog="Example: oboro secure verify noise.toml")
 def verify(
     file: Annotated[Path, typer.Argument(help="A noise plan.", metavar="FILE")],
     view: Annotated[
@@ -108,7 +108,7 @@ def verify(
     typer.echo("  " + labelled("hash", noise.hash, 12))
 
 
-@app.command()
+@app.command(epilog="Example: oboro secure compare --eps 1 --delta 1e-10")
 def compare(
     eps: Eps, delta: Delta, sensitivity: Sensitivity = 1, seconds: Seconds = 30, json: Json = False
 ) -> None:
@@ -125,7 +125,7 @@ def compare(
         typer.echo(str(table))
 
 
-@app.command()
+@app.command(epilog="Example: oboro secure figure kii-fig1 -o figure.svg")
 def figure(
     name: Annotated[str, typer.Argument(help="kii-fig1 to kii-fig4.", metavar="NAME")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write.", metavar="FILE")],
@@ -138,14 +138,26 @@ def figure(
     typer.echo(labelled("written", str(output)))
 
 
-app.command("keys")(secure_parties.keys)
-app.command("assumption")(secure_parties.assumption)
-app.command("encrypt")(secure_parties.encrypt)
-app.command("add")(secure_parties.add)
-app.command("serve")(secure_parties.serve)
-app.command("draw")(secure_parties.draw)
-app.command("urns")(secure_parties.urns)
-app.command("open")(secure_parties.open_drawn)
+app.command("keys", epilog="Example: oboro secure keys alice")(secure_parties.keys)
+app.command("assumption", epilog="Example: oboro secure assumption")(secure_parties.assumption)
+app.command(
+    "encrypt", epilog="Example: oboro secure encrypt 42 --low 0 --high 1000 --key alice.public -o answer.enc"
+)(secure_parties.encrypt)
+app.command("add", epilog="Example: oboro secure add one.enc two.enc -o sum.enc")(secure_parties.add)
+app.command(
+    "serve",
+    epilog="Example: oboro secure serve --plan noise.toml --listen 127.0.0.1:9000 --key alice.secret --identity alice.pem --peer bob.crt",
+)(secure_parties.serve)
+app.command(
+    "draw",
+    epilog="Example: oboro secure draw --answer answer.enc --connect 127.0.0.1:9000 --identity bob.pem --peer alice.crt --ledger bob.ledger",
+)(secure_parties.draw)
+app.command("urns", epilog="Example: oboro secure urns --plan noise.toml --key alice.secret -o urns.bin")(
+    secure_parties.urns
+)
+app.command("open", epilog="Example: oboro secure open drawn.bin --plan noise.toml --key alice.secret")(
+    secure_parties.open_drawn
+)
 
 
 @contextmanager

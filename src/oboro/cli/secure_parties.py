@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oboro.cli.options import DryRun, Json, LedgerAt, Name, Output, open_ledger, show_json
+from oboro.cli.options import DryRun, Json, LedgerAt, Name, Output, To, open_ledger, show_json
 from oboro.errors import ParameterError
 from oboro.language import labelled, said
 
@@ -30,7 +30,6 @@ State = Annotated[
         metavar="FILE",
     ),
 ]
-To = Annotated[Path, typer.Option("-o", "--output", help="Where to write.", metavar="FILE")]
 
 
 def keys(name: Annotated[str, typer.Argument(help="A name for the party.", metavar="NAME")]) -> None:
@@ -77,7 +76,7 @@ def encrypt(
 
 
 def add(
-    files: Annotated[list[Path], typer.Argument(help="Encrypted numbers under one key.", metavar="FILES")],
+    files: Annotated[list[Path], typer.Argument(help="Encrypted numbers under one key.", metavar="FILE")],
     output: To,
 ) -> None:
     """Adds encrypted numbers; the bounds are added too."""
@@ -98,7 +97,7 @@ def serve(
     peer: Peer,
     state: State = None,
     count: Annotated[
-        int | None, typer.Option("--count", help="Stop after so many connections.", metavar="NUMBER")
+        int | None, typer.Option("--connections", "--count", help="Stop after so many.", metavar="NUMBER")
     ] = None,
 ) -> None:
     """P1: sends fresh urns over TLS and opens what was drawn, once for each."""

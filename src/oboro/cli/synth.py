@@ -12,24 +12,28 @@ from oboro.cli.options import (
     DataFile,
     DomainFile,
     DryRun,
+    EpsOrNone,
     Json,
+    Language,
     LedgerAt,
     Name,
+    Page,
+    Rho,
+    SavePlan,
+    To,
     UnitText,
     open_ledger,
     read_unit,
     show_json,
 )
+from oboro.cli.spelling import typed
 from oboro.cli.synth_options import (
     Assumed,
     Delta,
-    Eps,
     Least,
     Method,
     N,
     Records,
-    Rho,
-    To,
     check_output,
     read_condition,
     read_plan,
@@ -40,24 +44,27 @@ from oboro.language import labelled, said
 app = typer.Typer(help="Synthetic records that behave like the real ones.", no_args_is_help=True)
 
 
-@app.command()
+@app.command(epilog="Example: oboro synth draft people.csv -o people.toml")
 def draft(data: DataFile, output: To) -> None:
     """Writes a draft of a domain to edit. It LOOKS AT THE DATA: bounds and values must be set from knowledge."""
-    from oboro.synth.draft import WARNING, draft
+    from oboro.synth.draft import RARE, WARNING, draft, marked_values
 
     domain, left_out = draft(data, output)
     typer.echo(labelled("written", said(f"{output}: {len(domain)} columns")))
-    typer.echo("  " + said(f"this draft was {WARNING}"))
+    typer.echo("  " + said(f"NOT PRIVATE: this draft was {WARNING}"))
+    if rare := marked_values(output):
+        told = f"marked RARE, held by fewer than {RARE} rows: {rare:,} in all; keep only what is known without the data"
+        typer.echo("  " + said(told))
     for name in left_out:
         why = "too many different texts, or nothing in it"
         typer.echo("  " + said(f"left out: {name} ({why}); declare it, or leave it out for good"))
 
 
-@app.command()
+@app.command(epilog="Example: oboro synth forecast --domain people.toml --unit row --eps 1 --delta 1e-6")
 def forecast(
     domain: DomainFile,
     unit: UnitText = None,
-    eps: Eps = None,
+    eps: EpsOrNone = None,
     delta: Delta = None,
     rho: Rho = None,
     method: Method = "marginals",
@@ -65,9 +72,7 @@ def forecast(
     records: Records = None,
     n_min: Least = None,
     assume_min_eigenvalue: Assumed = None,
-    save_plan: Annotated[
-        Path | None, typer.Option("--save-plan", help="Also write the plan as TOML.", metavar="FILE")
-    ] = None,
+    save_plan: SavePlan = None,
     json: Json = False,
 ) -> None:
     """The error of what the model is made of, before anything is spent. Reads no data."""
@@ -88,12 +93,14 @@ def forecast(
     plans.show_forecast(plan, json=json, save=save_plan)
 
 
-@app.command()
+@app.command(
+    epilog="Example: oboro synth release people.csv --domain people.toml --eps 1 --delta 1e-6 --ledger people.ledger -o model.oboro"
+)
 def release(
     data: DataFile,
     *,
     domain: DomainFile,
-    eps: Eps = None,
+    eps: EpsOrNone = None,
     delta: Delta = None,
     rho: Rho = None,
     method: Method = "marginals",
@@ -109,6 +116,7 @@ def release(
 ) -> None:
     """Learns a model (a file .oboro), or with --method gaussian draws records, and pays for it from the ledger."""
     from oboro.domain import Domain
+    from oboro.privacy import guarantee_from
     from oboro.release import price
 
     account = open_ledger(ledger)
@@ -135,9 +143,11 @@ def release(
         return
     from oboro.synth import release as release_model
 
-    price(plan, account)
+    given_again = name is not None and account.find(name) is not None
+    if not given_again:
+        price(plan, account)
     if not json:
-        typer.echo(f"{plan.forecast()}\n", err=True)
+        typer.echo(typed(f"{plan.forecast()}\n"), err=True)
     model = release_model(data, plan, ledger=account, name=name)
     model.save(output)
     if json:
@@ -150,17 +160,25 @@ def release(
             {
                 **facts,
                 "name": name,
+                "cost": model.certificate.record["ledger"]["cost"],
+                "given_again": given_again,
                 "output": str(output),
                 "remaining": account.remaining.to_dict(),
                 "ledger": model.certificate.record["ledger"],
             }
         )
         return
-    typer.echo(f"{model}\n\n{labelled('written', str(output))}")
+    about_it = typed(said(str(model))).replace(" model.oboro ", f" {output} ")
+    typer.echo(f"{about_it}\n\n{labelled('written', str(output))}")
+    again = said("nothing: given again as it was stored")
+    cost = str(guarantee_from(model.certificate.record["ledger"]["cost"]))
+    typer.echo(labelled("spent", again if given_again else cost))
     typer.echo(labelled("remaining", said(str(account.remaining))))
 
 
-@app.command()
+@app.command(
+    epilog="Example: oboro synth sample model.oboro -n 10000 --where age=18..64 -o synthetic.parquet"
+)
 def sample(
     model: Annotated[Path, typer.Argument(help="A model that `oboro synth release` wrote.", metavar="MODEL")],
     output: To,
@@ -169,7 +187,7 @@ def sample(
         list[str],
         typer.Option(
             "--where",
-            help="A condition: COLUMN=VALUE, COLUMN=A,B,C or COLUMN=LOW:HIGH; repeat for more.",
+            help="Only such records: COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH; repeat for more.",
             metavar="CONDITION",
         ),
     ] = [],
@@ -195,25 +213,20 @@ def sample(
     typer.echo("  " + labelled("unit", said(str(loaded.unit))))
 
 
-@app.command()
+@app.command(epilog="Example: oboro synth report people.csv synthetic.parquet -o quality.html")
 def report(
     data: DataFile,
     synthetic: Annotated[Path, typer.Argument(help="The synthetic records.", metavar="SYNTHETIC")],
-    output: To,
+    output: Page,
     model: Annotated[
         Path | None,
-        typer.Option("--model", help="The model they came from: its promise is shown.", metavar="MODEL"),
+        typer.Option("--model", help="The model they came from: its promise is shown.", metavar="FILE"),
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option("--target", help="The column of two labels that a classifier learns.", metavar="NAME"),
+        typer.Option("--target", help="The column of two labels that a classifier learns.", metavar="COLUMN"),
     ] = None,
-    language: Annotated[
-        str | None,
-        typer.Option(
-            "--language", help="en or ja; otherwise the reader's browser decides.", metavar="LANGUAGE"
-        ),
-    ] = None,
+    language: Language = None,
     json: Json = False,
 ) -> None:
     """How good the records are, as one HTML page. INTERNAL: it shows real data and is not private."""
@@ -230,7 +243,9 @@ def report(
     typer.echo(f"{said(str(measured))}\n\n{labelled('written', str(output))}")
 
 
-@app.command()
+@app.command(
+    epilog="Example: oboro synth account --n 1e7 --dims 6 --records 1e7 --delta 1e-5 --min-eigenvalue 0.01"
+)
 def account(
     n: Annotated[
         str,
@@ -242,7 +257,9 @@ def account(
     records: Annotated[
         str, typer.Option("--records", help="Synthetic records that are published; public.", metavar="NUMBER")
     ],
-    delta: Annotated[str, typer.Option("--delta", help="The probability of an exception.", metavar="NUMBER")],
+    delta: Annotated[
+        str, typer.Option("--delta", help="The probability of an exception, such as 1e-5.", metavar="NUMBER")
+    ],
     min_eigenvalue: Annotated[
         str | None,
         typer.Option(

@@ -14,27 +14,18 @@ if TYPE_CHECKING:
     from oboro.domain import Domain
     from oboro.privacy import Unit
 
-To = Annotated[Path, typer.Option("-o", "--output", help="Where to write.", metavar="FILE")]
-Eps = Annotated[
-    str | None,
-    typer.Option("--eps", help="Privacy to spend, such as 0.1 or 1/3. Never defaulted.", metavar="NUMBER"),
-]
 Delta = Annotated[
     str | None,
-    typer.Option("--delta", help="With --eps: the probability of an exception.", metavar="NUMBER"),
-]
-Rho = Annotated[
-    str | None,
     typer.Option(
-        "--rho", help="Instead of --eps and --delta: zCDP, for a ledger in that currency.", metavar="NUMBER"
+        "--delta", help="The probability of an exception, such as 1e-6; with --eps.", metavar="NUMBER"
     ),
 ]
 Method = Annotated[
     str,
     typer.Option(
         "--method",
-        help="marginals, quality or moments give a model; gaussian gives records.",
-        metavar="METHOD",
+        help="marginals, quality or moments for a model; gaussian for records.",
+        metavar="WORD",
     ),
 ]
 N = Annotated[
@@ -47,17 +38,23 @@ N = Annotated[
 ]
 Records = Annotated[
     str | None,
-    typer.Option("--records", help="gaussian: how many records; each one costs.", metavar="NUMBER"),
+    typer.Option(
+        "--records", help="With --method gaussian: how many records; each one costs.", metavar="NUMBER"
+    ),
 ]
 Least = Annotated[
     str | None,
-    typer.Option("--n-min", help="gaussian, add/remove: a public lower bound on the rows.", metavar="NUMBER"),
+    typer.Option(
+        "--n-min",
+        help="With --method gaussian, under add/remove: a public lower bound on the rows.",
+        metavar="NUMBER",
+    ),
 ]
 Assumed = Annotated[
     str | None,
     typer.Option(
         "--assume-min-eigenvalue",
-        help="gaussian: assume this of the data instead of a ridge; the promise is conditional.",
+        help="With --method gaussian: assume this of the data, not a ridge; the promise is conditional.",
         metavar="NUMBER",
     ),
 ]
@@ -112,20 +109,21 @@ def check_output(output: Path, method: str) -> None:
 
 
 def read_condition(domain: Domain, text: str) -> tuple[str, Any]:
-    """COLUMN=VALUE, COLUMN=A,B,C, or COLUMN=LOW:HIGH of a number or date; an empty value means missing."""
+    """COLUMN=VALUE, COLUMN=VALUE,VALUE, or COLUMN=LOW..HIGH of a number or date; an empty value means missing."""
     name, equals, body = text.partition("=")
     if not equals:
         raise ParameterError(
             "--where is not understood",
             given=f"--where {text}",
-            needed="COLUMN=VALUE, COLUMN=A,B,C or COLUMN=LOW:HIGH",
-            fix="--where age=18:64",
+            needed="COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH",
+            fix="--where age=18..64",
         )
     column = domain[name]
     if body == "":
         return name, None
-    if column.kind != "category" and body.count(":") == 1:
-        return name, tuple(body.split(":"))
+    for dots in ("..", ":") if column.kind != "category" else ():  # LOW:HIGH is the older spelling
+        if body.count(dots) == 1:
+            return name, tuple(body.split(dots))
     values: list[Any] = [body] if body in getattr(column, "values", ()) else body.split(",")
     if column.kind == "category" and isinstance(column.value(0), int):
         values = [int(value) if value.lstrip("-").isdigit() else value for value in values]

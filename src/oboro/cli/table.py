@@ -15,9 +15,11 @@ from oboro.cli.options import (
     DryRun,
     Eps,
     Json,
+    Language,
     LedgerAt,
     Name,
     Output,
+    Page,
     UnitText,
     certificate_beside,
     open_ledger,
@@ -45,18 +47,20 @@ app = typer.Typer(
 
 Strategies = Annotated[
     list[str] | None,
-    typer.Option("--strategy", help="One of them; repeat for more. All by default.", metavar="NAME"),
+    typer.Option("--strategy", help="Only this one; repeat for more. All by default.", metavar="WORD"),
 ]
 SeveralEps = Annotated[
     list[str] | None,
-    typer.Option("--eps", help="With --internal: how it would look at this eps; repeat.", metavar="NUMBER"),
+    typer.Option(
+        "--eps", help="With --internal: how it would look at this eps; repeat for more.", metavar="NUMBER"
+    ),
 ]
 PublishedFile = Annotated[
     Path, typer.Argument(help="The published table: Parquet or CSV.", metavar="PUBLISHED")
 ]
 
 
-@app.command()
+@app.command(epilog="Example: oboro table check cells.parquet --domain city.toml --count people")
 def check(data: DataFile, domain: DomainFile, count: Count = None, json: Json = False) -> None:
     """Counts what is wrong with the records. FOR THE STEWARD'S EYES: this is not private."""
     from oboro.domain import Domain
@@ -72,10 +76,12 @@ def check(data: DataFile, domain: DomainFile, count: Count = None, json: Json = 
         typer.echo(f"  {left(problem, max(map(room, problems)))}  {row['records']:>14,}")
 
 
-app.command()(forecast)
+app.command(epilog="Example: oboro table forecast --domain city.toml --eps 0.5")(forecast)
 
 
-@app.command()
+@app.command(
+    epilog="Example: oboro table release cells.parquet --domain city.toml --count people --eps 0.5 --ledger city.ledger -o published.parquet"
+)
 def release(
     data: DataFile,
     *,
@@ -101,7 +107,7 @@ def release(
         plans.release(plan, data, account, output=output, name=name, dry_run=dry_run, json=json)
 
 
-@app.command()
+@app.command(epilog="Example: oboro table compare cells.parquet --domain city.toml --count people --eps 0.5")
 def compare(
     data: DataFile,
     *,
@@ -136,14 +142,14 @@ def compare(
     typer.echo(str(found))
 
 
-app.command()(ask)
+app.command(epilog="Example: oboro table ask published.parquet row=100..131 col=7")(ask)
 
 
-@app.command("map")
+@app.command("map", epilog="Example: oboro table map published.parquet --domain city.toml -o map.html")
 def draw_map(
     published: PublishedFile,
+    *,
     domain: DomainFile,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.", metavar="FILE")],
     count: Count = None,
     certificate: Annotated[
         Path | None,
@@ -154,21 +160,17 @@ def draw_map(
     title: Annotated[
         str | None, typer.Option("--title", help="The title of the page.", metavar="TEXT")
     ] = None,
-    language: Annotated[
-        str | None,
-        typer.Option(
-            "--language", help="en or ja; otherwise the reader's browser decides.", metavar="LANGUAGE"
-        ),
-    ] = None,
+    language: Language = None,
     internal: Annotated[
         Path | None,
         typer.Option(
             "--internal",
             help="The TRUE cells: the page shows them beside what is released. NEVER PUBLISH IT.",
-            metavar="DATA",
+            metavar="FILE",
         ),
     ] = None,
     eps: SeveralEps = None,
+    output: Page,
 ) -> None:
     """One page, with everything in it, that shows the published table as a map."""
     from oboro.domain import Domain
@@ -187,7 +189,7 @@ def draw_map(
         found = table_plan(public, unit=unit_of(None, domain), eps=eps[0] if eps else 1, count=count)
         with progress_bar():
             true, previews = preview(internal, found, eps or [])
-        comparison = Comparison(true=true, releases=previews or {"published": table})
+        comparison = Comparison(true=true, releases=previews)
     elif eps:
         raise ParameterError(
             "--eps is for --internal",

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from oboro.cli import plans
-from oboro.cli.options import DomainFile, Eps, Json, UnitText, show_json
+from oboro.cli.options import DomainFile, Eps, Json, Language, SavePlan, UnitText, show_json
 from oboro.cli.table_options import (
     Count,
     Delta,
@@ -23,22 +23,18 @@ from oboro.cli.table_options import (
 from oboro.errors import ParameterError
 from oboro.language import labelled, said
 
-SavePlan = Annotated[
-    Path | None, typer.Option("--save-plan", help="Also write the plan as TOML.", metavar="FILE")
-]
 Expected = Annotated[
     int | None,
     typer.Option(
-        "--expected-total", help="A guess at how many there are, for what it means to them.", metavar="NUMBER"
+        "--expected-n",
+        "--expected-total",
+        help="A guess of how many there are, for the forecast.",
+        metavar="NUMBER",
     ),
 ]
 Page = Annotated[
     Path | None,
-    typer.Option("-o", "--output", help="Also write it as a page, to show around.", metavar="FILE.html"),
-]
-Language = Annotated[
-    str | None,
-    typer.Option("--language", help="en or ja; otherwise the reader's browser decides.", metavar="LANGUAGE"),
+    typer.Option("-o", "--output", help="Also write a page.", metavar="FILE"),
 ]
 
 

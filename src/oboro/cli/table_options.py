@@ -17,11 +17,17 @@ if TYPE_CHECKING:
 Count = Annotated[
     str | None,
     typer.Option(
-        "--count", help="The column that says how many; without it every row counts 1.", metavar="NAME"
+        "--count", help="The column that says how many; without it every row counts 1.", metavar="COLUMN"
     ),
 ]
 StrategyName = Annotated[
-    str | None, typer.Option("--strategy", help="How it is measured; by default tree.", metavar="NAME")
+    str | None,
+    typer.Option(
+        "--strategy",
+        help="How it is measured: tree (the default), filtered, adaptive, wavelet, threshold, or a rival that "
+        "`oboro table compare` lists.",
+        metavar="WORD",
+    ),
 ]
 Possible = Annotated[
     Path | None,
@@ -43,13 +49,15 @@ Workloads = Annotated[
         "--workload",
         help="What readers will ask, for a tree: blocks, squares, squares:3,15, rectangles, cells, marginals:sex,age "
         "or never_worse. Repeat to add; by default blocks and squares.",
-        metavar="KIND",
+        metavar="WORD",
     ),
 ]
 Delta = Annotated[
     str | None,
     typer.Option(
-        "--delta", help="With it a tree's noise is Gaussian. It mostly does not help.", metavar="NUMBER"
+        "--delta",
+        help="The probability of an exception, such as 1e-6: a tree's noise is then Gaussian. It mostly does not help.",
+        metavar="NUMBER",
     ),
 ]
 

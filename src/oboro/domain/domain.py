@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -10,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oboro.domain.columns import LARGEST, Column, column_from
+from oboro.domain.columns import LARGEST, Column
+from oboro.domain.reading import column_from
 from oboro.errors import BoundsError, DomainError
-from oboro.kinds import list_of, path_of, shown, takes
+from oboro.kinds import list_of, nearest, path_of, shown, takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +98,19 @@ class Domain:
         for column in self.columns:
             if isinstance(name, str) and column.name == name:
                 return column
-        close = difflib.get_close_matches(str(name), self.names, n=1)
+        given = f"{name if isinstance(name, str) else shown(name)} in no column of the domain ({', '.join(self.names)})"
+        if close := nearest(name, self.names):
+            raise BoundsError(
+                f"column {shown(name)} is not declared: did you mean {close!r}?",
+                given=given,
+                needed="a column that is declared",
+                fix=f'"{close}"',
+            )
         raise BoundsError(
             f"column {shown(name)} has no bounds.",
-            given=f"{name if isinstance(name, str) else shown(name)} in no column of the domain ({', '.join(self.names)})",
+            given=given,
             needed="the smallest and largest value that count, known without looking at the data",
-            fix=f'"{close[0]}"' if close else f'ob.Integer("{name}", 0, 120)',
+            fix=f'ob.Integer("{name}", 0, 120)',
         )
 
     def __contains__(self, name: object) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.domain.columns import KINDS, PARTS, Column
+from oboro.domain.columns import Column
 from oboro.domain.morton import Integers, Pattern, morton_pattern, unweave, weave, width
 from oboro.errors import DomainError
 from oboro.exact import whole
@@ -270,17 +270,3 @@ def chain_patterns(groups: Groups, above: int = 0) -> Pattern:
         pattern = morton_pattern(widths, above) + pattern
         above += sum(widths)
     return pattern
-
-
-def _grid(names: Sequence[str], shape: Sequence[int]) -> Grid:
-    if not isinstance(names, list | tuple):
-        raise DomainError(
-            "a grid needs the names of its columns", given=f"names={names!r}", fix='names = ["row", "col"]'
-        )
-    return Grid(*names, shape=shape)
-
-
-KINDS["grid"] = _grid
-KINDS["mesh"] = Mesh
-PARTS["grid"] = "names, shape"
-PARTS["mesh"] = "name, level"

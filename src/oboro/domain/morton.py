@@ -44,9 +44,16 @@ def weave(numbers: Sequence[npt.ArrayLike], pattern: Pattern) -> Integers:
     """Keys from numbers, each within its width."""
     arrays = np.broadcast_arrays(*[np.asarray(number, np.int64) for number in numbers])
     keys = np.zeros(arrays[0].shape, np.int64)
+    place, part = (
+        np.empty_like(keys),
+        np.empty_like(keys),
+    )  # used again and again: fresh memory costs more than the work
     for number, tables in zip(arrays, _spread(pattern), strict=True):
         for chunk, table in enumerate(tables):
-            keys |= table[(number >> (chunk * _CHUNK)) & (table.size - 1)]
+            np.right_shift(number, chunk * _CHUNK, out=place)
+            np.bitwise_and(place, table.size - 1, out=place)
+            table.take(place, out=part, mode="clip")  # clips nothing, but needs no copy
+            np.bitwise_or(keys, part, out=keys)
     return keys
 
 

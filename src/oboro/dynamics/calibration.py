@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -38,7 +39,8 @@ from oboro.dynamics.mixing import kanter, nodes
 from oboro.dynamics.profile import above, inflection
 from oboro.dynamics.radial import radial
 from oboro.errors import ParameterError
-from oboro.exact import Number, positive, rational, show, whole
+from oboro.exact import Number, about, positive, rational, show, whole
+from oboro.kinds import unknown
 from oboro.noise.laplace import as_float
 
 _LEAST, _MOST = 1e-12, 1e6  # of eps: beyond, doubles cannot follow
@@ -85,7 +87,12 @@ def pure_eps(*, alpha: Number, z: Number, dims: int = 1) -> float:
     from scipy.optimize import brentq
 
     tail, _, dimensions = _checked(alpha, 1, "pure", dims)
-    at = as_float(positive("z", z))
+    exact = positive("z", z)
+    if not Fraction(1, 10**9) <= exact <= 10**30:
+        raise ParameterError(
+            "z is beyond use", given=f"z={about(exact)}", needed="from 1e-9 to 1e30", fix="z=1"
+        )
+    at = float(exact)
     low = high = 2 * (dimensions + 1) * math.asinh(at / 2)
     while _pure(tail, low, dimensions) > at:
         low /= 2
@@ -232,9 +239,7 @@ def _checked(alpha: Number, eps: Number, method: str, dims: int | None) -> tuple
             fix="eps=1",
         )
     if not isinstance(method, str) or method not in METHODS:
-        raise ParameterError(
-            "method is unknown", given=f"method={method!r}", needed=", ".join(METHODS), fix='method="mixture"'
-        )
+        raise unknown("method", method, dict.fromkeys(["mixture", *METHODS]))
     if method in ("exact", "pure") and dims is None:
         raise ParameterError(
             f"method {method!r} needs the number of dimensions",

@@ -15,7 +15,7 @@ from oboro.dynamics.sizing import chosen_scale, default_step, needed_scale, roun
 from oboro.dynamics.system import Matrix, System, system_from
 from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError
 from oboro.exact import Number, positive, rational, show
-from oboro.kinds import takes
+from oboro.kinds import takes, unknown
 from oboro.ledger import Ledger
 from oboro.privacy import Approx, Guarantee, Pure, Unit
 from oboro.release import Release, run
@@ -196,13 +196,9 @@ def _check_place_of_sigma(where: str, noise: str) -> None:
 
 def _check_words(where: str, noise: str, method: str, guarantee: Guarantee, alpha: Fraction) -> None:
     if not isinstance(where, str) or where not in WHERE:
-        raise ParameterError(
-            "where is unknown", given=f"where={where!r}", needed='"input" or "output"', fix='where="input"'
-        )
+        raise unknown("where", where, ["input", "output"])
     if not isinstance(noise, str) or noise not in METHODS:
-        raise ParameterError(
-            "noise is unknown", given=f"noise={noise!r}", needed=", ".join(METHODS), fix='noise="independent"'
-        )
+        raise unknown("noise", noise, METHODS)
     if noise == "discrete" and where == "output":
         raise ParameterError(
             "discrete noise is for the input",

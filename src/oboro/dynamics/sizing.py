@@ -15,7 +15,7 @@ from oboro.errors import ParameterError
 from oboro.exact import positive, show
 from oboro.noise.lazy import ball
 from oboro.privacy import Approx, Pure, Unit
-from oboro.privacy.guarantee import round_up
+from oboro.privacy.rounding import round_up
 
 
 @lru_cache(maxsize=256)

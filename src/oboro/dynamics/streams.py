@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro._version import __version__
 from oboro.dynamics.discrete import one_by_one
 from oboro.dynamics.elliptical import EllipticalNoise
 from oboro.dynamics.noising import Scale
@@ -30,7 +29,7 @@ from oboro.ledger.records import Reservation
 from oboro.noise.bits import Bits, system_bits
 from oboro.noise.lazy import Real
 from oboro.release import Release, price
-from oboro.release.release import from_content, to_content
+from oboro.release.run import keep, reserve
 
 Floats = npt.NDArray[np.float64]
 
@@ -101,17 +100,7 @@ class Stream:
             )
         self._closed = True
         table = table_of(np.array(self._outputs))
-        content = to_content(table)
-        facts = {
-            "software": f"oboro {__version__}",
-            "bits": self._bits.description,
-            **self.plan.describe(),
-            "rows": table.num_rows,
-        }
-        committed = self.ledger.commit(self._reservation, content, facts=facts)
-        return from_content(
-            self.plan, self.ledger, self.name, self._reservation.cost, committed, content, table
-        )
+        return keep(self.plan, self.ledger, self._reservation, table, self._bits)
 
     def __enter__(self) -> Stream:
         return self
@@ -178,7 +167,7 @@ def stream(
     )
     start = record.x0 if "x0" in plan.protect else plan.public_start
     price(plan, ledger)
-    reservation = ledger.reserve(plan=plan.to_dict(), unit=plan.unit, guarantee=plan.guarantee, name=name)
+    reservation = reserve(plan, ledger, name)
     source = bits or system_bits()
     scale = Scale(plan.alpha, source)
     return Stream(plan, ledger, name, reservation, source, scale, _noise_of(plan, scale, source), start)

@@ -10,27 +10,16 @@ import numpy.typing as npt
 
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.engine.arrays import held
-from oboro.engine.bounding import all_rows, counted_rows, dropped_rows, rows_of_nobody
+from oboro.engine.bounding import all_rows, dropped_rows, rows_of_nobody
 from oboro.engine.source import Source, literal, quoted
 from oboro.engine.tally import stream_counts
+from oboro.engine.types import FLOATS, WHOLE, base_type
 from oboro.errors import DomainError
 from oboro.kinds import each_of, takes
 from oboro.privacy import Unit
 
 Integers = npt.NDArray[np.int64]
 
-_NUMBERS = (
-    "TINYINT",
-    "SMALLINT",
-    "INTEGER",
-    "BIGINT",
-    "HUGEINT",
-    "UTINYINT",
-    "USMALLINT",
-    "UINTEGER",
-    "UBIGINT",
-)
-_FLOATS = ("FLOAT", "DOUBLE")
 _WIDTH = {
     "TINYINT": 7,
     "SMALLINT": 15,
@@ -49,7 +38,7 @@ def count_cells(
 ) -> tuple[Integers, Integers]:
     """How many rows fall into each combination of codes: (cells, counts), cells as mixed-radix numbers.
 
-    Only rows for which `condition`, an SQL text, is true. Contributions are bounded as in `counted_rows`.
+    Only rows for which `condition`, an SQL text, is true. Contributions are bounded as in `bounding.counted_rows`.
     """
     fields = {"cell": _cell_sql(source, columns)}
     size = Domain(columns).cells
@@ -88,11 +77,6 @@ def _filled(counts: Integers) -> tuple[Integers, Integers]:
     return cells, counts[cells]
 
 
-def coded_rows(source: Source, columns: Sequence[Column], unit: Unit, condition: str | None = None) -> str:
-    """SQL for the rows that count, each with its `cell`."""
-    return counted_rows(source, {"cell": _cell_sql(source, columns)}, unit, condition)
-
-
 def _cell_sql(source: Source, columns: Sequence[Column]) -> str:
     """The mixed-radix number of a row's codes."""
     source.need(*[column.name for column in columns])
@@ -106,13 +90,8 @@ def _cell_sql(source: Source, columns: Sequence[Column]) -> str:
 
 def code_sql(column: Column, type_name: str) -> str:
     """An SQL expression for the code of a column's value; null where the record is left out."""
-    code = _code_without_missing(column, quoted(column.name), _base(type_name))
+    code = _code_without_missing(column, quoted(column.name), base_type(type_name))
     return code if column.missing_code is None else f"coalesce({code}, {column.missing_code})"
-
-
-def _base(type_name: str) -> str:
-    """DECIMAL for DECIMAL(9,2); but DECIMAL(9,2)[] is a list of them, and no number."""
-    return "LIST" if type_name.endswith("]") else type_name.partition("(")[0].upper()
 
 
 def _code_without_missing(column: Column, field: str, base: str) -> str:
@@ -147,7 +126,7 @@ def _integer(column: Integer, field: str, base: str) -> str:
         return _within(number, column.low, column.high, column.size, nearest)
     # bounds that doubles cannot tell apart: a small number by its own halves, exactly, a large one as a whole
     low, high, step = column.low, column.high, column.step
-    exact = f"TRY_CAST({_text(field, base) if base not in (*_NUMBERS, *_FLOATS) else field} AS HUGEINT)"
+    exact = f"TRY_CAST({_text(field, base) if base not in (*WHOLE, *FLOATS) else field} AS HUGEINT)"
     halves = f"(floor(2 * {number})::HUGEINT - ({2 * low}) + {step}) // {2 * step}"
     inside = f"(greatest({low}, least({high}, {exact})) - ({low}) + {step // 2}) // {step}"
     return (
@@ -177,7 +156,7 @@ def _within(number: str, low: Any, high: Any, size: int, code: str) -> str:
 
 
 def _double(field: str, base: str) -> str:
-    if base in _NUMBERS or base in _FLOATS or base in ("DECIMAL", "BOOLEAN"):
+    if base in WHOLE or base in FLOATS or base in ("DECIMAL", "BOOLEAN"):
         return f"CAST({field} AS DOUBLE)"
     return f"TRY_CAST({_text(field, base)} AS DOUBLE)"
 
@@ -196,13 +175,13 @@ def _category(column: Category, field: str, base: str) -> str:
 def _whole_label(column: Category, field: str, base: str) -> str:
     """The code of a declared whole number. Doubles tell whole numbers apart below 2^53 alone."""
     cases = " ".join(f"WHEN {value} THEN {code}" for code, value in enumerate(column.values)) + " END"
-    if base in _NUMBERS:
+    if base in WHOLE:
         return f"CASE CAST({field} AS HUGEINT) {cases}"
     number = _double(field, base)
     if all(abs(int(value)) < 2**53 for value in column.values):
         return f"CASE {number} {cases}"
     # a double this large is whole; a text or a decimal may not be, so what follows its point is looked at
-    exact = field if base in _FLOATS else f"TRY_CAST({_text(field, base)} AS DECIMAL(38, 6))"
+    exact = field if base in FLOATS else f"TRY_CAST({_text(field, base)} AS DECIMAL(38, 6))"
     whole = f"CASE WHEN {exact} = floor({exact}) THEN TRY_CAST({exact} AS HUGEINT) END"
     return f"CASE WHEN abs({number}) < {2**53} THEN CASE {number} {cases} ELSE CASE {whole} {cases} END"
 
@@ -213,7 +192,7 @@ def check_columns(source: Source, columns: Sequence[Column]) -> list[dict[str, A
     report = []
     for column in columns:
         source.need(column.name)
-        base = _base(source.types[column.name])
+        base = base_type(source.types[column.name])
         field = quoted(column.name)
         bare = _code_without_missing(column, field, base)
         below = above = "0"

@@ -10,7 +10,6 @@ and a column of Python objects become text, value by value, whatever stands besi
 from __future__ import annotations
 
 import csv
-import difflib
 import gzip
 import os
 import re
@@ -25,7 +24,7 @@ from typing import Any
 from oboro.engine.arrow_files import read_arrow
 from oboro.engine.careful import Careful
 from oboro.errors import DataError, ParameterError
-from oboro.kinds import list_of, path_of, shown
+from oboro.kinds import list_of, nearest, path_of, shown
 
 READABLE = ".parquet .csv .tsv .csv.gz .arrow .feather"
 # Types of which some stored values cannot be read at all: refused by their name, before a value is seen.
@@ -46,23 +45,24 @@ class Source:
         default=None, repr=False, compare=False
     )  # the same as an Arrow table, if it is in memory
     parquet: Path | None = field(default=None, repr=False, compare=False)  # the file, if it is such a one
+    met: set[str] = field(default_factory=set, repr=False, compare=False)  # asked for, and there
 
     def need(self, *names: str) -> None:
         """Refuses if a column is not there."""
+        self.met.update(name for name in names if isinstance(name, str) and name in self.types)
         for name in names:
             if not isinstance(name, str) or name not in self.types:
-                # the first line of a text file may be a record, if somebody left the header out
-                text = self.relation.startswith("read_csv")
-                close = [] if text else difflib.get_close_matches(str(name), self.types, n=1)
+                # the first line of a text file may be a record, if somebody left the header out; where a declared
+                # column has been found in it, it is a header, and its names are public
+                hidden = self.relation.startswith("read_csv") and not self.met
+                close = None if hidden else nearest(name, self.types)
                 raise DataError(
-                    f"the data has no column {name!r}",
+                    f"the data has no column {name!r}" + (f": did you mean {close!r}?" if close else ""),
                     given=f"a first line of {len(self.types)} names"
-                    if text
+                    if hidden
                     else f"columns: {', '.join(self.types) or 'none'}",
                     needed=shown(name),
-                    fix=f"name the column {close[0]!r} in the domain"
-                    if close
-                    else f"a file with a column {name!r}",
+                    fix=f"name the column {close!r}" if close else f"a file with a column {name!r}",
                 )
             if self.types[name].upper() in FRAGILE:
                 raise DataError(

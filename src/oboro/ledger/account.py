@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Connection
 
 from oboro.errors import BudgetError, LedgerError, NameTakenError, ParameterError
+from oboro.exact import whole
 from oboro.kinds import path_of, takes
 from oboro.ledger import checking, copies, creation, currency, keys, records
 from oboro.ledger.canonical import canonical, plan_hash, sha256
@@ -149,12 +150,15 @@ class Ledger:
         """The release that was reserved under `name`, finished or not."""
         creation.printable("name", name)
         with self._database.reading() as connection:
-            reserved = records.entry_named(connection, name)
-            if reserved is None:
-                return None
-            committed = records.commit_of(connection, reserved.position)
-            self._refuse_forged(connection, reserved, *([] if committed is None else [committed]))
-            return Stored(reserved, committed, self._database)
+            return self._stored(connection, records.entry_named(connection, name))
+
+    def find_entry(self, position: int) -> Stored | None:
+        """The release that was reserved, or committed, as the entry of this number: also one without a name."""
+        with self._database.reading() as connection:
+            entry = records.entry_at(connection, whole("position", position, least=0))
+            if entry is not None and entry.kind == "commit":
+                entry = records.entry_at(connection, entry.body["reservation"])
+            return self._stored(connection, entry)
 
     def refuse_used(self, name: str, plan: dict[str, Any]) -> None:
         """Raises NameTakenError where `reserve` would: before anybody reads data for nothing. Spends nothing."""
@@ -244,6 +248,13 @@ class Ledger:
         return f"Ledger({self.where!r}, dataset={self.dataset!r}, unit={self.unit!r}, budget={self.budget!r})"
 
     # Helpers
+
+    def _stored(self, connection: Connection, reserved: Entry | None) -> Stored | None:
+        if reserved is None or reserved.kind != "reserve":
+            return None
+        committed = records.commit_of(connection, reserved.position)
+        self._refuse_forged(connection, reserved, *([] if committed is None else [committed]))
+        return Stored(reserved, committed, self._database)
 
     def _last(self) -> Entry:
         with self._database.reading() as connection:

@@ -13,6 +13,12 @@ from fractions import Fraction
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.privacy import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi, Unit, convert, translate
 
+_CURRENCIES = {  # what a ledger keeps, and what can be paid from it
+    "pure": ("eps alone", "eps alone"),
+    "approx": ("eps and delta", "eps, or eps and delta"),
+    "zcdp": ("rho (zCDP)", "eps alone, or rho"),
+    "renyi": ("eps of one Rényi order", "eps alone, rho, or eps of that order or a higher one"),
+}
 LONGEST = 6000  # bits of a numerator or denominator: what can still be written down and read back
 
 
@@ -34,7 +40,7 @@ def price(unit: Unit, guarantee: Guarantee, ledger_unit: Unit, budget: Guarantee
         )
     _writable(guarantee)
     moved = translate(guarantee, unit, ledger_unit).unconditional
-    cost = convert(moved, budget.unconditional)
+    cost = _converted(moved, budget.unconditional, ledger_unit)
     if not any(amounts(cost)):
         raise GuaranteeError(
             "a plan that costs nothing cannot be reserved",
@@ -44,6 +50,20 @@ def price(unit: Unit, guarantee: Guarantee, ledger_unit: Unit, budget: Guarantee
         )
     _writable(cost)
     return Conditional(cost, guarantee.assumptions) if guarantee.assumptions else cost
+
+
+def _converted(cost: Guarantee, budget: Guarantee, unit: Unit) -> Guarantee:
+    """The cost in the ledger's currency, or an error that says which that is and how to create another ledger."""
+    try:
+        return convert(cost, budget)
+    except GuaranteeError:
+        kept, taken = _CURRENCIES[budget.kind]
+        raise GuaranteeError(
+            f"the ledger keeps {kept}: a cost of {cost} cannot be paid from it",
+            given=str(cost),
+            needed=f"a plan with {taken}, or another ledger",
+            fix=f"Ledger.create(..., unit=ob.{unit!r}, budget=ob.{cost!r})",
+        ) from None
 
 
 def checked_budget(budget: Guarantee) -> Guarantee:

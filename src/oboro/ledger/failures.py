@@ -38,6 +38,8 @@ def in_words(place: Place, progress: Progress, foreign: type[Exception]) -> Iter
         yield
     except PoolTimeout:
         raise _busy(place, progress) from None
+    except UnicodeDecodeError:  # SQLite quotes the damaged part of a schema in its message
+        raise _damaged(place, "it holds what is no text") from None
     except (SQLAlchemyError, foreign) as error:
         raw = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         if isinstance(raw, sqlite3.Error):
@@ -69,9 +71,7 @@ def _sqlite(place: Place, error: sqlite3.Error, progress: Progress) -> LedgerErr
             "the file is not a ledger", given=place.shown, fix='Ledger.create("a new path", ...)'
         )
     if code.startswith("SQLITE_CORRUPT"):
-        return LedgerError(
-            "the file is damaged", given=f"{place.shown}: {error}", fix="restore a backup, then `verify` it"
-        )
+        return _damaged(place, error)
     if code.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
         return LedgerError(
             "the ledger cannot be opened for this: permission denied, or its folder does not exist."
@@ -107,6 +107,12 @@ def _postgres(place: Place, error: BaseException, progress: Progress, *, lost: b
         )
     return LedgerError(
         "the ledger cannot be used." + progress.outcome, given=f"{place.shown}: {_first_line(error, place)}"
+    )
+
+
+def _damaged(place: Place, why: object) -> LedgerError:
+    return LedgerError(
+        "the file is damaged", given=f"{place.shown}: {why}", fix="restore a backup, then `verify` it"
     )
 
 

@@ -31,7 +31,7 @@ class Place:
             )
         scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
         if scheme is None:
-            return cls(shown=text, path=Path(os.path.abspath(text)))
+            return cls(shown=text, path=Path(os.path.abspath(path_of("where", text))))
         if scheme[1] not in ("postgresql", "postgres", "postgresql+psycopg"):
             raise ParameterError(
                 "where names a database that oboro does not know",

@@ -33,7 +33,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A named release: its reservation and, unless its run died, its commit."""
+    """A release: its reservation and, unless its run died, its commit."""
 
     reserved: Entry
     committed: Entry | None
@@ -48,8 +48,8 @@ class Stored:
         if self.committed is None:
             raise LedgerError(
                 "there is nothing to read: the run of this release did not finish",
-                given=f"name={self.reserved.name!r}",
-                fix="run the plan under another name",
+                given=f"entry {self.reserved.position}",
+                fix="run the plan again: it is paid for again",
             )
         with self._database.reading() as connection:
             content = b"".join(read_parts(connection, self.reserved.position))

@@ -14,10 +14,10 @@ from oboro.noise.gaussian import DiscreteGaussian
 from oboro.noise.laplace import DiscreteLaplace
 
 if TYPE_CHECKING:
+    from oboro.noise.counting import binomial
     from oboro.noise.draws import (
         bernoulli,
         bernoulli_exp,
-        binomial,
         choose,
         exponential_mechanism,
         permutation,
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 _HOME = {
     **dict.fromkeys(("Cauchy", "Laplace", "Normal", "PositiveStable", "StudentT"), "laws"),
     **dict.fromkeys(("round_to_grid", "sample_rounded"), "rounding"),
-    **dict.fromkeys(("bernoulli", "bernoulli_exp", "binomial", "choose", "exponential_mechanism"), "draws"),
+    "binomial": "counting",
+    **dict.fromkeys(("bernoulli", "bernoulli_exp", "choose", "exponential_mechanism"), "draws"),
     **dict.fromkeys(("permutation", "shuffle", "uniform_integer", "uniform_integers"), "draws"),
 }
 

@@ -1,14 +1,16 @@
 """Random bits: the only source of randomness in oboro.
 
 AES-256 in counter mode under a key from the operating system, about ten times as fast as asking the
-system for every word. After each refill the key is replaced by bytes of its own stream and what was
-handed out is erased, so that a memory image taken later does not show noise drawn earlier. Fresh system
+system for every word. After each refill the key is replaced by bytes of its own stream and what is
+handed out is erased here, so that the state of this source, seen later, does not give back earlier words.
+(What Python has freed without overwriting it, and what callers hold, is beyond its reach.) Fresh system
 entropy comes in after a fork (a child never repeats its parent's stream) and after every 2 GiB.
 
 What this promises
     The words are indistinguishable from uniform, independent words to anyone who cannot tell AES-256
-    from a random permutation. All guarantees of oboro are computational in this sense:
-    |Pr[output] - Pr[ideal output]| is at most the advantage against AES.
+    from a random permutation. All guarantees of oboro are computational in this sense: for each refill,
+    |Pr[output] - Pr[ideal output]| grows by at most the advantage against AES plus q^2/2^129 for its q
+    blocks, because the blocks of one stream never repeat: 2^-75 for 2 GiB at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Exact draws of the finite kind: integers, orders, subsets, coins, counts and choices.
+"""Exact draws of the finite kind: integers, orders, subsets, coins and choices.
 
 Each function has exactly the law that it names, for uniform bits. None uses a float to decide, except
 through bounds that are proved; what the bounds leave open is settled with as many more bits as it takes.
@@ -12,7 +12,6 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flint import arb
 
 from oboro.errors import ParameterError
 from oboro.exact import Number, not_negative, rational, show, whole
@@ -26,7 +25,7 @@ Bools = npt.NDArray[np.bool_]
 Size = int | tuple[int, ...]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
-_LARGEST = 1 << 62
+LARGEST = 1 << 62  # of what is counted or chosen from
 _ALL = 1 << 64  # so many words of 64 bits
 
 
@@ -88,13 +87,13 @@ def shuffle(array: npt.NDArray[Scalar], bits: Bits | None = None) -> npt.NDArray
 
 
 def choose(n: int, k: int, bits: Bits | None = None) -> Integers:
-    """A uniform set of k distinct numbers below n, in increasing order; n is at most 2^62 and is never listed.
+    """A uniform set of k distinct numbers below n, in increasing order; n is at most 2^62.
 
     Draws numbers until k of them differ. Renaming the numbers renames the set and changes nothing else,
     so all sets of k are equally likely. If k > n/2, chooses what to leave out instead: each draw is new
-    with probability 1/2 or more.
+    with probability 1/2 or more. All n are listed in that case alone, where the answer lists most of them.
     """
-    n = whole("n", n, most=_LARGEST)
+    n = whole("n", n, most=LARGEST)
     k = whole("k", k, most=n)
     bits = bits or system_bits()
     if 2 * k > n:
@@ -116,7 +115,9 @@ def bernoulli(p: Number | Real, size: Size, bits: Bits | None = None) -> Bools:
     `p` is a rational in [0, 1], or a function that encloses a real there. The first 64 bits of the uniform
     settle it unless they meet the enclosure of p, once in 2^64 or so; then `Uniform.below` goes on from them.
     """
-    return _below(_real(enclosing("p", p) if callable(p) else _chance("p", p)), size, bits or system_bits())
+    return _below(
+        as_real(enclosing("p", p) if callable(p) else probability("p", p)), size, bits or system_bits()
+    )
 
 
 def bernoulli_exp(x: Number, size: Size, bits: Bits | None = None) -> Bools:
@@ -147,83 +148,6 @@ def _whole(bound: Ball) -> int:
     return min(max(int(bound.unique_fmpz()), 0), _ALL)
 
 
-# -- counts ------------------------------------------------------------------------------------------------
-
-
-def binomial(n: int, p: Number | Real, bits: Bits | None = None) -> int:
-    """How many of n independent trials succeed, each with probability p; n is at most 2^62.
-
-    `p` is a rational in [0, 1], or a function that encloses a real strictly between. The cost does not
-    grow with n or np: about 8 proposals, half a millisecond in all.
-
-    Let f be the binomial law and m its mode (or next to it, with f(m) all but as large). f is log-concave,
-    so f(m+k) <= f(m) e^(1 - f(m)|k|) [Devroye 1987]. For k > 0 let f(m+k) = f(m) e^-x, x >= 0. Then
-    f(m+i) >= f(m) e^(-xi/k) for i = 0, ..., k; these sum to at most 1, so f(m) (1 - e^-x) <= 1 - e^(-x/k) <= x/k,
-    and f(m) k <= x / (1 - e^-x) <= 1 + x. The other side is alike. Take a whole number t >= 1 / f(m). For |k| = jt + r, 0 <= r < t:
-
-        f(m+k) / f(m) <= min(1, e^(1-j)) <= 2^(1-j).
-
-    Propose j with probability 2^-(j+1), r below t and a sign, uniformly (0 with one sign only); accept
-    with probability c 2^(j-1) f(m+k) / f(m). Whatever the constant c, accepted proposals follow f exactly.
-    c = 1 - 2^-50 leaves room for an m that is next to the mode. The acceptance is decided on uniform reals,
-    by enclosures from log-gamma.
-    """
-    n = whole("n", n, most=_LARGEST)
-    bits = bits or system_bits()
-    p = enclosing("p", p) if callable(p) else _chance("p", p)
-    if n == 0 or p in (0, 1):
-        return n if p == 1 else 0
-    real = _real(p)
-    mode, width = _mode_and_width(n, real)
-    while True:
-        slab, sign = _trailing_zeros(bits), bits.integer(1)
-        away = slab * width + uniform_integer(width, bits)
-        value = mode - away if sign else mode + away
-        if not 0 <= value <= n or (sign and away == 0):
-            continue
-
-        def chance(value: int = value, slab: int = slab) -> Ball:
-            log_ratio = _log_mass(n, real(), value) - _log_mass(n, real(), mode)
-            return log_ratio.exp() * arb(2) ** (slab - 1) * (1 - 2.0**-50)
-
-        if Uniform(bits, bits.integer(64), 64).below(chance):
-            return value
-
-
-def _mode_and_width(n: int, p: Real) -> tuple[int, int]:
-    """The mode m, or a neighbour as likely up to a factor 1 + 2^-60, and a whole number t >= 1 / f(m).
-
-    The mode is floor((n+1)p). The enclosure of (n+1)p may not tell on which side of a whole number m it
-    lies, at a distance d < 2^-63. Then f(m-1) / f(m) = m(1-p) / ((n+1)p - mp) = 1 / (1 ± d / (m(1-p))), and
-    m(1-p) is m(n+1-m)/(n+1), nearly, which is at least 1/2.
-    """
-    bits = 256
-    while True:
-        with precision(bits):
-            at = (n + 1) * p()
-            if at.rad() < 2.0**-64:
-                mode = min(max(int(at.mid().floor().unique_fmpz()), 0), n)
-                # not .neg(): up to python-flint 0.8 it gives x back
-                scale = (-(arb(n + 1).lgamma() + _log_mass(n, p(), mode))).exp().upper()
-                if scale.is_finite():
-                    return mode, int(scale.ceil().unique_fmpz())
-        bits *= 2
-
-
-def _log_mass(n: int, p: Ball, k: int) -> Ball:
-    """log of p^k (1-p)^(n-k) / (k! (n-k)!): the binomial law but for the factor n!."""
-    powers = k * p.log() + (n - k) * (1 - p).log()
-    return powers - arb(k + 1).lgamma() - arb(n - k + 1).lgamma()
-
-
-def _trailing_zeros(bits: Bits) -> int:
-    """j with probability 2^-(j+1): how many tails before the first head."""
-    count = 0
-    while (word := bits.integer(64)) == 0:
-        count += 64
-    return count + (word & -word).bit_length() - 1
-
-
 # -- choices -----------------------------------------------------------------------------------------------
 
 
@@ -233,26 +157,8 @@ def exponential_mechanism(
     """Index i with probability proportional to counts[i] e^(-eta scores[i]); whole scores, rational eta >= 0.
 
     `counts`, up to 2^62 each, stand for many candidates that share a score; by default each counts once.
-
-    Let C_i be the sum of the weights up to i, and C the sum of all. The answer is the i with
-    C_(i-1) <= UC < C_i, for a uniform real U. The first 64 bits of U and float bounds of the C_i settle it,
-    unless UC comes within their error of an edge; then balls do, with more bits of the same U.
-    The smallest score is subtracted first: it cancels.
     """
-    from oboro.noise import floatball
-
-    rate = not_negative("eta", eta)
-    bits = bits or system_bits()
-    above, weights = _candidates(scores, counts)
-    with precision(128):
-        low, high = floatball.cumulative_weights(above, weights, *floatball.float_ball(ball(rate)))
-    word = bits.integer(64)
-    least = word * 2.0**-64 * low[-1] * (1 - 8 * floatball.U)  # four roundings at most, here and below
-    most = (word + 1) * 2.0**-64 * high[-1] * (1 + 8 * floatball.U)
-    i = int(np.searchsorted(high, least, side="right"))
-    if i < low.size and (i == 0 or high[i - 1] <= least) and most < low[i]:
-        return i
-    return _choose_by_balls(above, weights, rate, Uniform(bits, word, 64))
+    return int(exponential_choices(scores, eta, 1, counts, bits)[0])
 
 
 def exponential_choices(
@@ -262,7 +168,13 @@ def exponential_choices(
     counts: npt.ArrayLike | None = None,
     bits: Bits | None = None,
 ) -> Integers:
-    """Many independent draws of `exponential_mechanism` at once: the same bounds, made once, the same decisions."""
+    """Many independent draws of `exponential_mechanism` at once.
+
+    Let C_i be the sum of the weights up to i, and C the sum of all. The answer is the i with
+    C_(i-1) <= UC < C_i, for a uniform real U. The first 64 bits of U and float bounds of the C_i settle it,
+    unless UC comes within their error of an edge; then balls do, with more bits of the same U.
+    The smallest score is subtracted first: it cancels.
+    """
     from oboro.noise import floatball
 
     rate = not_negative("eta", eta)
@@ -304,7 +216,7 @@ def _candidates(scores: npt.ArrayLike, counts: npt.ArrayLike | None) -> tuple[Wo
     fits = (
         score.ndim == 1 and score.shape == count.shape and {score.dtype.kind, count.dtype.kind} <= set("iu")
     )
-    if not fits or not np.all((count >= 0) & (count <= _LARGEST)) or not np.any(count > 0):
+    if not fits or not np.all((count >= 0) & (count <= LARGEST)) or not np.any(count > 0):
         raise ParameterError(
             "scores and counts do not fit",
             given=f"{score.dtype} scores of shape {score.shape}, {count.dtype} counts of shape {count.shape}",
@@ -315,11 +227,13 @@ def _candidates(scores: npt.ArrayLike, counts: npt.ArrayLike | None) -> tuple[Wo
     return score.astype(np.uint64) - smallest.astype(np.uint64), count.astype(np.int64)  # exact modulo 2^64
 
 
-def _real(number: Fraction | Real) -> Real:
+def as_real(number: Fraction | Real) -> Real:
+    """A rational as a function that encloses it; what is one already, as it is."""
     return number if callable(number) else lambda: ball(number)
 
 
-def _chance(name: str, value: Number) -> Fraction:
+def probability(name: str, value: Number) -> Fraction:
+    """An exact rational from 0 to 1."""
     p = rational(name, value)
     if not 0 <= p <= 1:
         raise ParameterError(

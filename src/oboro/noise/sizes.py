@@ -10,7 +10,7 @@ from oboro.exact import whole
 
 Size = int | tuple[int, ...]
 
-MOST = 1 << 36  # draws at once; what a machine cannot hold is refused before it is asked for
+MOST = 1 << 27  # draws at once, 1 GB: more than most machines can hold is refused before it is asked for
 
 
 def checked_size(size: Any) -> tuple[Size, int]:

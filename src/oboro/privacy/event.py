@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from oboro.exact import Number, positive, whole
+from oboro.kinds import instance
 from oboro.privacy.guarantee import ZCDP, Guarantee, Pure
 
 
@@ -36,6 +37,7 @@ class LaplaceNoise(Event):
     discrete: bool
 
     def __init__(self, scale: Number, sensitivity: Number = 1, *, discrete: bool = True) -> None:
+        instance("discrete", discrete, bool)
         object.__setattr__(self, "scale", positive("scale", scale))
         object.__setattr__(
             self,
@@ -63,6 +65,7 @@ class GaussianNoise(Event):
     discrete: bool
 
     def __init__(self, variance: Number, sensitivity: Number = 1, *, discrete: bool = True) -> None:
+        instance("discrete", discrete, bool)
         object.__setattr__(self, "variance", positive("variance", variance))
         object.__setattr__(self, "sensitivity", positive("sensitivity", sensitivity))
         object.__setattr__(self, "discrete", discrete)

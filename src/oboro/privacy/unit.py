@@ -16,7 +16,8 @@ from typing import Any
 from oboro.errors import UnitError
 from oboro.exact import Number, positive, show, whole
 from oboro.kinds import takes
-from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi, round_up
+from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi
+from oboro.privacy.rounding import round_up
 
 ADJACENCIES = ("add/remove", "replace")
 
@@ -188,7 +189,7 @@ def translate(guarantee: Guarantee, made_for: Unit, wanted: Unit) -> Guarantee:
             needed=f"ledger: {wanted}",
             fix=f"unit=ob.{wanted!r}",
         )
-    return _two_steps(guarantee)
+    return two_steps(guarantee)
 
 
 def _same_or_wider(made_for: Unit, wanted: Unit) -> bool:
@@ -203,9 +204,10 @@ def _same_or_wider(made_for: Unit, wanted: Unit) -> bool:
     return True
 
 
-def _two_steps(guarantee: Guarantee) -> Guarantee:
+def two_steps(guarantee: Guarantee) -> Guarantee:
+    """What a promise about one step between neighbours says about two of them [group privacy]."""
     if isinstance(guarantee, Conditional):
-        return Conditional(_two_steps(guarantee.guarantee), guarantee.assumptions)
+        return Conditional(two_steps(guarantee.guarantee), guarantee.assumptions)
     if isinstance(guarantee, Pure):
         return Pure(2 * guarantee.eps)
     if isinstance(guarantee, ZCDP):

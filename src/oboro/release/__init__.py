@@ -5,7 +5,7 @@ from oboro.release.forecast import Forecast
 from oboro.release.plan import Pair, Plan, load_plan, plan_from, register, save_plan
 from oboro.release.release import Release
 from oboro.release.reproduction import Reproducible, Reproduction
-from oboro.release.run import price, run
+from oboro.release.run import fetch, price, run
 
 __all__ = [
     "Certificate",
@@ -15,6 +15,7 @@ __all__ = [
     "Release",
     "Reproducible",
     "Reproduction",
+    "fetch",
     "load_plan",
     "plan_from",
     "price",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from oboro.exact import about
@@ -47,11 +47,24 @@ class Forecast:
             "notes": list(self.notes),
         }
 
+    def folded(self) -> Forecast:
+        """The same with neighbouring areas of equal figures in one row: "1 x 1 to 512 x 512 of row,col"."""
+        if self.columns[:2] != ("area", "cells"):
+            return self
+        groups: list[list[tuple[Any, ...]]] = []
+        for row in self.rows:
+            if groups and _alike(groups[-1][0], row):
+                groups[-1].append(row)
+            else:
+                groups.append([row])
+        return replace(self, rows=tuple(_together(group) for group in groups))
+
     def __str__(self) -> str:
-        """In the reader's language."""
+        """In the reader's language, areas of equal figures folded into one line."""
+        rows = self.folded().rows
         cells = [
             [said(name) for name in self.columns],
-            *[[phrase(_show(value)) for value in row] for row in self.rows],
+            *[[phrase(_show(value)) for value in row] for row in rows],
         ]
         widths = [max(room(row[i]) for row in cells) for i in range(len(self.columns))]
         lines = [said(self.title)]
@@ -67,7 +80,7 @@ class Forecast:
         head = "".join(f"<th>{html.escape(said(name))}</th>" for name in self.columns)
         body = "".join(
             "<tr>" + "".join(f"<td>{html.escape(phrase(_show(v)))}</td>" for v in row) + "</tr>"
-            for row in self.rows
+            for row in self.folded().rows
         )
         notes = "".join(f"<p><small>{html.escape(said(note))}</small></p>" for note in self.notes)
         return (
@@ -75,8 +88,48 @@ class Forecast:
         )
 
 
+_EQUAL = 1e-3  # figures that differ by no more are told once, by the largest
+
+
+def _alike(first: tuple[Any, ...], row: tuple[Any, ...]) -> bool:
+    """Whether a row may share a line with the first row of a group."""
+    pairs = list(zip(first[2:], row[2:], strict=True))
+    if any(isinstance(value, str) for pair in pairs for value in pair):
+        return False
+    equal = all(abs(a - b) <= _EQUAL * max(abs(a), abs(b)) for a, b in pairs)
+    return equal and _range(str(first[0]), str(row[0])) is not None
+
+
+def _together(group: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    first, last = group[0], group[-1]
+    if len(group) == 1:
+        return first
+    cells = first[1] if first[1] == last[1] else f"{_show(first[1])} to {_show(last[1])}"
+    return (_range(str(first[0]), str(last[0])), cells, *map(max, *(row[2:] for row in group)))
+
+
+def _range(first: str, last: str) -> str | None:
+    """From one area to another, if they differ in one column alone: "4 x 4 to 8 x 8 of row,col; all of sex"."""
+    if first == last:
+        return first
+    ours, theirs = first.split("; "), last.split("; ")
+    if len(ours) != len(theirs):
+        return None
+    differ = [place for place, pair in enumerate(zip(ours, theirs, strict=True)) if pair[0] != pair[1]]
+    if len(differ) != 1:
+        return None
+    one, other = ours[differ[0]], theirs[differ[0]]
+    kind = " of " + one.partition(" of ")[2] if " of " in one else " mesh"
+    if not one.endswith(kind):
+        return None
+    shared = one.removesuffix(kind) if other.endswith(kind) else one
+    return "; ".join([*ours[: differ[0]], f"{shared} to {other}", *ours[differ[0] + 1 :]])
+
+
 def _show(value: Any) -> str:
-    return value if isinstance(value, str) else about(value)
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else about(value)
 
 
 def _plain(value: Any) -> Any:

@@ -16,7 +16,7 @@ from oboro.language import labelled, phrase, right, room, said
 from oboro.ledger import Entry, Ledger
 from oboro.privacy import Guarantee, Unit
 from oboro.release.certificate import Certificate, certify, certify_file
-from oboro.release.files import write_whole
+from oboro.release.files import encoded, write_whole
 from oboro.release.plan import Plan
 
 if TYPE_CHECKING:
@@ -82,6 +82,23 @@ class Release:
         low, high = intervals(self._table, level)
         return self._table.append_column("low", [low]).append_column("high", [high])
 
+    def outgoing(self) -> pa.Table:
+        """What files and JSON carry: the table and, where the plan asks for it, `low` and `high` of 95%.
+
+        The interval follows from the noisy values and public facts, so it is added on the way out. What the ledger
+        stores, and the certificate's `content` hash, stay the values alone; its `file` hash is of the file as it
+        is written. Tables and signals do not ask for it: their files would double.
+        """
+        if not getattr(self.plan, "interval_in_files", False):
+            return self._table
+        ends = zip(("low", "high"), self.plan.intervals(self._table, 0.95), strict=True)  # type: ignore[attr-defined]
+        table = self._table
+        for name, end in ends:
+            while name in table.column_names:
+                name = f"interval {name}"
+            table = table.append_column(name, [end])
+        return table
+
     @takes(path=path_of, certificate=path_of)
     def save(self, path: str | Path, *, certificate: str | Path | None = None) -> Path:
         """Writes the data by its extension, and beside it a certificate that carries the file's hash.
@@ -96,9 +113,9 @@ class Release:
                 needed=" ".join(FORMATS),
                 fix=f"{path.with_suffix('').name}.parquet",
             )
-        content = (
-            self._content if path.suffix.lower() == ".parquet" else _encode(self._table, path.suffix.lower())
-        )
+        suffix, table = path.suffix.lower(), self.outgoing()
+        as_stored = suffix == ".parquet" and table is self._table
+        content = self._content if as_stored else encoded(table, suffix)
         signed = certify_file(self.certificate, path.name, content, self._sign)
         where = (
             Path(certificate) if certificate is not None else path.with_name(path.name + ".certificate.json")
@@ -117,16 +134,23 @@ class Release:
         if getattr(self.plan, "intervals", None) is not None:
             covered = getattr(self.plan, "leaves_out", "covers the noise alone")
             about_it.append(labelled("interval", f"95%, {said(covered)}"))
+        if footnote := getattr(self.plan, "footnote", None):  # by the plan alone, whatever the values are
+            about_it.append(labelled("note", said(footnote)))
         return "\n".join([phrase(self.certificate.record["released"]), "", *self._lines(), "", *about_it])
 
     __repr__ = __str__
 
     def _shown(self) -> tuple[list[str], list[list[str]]]:
         table = self._table.slice(0, _SHOWN)
+        # a code or a year of the domain is written as it is: 533900054, 2026
+        keys = {name for column in getattr(self.plan, "domain", ()) for name in column.sources}
+        rows = [
+            [str(v) if name in keys and isinstance(v, int) else _text(v) for name, v in row.items()]
+            for row in table.to_pylist()
+        ]
         if getattr(self.plan, "intervals", None) is None:
-            return table.column_names, [[_text(v) for v in row.values()] for row in table.to_pylist()]
+            return table.column_names, rows
         low, high = self.plan.intervals(table, 0.95)  # type: ignore[attr-defined]
-        rows = [[_text(v) for v in row.values()] for row in table.to_pylist()]
         ranges = [
             phrase(f"{_text(a)} to {_text(b)}") for a, b in zip(low.tolist(), high.tolist(), strict=True)
         ]
@@ -160,7 +184,7 @@ class Release:
 
 def to_content(table: pa.Table) -> bytes:
     """The stored form of a release: Parquet."""
-    return _encode(table, ".parquet")
+    return encoded(table, ".parquet")
 
 
 def from_content(
@@ -180,35 +204,6 @@ def from_content(
     return Release(
         plan, name, cost, certify(plan, ledger, name, cost, committed), table, content, ledger.sign
     )
-
-
-def _encode(table: pa.Table, suffix: str) -> bytes:
-    sink = io.BytesIO()
-    if suffix == ".parquet":
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        # differences of sorted keys are small: half the bytes, in a third of the time
-        packed = [field.name for field in table.schema if pa.types.is_integer(field.type)]
-        others = [name for name in table.column_names if name not in packed]
-        encoding = dict.fromkeys(packed, "DELTA_BINARY_PACKED")
-        pq.write_table(
-            table, sink, compression="zstd", use_dictionary=others, column_encoding=encoding or None
-        )
-    elif suffix == ".csv":
-        import pyarrow.csv as csv
-
-        csv.write_csv(table, sink)
-    elif suffix == ".arrow":
-        import pyarrow as pa
-
-        with pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
-    else:
-        import json
-
-        sink.write(json.dumps(table.to_pylist(), ensure_ascii=False, default=str, indent=1).encode())
-    return sink.getvalue()
 
 
 def _text(value: Any) -> str:

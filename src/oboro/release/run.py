@@ -12,12 +12,13 @@ from __future__ import annotations
 from typing import Any
 
 from oboro._version import __version__
-from oboro.errors import BudgetError
+from oboro.errors import BudgetError, LedgerError, ParameterError
 from oboro.kinds import takes
 from oboro.ledger import Ledger, plan_hash
+from oboro.ledger.records import Reservation
 from oboro.noise.bits import Bits, system_bits
 from oboro.privacy import Guarantee
-from oboro.release.plan import Plan, a_plan
+from oboro.release.plan import Plan, a_plan, plan_from
 from oboro.release.release import Release, from_content, to_content
 
 
@@ -45,23 +46,57 @@ def run(
     costs nothing. A name that another plan has, or whose run died, is refused. `bits` is for tests only; the
     certificate says so if they are not safe.
     """
-    record = plan.to_dict()
     if name is not None and (stored := ledger.find(name)) is not None:
-        cost = stored.reserved.cost
+        record, cost = plan.to_dict(), stored.reserved.cost
         if stored.committed is not None and stored.plan_hash == plan_hash(record) and cost is not None:
             return from_content(plan, ledger, name, cost, stored.committed, stored.content())
         ledger.refuse_used(name, record)
     price(plan, ledger)
     prepared = plan.prepare(data)
-    reservation = ledger.reserve(plan=record, unit=plan.unit, guarantee=plan.guarantee, name=name)
+    reservation = reserve(plan, ledger, name)
     source = bits or system_bits()
     table = plan.publish(plan.measure(prepared, source))
+    return keep(plan, ledger, reservation, table, source)
+
+
+def reserve(plan: Plan, ledger: Ledger, name: str | None) -> Reservation:
+    """Pays for `plan`. From here on nothing is refunded, and noise may be drawn."""
+    return ledger.reserve(plan=plan.to_dict(), unit=plan.unit, guarantee=plan.guarantee, name=name)
+
+
+def keep(plan: Plan, ledger: Ledger, reservation: Reservation, table: Any, bits: Bits) -> Release:
+    """Stores what was measured under a reservation, commits it and signs: the end of every run, also of one in steps."""
     content = to_content(table)
     facts = {
         "software": f"oboro {__version__}",
-        "bits": source.description,
+        "bits": bits.description,
         **plan.describe(),
         "rows": table.num_rows,
     }
     committed = ledger.commit(reservation, content, facts=facts)
-    return from_content(plan, ledger, name, reservation.cost, committed, content, table)
+    return from_content(plan, ledger, reservation.name, reservation.cost, committed, content, table)
+
+
+@takes(ledger=Ledger)
+def fetch(ledger: Ledger, *, name: str | None = None, entry: int | None = None) -> Release:
+    """A release that was paid for, as it was stored: by its name, or by the number of its entry. Spends nothing."""
+    if (name is None) == (entry is None):
+        raise ParameterError(
+            "say which release",
+            given="neither" if name is None else "both",
+            needed="a name, or the number of an entry",
+            fix="entry=1",
+        )
+    stored = ledger.find(name) if name is not None else ledger.find_entry(entry or 0)
+    cost = None if stored is None else stored.reserved.cost
+    if stored is None or cost is None:
+        raise LedgerError(
+            "the ledger has no such release",
+            given=f"name={name!r}" if name is not None else f"entry={entry}",
+            needed="one that is listed",
+            fix=f"oboro ledger show {ledger.where}",
+        )
+    content = stored.content()
+    assert stored.committed is not None
+    plan = plan_from(stored.reserved.body["plan"])
+    return from_content(plan, ledger, stored.reserved.name, cost, stored.committed, content)

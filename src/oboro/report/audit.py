@@ -35,6 +35,12 @@ MEASURED = Words(
     "測定:確かめた下限。誤って破れたとする確率は全体で 1e-6 未満",
 )
 LINE = Words("the promise", "約束")
+ABOVE = (
+    Words("plan", "計画"),
+    Words("promise", "約束"),
+    Words("loss found, against the promise", "見つかった損失（約束に対して）"),
+    Words("part of the promise", "約束に対する割合"),
+)
 CAPABILITIES = {
     "statistics": Words("Statistics", "統計量"),
     "tables": Words("Tables", "表"),
@@ -58,36 +64,40 @@ def write_audit(reports: Sequence[AuditReport], path: str | Path, *, language: s
         f"<span>{_sign('computed')}{say(COMPUTED)}</span><span>{_sign('measured')}{say(MEASURED)}</span>"
         f"<span>{_sign('line')}{say(LINE)}</span>"
     )
-    intro = f'<section class="card">{say(MEANING, "p")}<div class="legend">{legend}</div></section>'
+    intro = f'<section class="card">{say(MEANING, "p")}<div class="signs">{legend}</div></section>'
     known = sum(report.how == "computed" for report in reports)
     chips = (
         f'<span class="chip">{say(Words(f"{len(reports)} plans", f"計画 {len(reports)} 件"))}</span>'
         f'<span class="chip">{say(Words(f"{known} computed", f"計算 {known} 件"))}</span>'
         f'<span class="chip">{say(Words(f"{len(broken)} broken", f"破れ {len(broken)} 件"))}</span>'
     )
-    body = f'<main class="audit">{intro}{"".join(cards)}</main>'
+    body = f'<main class="sheet">{intro}{"".join(cards)}</main>'
     target = Path(path)
     page = render(
-        title=Words("Audit", "監査"), body=body, subtitle=chips, language=language, styles=("audit.css",)
+        title=Words("Audit: every promise under attack", "監査：すべての約束への攻撃"),
+        body=body,
+        subtitle=chips,
+        language=language,
     )
     write_whole(target, page.encode())
     return target
 
 
 def _card(title: Words, reports: Sequence[AuditReport]) -> str:
-    return f'<section class="card">{say(title, "h2")}{"".join(_plan(report) for report in reports)}</section>'
+    above = f'<div class="plan-head">{"".join(say(words) for words in ABOVE)}</div>'
+    return f'<section class="card">{say(title, "h2")}{above}{"".join(_plan(report) for report in reports)}</section>'
 
 
 def _plan(report: AuditReport) -> str:
     held, closest = report.verdict == "holds", report.closest
     share = _share(closest)
-    said = say(HOLDS if held else BROKEN) + f" {escape(_percent(share))}"
+    found = f"{'=' if closest.how == 'computed' else '≥'} {_percent(share)}"
     head = "".join(f"<th>{say(words)}</th>" for words in HEADS)
     rows = "".join(_row(finding) for finding in report.findings)
     return (
         f'<details class="plan{"" if held else " broken"}"><summary><span class="name">{escape(report.name or report.plan)}'
-        f'</span><span class="promise">{escape(report.guarantee.unconditional)}</span>{_bar(share, closest.how, held)}'
-        f'<span class="said">{said}</span></summary><p class="quiet">{escape(report.plan)}, {report.trials:,} '
+        f'</span><span class="promised">{escape(report.guarantee.unconditional)}</span>{_bar(share, closest.how, held)}'
+        f'<span class="found">{escape(found)}</span>{say(HOLDS if held else BROKEN, attributes="class=said")}</summary><p class="quiet">{escape(report.plan)}, {report.trials:,} '
         f'{say(Words("trials in each world", "回の試行(それぞれ)"))}</p><div class="scroll"><table><thead><tr>{head}</tr>'
         f"</thead><tbody>{rows}</tbody></table></div></details>"
     )
@@ -102,7 +112,7 @@ def _row(finding: Finding) -> str:
         Words.sentence(finding.how),
         HOLDS if finding.holds else BROKEN,
     )
-    why = say(Words.sentence(finding.why), "td", 'class="why"')
+    why = say(Words.sentence(finding.why), "td")
     return f"<tr>{why}{''.join(say(cell, 'td') for cell in cells)}</tr>"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from oboro.report.page import escape, label, say
 from oboro.report.words import Words
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 300, 62, 16, 14, 34
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 320, 62, 16, 36, 50
 
 Place = Callable[[float], float]
 
@@ -29,18 +29,23 @@ def upwards(bottom: float, top: float) -> Place:
     return lambda value: place(min(max(value, bottom), top))
 
 
-def chart(describe: Words, parts: Iterable[str]) -> str:
-    start = f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" {label(describe)}>'
-    return "".join([start, *parts, "</svg>"])
+def chart(describe: Words, parts: Iterable[str], *, below: Words, beside: Words) -> str:
+    """The whole; `below` and `beside` say what the two axes show."""
+    start = f'<div class="plot"><svg class="chart large" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" {label(describe)}>'
+    named = say(beside, "text", f'x="2" y="{TOP - 18}"')
+    named += say(below, "text", f'x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end"')
+    return "".join([start, *parts, named, "</svg></div>"])
 
 
 def rule(y: float, text: str) -> str:
     line = f'<line class="rule" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-    return line + f'<text x="{LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{escape(text)}</text>'
+    return line + f'<text x="{LEFT - 6}" y="{y + 3.5:.1f}" text-anchor="end">{escape(text)}</text>'
 
 
-def tick(x: float, text: str) -> str:
-    return f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 22}" text-anchor="middle">{escape(text)}</text>'
+def tick(x: float, text: str, *, minor: bool = False) -> str:
+    """A value under the axis; a minor one is left out where there is little room."""
+    look = ' class="minor"' if minor else ""
+    return f'<text{look} x="{x:.1f}" y="{HEIGHT - BOTTOM + 19}" text-anchor="middle">{escape(text)}</text>'
 
 
 def polyline(xs: Sequence[float], ys: Sequence[float], told: Words) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from oboro.dynamics.signal_plan import SignalPlan
+from oboro.exact import about
+from oboro.release import Certificate
 from oboro.release.files import write_whole
-from oboro.report import axes
-from oboro.report.page import render, say
-from oboro.report.words import Words
+from oboro.report import axes, promise
+from oboro.report.page import escape, render, say
+from oboro.report.words import INTERNAL, Words
 
 _MOST_POINTS = 600
 
@@ -25,10 +29,11 @@ WORDS = {
         "What lies beyond the axis is drawn at its edge: under heavy tails an error is now and then very large.",
         "軸の外にある値は端に描かれています。裾の重いノイズでは、誤差がときに非常に大きくなります。",
     ),
-    "promise": Words("The promise", "約束"),
-    "time": Words(
-        "time, in samples; upwards the output, in its own unit", "時刻（標本番号）。縦軸は出力（その単位）"
-    ),
+    "time": Words("time, in samples", "時刻（標本番号）"),
+    "axis": Words("output, in its own unit", "出力（その単位）"),
+    "typical": Words("holds half of all errors", "誤差の半分が収まる範囲"),
+    "wide": Words("holds 95% of all errors", "誤差の 95% が収まる範囲"),
+    "samples": Words("samples published", "公開された標本数"),
     "published": Words("published", "公開値"),
     "true": Words("true", "真の値"),
     "interval": Words("95% band", "95% の帯"),
@@ -42,26 +47,54 @@ def write_band(
     *,
     truth: Sequence[float] | None = None,
     private: bool = True,
+    certificate: Certificate | Mapping[str, Any] | None = None,
     language: str | None = None,
 ) -> None:
-    """The first output of a release with its 95% band. With a `truth` that is `private` the page is marked as internal."""
+    """The first output of a release with its 95% band. With a `truth` the page is marked as internal.
+
+    `private=False` says that the truth is made up, and the mark says so too. `certificate` gives the name of
+    the dataset and what was spent.
+    """
     table = published.to_arrow() if hasattr(published, "to_arrow") else published
     low, high = plan.intervals(table, 0.95)
     keep = slice(None, None, plan.system.outputs)
     t, y = table.column("t").to_numpy()[keep].tolist(), table.column("y").to_numpy()[keep].tolist()
     drawn, cut = _drawn(t, y, low[keep].tolist(), high[keep].tolist(), None if truth is None else list(truth))
     told = say(WORDS["band"], "p") + (say(WORDS["cut"], "p") if cut else "")
-    below = say(WORDS["time"], "p", 'class="axis"') + _key(truth is not None)
-    promise = f"<section class='card'>{say(WORDS['promise'], 'h2')}<p>{say(Words.sentence(plan.guarantee))}; {say(Words.sentence(plan.unit))}</p></section>"
+    record = _record(plan, certificate)
     page = render(
-        title=WORDS["output"],
-        body=f"<main class='sheets'><section class='card'>{say(WORDS['output'], 'h2')}{told}{drawn}{below}</section>{promise}</main>",
-        subtitle=say(Words.sentence(plan.guarantee), "span", "class='chip'"),
+        title=Words.same(record["dataset"]) if "dataset" in record else WORDS["output"],
+        body=f"<main class='sheet'><div class='side wide'><section class='card'>{say(WORDS['output'], 'h2')}{told}{drawn}"
+        f"{_key(truth is not None)}<div class='figures'>{_figures(plan, len(y))}</div></section>{promise.promise(record)}</div></main>",
+        subtitle=promise.chip(record),
         language=language,
-        internal=truth is not None and private,
-        styles=("sheets.css",),
+        internal=None if truth is None else INTERNAL["signal" if private else "made_up"],
     )
     write_whole(Path(path), page.encode())
+
+
+def _record(plan: SignalPlan, certificate: Certificate | Mapping[str, Any] | None) -> dict[str, Any]:
+    """What is promised: as certified, or else by the plan."""
+    own = {
+        **plan.describe(),
+        "unit": {**plan.unit.to_dict(), "in_words": str(plan.unit)},
+        "guarantee": {**plan.guarantee.to_dict(), "in_words": str(plan.guarantee)},
+    }
+    signed = certificate.record if isinstance(certificate, Certificate) else certificate
+    return {**own, **(signed or {})}
+
+
+def _figures(plan: SignalPlan, count: int) -> str:
+    """How far off the output is, by the plan alone: at a time in the middle."""
+    typical, wide = (float(np.median(plan.band(level)[:, 0])) for level in (0.5, 0.95))
+    shown = [
+        (f"± {about(typical, 3)}", WORDS["typical"]),
+        (f"± {about(wide, 3)}", WORDS["wide"]),
+        (f"{count:,}", WORDS["samples"]),
+    ]
+    return "".join(
+        f'<div><div class="figure">{escape(value)}</div>{say(words, "p")}</div>' for value, words in shown
+    )
 
 
 def _drawn(
@@ -77,10 +110,11 @@ def _drawn(
     margin = 0.05 * ((top - bottom) or 1.0)
     bottom, top = bottom - margin, top + margin
     px, py = axes.across(t[0], t[-1]), axes.upwards(bottom, top)
-    parts = [axes.rule(py(value), f"{value:.6g}") for value in axes.round_ticks(bottom, top, 6)]
-    parts += [
-        axes.tick(px(time), f"{time:g}") for time in axes.round_ticks(t[0], t[-1], 8) if time == int(time)
+    parts = [
+        axes.rule(py(value), f"{value:.6g}".replace("-", "−")) for value in axes.round_ticks(bottom, top, 6)
     ]
+    times = [time for time in axes.round_ticks(t[0], t[-1], 8) if time == int(time)]
+    parts += [axes.tick(px(time), f"{time:g}", minor=place % 2 == 1) for place, time in enumerate(times)]
     around = [*zip(t, high, strict=True), *reversed(list(zip(t, low, strict=True)))]
     outline = " ".join(f"{px(a):.1f},{py(b):.1f}" for a, b in around)
     across = [px(a) for a in t]
@@ -90,7 +124,7 @@ def _drawn(
         dark = axes.polyline(across[: len(truth)], [py(b) for b in truth], WORDS["true"])
         parts.append(f'<g class="series truth">{dark}</g>')
     beyond = any(not bottom <= value <= top for value in (*y, *low, *high))
-    return axes.chart(WORDS["over_time"], parts), beyond
+    return axes.chart(WORDS["over_time"], parts, below=WORDS["time"], beside=WORDS["axis"]), beyond
 
 
 def _key(truth: bool) -> str:

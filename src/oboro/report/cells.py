@@ -89,7 +89,7 @@ class Blocks:
 def read_cells(table: Table, place: Place, layers: Layers, count: str | None = None) -> Cells:
     """The cells of a table in coordinate form. The table is public, so whatever is wrong with it is said."""
     row, col = place.locate(table)
-    numbers = _counts(table, count or _count_column(table, place, layers))
+    numbers = _counts(table, count or count_column(table, place, layers))
     below, above = _reach(table, numbers)
     return Cells(layers.codes(table), row, col, numbers, below, above)
 
@@ -145,7 +145,8 @@ def finest(
     return summed
 
 
-def _count_column(table: Table, place: Place, layers: Layers) -> str:
+def count_column(table: Table, place: Place, layers: Layers) -> str:
+    """The last column that is neither one of the domain nor an end of an interval."""
     keys = {*place.keys, *(column.name for column in layers.shown), *layers.summed, *INTERVAL}
     left = [str(name) for name in table.column_names if name not in keys]
     if not left:

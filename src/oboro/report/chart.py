@@ -11,15 +11,26 @@ from oboro.report.page import label as name_of
 from oboro.report.page import say
 from oboro.report.words import Words
 
-WIDTH, HEIGHT = 320, 190
-LEFT, RIGHT, TOP, BOTTOM = 44, 12, 14, 34
+WIDTH, HEIGHT = 320, 196
+LEFT, RIGHT, TOP, BOTTOM = 40, 12, 24, 38
 
 
-def lines(labels: Sequence[str], series: Mapping[str, Sequence[float]], *, describe: str | Words) -> str:
-    """One line for each series over evenly spaced labels; nothing below zero, zeros at the foot."""
+def lines(
+    labels: Sequence[str | Words],
+    series: Mapping[str, Sequence[float]],
+    *,
+    describe: str | Words,
+    below: Words | None = None,
+    beside: Words | None = None,
+) -> str:
+    """One line for each series over evenly spaced labels; nothing below zero, zeros at the foot.
+
+    `below` and `beside` say what the two axes show.
+    """
     positive = [value for values in series.values() for value in values if value > 0]
     if len(labels) < 2 or not positive:
         return ""
+    named = [Words.of(label) for label in labels]
     low, high = _decade(min(positive), math.floor), _decade(max(positive), math.ceil)
     high = high if high > low else low * 10
     across = (WIDTH - LEFT - RIGHT) / (len(labels) - 1)
@@ -31,8 +42,9 @@ def lines(labels: Sequence[str], series: Mapping[str, Sequence[float]], *, descr
         share = math.log(max(value, low) / low) / math.log(high / low)
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
-    named = name_of(Words.of(describe))
-    parts = [f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" {named}>']
+    parts = [
+        f'<div class="plot"><svg class="chart small" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" {name_of(Words.of(describe))}>'
+    ]
     for tick in _ticks(low, high):
         parts.append(
             f'<line class="rule" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
@@ -40,29 +52,34 @@ def lines(labels: Sequence[str], series: Mapping[str, Sequence[float]], *, descr
         parts.append(
             f'<text x="{LEFT - 6}" y="{y(tick) + 3.5:.1f}" text-anchor="end">{html.escape(short(tick))}</text>'
         )
-    every = max(1, math.ceil(max(len(label) for label in labels) * 6.2 / across))
-    for index, label in enumerate(labels):
+    every = max(1, math.ceil(max(len(label.en) for label in named) * 6.2 / across))
+    for index, label in enumerate(named):
         if index % every == 0:
-            place = f'x="{x(index):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle"'
-            parts.append(say(Words.name(label), "text", place))
+            place = f'x="{x(index):.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle"'
+            parts.append(say(label, "text", place))
+    if beside:
+        parts.append(say(beside, "text", 'x="2" y="10"'))
+    if below:
+        parts.append(say(below, "text", f'x="{WIDTH - RIGHT}" y="{HEIGHT - 5}" text-anchor="end"'))
     for number, (name, values) in enumerate(series.items()):
         points = [(x(i), y(value)) for i, value in enumerate(values)]
         path = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
         parts.append(
             f'<g class="series s{number % 7}" data-series="{html.escape(name)}"><polyline points="{path}"/>'
         )
-        for (px, py), label, value in zip(points, labels, values, strict=False):
-            told = Words.name(f"{name + '; ' if len(series) > 1 else ''}{label}: {about(value)}")
+        for (px, py), label, value in zip(points, named, values, strict=False):
+            of = Words.name(f"{name}; ") if len(series) > 1 and name else Words.same("")
+            told = Words(f"{of.en}{label.en}: {about(value)}", f"{of.ja}{label.ja}：{about(value)}")
             parts.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="3">{say(told, "title")}</circle>')
         parts.append("</g>")
-    return "".join([*parts, "</svg>"])
+    return "".join([*parts, "</svg></div>"])
 
 
-def short(value: float) -> str:
-    """1k for a thousand."""
-    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:g}{letter}"
+def short(value: float, thousand: int = 1000) -> str:
+    """1k for a thousand; for sides of blocks, which are powers of two, for 1024."""
+    for power, letter in ((4, "T"), (3, "G"), (2, "M"), (1, "k")):
+        if value >= thousand**power:
+            return f"{value / thousand**power:g}{letter}"
     return f"{value:g}"
 
 

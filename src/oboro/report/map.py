@@ -26,12 +26,12 @@ from oboro.kinds import shown as shown_value
 from oboro.release import Certificate
 from oboro.release.files import write_whole
 from oboro.report import colour, promise
-from oboro.report.cells import Blocks, Layers, finest, read_cells, window_of
+from oboro.report.cells import Blocks, Layers, count_column, finest, read_cells, window_of
 from oboro.report.map_body import Shown, map_body
 from oboro.report.page import check_language, render
 from oboro.report.payload import pack
 from oboro.report.place import Place, Window
-from oboro.report.words import MAP, Words
+from oboro.report.words import INTERNAL, MAP
 
 __all__ = ["Comparison", "write_map"]
 
@@ -61,7 +61,15 @@ class Comparison:
             return named
 
 
-@takes(domain=Domain, path=path_of, certificate=(Certificate, Mapping), internal=Comparison, language=text_of)
+@takes(
+    domain=Domain,
+    path=path_of,
+    certificate=(Certificate, Mapping),
+    internal=Comparison,
+    title=text_of,
+    language=text_of,
+    count=text_of,
+)
 def write_map(
     table: Table,
     domain: Domain,
@@ -77,7 +85,8 @@ def write_map(
 
     `table` has the columns of the domain and one of counts: `count`, or the last that is neither a column of
     the domain nor `low` or `high`. With `low` and `high`, as `Release.interval()` appends them, the page shows
-    the interval of each cell. `certificate` gives the promise that is printed beside the map. `language` is
+    the interval of each cell. `certificate` gives the promise that is printed beside the map, and the name of
+    the dataset, which is the title unless another is given. `language` is
     "en" or "ja"; without it the reader's browser decides. `internal` puts true counts on the page, side by
     side with what is released, and marks it so.
     """
@@ -101,8 +110,15 @@ def write_map(
         "aspect": place.aspect(window),
         "sides": sides,
         "columns": layers.labels(),
+        "count": count or count_column(table, place, layers),
         "tables": [
-            {"role": each.role, "label": each.label, "total": str(each.cells.total), "sources": found}
+            {
+                "role": each.role,
+                "label": each.label,
+                "name": each.name,
+                "total": str(each.cells.total),
+                "sources": found,
+            }
             for each, found in zip(shown, sources, strict=True)
         ],
         "widths": promise.widths(record.get("forecast") or {}) if not layers.shown else {},
@@ -112,11 +128,11 @@ def write_map(
         },
     }
     page = render(
-        title=title or (Words.name(record["released"]) if record.get("released") else MAP["published_table"]),
-        subtitle=promise.chip(record),
+        title=title or promise.title(record) or MAP["published_table"],
+        subtitle=promise.chip(record, titled=title is None),
         body=map_body(shown, place, layers, window, sources, sides, record, internal is not None),
         language=language,
-        internal=internal is not None,
+        internal=None if internal is None else INTERNAL["counts"],
         styles=("map.css",),
         scripts=("map-counts.js", "map-classes.js", "map-names.js", "map.js"),
         words=MAP,

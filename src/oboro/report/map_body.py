@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from oboro.errors import ParameterError
+from oboro.exact import rational
 from oboro.report import chart, promise
 from oboro.report.cells import Cells, Layers, sum_blocks
 from oboro.report.page import escape, label, say
@@ -22,6 +24,15 @@ class Shown:
     role: str  # "published", "true" or "release"
     label: str
     cells: Cells
+
+    @property
+    def name(self) -> str:
+        """The label, which mostly is the eps of a release."""
+        try:
+            rational("eps", self.label)
+        except ParameterError:
+            return self.label
+        return f"eps = {self.label}"
 
 
 def map_body(
@@ -92,7 +103,8 @@ def _category_controls(layers: Layers) -> str:
 
 def _release_controls(shown: Sequence[Shown]) -> str:
     start = next(number for number, each in enumerate(shown) if each.role == "published")
-    return f"""<label class="control eps"><span>eps</span><span class="slider"><input type="range" id="release" min="1" max="{len(shown) - 1}" value="{start}"><output id="release-name" for="release"></output></span></label>
+    alone = " hidden" if len(shown) == 2 else ""
+    return f"""<label class="control eps"{alone}><span>eps</span><span class="slider"><input type="range" id="release" min="1" max="{len(shown) - 1}" value="{start}"><output id="release-name" for="release"></output></span></label>
 <label class="control">{say(MAP["show"])}<select id="side-by-side">{say(MAP["after"], "option", 'value="after"')}{say(MAP["difference"], "option", 'value="difference"')}</select></label>
 """
 
@@ -113,14 +125,24 @@ def _figures_card(shown: Sequence[Shown], window: Window, sides: Sequence[int]) 
         each.label or MAP["published"].en: [_rmse(true.cells, each.cells, window, side) for side in drawn]
         for each in releases
     }
-    picture = chart.lines([str(side) for side in drawn], errors, describe=MAP["by_block"])
+    picture = chart.lines(
+        [str(side) for side in drawn],
+        errors,
+        describe=MAP["by_block"],
+        below=MAP["block_side"],
+        beside=MAP["rmse_axis"],
+    )
     key = "".join(
-        f'<li class="s{number % 7}" data-release="{number + 1}">{escape(name)}</li>'
-        for number, name in enumerate(errors)
+        say(
+            Words.same(each.name) if each.label else MAP["published"],
+            "li",
+            f'class="s{number % 7}" data-release="{number + 1}"',
+        )
+        for number, each in enumerate(releases)
     )
     return (
-        f'<section class="card figures">{say(MAP["figures"], "h2")}<p class="quiet" id="figures-at"></p><dl class="facts numbers">{rows}</dl>'
-        f'{say(MAP["by_block"], "p", "class=quiet")}{picture}<ul class="series-key">{key}</ul></section>'
+        f'<section class="card measured">{say(MAP["figures"], "h2")}<p class="quiet" id="figures-at"></p><dl class="facts numbers">{rows}</dl>'
+        f'{picture}<ul class="series-key">{key}</ul></section>'
     )
 
 

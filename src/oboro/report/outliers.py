@@ -32,7 +32,7 @@ WORDS = {
         "外れ値を隠すには各時刻に独立なノイズを使います。",
     ),
     "size": Words("size of the outlier, in units of the distance", "外れ値の大きさ（距離を単位とする）"),
-    "rate": Words("upwards, how often it is found", "縦軸は見つかる割合"),
+    "rate": Words("how often it is found", "見つかる割合"),
     "noise": Words("noise", "ノイズ"),
     "middle": Words("median of |noise|", "|ノイズ| の中央値"),
     "sizes": Words("found, by the size of the outlier", "外れ値の大きさごとの発見率"),
@@ -47,13 +47,12 @@ def write_outliers(
     equal = detections(eps=eps, delta=delta, sizes=sizes)
     median = equal[0].median
     same = detections(eps=eps, delta=delta, sizes=sizes, median=median)
-    body = "<main class='sheets'>"
+    body = "<main class='sheet narrow'>"
     for title, curves, told in (
         ("equal", equal, WORDS["how"].fill(alarm=1)),
         ("median", same, WORDS["part"].fill(median=about(median))),
     ):
-        axis = f'<p class="axis">{say(WORDS["size"])}; {say(WORDS["rate"])}</p>'
-        drawn = rates(curves) + axis + _key(curves) + _table(curves)
+        drawn = rates(curves) + _key(curves) + _table(curves)
         body += f"<section class='card'>{say(WORDS[title], 'h2')}{say(told, 'p')}{drawn}</section>"
     body += f"<section class='card'>{say(WORDS['shared'], 'p')}</section></main>"
     page = render(
@@ -61,7 +60,6 @@ def write_outliers(
         subtitle=f"<span class='chip'>eps = {escape(eps)}, delta = {escape(delta)}</span>",
         body=body,
         language=language,
-        styles=("sheets.css",),
     )
     write_whole(Path(path), page.encode())
     return equal
@@ -77,7 +75,7 @@ def rates(curves: Sequence[Detection]) -> str:
     for curve in curves:
         line = axes.polyline(across, [py(rate) for rate in curve.rates], Words.sentence(curve.noise))
         parts.append(f'<g class="series {_look(curve)}">{line}</g>')
-    return axes.chart(WORDS["found"], parts)
+    return axes.chart(WORDS["found"], parts, below=WORDS["size"], beside=WORDS["rate"])
 
 
 def _look(curve: Detection) -> str:
@@ -98,7 +96,7 @@ def _table(curves: Sequence[Detection]) -> str:
     over = say(WORDS["sizes"], "th", f'colspan="{len(shown)}"')
     head = "".join(f"<th>{curves[0].sizes[i]:g}</th>" for i in shown)
     rows = "".join(
-        f"<tr>{say(Words.sentence(curve.noise), 'td')}<td>{about(curve.median, 3)}</td>"
+        f"<tr>{say(Words.sentence(curve.noise), 'td')}<td>{curve.median:.2f}</td>"
         + "".join(f"<td>{100 * curve.rates[i]:.1f}%</td>" for i in shown)
         + "</tr>"
         for curve in curves

@@ -42,6 +42,8 @@ def escape(value: object) -> str:
 def say(words: Words, tag: str = "span", attributes: str = "") -> str:
     """An element that speaks both languages; the page's script picks one."""
     opening = f"{tag} {attributes}".strip()
+    if words.en == words.ja:
+        return f"<{opening}>{escape(words.en)}</{tag}>"
     return f'<{opening} data-en="{escape(words.en)}" data-ja="{escape(words.ja)}">{escape(words.en)}</{tag}>'
 
 
@@ -80,7 +82,7 @@ def render(
     body: str,
     subtitle: str = "",
     language: str | None = None,
-    internal: bool = False,
+    internal: Words | None = None,
     styles: Sequence[str] = (),
     scripts: Sequence[str] = (),
     words: Mapping[str, Words] | None = None,
@@ -89,9 +91,11 @@ def render(
 ) -> str:
     """A whole page.
 
-    `title` is plain text, in both languages if it is `Words`; `body` and `subtitle` are HTML whose parts are escaped already. `styles` and
-    `scripts` name the report's own files among the assets; they come after the shared ones. `data` and
-    `words` reach the scripts as JSON, `payloads` as packed integers by their names.
+    `title` is plain text, in both languages if it is `Words`; `body` and `subtitle` are HTML whose parts are
+    escaped already. `internal` says why the page must not be published: it stands in a red bar on every screen
+    and on paper, and in the name of the window. `styles` and `scripts` name the report's own files among the
+    assets; they come after the shared ones. `data` and `words` reach the scripts as JSON, `payloads` as packed
+    integers by their names.
     """
     style = "\n".join(asset(name) for name in ("page.css", *styles))
     shared, own = asset("page.js"), "\n".join(asset(name) for name in scripts)
@@ -102,8 +106,8 @@ def render(
     spoken = {key: list(pair) for key, pair in {**PAGE, **(words or {})}.items()}
     fixed = check_language(language)
     named = Words.of(title)
-    warned = Words("{warning} {title}", "{warning} {title}").fill(warning=PAGE["internal"], title=named)
-    band = say(PAGE["internal"], "p", 'class="internal-band" role="alert"') if internal else ""
+    warned = Words("{warning} {title}", "{warning} {title}").fill(warning=internal or "", title=named)
+    band = say(internal, "p", 'class="internal-band" role="alert"') if internal else ""
     blobs = "".join(
         f'<script type="application/octet-stream" id="{escape(name)}">{text}</script>\n'
         for name, text in (payloads or {}).items()

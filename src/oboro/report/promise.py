@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from oboro.errors import InputError
 from oboro.exact import about
 from oboro.privacy.guarantee import guarantee_from
-from oboro.report import chart
+from oboro.report import areas
 from oboro.report.page import escape, say
 from oboro.report.words import PROMISE, Words
 
@@ -49,7 +50,8 @@ def in_words(record: Mapping[str, Any]) -> list[Words]:
     factor = _factor(guarantee)
     if factor is not None:
         how = "replaced_factor" if unit.get("adjacency") == "replace" else "added_factor"
-        said = [PROMISE[how].fill(who=who, factor=_above(factor))]
+        how = "signal_factor" if which == "signal" else how
+        said = [PROMISE[how].fill(who=who, factor=_above(factor), **_reach(unit))]
         said += [PROMISE[key].fill(whom=whom) for limit, key in _CLOSENESS if factor <= limit][:1]
     else:
         promised = Words.sentence(guarantee.get("in_words", ""))
@@ -76,30 +78,16 @@ def unit_words(unit: Mapping[str, Any]) -> Words:
 
 
 def error_by_area(forecast: Mapping[str, Any]) -> str:
-    """The forecast's rows as a chart and a table."""
-    columns, rows = list(forecast.get("columns", [])), list(forecast.get("rows", []))
-    if not columns or not rows:
+    """The forecast as a card: a chart and a table."""
+    found = areas.forecast_of(forecast)
+    if found is None:
         return ""
-    labels, values = [str(row[0]) for row in rows], [_number(row[_main_column(columns)]) for row in rows]
-    drawn = ""
-    if all(value is not None for value in values):
-        name = str(columns[_main_column(columns)])
-        drawn = chart.lines(
-            labels,
-            {name: [float(value or 0) for value in values]},
-            describe=Words("{title}: {name}", "{title}：{name}").fill(
-                title=Words.sentence(forecast.get("title", "")), name=_term(name)
-            ),
-        )
-        drawn += say(_term(name), "p", "class=axis") if drawn else ""
-    head = "".join(say(_term(name), "th", "scope=col") for name in columns)
-    body = "".join(
-        "<tr>" + "".join(say(Words.name(_shown(value)), "td") for value in row) + "</tr>" for row in rows
+    notes = "".join(
+        say(note, "li") for note in areas.note_words(found.notes, [str(row[0]) for row in found.rows])
     )
-    notes = "".join(say(Words.sentence(note), "li") for note in forecast.get("notes", []))
     return (
-        f'<section class="card error">{say(PROMISE["error"], "h2")}{say(PROMISE["error_note"], "p")}{drawn}'
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        f'<section class="card error">{say(PROMISE["error"], "h2")}{say(PROMISE["error_note"], "p")}'
+        f"{areas.error_chart(found)}{areas.error_table(found, leave_out=('cells',))}"
         f"{f'<ul class=notes>{notes}</ul>' if notes else ''}</section>"
     )
 
@@ -136,10 +124,26 @@ def verify(record: Mapping[str, Any], name: str | None = None) -> str:
     )
 
 
-def chip(record: Mapping[str, Any]) -> str:
-    """The dataset and the guarantee in a few words, for the title band."""
-    parts = [record.get("dataset"), _part(record, "guarantee").get("in_words")]
-    return "".join(say(Words.sentence(part), "span", 'class="chip"') for part in parts if part)
+def title(record: Mapping[str, Any]) -> Words | None:
+    """The name of the dataset, or else of what is released."""
+    if record.get("dataset"):
+        return Words.same(record["dataset"])
+    return Words.name(record["released"]) if record.get("released") else None
+
+
+def chip(record: Mapping[str, Any], *, titled: bool = True) -> str:
+    """What is released and the guarantee in a few words, for the title band; the dataset where it is not the title."""
+    parts = [
+        Words.same("" if titled else record.get("dataset") or ""),
+        Words.name(record.get("released") or "") if record.get("dataset") else Words.same(""),
+        Words.sentence(_part(record, "guarantee").get("in_words") or ""),
+    ]
+    return "".join(say(part, "span", 'class="chip"') for part in parts if part.en)
+
+
+def _reach(unit: Mapping[str, Any]) -> dict[str, str]:
+    """How far apart two signals are that cannot be told apart."""
+    return {"distance": str(unit.get("distance", "")), "norm": str(unit.get("norm", "")).replace("inf", "∞")}
 
 
 def _spent(ledger: Mapping[str, Any]) -> Words:
@@ -151,8 +155,6 @@ def _spent(ledger: Mapping[str, Any]) -> Words:
 
 
 def _factor(guarantee: Mapping[str, Any]) -> float | None:
-    from fractions import Fraction
-
     if guarantee.get("kind") not in ("pure", "approx"):
         return None
     try:
@@ -169,18 +171,6 @@ def _above(factor: float) -> str:
     return f"{math.ceil(factor * 10**places - 1e-9) / 10**places:.{places}f}"
 
 
-def _term(name: Any) -> Words:
-    return Words.sentence(name)
-
-
-def _main_column(columns: Sequence[Any]) -> int:
-    """The column to draw: the 95% reach if there is one, else the first after the label."""
-    for index, name in enumerate(columns):
-        if index and "95" in str(name):
-            return index
-    return min(1, len(columns) - 1)
-
-
 def _number(value: Any) -> float | None:
     try:
         number = float(str(value).replace(",", ""))
@@ -189,31 +179,31 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _shown(value: Any) -> str:
-    number = _number(value)
-    return str(value) if number is None else about(number)
-
-
 def _noise(value: Any) -> Words:
     """The law of the noise with its parameters."""
-    flat = _flat(value)
-    law = str(value.get("law", "")) if isinstance(value, Mapping) else ""
-    return Words(flat, flat.replace(law, Words.sentence(law).ja, 1)) if law else Words.same(flat)
+    if not isinstance(value, Mapping):
+        return Words.same(value)
+    told = [
+        Words.sentence(part) if key in ("law", "kind") else _parameter(str(key), part)
+        for key, part in value.items()
+    ]
+    return Words(", ".join(one.en for one in told), "、".join(one.ja for one in told))
 
 
-def _flat(value: Any) -> str:
-    """A law and its parameters in one line; of several alike, such as levels, only how many."""
+def _parameter(key: str, value: Any) -> Words:
+    """One parameter; of several alike, such as levels, only how many; a fraction also as a decimal."""
     if isinstance(value, Mapping):
-        return ", ".join(
-            _flat(part) if key in ("law", "kind") else f"{key} {_flat(part)}" for key, part in value.items()
-        )
-    if isinstance(value, list | tuple):
-        return (
-            str(len(value))
-            if any(isinstance(part, Mapping) for part in value)
-            else ", ".join(map(_flat, value))
-        )
-    return str(value)
+        told = _noise(value)
+    elif isinstance(value, list | tuple):
+        counted = any(isinstance(part, Mapping) for part in value)
+        told = Words.same(len(value) if counted else ", ".join(map(str, value)))
+    elif re.fullmatch(r"\d+/\d*[1-9]\d*", str(value)):
+        told = Words.same(f"{value} ({about(Fraction(str(value)))})")
+    elif re.fullmatch(r"\d+\.\d{6,}", str(value)):
+        told = Words.same(about(float(value), 5))
+    else:
+        told = Words.name(value)
+    return Words("{key} {told}", "{key} {told}").fill(key=PROMISE.get(key, Words.sentence(key)), told=told)
 
 
 def _quoted(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,8 @@ import numpy as np
 from oboro.release import Certificate
 from oboro.release.files import write_whole
 from oboro.report import promise
-from oboro.report.page import escape, render, say
-from oboro.report.words import Words
+from oboro.report.page import escape, label, render, say
+from oboro.report.words import INTERNAL, Words
 
 if TYPE_CHECKING:
     from oboro.synth import Quality
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
 
 WORDS = {
     "title": Words("Quality of synthetic data", "合成データの品質"),
-    "one": Words("one-way distance, mean", "1 次元距離（平均）"),
-    "two": Words("two-way distance, mean", "2 次元距離（平均）"),
-    "correlation": Words("correlation error, mean", "相関の誤差（平均）"),
+    "one": Words(
+        "distance of a column, on average (0 is best, 1 worst)", "各列の距離の平均（0 が最良、1 が最悪）"
+    ),
+    "two": Words("distance of a pair of columns, on average", "2 列の組の距離の平均"),
+    "correlation": Words("error of a correlation, on average", "相関の誤差の平均"),
     "auc": Words(
         "AUC for {target}: trained on synthetic, tested on real ({real} if trained on real)",
         "{target} の AUC：合成データで学習し実データで評価（実データ学習では {real}）",
@@ -33,17 +36,28 @@ WORDS = {
     ),
     "columns": Words("Each column", "各列"),
     "columns_note": Words(
-        "Numbers are shown in bins that hold about equally many real rows. The distance is the share of rows that would have to change.",
-        "数値は、実データの行数がほぼ等しくなる区間で示します。距離は、一致させるために変える必要がある行の割合です。",
+        "Shares of rows. Numbers are shown in bins that hold about equally many real rows, texts by how frequent they are. "
+        "The distance is the share of rows that would have to change.",
+        "行の割合です。数値は実データの行数がほぼ等しくなる区間で、文字は多い順に示します。"
+        "距離は、一致させるために変える必要がある行の割合です。",
     ),
+    "distance": Words("distance {value}", "距離 {value}"),
+    "most": Words("highest bar: {share}", "最も高い棒：{share}"),
+    "shares": Words("{name}: shares of rows, real and synthetic", "{name}：行の割合（実データと合成データ）"),
+    "told": Words.same("{label}: {real} → {made}"),
+    "missing": Words("missing", "欠損"),
+    "others": Words("others", "その他"),
     "real": Words("real", "実データ"),
     "made": Words("synthetic", "合成データ"),
     "pairs": Words("Two columns at a time: distance", "2 列ずつの距離"),
+    "or_more": Words("{value} or more", "{value} 以上"),
+    "or_beyond": Words("{value} or beyond", "{value} 以上"),
     "correlations": Words("Correlations", "相関"),
     "real_correlation": Words("real", "実データ"),
     "made_correlation": Words("synthetic", "合成データ"),
     "difference": Words("difference", "差"),
     "near": Words("Distance to the nearest real row", "最も近い実データの行までの距離"),
+    "farther": Words("{value} or farther", "{value} 以上"),
     "near_note": Words(
         "Synthetic rows should not come closer to real rows than real rows come to one another. This is a check on sight, not a guarantee: the guarantee is the promise below.",
         "合成行が、実データの行どうしよりも実データに近づくことは望ましくありません。これは目安であって保証ではありません。保証は下の約束です。",
@@ -62,12 +76,11 @@ def write_quality(
     """Writes the page. It is marked as internal on every screen and on paper."""
     record = {} if certificate is None else certificate.record
     page = render(
-        title=WORDS["title"],
-        subtitle=promise.chip(record) if record else "",
+        title=promise.title(record) or WORDS["title"],
+        subtitle=(say(WORDS["title"], "span", 'class="chip"') + promise.chip(record)) if record else "",
         body=_body(quality, record),
         language=language,
-        internal=True,
-        styles=("quality.css",),
+        internal=INTERNAL["records"],
     )
     write_whole(Path(path), page.encode("utf-8"))
 
@@ -76,7 +89,9 @@ def _body(quality: Quality, record: Any) -> str:
     columns = "".join(
         _column(column, distance) for column, distance in zip(quality.columns, quality.one_way, strict=True)
     )
-    key = f'<ul class="key">{say(WORDS["real"], "li", "class=real")}{say(WORDS["made"], "li", "class=made")}</ul>'
+    items = (("real", "s6 area"), ("made", "s1 outline"))
+    key = "".join(say(WORDS[word], "li", f'class="{look}"') for word, look in items)
+    key = f'<ul class="series-key">{key}</ul>'
     names = [column.name for column in quality.columns]
     change = quality.synthetic_correlation - quality.correlation
     promised = (
@@ -84,20 +99,36 @@ def _body(quality: Quality, record: Any) -> str:
         if record
         else f'<section class="card promise">{say(WORDS["spent"], "h2")}{say(WORDS["unpromised"], "p")}</section>'
     )
-    return f"""<main class="quality">
-<section class="card">{say(Words.sentence(quality.verdict), "p", 'class="verdict"')}<div class="figures">{_figures(quality)}</div></section>
+    return f"""<main class="sheet">
+<section class="card">{say(Words.sentence(quality.verdict), "p", 'class="lead"')}<div class="figures">{_figures(quality)}</div></section>
 <section class="card">{say(WORDS["columns"], "h2")}{say(WORDS["columns_note"], "p")}{key}<div class="columns">{columns}</div></section>
 <div class="side">
-<section class="card">{say(WORDS["pairs"], "h2")}{_squares(names, quality.two_way, 0.3)}</section>
-<section class="card">{say(WORDS["near"], "h2")}{say(WORDS["near_note"], "p")}{_nearness(quality)}{key}</section>
+<section class="card">{say(WORDS["pairs"], "h2")}{_squares(WORDS["pairs"], names, quality.two_way, 0.3)}</section>
+<div class="stack"><section class="card">{say(WORDS["near"], "h2")}{say(WORDS["near_note"], "p")}{key}{_nearness(quality)}</section>
+{promised}</div>
 </div>
-<section class="card">{say(WORDS["correlations"], "h2")}<div class="three">
-<div>{say(WORDS["real_correlation"], "h3")}{_squares(quality.correlated, quality.correlation, 1.0)}</div>
-<div>{say(WORDS["made_correlation"], "h3")}{_squares(quality.correlated, quality.synthetic_correlation, 1.0)}</div>
-<div>{say(WORDS["difference"], "h3")}{_squares(quality.correlated, change, 0.3)}</div>
-</div></section>
-{promised}
+{_correlations(quality, change)}
 </main>"""
+
+
+def _correlations(quality: Quality, change: Any) -> str:
+    if len(quality.correlated) < 2:
+        return ""
+    apart = ~np.eye(len(quality.correlated), dtype=bool)
+    both = np.abs([quality.correlation[apart], quality.synthetic_correlation[apart]])
+    full = 1.0 if float(np.max(both)) > 0.6 else 0.5
+    shown = (
+        ("real_correlation", quality.correlation, full),
+        ("made_correlation", quality.synthetic_correlation, full),
+        ("difference", change, 0.3),
+    )
+    parts = "".join(
+        f"<div>{say(WORDS[key], 'h3')}{_squares(WORDS[key], quality.correlated, values, full, signed=True)}</div>"
+        for key, values, full in shown
+    )
+    return (
+        f'<section class="card">{say(WORDS["correlations"], "h2")}<div class="three">{parts}</div></section>'
+    )
 
 
 def _figures(quality: Quality) -> str:
@@ -120,43 +151,60 @@ def _figures(quality: Quality) -> str:
 def _column(column: Compared, distance: float) -> str:
     real = np.bincount(column.real_bins, minlength=column.size) / max(column.real_bins.size, 1)
     made = np.bincount(column.synthetic_bins, minlength=column.size) / max(column.synthetic_bins.size, 1)
-    labels = list(column.labels)
+    labels = [_label(text, column.numeric) for text in column.labels[:-1]] + [WORDS["missing"]]
     if real[-1] == 0 and made[-1] == 0:  # nothing is missing on either side
         real, made, labels = real[:-1], made[:-1], labels[:-1]
-    told = [f"{label}: {a:.2%}, {b:.2%}" for label, a, b in zip(labels, real, made, strict=True)]
-    return f"<figure><figcaption><b>{escape(column.name)}</b><span>{distance:.3f}</span></figcaption>{_bars(real, made, told)}</figure>"
+    apart = say(WORDS["distance"].fill(value=f"{distance:.3f}"))
+    head = f"<figcaption><b>{escape(column.name)}</b>{apart}</figcaption>"
+    return f'<figure class="bars">{head}{_bars(Words.same(column.name), labels, real, made)}</figure>'
 
 
-def _bars(real: Any, made: Any, told: Sequence[str]) -> str:
-    """Real shares as filled bars, synthetic ones as outlines over them."""
+def _label(text: str, numeric: bool) -> Words:
+    """What a bin holds."""
+    if numeric:
+        return Words.same(text.replace("up to ", "≤ ").replace("above ", "> "))
+    return WORDS["others"] if text == "others" else Words.same(text)
+
+
+def _bars(name: Words, labels: Sequence[Words], real: Any, made: Any) -> str:
+    """Real shares as filled bars, synthetic ones as outlines over them; below, what the first and the last are."""
     top = max(float(np.max(real, initial=0)), float(np.max(made, initial=0)), 1e-9)
-    width = 100 / max(len(told), 1)
+    width = 100 / max(len(labels), 1)
     parts = []
-    for place, text in enumerate(told):
-        heights = (88 * float(real[place]) / top, 88 * float(made[place]) / top)
-        parts.append(f"<g><title>{escape(text)}</title>")
-        for kind, height in zip(("real", "made"), heights, strict=True):
+    for place, text in enumerate(labels):
+        shares = {"real": float(real[place]), "made": float(made[place])}
+        told = WORDS["told"].fill(label=text, **{kind: f"{share:.2%}" for kind, share in shares.items()})
+        parts.append(f"<g>{say(told, 'title')}")
+        for kind, share in shares.items():
+            height = 86 * share / top
             parts.append(
                 f'<rect class="{kind}" x="{place * width + width * 0.08:.2f}" y="{92 - height:.2f}" width="{width * 0.84:.2f}" height="{height:.2f}"/>'
             )
         parts.append("</g>")
-    return (
-        f'<svg class="bars" viewBox="0 0 100 92" preserveAspectRatio="none" role="img">{"".join(parts)}</svg>'
+    named = label(WORDS["shares"].fill(name=name))
+    picture = (
+        f'<svg viewBox="0 0 100 92" preserveAspectRatio="none" role="img" {named}>{"".join(parts)}</svg>'
     )
+    if len(labels) <= 3:
+        return f'{picture}<div class="ends each">{"".join(say(each) for each in labels)}</div>'
+    most = say(WORDS["most"].fill(share=f"{top:.0%}"), attributes='class="most"')
+    return f'{picture}<div class="ends">{say(labels[0])}{most}{say(labels[-1])}</div>'
 
 
-def _squares(names: Sequence[str], values: Any, full: float) -> str:
+def _squares(
+    described: Words, names: Sequence[str], values: Any, full: float, *, signed: bool = False
+) -> str:
     """A square for every pair: the fuller its colour, the larger the value; `full` is full colour."""
-    count, edge, margin = len(names), 22, 92
+    count, edge, margin = len(names), 22, 96
     size = margin + count * edge
     parts = []
     for i, name in enumerate(names):
         short = name if len(name) <= 16 else name[:15] + "…"
         parts.append(
-            f'<text x="{margin - 4}" y="{margin + i * edge + 14}" text-anchor="end">{escape(short)}</text>'
+            f'<text x="{margin - 5}" y="{margin + i * edge + 14}" text-anchor="end">{escape(short)}</text>'
         )
         parts.append(
-            f'<text transform="translate({margin + i * edge + 14} {margin - 4}) rotate(-60)">{escape(short)}</text>'
+            f'<text transform="translate({margin + i * edge + 14} {margin - 5}) rotate(-60)">{escape(short)}</text>'
         )
         for j, other in enumerate(names):
             if i == j:
@@ -168,7 +216,26 @@ def _squares(names: Sequence[str], values: Any, full: float) -> str:
             parts.append(
                 f'<rect class="{kind}" {place} fill-opacity="{min(1.0, abs(value) / full):.3f}"><title>{told}</title></rect><rect class="cell" {place} pointer-events="none"/>'
             )
-    return f'<svg class="squares" viewBox="0 0 {size + 30} {size + 4}" role="img">{"".join(parts)}</svg>'
+    look = "squares many" if count > 10 else "squares"
+    picture = f'<svg class="{look}" viewBox="0 0 {size + 30} {size + 4}" role="img" {label(described)}>{"".join(parts)}</svg>'
+    return f'<div class="scroll">{picture}</div>{_ramp(full, signed)}'
+
+
+def _ramp(full: float, signed: bool) -> str:
+    """What the colours of squares mean."""
+    steps = 6
+    shades = [-k / steps for k in range(steps, 0, -1)] if signed else []
+    shades += [k / steps for k in range(steps + 1)]
+    parts = "".join(
+        f'<rect class="{"plus" if shade >= 0 else "minus"}" x="{place}" width="1.02" height="1" fill-opacity="{abs(shade):.2f}"/>'
+        for place, shade in enumerate(shades)
+    )
+    picture = (
+        f'<svg viewBox="0 0 {len(shades)} 1" preserveAspectRatio="none" aria-hidden="true">{parts}</svg>'
+    )
+    least, most = f"−{full:g}" if signed else "0", Words.same(f"+{full:g}" if signed else f"{full:g}")
+    beyond = WORDS["or_beyond" if signed else "or_more"].fill(value=most)
+    return f'<p class="ramp"><span>{least}</span>{picture}{say(most if full == 1 else beyond)}</p>'
 
 
 def _nearness(quality: Quality) -> str:
@@ -177,8 +244,6 @@ def _nearness(quality: Quality) -> str:
         return ""
     edges = np.linspace(0, max(float(np.quantile(np.concatenate([made, real]), 0.99)), 1e-6), 25)
     shares = [np.histogram(np.minimum(values, edges[-1]), edges)[0] / values.size for values in (real, made)]
-    told = [
-        f"{low:.3f} to {high:.3f}: {a:.1%}, {b:.1%}"
-        for low, high, a, b in zip(edges[:-1], edges[1:], shares[0], shares[1], strict=True)
-    ]
-    return _bars(shares[0], shares[1], told)
+    labels = [Words.same(f"{low:.2f} – {high:.2f}") for low, high in pairwise(edges)]
+    labels[0], labels[-1] = Words.same("0"), WORDS["farther"].fill(value=f"{edges[-2]:.2f}")
+    return f'<figure class="bars tall">{_bars(WORDS["near"], labels, shares[0], shares[1])}</figure>'

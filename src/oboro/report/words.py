@@ -55,8 +55,24 @@ PAGE = {
         "This page needs JavaScript and a browser of 2023 or later.",
         "このページには JavaScript と 2023 年以降のブラウザーが必要です。",
     ),
-    "internal": Words(
+}
+
+# why a page must not be published
+INTERNAL = {
+    "counts": Words(
         "INTERNAL: contains true counts. Do not publish.", "内部用：真の値を含みます。公開しないでください。"
+    ),
+    "records": Words(
+        "INTERNAL: shows real data. Do not publish.",
+        "内部用：実データを示しています。公開しないでください。",
+    ),
+    "signal": Words(
+        "INTERNAL: shows the true signal. Do not publish.",
+        "内部用：真の信号を示しています。公開しないでください。",
+    ),
+    "made_up": Words(
+        "INTERNAL: shows the true signal (here made up). Do not publish such a page of real data.",
+        "内部用：真の信号（ここでは架空のもの）を示しています。実データのこのようなページは公開しないでください。",
     ),
 }
 
@@ -84,13 +100,18 @@ PROMISE = {
         "Whatever the data of {who} say, the chance of any result changes by a factor of at most {factor}.",
         "{who}のデータがどのような内容であっても、どの結果の起こりやすさも {factor} 倍までしか変わりません。",
     ),
+    "signal_factor": Words(
+        "Had the signal been another within distance {distance} of it ({norm}-norm), the chance of any result would be the same "
+        "up to a factor of at most {factor}.",
+        "距離 {distance}（{norm} ノルム）以内の別の信号であったとしても、どの結果の起こりやすさも {factor} 倍までしか変わりません。",
+    ),
     "next_to_nothing": Words(
-        "So the figures shown here say next to nothing about {whom}.",
-        "ここに示された値から{whom}について分かることは、ほとんどありません。",
+        "So what is published says next to nothing about {whom}.",
+        "公開されるものから{whom}について分かることは、ほとんどありません。",
     ),
     "little": Words(
-        "So the figures shown here say little about {whom}.",
-        "ここに示された値から{whom}について分かることは、わずかです。",
+        "So what is published says little about {whom}.",
+        "公開されるものから{whom}について分かることは、わずかです。",
     ),
     "other": Words(
         "How much the result can depend on the data of {who} is bounded: {promised}.",
@@ -110,6 +131,7 @@ PROMISE = {
     "that_row": Words("that row", "その 1 行"),
     "any_person": Words("any one {column}", "どの一つの {column}"),
     "that_person": Words("that {column}", "その {column}"),
+    "that_signal": Words("which of them it was", "そのどちらであったか"),
     "unit_row": Words("one row", "1 行"),
     "unit_person": Words(
         "all rows of one {column} (at most {max_rows} used)",
@@ -126,6 +148,19 @@ PROMISE = {
         "As expected from public facts alone, before anything was released.",
         "公開前に、公開情報だけから見積もった誤差です。",
     ),
+    "error_reach": Words("error, 95% within ±", "誤差（95% の範囲 ±）"),
+    "error_side": Words("side of the area, in cells", "区域の一辺（セル数）"),
+    "error_size": Words("size of the area", "区域の大きさ"),
+    "error_cells": Words("cells of the area", "区域のセル数"),
+    "scale": Words("scale", "尺度"),
+    "strategy": Words("strategy", "方式"),
+    "levels": Words("levels", "階層"),
+    "sensitivity": Words("sensitivity", "感度"),
+    "planned for": Words("planned for", "想定"),
+    "step": Words("step", "刻み"),
+    "calibration": Words("calibration", "較正"),
+    "squared sensitivity": Words("squared sensitivity", "感度の二乗"),
+    "rho in all": Words("rho in all", "rho 合計"),
     "verify": Words("Check it yourself", "自分で確かめる"),
     "verify_how": Words(
         "With the table and its certificate, anyone can check who signed it, what was promised, and that nothing was changed since:",
@@ -155,15 +190,15 @@ MAP = {
     "picture": Words("Save as a picture", "画像として保存"),
     "total": Words("Total", "合計"),
     "filled": Words(
-        "{share} of {cells} blocks are not empty; the largest holds {most}.",
-        "{cells} ブロックのうち {share} が空でなく、最大は {most} です。",
+        "{share} of {cells} blocks are published with a count above 0; the largest count is {most}.",
+        "{cells} ブロックのうち {share} が 0 より大きい値で公開され、最大は {most} です。",
     ),
     "filled_cells": Words(
-        "{share} of {cells} cells are not empty; the largest holds {most}.",
-        "{cells} セルのうち {share} が空でなく、最大は {most} です。",
+        "{share} of {cells} cells are published with a count above 0; the largest count is {most}.",
+        "{cells} セルのうち {share} が 0 より大きい値で公開され、最大は {most} です。",
     ),
-    "legend": Words("Count in each block of {side}", "{side}ごとの件数"),
-    "legend_cell": Words("Count in each cell", "セルごとの件数"),
+    "legend": Words("{what} in each block of {side}", "{side}ごとの {what}"),
+    "legend_cell": Words("{what} in each cell", "セルごとの {what}"),
     "legend_difference": Words("Released minus true", "公開値 − 真の値"),
     "interval": Words("95% interval {low} to {high}", "95% 区間 {low} ～ {high}"),
     "within": Words("± {width} expected error (95%)", "予想誤差 ± {width}（95%）"),
@@ -172,10 +207,10 @@ MAP = {
     "row_col": Words("{row_name} {row}, {col_name} {col}", "{row_name} {row}、{col_name} {col}"),
     "true": Words("Before: true counts", "公開前：真の値"),
     "after": Words("After: released", "公開後：公開値"),
-    "after_eps": Words("After: released with eps = {label}", "公開後：eps = {label} の公開値"),
+    "after_eps": Words("After: released with {name}", "公開後：{name} の公開値"),
     "after_table": Words("After: the published table", "公開後：公開された表"),
     "difference": Words("Difference", "差"),
-    "difference_of": Words("Difference, {label}", "差：{label}"),
+    "difference_of": Words("Difference, {name}", "差：{name}"),
     "published": Words("published", "公開"),
     "truly": Words("true {count}", "真の値 {count}"),
     "diff": Words("difference {count}", "差 {count}"),
@@ -190,6 +225,8 @@ MAP = {
         "Root mean square error by side of the block, all together",
         "ブロックの一辺別の二乗平均平方根誤差（全体）",
     ),
+    "block_side": Words("side of the block, in cells", "ブロックの一辺（セル数）"),
+    "rmse_axis": Words("root mean square error", "二乗平均平方根誤差"),
     "coarse": Words(
         "The grid has {rows} × {cols} cells, more than a page can show. Each block here is the sum of {side} × {side} cells. "
         "The table itself has every cell.",

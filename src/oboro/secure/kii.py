@@ -17,12 +17,13 @@ from fractions import Fraction
 from math import ceil
 
 from oboro.errors import GuaranteeError, ParameterError
-from oboro.exact import positive, whole
+from oboro.exact import about, positive, whole
 from oboro.secure.law import Urn
 from oboro.secure.promise import MOST_DRAWS, exp_between
 
 STOPS = ("tables", "proof")
 MOST_STEPS = 3000
+MOST_INIT = 10**6
 
 
 def algorithm2(
@@ -46,7 +47,7 @@ def algorithm2(
     eps, delta = positive("eps", eps), positive("delta", delta)
     sensitivity = whole("sensitivity", sensitivity, least=1)
     rate = eps / sensitivity
-    start = smallest_init(rate, draws) if init is None else whole("init", init, least=1, most=10**6)
+    start = smallest_init(rate, draws) if init is None else whole("init", init, least=1, most=MOST_INIT)
     counts: list[int] = []
     ends, inner = 0, 0  # the sum of c_k for k < sensitivity; the sum of all counts but the last
     for last, coefficient in _steps(rate, draws, start, counts):
@@ -63,6 +64,13 @@ def algorithm2(
 
 def smallest_init(rate: Fraction, draws: int) -> int:
     """The smallest I such that every init >= I satisfies the paper's (4): floor(e^rate init / n) > init / n."""
+    if rate < Fraction(draws, MOST_INIT):
+        raise ParameterError(
+            "Algorithm 2 needs too large an init",
+            given=f"eps / sensitivity = {about(rate)}, draws={draws}",
+            needed=f"eps / sensitivity of at least draws / {MOST_INIT:,}",
+            fix="a larger eps, or a coarser step of the answer",
+        )
     e = exp_between(rate, 256)
     enough = ceil(draws / (e.low - 1))  # from here on the two sides differ by 1 or more
     for init in range(enough, 0, -1):

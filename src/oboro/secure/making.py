@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import Number, not_negative, positive, show, whole
+from oboro.kinds import unknown
 from oboro.noise.laplace import as_float
 from oboro.privacy import Approx
 from oboro.secure.digits import digit_urns, scaled
@@ -50,12 +51,7 @@ def plan(
     if method == "paper":
         return _paper(promise, sensitivity, draws, stop, init)
     if method != "digits":
-        raise ParameterError(
-            "method is unknown",
-            given=f"method={method!r}",
-            needed='"digits" or "paper"',
-            fix='method="digits"',
-        )
+        raise unknown("method", method, ["digits", "paper"])
     count = whole("urns", urns, least=1, most=MOST_DIGITS)
     if count == 1:  # nothing to search: built from its ends inwards, each count as large as eps allows
         found: tuple[Urn, ...] = (algorithm2(promise.eps, promise.delta, 1, 1, stop="proof"),)

@@ -40,7 +40,6 @@ BOUNDS = struct.Struct(">qq")
 NUMBER = struct.Struct(">q")
 DIGEST = 32
 LARGEST_BODY = 1 << 20  # of all but urns, whose size the plan says
-LARGEST_FILE = 1 << 31
 
 Read = Callable[[int], bytes]  # so many bytes, or fewer where there are no more
 

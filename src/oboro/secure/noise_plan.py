@@ -14,7 +14,7 @@ from oboro.exact import about, show, whole
 from oboro.kinds import path_of, takes
 from oboro.ledger import plan_hash
 from oboro.privacy import Approx
-from oboro.privacy.guarantee import round_up
+from oboro.privacy.rounding import round_up
 from oboro.secure.digits import lower_bound, optimum
 from oboro.secure.law import Law, Urn, law_of
 from oboro.secure.promise import MOST_DRAWS, Between, conditions, drawer_delta, exact_delta, keeps

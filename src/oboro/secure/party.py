@@ -27,7 +27,7 @@ _YEARS = 10
 @takes(name=path_of)
 def create(name: str | Path, bits: Bits | None = None) -> dict[str, Path]:
     """Makes all four files of a party. Nothing is ever overwritten."""
-    paths = {kind: Path(f"{name}.{kind}") for kind in ("secret", "public", "pem", "crt")}
+    paths = {kind: path_of("name", f"{name}.{kind}") for kind in ("secret", "public", "pem", "crt")}
     for path in paths.values():
         if path.exists():
             raise DataError(f"{path} exists already", needed="a name that is not taken", fix="another name")

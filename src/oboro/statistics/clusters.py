@@ -14,6 +14,7 @@ import numpy.typing as npt
 from oboro.domain import Column, Domain
 from oboro.errors import DomainError, ParameterError
 from oboro.exact import Number, positive, whole
+from oboro.kinds import unknown
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.noise.laplace import as_float
 from oboro.privacy import Pure, Unit, guarantee_from
@@ -137,13 +138,11 @@ def clusters_plan(
     """
     check_columns(columns)
     if method is None:
-        scale = scope.rows * (2 if scope.replaced else 1) / as_float(positive("eps", eps))
+        scale = as_float(scope.rows * (2 if scope.replaced else 1) / positive("eps", eps))
         fit = _bins(scope.size or 1000, scale, len(columns))
         method = "grid" if fit >= 3 and fit ** len(columns) <= MOST_CELLS else "lloyd"
     if method not in METHODS:
-        raise ParameterError(
-            "method is unknown", given=f"method={method!r}", needed=", ".join(METHODS), fix='method="grid"'
-        )
+        raise unknown("method", method, METHODS)
     if method == "grid":
         return grid_clusters_plan(scope, columns, k, eps=eps)
     return lloyd_plan(scope, columns, k, eps=eps, slides=method == "slides")
@@ -155,7 +154,7 @@ def grid_clusters_plan(
     """Clusters from a noisy grid. Without `bins`, as many in each column as the noise leaves room for."""
     if scope.by:
         raise DomainError("clusters have no groups", given=scope.words().strip(), fix="one release for each")
-    scale = scope.rows * (2 if scope.replaced else 1) / as_float(positive("eps", eps))
+    scale = as_float(scope.rows * (2 if scope.replaced else 1) / positive("eps", eps))
     if bins is None:
         room = math.ceil(math.pow(whole("k", k, least=1, most=10_000), 1 / max(1, len(columns))))
         bins = max(room, _bins(scope.size or 1000, scale, len(columns)))
@@ -175,6 +174,6 @@ def grid_clusters_plan(
 
 def _bins(rows: int, scale: float, dimension: int) -> int:
     """Fine enough for the data, but not so fine that cells hold less than the noise (chosen on iris and on blobs)."""
-    signal = max(1.0, rows / scale)
+    signal = max(1.0, rows / max(scale, 1e-9))
     fine, held = 3 * math.pow(signal, 1 / (dimension + 2)), math.pow(signal, 1 / dimension)
     return max(2, round(min(fine, held)))

@@ -33,6 +33,10 @@ class CountPlan:
     guarantee: Promise
     kind = "statistics.count"
     leaves_out = "covers the noise; not errors in the data, nor records left out"
+    interval_in_files = True
+    footnote = (
+        "noise may take a count below 0; it is left there, so that sums of counts stay right on average"
+    )
 
     @property
     def unit(self) -> Any:

@@ -41,6 +41,7 @@ class CovariancePlan(Moments):
 
     kind = "statistics.covariance"
     leaves_out = "covers the noise, cautiously; not errors in the data, nor records left out or clamped"
+    interval_in_files = True
 
     @property
     def pairs(self) -> list[tuple[int, int]]:

@@ -60,7 +60,7 @@ def largest_terms(w: Integers, k: Integers, beta: Fraction) -> list[tuple[int, i
     w, k = w[keep], k[keep]
     if not w.size:
         return []
-    score = np.log(w.astype(np.float64)) - as_float(beta) * k
+    score = np.log(w.astype(np.float64)) - _rate(beta) * k
     best = score.max()
     near = score >= best - slack(beta, int(k[int(score.argmax())]))
     return sorted(set(zip(w[near].tolist(), k[near].tolist(), strict=True)))
@@ -71,4 +71,9 @@ def slack(beta: Fraction, k: int) -> float:
 
     A term that is as large at distance k' has beta (k' - k) <= log w' - log w <= 44, as w < 2^63.
     """
-    return SLACK * (64 + as_float(beta) * k)
+    return SLACK * (64 + _rate(beta) * k)
+
+
+def _rate(beta: Fraction) -> float:
+    """A float near beta; beyond 1e250 the order of the terms is the same as there."""
+    return min(as_float(beta), 1e250)

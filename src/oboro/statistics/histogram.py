@@ -13,7 +13,7 @@ import numpy.typing as npt
 from oboro.domain import Domain
 from oboro.engine import count_cells, open_data
 from oboro.errors import DomainError, UnitError
-from oboro.exact import Number
+from oboro.exact import Number, whole
 from oboro.kinds import names_of, takes
 from oboro.ledger import Ledger
 from oboro.noise import Bits
@@ -21,7 +21,8 @@ from oboro.privacy import Pure, Unit, guarantee_from, unit_from
 from oboro.release import Forecast, Pair, Release, register, run
 from oboro.statistics.bins import Bins
 from oboro.statistics.parsing import parse
-from oboro.statistics.scope import Scope
+from oboro.statistics.scope import MOST_GROUPS, MOST_UNITS, Scope
+from oboro.statistics.standing_out import noise_note
 from oboro.statistics.terms import Noise, Promise, in_groups, noise_for, promise_from, promised
 from oboro.statistics.where import Condition
 
@@ -49,8 +50,12 @@ class HistogramPlan:
     unit: Unit
     guarantee: Promise
     where: Condition | None = None
+    expected_n: int | None = None  # a guess of how many units there are: for the forecast alone
     kind = "statistics.histogram"
     leaves_out = "covers the noise; not errors in the data, nor records left out or clamped"
+    footnote = (
+        "noise may take a count below 0; it is left there, so that sums of counts stay right on average"
+    )
 
     @property
     def sensitivity(self) -> int:
@@ -67,11 +72,17 @@ class HistogramPlan:
     def shape(self) -> tuple[int, ...]:
         return tuple(bins.size for bins in self.bins)
 
+    @property
+    def interval_in_files(self) -> bool:
+        """Beside each count, unless there are so many that files would grow for nothing."""
+        return prod(self.shape) <= MOST_GROUPS
+
     def forecast(self) -> Forecast:
+        counts = prod(self.shape)
+        grows = f"{counts:,} counts; the error of a sum of k of them grows as sqrt(k)"
+        reach = self.noise.interval(0.95)[1]
         return Forecast.of(
-            self.noise,
-            each="count",
-            notes=(f"{prod(self.shape):,} counts; the error of a sum of k of them grows as sqrt(k)",),
+            self.noise, each="count", notes=(grows, *noise_note(counts, self.expected_n, reach))
         )
 
     def prepare(self, data: Any) -> Integers:
@@ -137,6 +148,8 @@ class HistogramPlan:
         record: dict[str, Any] = {"kind": self.kind, "bins": [bins.to_dict() for bins in self.bins]}
         if self.where is not None:
             record |= {"where": str(self.where), "domain": Domain(self.where.columns).to_dict()}
+        if self.expected_n is not None:
+            record["expected_n"] = self.expected_n
         return {**record, "unit": self.unit.to_dict(), "guarantee": self.guarantee.to_dict()}
 
     @classmethod
@@ -144,7 +157,7 @@ class HistogramPlan:
         bins = tuple(Bins.from_dict(bins) for bins in record["bins"])
         where = parse(record["where"], Domain.from_dict(record["domain"])) if "where" in record else None
         promise = promise_from(guarantee_from(record["guarantee"]))
-        return checked(cls(bins, unit_from(record["unit"]), promise, where))
+        return checked(cls(bins, unit_from(record["unit"]), promise, where, record.get("expected_n")))
 
 
 @takes(domain=Domain, columns=names_of, unit=Unit)
@@ -157,6 +170,7 @@ def histogram_plan(
     rho: Number | None = None,
     edges: Mapping[str, Sequence[Any]] | Sequence[Any] | None = None,
     where: str | None = None,
+    expected_n: int | None = None,
 ) -> HistogramPlan:
     """A plan for the counts of every value, or of every interval between `edges`, of one or more columns."""
     names = [columns] if isinstance(columns, str) else list(columns)
@@ -176,7 +190,7 @@ def histogram_plan(
             )
     bins = tuple(Bins(domain[name], edges.get(name)) for name in names)
     condition = None if where is None else parse(where, domain)
-    return checked(HistogramPlan(bins, unit, promised(eps, rho), condition))
+    return checked(HistogramPlan(bins, unit, promised(eps, rho), condition, expected_n))
 
 
 @takes(domain=Domain, columns=names_of, ledger=Ledger)
@@ -185,13 +199,16 @@ def histogram(
     domain: Domain,
     columns: str | Sequence[str],
     *,
-    eps: Number,
-    ledger: Ledger,
+    eps: Number | None = None,
+    rho: Number | None = None,
     edges: Mapping[str, Sequence[Any]] | Sequence[Any] | None = None,
+    where: str | None = None,
+    ledger: Ledger,
     name: str | None = None,
 ) -> Release:
     """Releases a histogram for the ledger's unit."""
-    return run(histogram_plan(domain, columns, unit=ledger.unit, eps=eps, edges=edges), data, ledger, name)
+    plan = histogram_plan(domain, columns, unit=ledger.unit, eps=eps, rho=rho, edges=edges, where=where)
+    return run(plan, data, ledger, name)
 
 
 def checked(plan: HistogramPlan) -> HistogramPlan:
@@ -212,5 +229,7 @@ def checked(plan: HistogramPlan) -> HistogramPlan:
             needed=f"at most {MOST_BINS:,}",
             fix="edges=range(0, 121, 10), or oboro.tables for huge sparse tables",
         )
+    if plan.expected_n is not None:
+        whole("expected_n", plan.expected_n, least=0, most=MOST_UNITS)
     plan.noise  # noqa: B018  # refuses eps = 0, and a scale beyond 2^40
     return plan

@@ -16,6 +16,7 @@ from oboro.statistics.balls import Ball
 from oboro.statistics.intervals import not_ruled_out, two_noises
 from oboro.statistics.moments import Floats, Moments, check_parts, parts_from
 from oboro.statistics.scope import Scope
+from oboro.statistics.standing_out import noise_note
 from oboro.statistics.terms import Integers, Promise, Term, counted, part, term, values
 
 
@@ -48,6 +49,13 @@ class MeanPlan(Moments):
 
     kind = "statistics.mean"
     leaves_out = "covers the noise; not errors in the data, nor records left out or clamped"
+    interval_in_files = True
+
+    @property
+    def footnote(self) -> str | None:
+        """Why a count may look strange, where it is noisy."""
+        noisy = "the mean comes from a noisy sum and a noisy count, which may be fractional or below 0"
+        return None if self.form == "n public" else noisy
 
     @property
     def form(self) -> str:
@@ -107,7 +115,11 @@ class MeanPlan(Moments):
                 errors = self._noise_at(i, m, 0.95, sd=True), self._noise_at(i, m, 0.95)
                 name = f"mean of {column.name}" + ("" if size else " x rows")
                 rows.append((f"{name}, {where}", *(float(error[0]) / (size or 1) for error in errors)))
-        notes = (self._split_in_words(), self.size_in_words("the error of the mean itself"))
+        notes = (
+            self._split_in_words(),
+            self.size_in_words("the error of the mean itself"),
+            *noise_note(self.scope.groups, self.scope.units, self._least_rows(), "group"),
+        )
         title = "expected error of each mean"
         return Forecast(title, ("of each", "standard error", "95% within ±"), tuple(rows), notes)
 
@@ -172,6 +184,15 @@ class MeanPlan(Moments):
             low[mine] = np.maximum(low[mine] - frame.rounding(i), ends[0])
             high[mine] = np.minimum(high[mine] + frame.rounding(i), ends[1])
         return low, high
+
+    def _least_rows(self) -> float:
+        """From how many rows on the noise of a mean reaches less than a quarter of its range."""
+        frame = self.frame
+        return max(
+            float(self._noise_at(i, np.asarray([frame.centre(i)]), 0.95)[0])
+            / max((frame.high(i) - frame.low(i)) / 4, 1e-300)
+            for i in range(len(self.columns))
+        )
 
     def _noise_at(self, i: int, m: Floats, level: float, sd: bool = False) -> Floats:
         """The noise in (sum - m count): how far it goes with probability `level`, or its standard deviation."""

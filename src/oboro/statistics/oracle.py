@@ -47,6 +47,7 @@ class QueryPlan:
     failure: Fraction
     kind = "statistics.query"
     leaves_out = "covers the noise; not how the rows differ from a population"
+    interval_in_files = True
 
     @property
     def unit(self) -> Unit:

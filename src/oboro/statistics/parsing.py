@@ -1,7 +1,7 @@
 """Reads a condition.
 
     age >= 20 and (region = 'north' or not income < 1000)
-    region in ('north', 'south')        day >= '2026-04-01'
+    region in ('north', 'south')        day >= '2026-04-01'        age = 20..39, both ends included
 
 Declared columns are compared with constants, nothing else: no arithmetic, no functions, nothing that could fail
 on a value. Each constant is checked against its column when the condition is written.
@@ -18,10 +18,11 @@ from typing import Any
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.errors import ParameterError
 from oboro.exact import rational, show
+from oboro.kinds import nearest
 from oboro.statistics.where import Condition, Junction, Test
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<op><=|>=|==|!=|<>|=|<|>)|(?P<mark>[(),])|(?P<number>[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w]))"
+    r"\s*(?:(?P<op><=|>=|==|!=|<>|=|<|>)|(?P<mark>[(),]|\.\.)|(?P<number>[+-]?(?:\d[\d_]*(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?![\w]))"
     r"|'(?P<text>(?:[^']|'')*)'|\"(?P<quoted>(?:[^\"]|\"\")*)\"|(?P<word>[^\W\d]\w*))"
 )
 _SAME = {"==": "=", "<>": "!="}
@@ -73,7 +74,10 @@ class _Parser:
         kind, op = self._next("a comparison")
         if kind != "op":
             raise _wrong(f"a comparison is missing after {column.name!r}", self.text)
-        return compare(column, _SAME.get(op, op), self._constant())
+        first = self._constant()
+        if _SAME.get(op, op) == "=" and self._take("mark", ".."):
+            return Junction("and", (compare(column, ">=", first), compare(column, "<=", self._constant())))
+        return compare(column, _SAME.get(op, op), first)
 
     def _among(self, column: Column) -> Test | Junction:
         self._need("mark", "(")
@@ -168,7 +172,8 @@ def _category_code(column: Category, kind: str, value: str) -> int:
         number = rational("the constant", value) if kind == "number" else None
         wanted = int(number) if number is not None and number.denominator == 1 else value
     if wanted not in column.values or (isinstance(column.values[0], str) and kind == "number"):
-        raise _not_a_value(column, f"{column.name} = {value}")
+        close = nearest(value, map(str, column.values))
+        raise _not_a_value(column, f"{column.name} = {value}", close)
     return list(column.values).index(wanted)
 
 
@@ -190,7 +195,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
         yield kind, value
 
 
-def _not_a_value(column: Column, text: str) -> ParameterError:
+def _not_a_value(column: Column, text: str, close: str | None = None) -> ParameterError:
     first, last = column.value(0), column.value(column.size - 1)
     needed = (
         "one of " + ", ".join(repr(value) for value in column.values[:8])
@@ -198,9 +203,11 @@ def _not_a_value(column: Column, text: str) -> ParameterError:
         else f"a value from {_plain(first)} to {_plain(last)}"
         + (f" in steps of {show(column.step)}" if isinstance(column, Integer | Real) else "")
     )
-    example = f"'{first}'" if isinstance(first, str | date) else _plain(first)
+    shown = close or first
+    example = f"'{shown}'" if isinstance(first, str | date) else _plain(shown)
     return ParameterError(
-        f"the constant is not a value of column {column.name!r}",
+        f"the constant is not a value of column {column.name!r}"
+        + (f": did you mean {close!r}?" if close else ""),
         given=text,
         needed=needed,
         fix=f"{column.name} = {example}",

@@ -134,8 +134,10 @@ class Questions(Generic[Result]):
         return self._histogram(bins, asked)
 
     def _histogram(self, bins: tuple[Bins, ...], asked: Asked) -> Result:
-        unit, condition = self.unit, self.condition
-        return self._answer(lambda promise: checked(HistogramPlan(bins, unit, promise, condition)), asked)
+        unit, condition, expected = self.unit, self.condition, asked.get("expected_n")
+        return self._answer(
+            lambda promise: checked(HistogramPlan(bins, unit, promise, condition, expected)), asked
+        )
 
     @takes(columns=names_of)
     def _columns(self, columns: str | Sequence[str]) -> list[Any]:

@@ -56,7 +56,7 @@ class Scope:
             )
         for name, value in (("n", self.n), ("expected_n", self.expected_n)):
             if value is not None:
-                whole(name, value, least=0, most=MOST_UNITS)
+                object.__setattr__(self, name, whole(name, value, least=0, most=MOST_UNITS))
         names = [bins.column.name for bins in self.by]
         if len(set(names)) != len(names):
             raise DomainError("the groups name a column twice", given=", ".join(names))
@@ -85,10 +85,14 @@ class Scope:
         return prod(bins.size for bins in self.by)
 
     @property
+    def units(self) -> int | None:
+        """How many units there are, as far as anyone may know or guess: for forecasts."""
+        return self.n if self.n is not None else self.expected_n
+
+    @property
     def size(self) -> int | None:
         """How many rows a group has, as far as anyone may know or guess: for forecasts."""
-        units = self.n if self.n is not None else self.expected_n
-        return None if units is None else max(1, units // self.groups)
+        return None if self.units is None else max(1, self.units // self.groups)
 
     def all_count(self, columns: Sequence[Column]) -> bool:
         """Whether every row counts for sure, so that their number is public: nothing is left out or picked."""

@@ -15,6 +15,7 @@ from oboro.noise import Bits
 from oboro.privacy import ZCDP, guarantee_from
 from oboro.release import Forecast, Pair, register
 from oboro.statistics.scope import Scope
+from oboro.statistics.standing_out import noise_note
 from oboro.statistics.terms import (
     Integers,
     Promise,
@@ -46,6 +47,7 @@ class SumPlan:
     guarantee: Promise
     kind = "statistics.sum"
     leaves_out = "covers the noise; not errors in the data, nor records left out or clamped"
+    interval_in_files = True
 
     @property
     def unit(self) -> Any:
@@ -70,7 +72,12 @@ class SumPlan:
         return term("sum", largest, self.scope.rows, self.scope.price(self.guarantee, inside), split=True)
 
     def forecast(self) -> Forecast:
-        return Forecast.of(self.term.noise, each="sum", step=float(self.grid[0]) * self.term.quantum)
+        _, lowest, step = self.grid
+        largest = max(abs(lowest), abs(lowest + step * (self.column.size - 1)), 1)
+        notes = noise_note(self.scope.groups, self.scope.units, self.term.within(0.95) / largest, "group")
+        return Forecast.of(
+            self.term.noise, each="sum", step=float(self.grid[0]) * self.term.quantum, notes=notes
+        )
 
     def prepare(self, data: Any) -> Integers:
         source, condition = self.scope.open(data)

@@ -8,7 +8,7 @@ from typing import Any
 
 from oboro.exact import Number, about, show, whole
 from oboro.privacy import Approx, Conditional, Guarantee
-from oboro.privacy.guarantee import _positive_delta
+from oboro.privacy.parameters import positive_delta
 from oboro.synth.accounting import Best, Curve, best_order, private_curve, public_curve
 
 
@@ -129,7 +129,7 @@ def account(
     from oboro.exact import rational
 
     size, count = whole("n", n, least=2), whole("records", records, least=1)
-    small = _positive_delta(delta)
+    small = positive_delta(delta)
     names = [("add/remove", "exact"), ("replace", "tight")]
     if ridge is None:
         names = [("add/remove", "exact"), ("add/remove", "paper"), ("replace", "tight"), ("replace", "paper")]

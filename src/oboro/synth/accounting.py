@@ -105,7 +105,8 @@ class Best:
 
 def best_order(curve: Curve, records: int, delta: Number, rule: str = "tight") -> Best | None:
     """Searches the orders; None if the bound holds at none of them. Any order is valid, so the search may use floats."""
-    small = float(rational("delta", delta))
+    exact = positive("delta", delta)
+    log_delta = math.log(exact.numerator) - math.log(exact.denominator)
 
     def cost(x: float) -> float:
         order = Fraction(1 + math.exp(x)).limit_denominator(1000)
@@ -114,7 +115,7 @@ def best_order(curve: Curve, records: int, delta: Number, rule: str = "tight") -
             return math.inf
         a = float(order)
         more = 0.0 if rule == "simple" else math.log1p(-1 / a) - math.log(a) / (a - 1)
-        return records * float(one) - math.log(small) / (a - 1) + more
+        return records * float(one) - log_delta / (a - 1) + more
 
     grid = [-4 + 0.5 * i for i in range(36)]  # orders from 1.02 to 10^6
     costs = [cost(x) for x in grid]

@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 from oboro.noise.lazy import Ball, ball, precision
-from oboro.privacy.guarantee import round_up
+from oboro.privacy.rounding import round_up
 
 BITS = 320  # at n = 10^12 some 80 of them cancel
 

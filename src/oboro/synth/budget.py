@@ -10,6 +10,7 @@ from oboro.errors import ParameterError
 from oboro.exact import Number, positive, show
 from oboro.noise import DiscreteGaussian
 from oboro.privacy import ZCDP, Approx, Guarantee, Unit
+from oboro.privacy.parameters import positive_delta
 
 _DIGITS = 6
 
@@ -37,14 +38,8 @@ def rho_within(guarantee: Guarantee) -> Fraction:
     if isinstance(guarantee, ZCDP):
         return positive("rho", guarantee.rho)
     assert isinstance(guarantee, Approx)
+    positive_delta(guarantee.delta)
     low, high = Fraction(0), guarantee.eps  # rho < eps always, for the conversion adds something positive
-    if guarantee.delta == 0:
-        raise ParameterError(
-            "delta must be positive here",
-            given="delta=0",
-            needed="a number above 0 and below 1",
-            fix='delta="1e-6"',
-        )
     for _ in range(60):
         middle = _rounded((low + high) / 2)
         if middle in (low, high):
@@ -91,6 +86,9 @@ def _rounded(number: Fraction) -> Fraction:
     """To six digits, downwards."""
     if number == 0:
         return number
-    places = _DIGITS - math.ceil(math.log10(number))
+    if number > 1e-300:
+        places = _DIGITS - math.ceil(math.log10(number))
+    else:
+        places = _DIGITS + len(str(number.denominator)) - len(str(number.numerator))
     scale = Fraction(10) ** places
     return Fraction(math.floor(number * scale)) / scale

@@ -10,7 +10,7 @@ import numpy as np
 
 from oboro.domain import Category, Column, Domain
 from oboro.errors import ParameterError
-from oboro.kinds import takes
+from oboro.kinds import nearest, takes
 from oboro.synth.coding import Integers, code_count
 from oboro.synth.oneway import Floats, Shape
 
@@ -58,7 +58,8 @@ def _code(column: Column, value: Any) -> int:
 
 
 def _not_there(column: Column, value: Any) -> ParameterError:
-    example = column.value(0)
+    close = nearest(value, map(str, column.values)) if isinstance(column, Category) else None
+    example = next((one for one in getattr(column, "values", ()) if str(one) == close), column.value(0))
     return ParameterError(
         f"column {column.name!r} has no such value",
         given=f"where={{{column.name!r}: {value!r}}}",

@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from oboro.domain import Domain
 from oboro.errors import ParameterError
 from oboro.noise import Bits, DiscreteGaussian
-from oboro.privacy import Guarantee, Unit, guarantee_from, unit_from
-from oboro.release import Forecast, Pair, register
+from oboro.release import Forecast, register
 from oboro.synth.binning import Binned
-from oboro.synth.budget import rho_within, squared_sensitivity
-from oboro.synth.coding import Integers, read_codes
+from oboro.synth.coding import Integers
 from oboro.synth.conditions import Wanted
 from oboro.synth.junction import Floats
-from oboro.synth.measured import Measured, to_rows
+from oboro.synth.measured import Measured
 from oboro.synth.oneway import Shape
-from oboro.synth.planning import checked, describe_plan, neighbours_of, repeated
-from oboro.synth.steps import Ones
+from oboro.synth.planning import describe_plan
+from oboro.synth.plans import ModelPlan
 
 STEPS = 1000  # a score goes from -1000 to 1000
 WIDTH = 2.5  # standard deviations that this stands for
-SHARES = (Fraction(1, 2), Fraction(1, 2))  # each column, the correlations
 _MOST_TRIES = 400
 
 
 @register
 @dataclass(frozen=True, slots=True)
-class MomentsPlan:
+class MomentsPlan(ModelPlan):
     """Noisy counts of every column, and noisy sums of the products of their normal scores.
 
     Privacy
@@ -43,102 +39,49 @@ class MomentsPlan:
         variance D^2/(2 rho) on whole numbers makes them rho-zCDP [Canonne, Kamath, Steinke 2020]. rho adds up [Bun and Steinke 2016].
     """
 
-    domain: Domain
-    unit: Unit
-    guarantee: Guarantee
-    n: int | None = None
     kind = "synth.moments"
+    shares = (Fraction(1, 2), Fraction(1, 2))
 
     @property
-    def rho(self) -> Fraction:
-        return rho_within(self.guarantee)
-
-    @property
-    def pairs(self) -> int:
+    def steps(self) -> int:
+        """As many sums as there are pairs of columns."""
         return len(self.domain) * (len(self.domain) - 1) // 2
-
-    @property
-    def ones(self) -> Ones:
-        return Ones(self.domain, self.unit, self.rho * (SHARES[0] if self.pairs else 1), self.n)
 
     @property
     def squared_move(self) -> int:
         """How far, squared, one unit moves the sums of products."""
         m = self.unit.contributions
-        return m * m * self.pairs * STEPS**4 * (4 if self.unit.adjacency == "replace" else 1)
+        return m * m * self.steps * STEPS**4 * (4 if self.unit.adjacency == "replace" else 1)
 
     @property
     def noise(self) -> DiscreteGaussian:
         """The noise of each sum of products."""
-        return DiscreteGaussian(Fraction(max(self.squared_move, 1)) / (2 * self.rho * SHARES[1]))
+        return DiscreteGaussian(Fraction(max(self.squared_move, 1)) / (2 * self.rho * self.shares[1]))
 
     def spent(self) -> Fraction:
         """What all steps cost together, by exact sums."""
-        tables = [noise for noises in self.ones.noises for noise in noises]
-        ones = sum(
-            (Fraction(squared_sensitivity(self.unit)) / (2 * noise.sigma2) for noise in tables), Fraction(0)
-        )
-        return ones + (Fraction(self.squared_move) / (2 * self.noise.sigma2) if self.pairs else 0)
+        products = Fraction(self.squared_move) / (2 * self.noise.sigma2) if self.steps else Fraction(0)
+        return self.spent_on_columns() + products
 
     def forecast(self) -> Forecast:
-        rows = [
-            (f"count of {column.name}", noise[0].sd, noise[0].interval()[1])
-            for column, noise in zip(self.domain, self.ones.noises, strict=True)
-        ]
         notes = ["a copula keeps each column and its correlations, not the finer shape of pairs"]
-        if self.n is not None and self.pairs:
-            notes.append(
-                f"standard error of a correlation about {self.noise.sd * (WIDTH / STEPS) ** 2 / self.n:.3g}"
-            )
-        return Forecast(
-            "expected error of each count that the model is made of",
-            ("of each", "standard error", "95% within ±"),
-            tuple(rows),
-            tuple(notes),
-        )
+        if self.n is not None and self.steps:
+            error = self.noise.sd * (WIDTH / STEPS) ** 2 / self.n
+            notes.append(f"standard error of a correlation about {error:.3g}")
+        return self.forecast_with([], notes)
 
-    def prepare(self, data: Any) -> Integers:
-        return read_codes(data, self.domain, self.unit, self.n if self.unit.kind == "row" else None)
-
-    def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Any:
-        if trials is not None:
-            return repeated(lambda: self.measure(prepared, bits).numbers(), trials)
-        levels = self.ones.measure(prepared, bits)
+    def measure_once(self, codes: Integers, bits: Bits) -> Measured:
+        levels = self.ones.measure(codes, bits)
         bins = self.ones.binned(levels, 1, 0.0)
         scores = np.stack(
-            [score_steps(column.shape)[column.shape.block_of(prepared[i])] for i, column in enumerate(bins)]
+            [score_steps(column.shape)[column.shape.block_of(codes[i])] for i, column in enumerate(bins)]
         )
         sums = [int(scores[i] @ scores[j]) for i in range(len(bins)) for j in range(i + 1, len(bins))]
         noisy = np.asarray(sums, np.int64) + self.noise.sample(len(sums), bits)
         return Measured(tuple(tuple(level) for level in levels), tuple(bins), (), noisy)
 
-    def publish(self, measured: Measured) -> Any:
-        return to_rows(measured, self.domain)
-
     def describe(self) -> dict[str, Any]:
         return describe_plan(self, "model for synthetic data, a Gaussian copula", self.ones.noises[0][0])
-
-    def neighbours(self) -> Iterator[Pair]:
-        return neighbours_of(self.domain, self.unit, self.n)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "domain": self.domain.to_dict(),
-            "unit": self.unit.to_dict(),
-            "guarantee": self.guarantee.to_dict(),
-        } | ({} if self.n is None else {"n": self.n})
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> MomentsPlan:
-        return checked(
-            cls(
-                Domain.from_dict(record["domain"]),
-                unit_from(record["unit"]),
-                guarantee_from(record["guarantee"]),
-                record.get("n"),
-            )
-        )
 
 
 def score_steps(shape: Shape) -> Integers:

@@ -75,6 +75,8 @@ def renyi_gaussians(
 def spread(order: float, change: Any) -> Any:
     """h(l) in floats, for 1 + l > 0 and 1 + order * l > 0; by its series where the logarithms would cancel."""
     at = np.asarray(change, float)
+    if order == 1:  # the limit: the Kullback-Leibler divergence
+        return (np.log1p(at) - at / (1 + at)) / 2
     exact = (order * np.log1p(at) - np.log1p(order * at)) / (2 * (order - 1))
     series = np.zeros_like(at)
     for power in range(12, 1, -1):  # sum of (-1)^k (a^k - a) l^k / (2k(a-1))

@@ -7,7 +7,7 @@ from typing import Any
 from oboro.domain import Domain
 from oboro.errors import ParameterError
 from oboro.exact import Number
-from oboro.kinds import takes
+from oboro.kinds import takes, unknown
 from oboro.ledger import Ledger
 from oboro.noise import Bits
 from oboro.privacy import Unit
@@ -16,8 +16,9 @@ from oboro.synth.adaptive import QualityPlan
 from oboro.synth.budget import promised
 from oboro.synth.copula import MomentsPlan
 from oboro.synth.marginals import MarginalsPlan
-from oboro.synth.model import Model, ModelPlan, model_of
+from oboro.synth.model import Model, model_of
 from oboro.synth.planning import checked
+from oboro.synth.plans import ModelPlan
 from oboro.synth.records import GaussianPlan, gaussian_plan
 
 METHODS = ("marginals", "quality", "moments", "gaussian")
@@ -50,12 +51,7 @@ def plan(
     delta is for a ledger of zCDP. `n_min` and `assume_min_eigenvalue` belong to the Gaussian method.
     """
     if method not in METHODS:
-        raise ParameterError(
-            "method is unknown",
-            given=f"method={method!r}",
-            needed=", ".join(METHODS),
-            fix='method="marginals"',
-        )
+        raise unknown("method", method, METHODS)
     if method == "gaussian":
         if records is None or eps is None or delta is None or rho is not None:
             raise ParameterError(

@@ -20,18 +20,16 @@ from oboro.kinds import path_of, takes
 from oboro.privacy import Guarantee, Unit
 from oboro.release import Certificate, Release, plan_from, read_certificate, verify_certificate
 from oboro.release.files import write_whole
-from oboro.synth.adaptive import QualityPlan
 from oboro.synth.coding import to_table
 from oboro.synth.conditions import wanted_codes
-from oboro.synth.copula import CopulaSampler, MomentsPlan, correlations
-from oboro.synth.marginals import MarginalsPlan
+from oboro.synth.copula import CopulaSampler, correlations
 from oboro.synth.measured import from_rows
+from oboro.synth.plans import ModelPlan, TablesPlan
 from oboro.synth.sampler import Sampler, TreeSampler
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ModelPlan = MarginalsPlan | QualityPlan | MomentsPlan
 SUFFIX = ".oboro"
 MOST_RECORDS = 10**9
 _TABLE = "measurements.parquet"
@@ -112,7 +110,13 @@ class Model:
 def model_of(release: Release) -> Model:
     """The model that a release describes. Post-processing: from the released table alone."""
     plan = release.plan
-    assert isinstance(plan, ModelPlan)
+    if not isinstance(plan, ModelPlan):
+        raise ParameterError(
+            "the release is not a model",
+            given=plan.kind,
+            needed="synth.marginals, synth.quality or synth.moments",
+            fix="published.parquet",
+        )
     return Model(plan, release.certificate, release.to_arrow(), _sampler(plan, release.to_arrow()), release)
 
 
@@ -166,9 +170,9 @@ def load(path: str | Path) -> Model:
 
 def _sampler(plan: ModelPlan, table: Any) -> Sampler:
     measured = from_rows(table, plan.domain)
-    if isinstance(plan, MomentsPlan):
-        return CopulaSampler(correlations(measured, plan.ones.total(measured.levels)), measured.bins)
-    return TreeSampler(plan.law(measured), measured.bins)
+    if isinstance(plan, TablesPlan):
+        return TreeSampler(plan.law(measured), measured.bins)
+    return CopulaSampler(correlations(measured, plan.ones.total(measured.levels)), measured.bins)
 
 
 def _zipped(parts: Mapping[str, bytes]) -> bytes:

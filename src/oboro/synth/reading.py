@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,26 +11,13 @@ import numpy.typing as npt
 
 from oboro.engine import open_data
 from oboro.engine.source import Source, quoted
+from oboro.engine.types import FLOATS, WHOLE, base_type
 from oboro.errors import DataError
 
 BINS = 20
 MOST_LABELS = 50
 
-_NUMERIC = (
-    "TINYINT",
-    "SMALLINT",
-    "INTEGER",
-    "BIGINT",
-    "HUGEINT",
-    "UTINYINT",
-    "USMALLINT",
-    "UINTEGER",
-    "UBIGINT",
-    "FLOAT",
-    "DOUBLE",
-    "DECIMAL",
-    "BOOLEAN",
-)
+_NUMERIC = (*WHOLE, *FLOATS, "DECIMAL", "BOOLEAN")
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -68,14 +56,15 @@ def read_both(data: Any, synthetic: Any) -> list[Compared]:
 def _compared(name: str, real: Source, made: Source) -> Compared:
     if _is_number(real, name) and _is_number(made, name):
         one, two = _numbers(real, name), _numbers(made, name)
-        return Compared(name, True, one, two, *_number_bins(one, two))
+        days = _is_day(real, name) and _is_day(made, name)
+        return Compared(name, True, one, two, *_number_bins(one, two, _day if days else "{:g}".format))
     first, second = _labels(real, name), _labels(made, name)
     return _label_bins(name, first, second)
 
 
 def _is_number(source: Source, name: str) -> bool:
     """By its type; a text column by whether all that it holds are numbers or dates."""
-    base = source.types[name].partition("(")[0].upper()
+    base = base_type(source.types[name])
     if base in _NUMERIC or base in ("DATE", "TIMESTAMP"):
         return True
     if base != "VARCHAR":
@@ -84,6 +73,19 @@ def _is_number(source: Source, name: str) -> bool:
     query = f"SELECT count(*) FILTER ({_as_number(field, base)} IS NULL AND nullif(trim({field}), '') IS NOT NULL), count({field}) FROM {source.relation}"
     wrong, known = source.connection.execute(query).fetchone()
     return bool(wrong == 0 and known > 0)
+
+
+def _is_day(source: Source, name: str) -> bool:
+    """Whether a column that `_is_number` holds days."""
+    base = source.types[name].partition("(")[0].upper()
+    if base != "VARCHAR":
+        return base in ("DATE", "TIMESTAMP")
+    query = f"SELECT count(TRY_CAST({quoted(name)} AS DOUBLE)) FROM {source.relation}"
+    return bool(source.connection.execute(query).fetchone()[0] == 0)
+
+
+def _day(number: float) -> str:
+    return str(np.datetime64(0, "D") + int(number))
 
 
 def _as_number(field: str, base: str) -> str:
@@ -98,7 +100,7 @@ def _as_number(field: str, base: str) -> str:
 
 
 def _numbers(source: Source, name: str) -> Floats:
-    base = source.types[name].partition("(")[0].upper()
+    base = base_type(source.types[name])
     values = source.connection.execute(
         f"SELECT {_as_number(quoted(name), base)} AS v FROM {source.relation}"
     ).fetchnumpy()["v"]
@@ -112,7 +114,9 @@ def _labels(source: Source, name: str) -> list[str | None]:
     return [row[0] for row in rows]
 
 
-def _number_bins(one: Floats, two: Floats) -> tuple[tuple[str, ...], Integers, Integers]:
+def _number_bins(
+    one: Floats, two: Floats, shown: Callable[[float], str]
+) -> tuple[tuple[str, ...], Integers, Integers]:
     """Bins that hold about equally many real records, and a last one for what is missing."""
     known = one[~np.isnan(one)]
     cuts = (
@@ -120,8 +124,8 @@ def _number_bins(one: Floats, two: Floats) -> tuple[tuple[str, ...], Integers, I
         if known.size
         else np.zeros(0)
     )
-    edges = ["lowest", *(f"{cut:g}" for cut in cuts), "highest"]
-    labels = [f"up to {cut:g}" for cut in cuts] + [f"above {edges[-2]}"] + ["missing"]
+    edges = ["lowest", *(shown(cut) for cut in cuts)]
+    labels = [f"up to {edge}" for edge in edges[1:]] + [f"above {edges[-1]}"] + ["missing"]
 
     def place(values: Floats) -> Integers:
         return np.where(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path
 from typing import Any
 
 from oboro.errors import ParameterError
-from oboro.release.files import write_whole
-
-FORMATS = (".parquet", ".csv", ".arrow", ".json")
+from oboro.release.files import encoded, write_whole
+from oboro.release.release import FORMATS
 
 
 def check_file(path: str | Path) -> Path:
@@ -33,22 +31,11 @@ def write_records(table: Any, path: str | Path) -> None:
 
 
 def _encoded(table: Any, suffix: str) -> bytes:
+    if suffix != ".csv":
+        return encoded(table, suffix)
+    import pyarrow.csv as csv
+
     sink = io.BytesIO()
-    if suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        pq.write_table(table, sink, compression="zstd")
-    elif suffix == ".csv":
-        import pyarrow.csv as csv
-
-        # without quotes around every text; a text that needs them has them
-        csv.write_csv(table, sink, csv.WriteOptions(quoting_style="needed"))
-        return b"\xef\xbb\xbf" + sink.getvalue()
-    elif suffix == ".arrow":
-        import pyarrow as pa
-
-        with pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
-    else:
-        sink.write(json.dumps(table.to_pylist(), ensure_ascii=False, default=str, indent=1).encode())
-    return sink.getvalue()
+    # without quotes around every text; a text that needs them has them
+    csv.write_csv(table, sink, csv.WriteOptions(quoting_style="needed"))
+    return b"\xef\xbb\xbf" + sink.getvalue()

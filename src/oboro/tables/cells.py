@@ -12,6 +12,7 @@ from oboro.tables.layout import Layout
 Integers = npt.NDArray[np.int64]
 
 LARGEST_TOTAL = 2**61
+_EXACT_IN_A_DOUBLE = 2**52
 _MOST_STORED = 2**31  # cells that are stored at once: more do not fit into memory
 _SMALL = 1 << 12  # so few cells are added up without loading the compiler
 
@@ -37,8 +38,12 @@ class Cells:
 
 
 def cap(layout: Layout) -> int:
-    """The most that one cell may hold: so little that all cells together stay below 2^61. It is public."""
-    return LARGEST_TOTAL // min(layout.cells, _MOST_STORED)
+    """The most that one cell may hold: so little that all cells together stay below 2^61. It is public.
+
+    It is at most 2^52. Up to there a double holds every whole number and every half; beyond, a count that came as a
+    double, and grew by 1, could be read as having grown by 2.
+    """
+    return min(LARGEST_TOTAL // min(layout.cells, _MOST_STORED), _EXACT_IN_A_DOUBLE)
 
 
 def sort_cells(keys: Integers, counts: Integers, bits: int, most: int) -> Cells:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from oboro.domain import Column, Domain, Grid, Mesh
 from oboro.domain.mesh import LEVELS
 from oboro.domain.morton import width
-from oboro.exact import about
+from oboro.exact import about, percent
 from oboro.noise import DiscreteGaussian, DiscreteLaplace
 from oboro.noise.laplace import as_float
 from oboro.privacy import Unit
@@ -88,7 +88,7 @@ def _with_total(
         real = -math.expm1(-mean)
         notes.append(
             f"if {total:,} people were spread evenly, about {about(shown, 2)} cells would be published, "
-            f"and {about(100 * (1 - real), 2)}% of them would hold nobody in truth; people who live close together make this better"
+            f"and {percent(1 - real)} of them would hold nobody in truth; people who live close together make this better"
         )
     return notes
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from oboro.domain import Domain
-from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError
+from oboro.errors import DomainError, GuaranteeError, ParameterError
 from oboro.exact import Number, positive, show, whole
 from oboro.kinds import takes, text_of
 from oboro.ledger import Ledger
@@ -25,9 +25,9 @@ from oboro.tables.mask import Mask, impossible_cells, layout_of, possible_cells
 from oboro.tables.neighbours import pairs
 from oboro.tables.publishing import to_table
 from oboro.tables.reading import read_cells
+from oboro.tables.refusing import checked
 from oboro.tables.strategies import strategy_of
 from oboro.tables.strategy import Strategy, counts_move
-from oboro.tables.tree.adaptive import check_rule
 from oboro.tables.tree.answering import answered, intervals_of, outlook_of
 from oboro.tables.tree.asking import Where
 from oboro.tables.tree.carrying import with_noisy
@@ -36,7 +36,7 @@ from oboro.tables.tree.intervals import Answer
 from oboro.tables.tree.lattice import lattice_of
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.outlook import Outlook
-from oboro.tables.tree.promise import check_promise, rho_of
+from oboro.tables.tree.promise import rho_of
 from oboro.tables.tree.strategy import planned, preferred
 from oboro.tables.tree.workload import DEFAULT, Workload
 
@@ -197,7 +197,7 @@ class TablePlan:
         workload = Workload.from_list(record["workload"]) if "workload" in record else None
         design = design_from(record["design"], lattice_of(domain)) if "design" in record else None
         beside = (record.get("count"), mask, record.get("total"))
-        return _checked(cls(domain, unit, guarantee, strategy, *beside, workload, design))
+        return checked(cls(domain, unit, guarantee, strategy, *beside, workload, design))
 
 
 @takes(domain=Domain, unit=Unit, strategy=text_of, workload=Workload)
@@ -235,8 +235,8 @@ def plan(
         mask = impossible_cells(domain, impossible)
     guarantee = Pure(positive("eps", eps)) if delta is None else Approx(positive("eps", eps), delta)
     strategy = strategy or preferred(layout_of(domain, mask), total)
-    made = _checked(TablePlan(domain, unit, guarantee, strategy, count, mask, total, workload))
-    return made if strategy != "tree" else _checked(designed(made))
+    made = checked(TablePlan(domain, unit, guarantee, strategy, count, mask, total, workload))
+    return made if strategy != "tree" else checked(designed(made))
 
 
 def designed(plan: TablePlan) -> TablePlan:
@@ -257,46 +257,4 @@ def release(
 
 def with_count(plan: TablePlan, count: str | None) -> TablePlan:
     """The same plan for data with this count column."""
-    return plan if count is None else _checked(dataclasses.replace(plan, count=count))
-
-
-def _checked(plan: TablePlan) -> TablePlan:
-    """Refuses what public facts rule out."""
-    if plan.unit.kind not in ("row", "person", "cells"):
-        raise UnitError(
-            "a table counts rows or cells",
-            given=str(plan.unit),
-            needed="Unit.cells, Unit.row or Unit.person",
-            fix="unit=ob.Unit.cells()",
-        )
-    if plan.count is not None and (
-        not isinstance(plan.count, str) or any(plan.count in column.sources for column in plan.domain)
-    ):
-        raise ParameterError(
-            "count must name a column beside those of the domain",
-            given=f"count={plan.count!r}",
-            fix='count="people"',
-        )
-    if plan.count is not None and plan.unit.kind != "cells":
-        raise UnitError(
-            "data that is counted already does not show its rows",
-            given=f"count={plan.count!r} and {plan.unit}",
-            needed="how many cells one unit is in, and with how much",
-            fix="unit=ob.Unit.cells(max_cells=1, max_per_cell=1)",
-        )
-    if plan.total is not None:
-        whole("total", plan.total, least=0, most=LARGEST_TOTAL)
-        if plan.unit.adjacency != "replace" or not plan._strategy.takes_total:
-            raise ParameterError(
-                "a public total cannot be used here",
-                given=f"total={plan.total}, {plan.unit}, strategy={plan.strategy!r}",
-                needed='strategy="tree" and adjacency="replace", under which the number of units is public',
-                fix="total=None",
-            )
-    positive("eps", plan.guarantee.eps)
-    if plan.strategy == "adaptive":
-        check_rule(plan.total, plan.guarantee.eps, plan.layout.cells)
-    check_promise(plan.guarantee, plan.strategy, plan.workload, plan.design)
-    plan._strategy.check(plan.layout)
-    plan.noise  # noqa: B018  # refuses a scale beyond 2^40
-    return plan
+    return plan if count is None else checked(dataclasses.replace(plan, count=count))

@@ -13,7 +13,8 @@ One rule for every record, and nothing of it ever raises an error:
     an empty table                            is a table
 
 The sensitivity is that of counts after this rule. None of its steps makes two counts differ by more than they
-did, if what a unit adds to a count is a whole number.
+did, if what a unit adds to a count is a whole number. (And no text writes a fraction with an exponent and more than 18
+digits: such a count goes through a double.)
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import numpy.typing as npt
 from oboro.domain import Column, Grid, Integer, Mesh
 from oboro.engine import Source, code_sql, count_cells, open_data
 from oboro.engine.source import quoted
+from oboro.engine.types import FLOATS, WHOLE, base_type
 from oboro.errors import DataError
 from oboro.privacy import Unit
 from oboro.tables.cells import Cells, cap, sort_cells
@@ -36,18 +38,7 @@ from oboro.tables.loading import loops_loading
 
 Integers = npt.NDArray[np.int64]
 
-_WHOLE = (
-    "TINYINT",
-    "SMALLINT",
-    "INTEGER",
-    "BIGINT",
-    "HUGEINT",
-    "UTINYINT",
-    "USMALLINT",
-    "UINTEGER",
-    "UBIGINT",
-)
-_CHUNK = 1 << 16  # records at a time: they stay in cache
+_CHUNK = 1 << 15  # records at a time: they stay in cache
 _ROOM = 1 << 20  # records to begin with; from 4 MB on NumPy asks for large pages
 _LARGE_FILE = 1 << 20  # bytes
 
@@ -69,7 +60,7 @@ def read_cells(data: Any, layout: Layout, unit: Unit, count: str | None) -> Cell
         for values in batches(source, query):
             found = keys_of(layout, values[:-1])
             good = found >= 0
-            end = size + np.count_nonzero(good)
+            end = size + int(np.count_nonzero(good))
             if end > keys.size:
                 keys, counts = _with_room(keys, size), _with_room(counts, size)
             keys[size:end] = found[good]
@@ -170,30 +161,35 @@ def fields_of(column: Column, source: Source) -> list[tuple[str, int]]:
 
 
 def _base(name: str, source: Source) -> str:
-    return source.types[name].partition("(")[0].upper()
+    return base_type(source.types[name])
 
 
 def double_sql(name: str, source: Source) -> str:
-    if _base(name, source) in (*_WHOLE, "FLOAT", "DOUBLE", "DECIMAL"):
+    if _base(name, source) in (*WHOLE, *FLOATS, "DECIMAL"):
         return f"CAST({quoted(name)} AS DOUBLE)"
     return f"TRY_CAST(CAST({quoted(name)} AS VARCHAR) AS DOUBLE)"
 
 
 def _whole_sql(name: str, source: Source) -> str:
     """A whole number as it stands; null for a fraction: there is no nearest place."""
-    if _base(name, source) in _WHOLE:
+    if _base(name, source) in WHOLE:
         return f"TRY_CAST({quoted(name)} AS BIGINT)"
     number = double_sql(name, source)
     return f"CASE WHEN {number} = floor({number}) AND abs({number}) < 9007199254740992 THEN TRY_CAST({number} AS BIGINT) END"
 
 
 def _count_sql(name: str, source: Source, most: int) -> str:
-    if _base(name, source) in _WHOLE:
+    if _base(name, source) in WHOLE:
         return f"coalesce(TRY_CAST(least(greatest({quoted(name)}, 0), {most}) AS BIGINT), 0)"
     number = double_sql(name, source)
+    nearest = f"CASE WHEN {number} < 0.5 THEN 0 ELSE TRY_CAST(floor({number} + 0.5) AS BIGINT) END"
+    if _base(name, source) not in FLOATS:
+        # digit by digit, where it can be: a double is finer at 0.5 than at 1.5, and could round the one down, the other up
+        field = quoted(name) if _base(name, source) == "DECIMAL" else f"CAST({quoted(name)} AS VARCHAR)"
+        nearest = f"greatest(coalesce(TRY_CAST({field} AS BIGINT), {nearest}), 0)"
     return (
-        f"CASE WHEN {number} IS NULL OR isnan({number}) OR {number} < 0.5 THEN 0 "
-        f"WHEN {number} >= {float(most)!r} THEN {most} ELSE TRY_CAST(floor({number} + 0.5) AS BIGINT) END"
+        f"CASE WHEN {number} IS NULL OR isnan({number}) THEN 0 "
+        f"WHEN {number} >= {float(most)!r} THEN {most} ELSE {nearest} END"
     )
 
 

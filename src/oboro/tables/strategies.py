@@ -9,7 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import pairwise
 
-from oboro.errors import ParameterError
+from oboro.kinds import unknown
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.privacy import Unit
 from oboro.tables import wavelet
@@ -92,10 +92,5 @@ def strategy_of(name: str, design: Design | None = None) -> Strategy:
     if name == "adaptive":
         return ADAPTIVE
     if name not in STRATEGIES:
-        raise ParameterError(
-            "the strategy is unknown",
-            given=f"strategy={name!r}",
-            needed=", ".join([*STRATEGIES, "adaptive"]),
-            fix='strategy="tree"',
-        )
+        raise unknown("strategy", name, ["tree", *sorted(STRATEGIES.keys() - {"tree"}), "adaptive"])
     return STRATEGIES[name]

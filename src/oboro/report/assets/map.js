@@ -113,7 +113,7 @@
   const legendOf = (scale) => {
     const host = document.createElement("div"), name = document.createElement("p"), row = document.createElement("div");
     name.className = "name"; row.className = "steps";
-    name.textContent = scale.diverging ? say("legend_difference") : state.side === 1 && !mesh ? say("legend_cell") : say("legend", { side: sideName(state.side) });
+    name.textContent = scale.diverging ? say("legend_difference") : state.side === 1 && !mesh ? say("legend_cell", { what: data.count }) : say("legend", { what: data.count, side: sideName(state.side) });
     const svg = (tag) => document.createElementNS("http://www.w3.org/2000/svg", tag);
     const step = (colour, text, kind = "step") => {
       const one = document.createElement("div"), picture = svg("svg"), rect = svg("rect"); // a picture prints where a background does not
@@ -144,10 +144,10 @@
     byId("wanted").placeholder = example();
     if (!state.marked) byId("reading").textContent = say("outside");
     if (!comparing) return;
-    const { label, role } = data.tables[state.release], told = label ? say("after_eps", { label }) : say("after_table");
+    const { label, name, role } = data.tables[state.release], told = label ? say("after_eps", { name }) : say("after_table");
     byId("release-name").textContent = (label || "") + (role === "published" ? (label ? " · " : "") + say("published") : "");
     byId("release").setAttribute("aria-valuetext", byId("release-name").textContent);
-    byId("caption-1").textContent = state.difference ? say("difference_of", { label: label ? "eps = " + label : say("published") }) : told;
+    byId("caption-1").textContent = state.difference ? say("difference_of", { name: name || say("published") }) : told;
     byId("figures-at").textContent = say("figures_at", { side: sideName(state.side) });
     const errors = differences();
     let squares = 0, sum = 0, largest = 0;

@@ -6,6 +6,7 @@ numbers without showing them.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -28,7 +29,14 @@ def smooth_mst_cost(weights: Any, cap: Number, beta: Number) -> float:
     """
     edges, values = edges_of(weights)
     exact = [min(max(rational("weights", value), Fraction(0)), rational("cap", cap)) for value in values]
-    step = Fraction(1, int(np.lcm.reduce([number.denominator for number in (*exact, rational("cap", cap))])))
+    step = Fraction(1, math.lcm(*(number.denominator for number in (*exact, rational("cap", cap)))))
+    if not 0 <= rational("cap", cap) / step <= 2**61:
+        raise ParameterError(
+            "cap is out of range",
+            given=f"cap={cap}, in steps of {step}",
+            needed="0 or more, and at most 2^61 steps",
+            fix="weights and cap with fewer digits",
+        )
     grid = np.asarray([int(number / step) for number in exact], np.int64)
     return float(mst_cost(edges, grid, int(rational("cap", cap) / step), beta).times(step))
 

@@ -90,7 +90,7 @@ def on_grid(values: npt.ArrayLike, bounds: Sequence[Number]) -> tuple[Sorted, Fr
     if array.dtype.kind == "f":
         scale = math.lcm(scale, _decimal_scale(array))
     top = int(max(abs(low), abs(high)) * scale)
-    if top > _LARGEST:
+    if max(top, scale) > _LARGEST:
         raise _no_grid()
     if array.dtype.kind == "f":
         scaled = np.rint(np.clip(array, float(low), float(high)) * scale).astype(np.int64)

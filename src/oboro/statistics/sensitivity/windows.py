@@ -17,9 +17,11 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from oboro.noise.laplace import as_float
 from oboro.statistics.decay import Decaying, largest_terms, slack
 
 Integers = npt.NDArray[np.int64]
+_TINY = 2.0**-1000  # a smaller beta leaves nothing out anyway
 _OUTER = 1 << 20  # so many windows are looked at one and all, without loading the compiler
 
 
@@ -82,11 +84,12 @@ def widest(data: Sorted, left: int, right: int, beta: Fraction) -> Decaying:
     w, k = np.asarray(first, np.int64).T
     bound = largest_terms(w, k, beta)
     if bound:
-        best = max(float(np.log(float(w))) - float(beta) * k for w, k in bound)
+        best = max(float(np.log(float(w))) - as_float(beta) * k for w, k in bound)
         margin = slack(beta, max(k for _, k in bound))
         most = float(np.log(float(max(1, data.high - data.low)))) + margin
-        a, g = _within(a, g, (most - best) / float(beta) + 2)
-        b, h = _within(b, h, (most - best) / float(beta) + 2)
+        limit = (most - best) / max(as_float(beta), _TINY) + 2
+        a, g = _within(a, g, limit)
+        b, h = _within(b, h, limit)
     both = _all_windows(gap, a, g, b, h) if a.size * b.size <= _OUTER else _search(gap, a, g, b, h, beta)
     w, k = (np.concatenate([one, two]) for one, two in zip((w, k), both, strict=True))
     return Decaying(largest_terms(w, k, beta), beta)
@@ -118,7 +121,7 @@ def _search(
 ) -> tuple[Integers, Integers]:
     from oboro.statistics.sensitivity._compiled import conquer
 
-    rate = float(beta)
+    rate = as_float(beta)
     margin = slack(beta, int(a[-1] + b[-1]))
     none = np.empty(0, np.int64)
     best, _ = conquer(gap, a, g, b, h, rate, margin, -np.inf, none, none)

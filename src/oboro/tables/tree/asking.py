@@ -12,6 +12,7 @@ import numpy as np
 
 from oboro.domain import Column, Grid, Mesh
 from oboro.errors import ParameterError
+from oboro.kinds import nearest
 from oboro.tables.layout import Layout
 from oboro.tables.tree.intervals import Choice
 from oboro.tables.tree.lattice import Integers, Lattice, Tree
@@ -28,7 +29,7 @@ def check_names(layout: Layout, where: Where) -> None:
                 "the question names a column that the table does not have",
                 given=str(name),
                 needed=", ".join(known),
-                fix=f"{known[0]}=0",
+                fix=f"{nearest(name, known) or known[0]}=0",
             )
 
 
@@ -39,7 +40,7 @@ def choices(layout: Layout, lattice: Lattice, where: Where) -> list[Choice]:
 
 
 def read_question(words: list[str]) -> dict[str, Any]:
-    """A question from the command line: NAME=VALUE, NAME=VALUE,VALUE or NAME=LOW..HIGH."""
+    """A question from the command line: COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH."""
     where: dict[str, Any] = {}
     for word in words:
         name, equals, text = word.partition("=")
@@ -47,7 +48,7 @@ def read_question(words: list[str]) -> dict[str, Any]:
             raise ParameterError(
                 "the question is not understood",
                 given=word,
-                needed="NAME=VALUE, NAME=VALUE,VALUE or NAME=LOW..HIGH",
+                needed="COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH",
                 fix="row=100..131",
             )
         low, dots, high = text.partition("..")

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from oboro.exact import about
+from oboro.exact import about, percent
 from oboro.noise.bits import UnsafeBitsWarning, UnsafeDeterministicBits
 from oboro.privacy import Unit
 from oboro.tables.cells import Cells
@@ -44,13 +44,13 @@ class Outlook:
 
     @property
     def notes(self) -> tuple[str, str]:
-        shown = f"{about(100 * self.published / self.cells, 2)}% of all cells"
+        shown = f"{percent(self.published / self.cells)} of all cells"
         if self.published < 0.001 * self.cells:
             shown = f"about {about(self.published, 2)} cells"
         return (
-            f"if {self.total:,} people lived as in the generated city, {about(100 * self.trusted, 2)}% of the inhabited cells, with "
-            f"{about(100 * self.people, 2)}% of the people, would be within 20% of the truth",
-            f"and {shown} would be published, {about(100 * self.empty, 2)}% of which hold nobody in truth",
+            f"if {self.total:,} people lived as in the generated city, {percent(self.trusted)} of the inhabited cells, with "
+            f"{percent(self.people)} of the people, would be within 20% of the truth",
+            f"and {shown} would be published, {percent(self.empty)} of which hold nobody in truth",
         )
 
 
