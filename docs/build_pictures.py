@@ -1,4 +1,5 @@
-"""Takes the pictures of these documents again: `python docs/build_pictures.py`, with Chromium at hand.
+"""Takes the pictures of these documents again: `python docs/build_pictures.py`, with Chromium at hand,
+and Pillow for those that would be too large.
 
 Every picture shows what a command writes today. The pages are made in a temporary folder, on generated data, and
 photographed; the drawings are made here. Names on the command line take some of the pictures only.
@@ -159,10 +160,22 @@ def photograph(page: Path, name: str, width: int, height: int) -> None:
         check=True,
         capture_output=True,
     )
+    if target.stat().st_size > LARGEST:
+        in_256_colours(target)
     taken = target.stat().st_size
     if taken > LARGEST:
         sys.exit(f"{name} has {taken} bytes: take a smaller part of the page")
     print(f"{name}  {width} x {height}, {taken:,} bytes")
+
+
+def in_256_colours(picture: Path) -> None:
+    try:
+        from PIL import Image
+    except ImportError:
+        sys.exit(f"{picture.name} is too large: pip install pillow, which makes it smaller")
+    with Image.open(picture) as taken:
+        fewer = taken.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    fewer.save(picture, optimize=True)
 
 
 PICTURES: dict[str, Callable[[Path], None]] = {

@@ -142,6 +142,7 @@ CALLS: dict[str, Good] = {
     "release.plan_from": lambda w: {"record": w.histogram.to_dict()},
     "release.price": lambda w: {"plan": w.histogram, "ledger": w.ledger},
     "release.read_certificate": lambda w: {"path": w.path("published.parquet.certificate.json")},
+    "release.fetch": lambda w: {"ledger": w.ledger, "name": None, "entry": 1},
     "release.run": lambda w: {"plan": w.histogram, "data": w.path("people.csv"), "ledger": w.ledger, "name": None},
     "release.save_plan": lambda w: {"plan": w.histogram, "path": w.path("again.plan.toml")},
     "release.verify_certificate": lambda w: {

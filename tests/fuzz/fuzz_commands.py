@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 LINES = [
     "ledger create new.ledger --dataset people --unit row --eps 1 --delta 1e-6 --assume x",
     "ledger show people.ledger --json",
+    "ledger fetch people.ledger --entry 1 -o again.csv --json",
     "ledger verify row.ledger --head 1:00",
     "ledger export row.ledger -o e.json",
     "ledger backup row.ledger -o b.ledger",
@@ -43,6 +44,7 @@ LINES = [
     "synth report people.csv absent.parquet -o q.html --target region",
     "synth account --n 1000 --dims 2 --ridge 0.1 --records 10 --delta 1e-5",
     "dynamics plan system.toml --eps 1 --delta 1e-3 --alpha 1.5 --horizon 4 --column age --where input",
+    "dynamics forecast --system system.toml --eps 1 --delta 1e-3 --alpha 1.5 --horizon 4 --column age --unit signal:1:2 --json",
     "dynamics release load.csv --system system.toml --column age --eps 1e-6 --delta 1e-9 --ledger signal.ledger --dry-run",
     "dynamics band output.csv -o band.html",
     "dynamics outliers --eps 1 --delta zero -o outliers.html",

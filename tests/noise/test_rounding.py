@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from flint import arb
+from flint import arb, ctx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_checks import Scripted, fits
@@ -278,3 +279,20 @@ def test_shapes_and_refusals() -> None:
     for call in refused:
         with pytest.raises(ParameterError):
             call()
+
+
+def test_threads_take_turns_with_the_precision() -> None:
+    """python-flint keeps one for the process: without turns, one thread would compute at another's, and leave it behind."""
+    seen = []
+
+    def other() -> None:
+        with precision(300):
+            seen.append(ctx.prec)
+
+    before, thread = ctx.prec, threading.Thread(target=other)
+    with precision(200):
+        thread.start()
+        thread.join(0.05)
+        assert (ctx.prec, seen) == (200, [])
+    thread.join()
+    assert (ctx.prec, seen) == (before, [300])

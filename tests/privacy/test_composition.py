@@ -189,8 +189,10 @@ def test_units_translate_only_where_it_is_proved() -> None:
             translate(Pure(1), made_for, wanted)
     with pytest.raises(UnitError, match="Rényi"):
         translate(Renyi(2, 1), row, other)
-    with pytest.raises(ParameterError, match="below 1"):  # (1 + e^eps) delta may be no promise at all
-        translate(Approx(5, "0.1"), row, other)
+    for eps, delta in ((5, "0.1"), (10**9, "1e-6")):
+        with pytest.raises(ParameterError, match="below 1"):  # (1 + e^eps) delta may be no promise at all
+            translate(Approx(eps, delta), row, other)
+    assert translate(Approx(10**9, 0), row, other) == Approx(2 * 10**9, 0)
 
 
 def test_units_read_back_and_are_checked() -> None:

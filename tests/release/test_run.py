@@ -82,7 +82,7 @@ class Dying:
         return getattr(self.inner, name)(*arguments)
 
     def forecast(self) -> Any:
-        return self.inner.forecast()
+        return self._call("forecast")
 
     def prepare(self, data: Any) -> Any:
         return self._call("prepare", data)
@@ -94,7 +94,7 @@ class Dying:
         return self._call("publish", measured)
 
     def describe(self) -> Any:
-        return self.inner.describe()
+        return self._call("describe")
 
     def neighbours(self) -> Any:
         return self.inner.neighbours()
@@ -114,9 +114,10 @@ def test_after_the_reservation_nothing_is_refunded(ledger: ob.Ledger) -> None:
     assert ledger.spent == ob.Pure("0.25")
 
 
-def test_a_plan_that_dies_in_prepare_spends_nothing(ledger: ob.Ledger) -> None:
+@pytest.mark.parametrize("at", ["prepare", "forecast", "describe"])
+def test_a_plan_that_dies_before_it_measures_spends_nothing(ledger: ob.Ledger, at: str) -> None:
     with pytest.raises(RuntimeError):
-        ob.run(Dying(plan_of(), "prepare", []), PEOPLE, ledger)
+        ob.run(Dying(plan_of(), at, []), PEOPLE, ledger)
     assert ledger.spent == ob.Pure(0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -74,7 +75,7 @@ def test_times_of_day_are_refused_by_their_type_alone(values: list[int]) -> None
 
 
 def test_a_table_that_cannot_be_read_is_not_printed() -> None:
-    table = pa.table({"a": pa.array([1234.0], pa.float16())})
+    table = pa.table({"a": pa.array(np.array([1234.0], np.float16))})
     with pytest.raises(DataError) as refused:
         counts(table)
     assert "1234" not in str(refused.value)

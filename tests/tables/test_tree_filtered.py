@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -23,6 +22,7 @@ from oboro.tables.strategies import WAVELET
 from oboro.tables.tree import filtered
 from oboro.tables.tree.filtered import FILTERED
 from oboro.tables.tree.lattice import Floats
+from oboro.tables.tree.leftover import answers_for_blocks
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.standing_out import cut_of
 
@@ -41,25 +41,6 @@ def towns(size: int, seed: int = 7, centres: int = 20, width: float = 6.0) -> Ce
     keys = np.unique(WIDE.keys(list(near.T)))
     keys = np.sort(rng.choice(keys, size, replace=False))
     return Cells(keys, np.minimum(np.floor(rng.pareto(1.2, size) + 1), 50_000).astype(np.int64))
-
-
-def answers_for_blocks(measured: Measured, truth: Cells, layout: Layout, height: int) -> float:
-    """How far off the answers for all aligned blocks of 2^height cells are, as root mean square."""
-    live, held, facts, keys, _, *_ = measured.noisy
-    below = int(facts[3])
-    if height >= below:
-        return block_errors(truth, Cells(live << below, held), layout, [height])[0].rmse
-    left = held.copy()
-    np.subtract.at(left, np.searchsorted(live, keys >> below), measured.counts)
-    each = 1 << (below - height)  # blocks in a part
-    share = np.rint(left / each)
-    seen, place = np.unique(np.concatenate([truth.keys, keys]) >> height, return_inverse=True)
-    off = np.bincount(place, np.concatenate([truth.counts, -measured.counts]), seen.size)
-    part = np.minimum(np.searchsorted(live, seen >> (below - height)), max(live.size - 1, 0))
-    known = live[part] == seen >> (below - height) if live.size else np.zeros(seen.size, np.bool_)
-    own = np.where(known, share[part], 0.0) if live.size else np.zeros(seen.size)
-    squares = ((off - own) ** 2).sum() + each * (share**2).sum() - (own**2).sum()
-    return math.sqrt(float(squares) / 2.0 ** (layout.bits - height))
 
 
 @pytest.mark.parametrize(

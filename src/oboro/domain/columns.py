@@ -195,7 +195,7 @@ class Category(Column):
                 needed="different texts, or different whole numbers, known without looking at the data",
                 fix=f'Category("{name}", ["north", "south"])',
             )
-        if missing is not None and missing not in declared:
+        if missing is not None and not (isinstance(missing, str | int) and missing in declared):
             raise DomainError(
                 f"column {name!r}: missing must be one of its values",
                 given=f"missing={missing!r}",

@@ -52,11 +52,9 @@ def _plain(kind: Any) -> Any:
     """The same layout with bytes in place of texts and whole numbers in place of dates; None for what has no offsets."""
     import pyarrow as pa
 
-    as_bytes = {
-        pa.string(): pa.binary(),
-        pa.large_string(): pa.large_binary(),
-        pa.string_view(): pa.binary_view(),
-    }
+    as_bytes = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
+    if hasattr(pa, "string_view"):  # since pyarrow 16
+        as_bytes[pa.string_view()] = pa.binary_view()
     if kind in as_bytes or kind in as_bytes.values():
         return as_bytes.get(kind, kind)
     if pa.types.is_struct(kind):

@@ -9,6 +9,8 @@ would need U = c.
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -38,15 +40,28 @@ def enclosing(name: str, function: Real) -> Real:
     return function
 
 
+_turn = threading.RLock()
+
+
+def _forked() -> None:
+    """In a child the lock may be held by a thread that is not there."""
+    global _turn
+    _turn = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 @contextmanager
 def precision(bits: int) -> Iterator[None]:
-    """Ball arithmetic with this many bits."""
-    before = ctx.prec
-    ctx.prec = bits
-    try:
-        yield
-    finally:
-        ctx.prec = before
+    """Ball arithmetic with this many bits. python-flint has one precision for all threads: they take turns."""
+    with _turn:
+        before = ctx.prec
+        ctx.prec = bits
+        try:
+            yield
+        finally:
+            ctx.prec = before
 
 
 def ball(number: Fraction | int) -> Ball:

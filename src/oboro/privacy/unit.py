@@ -216,7 +216,12 @@ def two_steps(guarantee: Guarantee) -> Guarantee:
         from oboro.noise.lazy import ball
 
         eps, delta = guarantee.eps, guarantee.delta
-        return Approx(2 * eps, round_up(lambda: (1 + ball(eps).exp()) * ball(delta)))
+
+        def grown() -> Any:
+            return (1 + ball(eps).exp()) * ball(delta)
+
+        # a delta of 1 is no promise, and `Approx` refuses it
+        return Approx(2 * eps, round_up(grown) if grown() < 1 else 1)
     assert isinstance(guarantee, Renyi)
     raise UnitError(
         "a Rényi promise of one order does not carry over from add/remove to replace",

@@ -60,7 +60,12 @@ def run(
 
 
 def reserve(plan: Plan, ledger: Ledger, name: str | None) -> Reservation:
-    """Pays for `plan`. From here on nothing is refunded, and noise may be drawn."""
+    """Pays for `plan`. From here on nothing is refunded, and noise may be drawn.
+
+    What its certificate will say is computed first: a plan that cannot say it spends nothing.
+    """
+    plan.describe()
+    plan.forecast()
     return ledger.reserve(plan=plan.to_dict(), unit=plan.unit, guarantee=plan.guarantee, name=name)
 
 

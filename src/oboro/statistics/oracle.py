@@ -191,11 +191,11 @@ def query_price(n: int, tolerance: Fraction, failure: Fraction) -> Fraction:
 
 def _part(name: str, value: Number) -> Fraction:
     part = rational(name, value)
-    if not 0 < part < 1:
+    if not Fraction(1, 10**250) <= part < 1:
         raise ParameterError(
             f"{name} must lie between 0 and 1",
             given=f"{name}={show(part)}",
-            needed="such as 0.01",
+            needed="at least 1e-250",
             fix=f'{name}="0.01"',
         )
     return part

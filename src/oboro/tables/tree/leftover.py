@@ -17,6 +17,7 @@ from oboro.privacy import Unit
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.publishing import key_columns
+from oboro.tables.quality import block_errors
 from oboro.tables.reading import read_cells
 from oboro.tables.strategy import counts_move
 from oboro.tables.tree.bounds import Round, Top, bounds, least_squares_top
@@ -25,6 +26,7 @@ from oboro.tables.tree.design import precision
 from oboro.tables.tree.filtered import CELLS, blocks_of, noises
 from oboro.tables.tree.intervals import Answer
 from oboro.tables.tree.lattice import Integers
+from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.region import Region, everything
 
 
@@ -102,6 +104,25 @@ def filtered_answer(
         high = min(high, float(carried.facts[2]) - _scale(eps, unit) * math.log1p(-own))
     whole = (max(math.ceil(low), 0), max(math.floor(high), 0))
     return Answer(value, min(whole[0], value), max(whole[1], value), found.error, level, spread)
+
+
+def answers_for_blocks(measured: Measured, truth: Cells, layout: Layout, height: int) -> float:
+    """How far off the answers for all aligned blocks of 2^height cells are, as root mean square. For measurements."""
+    live, held, facts, keys, _, *_ = measured.noisy
+    below = int(facts[3])
+    if height >= below:
+        return block_errors(truth, Cells(live << below, held), layout, [height])[0].rmse
+    left = held.copy()
+    np.subtract.at(left, np.searchsorted(live, keys >> below), measured.counts)
+    each = 1 << (below - height)  # blocks in a part
+    share = np.rint(left / each)
+    seen, place = np.unique(np.concatenate([truth.keys, keys]) >> height, return_inverse=True)
+    off = np.bincount(place, np.concatenate([truth.counts, -measured.counts]), seen.size)
+    part = np.minimum(np.searchsorted(live, seen >> (below - height)), max(live.size - 1, 0))
+    known = live[part] == seen >> (below - height) if live.size else np.zeros(seen.size, np.bool_)
+    own = np.where(known, share[part], 0.0) if live.size else np.zeros(seen.size)
+    squares = ((off - own) ** 2).sum() + each * (share**2).sum() - (own**2).sum()
+    return math.sqrt(float(squares) / 2.0 ** (layout.bits - height))
 
 
 def unallocated(table: Table, layout: Layout) -> Table:
