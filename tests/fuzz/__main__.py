@@ -2,7 +2,8 @@
 
     python tests/fuzz --examples 100000
 
-Prints how many bad inputs were tried and every foreign exception, with the input that gives it. Exit code 1 if any.
+First each argument of each public function is given each of the hostile values, one at a time; then come so many bad
+inputs of every kind by chance. Prints how many bad inputs were tried and every foreign exception, with the input that gives it. Exit code 1 if any.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import shutil
 import sys
 import time
 
-from fuzz_trying import Tally, bad_inputs, try_many
+from fuzz_trying import Tally, bad_inputs, sweep, try_many
 from fuzz_world import World
 
 MEMORY = 12 << 30  # bytes: whoever asks for more is stopped
@@ -22,12 +23,16 @@ SHARES = {"call": 0.2, "document": 0.06, "record": 0.2, "text": 0.04, "message":
 
 def main() -> None:
     options = argparse.ArgumentParser(description="Bad inputs for every public function, parser and command.")
-    options.add_argument("--examples", type=int, default=100_000, help="bad inputs in all")
+    options.add_argument(
+        "--examples", type=int, default=100_000, help="bad inputs, beside the sweep of every argument"
+    )
     options.add_argument("--only", nargs="+", help="targets whose kind or name begins so")
     given = options.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     world, tally, start = World.make(), Tally(), time.perf_counter()
     try:
+        if not given.only:
+            sweep(world, tally)
         for kind, targets in bad_inputs(world).items():
             each = max(1, round(given.examples * SHARES[kind] / len(targets)) + 1)
             for name, bad in targets.items():

@@ -8,17 +8,17 @@ import signal
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from types import FrameType
 from typing import Any
 
 from fuzz_calls import CALLS, call
 from fuzz_commands import LINES, bent
 from fuzz_documents import documents, messages_of, records, texts
-from fuzz_values import any_value, mutated_bytes, mutated_record, mutated_text, near
+from fuzz_values import HOSTILE, any_value, mutated_bytes, mutated_record, mutated_text, near
 from fuzz_world import World
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
@@ -134,6 +134,23 @@ def _bad_call(world: World, name: str) -> Bad:
         return (lambda: call(name, arguments)), f"{name} {_shown(shown)}"
 
     return make()
+
+
+SLOW = ("synth.quality", "audit.run", "secure.compare")
+
+
+def sweep(world: World, tally: Tally, names: Iterable[str] = tuple(CALLS)) -> None:
+    """Every argument of every public function with every hostile value, one at a time."""
+    for name in names:
+        if name in SLOW:
+            continue
+        for key in [key for key in CALLS[name](world) if key != "self"]:
+            for value in HOSTILE:
+                arguments = CALLS[name](world)
+                arguments[key] = value if key != "*" or isinstance(value, tuple | list) else (value,)
+                if not _dangerous(arguments):
+                    shown = f"{name} {key}={_shown(value)}"
+                    attempt(world, "call", (partial(call, name, arguments), shown), tally)
 
 
 def _dangerous(arguments: dict[str, Any]) -> bool:

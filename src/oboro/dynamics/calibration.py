@@ -28,22 +28,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from oboro.dynamics import contour
+from oboro.dynamics.limits import usable
 from oboro.dynamics.mixing import kanter, nodes
 from oboro.dynamics.profile import above, inflection
 from oboro.dynamics.radial import radial
 from oboro.errors import ParameterError
-from oboro.exact import Number, about, positive, rational, show, whole
+from oboro.exact import Number, positive, rational, show, whole
 from oboro.kinds import unknown
 from oboro.noise.laplace import as_float
 
 _LEAST, _MOST = 1e-12, 1e6  # of eps: beyond, doubles cannot follow
+_DISTANCES = (-9, 30)  # powers of ten
 METHODS = ("theorem1", "mixture", "independent", "exact", "discrete", "pure")
 MARGIN = 1e-9  # relative, of z: ten times the largest error of a calibration that was measured
 _GAUSS = np.polynomial.legendre.leggauss(20)
@@ -74,7 +75,7 @@ def delta(
 ) -> float:
     """The delta that `method` proves at distance z."""
     tail, loss, dimensions = _checked(alpha, eps, method, dims)
-    at = as_float(positive("z", z))
+    at = usable("z", positive("z", z), _DISTANCES)
     if method == "pure":
         raise ParameterError(
             "pure has no delta", given='method="pure"', needed=", ".join(METHODS[:-1]), fix='method="exact"'
@@ -87,12 +88,7 @@ def pure_eps(*, alpha: Number, z: Number, dims: int = 1) -> float:
     from scipy.optimize import brentq
 
     tail, _, dimensions = _checked(alpha, 1, "pure", dims)
-    exact = positive("z", z)
-    if not Fraction(1, 10**9) <= exact <= 10**30:
-        raise ParameterError(
-            "z is beyond use", given=f"z={about(exact)}", needed="from 1e-9 to 1e30", fix="z=1"
-        )
-    at = float(exact)
+    at = usable("z", positive("z", z), _DISTANCES)
     low = high = 2 * (dimensions + 1) * math.asinh(at / 2)
     while _pure(tail, low, dimensions) > at:
         low /= 2

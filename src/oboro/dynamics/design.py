@@ -16,12 +16,13 @@ import numpy.typing as npt
 
 from oboro.dynamics.calibration import MARGIN, calibrate
 from oboro.dynamics.gains import _matrix, _positive
+from oboro.dynamics.limits import usable
 from oboro.dynamics.operators import PARTS, Operator, check_horizon, check_protect
 from oboro.dynamics.sigma import response_square
 from oboro.dynamics.system import system_from
 from oboro.errors import ParameterError
 from oboro.exact import Number, positive
-from oboro.kinds import numbers_of
+from oboro.kinds import numbers_of, text_of
 from oboro.noise.laplace import as_float
 from oboro.noise.lazy import precision
 
@@ -92,7 +93,8 @@ def design(
     """
     m = _operator(system, horizon, protect)
     z = calibrate(alpha=alpha, eps=eps, delta=delta, method=method, dims=len(m)) * (1 - MARGIN)
-    factor = (as_float(positive("distance", distance)) / z) ** 2
+    factor = (usable("distance", positive("distance", distance)) / z) ** 2
+    kind = text_of("kind", kind)
     if kind == "optimal":
         return np.asarray(factor * (m @ m.T))
     if kind == "scalar":

@@ -22,7 +22,9 @@ import numpy.typing as npt
 
 from oboro.dynamics import mixing
 from oboro.dynamics.calibration import calibrate
-from oboro.exact import Number, positive
+from oboro.dynamics.limits import usable
+from oboro.errors import ParameterError
+from oboro.exact import Number, positive, rational, show
 from oboro.kinds import list_of, takes
 from oboro.noise.laplace import as_float, check_level
 
@@ -51,19 +53,32 @@ def detections(
     median: float | None = None,
 ) -> tuple[Detection, ...]:
     """For Gaussian, Laplace and stable noise at equal (eps, delta), or with the same `median` size."""
-    reach = as_float(positive("distance", distance))
-    sizes = [as_float(positive("sizes", size)) for size in sizes]
-    false_alarm = check_level(false_alarm, "false_alarm")
-    median = None if median is None else as_float(positive("median", median))
+    reach = usable("distance", positive("distance", distance))
+    sizes = [usable("sizes", positive("sizes", size)) for size in sizes]
+    check_level(false_alarm, "false_alarm")
+    false_alarm = usable("false_alarm", rational("false_alarm", false_alarm))
+    median = None if median is None else usable("median", positive("median", median))
     found = [_gaussian(reach / calibrate(alpha=2, eps=eps, delta=delta), sizes, false_alarm, median)]
     found.append(_laplace(reach / as_float(positive("eps", eps)), sizes, false_alarm, median))
     for index in alphas:
-        alpha = as_float(positive("alpha", index))
+        alpha = _heavy(index)
         own = reach / calibrate(alpha=index, eps=eps, delta=delta, method="independent")
         found.append(_stable(alpha, own, sizes, false_alarm, median))
         shared = reach / calibrate(alpha=index, eps=eps, delta=delta, method="mixture")
         found.append(_shared(alpha, shared, sizes, false_alarm, median))
     return tuple(found)
+
+
+def _heavy(index: Number) -> float:
+    alpha = rational("alphas", index)
+    if not 0 < alpha < 2:
+        raise ParameterError(
+            "alphas are for heavy tails",
+            given=f"alpha={show(alpha)}",
+            needed="above 0 and below 2; the Gaussian is there anyway",
+            fix='alphas=("1", "1.5")',
+        )
+    return as_float(alpha)
 
 
 def _gaussian(scale: float, sizes: Sequence[float], false_alarm: float, median: float | None) -> Detection:

@@ -16,16 +16,16 @@ filter is exact.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from oboro.dynamics.limits import usable
 from oboro.dynamics.mixing import nodes, size
 from oboro.dynamics.signal_plan import SignalPlan
 from oboro.errors import ParameterError
-from oboro.exact import Number, about, positive, rational
+from oboro.exact import Number, positive, rational
 from oboro.kinds import numbers_of, takes
 
 Floats = npt.NDArray[np.float64]
@@ -82,20 +82,20 @@ def estimate(
             needed="noise on the input, or of one scale on the output",
             fix='plan(..., noise="shared"), which is the least sigma',
         )
-    width = _usable("sd", positive("sd", sd))
+    width = usable("sd", positive("sd", sd))
     prior = Prior(
-        _usable("mean", rational("mean", mean)),
+        usable("mean", rational("mean", mean)),
         width,
         float(rho),
-        width if start_sd is None else _usable("start_sd", positive("start_sd", start_sd)),
+        width if start_sd is None else usable("start_sd", positive("start_sd", start_sd)),
     )
     table = published.to_arrow() if hasattr(published, "to_arrow") else published
     y = numbers_of("published", table.column("y").to_numpy() if hasattr(table, "column") else table)
-    if y.size == 0 or y.size % plan.system.outputs:
+    if y.size == 0 or y.size % plan.system.outputs or np.abs(y).max() > 1e100:
         raise ParameterError(
             "what was published does not fit the system",
             given=f"{y.size} numbers",
-            needed=f"{plan.system.outputs} for each time",
+            needed=f"{plan.system.outputs} for each time, at most 1e100",
         )
     y = y.reshape(-1, plan.system.outputs)
     model = Model(plan, prior)
@@ -103,15 +103,6 @@ def estimate(
         model.robust(y)
         if plan.noise == "independent" and plan.alpha < 2
         else model.bank(y, _bank(float(plan.alpha)))
-    )
-
-
-def _usable(name: str, number: Fraction) -> float:
-    """As a float whose square is one too."""
-    if number == 0 or Fraction(1, 10**100) <= abs(number) <= 10**100:
-        return float(number)
-    raise ParameterError(
-        f"{name} is beyond use", given=f"{name}={about(number)}", needed="from 1e-100 to 1e100"
     )
 
 

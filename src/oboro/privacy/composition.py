@@ -20,7 +20,7 @@ from fractions import Fraction
 
 from oboro.errors import ParameterError
 from oboro.exact import Number
-from oboro.kinds import each_of, takes
+from oboro.kinds import each_of, takes, text_of
 from oboro.privacy import accounting
 from oboro.privacy.event import Event, Spend
 from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi
@@ -39,7 +39,7 @@ METHODS: dict[str, Callable[[Sequence[Event], Fraction], Approx]] = {
 }
 
 
-@takes(parts=each_of(Guarantee, Event))
+@takes(parts=each_of(Guarantee, Event), method=text_of)
 def compose(*parts: Guarantee | Event, delta: Number | None = None, method: str | None = None) -> Guarantee:
     """What all `parts` cost together.
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from oboro._version import __version__
 from oboro.errors import BudgetError, LedgerError, ParameterError
-from oboro.kinds import takes
+from oboro.exact import whole
+from oboro.kinds import takes, text_of
 from oboro.ledger import Ledger, plan_hash
 from oboro.ledger.records import Reservation
 from oboro.noise.bits import Bits, system_bits
@@ -82,9 +83,10 @@ def keep(plan: Plan, ledger: Ledger, reservation: Reservation, table: Any, bits:
     return from_content(plan, ledger, reservation.name, reservation.cost, committed, content, table)
 
 
-@takes(ledger=Ledger)
+@takes(ledger=Ledger, name=text_of)
 def fetch(ledger: Ledger, *, name: str | None = None, entry: int | None = None) -> Release:
     """A release that was paid for, as it was stored: by its name, or by the number of its entry. Spends nothing."""
+    entry = None if entry is None else whole("entry", entry, least=0, most=2**62)
     if (name is None) == (entry is None):
         raise ParameterError(
             "say which release",

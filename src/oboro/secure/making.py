@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import Number, not_negative, positive, show, whole
-from oboro.kinds import unknown
+from oboro.kinds import text_of, unknown
 from oboro.noise.laplace import as_float
 from oboro.privacy import Approx
 from oboro.secure.digits import digit_urns, scaled
@@ -48,7 +48,7 @@ def plan(
             needed="a small number",
             fix='delta="1e-10"',
         )
-    if method == "paper":
+    if text_of("method", method) == "paper":
         return _paper(promise, sensitivity, draws, stop, init)
     if method != "digits":
         raise unknown("method", method, ["digits", "paper"])

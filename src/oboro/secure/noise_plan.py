@@ -11,7 +11,7 @@ from typing import Any
 from oboro.domain import read_toml
 from oboro.errors import GuaranteeError, InputError, ParameterError
 from oboro.exact import about, show, whole
-from oboro.kinds import path_of, takes
+from oboro.kinds import path_of, takes, text_of
 from oboro.ledger import plan_hash
 from oboro.privacy import Approx
 from oboro.privacy.rounding import round_up
@@ -195,7 +195,7 @@ class Verdict:
     conditions: dict[str, bool]  # of Theorem 4.1: enough, but not needed
 
 
-@takes(plan=NoisePlan)
+@takes(plan=NoisePlan, view=text_of)
 def verify(plan: NoisePlan, *, view: str = "everyone") -> Verdict:
     """Checks the promise with integers and certified bounds on e^eps; raises GuaranteeError if it fails.
 

@@ -128,7 +128,7 @@ def account(
     """What `records` records cost under both adjacencies, by the paper's bounds and by the tighter ones."""
     from oboro.exact import rational
 
-    size, count = whole("n", n, least=2), whole("records", records, least=1)
+    size, count = whole("n", n, least=2), whole("records", records, least=1, most=10**12)
     small = positive_delta(delta)
     names = [("add/remove", "exact"), ("replace", "tight")]
     if ridge is None:

@@ -16,6 +16,7 @@ from fractions import Fraction
 
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import Number, positive, rational, show, whole
+from oboro.kinds import instance
 from oboro.privacy import Approx, Renyi
 from oboro.synth import bounds
 
@@ -57,6 +58,7 @@ def rdp_private_n(
     A dataset of exactly n rows is also the larger one of the pair (n - 1, n): `both=True` takes the worse of the two.
     With `min_eigenvalue` the assumption is about the smaller dataset. `bound="paper"` is Theorem 3.1.
     """
+    instance("both", both, bool)
     cost = _at(order, private_curve(n, dims, min_eigenvalue, ridge, bound))
     if both:
         cost = max(cost, _at(order, private_curve(n - 1, dims, min_eigenvalue, ridge, bound)))

@@ -86,7 +86,7 @@ def _rounded(number: Fraction) -> Fraction:
     """To six digits, downwards."""
     if number == 0:
         return number
-    if number > 1e-300:
+    if 1e-300 < number < 1e300:
         places = _DIGITS - math.ceil(math.log10(number))
     else:
         places = _DIGITS + len(str(number.denominator)) - len(str(number.numerator))

@@ -7,7 +7,7 @@ from typing import Any
 from oboro.domain import Domain
 from oboro.errors import ParameterError
 from oboro.exact import Number
-from oboro.kinds import takes, unknown
+from oboro.kinds import takes, text_of, unknown
 from oboro.ledger import Ledger
 from oboro.noise import Bits
 from oboro.privacy import Unit
@@ -50,7 +50,7 @@ def plan(
     `n` is the number of rows: needed for `Unit.row("replace")`, where it is public, and refused where it is private. `rho` instead of eps and
     delta is for a ledger of zCDP. `n_min` and `assume_min_eigenvalue` belong to the Gaussian method.
     """
-    if method not in METHODS:
+    if text_of("method", method) not in METHODS:
         raise unknown("method", method, METHODS)
     if method == "gaussian":
         if records is None or eps is None or delta is None or rho is not None:
