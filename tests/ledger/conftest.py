@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import shutil
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -18,25 +20,29 @@ _schemas = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_server() -> Iterator[str]:
     """The URL of a PostgreSQL that was started for these tests."""
     pgserver = pytest.importorskip("pgserver", reason="pgserver does not exist for this platform")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        server = _start(pgserver, tmp_path_factory)
+        folder = tempfile.mkdtemp(
+            prefix="oboro-postgres-"
+        )  # not pytest's, which closes to others when it starts again
+        server = _start(pgserver, Path(folder))
     server.psql(
         "ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();"
     )  # faster; the server itself is not killed
     yield server.get_uri()
     server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(pgserver: Any, folders: pytest.TempPathFactory) -> Any:
+def _start(pgserver: Any, folder: Path) -> Any:
     """A busy machine may be too slow for the server's own patience: it is asked again, in a new folder."""
-    for _ in range(3):
+    for attempt in range(3):
         with suppress(Exception):
-            return pgserver.get_server(folders.mktemp("postgres"))
-    return pgserver.get_server(folders.mktemp("postgres"))
+            return pgserver.get_server(folder / str(attempt))
+    return pgserver.get_server(folder / "last")
 
 
 @pytest.fixture
