@@ -44,7 +44,7 @@ def _load() -> None:
 def _no_search_for_blas() -> Iterator[None]:
     """Numba imports SciPy's linear algebra only to see whether it is there. It is: oboro needs SciPy itself.
 
-    A fifth of the loading time. Whoever multiplies matrices in compiled code still has it loaded then.
+    About a sixth of the loading time. Whoever multiplies matrices in compiled code still has it loaded then.
     """
     from numba.np import linalg
 

@@ -62,17 +62,17 @@ def read_cells(data: Any, layout: Layout, unit: Unit, count: str | None) -> Cell
             good = found >= 0
             end = size + int(np.count_nonzero(good))
             if end > keys.size:
-                keys, counts = _with_room(keys, size), _with_room(counts, size)
+                keys, counts = _with_room(keys[:size], end), _with_room(counts[:size], end)
             keys[size:end] = found[good]
             counts[size:end] = values[-1][good]
             size = end
         return sort_cells(keys[:size], counts[:size], layout.bits, most)
 
 
-def _with_room(held: Integers, size: int) -> Integers:
-    """The same first `size` numbers, with room for as many again and a batch more."""
-    wider = np.empty(2 * held.size, np.int64)
-    wider[:size] = held[:size]
+def _with_room(held: Integers, needed: int) -> Integers:
+    """The same numbers, with room for twice as many as are needed now."""
+    wider = np.empty(2 * needed, np.int64)
+    wider[: held.size] = held
     return wider
 
 
