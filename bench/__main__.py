@@ -12,7 +12,18 @@ from pathlib import Path
 import oboro
 from bench.measure import Row
 
-PARTS = ("noise", "statistics", "learning", "tables", "trees", "sparse", "secure", "dynamics", "synth")
+PARTS = (
+    "start",
+    "noise",
+    "statistics",
+    "learning",
+    "tables",
+    "trees",
+    "sparse",
+    "secure",
+    "dynamics",
+    "synth",
+)
 
 
 def main() -> None:

@@ -1,15 +1,21 @@
-"""Shared by tests: exact goodness of fit, and bits that a test can script."""
+"""Shared by tests: exact goodness of fit, bits that a test can script, and work counted without a clock."""
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
+import oboro
 from oboro.noise.bits import Bits, UnsafeBitsWarning, UnsafeDeterministicBits
 
+_PACKAGE = str(Path(oboro.__file__).parent) + os.sep
 FALSE_ALARM = 1e-7  # of each statistical test; all of them together stay below 1e-5 in a run
 
 
@@ -62,3 +68,28 @@ class ScriptedBits(Bits):
         scripted = self._script[:count]
         self._script = self._script[count:]
         return np.concatenate([np.asarray(scripted, np.uint64), self._rest.words(count - len(scripted))])
+
+
+def steps(work: Callable[[], object]) -> int:
+    """The lines of oboro's Python that `work` runs through: the same on a quiet machine and on a busy one.
+
+    It guards what a time limit would: that a search ends soon, that a loop over numbers stays in compiled code. How many
+    seconds a step is belongs to `make bench`.
+    """
+    count = 0
+
+    def call(frame: FrameType, _: str, __: object) -> Any:
+        return line if frame.f_code.co_filename.startswith(_PACKAGE) else None
+
+    def line(_: FrameType, event: str, __: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return line
+
+    before = sys.gettrace()
+    sys.settrace(call)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count

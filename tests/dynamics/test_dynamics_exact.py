@@ -1,9 +1,10 @@
-"""The exact delta: against integrals in ball arithmetic, other formulas, and the clock."""
+"""The exact delta: against integrals in ball arithmetic, other formulas, and a count of steps."""
 
 from __future__ import annotations
 
 import math
-import time
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,12 +12,13 @@ from flint import arb
 from scipy.interpolate import CubicSpline
 from scipy.special import chndtr
 
-from oboro.dynamics import calibrate, delta
+from oboro.dynamics import calibrate, calibration, delta
 from oboro.dynamics.calibration import _calibrated
 from oboro.dynamics.levels import levels
 from oboro.dynamics.mixing import kanter, nodes
 from oboro.dynamics.radial import radial
 from oboro.noise.lazy import precision
+from support import steps
 
 CORNERS = ((0.05, 1e-9), (0.05, 0.3), (5.0, 1e-9), (5.0, 0.3), (1.0, 1e-5))
 
@@ -138,21 +140,32 @@ def test_the_table_of_the_mixing_density_is_that_of_its_rules() -> None:
         assert float(law.weight.sum()) == pytest.approx(1, rel=1e-9)
 
 
-@pytest.mark.parametrize("method", ["theorem1", "mixture", "independent", "discrete", "exact", "pure"])
-def test_a_calibration_takes_less_than_10_ms_after_the_first(method: str) -> None:
-    """In processor time, the best of a few, for laws that were used before; everywhere in the stated range."""
+STEPS = {"theorem1": 400, "mixture": 600, "independent": 2400, "discrete": 900, "exact": 2300, "pure": 100}
+
+
+@pytest.mark.parametrize("method", STEPS)
+def test_a_calibration_is_a_few_steps_after_the_first(method: str) -> None:
+    """For laws that were used before, everywhere in the stated range. `make bench` holds it to 10 ms."""
+    small: float | None
     for alpha in (0.5, 1.2, 1.9):
         for dims in (1, 10, 1000) if method in ("exact", "pure") else (1,):
             calibrate(alpha=alpha, eps=2, delta=None if method == "pure" else 0.1, method=method, dims=dims)
             for eps, small in CORNERS:
-                taken = []
-                for k in range(12):
-                    start = time.process_time()
-                    if method == "pure":
-                        calibrate(alpha=alpha, eps=eps * (1 + k / 1000), method=method, dims=dims)
-                    else:
-                        _calibrated(alpha, eps * (1 + k / 1000), small, method, dims)
-                    taken.append(time.process_time() - start)
-                    if taken[-1] < 0.010:
-                        break
-                assert min(taken) < 0.010, (alpha, dims, eps, small)
+                small = None if method == "pure" else small
+                wanted = partial(calibrate, alpha=alpha, eps=eps, delta=small, method=method, dims=dims)
+                _calibrated.cache_clear()
+                assert steps(wanted) < STEPS[method] + 50, (alpha, dims, eps, small)  # 50 check the arguments
+
+
+def test_a_search_that_begins_afresh_for_every_number_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def halved(miss: Callable[[float], float], low: float, high: float, _: float) -> float:
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if miss(middle) > 0 else (low, middle)
+        return low
+
+    monkeypatch.setattr(calibration, "_root", halved)
+    monkeypatch.setattr(calibration, "_secant", lambda miss, low: None)
+    for method in ("mixture", "independent"):
+        calibrate(alpha=1.2, eps=2, delta=0.1, method=method)
+        assert steps(lambda: calibrate(alpha=1.2, eps=1, delta=1e-5, method=method)) > STEPS[method] + 50  # noqa: B023

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -26,7 +27,8 @@ from hypothesis import strategies as st
 import oboro as ob
 from oboro.errors import BudgetError, InputError
 
-PATIENCE = 20.0  # seconds for one input
+PACKAGE = Path(ob.__file__).parent  # a checkout may lie in a folder of the same name: that is not the package
+PATIENCE = 300.0  # seconds for one input: for one that hangs, not for one on a busy machine
 
 Try = Callable[[], Any]
 Bad = st.SearchStrategy[tuple[Try, str]]  # what to do, and how to show it
@@ -86,10 +88,11 @@ def attempt(world: World, kind: str, bad: tuple[Try, str], tally: Tally) -> None
 
 def _origin(error: BaseException) -> str | None:
     """The last line of oboro that it went through."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/oboro/" in frame.filename]
-    if not frames:
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(PACKAGE)]
+    if not ours:
         return None
-    return f"{frames[-1].filename.rpartition('/oboro/')[2]}:{frames[-1].lineno}"
+    return f"{Path(ours[-1].filename).relative_to(PACKAGE).as_posix()}:{ours[-1].lineno}"
 
 
 @contextmanager

@@ -80,6 +80,16 @@ def test_our_own_errors_and_calls_that_do_not_fit_are_fine(world: World) -> None
         assert tally.refused["call"] == 1
 
 
+@pytest.mark.parametrize("folder", ["/home/me/oboro/tests/fuzz", "/home/me/src/oboro", "/home/me/oboro"])
+def test_a_file_in_a_folder_called_oboro_is_not_the_package(world: World, folder: str) -> None:
+    """Such as a checkout made by `git clone`: a call that does not fit is still the caller's fault, not oboro's."""
+    caller: dict[str, Any] = {"ob": ob}
+    exec(compile("def work():\n    ob.Pure(1, 2, 3)", f"{folder}/fuzz_calls.py", "exec"), caller)
+    tally = tried(world, caller["work"])
+    assert not tally.foreign
+    assert tally.refused["call"] == 1
+
+
 def test_a_refusal_that_spent_is_seen(world: World) -> None:
     def spend_and_refuse() -> None:
         ob.run(world.histogram, world.path("people.csv"), world.ledger)
