@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from itertools import zip_longest
 from typing import Any
 
 from mutants.planting import planted
 from oboro.privacy import ZCDP, Approx, Conditional, Unit
+from oboro.privacy.losses import Slope
 
 COMPOSITION = "tests/privacy/test_composition.py"
 GUARANTEES = "tests/privacy/test_guarantees.py"
@@ -47,12 +50,32 @@ def moved_row_touches_one_group(original: Any, *guarantees: Any, unit: Any, insi
 
 
 @planted(
-    "oboro.privacy.accounting:_loss",
+    "oboro.privacy.losses:Steps",
     caught_by=f"{COMPOSITION}::test_discrete_laplace_is_not_taken_for_continuous",
 )
-def discrete_noise_accounted_as_continuous(original: Any, pld: Any, event: Any) -> Any:
+def discrete_noise_accounted_as_continuous(original: Any, scale: Any, moves: int = 1) -> Any:
     """The privacy loss of discrete Laplace noise is taken from the continuous law."""
-    return original(pld, type(event)(event.scale, event.sensitivity, discrete=False))
+    return Slope(moves / scale)
+
+
+@planted(
+    "oboro.privacy.losses:_Lattice.coarser",
+    caught_by="tests/privacy/test_losses.py::test_a_coarser_lattice_costs_more_never_less",
+)
+def losses_rounded_down(original: Any, self: Any, losses: Any) -> Any:
+    """On a coarser lattice a loss goes to the point below it, instead of being split between two."""
+    coarse = original(self, losses)
+    even, odd = list(losses.masses[::2]), losses.masses[1::2]
+    return replace(coarse, masses=[a + b for a, b in zip_longest(even, odd, fillvalue=0)])
+
+
+@planted(
+    "oboro.privacy.losses:_Lattice.product",
+    caught_by="tests/privacy/test_losses.py::test_batches_of_different_noises_cost_the_truth",
+)
+def what_tells_all_forgotten_in_a_product(original: Any, self: Any, one: Any, two: Any) -> Any:
+    """The deltas of the parts of a batch do not add up: only the last one counts."""
+    return replace(original(self, one, two), lost=two.lost)
 
 
 @planted(

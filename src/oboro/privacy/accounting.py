@@ -1,7 +1,6 @@
 """What a batch that is fixed in advance costs at a delta, one function for each method of `compose`.
 
-dp-accounting works in floats: its figures are taken with a margin of 10^-9, upwards. Those of the other methods are exact
-rationals, or certainly not below the real number that they stand for.
+Every figure is an exact rational that is certainly not below the real number that it stands for: no float decides one.
 """
 
 from __future__ import annotations
@@ -14,9 +13,12 @@ from typing import Any
 from oboro.errors import GuaranteeError
 from oboro.exact import show
 from oboro.privacy.event import Event, GaussianNoise, LaplaceNoise
-from oboro.privacy.guarantee import ZCDP, Approx, Pure
+from oboro.privacy.guarantee import ZCDP, Approx, Guarantee, Pure, Renyi
 from oboro.privacy.rounding import round_up
 from oboro.privacy.summing import added, cost_of, counted
+from oboro.privacy.unconditional import bottom
+
+_HUGE = 10_000  # an eps beyond any use, whose exponential is beyond what is worth computing
 
 
 def basic(events: Sequence[Event], delta: Fraction) -> Approx:
@@ -56,74 +58,75 @@ def zcdp(events: Sequence[Event], delta: Fraction) -> Approx:
 
 
 def renyi(events: Sequence[Event], delta: Fraction) -> Approx:
-    """Rényi divergences of many orders, added by dp-accounting; the best order is converted."""
-    import dp_accounting
+    """Rényi divergences of one order, added and converted. Any order is valid: a search finds a good one."""
+    from oboro.noise.lazy import ball
 
-    accountant = dp_accounting.rdp.RdpAccountant()
-    for event, count in counted(events).items():
-        accountant.compose(_dp_event(event), count)
-    return _approx_above(accountant.get_epsilon(float(delta)), delta)
+    parts = [(event, cost_of(event).unconditional, count) for event, count in counted(events).items()]
+    for event, cost, _ in parts:
+        if not isinstance(cost, Pure | ZCDP):
+            raise GuaranteeError(
+                f"Rényi composition is not known for {cost}", given=repr(event), fix='method="pld"'
+            )
+
+    def divergence(order: Fraction, event: Event, cost: Guarantee) -> Any:
+        if type(event) is not LaplaceNoise or event.discrete or event.guarantee.eps > _HUGE:
+            return ball(cost.to_renyi(order).eps)
+        a, e = ball(order), ball(event.guarantee.eps)  # [Mironov 2017, Prop. 6]
+        return ((a * ((a - 1) * e).exp() + (a - 1) * (-a * e).exp()) / (2 * a - 1)).log() / (a - 1)
+
+    def eps(x: float) -> Fraction:
+        order = Fraction(1 + math.exp(x)).limit_denominator(1000)
+        total = round_up(
+            lambda: sum((divergence(order, event, cost) * n for event, cost, n in parts), ball(0))
+        )
+        return Renyi(order, max(Fraction(0), total)).to_approx(delta).eps
+
+    return Approx(eps(bottom(eps, -5.0, 15.0)), delta) if parts else Approx(0, delta)
 
 
 def pld(events: Sequence[Event], delta: Fraction) -> Approx:
-    """Privacy loss distributions, discretised pessimistically by dp-accounting.
+    """Privacy loss distributions, convolved as exact integers.
 
     A cost of which only the guarantee is known enters as the worst mechanism with that guarantee.
     """
-    from dp_accounting.pld import privacy_loss_distribution as losses
+    from oboro.privacy.losses import Bell, Law, Slope, Steps, eps_of
 
-    total = None
+    laws: list[tuple[Law, Fraction, int]] = []
+    square = eps = told = plain = tells = Fraction(0)
     for event, count in counted(events).items():
-        one = _loss(losses, event)
-        one = one.self_compose(count) if count > 1 else one
-        total = one if total is None else total.compose(one)
-    return (
-        Approx(0, delta) if total is None else _approx_above(total.get_epsilon_for_delta(float(delta)), delta)
-    )
-
-
-def _loss(losses: Any, event: Event) -> Any:
-    """The privacy loss distribution of one event, by dp-accounting's module of them."""
-    if type(event) is LaplaceNoise:
-        if event.discrete:
-            return losses.from_discrete_laplace_mechanism(
-                float(1 / event.scale), sensitivity=int(event.sensitivity)
+        cost = cost_of(event).unconditional
+        if type(event) is GaussianNoise and not event.discrete:
+            square += 2 * event.guarantee.rho * count
+            continue
+        if not isinstance(cost, Pure | Approx):
+            raise GuaranteeError(
+                f"a privacy loss distribution is not known for {cost}",
+                given=repr(event),
+                needed="Laplace noise, continuous Gaussian noise, or a Pure or Approx cost",
+                fix='method="zcdp"',
             )
-        return losses.from_laplace_mechanism(float(event.scale), sensitivity=float(event.sensitivity))
-    if type(event) is GaussianNoise and not event.discrete:
-        return losses.from_gaussian_mechanism(math.sqrt(event.variance), sensitivity=float(event.sensitivity))
-    cost = cost_of(event).unconditional
-    if isinstance(cost, Pure | Approx):
-        from dp_accounting.pld import common
-
-        params = common.DifferentialPrivacyParameters(float(cost.eps), float(getattr(cost, "delta", 0)))
-        return losses.from_privacy_parameters(params)
-    raise GuaranteeError(
-        f"a privacy loss distribution is not known for {cost}",
-        given=repr(event),
-        needed="Laplace noise, continuous Gaussian noise, or a Pure or Approx cost",
-        fix='method="zcdp"',
-    )
-
-
-def _dp_event(event: Event) -> Any:
-    import dp_accounting
-
-    if type(event) is LaplaceNoise and not event.discrete:
-        return dp_accounting.LaplaceDpEvent(float(event.scale / event.sensitivity))
-    cost = cost_of(event).unconditional
-    if isinstance(cost, Pure | ZCDP):
-        return dp_accounting.ZCDpEvent(float(cost.to_zcdp().rho))
-    raise GuaranteeError(f"Rényi composition is not known for {cost}", given=repr(event), fix='method="pld"')
-
-
-def _approx_above(eps: float, delta: Fraction) -> Approx:
-    """dp-accounting's figure with a margin for its own rounding."""
-    if not math.isfinite(eps):
+        small = cost.delta if isinstance(cost, Approx) else Fraction(0)
+        plain, tells = plain + cost.eps * count, tells + small * count
+        if cost.eps == 0 or cost.eps > _HUGE:  # nothing to gain: added, as the ledger does
+            eps, told = eps + cost.eps * count, told + small * count
+        elif type(event) is LaplaceNoise:
+            steps = Steps(event.scale, int(event.sensitivity)) if event.discrete else Slope(cost.eps)
+            laws.append((steps, small, count))
+        else:
+            laws.append((Steps(1 / cost.eps), small, count))
+    if square > 2 * _HUGE:
+        eps, told = eps + ZCDP(square / 2).to_approx(delta / 2).eps, told + delta / 2
+    elif square > 0:
+        laws.append((Bell.of(square, delta / 2**40), Fraction(0), 1))
+    found = eps_of(laws, delta - told) if delta > told else None
+    valid = [] if found is None else [eps + found]
+    if square == 0 and tells <= delta:
+        valid.append(plain)
+    if not valid:
         raise GuaranteeError(
             "these parts keep no (eps, delta) promise at so small a delta",
             given=f"delta={show(delta)}",
             needed="more than the deltas of the parts together",
             fix='delta="1e-3"',
         )
-    return Approx(Fraction(math.ceil(eps * (1 + 1e-9) * 10**12), 10**12), delta)
+    return Approx(min(valid), delta)

@@ -7,8 +7,8 @@ gives tighter figures for a batch that is fixed in advance:
     "basic"     sums                                                10
     "advanced"  Dwork, Rothblum, Vadhan 2010, pure parts            6.31
     "zcdp"      sums of rho, converted by the simple rule           5.76
-    "renyi"     dp-accounting, best order                           4.98
-    "pld"       dp-accounting, privacy loss distributions           4.69
+    "renyi"     sums of Rényi divergences, best order               4.98
+    "pld"       privacy loss distributions (losses.py)              4.69
 
 `parallel` is for releases about disjoint groups of rows.
 """

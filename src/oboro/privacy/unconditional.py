@@ -6,6 +6,7 @@ Which follows from which, and by which theorem, stands in guarantee.py.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -243,18 +244,22 @@ class Renyi(Guarantee):
 
 
 def _best_order(rho: float, log_delta: float, start: float) -> float:
-    """The order that minimises a rho + ln((a-1)/a) - ln(a delta)/(a-1): golden section on ln(a - 1)."""
+    """The order that minimises a rho + ln((a-1)/a) - ln(a delta)/(a-1)."""
 
     def cost(x: float) -> float:
         a = 1 + math.exp(x)
         return a * rho + math.log1p(-1 / a) - (math.log(a) + log_delta) / (a - 1)
 
-    low, high = math.log(start - 1) - 4, math.log(start - 1) + 4
+    return 1 + math.exp(bottom(cost, math.log(start - 1) - 4, math.log(start - 1) + 4))
+
+
+def bottom(cost: Callable[[float], Any], low: float, high: float) -> float:
+    """Where a function that falls and then rises is least: golden section."""
     golden = (math.sqrt(5) - 1) / 2
     for _ in range(80):
         left, right = high - golden * (high - low), low + golden * (high - low)
         low, high = (low, right) if cost(left) <= cost(right) else (left, high)
-    return 1 + math.exp((low + high) / 2)
+    return (low + high) / 2
 
 
 def _unknown_rule(rule: str) -> ParameterError:

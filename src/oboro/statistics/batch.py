@@ -28,8 +28,8 @@ class BatchPlan:
 
     Privacy
         The plans are fixed in advance and draw independent noise, so their costs add up: the sum of eps, or of rho.
-        With a delta, a batch of pure plans has the guarantee that their privacy loss distributions give
-        [dp-accounting, pessimistic rounding], which is valid because no question depends on an answer.
+        With a delta, a batch of pure plans has the guarantee that their privacy loss distributions give, each the worst
+        with its eps, in exact integers (privacy/losses.py). That is valid because no question depends on an answer.
         `guarantee` is checked against the plans whenever a batch is made or read.
     """
 
