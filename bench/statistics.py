@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 
 import oboro as ob
 from bench.measure import Row
+from oboro.statistics.sensitivity import smooth_order_statistic
 
 ROWS = 10_000_000
 HIGH = 1_000_000
@@ -49,6 +50,7 @@ Read = Callable[[str], Any]
 
 
 def rows() -> Iterator[Row]:
+    yield _smooth()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "people.parquet"
         pq.write_table(_generated(), path)
@@ -76,6 +78,18 @@ def rows() -> Iterator[Row]:
                     question = ASK[name.split(" ")[0]]
                     ours = partial(question, session)
                     yield _compared(f"{name}, {place}", ours, peer, theirs, target)
+
+
+def _smooth() -> Row:
+    """At a beta so small that no value can be left out."""
+    values = np.random.default_rng(0).integers(0, 2**50, 10**6)
+    return _compared(
+        "smooth sensitivity of a median, 10^6 values",
+        lambda: smooth_order_statistic(values, values.size // 2, (0, 2**50), "1e-6"),
+        "NumPy sorts them",
+        lambda: np.sort(values),
+        1 / 30,
+    )
 
 
 def _against_duckdb(place: str, data: Any, relation: str, path: Path) -> Iterator[Row]:

@@ -32,7 +32,6 @@ def test_an_example_runs_in_an_empty_folder(name: str, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()

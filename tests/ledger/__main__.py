@@ -15,6 +15,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from ledger_faults import fill, fill_disk, grab_together, kill_often, seconds_of, tiny_disk
 
 import oboro as ob

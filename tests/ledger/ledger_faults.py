@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -21,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ledger_help import assert_sound, collect, in_child, kill_after, spend
+from ledger_help import assert_sound, spend
 
 import oboro as ob
+from kills import collect, in_child, kills
 from oboro.errors import BudgetError, LedgerError
 from oboro.ledger import Ledger, chain
 from oboro.statistics import HistogramPlan
@@ -70,10 +72,10 @@ class Killed:
         )
 
 
-def kill_often(where: str, kills: int, *, longest: float = 0.5, seed: int = 7) -> Killed:
-    """Kills `kills` children at random moments while each makes one named release after another."""
+def kill_often(where: str, count: int) -> Killed:
+    """Kills `count` children at random moments while each makes one named release after another."""
     warm()
-    source, plan, in_hand = random.Random(seed), small_plan("1/7"), dict[str, str]()
+    plan, in_hand = small_plan("1/7"), dict[str, str]()
 
     def work(pipe: int) -> None:
         ledger = Ledger.open(where)
@@ -83,13 +85,13 @@ def kill_often(where: str, kills: int, *, longest: float = 0.5, seed: int = 7) -
             entry = released.certificate.record["ledger"]
             os.write(pipe, f"{released.name}:{entry['position']}:{entry['hash']}\n".encode())
 
-    for _ in range(kills):
-        report = kill_after(source.uniform(0, longest), work).decode()
+    for kill in kills(count, lambda: ob.run(plan, None, Ledger.open(where)), times=12):
+        report = kill(work).decode()
         for line in report.splitlines():
             if line.count(":") == 2 and len(line.rpartition(":")[2]) == 64:  # not cut short by the kill
                 in_hand[line.partition(":")[0]] = line.partition(":")[2]
         spend(Ledger.open(where), "1e-9")  # at once usable by the next
-    return _reckon(Ledger.open(where), kills, in_hand)
+    return _reckon(Ledger.open(where), count, in_hand)
 
 
 def _reckon(ledger: Ledger, kills: int, in_hand: dict[str, str]) -> Killed:
@@ -201,9 +203,10 @@ def tiny_disk(folder: Path, size: int, python: str, script: Path) -> int | None:
     mounted, out = folder / f"disk{size}", folder / f"out{size}"
     mounted.mkdir()
     out.mkdir()
-    command = _TINY_DISK.format(size=size, folder=mounted, python=python, script=script, out=out)
+    places = {"folder": mounted, "python": python, "script": script, "out": out}
+    command = _TINY_DISK.format(size=size, **{name: shlex.quote(str(at)) for name, at in places.items()})
     done = subprocess.run(
-        ["unshare", "-Urm", "sh", "-c", command], capture_output=True, text=True, timeout=120
+        ["unshare", "-Urm", "sh", "-c", command], capture_output=True, text=True, timeout=600
     )
     if "refused" not in done.stdout:
         assert "mount" in done.stderr or "unshare" in done.stderr, done.stderr

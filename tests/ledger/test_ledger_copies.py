@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger_help import assert_sound, collect, in_child, spend
+from ledger_help import assert_sound, spend
 
+from kills import collect, in_child
 from oboro.errors import LedgerError, TamperError
 from oboro.ledger import Head, Ledger, verify_export
 from oboro.privacy import Pure

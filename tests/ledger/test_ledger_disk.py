@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from ledger_help import assert_sound, collect, in_child, spend
+from ledger_help import assert_sound, spend
 
+from kills import collect, in_child
 from oboro.errors import LedgerError
 from oboro.ledger import Ledger
 from oboro.privacy import Pure, Unit

@@ -24,7 +24,7 @@ def test_kills_in_the_middle_of_whole_releases_lose_and_double_nothing(
     create(Pure(1000)).close()
     killed = kill_often(where, 8)
     assert (killed.kills, killed.lost, killed.doubled) == (8, 0, 0)
-    assert killed.reservations >= 8
+    assert killed.in_hand >= 8
 
 
 def test_clocks_that_jump_change_no_sum(create: Callable[..., Ledger], where: str) -> None:

@@ -24,7 +24,7 @@ def end_backend_of(connection: Connection, server: str) -> None:
     """The server drops this connection, as when it restarts or a cable is cut."""
     backend = connection.scalar(text("SELECT pg_backend_pid()"))
     with psycopg.connect(server, autocommit=True) as other:
-        other.execute("SELECT pg_terminate_backend(%s, 5000)", (backend,))
+        other.execute("SELECT pg_terminate_backend(%s, 60000)", (backend,))
 
 
 def test_a_connection_lost_while_idle_is_not_even_noticed(ledger: Ledger, postgres_server: str) -> None:
@@ -32,7 +32,7 @@ def test_a_connection_lost_while_idle_is_not_even_noticed(ledger: Ledger, postgr
     with ledger._database.reading() as connection:
         backend = connection.scalar(text("SELECT pg_backend_pid()"))
     with psycopg.connect(postgres_server, autocommit=True) as other:
-        other.execute("SELECT pg_terminate_backend(%s, 5000)", (backend,))
+        other.execute("SELECT pg_terminate_backend(%s, 60000)", (backend,))
     spend(ledger, "1/7")
     assert_sound(ledger)
 
@@ -111,7 +111,7 @@ def test_a_rotation_lost_at_the_commit_keeps_a_key_that_works(
 
 
 def test_a_lock_that_another_keeps(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "PATIENCE", 1)
+    monkeypatch.setattr(database, "PATIENCE", 2)
     ledger = Ledger.create(postgres, dataset="x", unit=Unit.row(), budget=Pure(1))
     with psycopg.connect(postgres) as other:
         other.execute("SELECT 1 FROM oboro_ledger FOR UPDATE")

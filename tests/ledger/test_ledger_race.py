@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from ledger_help import assert_sound, collect, in_child, spend
+from ledger_help import assert_sound, spend
 
+from kills import collect, in_child
 from oboro.errors import BudgetError, LedgerError, NameTakenError
 from oboro.ledger import Ledger
 from oboro.privacy import Approx, Pure, Unit
@@ -132,13 +133,13 @@ def test_a_child_uses_the_ledger_of_its_parent(create: Create) -> None:
 
 @needs_fork
 def test_a_fork_in_the_middle_of_the_work_of_other_threads(create: Create, tmp_path: Path) -> None:
-    ledger = create(Pure(500))
+    ledger = create(Pure(10**6))
     stop = threading.Event()
     counts: list[int] = []
 
     def busy(work: Callable[[int], object]) -> None:
         done = 0
-        while not stop.is_set():
+        while done == 0 or not stop.is_set():
             work(done)
             done += 1
         counts.append(done)

@@ -391,7 +391,7 @@ def load(path: Path, profile: Path, at: str = "") -> dict[str, str | None]:
         "--dump-dom",
         path.as_uri() + at,
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     if not done.stdout.strip():
         pytest.skip("chromium does not run here")
     elements = read_all(done.stdout)

@@ -58,7 +58,7 @@ class Parties:
             for _ in range(count):
                 plain, _ = listener.accept()
                 try:
-                    with wire.accepted(plain, self.identity("p1", "p2"), 20) as channel:
+                    with wire.accepted(plain, self.identity("p1", "p2"), 600) as channel:
                         if work is None:
                             answer_one(self.holder, channel, self.heard.append)
                         else:
@@ -70,7 +70,7 @@ class Parties:
             thread = threading.Thread(target=run, args=(listener,), daemon=True)
             thread.start()
             yield f"127.0.0.1:{listener.getsockname()[1]}"
-            thread.join(timeout=20)
+            thread.join(timeout=600)
             assert not thread.is_alive()
 
     def draw(self, where: str, **options: object) -> ob.Release:

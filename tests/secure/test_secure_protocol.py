@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +14,7 @@ import pytest
 from secure_help import Parties, make_ledger, make_parties
 
 import oboro as ob
+from kills import MEASURED, kills
 from oboro.errors import BudgetError, OboroError
 from oboro.ledger import canonical
 from oboro.secure import PeerError, UsedError, messages, wire
@@ -305,7 +304,7 @@ def test_a_client_without_a_certificate_is_refused(parties: Parties) -> None:
         plain = socket.create_connection(wire.address(where))
         heard = b""
         with contextlib.suppress(OSError), context.wrap_socket(plain) as secured:
-            secured.settimeout(10)
+            secured.settimeout(600)
             heard = secured.recv(10)
         assert heard == b""
     assert parties.heard == ["the connection to the other party failed"]
@@ -332,24 +331,22 @@ def test_private_files_that_others_can_read_are_refused(parties: Parties) -> Non
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_killed_p2_never_draws_twice_from_the_same_urns(parties: Parties) -> None:
     outcomes = set()
-    for number in range(16):
-        urns = parties.folder / f"urns{number}.enc"
+    made = [parties.folder / f"urns{number}.enc" for number in range(MEASURED + 16)]
+    for urns in made:
         ob.secure.write_urns(parties.holder, urns)
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:  # draws and reports, until it is killed
-            try:
-                ledger = ob.Ledger.open(parties.folder / "l.ledger")
-                release = ob.secure.draw_from_file(urns, parties.answer, ledger, parties.shelf, parties.noise)
-                os.write(writing, ob.secure.sealed(release))
-            finally:
-                os._exit(0)
-        os.close(writing)
-        time.sleep(0.012 * number)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        reported = os.read(reading, 10_000)
-        os.close(reading)
+
+    def draw(urns: Path) -> ob.Release:
+        ledger = ob.Ledger.open(parties.folder / "l.ledger")
+        return ob.secure.draw_from_file(urns, parties.answer, ledger, parties.shelf, parties.noise)
+
+    for kill in kills(16, lambda: draw(made.pop()), times=2):
+        urns = made.pop()
+
+        def work(pipe: int, urns: Path = urns) -> None:
+            os.write(pipe, b"!")
+            os.write(pipe, ob.secure.sealed(draw(urns)))
+
+        reported = kill(work)
         try:
             ob.secure.draw_from_file(urns, parties.answer, parties.ledger, parties.shelf, parties.noise)
             outcomes.add("drawn by the second")
@@ -361,22 +358,15 @@ def test_a_killed_p2_never_draws_twice_from_the_same_urns(parties: Parties) -> N
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_killed_p1_never_opens_twice(parties: Parties) -> None:
-    outcomes = set()
-    for number in range(12):
-        _, drawn = by_files(parties, str(number))
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                os.write(writing, str(ob.secure.open_file(parties.holder, drawn)[1]).encode())
-            finally:
-                os._exit(0)
-        os.close(writing)
-        time.sleep(0.004 * number)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        reported = os.read(reading, 100)
-        os.close(reading)
+    outcomes, made = set(), [by_files(parties, str(number))[1] for number in range(MEASURED + 12)]
+    for kill in kills(12, lambda: ob.secure.open_file(parties.holder, made.pop()), times=2):
+        drawn = made.pop()
+
+        def work(pipe: int, drawn: Path = drawn) -> None:
+            os.write(pipe, b"!")
+            os.write(pipe, str(ob.secure.open_file(parties.holder, drawn)[1]).encode())
+
+        reported = kill(work)
         try:
             ob.secure.open_file(parties.holder, drawn)
             outcomes.add("opened by the second")
