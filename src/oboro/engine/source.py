@@ -74,23 +74,24 @@ class Source:
 
 
 def open_data(data: Any) -> Source:
-    """Opens `data` for reading. Nothing is copied that need not be."""
+    """Opens `data` for reading. Nothing is copied that need not be.
+
+    A relation of your own DuckDB connection is computed there, with whatever that connection has open, and taken over
+    as a table: from then on nothing but that table is looked at.
+    """
     import duckdb
 
     if isinstance(data, Source):
         return data
-    connection = duckdb.connect()
-    # no progress bar, no file names or settings from the environment; order of rows does not matter here
-    connection.execute("SET enable_progress_bar = false; SET preserve_insertion_order = false")
-    connection.execute(f"SET temp_directory = {literal(_spill_folder(connection))}")
-    # Otherwise a bare TRY_CAST moves into the CSV reader, which drops the line instead of giving a null.
-    connection.execute("SET disabled_optimizers = 'type_pushdown'")
     if isinstance(data, str | Path) and not str(data).lower().endswith((".arrow", ".feather")):
-        relation = _from_path(path_of("data", data))
+        path = path_of("data", data)
+        relation = _from_path(path)
         given = None
+        connection = _connection(path)
     else:
         given = _to_arrow(data)
         relation = "given"
+        connection = _connection()
     try:
         if given is not None:
             connection.register("given", given)
@@ -111,6 +112,40 @@ def open_data(data: Any) -> Source:
     types = {row[0]: row[1] for row in described}
     file = Path(data) if relation.startswith("read_parquet") else None
     return Source(Careful(connection), relation, types, table=given, parquet=file)
+
+
+def _connection(*files: Path) -> Any:
+    """A DuckDB of our own to which `files`, and nothing else outside memory, are open.
+
+    By itself DuckDB would fetch and load extensions, read any file that a query names, find secrets in the home folder and
+    take variables of the program for tables. All that is off here, and cannot be switched on again.
+    """
+    import duckdb
+
+    connection = duckdb.connect(
+        config={
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "allow_community_extensions": False,
+            "allow_persistent_secrets": False,
+            "python_enable_replacements": False,
+        }
+    )
+    # the pattern is what a query names, the path is what DuckDB finds by it
+    named = [name for path in files for name in (literal(os.path.realpath(path)), _this_file(path))]
+    for setting, value in (
+        ("enable_progress_bar", "false"),
+        ("preserve_insertion_order", "false"),  # the order of rows does not matter here
+        # Otherwise a bare TRY_CAST moves into the CSV reader, which drops the line instead of giving a null.
+        ("disabled_optimizers", "'type_pushdown'"),
+        ("temp_directory", literal(_spill_folder(connection))),
+        ("allowed_paths", f"[{', '.join(named)}]"),
+        ("enable_external_access", "false"),
+        ("allowed_configs", "['preserve_insertion_order']"),
+        ("lock_configuration", "true"),
+    ):
+        connection.execute(f"SET {setting} = {value}")
+    return connection
 
 
 def _spill_folder(connection: Any) -> str:
@@ -155,13 +190,17 @@ def _must_exist(path: Path) -> None:
 
 
 def _this_file(path: Path) -> str:
-    """A path as an SQL string that means this file alone: DuckDB takes *, ? and [ for patterns."""
-    return literal(re.sub(r"([*?\[])", r"[\1]", str(path)))
+    """A path as an SQL string that means this file alone.
+
+    DuckDB takes *, ? and [ for patterns, and a name such as s3:/x for an address; a path from the root is never one.
+    """
+    return literal(re.sub(r"([*?\[])", r"[\1]", os.path.realpath(path)))
 
 
 def _from_csv(path: Path, delimiter: str) -> str:
     """All columns as text; the header line is public, the rest never raises."""
-    opener: Any = gzip.open if path.name.lower().endswith(".gz") else open
+    packed = path.name.lower().endswith(".gz")
+    opener: Any = gzip.open if packed else open
     try:
         with opener(path, "rb") as file:  # as bytes: decoding more than this line would look at values
             line = file.readline(1 << 20).decode("utf-8-sig")
@@ -178,7 +217,8 @@ def _from_csv(path: Path, delimiter: str) -> str:
         )
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header)
     options = "auto_detect = false, header = true, quote = '\"', escape = '\"', ignore_errors = true, strict_mode = false"
-    options += ", hive_partitioning = false"
+    # by the end of the name, as it stands: DuckDB would end it at a question mark
+    options += f", hive_partitioning = false, compression = {literal('gzip' if packed else 'none')}"
     return f"read_csv({_this_file(path)}, delim = {literal(delimiter)}, columns = {{{columns}}}, {options})"
 
 
