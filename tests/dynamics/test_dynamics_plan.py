@@ -181,6 +181,27 @@ def test_tables_are_read_in_order(tmp_path: Path) -> None:
         made.prepare({"other": [1]})
 
 
+@pytest.mark.parametrize("bad", [b"0.5", b"\xff", b"", b'"', b"0.5,1,2", b"\x00", b"9" * 3_000_000], ids=len)
+def test_a_signal_in_a_text_file_keeps_every_sample(tmp_path: Path, bad: bytes) -> None:
+    """The other samples stay where they are, whatever one line holds: neighbours have the same length."""
+    two = make(system=([["0.9"]], [["0.1", "0.1"]], [["1"]], [["0", "0"]]), columns=("a", "b"), limit=100)
+    path = tmp_path / "load.csv"
+    path.write_bytes(b"a,b\n" + b"".join(b"%d,%d\n" % (t, t) for t in range(9)) + bad + b"\n")
+    found = two.prepare(path).u
+    assert found.shape == (10, 2)
+    assert found[:9].tolist() == [[t, t] for t in range(9)]
+
+
+@pytest.mark.parametrize(
+    "bad", [7.0, None, "x", [1], [1, 2, 3], [[1], [2]], {}, np.zeros((2, 2)), b"", object()]
+)
+def test_one_sample_never_decides_how_another_is_read(bad: Any) -> None:
+    two = make(system=([["0.9"]], [["0.1", "0.1"]], [["1"]], [["0", "0"]]))
+    assert two.prepare([[1, 2], bad, [3, 4]]).u[[0, 2]].tolist() == [[1, 2], [3, 4]]
+    assert two.prepare([bad]).u.shape == (1, 2)
+    assert make().prepare([1, bad, [3]]).u[[0, 2], 0].tolist() == [1, 3]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -117,7 +117,7 @@ def check(file: PeopleFile, json: Json = False) -> None:
         return
     show_checked(rows)
     if garbled:
-        typer.echo("\n" + said(f"{garbled:,} lines are not UTF-8: what cannot be read is left out"))
+        typer.echo("\n" + said(f"{garbled:,} lines are not UTF-8: a text that cannot be read is unknown"))
         typer.echo(
             labelled("fix", f"iconv -f CP932 -t UTF-8 {declared.data.name} > utf8-{declared.data.name}")
         )

@@ -39,7 +39,7 @@ def read_record(
         x0, u = data.get("x0"), data["u"]
     elif _is_table(data):
         u = from_table(data, columns)
-    samples = numbers(u)
+    samples = numbers(u, inputs)
     if samples.ndim == 1:
         samples = samples.reshape(-1, 1) if inputs == 1 else samples.reshape(1, -1)
     if samples.ndim != 2 or samples.shape[1] != inputs:
@@ -72,17 +72,34 @@ def cleaned(values: Floats, limit: float) -> Floats:
     return np.clip(np.where(np.isfinite(values), values, 0.0), -limit, limit)
 
 
-def numbers(given: Any) -> Floats:
-    """Floats, with nan for what is no number; never complains about a value."""
+def numbers(given: Any, width: int = 1) -> Floats:
+    """Floats, with nan for what is no number; never complains about a value, nor lets one decide how another is read.
+
+    An array of numbers is taken as it is. Anything else is read sample by sample: a sample is a number, or `width` of
+    them, and one that is neither is nan throughout. (A list of `width` numbers is one sample.)
+    """
+    kind = getattr(given, "dtype", None)
+    if isinstance(kind, np.dtype) and kind.kind in "biuf":
+        return np.array(given, np.float64)
     try:
-        return np.array(given, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        pass
-    try:
-        objects = np.array(given, dtype=object)
-    except ValueError:
-        objects = np.array([[None]])
-    return np.vectorize(_number, otypes=[np.float64])(objects) if objects.size else objects.astype(np.float64)
+        values = list(given)
+    except TypeError:  # one number, or what stands in its place
+        values = None
+    if values is None or isinstance(given, str | bytes):
+        return np.array(_number(given))
+    if width > 1 and len(values) == width and all(map(_is_one, values)):
+        values = [values]
+    samples = [_sample(one, width) for one in values]
+    return np.array(samples, np.float64).reshape(len(samples), width)
+
+
+def _sample(given: Any, width: int) -> list[float]:
+    several = [given] if width == 1 and _is_one(given) else [] if _is_one(given) else list(given)
+    return [_number(one) for one in several] if len(several) == width else [float("nan")] * width
+
+
+def _is_one(given: Any) -> bool:
+    return not isinstance(given, list | tuple) and getattr(given, "ndim", 0) == 0
 
 
 def _number(given: Any) -> float:
@@ -107,10 +124,7 @@ def from_table(data: Any, columns: tuple[str, ...]) -> Floats:
     source = open_data(data)
     source.need(*columns)
     source.connection.execute("SET preserve_insertion_order = true")  # samples have an order
-    names = ", ".join(f"{quoted(name)} AS c{i}" for i, name in enumerate(columns))
-    casts = ", ".join(f"TRY_CAST(c{i} AS DOUBLE) AS c{i}" for i in range(len(columns)))
-    # read first, cast then: DuckDB would move the cast into its CSV reader, which drops lines that do not cast
-    query = f"WITH raw AS MATERIALIZED (SELECT {names} FROM {source.relation}) SELECT {casts} FROM raw"
-    table = source.connection.execute(query).fetchnumpy()
+    casts = ", ".join(f"TRY_CAST({quoted(name)} AS DOUBLE) AS c{i}" for i, name in enumerate(columns))
+    table = source.connection.execute(f"SELECT {casts} FROM {source.relation}").fetchnumpy()
     parts = [np.ma.filled(np.ma.asarray(table[f"c{i}"], np.float64), np.nan) for i in range(len(columns))]
     return np.stack(parts, axis=1)

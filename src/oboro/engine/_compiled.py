@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from oboro.engine import records
 from oboro.noise.compiling import compiled
+
+find_fields = compiled(records.find_fields)
+find_end = compiled(records.find_end)
+copy_fields = compiled(records.copy_fields)
 
 
 @compiled

@@ -1,16 +1,13 @@
 """Opens data: Parquet, CSV, Arrow, pandas, Polars, DuckDB.
 
 What the schema says is public and may be refused with an error: a file that is not there, a column that is
-missing. What a value says never is. So text files are read as text, whatever they hold; a line of a CSV file
-that does not have enough fields, is not UTF-8 or is longer than 2 MB is left out; a value that cannot be cast
-becomes a null and follows the rule of its column. Nor does a value decide how another is read: a Python list
+missing. What a value says never is. So text files are read as text, every line of them, whatever it holds
+(text_files.py); a value that cannot be cast becomes a null and follows the rule of its column. Nor does a value decide how another is read: a Python list
 and a column of Python objects become text, value by value, whatever stands beside it.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
 import os
 import re
 import shutil
@@ -23,6 +20,7 @@ from typing import Any
 
 from oboro.engine.arrow_files import read_arrow
 from oboro.engine.careful import Careful
+from oboro.engine.text_files import TextFile, open_text
 from oboro.errors import DataError, ParameterError
 from oboro.kinds import list_of, nearest, path_of, shown
 
@@ -45,6 +43,7 @@ class Source:
         default=None, repr=False, compare=False
     )  # the same as an Arrow table, if it is in memory
     parquet: Path | None = field(default=None, repr=False, compare=False)  # the file, if it is such a one
+    headed: bool = field(default=False, repr=False, compare=False)  # by the first line of a text file
     met: set[str] = field(default_factory=set, repr=False, compare=False)  # asked for, and there
 
     def need(self, *names: str) -> None:
@@ -54,7 +53,7 @@ class Source:
             if not isinstance(name, str) or name not in self.types:
                 # the first line of a text file may be a record, if somebody left the header out; where a declared
                 # column has been found in it, it is a header, and its names are public
-                hidden = self.relation.startswith("read_csv") and not self.met
+                hidden = self.headed and not self.met
                 close = None if hidden else nearest(name, self.types)
                 raise DataError(
                     f"the data has no column {name!r}" + (f": did you mean {close!r}?" if close else ""),
@@ -83,21 +82,36 @@ def open_data(data: Any) -> Source:
 
     if isinstance(data, Source):
         return data
-    if isinstance(data, str | Path) and not str(data).lower().endswith((".arrow", ".feather")):
+    given: Any = None
+    relation = "given"
+    if isinstance(data, str | Path):
         path = path_of("data", data)
-        relation = _from_path(path)
-        given = None
-        connection = _connection(path)
+        _must_exist(path)
+        name = path.name.lower()
+        if name.endswith(".parquet"):
+            # text that is not UTF-8 is read as it stands; folders such as year=2026 are no columns
+            relation = (
+                f"read_parquet({_this_file(path)}, utf8_validation = 'ignore', hive_partitioning = false)"
+            )
+        elif name.endswith((".arrow", ".feather")):
+            given = _steady(read_arrow(path, READABLE))
+        elif name.endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")):
+            given = open_text(path, "\t" if ".tsv" in name[-7:] else ",")
+        else:
+            raise DataError(
+                f"the file type of {path.name} is unknown",
+                given=path.suffix or "no extension",
+                needed=READABLE,
+            )
     else:
         given = _to_arrow(data)
-        relation = "given"
-        connection = _connection()
+    connection = _connection(*([] if given is not None else [Path(data)]))
     try:
         if given is not None:
             connection.register("given", given)
         described = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
     except duckdb.Error:
-        if given is not None:  # its text would show values
+        if hasattr(given, "schema"):  # its text would show values
             raise DataError(
                 "the data has a column of a type that cannot be read",
                 given=", ".join(f"{column.name}: {column.type}" for column in given.schema),
@@ -110,8 +124,11 @@ def open_data(data: Any) -> Source:
             needed=READABLE,
         ) from None
     types = {row[0]: row[1] for row in described}
-    file = Path(data) if relation.startswith("read_parquet") else None
-    return Source(Careful(connection), relation, types, table=given, parquet=file)
+    text = isinstance(given, TextFile)
+    file = Path(data) if given is None else None
+    return Source(
+        Careful(connection), relation, types, table=None if text else given, parquet=file, headed=text
+    )
 
 
 def _connection(*files: Path) -> Any:
@@ -136,8 +153,6 @@ def _connection(*files: Path) -> Any:
     for setting, value in (
         ("enable_progress_bar", "false"),
         ("preserve_insertion_order", "false"),  # the order of rows does not matter here
-        # Otherwise a bare TRY_CAST moves into the CSV reader, which drops the line instead of giving a null.
-        ("disabled_optimizers", "'type_pushdown'"),
         ("temp_directory", literal(_spill_folder(connection))),
         ("allowed_paths", f"[{', '.join(named)}]"),
         ("enable_external_access", "false"),
@@ -171,19 +186,6 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _from_path(path: Path) -> str:
-    _must_exist(path)
-    name = path.name.lower()
-    if name.endswith(".parquet"):
-        # text that is not UTF-8 is read as it stands; folders such as year=2026 are no columns
-        return f"read_parquet({_this_file(path)}, utf8_validation = 'ignore', hive_partitioning = false)"
-    if name.endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")):
-        return _from_csv(path, "\t" if ".tsv" in name[-7:] else ",")
-    raise DataError(
-        f"the file type of {path.name} is unknown", given=path.suffix or "no extension", needed=READABLE
-    )
-
-
 def _must_exist(path: Path) -> None:
     if not os.path.isfile(path):  # False also for a name that no system would take
         raise DataError(f"no such file: {path}", given=str(path), needed=READABLE, fix="the path of the data")
@@ -197,38 +199,9 @@ def _this_file(path: Path) -> str:
     return literal(re.sub(r"([*?\[])", r"[\1]", os.path.realpath(path)))
 
 
-def _from_csv(path: Path, delimiter: str) -> str:
-    """All columns as text; the header line is public, the rest never raises."""
-    packed = path.name.lower().endswith(".gz")
-    opener: Any = gzip.open if packed else open
-    try:
-        with opener(path, "rb") as file:  # as bytes: decoding more than this line would look at values
-            line = file.readline(1 << 20).decode("utf-8-sig")
-        header = next(csv.reader([line.rstrip("\r\n")], delimiter=delimiter), [])
-    except (OSError, UnicodeDecodeError, csv.Error):
-        raise DataError(
-            f"the header of {path} cannot be read", needed="a first line of column names in UTF-8"
-        ) from None
-    if not header or len(set(header)) != len(header) or not all(header):
-        raise DataError(
-            f"{path} has no usable header",
-            given=f"a first line of {len(header)} fields",
-            needed="different column names, none of them empty",
-        )
-    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header)
-    options = "auto_detect = false, header = true, quote = '\"', escape = '\"', ignore_errors = true, strict_mode = false"
-    # by the end of the name, as it stands: DuckDB would end it at a question mark
-    options += f", hive_partitioning = false, compression = {literal('gzip' if packed else 'none')}"
-    return f"read_csv({_this_file(path)}, delim = {literal(delimiter)}, columns = {{{columns}}}, {options})"
-
-
 def _to_arrow(data: Any) -> Any:
     import pyarrow as pa
 
-    if isinstance(data, str | Path):
-        path = path_of("data", data)
-        _must_exist(path)
-        return _steady(read_arrow(path, READABLE))
     if isinstance(data, pa.Table | pa.RecordBatch):
         return _steady(data if isinstance(data, pa.Table) else pa.Table.from_batches([data]))
     if isinstance(data, dict):
