@@ -19,11 +19,11 @@ from datetime import date, timedelta
 from fractions import Fraction
 from typing import Any
 
+from oboro import records
 from oboro.domain.parts import (
     LARGEST,
     as_date,
     check_grid,
-    declared_missing,
     inside,
     name_part,
     nearest_step,
@@ -33,8 +33,8 @@ from oboro.domain.parts import (
     whole_part,
 )
 from oboro.errors import BoundsError, DomainError
-from oboro.exact import Number, positive, rational, show
-from oboro.kinds import list_of, takes
+from oboro.exact import Number, positive, rational
+from oboro.kinds import list_of, shown, takes
 
 __all__ = ["LARGEST", "Category", "Column", "Date", "Integer", "Real", "as_date"]
 
@@ -66,7 +66,39 @@ class Column:
 
     def to_dict(self) -> dict[str, Any]:
         """The canonical form, also one `[[columns]]` table of a TOML file."""
-        raise NotImplementedError  # pragma: no cover
+        return records.write_fields(self)
+
+    def as_record(self, columns: records.Columns | None) -> Any:
+        """Itself; or its name, where the record that it is part of lists its columns."""
+        if columns is None:
+            return self.to_dict()
+        if columns.setdefault(self.name, self) != self:
+            raise DomainError(
+                f"column {self.name!r} is declared in two ways",
+                given=f"{self} and {columns[self.name]}",
+                needed="one declaration for each column",
+            )
+        return self.name
+
+    @classmethod
+    def from_record(cls, record: Any, columns: records.Columns | None, where: str) -> Any:
+        from oboro.domain.reading import column_from
+
+        if type(record) is str and columns is not None:
+            if record not in columns:
+                raise DomainError(
+                    f"{where} is no column of the domain",
+                    given=shown(record),
+                    needed=", ".join(columns) or "a domain that declares it",
+                )
+            found = columns[record]
+        else:
+            found = column_from(record)
+        if not isinstance(found, cls):
+            raise DomainError(
+                f"{where} is of the wrong kind", given=f"a column of kind {found.kind!r}", needed=cls.__name__
+            )
+        return found
 
     @property
     def missing_code(self) -> int | None:
@@ -120,10 +152,6 @@ class Integer(Column):
             return None if self.missing is None else self.code(self.missing)
         return nearest_step(number, Fraction(self.low), Fraction(self.high), Fraction(self.step))
 
-    def to_dict(self) -> dict[str, Any]:
-        record = {"kind": self.kind, "name": self.name, "low": self.low, "high": self.high}
-        return record | ({"step": self.step} if self.step != 1 else {}) | declared_missing(self.missing)
-
 
 @dataclass(frozen=True, slots=True)
 class Real(Column):
@@ -166,11 +194,6 @@ class Real(Column):
         if number is None:
             return None if self.missing is None else self.code(self.missing)
         return nearest_step(number, self.low, self.high, self.step)
-
-    def to_dict(self) -> dict[str, Any]:
-        record: dict[str, Any] = {"kind": self.kind, "name": self.name}
-        record |= {"low": show(self.low), "high": show(self.high), "step": show(self.step)}
-        return record | declared_missing(None if self.missing is None else show(self.missing))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,11 +242,6 @@ class Category(Column):
             return self.values.index(value)
         return None if self.missing is None else self.values.index(self.missing)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "name": self.name, "values": list(self.values)} | declared_missing(
-            self.missing
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Date(Column):
@@ -268,8 +286,3 @@ class Date(Column):
         except BoundsError:
             return None if self.missing is None else self.code(self.missing)
         return (min(max(day, self.first), self.last) - self.first).days
-
-    def to_dict(self) -> dict[str, Any]:
-        record: dict[str, Any] = {"kind": self.kind, "name": self.name}
-        record |= {"first": self.first.isoformat(), "last": self.last.isoformat()}
-        return record | declared_missing(None if self.missing is None else self.missing.isoformat())

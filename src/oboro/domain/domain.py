@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oboro import records
 from oboro.domain.columns import LARGEST, Column
 from oboro.domain.reading import column_from
 from oboro.errors import BoundsError, DomainError
@@ -59,6 +60,17 @@ class Domain:
     def to_dict(self) -> dict[str, Any]:
         """The canonical form; what `from_dict` and `from_toml` read."""
         return {"columns": [column.to_dict() for column in self.columns]}
+
+    def as_record(self, columns: records.Columns | None) -> dict[str, Any]:
+        return self.to_dict()
+
+    @classmethod
+    def from_record(cls, record: Any, columns: records.Columns | None, where: str) -> Domain:
+        if type(record) is not dict or list(record) != ["columns"]:
+            raise DomainError(
+                f"{where} is not a domain", given=shown(record), needed="columns, and nothing else"
+            )
+        return cls.from_dict(record, where)
 
     @takes(path=path_of)
     def to_toml(self, path: str | Path) -> None:

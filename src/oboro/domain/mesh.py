@@ -106,9 +106,6 @@ class Grid(Column):
             return None
         return None if code < 0 else code
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "names": list(self.names), "shape": list(self.shape)}
-
 
 # Digits of a code: primary 4 (80 km), then row and column of 8, of 10, and quarters numbered 1 to 4 from the south-west.
 LEVELS: dict[str, Groups] = {

@@ -28,7 +28,7 @@ from oboro.ledger import Ledger
 from oboro.ledger.records import Reservation
 from oboro.noise.bits import Bits, system_bits
 from oboro.noise.lazy import Real
-from oboro.release import Release, price
+from oboro.release import Quote, Release, quote
 from oboro.release.run import keep, reserve
 
 Floats = npt.NDArray[np.float64]
@@ -38,7 +38,7 @@ Floats = npt.NDArray[np.float64]
 class Stream:
     """An open stream. `step` takes the input at one time and returns the output at that time, with noise."""
 
-    plan: SignalPlan
+    _quote: Quote
     ledger: Ledger
     name: str | None
     _reservation: Reservation
@@ -59,6 +59,11 @@ class Stream:
             else []
         )
         self._state = np.array(states) * float(self.plan.step) if states else self._x0
+
+    @property
+    def plan(self) -> SignalPlan:
+        """The plan that is run: made anew from the record of the one that was given."""
+        return made_from(self._quote)
 
     @property
     def time(self) -> int:
@@ -100,7 +105,7 @@ class Stream:
             )
         self._closed = True
         table = table_of(np.array(self._outputs))
-        return keep(self.plan, self.ledger, self._reservation, table, self._bits)
+        return keep(self._quote, self.ledger, self._reservation, table, self._bits)
 
     def __enter__(self) -> Stream:
         return self
@@ -156,6 +161,8 @@ def stream(
             needed="a public start in the plan",
             fix="plan(..., x0=x0)",
         )
+    quoted = quote(plan, ledger)
+    plan = made_from(quoted)
     nothing = np.zeros((1, plan.system.inputs))
     record = read_record(
         {"u": nothing, "x0": x0},
@@ -166,11 +173,15 @@ def stream(
         limit=float(plan.limit),
     )
     start = record.x0 if "x0" in plan.protect else plan.public_start
-    price(plan, ledger)
-    reservation = reserve(plan, ledger, name)
+    reservation = reserve(quoted, ledger, name)
     source = bits or system_bits()
     scale = Scale(plan.alpha, source)
-    return Stream(plan, ledger, name, reservation, source, scale, _noise_of(plan, scale, source), start)
+    return Stream(quoted, ledger, name, reservation, source, scale, _noise_of(plan, scale, source), start)
+
+
+def made_from(quoted: Quote) -> SignalPlan:
+    assert isinstance(quoted.plan, SignalPlan)
+    return quoted.plan
 
 
 def _noise_of(plan: SignalPlan, scale: Scale, bits: Bits) -> Callable[[Fraction | Real], int]:

@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from oboro import records
 from oboro.errors import ParameterError
 from oboro.exact import Number
 from oboro.kinds import names_of, takes
@@ -37,9 +38,9 @@ class Conditional(Guarantee):
     assumptions: tuple[str, ...]
     kind = "conditional"
 
-    @takes(assumption=names_of)
-    def __init__(self, guarantee: Guarantee, assumption: str | Iterable[str]) -> None:
-        texts = (assumption,) if isinstance(assumption, str) else tuple(assumption)
+    @takes(assumptions=names_of)
+    def __init__(self, guarantee: Guarantee, assumptions: str | Iterable[str]) -> None:
+        texts = (assumptions,) if isinstance(assumptions, str) else tuple(assumptions)
         if not isinstance(guarantee, Guarantee):
             raise ParameterError(
                 "guarantee is not a guarantee", given=repr(guarantee), fix='Conditional(Pure(1), "...")'
@@ -48,7 +49,7 @@ class Conditional(Guarantee):
         if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
             raise ParameterError(
                 "assumption is empty",
-                given=repr(assumption),
+                given=repr(assumptions),
                 needed="the assumption in words, as it will stand in the certificate",
                 fix='Conditional(Pure(1), "the parties do not collude")',
             )
@@ -75,13 +76,6 @@ class Conditional(Guarantee):
     def to_renyi(self, order: Number) -> Any:
         return Conditional(self.guarantee.to_renyi(order), self.assumptions)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "guarantee": self.guarantee.to_dict(),
-            "assumptions": list(self.assumptions),
-        }
-
     def __str__(self) -> str:
         return f"{self.guarantee}, provided that {self.assumption}"
 
@@ -91,23 +85,5 @@ class Conditional(Guarantee):
 
 def guarantee_from(record: dict[str, Any]) -> Guarantee:
     """The guarantee that `to_dict` wrote."""
-    kind = record.get("kind") if isinstance(record, dict) else None
-    try:
-        if kind == "pure":
-            return Pure(record["eps"])
-        if kind == "approx":
-            return Approx(record["eps"], record["delta"])
-        if kind == "zcdp":
-            return ZCDP(record["rho"])
-        if kind == "renyi":
-            return Renyi(record["order"], record["eps"])
-        if kind == "conditional":
-            return Conditional(guarantee_from(record["guarantee"]), record["assumptions"])
-    except (KeyError, TypeError) as missing:
-        raise ParameterError("the guarantee is incomplete", given=f"{kind} without {missing}") from None
-    raise ParameterError(
-        "the guarantee has an unknown kind",
-        given=repr(kind),
-        needed="pure, approx, zcdp, renyi or conditional",
-        fix='kind = "pure"\neps = "1"',
-    )
+    found: Guarantee = records.read(Guarantee, record, "guarantee")
+    return found

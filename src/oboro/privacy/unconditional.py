@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from oboro import records
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import Number, not_negative, show
 from oboro.privacy.parameters import positive_delta, probability, renyi_order
@@ -40,7 +41,7 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain text values, exact; `guarantee_from` reads them back."""
-        raise NotImplementedError  # pragma: no cover
+        return records.write_fields(self)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -89,9 +90,6 @@ class Pure(Guarantee):
         at = renyi_order(order)
         return Renyi(at, min(self.eps, at * self.eps**2 / 2))
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "eps": show(self.eps)}
-
     def __str__(self) -> str:
         return f"eps = {show(self.eps)}"
 
@@ -130,9 +128,6 @@ class Approx(Guarantee):
                 fix=f'delta="{show(self.delta)}"',
             )
         return wanted
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "eps": show(self.eps), "delta": show(self.delta)}
 
     def __str__(self) -> str:
         return f"eps = {show(self.eps)}, delta = {show(self.delta)}"
@@ -178,9 +173,6 @@ class ZCDP(Guarantee):
     def to_renyi(self, order: Number) -> Renyi:
         at = renyi_order(order)
         return Renyi(at, at * self.rho)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "rho": show(self.rho)}
 
     def __str__(self) -> str:
         return f"rho = {show(self.rho)} (zCDP)"
@@ -232,9 +224,6 @@ class Renyi(Guarantee):
                 fix=f"order={show(self.order)}",
             )
         return Renyi(at, self.eps)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "order": show(self.order), "eps": show(self.eps)}
 
     def __str__(self) -> str:
         return f"eps = {show(self.eps)} (Rényi, order {show(self.order)})"

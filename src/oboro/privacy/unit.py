@@ -104,6 +104,13 @@ class Unit:
             record["norm"] = "inf" if self.norm is None else show(self.norm)
         return record
 
+    def as_record(self, columns: Any) -> dict[str, Any]:
+        return self.to_dict()
+
+    @classmethod
+    def from_record(cls, record: Any, columns: Any, where: str) -> Unit:
+        return unit_from(record)
+
     def __str__(self) -> str:
         if self.kind == "signal":
             norm = "inf" if self.norm is None else show(self.norm)

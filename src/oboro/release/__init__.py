@@ -2,26 +2,36 @@
 
 from oboro.release.certificate import Certificate, read_certificate, verify_certificate
 from oboro.release.forecast import Forecast
-from oboro.release.plan import Pair, Plan, load_plan, plan_from, register, save_plan
+from oboro.release.part import Additive, Part, noise_by_column, noise_by_plan, part, same_noise
+from oboro.release.plan import Pair, Plan, load_plan, plan_from, register, save_plan, upgrade
 from oboro.release.release import Release
 from oboro.release.reproduction import Reproducible, Reproduction
-from oboro.release.run import fetch, price, run
+from oboro.release.run import Quote, fetch, price, quote, run
 
 __all__ = [
+    "Additive",
     "Certificate",
     "Forecast",
     "Pair",
+    "Part",
     "Plan",
+    "Quote",
     "Release",
     "Reproducible",
     "Reproduction",
     "fetch",
     "load_plan",
+    "noise_by_column",
+    "noise_by_plan",
+    "part",
     "plan_from",
     "price",
+    "quote",
     "read_certificate",
     "register",
     "run",
+    "same_noise",
     "save_plan",
+    "upgrade",
     "verify_certificate",
 ]

@@ -19,6 +19,7 @@ from oboro.kinds import path_of, takes, text_of
 from oboro.ledger import Entry, Ledger, canonical
 from oboro.privacy import Guarantee
 from oboro.release.files import write_whole
+from oboro.release.forecast import Forecast
 from oboro.release.plan import Plan
 
 FORMAT = "oboro certificate 1"
@@ -77,10 +78,19 @@ class Certificate:
             ) from None
 
 
-def certify(plan: Plan, ledger: Ledger, name: str | None, cost: Guarantee, committed: Entry) -> Certificate:
-    """The certificate of a committed release, from public facts alone."""
+def certify(
+    plan: Plan,
+    ledger: Ledger,
+    name: str | None,
+    cost: Guarantee,
+    committed: Entry,
+    *,
+    record: dict[str, Any] | None = None,
+    forecast: Forecast | None = None,
+) -> Certificate:
+    """The certificate of a committed release, from public facts alone; `record` and `forecast` if they are known already."""
     facts = committed.body["facts"]
-    record = {
+    written = {
         "format": FORMAT,
         "released": facts["released"],
         "name": name,
@@ -89,8 +99,8 @@ def certify(plan: Plan, ledger: Ledger, name: str | None, cost: Guarantee, commi
         "guarantee": {**plan.guarantee.to_dict(), "in_words": str(plan.guarantee)},
         "domain": facts.get("domain"),
         "noise": facts["noise"],
-        "plan": plan.to_dict(),
-        "forecast": plan.forecast().to_dict(),
+        "plan": plan.to_dict() if record is None else record,
+        "forecast": (plan.forecast() if forecast is None else forecast).to_dict(),
         "content": {"format": "parquet", "rows": facts["rows"], "sha256": committed.body["sha256"]},
         "ledger": {
             "id": ledger.id,
@@ -106,7 +116,7 @@ def certify(plan: Plan, ledger: Ledger, name: str | None, cost: Guarantee, commi
         "time": committed.body["time"],
         "public_key": ledger.public_key,
     }
-    return _signed(record, ledger.sign)
+    return _signed(written, ledger.sign)
 
 
 def certify_file(

@@ -1,7 +1,8 @@
 """A plan: what will be measured, with which noise, at which guarantee. Made of public facts only.
 
 Everything that oboro can release is a plan, and `run` is the one way to run it. A plan neither charges,
-signs nor brings its own randomness, so it cannot forget to.
+signs nor brings its own randomness, so it cannot forget to. And it proves itself: its guarantee must cover what its parts
+cost, which is checked whenever one comes into being, by its constructor, by `dataclasses.replace`, or from its record.
 """
 
 from __future__ import annotations
@@ -10,17 +11,21 @@ import importlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from oboro.domain import read_toml
-from oboro.errors import DataError, InputError, ParameterError
+from oboro import records
+from oboro.domain import Domain, read_toml
+from oboro.errors import DataError, GuaranteeError, InputError, ParameterError
 from oboro.kinds import path_of, shown, takes
 from oboro.noise.bits import Bits
-from oboro.privacy import Guarantee, Unit
+from oboro.privacy import Conditional, Guarantee, Unit
 from oboro.release.forecast import Forecast
+from oboro.release.part import Additive, Part, cost_of
 
 Table = Any  # pyarrow.Table, loaded on first use
+VERSION = 2  # of plan records; those of oboro 0.1 carry none
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,45 +37,212 @@ class Pair:
     why: str
 
 
-@runtime_checkable
-class Plan(Protocol):
-    """What a capability implements. A frozen dataclass is enough."""
+class Plan:
+    """What a capability implements: a frozen dataclass below this class, with its parts, its proof and its neighbours.
+
+    The fields of the dataclass are the plan's record, by their annotations. Everything that a release or the audit may
+    ask of a plan stands here, with what holds if the plan says nothing.
+    """
+
+    kind: ClassVar[str]  # such as "statistics.histogram": the package that knows it, and its name there
+    if TYPE_CHECKING:
+
+        @property
+        def unit(self) -> Unit:
+            """Who is protected."""
+
+        @property
+        def guarantee(self) -> Guarantee:
+            """What is promised."""
+
+    # What is said with a release
+
+    intervals: Callable[[Any, float], tuple[Any, Any]] | None = None  # (table, level) to (low, high)
+    ask: Callable[..., Any] | None = None  # (table, where, level): a part of the table, with its interval
 
     @property
-    def kind(self) -> str:
-        """Such as "statistics.histogram": the package that knows it, and its name there."""
+    def leaves_out(self) -> str:
+        """What an interval covers, and what not."""
+        return "covers the noise alone"
 
     @property
-    def unit(self) -> Unit:
-        """Who is protected."""
+    def footnote(self) -> str | None:
+        """What a reader should know. By the plan alone, whatever the values are."""
+        return None
 
     @property
-    def guarantee(self) -> Guarantee:
-        """What is promised."""
+    def interval_in_files(self) -> bool:
+        """Whether files carry low and high beside each value."""
+        return False
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Whole numbers that are names: they are printed as they are, 533900054, 2026."""
+        return ()
+
+    @property
+    def slowness(self) -> int:
+        """How many times fewer trials the audit makes than of a simple count, because one takes so long."""
+        return 1
+
+    def __post_init__(self) -> None:
+        self.check()
+        cost = self.cost
+        if not self.guarantee.covers(cost):
+            raise GuaranteeError(
+                "the noise of the plan does not keep its promise",
+                given=f"{self.guarantee}",
+                needed=f"at least {cost}",
+                fix="a plan as its function makes it",
+            )
+
+    def check(self) -> None:
+        """Refuses what public facts rule out. The guarantee is checked by itself, against the parts."""
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """Each noise, what it is added to, how far one unit moves that, what it costs."""
+        raise NotImplementedError  # pragma: no cover
+
+    @cached_property
+    def cost(self) -> Guarantee:
+        """What the parts cost together, in the worst case. A plan with a tighter theorem than adding up overrides this."""
+        return cost_of(self.parts)
 
     def forecast(self) -> Forecast:
         """The error that this plan will have. Never touches data."""
+        raise NotImplementedError  # pragma: no cover
 
     def prepare(self, data: Any) -> Any:
         """Reads, clips, puts on the public grid, aggregates. No randomness, and no complaint about any value."""
+        raise NotImplementedError  # pragma: no cover
 
     def measure(self, prepared: Any, bits: Bits, trials: int | None = None) -> Any:
         """The only place where noise is drawn, from the bits that are handed in.
 
         With `trials`, that many independent measurements along a new first axis, for the audit.
         """
+        raise NotImplementedError  # pragma: no cover
 
     def publish(self, measured: Any) -> Table:
         """The noisy measurements as the table that goes out: post-processing, without data or noise."""
+        raise NotImplementedError  # pragma: no cover
 
     def describe(self) -> dict[str, Any]:
         """For the certificate: {"released": what, "noise": law and public parameters, "domain": where there is one}."""
+        raise NotImplementedError  # pragma: no cover
 
     def neighbours(self) -> Iterator[Pair]:
         """Worst-case neighbouring datasets under the plan's unit."""
+        raise NotImplementedError  # pragma: no cover
+
+    def added(self) -> Additive | None:
+        """How `measure` adds its noise to the prepared numbers, where it is as simple as that: for the audit."""
+        return None
 
     def to_dict(self) -> dict[str, Any]:
-        """The canonical form: texts, integers, lists and dictionaries, with the plan's `kind`."""
+        """The record: texts, integers, lists and dictionaries, with the plan's kind, and the columns that it uses."""
+        columns: records.Columns = {}
+        record = records.write_fields(self, columns)
+        if columns and "domain" not in record:
+            record["domain"] = {"columns": [records.write(column) for column in columns.values()]}
+        return {"kind": record.pop("kind"), "version": VERSION, **record}
+
+    def as_record(self, columns: records.Columns | None) -> dict[str, Any]:
+        """A plan inside another is a record of its own."""
+        return self.to_dict()
+
+    @classmethod
+    def from_record(cls, record: Any, columns: records.Columns | None, where: str) -> Any:
+        return plan_from(record)
+
+
+_P = TypeVar("_P", bound=type)
+_known: dict[str, type] = {}
+_upgrades: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+
+def register(cls: _P) -> _P:
+    """Makes a plan class loadable by its `kind`, which no other class may take."""
+    kind = cls.kind  # type: ignore[attr-defined]
+    if _known.setdefault(kind, cls) is not cls:
+        raise TypeError(f"{_known[kind].__qualname__} has the kind {kind!r} already")
+    return cls
+
+
+def upgrade(capability: str, function: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Registers how the records of oboro 0.1 of a capability become today's."""
+    _upgrades[capability] = function
+
+
+def plan_from(record: dict[str, Any], handed: dict[str, Any] | None = None) -> Any:
+    """The plan that `to_dict` wrote, also in oboro 0.1. `handed`: functions, which no record can carry."""
+    kind = record.get("kind") if isinstance(record, dict) else None
+    if isinstance(kind, str) and kind not in _known and kind.partition(".")[0].isidentifier():
+        with suppress(ImportError):  # capabilities lie above this layer: a file names the one it needs
+            importlib.import_module(f"oboro.{kind.partition('.')[0]}")
+    if not isinstance(kind, str) or kind not in _known:
+        raise ParameterError(
+            "the plan has an unknown kind",
+            given=f"kind={shown(kind)}",
+            needed="a plan that this version of oboro can make",
+            fix='kind = "statistics.histogram"',
+        )
+    cls = _known[kind]
+    try:
+        return _read(cls, kind, record, handed)
+    except InputError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise ParameterError(
+            f"the plan of kind {kind!r} is incomplete", given=f"{type(error).__name__}: {error}"
+        ) from None
+
+
+def _read(cls: type, kind: str, record: dict[str, Any], handed: dict[str, Any] | None) -> Any:
+    given = dict(record)
+    version = given.pop("version", 1)
+    if type(version) is not int or not 1 <= version <= VERSION:
+        raise ParameterError(
+            "the plan was written by another version of oboro",
+            given=f"version={shown(version)}",
+            needed=f"a version up to {VERSION}",
+            fix="a newer oboro",
+        )
+    if version == 1 and (older := _upgrades.get(kind.partition(".")[0])) is not None:
+        given = older(given)
+    if hasattr(cls, "from_dict"):
+        return cls.from_dict(given)
+    columns: records.Columns = {}
+    if "domain" in given and not records.has_field(cls, "domain"):
+        domain = records.read(Domain, given.pop("domain"), "plan.domain")
+        columns = {column.name: column for column in domain}
+    return records.read_fields(cls, given, "plan", columns, handed)
+
+
+def made_again(plan: Any) -> Any:
+    """The plan that this object says it is, made anew from its record: what a caller holds is never run.
+
+    Copies, pickles and `object.__setattr__` pass every constructor by; a record does not. Functions are the one thing
+    that a record cannot carry: they are taken over as they are, and the promise must be conditional on them.
+    """
+    kind: Any = getattr(plan, "kind", "")
+    if type(plan) is not _known.get(kind):
+        raise ParameterError(
+            "the plan is of a class that is not registered",
+            given=type(plan).__qualname__,
+            needed="a plan of a registered class",
+            fix="@ob.release.register",
+        )
+    handed = records.functions_of(plan)
+    made: Any = plan_from(plan.to_dict(), handed)
+    if handed and not isinstance(made.guarantee, Conditional):
+        raise GuaranteeError(
+            "a plan with a function of your own has a conditional promise",
+            given=str(made.guarantee),
+            needed="Conditional(..., what is assumed about the function)",
+        )
+    return made
 
 
 def a_plan(name: str, value: Any) -> Any:
@@ -84,46 +256,13 @@ def attackable(name: str, value: Any) -> Any:
 
 
 def _with(name: str, value: Any, *parts: str) -> Any:
-    if all(hasattr(value, part) for part in parts):
+    if not isinstance(value, type) and all(hasattr(value, part) for part in parts):
         return value
     raise ParameterError(
         f"{name} is not a plan",
         given=f"{name}={shown(value)}",
         needed="what a plan function of oboro returns",
     )
-
-
-_P = TypeVar("_P")
-_known: dict[str, Callable[[dict[str, Any]], Any]] = {}
-
-
-def register(cls: type[_P]) -> type[_P]:
-    """Makes a plan class loadable by its `kind`; it needs a classmethod `from_dict`."""
-    _known[cls.kind] = cls.from_dict  # type: ignore[attr-defined]
-    return cls
-
-
-def plan_from(record: dict[str, Any]) -> Any:
-    """The plan that `to_dict` wrote."""
-    kind = record.get("kind") if isinstance(record, dict) else None
-    if isinstance(kind, str) and kind not in _known and kind.partition(".")[0].isidentifier():
-        with suppress(ImportError):  # capabilities lie above this layer: a file names the one it needs
-            importlib.import_module(f"oboro.{kind.partition('.')[0]}")
-    if not isinstance(kind, str) or kind not in _known:
-        raise ParameterError(
-            "the plan has an unknown kind",
-            given=f"kind={kind!r}",
-            needed="a plan that this version of oboro can make",
-            fix='kind = "statistics.histogram"',
-        )
-    try:
-        return _known[kind](record)
-    except InputError:
-        raise
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise ParameterError(
-            f"the plan of kind {kind!r} is incomplete", given=f"{type(error).__name__}: {error}"
-        ) from None
 
 
 @takes(plan=a_plan, path=path_of)

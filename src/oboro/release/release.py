@@ -17,6 +17,7 @@ from oboro.ledger import Entry, Ledger
 from oboro.privacy import Guarantee, Unit
 from oboro.release.certificate import Certificate, certify, certify_file
 from oboro.release.files import encoded, write_whole
+from oboro.release.forecast import Forecast
 from oboro.release.plan import Plan
 
 if TYPE_CHECKING:
@@ -69,9 +70,9 @@ class Release:
 
         With `where`, such as row=(100, 131), sex="F": the answer for that part of the table, where the plan has one.
         """
-        if where and (ask := getattr(self.plan, "ask", None)) is not None:
-            return ask(self._table, where, level)
-        intervals = getattr(self.plan, "intervals", None)
+        if where and self.plan.ask is not None:
+            return self.plan.ask(self._table, where, level)
+        intervals = self.plan.intervals
         if intervals is None:
             raise ParameterError(
                 "this release has no interval",
@@ -89,9 +90,9 @@ class Release:
         stores, and the certificate's `content` hash, stay the values alone; its `file` hash is of the file as it
         is written. Tables and signals do not ask for it: their files would double.
         """
-        if not getattr(self.plan, "interval_in_files", False):
+        if self.plan.intervals is None or not self.plan.interval_in_files:
             return self._table
-        ends = zip(("low", "high"), self.plan.intervals(self._table, 0.95), strict=True)  # type: ignore[attr-defined]
+        ends = zip(("low", "high"), self.plan.intervals(self._table, 0.95), strict=True)
         table = self._table
         for name, end in ends:
             while name in table.column_names:
@@ -131,11 +132,10 @@ class Release:
             labelled("unit", said(str(self.unit))),
             labelled("dataset", self.certificate.record["dataset"]),
         ]
-        if getattr(self.plan, "intervals", None) is not None:
-            covered = getattr(self.plan, "leaves_out", "covers the noise alone")
-            about_it.append(labelled("interval", f"95%, {said(covered)}"))
-        if footnote := getattr(self.plan, "footnote", None):  # by the plan alone, whatever the values are
-            about_it.append(labelled("note", said(footnote)))
+        if self.plan.intervals is not None:
+            about_it.append(labelled("interval", f"95%, {said(self.plan.leaves_out)}"))
+        if self.plan.footnote is not None:
+            about_it.append(labelled("note", said(self.plan.footnote)))
         return "\n".join([phrase(self.certificate.record["released"]), "", *self._lines(), "", *about_it])
 
     __repr__ = __str__
@@ -143,14 +143,14 @@ class Release:
     def _shown(self) -> tuple[list[str], list[list[str]]]:
         table = self._table.slice(0, _SHOWN)
         # a code or a year of the domain is written as it is: 533900054, 2026
-        keys = {name for column in getattr(self.plan, "domain", ()) for name in column.sources}
+        keys = self.plan.key_columns
         rows = [
             [str(v) if name in keys and isinstance(v, int) else _text(v) for name, v in row.items()]
             for row in table.to_pylist()
         ]
-        if getattr(self.plan, "intervals", None) is None:
+        if self.plan.intervals is None:
             return table.column_names, rows
-        low, high = self.plan.intervals(table, 0.95)  # type: ignore[attr-defined]
+        low, high = self.plan.intervals(table, 0.95)
         ranges = [
             phrase(f"{_text(a)} to {_text(b)}") for a, b in zip(low.tolist(), high.tolist(), strict=True)
         ]
@@ -195,15 +195,17 @@ def from_content(
     committed: Entry,
     content: bytes,
     table: Any = None,
+    *,
+    record: dict[str, Any] | None = None,
+    forecast: Forecast | None = None,
 ) -> Release:
     """A release from what the ledger keeps of it."""
     if table is None:
         import pyarrow.parquet as pq
 
         table = pq.read_table(io.BytesIO(content))
-    return Release(
-        plan, name, cost, certify(plan, ledger, name, cost, committed), table, content, ledger.sign
-    )
+    certificate = certify(plan, ledger, name, cost, committed, record=record, forecast=forecast)
+    return Release(plan, name, cost, certificate, table, content, ledger.sign)
 
 
 def _text(value: Any) -> str:

@@ -5,22 +5,53 @@
 Whatever fails before the reservation spends nothing. After it nothing is refunded: a crash leaves it spent,
 because nobody can prove that the noise was not seen. The noise is drawn only after the reservation is on
 disk. A named release that was committed is returned as it was stored, without looking at data again.
+
+The object that a caller hands in is never run. It is made anew from its record, by the code that reads plan files, and
+that is what is priced, described and measured: so a plan that was altered on the way keeps its promise or is refused.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from oboro._version import __version__
-from oboro.errors import BudgetError, LedgerError, ParameterError
+from oboro.errors import BudgetError, InputError, LedgerError, ParameterError
 from oboro.exact import whole
 from oboro.kinds import takes, text_of
-from oboro.ledger import Ledger, plan_hash
+from oboro.ledger import Ledger
 from oboro.ledger.records import Reservation
 from oboro.noise.bits import Bits, system_bits
 from oboro.privacy import Guarantee
-from oboro.release.plan import Plan, a_plan, plan_from
+from oboro.records import functions_of
+from oboro.release.forecast import Forecast
+from oboro.release.plan import Plan, a_plan, made_again, plan_from
 from oboro.release.release import Release, from_content, to_content
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What a run is about to do, computed once: the plan as it will be run, its record and words, its forecast, its cost.
+
+    `cost` is in the ledger's currency.
+    """
+
+    plan: Plan
+    record: dict[str, Any]
+    words: dict[str, Any]
+    forecast: Forecast
+    cost: Guarantee
+
+
+@takes(plan=a_plan, ledger=Ledger)
+def quote(plan: Plan, ledger: Ledger) -> Quote:
+    """What `plan` would do and cost here; raises if it cannot be paid, or cannot say what its certificate must. Free."""
+    return _quoted(made_again(plan), ledger)
+
+
+def _quoted(made: Plan, ledger: Ledger) -> Quote:
+    cost = price(made, ledger)
+    return Quote(made, made.to_dict(), made.describe(), made.forecast(), cost)
 
 
 @takes(plan=a_plan, ledger=Ledger)
@@ -37,50 +68,83 @@ def price(plan: Plan, ledger: Ledger) -> Guarantee:
     return cost
 
 
-@takes(plan=a_plan, ledger=Ledger)
+@takes(ledger=Ledger)
 def run(
-    plan: Plan, data: Any, ledger: Ledger, name: str | None = None, *, bits: Bits | None = None
+    plan: Plan | Quote, data: Any, ledger: Ledger, name: str | None = None, *, bits: Bits | None = None
 ) -> Release:
-    """Runs `plan` on `data`, once, and pays for it from `ledger`.
+    """Runs `plan`, or what was quoted, on `data`, once, and pays for it from `ledger`.
 
     `name` makes the release findable: the same name with the same plan gives the stored release back and
     costs nothing. A name that another plan has, or whose run died, is refused. `bits` is for tests only; the
     certificate says so if they are not safe.
     """
-    if name is not None and (stored := ledger.find(name)) is not None:
-        record, cost = plan.to_dict(), stored.reserved.cost
-        if stored.committed is not None and stored.plan_hash == plan_hash(record) and cost is not None:
-            return from_content(plan, ledger, name, cost, stored.committed, stored.content())
-        ledger.refuse_used(name, record)
-    price(plan, ledger)
-    prepared = plan.prepare(data)
-    reservation = reserve(plan, ledger, name)
+    made = made_again(a_plan("plan", plan.plan if isinstance(plan, Quote) else plan))
+    if name is not None and (found := given_again(made, ledger, name)) is not None:
+        return found
+    if isinstance(plan, Quote):
+        quoted = Quote(made, made.to_dict(), plan.words, plan.forecast, plan.cost)
+    else:
+        quoted = _quoted(made, ledger)
+    prepared = made.prepare(data)
+    reservation = reserve(quoted, ledger, name)
     source = bits or system_bits()
-    table = plan.publish(plan.measure(prepared, source))
-    return keep(plan, ledger, reservation, table, source)
+    table = made.publish(made.measure(prepared, source))
+    return keep(quoted, ledger, reservation, table, source)
 
 
-def reserve(plan: Plan, ledger: Ledger, name: str | None) -> Reservation:
-    """Pays for `plan`. From here on nothing is refunded, and noise may be drawn.
+def given_again(plan: Plan, ledger: Ledger, name: str) -> Release | None:
+    """The stored release of this name and plan; None where the name is new, and refused where it is taken."""
+    stored = ledger.find(name)
+    if stored is None:
+        return None
+    written, cost = stored.reserved.body["plan"], stored.reserved.cost
+    if not _same_plan(plan, written):
+        ledger.refuse_used(name, plan.to_dict())
+    elif stored.committed is None or cost is None:
+        ledger.refuse_used(name, written)
+    else:
+        return from_content(plan, ledger, name, cost, stored.committed, stored.content())
+    return None  # pragma: no cover  # a taken name was refused above
 
-    What its certificate will say is computed first: a plan that cannot say it spends nothing.
-    """
-    plan.describe()
-    plan.forecast()
-    return ledger.reserve(plan=plan.to_dict(), unit=plan.unit, guarantee=plan.guarantee, name=name)
+
+def _same_plan(plan: Plan, written: dict[str, Any]) -> bool:
+    """Whether a record, perhaps of an older oboro, is that of this plan."""
+    if written == plan.to_dict():
+        return True
+    try:
+        return bool(plan_from(written, functions_of(plan)) == plan)
+    except InputError:
+        return False
 
 
-def keep(plan: Plan, ledger: Ledger, reservation: Reservation, table: Any, bits: Bits) -> Release:
+def reserve(quoted: Quote, ledger: Ledger, name: str | None) -> Reservation:
+    """Pays for what was quoted. From here on nothing is refunded, and noise may be drawn."""
+    return ledger.reserve(
+        plan=quoted.record, unit=quoted.plan.unit, guarantee=quoted.plan.guarantee, name=name
+    )
+
+
+def keep(quoted: Quote, ledger: Ledger, reservation: Reservation, table: Any, bits: Bits) -> Release:
     """Stores what was measured under a reservation, commits it and signs: the end of every run, also of one in steps."""
     content = to_content(table)
     facts = {
         "software": f"oboro {__version__}",
         "bits": bits.description,
-        **plan.describe(),
+        **quoted.words,
         "rows": table.num_rows,
     }
     committed = ledger.commit(reservation, content, facts=facts)
-    return from_content(plan, ledger, reservation.name, reservation.cost, committed, content, table)
+    return from_content(
+        quoted.plan,
+        ledger,
+        reservation.name,
+        reservation.cost,
+        committed,
+        content,
+        table,
+        record=quoted.record,
+        forecast=quoted.forecast,
+    )
 
 
 @takes(ledger=Ledger, name=text_of)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.domain import Column, Date, Integer, Real, column_from
+from oboro.domain import Column, Date, Integer, Real
 from oboro.domain.columns import as_date
 from oboro.errors import DomainError
 from oboro.exact import rational, show
-from oboro.kinds import list_of, takes
+from oboro.kinds import list_of, shown, takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,22 @@ class Bins:
     """
 
     column: Column
-    starts: tuple[int, ...]  # the first code of each bin; empty where every value is its own bin
+    starts: tuple[int, ...] = ()  # the first code of each bin; empty where every value is its own bin
 
     @takes(column=Column, edges=list_of)
-    def __init__(self, column: Column, edges: Sequence[Any] | None = None) -> None:
+    def __init__(
+        self, column: Column, edges: Sequence[Any] | None = None, *, starts: tuple[int, ...] = ()
+    ) -> None:
+        if edges is not None:
+            starts = _starts(column, list(edges))
+        if starts and (starts[0] != 0 or sorted(set(starts)) != list(starts) or starts[-1] >= column.size):
+            raise DomainError(
+                f"column {column.name!r}: the bins are not in order",
+                given=f"starts={shown(list(starts))}",
+                needed="increasing codes, the first of them 0",
+            )
         object.__setattr__(self, "column", column)
-        object.__setattr__(self, "starts", () if edges is None else _starts(column, list(edges)))
+        object.__setattr__(self, "starts", starts)
 
     @property
     def size(self) -> int:
@@ -62,23 +72,6 @@ class Bins:
     @property
     def labels(self) -> list[Any]:
         return [self.label(index) for index in range(self.size)]
-
-    def to_dict(self) -> dict[str, Any]:
-        record: dict[str, Any] = {"column": self.column.to_dict()}
-        return record | ({"starts": list(self.starts)} if self.starts else {})
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> Bins:
-        bins = cls(column_from(record["column"]))
-        starts = tuple(int(start) for start in record.get("starts", ()))
-        if starts and (
-            starts[0] != 0 or sorted(set(starts)) != list(starts) or starts[-1] >= bins.column.size
-        ):
-            raise DomainError(
-                f"column {bins.column.name!r}: the bins are not in order", given=f"starts={list(starts)}"
-            )
-        object.__setattr__(bins, "starts", starts)
-        return bins
 
 
 def _starts(column: Column, edges: list[Any]) -> tuple[int, ...]:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from oboro.engine import add_up
+from oboro.errors import DomainError
 from oboro.noise import Bits
-from oboro.privacy import Pure, guarantee_from
-from oboro.release import Forecast, Pair, register
+from oboro.privacy import Pure, Unit
+from oboro.records import inline
+from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_column, part, register
 from oboro.statistics.scope import Scope
-from oboro.statistics.terms import Integers, Promise, Term, counted, measured, promise_from, term
+from oboro.statistics.terms import Integers, Promise, Term, counted, measured, term
 
 
 @register
-@dataclass(frozen=True, slots=True)
-class CountPlan:
+@dataclass(frozen=True)
+class CountPlan(Plan):
     """How many rows meet the condition. (For each of several groups: a histogram.)
 
     Privacy
@@ -29,7 +33,7 @@ class CountPlan:
         The number of all rows under replace is public: the answer is n itself, and costs nothing.
     """
 
-    scope: Scope
+    scope: inline[Scope]
     guarantee: Promise
     kind = "statistics.count"
     leaves_out = "covers the noise; not errors in the data, nor records left out"
@@ -38,18 +42,40 @@ class CountPlan:
         "noise may take a count below 0; it is left there, so that sums of counts stay right on average"
     )
 
+    def check(self) -> None:
+        if self.scope.by:
+            raise DomainError(
+                "a count has no groups",
+                given=", ".join(bins.column.name for bins in self.scope.by),
+                needed="no groups",
+                fix="a histogram",
+            )
+
     @property
-    def unit(self) -> Any:
+    def unit(self) -> Unit:
         return self.scope.unit
 
     @property
     def public(self) -> bool:
         """Whether the answer is n, which is public."""
-        return self.guarantee == Pure(0)
+        return self.scope.all_count([])
 
-    @property
+    @cached_property
     def term(self) -> Term:
         return term("count", 1, self.scope.rows, self.guarantee)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """A row counts or does not, also one that is replaced."""
+        if self.public:
+            return ()
+        moves = Fraction(self.scope.rows)
+        return (
+            part(self.term.noise, "count", moves=moves if isinstance(self.guarantee, Pure) else moves**2),
+        )
+
+    def added(self) -> Additive | None:
+        return None if self.public else noise_by_column([self.term.noise])
 
     def forecast(self) -> Forecast:
         if self.public:
@@ -96,21 +122,7 @@ class CountPlan:
         """One unit with all its rows, against nobody; under replace, against rows that do not count."""
         yield from self.scope.pairs([])
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, **self.scope.to_dict([]), "guarantee": self.guarantee.to_dict()}
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> CountPlan:
-        scope, _ = Scope.from_dict(record)
-        guarantee = promise_from(guarantee_from(record["guarantee"]))
-        free = scope.all_count([])
-        return cls(scope, Pure(0) if free else guarantee)
-
 
 def count_plan(scope: Scope, promise: Promise) -> CountPlan:
     """A count at `promise`; free where the answer is public."""
-    if scope.all_count([]):
-        return CountPlan(scope, Pure(0))
-    plan = CountPlan(scope, promise)
-    plan.term  # noqa: B018  # refuses noise beyond what can be drawn
-    return plan
+    return CountPlan(scope, Pure(0) if scope.all_count([]) else promise)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -17,13 +18,13 @@ from oboro.exact import Number, whole
 from oboro.kinds import names_of, takes
 from oboro.ledger import Ledger
 from oboro.noise import Bits
-from oboro.privacy import Pure, Unit, guarantee_from, unit_from
-from oboro.release import Forecast, Pair, Release, register, run
+from oboro.privacy import Pure, Unit
+from oboro.release import Additive, Forecast, Pair, Part, Plan, Release, register, run, same_noise
 from oboro.statistics.bins import Bins
 from oboro.statistics.parsing import parse
 from oboro.statistics.scope import MOST_GROUPS, MOST_UNITS, Scope
 from oboro.statistics.standing_out import noise_note
-from oboro.statistics.terms import Noise, Promise, in_groups, noise_for, promise_from, promised
+from oboro.statistics.terms import Noise, Promise, in_groups, moved_parts, noise_for, promised
 from oboro.statistics.where import Condition
 
 Integers = npt.NDArray[np.int64]
@@ -31,8 +32,8 @@ MOST_BINS = 2**27
 
 
 @register
-@dataclass(frozen=True, slots=True)
-class HistogramPlan:
+@dataclass(frozen=True)
+class HistogramPlan(Plan):
     """Counts of every bin, each with discrete Laplace noise; with discrete Gaussian noise if rho is asked for.
 
     Privacy
@@ -57,16 +58,44 @@ class HistogramPlan:
         "noise may take a count below 0; it is left there, so that sums of counts stay right on average"
     )
 
+    def check(self) -> None:
+        if self.unit.kind not in ("row", "person"):
+            raise UnitError(
+                "a histogram counts rows",
+                given=str(self.unit),
+                needed="Unit.row or Unit.person",
+                fix="unit=ob.Unit.row()",
+            )
+        if not self.bins or len({bins.column.name for bins in self.bins}) != len(self.bins):
+            raise DomainError("a histogram needs one or more different columns", fix='"age"')
+        if prod(self.shape) > MOST_BINS:
+            raise DomainError(
+                "the histogram has too many bins",
+                given=" x ".join(map(str, self.shape)),
+                needed=f"at most {MOST_BINS:,}",
+                fix="edges=range(0, 121, 10), or oboro.tables for huge sparse tables",
+            )
+        if self.expected_n is not None:
+            whole("expected_n", self.expected_n, least=0, most=MOST_UNITS)
+
     @property
     def sensitivity(self) -> int:
         """How far one unit moves the counts, in all."""
         return self.unit.contributions * (2 if self.unit.adjacency == "replace" else 1)
 
-    @property
+    @cached_property
     def noise(self) -> Noise:
         """Bins are disjoint groups in which a replacement costs nothing; two of them notice a row that moves."""
         price = in_groups(self.guarantee, self.unit.adjacency, 2, inside=0)
         return noise_for(self.unit.contributions, price)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        rows, replaced = self.unit.contributions, self.unit.adjacency == "replace"
+        return moved_parts(self.noise, "counts", rows=rows, groups=2, replaced=replaced, comes=1, inside=0)
+
+    def added(self) -> Additive:
+        return same_noise(self.noise)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -144,21 +173,6 @@ class HistogramPlan:
     def _scope(self) -> Scope:
         return Scope(self.unit, self.where, self.bins)
 
-    def to_dict(self) -> dict[str, Any]:
-        record: dict[str, Any] = {"kind": self.kind, "bins": [bins.to_dict() for bins in self.bins]}
-        if self.where is not None:
-            record |= {"where": str(self.where), "domain": Domain(self.where.columns).to_dict()}
-        if self.expected_n is not None:
-            record["expected_n"] = self.expected_n
-        return {**record, "unit": self.unit.to_dict(), "guarantee": self.guarantee.to_dict()}
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> HistogramPlan:
-        bins = tuple(Bins.from_dict(bins) for bins in record["bins"])
-        where = parse(record["where"], Domain.from_dict(record["domain"])) if "where" in record else None
-        promise = promise_from(guarantee_from(record["guarantee"]))
-        return checked(cls(bins, unit_from(record["unit"]), promise, where, record.get("expected_n")))
-
 
 @takes(domain=Domain, columns=names_of, unit=Unit)
 def histogram_plan(
@@ -190,7 +204,7 @@ def histogram_plan(
             )
     bins = tuple(Bins(domain[name], edges.get(name)) for name in names)
     condition = None if where is None else parse(where, domain)
-    return checked(HistogramPlan(bins, unit, promised(eps, rho), condition, expected_n))
+    return HistogramPlan(bins, unit, promised(eps, rho), condition, expected_n)
 
 
 @takes(domain=Domain, columns=names_of, ledger=Ledger)
@@ -209,27 +223,3 @@ def histogram(
     """Releases a histogram for the ledger's unit."""
     plan = histogram_plan(domain, columns, unit=ledger.unit, eps=eps, rho=rho, edges=edges, where=where)
     return run(plan, data, ledger, name)
-
-
-def checked(plan: HistogramPlan) -> HistogramPlan:
-    """Refuses what public facts rule out."""
-    if plan.unit.kind not in ("row", "person"):
-        raise UnitError(
-            "a histogram counts rows",
-            given=str(plan.unit),
-            needed="Unit.row or Unit.person",
-            fix="unit=ob.Unit.row()",
-        )
-    if not plan.bins or len({bins.column.name for bins in plan.bins}) != len(plan.bins):
-        raise DomainError("a histogram needs one or more different columns", fix='"age"')
-    if prod(plan.shape) > MOST_BINS:
-        raise DomainError(
-            "the histogram has too many bins",
-            given=" x ".join(map(str, plan.shape)),
-            needed=f"at most {MOST_BINS:,}",
-            fix="edges=range(0, 121, 10), or oboro.tables for huge sparse tables",
-        )
-    if plan.expected_n is not None:
-        whole("expected_n", plan.expected_n, least=0, most=MOST_UNITS)
-    plan.noise  # noqa: B018  # refuses eps = 0, and a scale beyond 2^40
-    return plan

@@ -19,7 +19,7 @@ from oboro.statistics.batch import as_pure
 from oboro.statistics.bins import Bins
 from oboro.statistics.counts import count_plan
 from oboro.statistics.covariances import covariance_plan
-from oboro.statistics.histogram import HistogramPlan, checked
+from oboro.statistics.histogram import HistogramPlan
 from oboro.statistics.means import mean_plan
 from oboro.statistics.parsing import parse
 from oboro.statistics.quantiles import quantile_plan
@@ -135,9 +135,7 @@ class Questions(Generic[Result]):
 
     def _histogram(self, bins: tuple[Bins, ...], asked: Asked) -> Result:
         unit, condition, expected = self.unit, self.condition, asked.get("expected_n")
-        return self._answer(
-            lambda promise: checked(HistogramPlan(bins, unit, promise, condition, expected)), asked
-        )
+        return self._answer(lambda promise: HistogramPlan(bins, unit, promise, condition, expected), asked)
 
     @takes(columns=names_of)
     def _columns(self, columns: str | Sequence[str]) -> list[Any]:

@@ -14,12 +14,23 @@ from oboro.engine import Source, count_units, open_data
 from oboro.errors import DataError, DomainError, UnitError
 from oboro.exact import whole
 from oboro.privacy import Unit, unit_from
-from oboro.release import Pair
+from oboro.release import Pair, upgrade
 from oboro.statistics.bins import Bins
 from oboro.statistics.parsing import parse
 from oboro.statistics.terms import Promise, in_groups
 from oboro.statistics.where import Condition
 
+
+def _of_older(record: dict[str, Any]) -> dict[str, Any]:
+    """A record of oboro 0.1: a group was called by its name, and said that its values stand alone."""
+    groups = record.get("by")
+    if not isinstance(groups, list) or not all(isinstance(one, dict) for one in groups):
+        return record
+    by = [{"column" if key == "name" else key: value for key, value in one.items()} for one in groups]
+    return {**record, "by": [{k: v for k, v in one.items() if (k, v) != ("starts", [])} for one in by]}
+
+
+upgrade("statistics", _of_older)
 MOST_GROUPS = 2**16
 MOST_UNITS = 2**38
 
@@ -60,6 +71,13 @@ class Scope:
         names = [bins.column.name for bins in self.by]
         if len(set(names)) != len(names):
             raise DomainError("the groups name a column twice", given=", ".join(names))
+        if any(bins.starts for bins in self.by):
+            raise DomainError(
+                "a group is one value of a column",
+                given=", ".join(bins.column.name for bins in self.by if bins.starts) + " in intervals",
+                needed="every value of the column",
+                fix="a histogram, which counts intervals",
+            )
 
     def check_groups(self) -> None:
         """Refuses more groups than a table of sums or quantiles should have."""
@@ -165,8 +183,7 @@ class Scope:
             columns = {column.name: column for column in domain}
             where = parse(record["where"], domain) if "where" in record else None
         by = tuple(
-            Bins.from_dict({"column": columns[group["name"]].to_dict(), "starts": group["starts"]})
-            for group in record.get("by", ())
+            Bins(columns[group["name"]], starts=tuple(group["starts"])) for group in record.get("by", ())
         )
         return cls(unit_from(record["unit"]), where, by, record.get("n"), record.get("expected_n")), columns
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import gcd
 from typing import Any
 
@@ -12,8 +13,9 @@ from oboro.domain import Column, Domain, Integer, Real
 from oboro.engine import add_up
 from oboro.errors import DomainError
 from oboro.noise import Bits
-from oboro.privacy import ZCDP, guarantee_from
-from oboro.release import Forecast, Pair, register
+from oboro.privacy import ZCDP, Unit
+from oboro.records import inline
+from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_column, register
 from oboro.statistics.scope import Scope
 from oboro.statistics.standing_out import noise_note
 from oboro.statistics.terms import (
@@ -22,15 +24,15 @@ from oboro.statistics.terms import (
     Term,
     counted,
     measured,
-    promise_from,
+    moved_parts,
     term,
     values,
 )
 
 
 @register
-@dataclass(frozen=True, slots=True)
-class SumPlan:
+@dataclass(frozen=True)
+class SumPlan(Plan):
     """The sum of a column's values, for each group.
 
     Privacy
@@ -43,17 +45,21 @@ class SumPlan:
     """
 
     column: Column
-    scope: Scope
+    scope: inline[Scope]
     guarantee: Promise
     kind = "statistics.sum"
     leaves_out = "covers the noise; not errors in the data, nor records left out or clamped"
     interval_in_files = True
 
-    @property
-    def unit(self) -> Any:
-        return self.scope.unit
+    def check(self) -> None:
+        self.scope.check_groups()
+        ends(self.column)
 
     @property
+    def unit(self) -> Unit:
+        return self.scope.unit
+
+    @cached_property
     def grid(self) -> tuple[Fraction, int, int]:
         """(unit, lowest, step): values are unit * (lowest + step * code), all whole numbers but the unit."""
         low, step = ends(self.column)
@@ -62,14 +68,36 @@ class SumPlan:
         return unit, int(low / unit), int(step / unit)
 
     @property
-    def term(self) -> Term:
+    def reach(self) -> tuple[int, int]:
+        """How far a row moves the sum that comes or goes, and one that is replaced."""
         _, lowest, step = self.grid
         highest = lowest + step * (self.column.size - 1)
-        largest, spread = max(abs(lowest), abs(highest), 1), highest - lowest
+        return max(abs(lowest), abs(highest), 1), highest - lowest
+
+    @cached_property
+    def term(self) -> Term:
+        largest, spread = self.reach
         if self.scope.all_count([self.column]):
             return term("sum", spread, self.scope.rows, self.guarantee)
         inside = Fraction(spread, largest) ** (2 if isinstance(self.guarantee, ZCDP) else 1)
         return term("sum", largest, self.scope.rows, self.scope.price(self.guarantee, inside), split=True)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        quantum = self.term.quantum
+        comes, inside = (-(-reach // quantum) for reach in self.reach)
+        return moved_parts(
+            self.term.noise,
+            "sum",
+            rows=self.scope.rows,
+            groups=self.scope.groups,
+            replaced=self.scope.replaced,
+            comes=inside if self.scope.all_count([self.column]) else comes,
+            inside=inside,
+        )
+
+    def added(self) -> Additive:
+        return noise_by_column([self.term.noise])
 
     def forecast(self) -> Forecast:
         _, lowest, step = self.grid
@@ -114,23 +142,10 @@ class SumPlan:
     def neighbours(self) -> Iterator[Pair]:
         yield from self.scope.pairs([self.column])
 
-    def to_dict(self) -> dict[str, Any]:
-        record = {"kind": self.kind, "column": self.column.name, **self.scope.to_dict([self.column])}
-        return {**record, "guarantee": self.guarantee.to_dict()}
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> SumPlan:
-        scope, columns = Scope.from_dict(record)
-        return sum_plan(columns[record["column"]], scope, promise_from(guarantee_from(record["guarantee"])))
-
 
 def sum_plan(column: Column, scope: Scope, promise: Promise) -> SumPlan:
     """The sum of a number column."""
-    scope.check_groups()
-    ends(column)
-    plan = SumPlan(column, scope, promise)
-    plan.term  # noqa: B018  # refuses noise beyond what can be drawn
-    return plan
+    return SumPlan(column, scope, promise)
 
 
 def ends(column: Column) -> tuple[Fraction, Fraction]:

@@ -29,11 +29,19 @@ from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import Number, positive
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import ZCDP, Guarantee, Pure, Unit, parallel
+from oboro.release.part import Part
+from oboro.release.part import part as privacy_part
 
 Integers = npt.NDArray[np.int64]
 Noise = DiscreteLaplace | DiscreteGaussian
 Promise = Pure | ZCDP
 
+# what a row of a unit that is replaced can do
+COMES, INSIDE, MOVES = (
+    "a row comes or goes",
+    "a row is replaced within its group",
+    "a row moves to another group",
+)
 LARGEST_REACH = 2**26  # in quanta; times 2^36 rows it still fits into 64 bits
 
 
@@ -82,6 +90,34 @@ def vector_terms(names: Sequence[str], reach: int, rows: int, price: Promise) ->
     rounding = touched if isinstance(price, Pure) or not touched else isqrt(touched - 1) + 1
     noise = noise_for(max(1, -(-reach * rows // quantum) + rounding), price)
     return tuple(Term(name, noise, quantum) for name in names)
+
+
+def moved_parts(
+    noise: Noise,
+    of: str,
+    *,
+    rows: int,
+    groups: int,
+    replaced: bool,
+    comes: Fraction | int,
+    inside: Fraction | int,
+) -> tuple[Part, ...]:
+    """The parts of noise on a sum over rows, for each thing that a unit can do.
+
+    One row that comes or goes moves the numbers of its group by `comes`, in all for Laplace noise, in the 2-norm for
+    Gaussian; one that is replaced within its group by `inside`. One that moves goes here and comes there: twice `comes`,
+    sqrt 2 times in the 2-norm. k rows: k times as much [group privacy].
+    """
+    gaussian = isinstance(noise, DiscreteGaussian)
+
+    def case(reach: Fraction | int, times: int, words: str) -> Part:
+        moves = times * (rows * Fraction(reach)) ** (2 if gaussian else 1)
+        return privacy_part(noise, of, moves=moves, case=words)
+
+    if not replaced:
+        return (case(comes, 1, ""),)
+    cases = [case(comes, 1, COMES), case(inside, 1, INSIDE)]
+    return (*cases, case(comes, 2, MOVES)) if groups > 1 else tuple(cases)
 
 
 def noise_for(reach: int, price: Promise) -> Noise:

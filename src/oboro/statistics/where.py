@@ -10,9 +10,13 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, product
+from typing import Any
 
-from oboro.domain import Column
+from oboro.domain import Column, Domain
 from oboro.engine import Source, code_sql
+from oboro.errors import DomainError
+from oboro.kinds import shown
+from oboro.records import Columns
 
 _TRIED = 20_000  # combinations of codes that are tried for an example
 _TESTS: dict[str, Callable[[int, int], bool]] = {
@@ -84,6 +88,22 @@ class Condition:
         source.need(*[column.name for column in self.columns])
         known = [f"({code_sql(column, source.types[column.name])}) IS NOT NULL" for column in self.columns]
         return " AND ".join([*known, f"({self.tree.sql(source.types)})"])
+
+    def as_record(self, columns: Columns | None) -> str:
+        """Its text; the columns that it uses are gathered."""
+        for column in self.columns:
+            column.as_record(columns)
+        return str(self)
+
+    @classmethod
+    def from_record(cls, record: Any, columns: Columns | None, where: str) -> Condition:
+        from oboro.statistics.parsing import parse
+
+        if not columns:
+            raise DomainError(
+                f"{where} needs the columns that it is about", given=shown(record), needed="a domain"
+            )
+        return parse(record, Domain(columns.values()))
 
     @property
     def opposite(self) -> Condition:

@@ -1,0 +1,304 @@
+"""One codec: frozen dataclasses as plain records and back, by their annotations.
+
+A record is made of texts, whole numbers, truth values, lists and dictionaries, so that it has one spelling in JSON and
+in TOML. Rationals are written as texts that `exact.rational` reads back; a field that has its default is left
+out; a class with a `kind` says so. Reading is strict: an unknown field, a missing one, a value of another kind is
+refused by its name. What a class itself rules out, its constructor refuses: records take no way around it.
+
+Three things that annotations cannot say:
+
+    inline[T]     the fields of T stand among those of the class that holds it
+    Callable      a function cannot be written; who reads the record hands it over (`handed`)
+    as_record, from_record
+                  what a class defines if its record is not its fields: a condition is a text
+
+A column is written by its name where the record as a whole lists the columns it uses: `columns` gathers them in writing,
+and knows them in reading.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+import types
+from collections.abc import Callable, Mapping
+from datetime import date
+from fractions import Fraction
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from oboro.errors import ParameterError
+from oboro.exact import rational, show
+from oboro.kinds import nearest, shown
+
+T = TypeVar("T")
+_INLINE = "its fields stand among ours"
+inline = Annotated[T, _INLINE]
+
+Columns = dict[str, Any]  # by name
+
+
+def write(value: Any, columns: Columns | None = None) -> Any:
+    """The record of a value. With `columns`, columns are gathered there and written by name."""
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if isinstance(value, Fraction):
+        return show(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, tuple | list):
+        return [write(one, columns) for one in value]
+    if isinstance(value, Mapping):
+        return {str(name): write(one, columns) for name, one in value.items()}
+    if (own := getattr(type(value), "as_record", None)) is not None:
+        return own(value, columns)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return write_fields(value, columns)
+    raise ParameterError(
+        "this cannot be written into a record",
+        given=shown(value),
+        needed="texts, whole numbers, rationals, dates, and what is made of them",
+    )
+
+
+def write_fields(value: Any, columns: Columns | None = None) -> dict[str, Any]:
+    """The record of a dataclass: its kind, and the fields that do not have their default."""
+    record: dict[str, Any] = {"kind": value.kind} if _tagged(type(value)) else {}
+    for one in _form(type(value)):
+        held = getattr(value, one.name)
+        if one.inline:
+            record |= write(held, columns)
+        elif not one.function and not (one.optional and _same(held, one.default)):
+            record[one.name] = write(held, columns)
+    return record
+
+
+def read(
+    hint: Any,
+    record: Any,
+    where: str,
+    columns: Columns | None = None,
+    handed: Mapping[str, Any] | None = None,
+) -> Any:
+    """The value that `write` wrote, of the kind that an annotation says. `where` is how an error calls it."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return read(args[0], record, where, columns)
+    if origin in (Union, types.UnionType):
+        return _read_one_of(args, record, where, columns)
+    if origin is Literal:
+        if type(record) in {type(word) for word in args} and record in args:
+            return record
+        raise _wrong(where, record, ", ".join(map(repr, args)))
+    if origin is tuple:
+        return _read_tuple(args, record, where, columns)
+    if origin is dict:
+        if type(record) is not dict or not all(type(name) is str for name in record):
+            raise _wrong(where, record, "a table")
+        return {name: read(args[1], one, f"{where}.{name}", columns) for name, one in record.items()}
+    if hint in (bool, int, str):
+        if type(record) is not hint:
+            raise _wrong(where, record, {bool: "true or false", int: "a whole number", str: "a text"}[hint])
+        return record
+    if hint is Fraction:
+        if type(record) not in (int, str, float):
+            raise _wrong(where, record, "a number")
+        return rational(where, record)
+    if hint is date:
+        return _read_date(record, where)
+    if (own := getattr(hint, "from_record", None)) is not None:
+        return own(record, columns, where)
+    return read_fields(_class_of(hint, record, where), record, where, columns, handed)
+
+
+def has_field(cls: type, name: str) -> bool:
+    return name in _names(cls)
+
+
+def read_fields(
+    cls: type[T],
+    record: Any,
+    where: str,
+    columns: Columns | None = None,
+    handed: Mapping[str, Any] | None = None,
+) -> T:
+    """An instance of `cls` from its record, by its constructor."""
+    if type(record) is not dict:
+        raise _wrong(where, record, f"a table with {', '.join(_names(cls)) or 'nothing'}")
+    known = _names(cls)
+    given = {name: one for name, one in record.items() if not (name == "kind" and _tagged(cls))}
+    for name in given:
+        if name not in known:
+            close = nearest(name, known)
+            raise ParameterError(
+                f"{where} has an unknown field" + (f": did you mean {close!r}?" if close else ""),
+                given=shown(name),
+                needed=", ".join(known),
+            )
+    values: dict[str, Any] = {}
+    for one in _form(cls):
+        if one.inline:
+            inner = {name: given[name] for name in _names(one.hint) if name in given}
+            values[one.name] = read_fields(one.hint, inner, where, columns)
+        elif one.function:
+            values |= {one.name: handed[one.name]} if handed and one.name in handed else {}
+        elif one.name in given:
+            values[one.name] = read(one.hint, given[one.name], f"{where}.{one.name}", columns)
+        elif not one.optional:
+            raise ParameterError(f"{where} is incomplete", given=f"no {one.name}", needed=", ".join(known))
+    return cls(**values)
+
+
+def functions_of(value: Any) -> dict[str, Any]:
+    """The functions that a dataclass holds, by the names of their fields: what a record cannot carry."""
+    return {one.name: getattr(value, one.name) for one in _form(type(value)) if one.function}
+
+
+# -- the form of a class -------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Field:
+    name: str
+    hint: Any
+    optional: bool
+    default: Any
+    inline: bool
+    function: bool
+
+
+@functools.cache
+def _form(cls: type) -> tuple[_Field, ...]:
+    hints = get_type_hints(cls, include_extras=True)
+    found = []
+    for one in dataclasses.fields(cls):  # type: ignore[arg-type]
+        if not one.init:
+            continue
+        hint = hints[one.name]
+        inside = get_origin(hint) is Annotated and _INLINE in get_args(hint)[1:]
+        default = None if one.default is dataclasses.MISSING else one.default
+        if one.default_factory is not dataclasses.MISSING:
+            default = one.default_factory()
+        optional = not (
+            one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING
+        ) or one.metadata.get("optional", False)
+        found.append(
+            _Field(
+                one.name,
+                get_args(hint)[0] if inside else hint,
+                optional,
+                default,
+                inside,
+                _function(hint) or one.metadata.get("handed", False),
+            )
+        )
+    return tuple(found)
+
+
+@functools.cache
+def _names(cls: type) -> tuple[str, ...]:
+    names: list[str] = []
+    for one in _form(cls):
+        names += _names(one.hint) if one.inline else [] if one.function else [one.name]
+    return tuple(names)
+
+
+def _function(hint: Any) -> bool:
+    return get_origin(hint) is Callable or hint is Callable
+
+
+def _tagged(cls: type) -> bool:
+    """Whether the class has a kind of its own, beside its fields."""
+    return isinstance(getattr(cls, "kind", None), str)
+
+
+def _same(held: Any, default: Any) -> bool:
+    return type(held) is type(default) and bool(held == default)
+
+
+def _class_of(hint: Any, record: Any, where: str) -> type:
+    """The class itself, or the one below it whose kind the record names."""
+    if not isinstance(hint, type):
+        raise TypeError(f"{where}: no codec for {hint!r}")
+    if not _tagged(hint) and (below := _kinds(hint)):
+        kind = record.get("kind") if type(record) is dict else None
+        if type(kind) is not str or kind not in below:
+            raise _unknown_kind(where, kind, below)
+        return below[kind]
+    if _tagged(hint) and (type(record) is not dict or record.get("kind") != hint.kind):  # type: ignore[attr-defined]
+        raise _unknown_kind(where, record.get("kind") if type(record) is dict else record, {hint.kind: hint})  # type: ignore[attr-defined]
+    if not dataclasses.is_dataclass(hint):
+        raise TypeError(f"{where}: no codec for {hint!r}")
+    return hint
+
+
+def _kinds(base: type) -> dict[str, type]:
+    """Every class below `base` by its kind. The first to have a kind keeps it: nothing made later takes its place."""
+    found: dict[str, type] = {}
+    for below in base.__subclasses__():
+        # a dataclass with slots leaves behind the class that it was made from
+        real = getattr(sys.modules.get(below.__module__), below.__name__, None) is below
+        if real and dataclasses.is_dataclass(below) and _tagged(below):
+            found.setdefault(below.kind, below)
+        for kind, cls in _kinds(below).items():
+            found.setdefault(kind, cls)
+    return found
+
+
+def _unknown_kind(where: str, kind: Any, known: Mapping[str, Any]) -> ParameterError:
+    return ParameterError(
+        f"{where} has an unknown kind",
+        given=f"kind={shown(kind)}",
+        needed=", ".join(known),
+        fix=f'kind = "{next(iter(known))}"',
+    )
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------------
+
+
+def _read_one_of(args: tuple[Any, ...], record: Any, where: str, columns: Columns | None) -> Any:
+    if record is None and type(None) in args:
+        return None
+    options = [one for one in args if one is not type(None)]
+    if len(options) == 1:
+        return read(options[0], record, where, columns)
+    tagged = {one.kind: one for one in options if isinstance(one, type) and _tagged(one)}
+    if len(tagged) == len(options):
+        kind = record.get("kind") if type(record) is dict else None
+        if type(kind) is not str or kind not in tagged:
+            raise _unknown_kind(where, kind, tagged)
+        return read(tagged[kind], record, where, columns)
+    failures: list[ParameterError] = []
+    for option in options:
+        try:
+            return read(option, record, where, columns)
+        except ParameterError as error:
+            failures.append(error)
+    raise failures[0]
+
+
+def _read_tuple(args: tuple[Any, ...], record: Any, where: str, columns: Columns | None) -> tuple[Any, ...]:
+    if type(record) is not list:
+        raise _wrong(where, record, "a list")
+    if len(args) == 2 and args[1] is Ellipsis:
+        return tuple(read(args[0], one, f"{where}[{i}]", columns) for i, one in enumerate(record))
+    if len(record) != len(args):
+        raise _wrong(where, record, f"a list of {len(args)}")
+    return tuple(
+        read(hint, one, f"{where}[{i}]", columns)
+        for i, (hint, one) in enumerate(zip(args, record, strict=True))
+    )
+
+
+def _read_date(record: Any, where: str) -> date:
+    if type(record) is date:  # TOML has dates of its own
+        return record
+    try:
+        return date.fromisoformat(record)
+    except (TypeError, ValueError):
+        raise _wrong(where, record, "a date such as 2026-03-01") from None
+
+
+def _wrong(where: str, record: Any, needed: str) -> ParameterError:
+    return ParameterError(f"{where} is of the wrong kind", given=f"{where}={shown(record)}", needed=needed)

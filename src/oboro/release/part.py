@@ -1,0 +1,133 @@
+"""The parts of a plan: each noise, what it is added to, how far one unit moves that, what it therefore costs.
+
+A unit moves a part by so much *in the norm of its noise*:
+
+    discrete Laplace     the 1-norm D of the change          costs D / scale                       Pure
+    discrete Gaussian    the squared 2-norm D^2              costs D^2 / (2 sigma^2)               ZCDP
+
+so that the cost of noise follows from its law alone [Ghosh, Roughgarden, Sundararajan 2009; Canonne, Kamath, Steinke
+2020, Theorem 14], and nobody states it beside it. Other mechanisms say what they cost, by a theorem of their own that
+their class names: a choice by the exponential mechanism, noise in proportion to a smooth sensitivity, stable noise.
+
+A unit that does one of several things (it comes, it is replaced within its group, it moves to another) has parts for
+each *case*; what a plan costs is the worst case. Parts without a case belong to every case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from oboro.exact import show
+from oboro.noise import DiscreteGaussian, DiscreteLaplace
+from oboro.privacy import ZCDP, Guarantee, Pure, compose
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One noise of a plan."""
+
+    noise: Any  # a law: it has to_dict
+    of: str
+    moves: Fraction  # in the norm of the noise
+    costs: Guarantee
+    case: str = ""
+
+    def words(self) -> dict[str, Any]:
+        """For the certificate."""
+        record = {"of": self.of, **self.noise.to_dict(), "moves": show(self.moves), "costs": str(self.costs)}
+        return record | ({"case": self.case} if self.case else {})
+
+
+def part(
+    noise: DiscreteLaplace | DiscreteGaussian,
+    of: str,
+    *,
+    moves: Fraction | int,
+    case: str = "",
+    times: int = 1,
+) -> Part:
+    """What `noise` costs where one unit moves what it is added to by `moves`: the 1-norm for Laplace noise, the squared
+    2-norm for Gaussian. `times`: so many parts alike.
+
+    >>> part(DiscreteLaplace(10), "count", moves=1)
+    Part(noise=DiscreteLaplace('10'), of='count', moves=Fraction(1, 1), costs=Pure('0.1'), case='')
+    """
+    moved = Fraction(moves)
+    costs: Guarantee
+    if isinstance(noise, DiscreteLaplace):
+        costs = Pure(times * moved / noise.scale)
+    else:
+        costs = ZCDP(times * moved / (2 * noise.sigma2))
+    return Part(noise, of, moved, costs, case)
+
+
+def cost_of(parts: Sequence[Part]) -> Guarantee:
+    """What parts cost together: the sum of their costs in the worst case."""
+    cases = {one.case: None for one in parts if one.case} or {"": None}
+    sums = [compose(*(one.costs for one in parts if one.case in ("", case))) for case in cases]
+    worst = sums[0]
+    for other in sums[1:]:
+        if not worst.covers(other):
+            worst = other
+    return worst
+
+
+# -- how noise is drawn, for the audit ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Additive:
+    """Prepared numbers plus independent noise: the noise of each number, and how `measure` draws it from its bits.
+
+    This is what a plan says of itself; the audit replays it and believes it only if every number agrees.
+    """
+
+    noises: Callable[[Any], list[Any]]
+    numbers: Callable[[Any], Any]
+    draw: Callable[[Any, Any, int], Any]  # (prepared, bits, trials)
+
+
+def same_noise(noise: Any) -> Additive:
+    """The same noise on every number of an array."""
+    import numpy as np
+
+    return Additive(
+        lambda prepared: [noise] * prepared.size,
+        np.ravel,
+        lambda prepared, bits, trials: noise.sample((trials, *prepared.shape), bits),
+    )
+
+
+def noise_by_column(noises: Iterable[Any]) -> Additive:
+    """An array of groups by terms: each term's noise is drawn for all groups at once."""
+    import numpy as np
+
+    laws = list(noises)
+
+    def draw(prepared: Any, bits: Any, trials: int) -> Any:
+        return np.stack([law.sample((trials, *prepared.shape[:1]), bits) for law in laws], axis=-1)
+
+    return Additive(lambda prepared: laws * len(prepared), np.ravel, draw)
+
+
+def noise_by_plan(forms: Sequence[Additive | None]) -> Additive | None:
+    """Several plans after one another, if each adds noise."""
+    import numpy as np
+
+    known = [form for form in forms if form is not None]
+    if len(known) < len(forms):
+        return None
+    return Additive(
+        lambda prepared: [
+            noise for form, own in zip(known, prepared, strict=True) for noise in form.noises(own)
+        ],
+        lambda prepared: np.concatenate(
+            [form.numbers(own) for form, own in zip(known, prepared, strict=True)]
+        ),
+        lambda prepared, bits, trials: [
+            form.draw(own, bits, trials) for form, own in zip(known, prepared, strict=True)
+        ],
+    )
