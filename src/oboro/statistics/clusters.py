@@ -6,19 +6,21 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Column, Domain
-from oboro.errors import DomainError, ParameterError
+from oboro.errors import DomainError
 from oboro.exact import Number, positive, whole
 from oboro.kinds import unknown
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.noise.laplace import as_float
-from oboro.privacy import Pure, Unit, guarantee_from
-from oboro.release import Forecast, Pair, register
+from oboro.privacy import Pure, Unit
+from oboro.records import inline
+from oboro.release import Additive, Forecast, Pair, Part, Plan, part, register, same_noise
 from oboro.statistics.clustering import weighted_kmeans
 from oboro.statistics.lloyd import LloydPlan, lloyd_plan
 from oboro.statistics.points import REACH, centres_table, check_columns, points
@@ -30,8 +32,8 @@ METHODS = ("grid", "lloyd", "slides")
 
 
 @register
-@dataclass(frozen=True, slots=True)
-class GridClustersPlan:
+@dataclass(frozen=True)
+class GridClustersPlan(Plan):
     """k centres of the rows, found by k-means on a noisy histogram of the columns' box.
 
     Privacy
@@ -44,9 +46,22 @@ class GridClustersPlan:
     columns: tuple[Column, ...]
     k: int
     bins: int
-    scope: Scope
+    scope: inline[Scope]
     guarantee: Pure
     kind = "statistics.grid_clusters"
+
+    def check(self) -> None:
+        self.scope.check_whole("clusters have")
+        check_columns(self.columns)
+        whole("bins", self.bins, least=2, most=MOST_CELLS)
+        if self.bins ** len(self.columns) > MOST_CELLS:
+            raise DomainError(
+                "the grid has too many cells",
+                given=f"{self.bins} bins in each of {len(self.columns)} columns",
+                needed=f"at most {MOST_CELLS:,} cells",
+                fix='method="lloyd"',
+            )
+        whole("k", self.k, least=1, most=min(self.bins ** len(self.columns), 10_000))
 
     @property
     def unit(self) -> Unit:
@@ -56,9 +71,16 @@ class GridClustersPlan:
     def sensitivity(self) -> int:
         return self.scope.rows * (2 if self.scope.replaced else 1)
 
-    @property
+    @cached_property
     def noise(self) -> DiscreteLaplace:
         return DiscreteLaplace(Fraction(self.sensitivity) / self.guarantee.eps)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        return (part(self.noise, "rows of each cell", moves=self.sensitivity),)
+
+    def added(self) -> Additive:
+        return same_noise(self.noise)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -107,25 +129,6 @@ class GridClustersPlan:
         """One unit at one corner of the box, or at the other, or away."""
         yield from self.scope.pairs(self.columns)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            **self.scope.to_dict(self.columns),
-            "columns": [column.name for column in self.columns],
-            "k": self.k,
-            "bins": self.bins,
-            "guarantee": self.guarantee.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> GridClustersPlan:
-        scope, columns = Scope.from_dict(record)
-        guarantee = guarantee_from(record["guarantee"])
-        if not isinstance(guarantee, Pure):
-            raise ParameterError("clusters have a pure guarantee", given=repr(guarantee), fix='kind = "pure"')
-        names = [columns[name] for name in record["columns"]]
-        return grid_clusters_plan(scope, names, record["k"], eps=guarantee.eps, bins=record["bins"])
-
 
 def clusters_plan(
     scope: Scope, columns: Sequence[Column], k: int, *, eps: Number, method: str | None = None
@@ -152,24 +155,12 @@ def grid_clusters_plan(
     scope: Scope, columns: Sequence[Column], k: int, *, eps: Number, bins: int | None = None
 ) -> GridClustersPlan:
     """Clusters from a noisy grid. Without `bins`, as many in each column as the noise leaves room for."""
-    if scope.by:
-        raise DomainError("clusters have no groups", given=scope.words().strip(), fix="one release for each")
     scale = as_float(scope.rows * (2 if scope.replaced else 1) / positive("eps", eps))
     if bins is None:
         room = math.ceil(math.pow(whole("k", k, least=1, most=10_000), 1 / max(1, len(columns))))
         bins = max(room, _bins(scope.size or 1000, scale, len(columns)))
-    chosen = whole("bins", bins, least=2)
-    if chosen ** len(columns) > MOST_CELLS:
-        raise DomainError(
-            "the grid has too many cells",
-            given=f"{chosen} bins in each of {len(columns)} columns",
-            needed=f"at most {MOST_CELLS:,} cells",
-            fix='method="lloyd"',
-        )
-    k = whole("k", k, least=1, most=min(chosen ** len(columns), 10_000))
-    plan = GridClustersPlan(check_columns(columns), k, chosen, scope, Pure(positive("eps", eps)))
-    plan.noise  # noqa: B018  # refuses a scale beyond 2^40
-    return plan
+    chosen = whole("bins", bins, least=2, most=MOST_CELLS)
+    return GridClustersPlan(tuple(columns), whole("k", k, least=1), chosen, scope, Pure(positive("eps", eps)))
 
 
 def _bins(rows: int, scale: float, dimension: int) -> int:

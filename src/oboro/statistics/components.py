@@ -6,18 +6,20 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Column, Domain
-from oboro.errors import DomainError, GuaranteeError, ParameterError
+from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import Number, positive, show, whole
 from oboro.noise.bits import Bits
-from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit, guarantee_from
-from oboro.release import Forecast, Pair, register
-from oboro.statistics.analytic import analytic_sigma
+from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit
+from oboro.records import inline
+from oboro.release import Additive, Forecast, Pair, Part, Plan, part, register
+from oboro.statistics.analytic import analytic_sigma, spent
 from oboro.statistics.decoding import counted_codes, one_unit, rows_from
 from oboro.statistics.points import check_columns
 from oboro.statistics.scope import Scope
@@ -31,9 +33,19 @@ RADIUS = 2**14  # of the ball of whole numbers that rows are put into
 _CHUNK = 2**20  # rows: so many products add up to less than 2^53, where float sums of whole numbers are exact
 
 
-@register
 @dataclass(frozen=True, slots=True)
-class ComponentsPlan:
+class RoundedGaussian:
+    """Gaussian noise on a symmetric matrix, rounded to whole numbers: of half the variance off the diagonal."""
+
+    variance: Fraction
+
+    def to_dict(self) -> dict[str, str]:
+        return {"law": "Gaussian, rounded", "variance": show(self.variance), "off the diagonal": "half of it"}
+
+
+@register
+@dataclass(frozen=True)
+class ComponentsPlan(Plan):
     """The directions in which the rows reach furthest: eigenvectors of their noisy second moments.
 
     Privacy
@@ -53,10 +65,34 @@ class ComponentsPlan:
     k: int
     radius: Fraction
     origin: tuple[Fraction, ...]
-    norm: int
-    scope: Scope
-    guarantee: Guarantee
+    norm: Literal[1, 2]
+    scope: inline[Scope]
+    guarantee: Pure | Approx | ZCDP
     kind = "statistics.components"
+
+    def check(self) -> None:
+        self.scope.check_whole("components have")
+        check_columns(self.columns)
+        whole("k", self.k, least=1, most=self.d)
+        positive("radius", self.radius)
+        if len(self.origin) != self.d:
+            raise ParameterError(
+                "the origin has a number for each column",
+                given=f"{len(self.origin)} numbers",
+                needed=f"{self.d} numbers",
+            )
+        if self.norm == 1 and not isinstance(self.guarantee, Pure):
+            raise GuaranteeError(
+                "the slides' way has a pure guarantee", given=str(self.guarantee), fix='eps="1"'
+            )
+        spends = self.guarantee.rho if isinstance(self.guarantee, ZCDP) else self.guarantee.eps
+        if spends == 0:
+            raise GuaranteeError("nothing is to be spent", given=str(self.guarantee), fix='eps="1"')
+        if isinstance(self.guarantee, Approx) and self.guarantee.delta == 0:
+            raise GuaranteeError(
+                "Gaussian noise needs a delta above 0", given=str(self.guarantee), fix='delta="1e-6"'
+            )
+        self.forecast()  # refuses what cannot be drawn
 
     @property
     def unit(self) -> Unit:
@@ -67,20 +103,65 @@ class ComponentsPlan:
         return len(self.columns)
 
     @property
+    def _moved(self) -> Fraction:
+        """How far one unit moves the matrix: the square of the Frobenius norm."""
+        return Fraction(self.scope.rows * RADIUS**2) ** 2 * (2 if self.scope.replaced else 1)
+
+    @cached_property
+    def _sigma(self) -> Fraction:
+        """The standard deviation for a sensitivity of 1, under (eps, delta)."""
+        assert isinstance(self.guarantee, Approx)
+        return analytic_sigma(self.guarantee.eps, self.guarantee.delta)
+
+    @cached_property
     def variance(self) -> Fraction:
         """Of Gaussian noise on the diagonal, in whole-number units squared."""
-        square = Fraction(self.scope.rows * RADIUS**2) ** 2 * (2 if self.scope.replaced else 1)
         if isinstance(self.guarantee, ZCDP):
-            return square / (2 * self.guarantee.rho)
-        assert isinstance(self.guarantee, Approx)
-        return square * analytic_sigma(self.guarantee.eps, self.guarantee.delta) ** 2
+            return self._moved / (2 * self.guarantee.rho)
+        return self._moved * self._sigma**2
 
-    @property
+    @cached_property
     def laplace_scale(self) -> Fraction:
         """Of Laplace noise on the upper triangle."""
         assert isinstance(self.guarantee, Pure)
+        return self._triangle_moved / self.guarantee.eps
+
+    @property
+    def _triangle_moved(self) -> Fraction:
+        """How far one unit moves the upper triangle, in the 1-norm."""
         moved = Fraction(RADIUS**2 * (self.d + 1), 2) if self.norm == 2 else Fraction(RADIUS**2)
-        return math.ceil(moved) * self.scope.rows * (2 if self.scope.replaced else 1) / self.guarantee.eps
+        return Fraction(math.ceil(moved) * self.scope.rows * (2 if self.scope.replaced else 1))
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        from oboro.noise import DiscreteLaplace
+        from oboro.privacy.rounding import round_up
+
+        if isinstance(self.guarantee, Pure):
+            law = DiscreteLaplace(self.laplace_scale)
+            return (part(law, "upper triangle of the second moments", moves=self._triangle_moved),)
+        if isinstance(self.guarantee, ZCDP):
+            costs: Guarantee = ZCDP(self._moved / (2 * self.variance))
+        else:  # delta at this eps, by the analytic Gaussian mechanism
+            eps, sigma = self.guarantee.eps, self._sigma
+            costs = Approx(eps, min(Fraction(1), round_up(lambda: spent(sigma, eps))))
+        return (Part(RoundedGaussian(self.variance), "second moments", self._moved, costs),)
+
+    def added(self) -> Additive | None:
+        """Laplace noise on the upper triangle, which is mirrored afterwards."""
+        from oboro.noise import DiscreteLaplace
+
+        if not isinstance(self.guarantee, Pure):
+            return None
+        above, law = np.triu_indices(self.d), DiscreteLaplace(self.laplace_scale)
+
+        def draw(prepared: Any, bits: Bits, trials: int) -> Any:
+            noise = np.zeros((trials, *prepared.shape), np.int64)
+            noise[:, above[0], above[1]] = law.sample((trials, len(above[0])), bits)
+            noise[:, above[1], above[0]] = noise[:, above[0], above[1]]
+            return noise
+
+        return Additive(lambda prepared: [law] * len(above[0]), lambda prepared: prepared[above], draw)
 
     def forecast(self) -> Forecast:
         """The largest eigenvalue of the noise is about sqrt(d) times twice the standard error off the diagonal."""
@@ -133,14 +214,14 @@ class ComponentsPlan:
         if isinstance(self.guarantee, Pure):
             return flat + DiscreteLaplace(self.laplace_scale).sample(flat.shape, bits)
         noisy = flat.copy()
-        for part, variance in ((diagonal, self.variance), (~diagonal, self.variance / 2)):
+        for which, variance in ((diagonal, self.variance), (~diagonal, self.variance / 2)):
 
             def scale(square: Fraction = variance) -> Ball:
                 return ball(square).sqrt()
 
-            if part.any():
-                centre = np.ascontiguousarray(flat[..., part])
-                noisy[..., part] = sample_rounded(
+            if which.any():
+                centre = np.ascontiguousarray(flat[..., which])
+                noisy[..., which] = sample_rounded(
                     Normal(), centre.shape, scale=scale, step=1, centre=centre, bits=bits
                 )
         return noisy
@@ -160,11 +241,7 @@ class ComponentsPlan:
         if isinstance(self.guarantee, Pure):
             noise = {"law": "discrete Laplace", "scale": show(self.laplace_scale)}
         else:
-            noise = {
-                "law": "Gaussian, rounded",
-                "variance": show(self.variance),
-                "off the diagonal": "half of it",
-            }
+            noise = RoundedGaussian(self.variance).to_dict()
         return {
             "released": f"{self.k} components of {', '.join(column.name for column in self.columns)}",
             "noise": {**noise, "radius": f"{RADIUS} for {show(self.radius)}"},
@@ -189,31 +266,6 @@ class ComponentsPlan:
                 one_unit(self.scope, self.columns, ends, rest), nobody, "one unit in a corner, or nobody"
             )
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            **self.scope.to_dict(self.columns),
-            "columns": [column.name for column in self.columns],
-            "k": self.k,
-            "radius": show(self.radius),
-            "origin": [show(number) for number in self.origin],
-            "norm": self.norm,
-            "guarantee": self.guarantee.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> ComponentsPlan:
-        scope, columns = Scope.from_dict(record)
-        return components_plan(
-            scope,
-            [columns[name] for name in record["columns"]],
-            record["k"],
-            radius=record["radius"],
-            origin=record["origin"],
-            guarantee=guarantee_from(record["guarantee"]),
-            method="slides" if record["norm"] == 1 else None,
-        )
-
 
 def components_plan(
     scope: Scope,
@@ -230,35 +282,18 @@ def components_plan(
     Rows further than `radius` from the origin are moved to that distance. Gaussian noise for (eps, delta) or rho, Laplace
     noise for eps alone. `method="slides"` is the slides' way, corrected: lengths in the 1-norm, Laplace noise.
     """
-    if scope.by:
-        raise DomainError(
-            "components have no groups", given=scope.words().strip(), fix="one release for each"
-        )
     if method not in (None, "slides") or not isinstance(guarantee, Pure | Approx | ZCDP):
         raise ParameterError("method is unknown", given=f"method={method!r}", needed='"slides", or none')
-    if method == "slides" and not isinstance(guarantee, Pure):
-        raise GuaranteeError("the slides' way has a pure guarantee", given=str(guarantee), fix='eps="1"')
-    if guarantee.unconditional in (Pure(0), ZCDP(0)) or (
-        isinstance(guarantee, Approx) and guarantee.eps == 0
-    ):
-        raise GuaranteeError("nothing is to be spent", given=str(guarantee), fix='eps="1"')
-    if isinstance(guarantee, Approx) and guarantee.delta == 0:
-        raise GuaranteeError("Gaussian noise needs a delta above 0", given=str(guarantee), fix='delta="1e-6"')
-    found = check_columns(columns)
-    at = tuple(Fraction(0) for _ in found) if origin is None else tuple(Fraction(x) for x in origin)
-    if len(at) != len(found):
-        raise ParameterError("the origin has a number for each column", given=f"{len(at)} numbers")
-    plan = ComponentsPlan(
-        found,
-        whole("k", k, least=1, most=len(found)),
+    at = tuple(Fraction(0) for _ in columns) if origin is None else tuple(Fraction(x) for x in origin)
+    return ComponentsPlan(
+        tuple(columns),
+        whole("k", k, least=1),
         positive("radius", radius),
         at,
         1 if method == "slides" else 2,
         scope,
         guarantee,
     )
-    plan.forecast()  # refuses what cannot be drawn
-    return plan
 
 
 def in_ball(rows: Floats, norm: int) -> Integers:

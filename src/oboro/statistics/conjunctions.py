@@ -5,26 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Column, Domain
-from oboro.errors import DomainError
+from oboro.errors import DomainError, ParameterError
 from oboro.exact import Number, positive, show
 from oboro.noise import Bits, DiscreteLaplace
-from oboro.privacy import Pure, Unit, guarantee_from
-from oboro.release import Forecast, Pair, register
+from oboro.privacy import Pure, Unit
+from oboro.records import inline
+from oboro.release import Additive, Forecast, Pair, Part, Plan, part, register, same_noise
 from oboro.statistics.decoding import counted_codes
+from oboro.statistics.points import check_different
 from oboro.statistics.scope import Scope
 
 Integers = npt.NDArray[np.int64]
 
 
 @register
-@dataclass(frozen=True, slots=True)
-class ConjunctionPlan:
+@dataclass(frozen=True)
+class ConjunctionPlan(Plan):
     """The literals (an attribute with one of its two values) that hardly any positive row goes against.
 
     Privacy
@@ -38,9 +41,22 @@ class ConjunctionPlan:
     attributes: tuple[Column, ...]
     label: Column
     failure: Fraction
-    scope: Scope
+    scope: inline[Scope]
     guarantee: Pure
     kind = "statistics.conjunction"
+
+    def check(self) -> None:
+        self.scope.check_whole("a conjunction has")
+        check_two_values((*self.attributes, self.label))
+        check_different((*self.attributes, self.label))
+        if not self.attributes:
+            raise DomainError("a conjunction needs attributes", given="none", fix='["smokes", "drinks"]')
+        if not 0 < self.failure < 1:
+            raise ParameterError(
+                "failure must lie between 0 and 1",
+                given=f"failure={show(self.failure)}",
+                fix='failure="0.01"',
+            )
 
     @property
     def unit(self) -> Unit:
@@ -50,11 +66,18 @@ class ConjunctionPlan:
     def sensitivity(self) -> int:
         return self.scope.rows * (len(self.attributes) + 1)
 
-    @property
+    @cached_property
     def noise(self) -> DiscreteLaplace:
         return DiscreteLaplace(Fraction(self.sensitivity) / self.guarantee.eps)
 
-    @property
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        return (part(self.noise, "positive rows, all and by attribute", moves=self.sensitivity),)
+
+    def added(self) -> Additive:
+        return same_noise(self.noise)
+
+    @cached_property
     def threshold(self) -> int:
         """More than the noise of a count, or of a difference of two, reaches for any literal but for `failure`."""
         each = float(self.failure) / (4 * len(self.attributes))
@@ -104,35 +127,11 @@ class ConjunctionPlan:
         """A positive row with all attributes, or another, or nobody."""
         yield from self.scope.pairs((*self.attributes, self.label))
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            **self.scope.to_dict((*self.attributes, self.label)),
-            "attributes": [column.name for column in self.attributes],
-            "label": self.label.name,
-            "failure": show(self.failure),
-            "guarantee": self.guarantee.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> ConjunctionPlan:
-        scope, columns = Scope.from_dict(record)
-        attributes = [columns[name] for name in record["attributes"]]
-        eps = guarantee_from(record["guarantee"]).eps  # type: ignore[attr-defined]
-        return conjunction_plan(
-            scope, attributes, columns[record["label"]], eps=eps, failure=record["failure"]
-        )
-
 
 def conjunction_plan(
     scope: Scope, attributes: Sequence[Column], label: Column, *, eps: Number, failure: Number = "0.01"
 ) -> ConjunctionPlan:
     """A plan for the conjunction of attributes with two values each that makes `label` take its second value."""
-    check_two_values((*attributes, label))
-    if scope.by or not attributes:
-        raise DomainError(
-            "a conjunction needs attributes, and has no groups", given=scope.words().strip() or "none"
-        )
     return ConjunctionPlan(
         tuple(attributes), label, positive("failure", failure), scope, Pure(positive("eps", eps))
     )

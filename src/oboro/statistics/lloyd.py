@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Column, Domain
-from oboro.errors import DomainError, ParameterError
+from oboro.errors import ParameterError
 from oboro.exact import Number, positive, rational, show, whole
 from oboro.noise import Bits, DiscreteLaplace
-from oboro.privacy import Pure, Unit, guarantee_from
-from oboro.release import Forecast, Pair, register
+from oboro.privacy import Pure, Unit
+from oboro.records import inline
+from oboro.release import Forecast, Pair, Part, Plan, part, register
 from oboro.statistics.clustering import nearest, starting_centres
 from oboro.statistics.points import REACH, centres_table, check_columns, points
 from oboro.statistics.scope import Scope
@@ -24,8 +26,8 @@ Integers = npt.NDArray[np.int64]
 
 
 @register
-@dataclass(frozen=True, slots=True)
-class LloydPlan:
+@dataclass(frozen=True)
+class LloydPlan(Plan):
     """k centres of the rows, by a few rounds of k-means with noisy counts and noisy sums.
 
     Privacy
@@ -42,19 +44,29 @@ class LloydPlan:
     k: int
     rounds: int
     share: Fraction  # of each round's eps that the sums get; the counts get the rest
-    scope: Scope
+    scope: inline[Scope]
     guarantee: Pure
     kind = "statistics.lloyd_clusters"
+
+    def check(self) -> None:
+        self.scope.check_whole("clusters have")
+        check_columns(self.columns)
+        whole("k", self.k, least=1, most=10_000)
+        whole("rounds", self.rounds, least=1, most=1000)
+        if not 0 < self.share < 1:
+            raise ParameterError(
+                "share must lie between 0 and 1", given=f"share={show(self.share)}", fix='share="1/2"'
+            )
 
     @property
     def unit(self) -> Unit:
         return self.scope.unit
 
-    @property
+    @cached_property
     def count_noise(self) -> DiscreteLaplace:
         return DiscreteLaplace(self._moved(1) / ((1 - self.share) * self.guarantee.eps / self.rounds))
 
-    @property
+    @cached_property
     def sum_noise(self) -> DiscreteLaplace:
         return DiscreteLaplace(
             self._moved(REACH * len(self.columns)) / (self.share * self.guarantee.eps / self.rounds)
@@ -62,6 +74,18 @@ class LloydPlan:
 
     def _moved(self, by_a_row: int) -> Fraction:
         return Fraction(self.scope.rows * by_a_row * (2 if self.scope.replaced else 1))
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        moved, spread = self._moved(1), self._moved(REACH * len(self.columns))
+        return (
+            part(self.count_noise, "rows of each cluster, in each round", moves=moved, times=self.rounds),
+            part(self.sum_noise, "sums of each cluster, in each round", moves=spread, times=self.rounds),
+        )
+
+    @property
+    def slowness(self) -> int:
+        return 40
 
     def forecast(self) -> Forecast:
         columns = ("with rows in a cluster", "standard error of a centre, in each column of width 2")
@@ -126,28 +150,6 @@ class LloydPlan:
         """One unit at one corner of the box, or at the other, or away."""
         yield from self.scope.pairs(self.columns)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            **self.scope.to_dict(self.columns),
-            "columns": [column.name for column in self.columns],
-            "k": self.k,
-            "rounds": self.rounds,
-            "share": show(self.share),
-            "guarantee": self.guarantee.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> LloydPlan:
-        scope, columns = Scope.from_dict(record)
-        guarantee = guarantee_from(record["guarantee"])
-        if not isinstance(guarantee, Pure):
-            raise ParameterError("clusters have a pure guarantee", given=repr(guarantee), fix='kind = "pure"')
-        names = [columns[name] for name in record["columns"]]
-        return lloyd_plan(
-            scope, names, record["k"], eps=guarantee.eps, rounds=record["rounds"], share=record["share"]
-        )
-
 
 def lloyd_plan(
     scope: Scope,
@@ -160,21 +162,14 @@ def lloyd_plan(
     share: Number | None = None,
 ) -> LloydPlan:
     """Clusters by Lloyd's steps: three rounds with a good split of eps; as the slides have it, five with halves."""
-    if scope.by:
-        raise DomainError("clusters have no groups", given=scope.words().strip(), fix="one release for each")
     d = len(check_columns(columns))
     # The error of a centre is (d^3/a^2 + 0.2 d/b^2), a and b the shares: least at a : b = d : (0.2 d)^(1/3).
     best = Fraction(d / (d + (0.2 * d) ** (1 / 3))).limit_denominator(100)
-    part = (Fraction(1, 2) if slides else best) if share is None else rational("share", share)
-    if not 0 < part < 1:
-        raise ParameterError("share must lie between 0 and 1", given=f"share={show(part)}", fix='share="1/2"')
-    plan = LloydPlan(
+    return LloydPlan(
         tuple(columns),
         whole("k", k, least=1, most=10_000),
         whole("rounds", (5 if slides else 3) if rounds is None else rounds, least=1, most=1000),
-        part,
+        (Fraction(1, 2) if slides else best) if share is None else rational("share", share),
         scope,
         Pure(positive("eps", eps)),
     )
-    plan.sum_noise, plan.count_noise  # noqa: B018  # refuses a scale beyond 2^40
-    return plan

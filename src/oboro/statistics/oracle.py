@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from oboro.errors import ParameterError
 from oboro.exact import Number, rational, show
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.privacy import Pure, Unit
-from oboro.release import Forecast, Pair, Release, register
+from oboro.records import inline
+from oboro.release import Additive, Forecast, Pair, Part, Plan, Release, part, register, same_noise
 from oboro.statistics.conjunctions import conjunction_plan
 from oboro.statistics.parsing import parse
 from oboro.statistics.perceptron import perceptron_plan
@@ -32,8 +34,8 @@ Integers = npt.NDArray[np.int64]
 
 
 @register
-@dataclass(frozen=True, slots=True)
-class QueryPlan:
+@dataclass(frozen=True)
+class QueryPlan(Plan):
     """The part of all rows that meets a condition, within `tolerance` but for a chance of `failure`.
 
     Privacy
@@ -42,7 +44,7 @@ class QueryPlan:
         P(|noise| > m) = 2 p^(m+1)/(1+p) <= failure, p = e^-eps, m = floor(n tolerance).
     """
 
-    scope: Scope
+    scope: inline[Scope]
     tolerance: Fraction
     failure: Fraction
     kind = "statistics.query"
@@ -53,17 +55,29 @@ class QueryPlan:
     def unit(self) -> Unit:
         return self.scope.unit
 
+    def check(self) -> None:
+        check_scope(self.scope)
+        for name in ("tolerance", "failure"):
+            _part(name, getattr(self, name))
+
     @property
     def n(self) -> int:
         return self.scope.n or 1
 
-    @property
+    @cached_property
     def guarantee(self) -> Pure:
         return Pure(query_price(self.n, self.tolerance, self.failure))
 
-    @property
+    @cached_property
     def noise(self) -> DiscreteLaplace:
         return DiscreteLaplace(1 / self.guarantee.eps)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        return (part(self.noise, "rows that meet the condition", moves=1),)
+
+    def added(self) -> Additive:
+        return same_noise(self.noise)
 
     def forecast(self) -> Forecast:
         note = f"within {show(self.tolerance)} but for a chance of {show(self.failure)}, at {self.guarantee}"
@@ -98,16 +112,6 @@ class QueryPlan:
     def neighbours(self) -> Iterator[Pair]:
         """A row that meets the condition, or that does not."""
         yield from self.scope.pairs(self.scope.columns([]))
-
-    def to_dict(self) -> dict[str, Any]:
-        record = {"kind": self.kind, **self.scope.to_dict([])}
-        return record | {"tolerance": show(self.tolerance), "failure": show(self.failure)}
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> QueryPlan:
-        return query_plan(
-            Scope.from_dict(record)[0], tolerance=record["tolerance"], failure=record["failure"]
-        )
 
 
 @dataclass(frozen=True, slots=True)

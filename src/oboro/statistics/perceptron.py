@@ -5,28 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Column, Domain
-from oboro.errors import DomainError
 from oboro.exact import Number, positive, whole
 from oboro.noise import Bits, DiscreteLaplace
-from oboro.privacy import Pure, Unit, guarantee_from
-from oboro.release import Forecast, Pair, register
+from oboro.privacy import Pure, Unit
+from oboro.records import inline
+from oboro.release import Forecast, Pair, Part, Plan, part, register
 from oboro.statistics.conjunctions import check_two_values
 from oboro.statistics.decoding import counted_codes, one_unit
-from oboro.statistics.points import REACH, check_columns, scaled
+from oboro.statistics.points import REACH, check_columns, check_different, scaled
 from oboro.statistics.scope import Scope
 
 Integers = npt.NDArray[np.int64]
 
 
 @register
-@dataclass(frozen=True, slots=True)
-class PerceptronPlan:
+@dataclass(frozen=True)
+class PerceptronPlan(Plan):
     """Weights w and a constant b such that w x + b > 0 for rows with a positive label, if there are such.
 
     Privacy
@@ -40,9 +41,16 @@ class PerceptronPlan:
     attributes: tuple[Column, ...]
     label: Column
     rounds: int
-    scope: Scope
+    scope: inline[Scope]
     guarantee: Pure
     kind = "statistics.perceptron"
+
+    def check(self) -> None:
+        self.scope.check_whole("a perceptron has")
+        check_two_values([self.label])
+        check_columns(self.attributes)
+        check_different((*self.attributes, self.label))
+        whole("rounds", self.rounds, least=1, most=1000)
 
     @property
     def unit(self) -> Unit:
@@ -52,9 +60,18 @@ class PerceptronPlan:
     def sensitivity(self) -> int:
         return self.scope.rows * (len(self.attributes) + 1) * REACH * (2 if self.scope.replaced else 1)
 
-    @property
+    @cached_property
     def noise(self) -> DiscreteLaplace:
         return DiscreteLaplace(Fraction(self.sensitivity) * self.rounds / self.guarantee.eps)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        of = "sums over the rows that are wrong, in each round"
+        return (part(self.noise, of, moves=self.sensitivity, times=self.rounds),)
+
+    @property
+    def slowness(self) -> int:
+        return 4
 
     def forecast(self) -> Forecast:
         size = self.scope.size
@@ -106,40 +123,15 @@ class PerceptronPlan:
         else:
             yield Pair(one, one_unit(self.scope, columns, None, [*corner, 0]), "one unit or nobody")
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            **self.scope.to_dict((*self.attributes, self.label)),
-            "attributes": [column.name for column in self.attributes],
-            "label": self.label.name,
-            "rounds": self.rounds,
-            "guarantee": self.guarantee.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> PerceptronPlan:
-        scope, columns = Scope.from_dict(record)
-        attributes = [columns[name] for name in record["attributes"]]
-        eps = guarantee_from(record["guarantee"]).eps  # type: ignore[attr-defined]
-        return perceptron_plan(scope, attributes, columns[record["label"]], eps=eps, rounds=record["rounds"])
-
 
 def perceptron_plan(
     scope: Scope, attributes: Sequence[Column], label: Column, *, eps: Number, rounds: int = 5
 ) -> PerceptronPlan:
     """A plan for a linear rule by which `label`, a column with two values, is told from number columns."""
-    check_two_values([label])
-    if scope.by:
-        raise DomainError(
-            "a perceptron has no groups", given=scope.words().strip(), fix="one release for each"
-        )
-    check_columns(attributes)
-    plan = PerceptronPlan(
+    return PerceptronPlan(
         tuple(attributes),
         label,
         whole("rounds", rounds, least=1, most=1000),
         scope,
         Pure(positive("eps", eps)),
     )
-    plan.noise  # noqa: B018  # refuses a scale beyond 2^40
-    return plan

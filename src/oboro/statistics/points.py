@@ -22,6 +22,7 @@ REACH = (
 
 def check_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
     """Points need numbers with a width."""
+    check_different(columns)
     wrong = [c for c in columns if not isinstance(c, Integer | Real | Date) or c.size < 2]
     if wrong or not columns:
         raise DomainError(
@@ -31,6 +32,18 @@ def check_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
             fix='ob.Real("height", 0, 250, "0.1")',
         )
     return tuple(columns)
+
+
+def check_different(columns: Sequence[Column]) -> None:
+    """A column is used once."""
+    names = [column.name for column in columns]
+    if len(set(names)) < len(names):
+        raise DomainError(
+            "a column is named twice",
+            given=", ".join(names),
+            needed="different columns",
+            fix='["age", "income"]',
+        )
 
 
 def points(scope: Scope, columns: Sequence[Column], data: Any) -> Integers:

@@ -89,6 +89,11 @@ class Scope:
                 fix="fewer columns, or a column with fewer values",
             )
 
+    def check_whole(self, what: str) -> None:
+        """Refuses groups, for what has none."""
+        if self.by:
+            raise DomainError(f"{what} no groups", given=self.words().strip(), fix="one release for each")
+
     @property
     def rows(self) -> int:
         """How many rows of one unit count at most."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from oboro.domain import Column, Domain
 from oboro.errors import DomainError
 from oboro.exact import Number, positive, whole
 from oboro.noise import Bits, DiscreteLaplace
-from oboro.privacy import Pure, Unit, guarantee_from
-from oboro.release import Forecast, Pair, register
+from oboro.privacy import Pure, Unit
+from oboro.records import inline
+from oboro.release import Forecast, Pair, Part, Plan, part, register
 from oboro.statistics.decoding import counted_codes
+from oboro.statistics.points import check_different
 from oboro.statistics.scope import Scope
 
 Integers = npt.NDArray[np.int64]
@@ -24,8 +27,8 @@ MOST_COUNTS = 2**20
 
 
 @register
-@dataclass(frozen=True, slots=True)
-class TreePlan:
+@dataclass(frozen=True)
+class TreePlan(Plan):
     """A tree of `depth` questions about attributes with few values, and the likeliest label at each leaf.
 
     Privacy
@@ -39,9 +42,23 @@ class TreePlan:
     attributes: tuple[Column, ...]
     label: Column
     depth: int
-    scope: Scope
+    scope: inline[Scope]
     guarantee: Pure
     kind = "statistics.tree"
+
+    def check(self) -> None:
+        self.scope.check_whole("a tree has")
+        check_different((*self.attributes, self.label))
+        if not self.attributes:
+            raise DomainError("a tree needs attributes", given="none", fix='["smokes", "drinks"]')
+        whole("depth", self.depth, least=1, most=min(20, len(self.attributes)))
+        if self.branches**self.depth * len(self.attributes) * self.label.size > MOST_COUNTS:
+            raise DomainError(
+                "the tree has too many counts",
+                given=f"{self.branches} values, {self.depth} questions deep, {len(self.attributes)} attributes",
+                needed=f"at most {MOST_COUNTS:,}",
+                fix="a smaller depth, or columns with fewer values",
+            )
 
     @property
     def unit(self) -> Unit:
@@ -51,9 +68,18 @@ class TreePlan:
     def sensitivity(self) -> int:
         return self.scope.rows * len(self.attributes) * (2 if self.scope.replaced else 1)
 
-    @property
+    @cached_property
     def noise(self) -> DiscreteLaplace:
         return DiscreteLaplace(Fraction(self.sensitivity) * self.depth / self.guarantee.eps)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The counts of each level, one after the other."""
+        return (part(self.noise, "counts of each level", moves=self.sensitivity, times=self.depth),)
+
+    @property
+    def slowness(self) -> int:
+        return 40
 
     @property
     def branches(self) -> int:
@@ -145,38 +171,10 @@ class TreePlan:
         """A row at one end of every column, or at the other, or away."""
         yield from self.scope.pairs((*self.attributes, self.label))
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            **self.scope.to_dict((*self.attributes, self.label)),
-            "attributes": [column.name for column in self.attributes],
-            "label": self.label.name,
-            "depth": self.depth,
-            "guarantee": self.guarantee.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> TreePlan:
-        scope, columns = Scope.from_dict(record)
-        attributes = [columns[name] for name in record["attributes"]]
-        eps = guarantee_from(record["guarantee"]).eps  # type: ignore[attr-defined]
-        return tree_plan(scope, attributes, columns[record["label"]], eps=eps, depth=record["depth"])
-
 
 def tree_plan(
     scope: Scope, attributes: Sequence[Column], label: Column, *, eps: Number, depth: int = 3
 ) -> TreePlan:
     """A plan for a decision tree, not deeper than there are attributes."""
-    if scope.by or not attributes:
-        raise DomainError("a tree needs attributes, and has no groups", given=scope.words().strip() or "none")
-    deep = min(whole("depth", depth, least=1, most=20), len(attributes))
-    plan = TreePlan(tuple(attributes), label, deep, scope, Pure(positive("eps", eps)))
-    if plan.branches**deep * len(attributes) * label.size > MOST_COUNTS:
-        raise DomainError(
-            "the tree has too many counts",
-            given=f"{plan.branches} values, {deep} questions deep, {len(attributes)} attributes",
-            needed=f"at most {MOST_COUNTS:,}",
-            fix="a smaller depth, or columns with fewer values",
-        )
-    plan.noise  # noqa: B018  # refuses a scale beyond 2^40
-    return plan
+    deep = min(whole("depth", depth, least=1, most=20), max(1, len(attributes)))
+    return TreePlan(tuple(attributes), label, deep, scope, Pure(positive("eps", eps)))
