@@ -149,6 +149,40 @@ def read_fields(
     return cls(**values)
 
 
+def check_fields(value: Any, where: str) -> None:
+    """Refuses a dataclass with a field of another kind than its annotation says: constructors do not look."""
+    for one in _form(type(value)):
+        held = getattr(value, one.name)
+        if not _fits(one.hint, held):
+            raise ParameterError(
+                f"{where} has a field of the wrong kind",
+                given=f"{one.name}={shown(held)}",
+                needed=str(one.hint) if get_args(one.hint) else one.hint.__name__,
+            )
+
+
+def _fits(hint: Any, value: Any) -> bool:
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _fits(args[0], value)
+    if origin in (Union, types.UnionType):
+        return any(_fits(one, value) for one in args)
+    if origin is Literal:
+        return any(type(value) is type(word) and value == word for word in args)
+    if origin is tuple:
+        if type(value) is not tuple:
+            return False
+        each = [args[0]] * len(value) if args[1:] == (Ellipsis,) else args
+        return len(each) == len(value) and all(map(_fits, each, value))
+    if origin is dict:
+        return isinstance(value, dict)
+    if _function(hint):
+        return callable(value)
+    if hint in (int, str, bool):
+        return type(value) is hint
+    return hint is Any or isinstance(value, hint)
+
+
 def functions_of(value: Any) -> dict[str, Any]:
     """The functions that a dataclass holds, by the names of their fields: what a record cannot carry."""
     return {one.name: getattr(value, one.name) for one in _form(type(value)) if one.function}
@@ -171,7 +205,7 @@ class _Field:
 def _form(cls: type) -> tuple[_Field, ...]:
     hints = get_type_hints(cls, include_extras=True)
     found = []
-    for one in dataclasses.fields(cls):  # type: ignore[arg-type]
+    for one in dataclasses.fields(cls):
         if not one.init:
             continue
         hint = hints[one.name]
@@ -220,7 +254,8 @@ def _class_of(hint: Any, record: Any, where: str) -> type:
     """The class itself, or the one below it whose kind the record names."""
     if not isinstance(hint, type):
         raise TypeError(f"{where}: no codec for {hint!r}")
-    if not _tagged(hint) and (below := _kinds(hint)):
+    below = {} if _tagged(hint) else _kinds(hint)
+    if below:
         kind = record.get("kind") if type(record) is dict else None
         if type(kind) is not str or kind not in below:
             raise _unknown_kind(where, kind, below)
@@ -235,10 +270,11 @@ def _class_of(hint: Any, record: Any, where: str) -> type:
 def _kinds(base: type) -> dict[str, type]:
     """Every class below `base` by its kind. The first to have a kind keeps it: nothing made later takes its place."""
     found: dict[str, type] = {}
+    below: Any
     for below in base.__subclasses__():
         # a dataclass with slots leaves behind the class that it was made from
         real = getattr(sys.modules.get(below.__module__), below.__name__, None) is below
-        if real and dataclasses.is_dataclass(below) and _tagged(below):
+        if real and _tagged(below) and hasattr(below, "__dataclass_fields__"):
             found.setdefault(below.kind, below)
         for kind, cls in _kinds(below).items():
             found.setdefault(kind, cls)
@@ -263,7 +299,7 @@ def _read_one_of(args: tuple[Any, ...], record: Any, where: str, columns: Column
     options = [one for one in args if one is not type(None)]
     if len(options) == 1:
         return read(options[0], record, where, columns)
-    tagged = {one.kind: one for one in options if isinstance(one, type) and _tagged(one)}
+    tagged: dict[str, Any] = {one.kind: one for one in options if isinstance(one, type) and _tagged(one)}  # type: ignore[attr-defined]
     if len(tagged) == len(options):
         kind = record.get("kind") if type(record) is dict else None
         if type(kind) is not str or kind not in tagged:

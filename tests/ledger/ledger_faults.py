@@ -28,14 +28,19 @@ import oboro as ob
 from kills import collect, in_child, kills
 from oboro.errors import BudgetError, LedgerError
 from oboro.ledger import Ledger, chain
+from oboro.release import register
 from oboro.statistics import HistogramPlan
 
 DOMAIN = ob.Domain([ob.Category("region", ["north", "south"])])
 PREPARED = np.array([3, 4], np.int64)
 
 
+@register
+@dataclass(frozen=True)
 class Counted(HistogramPlan):
     """A histogram that was counted before the fork: only what can leave a doubt runs in the children."""
+
+    kind = "test.counted"
 
     def prepare(self, data: Any) -> Any:
         return PREPARED

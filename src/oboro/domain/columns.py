@@ -19,7 +19,6 @@ from datetime import date, timedelta
 from fractions import Fraction
 from typing import Any
 
-from oboro import records
 from oboro.domain.parts import (
     LARGEST,
     as_date,
@@ -35,6 +34,7 @@ from oboro.domain.parts import (
 from oboro.errors import BoundsError, DomainError
 from oboro.exact import Number, positive, rational
 from oboro.kinds import list_of, shown, takes
+from oboro.records import Columns, write_fields
 
 __all__ = ["LARGEST", "Category", "Column", "Date", "Integer", "Real", "as_date"]
 
@@ -66,9 +66,9 @@ class Column:
 
     def to_dict(self) -> dict[str, Any]:
         """The canonical form, also one `[[columns]]` table of a TOML file."""
-        return records.write_fields(self)
+        return write_fields(self)
 
-    def as_record(self, columns: records.Columns | None) -> Any:
+    def as_record(self, columns: Columns | None) -> Any:
         """Itself; or its name, where the record that it is part of lists its columns."""
         if columns is None:
             return self.to_dict()
@@ -81,7 +81,7 @@ class Column:
         return self.name
 
     @classmethod
-    def from_record(cls, record: Any, columns: records.Columns | None, where: str) -> Any:
+    def from_record(cls, record: Any, columns: Columns | None, where: str) -> Any:
         from oboro.domain.reading import column_from
 
         if type(record) is str and columns is not None:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oboro import records
 from oboro.domain.columns import LARGEST, Column
 from oboro.domain.reading import column_from
 from oboro.errors import BoundsError, DomainError
 from oboro.kinds import list_of, nearest, path_of, shown, takes
+from oboro.records import Columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ class Domain:
         """The canonical form; what `from_dict` and `from_toml` read."""
         return {"columns": [column.to_dict() for column in self.columns]}
 
-    def as_record(self, columns: records.Columns | None) -> dict[str, Any]:
+    def as_record(self, columns: Columns | None) -> dict[str, Any]:
         return self.to_dict()
 
     @classmethod
-    def from_record(cls, record: Any, columns: records.Columns | None, where: str) -> Domain:
+    def from_record(cls, record: Any, columns: Columns | None, where: str) -> Domain:
         if type(record) is not dict or list(record) != ["columns"]:
             raise DomainError(
                 f"{where} is not a domain", given=shown(record), needed="columns, and nothing else"

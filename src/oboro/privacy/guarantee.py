@@ -20,12 +20,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from oboro import records
 from oboro.errors import ParameterError
 from oboro.exact import Number
 from oboro.kinds import names_of, takes
 from oboro.privacy.rounding import round_up
 from oboro.privacy.unconditional import ZCDP, Approx, Guarantee, Pure, Renyi
+from oboro.records import read
 
 __all__ = ["ZCDP", "Approx", "Conditional", "Guarantee", "Pure", "Renyi", "guarantee_from", "round_up"]
 
@@ -85,5 +85,5 @@ class Conditional(Guarantee):
 
 def guarantee_from(record: dict[str, Any]) -> Guarantee:
     """The guarantee that `to_dict` wrote."""
-    found: Guarantee = records.read(Guarantee, record, "guarantee")
+    found: Guarantee = read(Guarantee, record, "guarantee")
     return found

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from oboro import records
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import Number, not_negative, show
 from oboro.privacy.parameters import positive_delta, probability, renyi_order
 from oboro.privacy.rounding import round_up
+from oboro.records import write_fields
 
 
 class Guarantee:
@@ -41,7 +41,7 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain text values, exact; `guarantee_from` reads them back."""
-        return records.write_fields(self)
+        return write_fields(self)
 
     @property
     def assumptions(self) -> tuple[str, ...]:

@@ -15,12 +15,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from oboro import records
 from oboro.domain import Domain, read_toml
 from oboro.errors import DataError, GuaranteeError, InputError, ParameterError
 from oboro.kinds import path_of, shown, takes
 from oboro.noise.bits import Bits
 from oboro.privacy import Conditional, Guarantee, Unit
+from oboro.records import (
+    Columns,
+    check_fields,
+    functions_of,
+    has_field,
+    read,
+    read_fields,
+    write,
+    write_fields,
+)
 from oboro.release.forecast import Forecast
 from oboro.release.part import Additive, Part, cost_of
 
@@ -86,6 +95,7 @@ class Plan:
         return 1
 
     def __post_init__(self) -> None:
+        check_fields(self, "the plan")
         self.check()
         cost = self.cost
         if not self.guarantee.covers(cost):
@@ -142,18 +152,18 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """The record: texts, integers, lists and dictionaries, with the plan's kind, and the columns that it uses."""
-        columns: records.Columns = {}
-        record = records.write_fields(self, columns)
+        columns: Columns = {}
+        record = write_fields(self, columns)
         if columns and "domain" not in record:
-            record["domain"] = {"columns": [records.write(column) for column in columns.values()]}
+            record["domain"] = {"columns": [write(column) for column in columns.values()]}
         return {"kind": record.pop("kind"), "version": VERSION, **record}
 
-    def as_record(self, columns: records.Columns | None) -> dict[str, Any]:
+    def as_record(self, columns: Columns | None) -> dict[str, Any]:
         """A plan inside another is a record of its own."""
         return self.to_dict()
 
     @classmethod
-    def from_record(cls, record: Any, columns: records.Columns | None, where: str) -> Any:
+    def from_record(cls, record: Any, columns: Columns | None, where: str) -> Any:
         return plan_from(record)
 
 
@@ -213,11 +223,11 @@ def _read(cls: type, kind: str, record: dict[str, Any], handed: dict[str, Any] |
         given = older(given)
     if hasattr(cls, "from_dict"):
         return cls.from_dict(given)
-    columns: records.Columns = {}
-    if "domain" in given and not records.has_field(cls, "domain"):
-        domain = records.read(Domain, given.pop("domain"), "plan.domain")
+    columns: Columns = {}
+    if "domain" in given and not has_field(cls, "domain"):
+        domain = read(Domain, given.pop("domain"), "plan.domain")
         columns = {column.name: column for column in domain}
-    return records.read_fields(cls, given, "plan", columns, handed)
+    return read_fields(cls, given, "plan", columns, handed)
 
 
 def made_again(plan: Any) -> Any:
@@ -226,16 +236,17 @@ def made_again(plan: Any) -> Any:
     Copies, pickles and `object.__setattr__` pass every constructor by; a record does not. Functions are the one thing
     that a record cannot carry: they are taken over as they are, and the promise must be conditional on them.
     """
-    kind: Any = getattr(plan, "kind", "")
-    if type(plan) is not _known.get(kind):
+    given: Any = plan
+    cls: Any = type(plan)
+    if cls is not _known.get(getattr(given, "kind", "")):
         raise ParameterError(
             "the plan is of a class that is not registered",
-            given=type(plan).__qualname__,
+            given=cls.__qualname__,
             needed="a plan of a registered class",
             fix="@ob.release.register",
         )
-    handed = records.functions_of(plan)
-    made: Any = plan_from(plan.to_dict(), handed)
+    handed = functions_of(given)
+    made: Any = plan_from(given.to_dict(), handed)
     if handed and not isinstance(made.guarantee, Conditional):
         raise GuaranteeError(
             "a plan with a function of your own has a conditional promise",

@@ -71,6 +71,9 @@ class Scope:
         names = [bins.column.name for bins in self.by]
         if len(set(names)) != len(names):
             raise DomainError("the groups name a column twice", given=", ".join(names))
+
+    def check_groups(self) -> None:
+        """Refuses more groups than a table of sums or quantiles should have, and groups that are not single values."""
         if any(bins.starts for bins in self.by):
             raise DomainError(
                 "a group is one value of a column",
@@ -78,9 +81,6 @@ class Scope:
                 needed="every value of the column",
                 fix="a histogram, which counts intervals",
             )
-
-    def check_groups(self) -> None:
-        """Refuses more groups than a table of sums or quantiles should have."""
         if self.groups > MOST_GROUPS:
             raise DomainError(
                 "there are too many groups",
@@ -172,7 +172,7 @@ class Scope:
         if self.where is not None:
             record["where"] = str(self.where)
         if self.by:
-            record["by"] = [{"name": b.column.name, "starts": list(b.starts)} for b in self.by]
+            record["by"] = [{"column": b.column.name} for b in self.by]
         for name in ("n", "expected_n"):
             if getattr(self, name) is not None:
                 record[name] = getattr(self, name)
@@ -188,7 +188,8 @@ class Scope:
             columns = {column.name: column for column in domain}
             where = parse(record["where"], domain) if "where" in record else None
         by = tuple(
-            Bins(columns[group["name"]], starts=tuple(group["starts"])) for group in record.get("by", ())
+            Bins(columns[group["column"]], starts=tuple(group.get("starts", ())))
+            for group in record.get("by", ())
         )
         return cls(unit_from(record["unit"]), where, by, record.get("n"), record.get("expected_n")), columns
 
