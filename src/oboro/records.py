@@ -19,7 +19,6 @@ and knows them in reading.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import sys
 import types
 from collections.abc import Callable, Mapping
@@ -201,8 +200,12 @@ class _Field:
     function: bool
 
 
-@functools.cache
-def _form(cls: type) -> tuple[_Field, ...]:
+_forms: dict[Any, tuple[_Field, ...]] = {}
+
+
+def _form(cls: Any) -> tuple[_Field, ...]:
+    if (known := _forms.get(cls)) is not None:
+        return known
     hints = get_type_hints(cls, include_extras=True)
     found = []
     for one in dataclasses.fields(cls):
@@ -226,11 +229,10 @@ def _form(cls: type) -> tuple[_Field, ...]:
                 _function(hint) or one.metadata.get("handed", False),
             )
         )
-    return tuple(found)
+    return _forms.setdefault(cls, tuple(found))
 
 
-@functools.cache
-def _names(cls: type) -> tuple[str, ...]:
+def _names(cls: Any) -> tuple[str, ...]:
     names: list[str] = []
     for one in _form(cls):
         names += _names(one.hint) if one.inline else [] if one.function else [one.name]

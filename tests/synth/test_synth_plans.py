@@ -12,7 +12,7 @@ from synth_people import DOMAIN, people
 
 import oboro as ob
 from oboro import audit
-from oboro.errors import DataError, InputError, UnitError
+from oboro.errors import DataError, GuaranteeError, InputError, UnitError
 from oboro.noise import DiscreteGaussian
 from oboro.release import load_plan, save_plan
 from oboro.synth.budget import choice_eps, rho_within, squared_sensitivity, summed_sensitivity
@@ -34,13 +34,13 @@ def plan_of(method: str, unit: ob.Unit, domain: ob.Domain = DOMAIN, **promise: A
 def test_all_steps_together_cost_what_was_promised_and_no_more(method: str, unit: ob.Unit) -> None:
     """Ties the Privacy section to the noise that is really drawn: exact sums of sensitivity^2/(2 variance) and eps^2/8."""
     plan = plan_of(method, unit)
-    assert plan.spent() <= plan.rho
-    assert plan.spent() > plan.rho * Fraction(999, 1000)
+    assert plan.cost.rho <= plan.rho
+    assert plan.cost.rho > plan.rho * Fraction(999, 1000)
     assert ob.ZCDP(plan.rho).to_approx("1e-6").eps <= 1
     assert ob.ZCDP(plan.rho * Fraction(1001, 1000)).to_approx("1e-6").eps > 1
     assert plan_of(method, unit, rho="0.1").guarantee == ob.ZCDP("0.1")
     one = ob.Domain(DOMAIN.columns[:1])
-    assert plan_of(method, unit, one).spent() <= plan_of(method, unit, one).rho
+    assert plan_of(method, unit, one).cost.rho <= plan_of(method, unit, one).rho
 
 
 def test_a_unit_moves_a_table_by_no_more_than_its_sensitivity() -> None:
@@ -111,7 +111,10 @@ def test_the_audit_sees_a_sensitivity_that_is_too_small(monkeypatch: pytest.Monk
 
     plan = ob.synth.plan(SMALL, unit=ob.Unit.row("replace"), n=4, rho="0.5")
     monkeypatch.setattr(steps, "noise_for", lambda unit, rho: DiscreteGaussian(Fraction(1, 200) / rho))
+    del plan.ones.__dict__["noises"]  # drawn with the small noise from now on
     assert audit.run(plan, 1000).verdict == "broken"
+    with pytest.raises(GuaranteeError):  # and no such plan can be made
+        ob.synth.plan(SMALL, unit=ob.Unit.row("replace"), n=4, rho="0.5")
 
 
 @pytest.mark.parametrize("method", METHODS)

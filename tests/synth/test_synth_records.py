@@ -210,7 +210,10 @@ def test_a_ridge_a_hundred_times_smaller_is_caught() -> None:
     from dataclasses import replace
 
     plan = plan_of(n=30, records=4, eps=1, delta="0.01")
-    assert audit.run(replace(plan, ridge=plan.ridge / 100), 20_000).verdict == "broken"
+    with pytest.raises(GuaranteeError):
+        replace(plan, ridge=plan.ridge / 100)
+    object.__setattr__(plan, "ridge", plan.ridge / 100)  # behind the plan's back
+    assert audit.run(plan, 20_000).verdict == "broken"
 
 
 def test_plans_read_back_and_a_false_promise_is_refused(tmp_path: Path) -> None:

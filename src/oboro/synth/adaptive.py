@@ -27,7 +27,7 @@ LARGEST_TREE = 300_000  # cells of all cliques; what a fit of a few seconds can 
 
 
 @register
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class QualityPlan(TablesPlan):
     """Noisy counts of every column, then of tables of two or three columns, each chosen by its error [after McKenna et al. 2022, AIM].
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from oboro.errors import ParameterError
 from oboro.noise import Bits, DiscreteGaussian
-from oboro.release import Forecast, register
+from oboro.release import Forecast, Part, part, register
 from oboro.synth.binning import Binned
 from oboro.synth.coding import Integers
 from oboro.synth.conditions import Wanted
@@ -27,7 +28,7 @@ _MOST_TRIES = 400
 
 
 @register
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MomentsPlan(ModelPlan):
     """Noisy counts of every column, and noisy sums of the products of their normal scores.
 
@@ -53,15 +54,16 @@ class MomentsPlan(ModelPlan):
         m = self.unit.contributions
         return m * m * self.steps * STEPS**4 * (4 if self.unit.adjacency == "replace" else 1)
 
-    @property
+    @cached_property
     def noise(self) -> DiscreteGaussian:
         """The noise of each sum of products."""
         return DiscreteGaussian(Fraction(max(self.squared_move, 1)) / (2 * self.rho * self.shares[1]))
 
-    def spent(self) -> Fraction:
-        """What all steps cost together, by exact sums."""
-        products = Fraction(self.squared_move) / (2 * self.noise.sigma2) if self.steps else Fraction(0)
-        return self.spent_on_columns() + products
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        if not self.steps:
+            return self.column_parts()
+        return (*self.column_parts(), part(self.noise, "sums of products", moves=self.squared_move))
 
     def forecast(self) -> Forecast:
         notes = ["a copula keeps each column and its correlations, not the finer shape of pairs"]

@@ -17,7 +17,6 @@ from oboro.synth.budget import promised
 from oboro.synth.copula import MomentsPlan
 from oboro.synth.marginals import MarginalsPlan
 from oboro.synth.model import Model, model_of
-from oboro.synth.planning import checked
 from oboro.synth.plans import ModelPlan
 from oboro.synth.records import GaussianPlan, gaussian_plan
 
@@ -83,7 +82,7 @@ def plan(
         "quality": QualityPlan,
         "moments": MomentsPlan,
     }
-    return checked(kinds[method](domain, unit, promised(eps, delta, rho), n))
+    return kinds[method](domain, unit, promised(eps, delta, rho), n)
 
 
 def release(

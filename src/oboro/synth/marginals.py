@@ -23,7 +23,7 @@ LEAST_IN_NOISE = 6  # a bin holds at least so many standard deviations of a pair
 
 
 @register
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MarginalsPlan(TablesPlan):
     """Noisy counts of every column and of a tree of pairs of columns [after McKenna, Miklau, Sheldon 2021, MST].
 

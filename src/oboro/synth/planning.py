@@ -3,44 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from oboro.domain import Domain
-from oboro.errors import GuaranteeError, ParameterError
+from oboro.errors import ParameterError
 from oboro.exact import show, whole
 from oboro.noise import DiscreteGaussian
-from oboro.privacy import ZCDP, Approx, Unit
+from oboro.privacy import Unit
 from oboro.release import Pair
-from oboro.synth.budget import rho_within, squared_sensitivity
-from oboro.synth.coding import Integers, check_synthesisable
+from oboro.synth.budget import squared_sensitivity
+from oboro.synth.coding import Integers
 
 MOST_CATEGORIES = 2**16
-
-_P = TypeVar("_P")
-
-
-def checked(plan: _P) -> _P:
-    """Refuses what public facts rule out, before anything is reserved."""
-    domain, unit, guarantee, n = (getattr(plan, name) for name in ("domain", "unit", "guarantee", "n"))
-    check_synthesisable(domain, unit)
-    if not isinstance(guarantee, Approx | ZCDP):
-        raise GuaranteeError(
-            "this plan promises (eps, delta) or zCDP", given=repr(guarantee), fix='eps=1, delta="1e-6"'
-        )
-    check_n(unit, n)
-    for column in domain:
-        if column.kind == "category" and column.size > MOST_CATEGORIES:
-            raise ParameterError(
-                f"column {column.name!r} has too many categories",
-                given=f"{column.size:,}",
-                needed=f"at most {MOST_CATEGORIES:,}",
-                fix="fewer, broader values",
-            )
-    rho_within(guarantee)
-    plan.noise  # type: ignore[attr-defined]  # noqa: B018  # refuses a scale that is too large
-    return plan
 
 
 def check_n(unit: Unit, n: Any) -> None:

@@ -5,32 +5,52 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from functools import cached_property
+from typing import Any, ClassVar
 
 from oboro.domain import Domain
+from oboro.errors import ParameterError
 from oboro.noise import Bits, DiscreteGaussian
-from oboro.privacy import Guarantee, Unit, guarantee_from, unit_from
-from oboro.release import Forecast, Pair
-from oboro.synth.budget import choice_eps, noise_for, rho_within, squared_sensitivity
-from oboro.synth.coding import Integers, read_codes
+from oboro.privacy import ZCDP, Approx, Unit
+from oboro.release import Forecast, Pair, Part, Plan, part
+from oboro.synth.budget import (
+    Choice,
+    choice_eps,
+    noise_for,
+    rho_within,
+    squared_sensitivity,
+    summed_sensitivity,
+)
+from oboro.synth.coding import Integers, check_synthesisable, read_codes
 from oboro.synth.inference import Law, fit
 from oboro.synth.measured import Measured, to_rows
-from oboro.synth.planning import checked, neighbours_of, repeated
+from oboro.synth.planning import MOST_CATEGORIES, check_n, neighbours_of, repeated
 from oboro.synth.steps import Ones, noisy_table
 
 
-@dataclass(frozen=True, slots=True)
-class ModelPlan:
+@dataclass(frozen=True)
+class ModelPlan(Plan):
     """A model of every column and of how they go together. Each kind says its steps, forecasts, and measures once."""
 
     domain: Domain
     unit: Unit
-    guarantee: Guarantee
+    guarantee: Approx | ZCDP
     n: int | None = None
-    kind: ClassVar[str]
     shares: ClassVar[tuple[Fraction, ...]]  # of rho: that of the columns first
 
-    @property
+    def check(self) -> None:
+        check_synthesisable(self.domain, self.unit)
+        check_n(self.unit, self.n)
+        for column in self.domain:
+            if column.kind == "category" and column.size > MOST_CATEGORIES:
+                raise ParameterError(
+                    f"column {column.name!r} has too many categories",
+                    given=f"{column.size:,}",
+                    needed=f"at most {MOST_CATEGORIES:,}",
+                    fix="fewer, broader values",
+                )
+
+    @cached_property
     def rho(self) -> Fraction:
         """What all steps cost together."""
         return rho_within(self.guarantee)
@@ -40,23 +60,23 @@ class ModelPlan:
         """How many steps follow the columns: none where there is but one column."""
         raise NotImplementedError  # pragma: no cover
 
-    @property
+    @cached_property
     def ones(self) -> Ones:
         """The first step: every column on its own."""
         return Ones(self.domain, self.unit, self.rho * (self.shares[0] if self.steps else 1), self.n)
 
-    def spent_on_columns(self) -> Fraction:
-        """What the first step costs, by exact sums of what its noise costs."""
-        moved = Fraction(squared_sensitivity(self.unit))
-        return sum(
-            (moved / (2 * noise.sigma2) for noises in self.ones.noises for noise in noises), Fraction(0)
+    def column_parts(self) -> tuple[Part, ...]:
+        """The levels of every column: of each, blocks that do not overlap."""
+        moved = squared_sensitivity(self.unit)
+        return tuple(
+            part(noise, f"counts of {column.name}", moves=moved)
+            for column, noises in zip(self.domain, self.ones.noises, strict=True)
+            for noise in noises
         )
 
-    def forecast(self) -> Forecast:
-        raise NotImplementedError  # pragma: no cover
-
-    def describe(self) -> dict[str, Any]:
-        raise NotImplementedError  # pragma: no cover
+    @property
+    def slowness(self) -> int:
+        return 100
 
     def forecast_with(self, more: Sequence[tuple[str, float, int]], notes: Sequence[str]) -> Forecast:
         """The error of the counts of every column, and of what else is counted."""
@@ -86,27 +106,8 @@ class ModelPlan:
     def neighbours(self) -> Iterator[Pair]:
         return neighbours_of(self.domain, self.unit, self.n)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "domain": self.domain.to_dict(),
-            "unit": self.unit.to_dict(),
-            "guarantee": self.guarantee.to_dict(),
-        } | ({} if self.n is None else {"n": self.n})
 
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> Self:
-        return checked(
-            cls(
-                Domain.from_dict(record["domain"]),
-                unit_from(record["unit"]),
-                guarantee_from(record["guarantee"]),
-                record.get("n"),
-            )
-        )
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TablesPlan(ModelPlan):
     """A model of tables of several columns, each step a table that is chosen and counted.
 
@@ -118,19 +119,33 @@ class TablesPlan(ModelPlan):
         """What choosing one table costs."""
         return self.rho * self.shares[1] / self.steps
 
-    @property
+    @cached_property
     def noise(self) -> DiscreteGaussian:
         """The noise of each table that is chosen; of the column itself where there is but one."""
         if not self.steps:
             return self.ones.noises[0][0]
         return noise_for(self.unit, self.rho * self.shares[2] / self.steps)
 
-    def spent(self) -> Fraction:
-        """What all steps cost together, by exact sums of what their noise and choices cost."""
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
         if not self.steps:
-            return self.spent_on_columns()
-        table = Fraction(squared_sensitivity(self.unit)) / (2 * self.noise.sigma2)
-        return self.spent_on_columns() + self.steps * (table + choice_eps(self.choice_rho) ** 2 / 8)
+            return self.column_parts()
+        choice = Choice(choice_eps(self.choice_rho))
+        return (
+            *self.column_parts(),
+            part(
+                self.noise,
+                "counts of each chosen table",
+                moves=squared_sensitivity(self.unit),
+                times=self.steps,
+            ),
+            Part(
+                choice,
+                "the choice of each table",
+                Fraction(summed_sensitivity(self.unit)),
+                choice.costs(self.steps),
+            ),
+        )
 
     def law(self, measured: Measured, steps: int = 1000) -> Law:
         """The joint law of the bins, from what was measured."""

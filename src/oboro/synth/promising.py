@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any
 
 from oboro.domain import Category, Domain
-from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError
+from oboro.errors import DomainError, ParameterError, UnitError
 from oboro.exact import whole
-from oboro.privacy import Approx, Conditional, Renyi, Unit
+from oboro.privacy import Unit
 from oboro.synth import bounds
 from oboro.synth.accounting import Curve
 from oboro.synth.coding import check_synthesisable
 from oboro.synth.moments import LARGEST
 
 MOST_COLUMNS = 64
-
-_P = TypeVar("_P")
 
 
 def record_curve(
@@ -95,29 +93,3 @@ def check_facts(domain: Domain, unit: Unit, n: Any, n_min: Any) -> None:
                 fix="n_min=10_000",
             )
         whole("n_min", n_min, least=3, most=10**15)
-
-
-def kept(given: _P) -> _P:
-    """Refuses a plan whose promise its own bound does not show; a plan file could say anything."""
-    plan: Any = given
-    check_facts(plan.domain, plan.unit, plan.n, plan.n_min)
-    promised = plan.guarantee.unconditional
-    if (plan.ridge is None) == (plan.min_eigenvalue is None) or (
-        plan.min_eigenvalue is not None
-    ) != isinstance(plan.guarantee, Conditional):
-        raise ParameterError(
-            "a Gaussian plan has a ridge, or an assumption and a conditional promise",
-            given=str(plan.guarantee),
-        )
-    if not isinstance(promised, Approx):
-        raise GuaranteeError(
-            "a Gaussian plan promises (eps, delta)", given=repr(promised), fix='kind = "approx"'
-        )
-    one = plan.curve(plan.order)
-    if one is None or Renyi(plan.order, plan.records * one).to_approx(promised.delta).eps > promised.eps:
-        raise GuaranteeError(
-            "the plan does not keep its promise",
-            given=str(plan.guarantee),
-            needed="a larger ridge, fewer records or a larger eps",
-        )
-    return given

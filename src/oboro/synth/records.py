@@ -5,27 +5,46 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from oboro.domain import Domain
 from oboro.errors import GuaranteeError, ParameterError
-from oboro.exact import Number, about, positive, rational, show, whole
+from oboro.exact import Number, about, positive, show, whole
 from oboro.noise import Bits
-from oboro.privacy import Approx, Conditional, Guarantee, Unit, guarantee_from, unit_from
-from oboro.release import Forecast, Pair, register
+from oboro.privacy import Approx, Conditional, Renyi, Unit
+from oboro.privacy.parameters import renyi_order
+from oboro.release import Forecast, Pair, Part, Plan, register
 from oboro.synth.account import eigenvalue_assumption
 from oboro.synth.accounting import Curve, best_order, ridge_for
 from oboro.synth.coding import Integers, read_codes, to_table
 from oboro.synth.drawing import draw_records
 from oboro.synth.moments import Moments, moments_of
-from oboro.synth.promising import check_facts, kept, record_curve
+from oboro.synth.promising import check_facts, record_curve
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianRecords:
+    """The law of a record: what widens it, or what is assumed instead; `order` is where its divergence is bounded."""
+
+    ridge: Fraction | None
+    min_eigenvalue: Fraction | None
+    order: Fraction
+
+    def to_dict(self) -> dict[str, str]:
+        how = (
+            {"ridge": show(self.ridge)}
+            if self.ridge is not None
+            else {"assumed smallest eigenvalue": show(self.min_eigenvalue or 0)}
+        )
+        return {"law": "Gaussian records, by certified rounding", **how, "order": show(self.order)}
 
 
 @register
-@dataclass(frozen=True, slots=True)
-class GaussianPlan:
+@dataclass(frozen=True)
+class GaussianPlan(Plan):
     """`records` independent draws from N(mean, covariance + ridge) of the data in [-1, 1]^d, clipped, on the public grid [Miura et al. 2022].
 
     Privacy
@@ -40,7 +59,7 @@ class GaussianPlan:
 
     domain: Domain
     unit: Unit
-    guarantee: Guarantee
+    guarantee: Approx | Conditional
     records: int
     order: Fraction
     n: int | None = None
@@ -49,7 +68,40 @@ class GaussianPlan:
     min_eigenvalue: Fraction | None = None
     kind = "synth.gaussian"
 
-    @property
+    def check(self) -> None:
+        check_facts(self.domain, self.unit, self.n, self.n_min)
+        whole("records", self.records, least=1, most=10**9)
+        renyi_order(self.order)
+        for name, width in (("ridge", self.ridge), ("min_eigenvalue", self.min_eigenvalue)):
+            if width is not None:
+                positive(name, width)
+        promised = self.guarantee.unconditional
+        assumed = () if self.min_eigenvalue is None else (eigenvalue_assumption(self.min_eigenvalue),)
+        if (self.ridge is None) == (self.min_eigenvalue is None) or self.guarantee.assumptions != assumed:
+            raise ParameterError(
+                "a Gaussian plan has a ridge, or an assumption and a conditional promise",
+                given=str(self.guarantee),
+            )
+        if not isinstance(promised, Approx) or promised.delta == 0:
+            raise GuaranteeError(
+                "a Gaussian plan promises (eps, delta)", given=repr(promised), fix='kind = "approx"'
+            )
+        if self.curve(self.order) is None:
+            raise GuaranteeError(
+                "the plan does not keep its promise",
+                given=f"order {show(self.order)}, at which nothing is shown",
+                needed="a larger ridge, fewer records or a larger eps",
+            )
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The records themselves, at the plan's order."""
+        one = self.curve(self.order)
+        assert one is not None
+        law = GaussianRecords(self.ridge, self.min_eigenvalue, self.order)
+        return (Part(law, "records", Fraction(1), Renyi(self.order, self.records * one)),)
+
+    @cached_property
     def curve(self) -> Curve:
         """What one record costs, by order."""
         return record_curve(self.unit, len(self.domain), self.n, self.n_min, self.ridge, self.min_eigenvalue)
@@ -94,14 +146,9 @@ class GaussianPlan:
         return to_table(self.domain, [np.ascontiguousarray(column) for column in measured.T])
 
     def describe(self) -> dict[str, Any]:
-        how = (
-            {"ridge": show(self.ridge)}
-            if self.ridge is not None
-            else {"assumed smallest eigenvalue": show(self.min_eigenvalue or 0)}
-        )
         return {
             "released": f"{self.records:,} synthetic records",
-            "noise": {"law": "Gaussian records, by certified rounding", **how, "order": show(self.order)},
+            "noise": GaussianRecords(self.ridge, self.min_eigenvalue, self.order).to_dict(),
             "domain": self.domain.to_dict(),
         }
 
@@ -120,41 +167,6 @@ class GaussianPlan:
             )
         else:
             yield Pair(there, rows, "one record in the corner away from the crowd, or nobody")
-
-    def to_dict(self) -> dict[str, Any]:
-        record: dict[str, Any] = {
-            "kind": self.kind,
-            "domain": self.domain.to_dict(),
-            "unit": self.unit.to_dict(),
-            "guarantee": self.guarantee.to_dict(),
-            "records": self.records,
-            "order": show(self.order),
-        }
-        for name in ("n", "n_min"):
-            if getattr(self, name) is not None:
-                record[name] = getattr(self, name)
-        for name in ("ridge", "min_eigenvalue"):
-            if getattr(self, name) is not None:
-                record[name] = show(getattr(self, name))
-        return record
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> GaussianPlan:
-        numbers = {
-            name: positive(name, record[name]) for name in ("ridge", "min_eigenvalue") if name in record
-        }
-        return kept(
-            cls(
-                Domain.from_dict(record["domain"]),
-                unit_from(record["unit"]),
-                guarantee_from(record["guarantee"]),
-                whole("records", record["records"], least=1),
-                rational("order", record["order"]),
-                record.get("n"),
-                record.get("n_min"),
-                **numbers,
-            )
-        )
 
 
 def gaussian_plan(
@@ -178,7 +190,7 @@ def gaussian_plan(
             return record_curve(unit, len(domain), n, n_min, ridge, None)
 
         ridge, order = ridge_for(curve_of, count, wanted.eps, wanted.delta)
-        return kept(GaussianPlan(domain, unit, wanted, count, order, n, n_min, ridge))
+        return GaussianPlan(domain, unit, wanted, count, order, n, n_min, ridge)
     least = positive("assume_min_eigenvalue", assume_min_eigenvalue)
     if least > 1:
         raise ParameterError(
@@ -195,16 +207,14 @@ def gaussian_plan(
             needed="no order shows it" if best is None else f"eps of at least {about(best.approx.eps, 6)}",
             fix="without assume_min_eigenvalue, a ridge is found for the asked eps",
         )
-    return kept(
-        GaussianPlan(
-            domain,
-            unit,
-            Conditional(wanted, eigenvalue_assumption(least)),
-            count,
-            best.order,
-            n,
-            n_min,
-            None,
-            least,
-        )
+    return GaussianPlan(
+        domain,
+        unit,
+        Conditional(wanted, eigenvalue_assumption(least)),
+        count,
+        best.order,
+        n,
+        n_min,
+        None,
+        least,
     )

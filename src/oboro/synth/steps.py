@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -21,7 +22,7 @@ from oboro.synth.junction import Clique, Floats
 from oboro.synth.oneway import Level, measure_column, shape_of, shares, total_of
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ones:
     """Every column on its own: each table of counts costs its share of rho, levels of one column together `rho` / d."""
 
@@ -30,7 +31,7 @@ class Ones:
     rho: Fraction
     n: int | None
 
-    @property
+    @cached_property
     def noises(self) -> list[list[DiscreteGaussian]]:
         each = self.rho / len(self.domain)
         return [[noise_for(self.unit, each * share) for share in shares(column)] for column in self.domain]
