@@ -18,26 +18,27 @@ import numpy.typing as npt
 from oboro.audit.enumeration import REPLAYED, SameBits
 from oboro.audit.findings import Finding
 from oboro.noise import system_bits
+from oboro.release import Chosen
 
 Floats = npt.NDArray[np.float64]
 LARGEST = 2**16  # values of the column
 
 
-def quantile_findings(plan: Any, worlds: Sequence[Any], why: str) -> list[Finding]:
+def chosen_findings(plan: Any, form: Chosen, worlds: Sequence[Any], why: str) -> list[Finding]:
     """eps of one quantile for each group: groups are independent, so their largest losses add up."""
-    if plan.method != "single" or plan.column.size > LARGEST:
+    if form.size > LARGEST:
         return []
-    if not all(_replays(plan, prepared) for prepared in worlds):
+    if not all(_replays(plan, form, prepared) for prepared in worlds):
         return []
     eps = 0.0
     for one, other in zip(*worlds, strict=True):
-        eps += max(float(np.abs(_log_law(plan, one) - _log_law(plan, other)).max()), 0.0)
+        eps += max(float(np.abs(_log_law(form, one) - _log_law(form, other)).max()), 0.0)
     return [Finding(why, Fraction(0), plan.guarantee.eps, eps, None, "computed")]
 
 
-def _log_law(plan: Any, ranks: Any) -> Floats:
+def _log_law(form: Chosen, ranks: Any) -> Floats:
     """ln P(value) for each value of the column: -eta * score, less the logarithm of the total."""
-    q, size = plan.quantiles[0], plan.column.size
+    q, size = form.quantile, form.size
     rows = np.zeros(size, np.int64)
     rows[ranks.codes] = np.diff(np.concatenate([[0], ranks.upto]))
     at_or_below = np.cumsum(rows)
@@ -45,19 +46,19 @@ def _log_law(plan: Any, ranks: Any) -> Floats:
     score = np.maximum(
         0, np.maximum(q.denominator * below - q.numerator * n, q.numerator * n - q.denominator * at_or_below)
     )
-    weight = -float(plan.eta(q)) * (score - score.min()).astype(float)
+    weight = -float(form.eta) * (score - score.min()).astype(float)
     return np.asarray(weight - math.log(math.fsum(np.exp(weight))))
 
 
-def _replays(plan: Any, prepared: Any) -> bool:
+def _replays(plan: Any, form: Chosen, prepared: Any) -> bool:
     """Whether each answer lies where the law puts the uniform number that it was drawn with."""
     seed = system_bits().words(6).tobytes()
     drawn = np.asarray(plan.measure(prepared, SameBits(seed), REPLAYED))[:, :, 0]
     bits = SameBits(seed)
     for group, ranks in enumerate(prepared):
         uniform = bits.words(REPLAYED).astype(float) * 2.0**-64
-        edges = np.concatenate([[0.0], np.cumsum(np.exp(_log_law(plan, ranks)))])
-        starts, stops = _runs(ranks.codes, plan.column.size, drawn[:, group])
+        edges = np.concatenate([[0.0], np.cumsum(np.exp(_log_law(form, ranks)))])
+        starts, stops = _runs(ranks.codes, form.size, drawn[:, group])
         if np.any(uniform < edges[starts] - 1e-12) or np.any(uniform > edges[stops] + 1e-12):
             return False
         _skip(bits, starts, stops)

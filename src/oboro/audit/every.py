@@ -15,27 +15,6 @@ FULL_ALARM = 5e-7  # of a full run, whatever it holds
 TRIALS = 40_000
 FEWEST = 200
 
-# How many times fewer trials a kind gets, because one takes so long. What is computed needs few to begin with.
-SLOW = {
-    "statistics.tree": 40,
-    "statistics.lloyd_clusters": 40,
-    "statistics.sample_and_aggregate": 20,
-    "statistics.perceptron": 4,
-    "statistics.quantile joint": 20,
-    "statistics.quantile splitting": 100,
-    "synth.marginals": 100,
-    "synth.quality": 100,
-    "synth.moments": 100,
-    "tables.table tree": 40,
-    "tables.table filtered": 100,
-    "tables.table fourier": 100,
-    "tables.table threshold": 50,
-    "tables.table adaptive": 100,
-    "tables.table hierarchy": 10,
-    "tables.table privelet2d": 4,
-    "dynamics.signal discrete": 20,
-}
-
 
 def everything(
     trials: int = TRIALS,
@@ -55,7 +34,7 @@ def everything(
     for done, (name, plan) in enumerate(chosen.items()):
         if watch is not None:
             watch(name, done, len(chosen))
-        slow = slowness(plan)
+        slow = plan.slowness
         report = run(
             plan,
             max(FEWEST, trials // slow),
@@ -64,10 +43,3 @@ def everything(
             bits=bits,
         )
         yield replace(report, name=name)
-
-
-def slowness(plan: Any) -> int:
-    """How many times fewer trials a plan gets."""
-    forms = [getattr(plan, name, None) for name in ("strategy", "method", "noise")]
-    found = [SLOW.get(f"{plan.kind} {form}", 1) for form in forms if isinstance(form, str)]
-    return max([SLOW.get(plan.kind, 1), *found])

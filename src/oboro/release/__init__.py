@@ -2,7 +2,17 @@
 
 from oboro.release.certificate import Certificate, read_certificate, verify_certificate
 from oboro.release.forecast import Forecast
-from oboro.release.part import Additive, Part, noise_by_column, noise_by_plan, part, same_noise
+from oboro.release.part import (
+    Additive,
+    Chosen,
+    Form,
+    Part,
+    Weighted,
+    noise_by_column,
+    noise_by_plan,
+    part,
+    same_noise,
+)
 from oboro.release.plan import Pair, Plan, load_plan, plan_from, register, save_plan, upgrade
 from oboro.release.release import Release
 from oboro.release.reproduction import Reproducible, Reproduction
@@ -11,7 +21,9 @@ from oboro.release.run import Quote, fetch, price, quote, run
 __all__ = [
     "Additive",
     "Certificate",
+    "Chosen",
     "Forecast",
+    "Form",
     "Pair",
     "Part",
     "Plan",
@@ -19,6 +31,7 @@ __all__ = [
     "Release",
     "Reproducible",
     "Reproduction",
+    "Weighted",
     "fetch",
     "load_plan",
     "noise_by_column",

@@ -75,7 +75,7 @@ def cost_of(parts: Sequence[Part]) -> Guarantee:
     return worst
 
 
-# -- how noise is drawn, for the audit ---------------------------------------------------------------------------------------
+# -- the law of what is measured, for the audit ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,30 @@ class Additive:
     noises: Callable[[Any], list[Any]]
     numbers: Callable[[Any], Any]
     draw: Callable[[Any, Any, int], Any]  # (prepared, bits, trials)
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """Whole numbers, each with a weight: the law of the output of a draw from urns."""
+
+    weights: Callable[[Any], dict[int, int]]
+    draw: Callable[[Any, Any, int], Any]  # (prepared, bits, trials)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A value of a column for each group, by the exponential mechanism: weight exp(-eta * score).
+
+    The score of a value is max(0, s below - p n, p n - s upto), q = p/s: how far the rows below it, and those up to it, are
+    from the share q of all.
+    """
+
+    size: int  # values of the column
+    quantile: Fraction
+    eta: Fraction
+
+
+Form = Additive | Weighted | Chosen
 
 
 def same_noise(noise: Any) -> Additive:
@@ -113,11 +137,11 @@ def noise_by_column(noises: Iterable[Any]) -> Additive:
     return Additive(lambda prepared: laws * len(prepared), np.ravel, draw)
 
 
-def noise_by_plan(forms: Sequence[Additive | None]) -> Additive | None:
+def noise_by_plan(forms: Sequence[Form | None]) -> Additive | None:
     """Several plans after one another, if each adds noise."""
     import numpy as np
 
-    known = [form for form in forms if form is not None]
+    known = [form for form in forms if isinstance(form, Additive)]
     if len(known) < len(forms):
         return None
     return Additive(

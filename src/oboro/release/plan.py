@@ -31,7 +31,7 @@ from oboro.records import (
     write_fields,
 )
 from oboro.release.forecast import Forecast
-from oboro.release.part import Additive, Part, cost_of
+from oboro.release.part import Form, Part, cost_of
 
 Table = Any  # pyarrow.Table, loaded on first use
 VERSION = 2  # of plan records; those of oboro 0.1 carry none
@@ -146,8 +146,8 @@ class Plan:
         """Worst-case neighbouring datasets under the plan's unit."""
         raise NotImplementedError  # pragma: no cover
 
-    def added(self) -> Additive | None:
-        """How `measure` adds its noise to the prepared numbers, where it is as simple as that: for the audit."""
+    def added(self) -> Form | None:
+        """The law of what `measure` gives, where it can be computed: for the audit, which believes no word of it."""
         return None
 
     def to_dict(self) -> dict[str, Any]:
