@@ -1,0 +1,104 @@
+"""How a plan is added: its parts, its proof, its neighbours, and nothing else. docs/architecture.md shows this file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oboro as ob
+from oboro import audit
+from oboro.errors import GuaranteeError
+from oboro.noise import Bits, DiscreteLaplace
+from oboro.release import Additive, Forecast, Pair, Part, Plan, load_plan, part, register, same_noise
+
+
+# -- the plan: 40 lines ------------------------------------------------------------------------------------------------
+@register
+@dataclass(frozen=True)
+class LongestPlan(Plan):
+    """How many letters all names have together, each counted up to `most`.
+
+    Privacy
+        One row comes or goes: the sum moves by at most `most`, by which each name is cut. Discrete Laplace noise of scale
+        most/eps on whole numbers is eps-DP [Ghosh, Roughgarden, Sundararajan 2009].
+    """
+
+    most: int
+    unit: ob.Unit
+    guarantee: ob.Pure
+    kind = "mine.letters"
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        return DiscreteLaplace(Fraction(self.most) / self.guarantee.eps)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return (part(self.noise, "letters", moves=self.most),)
+
+    def added(self) -> Additive:
+        return same_noise(self.noise)
+
+    def forecast(self) -> Forecast:
+        return Forecast.of(self.noise, each="number of letters")
+
+    def prepare(self, data: list[str]) -> Any:
+        return np.array([sum(min(len(str(name)), self.most) for name in data)], np.int64)
+
+    def measure(self, prepared: Any, bits: Bits, trials: int | None = None) -> Any:
+        return prepared + self.noise.sample((1,) if trials is None else (trials, 1), bits)
+
+    def publish(self, measured: Any) -> Any:
+        import pyarrow as pa
+
+        return pa.table({"value": measured})
+
+    def describe(self) -> dict[str, Any]:
+        return {"released": "letters of all names", "noise": self.noise.to_dict()}
+
+    def neighbours(self) -> Iterator[Pair]:
+        yield Pair(["x" * self.most], [], "the longest name, or nobody")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+PLAN = LongestPlan(20, ob.Unit.row(), ob.Pure("0.5"))
+
+
+def test_it_is_released_and_certified(tmp_path: Path) -> None:
+    ledger = ob.Ledger.create(
+        tmp_path / "a.ledger", dataset="names", unit=ob.Unit.row(), budget=ob.Pure("0.5")
+    )
+    release = ob.run(PLAN, ["Hanako", "Taro"], ledger, name="letters")
+    assert isinstance(release.value, int)
+    certificate = release.save(tmp_path / "letters.csv")
+    assert ob.verify_certificate(certificate)["plan"] == PLAN.to_dict()
+    assert ledger.spent == ob.Pure("0.5")
+    assert ob.run(PLAN, None, ledger, name="letters").value == release.value  # given again
+
+
+def test_it_is_audited() -> None:
+    assert audit.exact(PLAN).findings[0].eps_lower == 0.5
+    assert audit.run(PLAN, 2000).verdict == "holds"
+
+
+def test_it_is_kept_in_a_file(tmp_path: Path) -> None:
+    ob.save_plan(PLAN, tmp_path / "plan.toml")
+    assert load_plan(tmp_path / "plan.toml") == PLAN
+
+
+class HalfTheNoise(LongestPlan):
+    @property
+    def noise(self) -> DiscreteLaplace:
+        return DiscreteLaplace(Fraction(self.most, 2) / self.guarantee.eps)
+
+
+def test_a_wrong_promise_cannot_be_made() -> None:
+    with pytest.raises(GuaranteeError, match="does not keep its promise"):
+        HalfTheNoise(20, ob.Unit.row(), ob.Pure("0.5"))
+    assert replace(PLAN, guarantee=ob.Pure("0.1")).noise.scale == 200  # the noise follows the promise
