@@ -22,7 +22,7 @@ from oboro.statistics import Ball
 from oboro.statistics.balls import InBall
 from oboro.statistics.clipping import clipped
 from oboro.statistics.session import Plans
-from oboro.statistics.terms import in_groups, vector_terms
+from oboro.statistics.terms import in_groups, vector
 
 FOUR = ("a", "b", "c", "d")
 EPS, RHO = {"eps": "0.5"}, {"rho": "0.125"}
@@ -410,7 +410,7 @@ def test_rounding_to_multiples_is_paid_for() -> None:
     names = [f"s{i}" for i in range(9)]
     for price in (Pure(1), ZCDP("1/2")):
         reach = 2**30 + 12345
-        terms = vector_terms(names, reach, 2, price)
+        terms = vector("sums", names, reach, 2, price, 2).terms
         quantum = terms[0].quantum
         assert quantum > 1
         for _ in range(300):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations_with_replacement
 from math import gcd, isqrt, lcm
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from oboro.statistics.clipping import clipped, shifted, streamed
 from oboro.statistics.decoding import one_unit
 from oboro.statistics.scope import Scope
 from oboro.statistics.sums import ends
-from oboro.statistics.terms import Integers, Promise, Term, vector_terms
+from oboro.statistics.terms import Integers, Promise, Vector, vector
 
 NORMS = ("l1", "l2")
 Totals = tuple[
@@ -40,7 +41,7 @@ class Ball:
     The radius and the origin (0 in each column, if none is given) are chosen without looking at the data.
     """
 
-    norm: str
+    norm: Literal["l1", "l2"]
     radius: Fraction
     origin: tuple[Fraction, ...] | None = None
 
@@ -58,20 +59,12 @@ class Ball:
         object.__setattr__(self, "radius", positive("radius", radius))
         object.__setattr__(self, "origin", at)
 
-    def to_dict(self) -> dict[str, Any]:
-        at = {} if self.origin is None else {"origin": [show(number) for number in self.origin]}
-        return {"norm": self.norm, "radius": show(self.radius), **at}
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> Ball:
-        return cls(record["norm"], record["radius"], record.get("origin"))
-
     def __str__(self) -> str:
         at = "" if self.origin is None else f" about ({', '.join(show(number) for number in self.origin)})"
         return f"{self.norm} ball of radius {show(self.radius)}{at}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class InBall:
     """Vectors t of whole numbers with |t| <= R in the ball's norm, for rows of some columns.
 
@@ -127,11 +120,11 @@ class InBall:
                     fix="steps, origin and radius that are multiples of one another",
                 )
 
-    @property
+    @cached_property
     def origin(self) -> tuple[Fraction, ...]:
         return self.ball.origin or (Fraction(0),) * len(self.columns)
 
-    @property
+    @cached_property
     def _step(self) -> Fraction:
         """The largest step that divides the radius, and the values of every column about the origin."""
         numbers = [self.ball.radius]
@@ -141,7 +134,7 @@ class InBall:
         below = lcm(*(number.denominator for number in numbers))
         return Fraction(gcd(*(int(number * below) for number in numbers)), below)
 
-    @property
+    @cached_property
     def _whole(self) -> list[tuple[int, int]]:
         """Values about the origin, in steps: first + step * code."""
         found = []
@@ -150,12 +143,12 @@ class InBall:
             found.append((int((low - at) / self._step), int(step / self._step)))
         return found
 
-    @property
+    @cached_property
     def _shift(self) -> int:
         """The grid has 2^shift steps; or 2^-shift grid points to a step."""
         return int(self.ball.radius / self._step).bit_length() - _FINE
 
-    @property
+    @cached_property
     def radius(self) -> int:
         """R, on the grid."""
         steps, shift = int(self.ball.radius / self._step), self._shift
@@ -203,17 +196,17 @@ class InBall:
             return 4 * square
         return 5 * square if self.ball.norm == "l1" else isqrt(4 * d * (d + 3) * square**2)
 
-    def sum_terms(self, rows: int, price: Promise) -> tuple[Term, ...]:
-        return vector_terms([f"sum of {c.name}" for c in self.columns], self.sum_reach(price), rows, price)
+    def sums(self, rows: int, price: Promise, inside: Fraction) -> tuple[Vector, ...]:
+        names = [f"sum of {column.name}" for column in self.columns]
+        return (vector("sums of the columns", names, self.sum_reach(price), rows, price, inside),)
 
-    def product_terms(self, rows: int, price: Promise) -> tuple[Term, ...]:
-        return vector_terms(
-            [f"sum of {pair}" for pair in self._pairs()], self.product_reach(price), rows, price
-        )
+    def products(self, rows: int, price: Promise, inside: Fraction) -> tuple[Vector, ...]:
+        names = [f"sum of {pair}" for pair in self._pairs()]
+        return (vector("sums of products", names, self.product_reach(price), rows, price, inside),)
 
-    def covariance_terms(self, others: int, price: Promise) -> tuple[Term, ...]:
+    def covariances(self, others: int, price: Promise) -> tuple[Vector, ...]:
         names = [f"n^2 covariance of {pair}" for pair in self._pairs()]
-        return vector_terms(names, self.covariance_reach(price, others), 1, price)
+        return (vector("n^2 covariances", names, self.covariance_reach(price, others), 1, price, 1),)
 
     def _pairs(self) -> list[str]:
         names = [column.name for column in self.columns]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,13 @@ from oboro.engine import check_width
 from oboro.privacy import Pure
 from oboro.release import Forecast, register
 from oboro.statistics.balls import Ball
-from oboro.statistics.moments import Floats, Moments, check_parts, parts_from, upper_triangle
+from oboro.statistics.moments import Floats, Moments, upper_triangle
 from oboro.statistics.scope import Scope
-from oboro.statistics.terms import Integers, Promise, Term, counted, part, term, values
+from oboro.statistics.terms import Integers, Promise, Vector, counted, part, shared, values
 
 
 @register
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CovariancePlan(Moments):
     """Covariances of all pairs of columns (divided by n, not n - 1); for one column its variance.
 
@@ -43,15 +44,16 @@ class CovariancePlan(Moments):
     leaves_out = "covers the noise, cautiously; not errors in the data, nor records left out or clamped"
     interval_in_files = True
 
-    @property
+    def check(self) -> None:
+        super().check()
+        if self.ball is None:
+            check_width(self.columns, self.pairs)
+
+    @cached_property
     def pairs(self) -> list[tuple[int, int]]:
         return upper_triangle(len(self.columns))
 
-    @property
-    def direct(self) -> bool:
-        return self.scope.all_count(self.columns)
-
-    @property
+    @cached_property
     def split(self) -> tuple[Fraction, Fraction, Fraction]:
         """e, f and h, as shares of what a row costs that comes or goes."""
         pure, boxed = isinstance(self.guarantee, Pure), self.ball is None
@@ -66,42 +68,43 @@ class CovariancePlan(Moments):
         sums, products, count = (Fraction(share, sum(shares)) for share in shares)
         return sums, products, count
 
-    @property
-    def inside(self) -> Fraction:
-        """What a replacement inside a group costs, if coming or going costs 1."""
-        sums, products, _ = self.split
+    @cached_property
+    def inside(self) -> tuple[Fraction, Fraction]:
+        """How many times as far sums and products move where a row is replaced within its group, where both cost most."""
         if not isinstance(self.guarantee, Pure):
-            return 4 * sums + (4 if self.ball is None else 2) * products
+            return Fraction(4), Fraction(4 if self.ball is None else 2)
+        sums, products, _ = self.split
         one_column = self.ball is None and len(self.columns) == 1 and sums == products
-        return Fraction(25, 8) * sums if one_column else 2 * (sums + products)
+        return (Fraction(5, 4), Fraction(15, 8)) if one_column else (Fraction(2), Fraction(2))
 
-    @property
-    def terms(self) -> tuple[Term, ...]:
+    @cached_property
+    def vectors(self) -> tuple[Vector, ...]:
         """V of each pair; or each sum, each product, and the count."""
-        if self.direct:
-            return self.frame.covariance_terms(max(1, (self.scope.n or 1) - 1), self.guarantee)
-        rows, price = self.scope.rows, self.scope.price(self.guarantee, self.inside)
-        sums, products, count = (part(price, share) for share in self.split)
+        if self.sure:
+            return self.frame.covariances(max(1, (self.scope.n or 1) - 1), self.guarantee)
+        shares, inside, rows = self.split, self.inside, self.scope.rows
+        within = shares[0] * inside[0] + shares[1] * inside[1]
+        sums, products, count = (part(self.scope.price(self.guarantee, within), share) for share in shares)
         return (
-            *self.frame.sum_terms(rows, sums),
-            *self.frame.product_terms(rows, products),
-            term("count", 1, rows, count),
+            *self.frame.sums(rows, sums, inside[0]),
+            *self.frame.products(rows, products, inside[1]),
+            shared(["count"], 1, rows, count, 0, split=False),
         )
 
     def forecast(self) -> Forecast:
         size, n = self.scope.size, self.scope.n or 1
         rows: list[tuple[Any, ...]] = []
         for at, (i, j) in enumerate(self.pairs):
-            noise, scale = self.terms[at if self.direct else len(self.columns) + at], self._scale(i, j)
-            scale /= n**2 if self.direct else (size or 1) * self._doubled(i, j)
-            name = self._name(i, j) + ("" if self.direct or size else " x rows")
+            noise, scale = self.terms[at if self.sure else len(self.columns) + at], self._scale(i, j)
+            scale /= n**2 if self.sure else (size or 1) * self._doubled(i, j)
+            name = self._name(i, j) + ("" if self.sure or size else " x rows")
             rows.append((name, noise.sd * scale, noise.within(0.95) * scale))
         middle = "middle of the range" if self.ball is None else "origin"
         notes = [
             f"near the {middle}; more where the means are far from it",
             self.size_in_words("the error itself"),
         ]
-        if self.direct:
+        if self.sure:
             notes = [f"n = {n:,} is public, and every row counts"]
         columns = ("of each", "standard error", "95% within ±")
         return Forecast("expected error of each covariance", columns, tuple(rows), tuple(notes))
@@ -112,7 +115,7 @@ class CovariancePlan(Moments):
         return counted(self.terms, self.scope.groups, sums)
 
     def _combined(self, n: int, s: Sequence[int], st: Sequence[int]) -> list[int]:
-        if self.direct:
+        if self.sure:
             return [n * both - s[i] * s[j] for both, (i, j) in zip(st, self.pairs, strict=True)]
         moved = [
             2 * both - (self.columns[i].size - 1) ** 2 * n if self._doubled(i, j) == 2 else both
@@ -137,7 +140,7 @@ class CovariancePlan(Moments):
                     "column": [self.columns[i].name] * len(noisy),
                     "with": [self.columns[j].name] * len(noisy),
                 }
-            if self.direct:
+            if self.sure:
                 value = noisy[:, at] * scale / (self.scope.n or 1) ** 2
                 parts.append(pa.table({**named, "value": np.clip(value, *self._range(i, j))}))
                 continue
@@ -167,7 +170,7 @@ class CovariancePlan(Moments):
             mine = slice(at * groups, (at + 1) * groups)
             if len(value[mine]) == 0:
                 break  # the first rows of a table are shown by themselves
-            if self.direct:
+            if self.sure:
                 reach = self.terms[at].within(level) * self._scale(i, j) / (self.scope.n or 1) ** 2
                 low[mine], high[mine] = value[mine] - reach, value[mine] + reach
             else:
@@ -222,21 +225,12 @@ class CovariancePlan(Moments):
     def describe(self) -> dict[str, Any]:
         return self.described("variance" if len(self.columns) == 1 else "covariances")
 
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> CovariancePlan:
-        return covariance_plan(*parts_from(record))
-
 
 def covariance_plan(
     columns: Sequence[Column], scope: Scope, promise: Promise, ball: Ball | None = None
 ) -> CovariancePlan:
     """The covariances of number columns, over the rows that have them all."""
-    check_parts(columns, scope, ball)
-    plan = CovariancePlan(tuple(columns), scope, promise, ball)
-    if ball is None:
-        check_width(columns, plan.pairs)
-    plan.terms  # noqa: B018  # refuses noise beyond what can be drawn
-    return plan
+    return CovariancePlan(tuple(columns), scope, promise, ball)
 
 
 def _over(low: Floats, high: Floats, fewest: Floats, most: Floats) -> tuple[Floats, Floats]:

@@ -169,9 +169,10 @@ class HistogramPlan(Plan):
         """One unit with all its rows in one bin, against nobody; and, under replace, against the last bin."""
         yield from self._scope.pairs([])
 
-    @property
+    @cached_property
     def _scope(self) -> Scope:
-        return Scope(self.unit, self.where, self.bins)
+        """The same rows by the values of the columns: for worst cases and words."""
+        return Scope(self.unit, self.where, tuple(Bins(bins.column) for bins in self.bins))
 
 
 @takes(domain=Domain, columns=names_of, unit=Unit)

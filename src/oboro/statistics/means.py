@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,14 @@ from oboro.privacy import Pure
 from oboro.release import Forecast, register
 from oboro.statistics.balls import Ball
 from oboro.statistics.intervals import not_ruled_out, two_noises
-from oboro.statistics.moments import Floats, Moments, check_parts, parts_from
+from oboro.statistics.moments import Floats, Moments
 from oboro.statistics.scope import Scope
 from oboro.statistics.standing_out import noise_note
-from oboro.statistics.terms import Integers, Promise, Term, counted, part, term, values
+from oboro.statistics.terms import Integers, Promise, Vector, counted, part, shared, values
 
 
 @register
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MeanPlan(Moments):
     """The mean of each column over the rows of each group, from noisy sums.
 
@@ -57,15 +58,15 @@ class MeanPlan(Moments):
         noisy = "the mean comes from a noisy sum and a noisy count, which may be fractional or below 0"
         return None if self.form == "n public" else noisy
 
-    @property
+    @cached_property
     def form(self) -> str:
-        if self.scope.all_count(self.columns):
+        if self.sure:
             return "n public"
         if self.scope.replaced and not self.scope.by:
             return "centred"
         return "two-sided" if len(self.columns) == 1 and self.ball is None else "joint"
 
-    @property
+    @cached_property
     def split(self) -> tuple[Fraction, Fraction]:
         """e and f, as shares of what a row costs that comes or goes."""
         pure, d = isinstance(self.guarantee, Pure), len(self.columns)
@@ -79,28 +80,32 @@ class MeanPlan(Moments):
             return Fraction(2, 3), Fraction(1, 3)
         return Fraction(d, d + 1), Fraction(1, d + 1)
 
-    @property
+    @cached_property
     def price(self) -> Promise:
         """What a row may cost that comes or goes."""
-        moved = (2 if isinstance(self.guarantee, Pure) else 4) * self.split[0]
+        moved = self.inside * self.split[0]
         if self.form == "n public":
             return part(self.guarantee, 1 / moved)
-        return self.scope.price(self.guarantee, 2 if self.form == "two-sided" else moved)
+        return self.scope.price(self.guarantee, self.inside if self.form == "two-sided" else moved)
 
     @property
-    def terms(self) -> tuple[Term, ...]:
-        """The noisy sums, in order: A and B, or each S and then C."""
+    def inside(self) -> Fraction:
+        """How many times as far the sums move where a row is replaced within its group, in the norm of the noise."""
+        return Fraction(2 if isinstance(self.guarantee, Pure) or self.form == "two-sided" else 4)
+
+    @cached_property
+    def vectors(self) -> tuple[Vector, ...]:
+        """A and B, or each S and then C. A row that is replaced within its group is counted before and after."""
         rows = self.scope.rows
         if self.form == "two-sided":
+            names = [f"distance to {end}" for end in ("low", "high")]
             span = self.columns[0].size - 1
-            return tuple(
-                term(f"distance to {end}", span, rows, self.price, split=True) for end in ("low", "high")
-            )
+            return (shared(names, span, rows, self.price, self.inside, of="distances to the bounds"),)
         for_sums, for_count = self.split
-        sums = self.frame.sum_terms(rows, part(self.price, for_sums))
+        sums = self.frame.sums(rows, part(self.price, for_sums), self.inside)
         if self.form == "n public":
             return sums
-        return (*sums, term("count", 1, rows, part(self.price, for_count)))
+        return (*sums, shared(["count"], 1, rows, part(self.price, for_count), 0, split=False))
 
     def forecast(self) -> Forecast:
         size, frame = self.scope.size, self.frame
@@ -223,16 +228,9 @@ class MeanPlan(Moments):
     def describe(self) -> dict[str, Any]:
         return self.described("mean", form=self.form)
 
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> MeanPlan:
-        return mean_plan(*parts_from(record))
-
 
 def mean_plan(
     columns: Sequence[Column], scope: Scope, promise: Promise, ball: Ball | None = None
 ) -> MeanPlan:
     """The means of one or more number columns, over the rows that have them all."""
-    check_parts(columns, scope, ball)
-    plan = MeanPlan(tuple(columns), scope, promise, ball)
-    plan.terms  # noqa: B018  # refuses noise beyond what can be drawn
-    return plan
+    return MeanPlan(tuple(columns), scope, promise, ball)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations_with_replacement
 from math import prod
 from typing import Any
@@ -16,12 +17,23 @@ from oboro.domain import Column, Domain
 from oboro.engine import add_up
 from oboro.errors import DomainError, ParameterError
 from oboro.noise import Bits
-from oboro.privacy import guarantee_from
-from oboro.release import Pair
+from oboro.privacy import Unit
+from oboro.records import inline
+from oboro.release import Additive, Pair, Part, Plan, noise_by_column
 from oboro.statistics.balls import Ball, InBall, Totals
 from oboro.statistics.scope import Scope
 from oboro.statistics.sums import ends
-from oboro.statistics.terms import Integers, Promise, Term, measured, part, promise_from, term
+from oboro.statistics.terms import (
+    Integers,
+    Promise,
+    Term,
+    Vector,
+    measured,
+    part,
+    promise_from,
+    shared,
+    vector_parts,
+)
 
 Floats = npt.NDArray[np.float64]
 MOST_COLUMNS = 64
@@ -59,26 +71,33 @@ class Box:
         """The largest variance, or covariance, that the bounds allow."""
         return prod(self.unit(c) * self.spans[c] for c in (i, j))
 
-    def sum_terms(self, rows: int, price: Promise) -> tuple[Term, ...]:
-        """The sum of each column, which share the price."""
+    def sums(self, rows: int, price: Promise, inside: Fraction) -> tuple[Vector, ...]:
+        """The sum of each column, which share the price. `inside`: see `Vector`."""
         each = part(price, Fraction(1, len(self.columns)))
         return tuple(
-            term(f"sum of {column.name}", column.size - 1, rows, each, split=True) for column in self.columns
+            shared([f"sum of {column.name}"], column.size - 1, rows, each, inside) for column in self.columns
         )
 
-    def product_terms(self, rows: int, price: Promise) -> tuple[Term, ...]:
+    def products(self, rows: int, price: Promise, inside: Fraction) -> tuple[Vector, ...]:
         """The sum of products of each pair, which share the price."""
         each = part(price, Fraction(1, len(self._pairs)))
         return tuple(
-            term(f"sum of {self._name(pair)}", self._reach(pair), rows, each, split=True)
+            shared([f"sum of {self._name(pair)}"], self._reach(pair), rows, each, inside)
             for pair in self._pairs
         )
 
-    def covariance_terms(self, others: int, price: Promise) -> tuple[Term, ...]:
-        """n^2 times the covariance of each pair, if n - 1 = others."""
+    def covariances(self, others: int, price: Promise) -> tuple[Vector, ...]:
+        """n^2 times the covariance of each pair, if n - 1 = others, where rows are replaced."""
         each = part(price, Fraction(1, len(self._pairs)))
         return tuple(
-            term(f"n^2 covariance of {self._name(pair)}", 4 * others * self._reach(pair), 1, each)
+            shared(
+                [f"n^2 covariance of {self._name(pair)}"],
+                4 * others * self._reach(pair),
+                1,
+                each,
+                1,
+                split=False,
+            )
             for pair in self._pairs
         )
 
@@ -112,36 +131,78 @@ class Box:
         return {group: moved(n, rest[:d], rest[d:]) for group, (n, *rest) in found.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Moments:
+@dataclass(frozen=True)
+class Moments(Plan):
     """A plan of noisy sums over rows of several columns, within their bounds or clipped to a ball."""
 
     columns: tuple[Column, ...]
-    scope: Scope
+    scope: inline[Scope]
     guarantee: Promise
     ball: Ball | None = None
-    kind = ""
+
+    def check(self) -> None:
+        """Different number columns, not too many of them; groups that are not too many; a ball that fits."""
+        promise_from(self.guarantee)
+        self.scope.check_groups()
+        for column in self.columns:
+            ends(column)
+        names = [column.name for column in self.columns]
+        if not 1 <= len(names) <= MOST_COLUMNS or len(set(names)) != len(names):
+            raise DomainError(
+                "the columns must be different, and some",
+                given=", ".join(names) or "no column",
+                needed=f"1 to {MOST_COLUMNS} different number columns",
+                fix='"income"',
+            )
+        if self.ball is not None and not isinstance(self.ball, Ball):
+            raise ParameterError(
+                "ball is not a ball",
+                given=f"ball={self.ball!r}",
+                fix='ball=ob.statistics.Ball("l2", radius=50)',
+            )
+        if self.ball is not None:
+            InBall(self.columns, self.ball).check()
 
     @property
-    def unit(self) -> Any:
+    def unit(self) -> Unit:
         return self.scope.unit
 
-    @property
+    @cached_property
     def frame(self) -> Box | InBall:
         """How rows become vectors of whole numbers."""
         return Box(self.columns) if self.ball is None else InBall(self.columns, self.ball)
 
-    @property
-    def terms(self) -> tuple[Term, ...]:
+    @cached_property
+    def sure(self) -> bool:
+        """Whether every row counts, so that n is public and a row is replaced and nothing else."""
+        return self.scope.all_count(self.columns)
+
+    @cached_property
+    def vectors(self) -> tuple[Vector, ...]:
+        """The noisy sums, by what one unit moves together."""
         raise NotImplementedError  # pragma: no cover
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        """The noisy sums, in order."""
+        return tuple(term for vector in self.vectors for term in vector.terms)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        return vector_parts(
+            self.vectors, groups=self.scope.groups, replaced=self.scope.replaced, sure=self.sure
+        )
+
+    def added(self) -> Additive:
+        return noise_by_column(term.noise for term in self.terms)
 
     def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Integers:
         return measured(self.terms, prepared, bits, trials)
 
     def neighbours(self) -> Iterator[Pair]:
         yield from self.scope.pairs(self.columns)
-        if self.ball is not None:
-            yield from InBall(self.columns, self.ball).pairs(self.scope)
+        if isinstance(self.frame, InBall):
+            yield from self.frame.pairs(self.scope)
 
     def described(self, what: str, **facts: Any) -> dict[str, Any]:
         """What is released, and with which noise."""
@@ -153,47 +214,12 @@ class Moments:
             "domain": Domain(self.scope.columns(self.columns)).to_dict(),
         }
 
-    def to_dict(self) -> dict[str, Any]:
-        names = [column.name for column in self.columns]
-        record = {"kind": self.kind, "columns": names, **self.scope.to_dict(self.columns)}
-        clipped = {} if self.ball is None else {"ball": self.ball.to_dict()}
-        return {**record, **clipped, "guarantee": self.guarantee.to_dict()}
-
     def size_in_words(self, missing: str) -> str:
         """For how many rows a forecast speaks."""
         size = self.scope.size
         if size is None:
             return f"how many rows there are is private: say expected_n for {missing}"
         return f"for {size:,} rows" + (" in each group" if self.scope.by else "")
-
-
-def parts_from(record: dict[str, Any]) -> tuple[list[Column], Scope, Promise, Ball | None]:
-    """What `Moments.to_dict` wrote."""
-    scope, columns = Scope.from_dict(record)
-    ball = Ball.from_dict(record["ball"]) if "ball" in record else None
-    promise = promise_from(guarantee_from(record["guarantee"]))
-    return [columns[name] for name in record["columns"]], scope, promise, ball
-
-
-def check_parts(columns: Sequence[Column], scope: Scope, ball: Ball | None) -> None:
-    """Different number columns, not too many of them; groups that are not too many; a ball that fits."""
-    scope.check_groups()
-    for column in columns:
-        ends(column)
-    names = [column.name for column in columns]
-    if not 1 <= len(names) <= MOST_COLUMNS or len(set(names)) != len(names):
-        raise DomainError(
-            "the columns must be different, and some",
-            given=", ".join(names) or "no column",
-            needed=f"1 to {MOST_COLUMNS} different number columns",
-            fix='"income"',
-        )
-    if ball is not None and not isinstance(ball, Ball):
-        raise ParameterError(
-            "ball is not a ball", given=f"ball={ball!r}", fix='ball=ob.statistics.Ball("l2", radius=50)'
-        )
-    if ball is not None:
-        InBall(tuple(columns), ball).check()
 
 
 def upper_triangle(d: int) -> list[tuple[int, int]]:

@@ -66,30 +66,93 @@ class Term:
         return {"of": self.name, **self.noise.to_dict(), **counted}
 
 
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """Terms that one unit moves together, all with the same noise; and how far, in the norm of that noise (`part`).
+
+    `comes`: where all its rows come or go. `inside`: so many times as far where they are replaced within their groups.
+    """
+
+    of: str
+    terms: tuple[Term, ...]
+    comes: Fraction
+    inside: Fraction
+
+    @property
+    def noise(self) -> Noise:
+        return self.terms[0].noise
+
+
 def term(name: str, reach: int, rows: int, price: Promise, *, split: bool = False) -> Term:
     """The term that costs `price` when `rows` rows are added or removed. `split`: its reach is shared with another
     term of the same quantum, and each of the two rounds."""
-    quantum = 1
-    while reach * rows > LARGEST_REACH * quantum:
-        quantum *= 2
-    steps = rows * max(1, -(-reach // quantum) + (1 if split and quantum > 1 else 0))
+    quantum, steps = counting(reach, rows, split=split)
     return Term(name, noise_for(steps, price), quantum)
 
 
-def vector_terms(names: Sequence[str], reach: int, rows: int, price: Promise) -> tuple[Term, ...]:
+def counting(reach: int, rows: int, *, split: bool = False) -> tuple[int, int]:
+    """The multiples in which a term is counted, and by how many of them `rows` rows move it that come or go."""
+    quantum = 1
+    while reach * rows > LARGEST_REACH * quantum:
+        quantum *= 2
+    return quantum, rows * max(1, -(-reach // quantum) + (1 if split and quantum > 1 else 0))
+
+
+def shared(
+    names: Sequence[str],
+    reach: int,
+    rows: int,
+    price: Promise,
+    inside: Fraction | int,
+    *,
+    of: str | None = None,
+    split: bool = True,
+) -> Vector:
+    """Terms that cost `price` together when `rows` rows are added or removed, each of which moves them by at most `reach`
+    in all. (Then in the 2-norm, too.)"""
+    quantum, steps = counting(reach, rows, split=split)
+    noise = noise_for(steps, price)
+    terms = tuple(Term(name, noise, quantum) for name in names)
+    return Vector(of or names[0], terms, _in_norm(steps, price), Fraction(inside))
+
+
+def vector(
+    of: str, names: Sequence[str], reach: int, rows: int, price: Promise, inside: Fraction | int
+) -> Vector:
     """Terms that cost `price` together when `rows` rows are added or removed, each of which moves the vector of
     them by at most `reach`: in the 1-norm for eps, in the 2-norm for rho.
 
     Rounding to multiples moves each coordinate by less than one more. Rows of one unit may lie in as many groups, each
-    of which rounds k coordinates: k rows in the 1-norm, sqrt(k rows) in the 2-norm.
+    of which rounds k coordinates: k rows in the 1-norm, sqrt(k rows) in the 2-norm. (Replaced within their groups they
+    round no more coordinates, and moving to others twice as many: less than in proportion.)
     """
     quantum, k = 1, len(names)
     while reach * rows > LARGEST_REACH * quantum:
         quantum *= 2
     touched = 0 if quantum == 1 else k * rows
     rounding = touched if isinstance(price, Pure) or not touched else isqrt(touched - 1) + 1
-    noise = noise_for(max(1, -(-reach * rows // quantum) + rounding), price)
-    return tuple(Term(name, noise, quantum) for name in names)
+    steps = max(1, -(-reach * rows // quantum) + rounding)
+    noise = noise_for(steps, price)
+    terms = tuple(Term(name, noise, quantum) for name in names)
+    return Vector(of, terms, _in_norm(steps, price), Fraction(inside))
+
+
+def _in_norm(steps: int, price: Promise) -> Fraction:
+    """Laplace noise counts steps, Gaussian noise their square."""
+    return Fraction(steps) if isinstance(price, Pure) else Fraction(steps) ** 2
+
+
+def vector_parts(vectors: Sequence[Vector], *, groups: int, replaced: bool, sure: bool) -> tuple[Part, ...]:
+    """The parts of vectors, for each thing that a unit can do. `sure`: every row counts, so that it is replaced and
+    nothing else."""
+    found: list[Part] = []
+    for one in vectors:
+        inside = one.comes * one.inside
+        if sure:
+            found.append(privacy_part(one.noise, one.of, moves=inside))
+        else:
+            found += _cases(one.noise, one.of, one.comes, inside, groups, replaced)
+    return tuple(found)
 
 
 def moved_parts(
@@ -105,19 +168,25 @@ def moved_parts(
     """The parts of noise on a sum over rows, for each thing that a unit can do.
 
     One row that comes or goes moves the numbers of its group by `comes`, in all for Laplace noise, in the 2-norm for
-    Gaussian; one that is replaced within its group by `inside`. One that moves goes here and comes there: twice `comes`,
-    sqrt 2 times in the 2-norm. k rows: k times as much [group privacy].
+    Gaussian; one that is replaced within its group by `inside`. k rows: k times as much [group privacy].
     """
-    gaussian = isinstance(noise, DiscreteGaussian)
+    power = 2 if isinstance(noise, DiscreteGaussian) else 1
+    moves = [(rows * Fraction(reach)) ** power for reach in (comes, inside)]
+    return _cases(noise, of, moves[0], moves[1], groups, replaced)
 
-    def case(reach: Fraction | int, times: int, words: str) -> Part:
-        moves = times * (rows * Fraction(reach)) ** (2 if gaussian else 1)
-        return privacy_part(noise, of, moves=moves, case=words)
 
+def _cases(
+    noise: Noise, of: str, comes: Fraction, inside: Fraction, groups: int, replaced: bool
+) -> tuple[Part, ...]:
+    """What a unit can do, with how far that moves the numbers in the norm of the noise.
+
+    A row that moves goes here and comes there: twice as far as one that comes, in squares as well. Of a unit's rows some
+    may come and others be replaced: that costs no more than the worse of both for all of them, as norms add up.
+    """
     if not replaced:
-        return (case(comes, 1, ""),)
-    cases = [case(comes, 1, COMES), case(inside, 1, INSIDE)]
-    return (*cases, case(comes, 2, MOVES)) if groups > 1 else tuple(cases)
+        return (privacy_part(noise, of, moves=comes),)
+    cases = [(COMES, comes), (INSIDE, inside), *([(MOVES, 2 * comes)] if groups > 1 else [])]
+    return tuple(privacy_part(noise, of, moves=moves, case=case) for case, moves in cases)
 
 
 def noise_for(reach: int, price: Promise) -> Noise:
