@@ -4,6 +4,7 @@ from oboro.release.certificate import Certificate, read_certificate, verify_cert
 from oboro.release.forecast import Forecast
 from oboro.release.part import (
     Additive,
+    Choice,
     Chosen,
     Form,
     Part,
@@ -21,6 +22,7 @@ from oboro.release.run import Quote, fetch, price, quote, run
 __all__ = [
     "Additive",
     "Certificate",
+    "Choice",
     "Chosen",
     "Forecast",
     "Form",

@@ -4,10 +4,11 @@ A unit moves a part by so much *in the norm of its noise*:
 
     discrete Laplace     the 1-norm D of the change          costs D / scale                       Pure
     discrete Gaussian    the squared 2-norm D^2              costs D^2 / (2 sigma^2)               ZCDP
+    choice by a score    every score by at most D            costs 2 eta D                         Pure
 
 so that the cost of noise follows from its law alone [Ghosh, Roughgarden, Sundararajan 2009; Canonne, Kamath, Steinke
-2020, Theorem 14], and nobody states it beside it. Other mechanisms say what they cost, by a theorem of their own that
-their class names: a choice by the exponential mechanism, noise in proportion to a smooth sensitivity, stable noise.
+2020, Theorem 14; McSherry, Talwar 2007], and nobody states it beside it. Other mechanisms say what they cost, by a
+theorem of their own that their class names: noise in proportion to a smooth sensitivity, stable noise.
 
 A unit that does one of several things (it comes, it is replaced within its group, it moves to another) has parts for
 each *case*; what a plan costs is the worst case. Parts without a case belong to every case.
@@ -41,8 +42,18 @@ class Part:
         return record | ({"case": self.case} if self.case else {})
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The exponential mechanism: each output with a probability in proportion to e^(-eta score)."""
+
+    eta: Fraction
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"law": "exponential mechanism", "eta": show(self.eta)}
+
+
 def part(
-    noise: DiscreteLaplace | DiscreteGaussian,
+    noise: DiscreteLaplace | DiscreteGaussian | Choice,
     of: str,
     *,
     moves: Fraction | int,
@@ -50,7 +61,7 @@ def part(
     times: int = 1,
 ) -> Part:
     """What `noise` costs where one unit moves what it is added to by `moves`: the 1-norm for Laplace noise, the squared
-    2-norm for Gaussian. `times`: so many parts alike.
+    2-norm for Gaussian, every score for a choice. `times`: so many parts alike.
 
     >>> part(DiscreteLaplace(10), "count", moves=1)
     Part(noise=DiscreteLaplace('10'), of='count', moves=Fraction(1, 1), costs=Pure('0.1'), case='')
@@ -59,6 +70,8 @@ def part(
     costs: Guarantee
     if isinstance(noise, DiscreteLaplace):
         costs = Pure(times * moved / noise.scale)
+    elif isinstance(noise, Choice):
+        costs = Pure(times * 2 * noise.eta * moved)
     else:
         costs = ZCDP(times * moved / (2 * noise.sigma2))
     return Part(noise, of, moved, costs, case)

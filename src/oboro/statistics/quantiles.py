@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,12 +18,14 @@ from oboro.engine import count_cells
 from oboro.errors import DomainError, GuaranteeError, ParameterError
 from oboro.exact import Number, rational, show
 from oboro.noise import Bits
-from oboro.privacy import Pure, guarantee_from
-from oboro.release import Forecast, Pair, register
+from oboro.privacy import Pure, Unit
+from oboro.records import inline
+from oboro.release import Choice, Forecast, Pair, Part, Plan, register
 from oboro.statistics import joint
 from oboro.statistics.ranks import Integers, Ranks, fineness
 from oboro.statistics.scope import Scope
 from oboro.statistics.splitting import grid_quantile, grid_quantiles, levels, split_errors, split_quantiles
+from oboro.statistics.terms import cases
 
 METHODS = ("single", "joint", "splitting", "independent")
 MOST_QUANTILES = 1000
@@ -31,8 +34,8 @@ _TIES = 16  # bits of a step that tied rows are spread over, at least
 
 
 @register
-@dataclass(frozen=True, slots=True)
-class QuantilePlan:
+@dataclass(frozen=True)
+class QuantilePlan(Plan):
     """Values of a column at given quantiles, for each group. Ties, tiny n and constant columns are fine.
 
         single        one quantile: inverse sensitivity on the public grid, exact where values are tied
@@ -57,14 +60,67 @@ class QuantilePlan:
 
     column: Column
     quantiles: tuple[Fraction, ...]
-    method: str
-    scope: Scope
+    method: Literal["single", "joint", "splitting", "independent"]
+    scope: inline[Scope]
     guarantee: Pure
     kind = "statistics.quantile"
 
+    def check(self) -> None:
+        self.scope.check_groups()
+        _check_order(self.column)
+        _check_quantiles(self.quantiles)
+        _check_eps(self.guarantee)
+        self._check_method()
+        coarse = self.method in ("joint", "splitting") and fineness(self.column.size) < _TIES
+        if coarse or self.scope.groups * self.column.size > LARGEST:
+            raise DomainError(
+                f"column {self.column.name!r} has too many values for this question",
+                given=f"{self.column.size} values, {self.scope.groups} groups, {len(self.quantiles)} quantiles",
+                needed="at most 2^45 values for several quantiles, and 2^62 in all groups together",
+                fix="a larger step",
+            )
+
+    def _check_method(self) -> None:
+        best = _best(self.quantiles, self.scope)
+        wrong = self.method not in METHODS or (self.method == "single") != (len(self.quantiles) == 1)
+        if wrong or (self.method == "joint" and best != "joint"):
+            raise ParameterError(
+                f"the method {self.method!r} does not fit",
+                given=f"{len(self.quantiles)} quantiles, n={self.scope.n}",
+                needed=f"single for one; splitting or independent for several; joint for up to {joint.MOST_QUANTILES} "
+                f"where n is public and at most {joint.MOST_ROWS:,}",
+                fix=f"method={best!r}",
+            )
+
     @property
-    def unit(self) -> Any:
+    def unit(self) -> Unit:
         return self.scope.unit
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        rows, found = self.scope.rows, []
+        if self.method == "joint":  # the smallest share moves the score the most
+            found = [(Choice(self.joint_eta), "all quantiles", self._joint_apart, Fraction(2))]
+        elif (
+            self.method == "splitting"
+        ):  # a score counts in multiples of what a row moves it that comes or goes
+            deep = Fraction(levels(len(self.quantiles)))
+            found = [(Choice(self.level_price / 2), f"{deep} levels of splitting", deep, 2 * deep)]
+        else:
+            for q in self.quantiles:
+                comes, inside = Fraction(_apart(q)), Fraction(q.denominator)
+                found.append((Choice(self.eta(q)), f"{show(q)}-quantile", comes, inside))
+        return tuple(
+            one
+            for law, of, comes, inside in found
+            for one in cases(
+                law, of, rows * comes, rows * inside, groups=self.scope.groups, replaced=self.scope.replaced
+            )
+        )
+
+    @property
+    def slowness(self) -> int:
+        return {"joint": 20, "splitting": 100}.get(self.method, 1)
 
     def row_price(self, inside: Fraction | int) -> Fraction:
         """What a row that comes or goes may cost; `inside` times as much if it is replaced within its group."""
@@ -74,17 +130,21 @@ class QuantilePlan:
 
     def eta(self, q: Fraction) -> Fraction:
         """For whole scores: denominator * max(0, a - qn, qn - b), of one quantile by itself."""
-        apart = max(q.numerator, q.denominator - q.numerator)
+        apart = _apart(q)
         shares = len(self.quantiles) if self.method == "independent" else 1
         return self.row_price(Fraction(q.denominator, apart)) / (2 * apart * shares)
 
-    @property
+    @cached_property
     def joint_eta(self) -> Fraction:
-        cuts = [Fraction(0), *self.quantiles, Fraction(1)]
-        apart = 2 * (1 - min(b - a for a, b in pairwise(cuts)))
-        return self.row_price(2 / apart) / (2 * apart)
+        return self.row_price(2 / self._joint_apart) / (2 * self._joint_apart)
 
     @property
+    def _joint_apart(self) -> Fraction:
+        """How far a row moves the joint score that comes or goes."""
+        cuts = [Fraction(0), *self.quantiles, Fraction(1)]
+        return 2 * (1 - min(b - a for a, b in pairwise(cuts)))
+
+    @cached_property
     def level_price(self) -> Fraction:
         """What each level of splitting may cost where a row comes or goes."""
         return self.row_price(2) / levels(len(self.quantiles))
@@ -194,23 +254,6 @@ class QuantilePlan:
         yield from self.scope.pairs([self.column])
         yield from self.scope.divided_pairs([self.column], self.quantiles[0])
 
-    def to_dict(self) -> dict[str, Any]:
-        record: dict[str, Any] = {"kind": self.kind, "column": self.column.name, "method": self.method}
-        record |= {"quantiles": [show(q) for q in self.quantiles], **self.scope.to_dict([self.column])}
-        return {**record, "guarantee": self.guarantee.to_dict()}
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> QuantilePlan:
-        scope, columns = Scope.from_dict(record)
-        guarantee = guarantee_from(record["guarantee"])
-        if not isinstance(guarantee, Pure):
-            raise GuaranteeError(
-                "a quantile plan has a pure guarantee", given=repr(guarantee), fix='kind = "pure"'
-            )
-        return quantile_plan(
-            columns[record["column"]], record["quantiles"], scope, guarantee, method=record["method"]
-        )
-
 
 def quantile_plan(
     column: Column,
@@ -221,29 +264,12 @@ def quantile_plan(
     method: str | None = None,
 ) -> QuantilePlan:
     """Quantiles of a number or date column; `method` is chosen by public facts unless it is given."""
-    scope.check_groups()
-    if not isinstance(column, Integer | Real | Date):
-        raise DomainError(
-            f"column {column.name!r} has no order",
-            given=f"a column of kind {column.kind!r}",
-            needed="an Integer, Real or Date column",
-            fix=f'ob.Integer("{column.name}", 0, 120)',
-        )
     given = (
         list(quantiles) if isinstance(quantiles, Sequence) and not isinstance(quantiles, str) else [quantiles]
     )
     exact = tuple(rational("quantiles", q) for q in given)
-    fine = all(0 < q < 1 and q.denominator <= _FINEST for q in exact)
-    if not 1 <= len(exact) <= MOST_QUANTILES or not fine or sorted(set(exact)) != list(exact):
-        raise ParameterError(
-            "the quantiles cannot be used",
-            given=f"quantiles={[show(q) for q in exact[:6]]}",
-            needed=f"up to {MOST_QUANTILES} increasing numbers strictly between 0 and 1",
-            fix="quantiles=[.1, .5, .9]",
-        )
-    plan = QuantilePlan(column, exact, method or _best(exact, scope), scope, promise)
-    _check(plan)
-    return plan
+    chosen: Any = method or _best(exact, scope)
+    return QuantilePlan(column, exact, chosen, scope, promise)
 
 
 def _best(quantiles: Sequence[Fraction], scope: Scope) -> str:
@@ -254,32 +280,39 @@ def _best(quantiles: Sequence[Fraction], scope: Scope) -> str:
     return "joint" if small and len(quantiles) <= joint.MOST_QUANTILES else "splitting"
 
 
-def _check(plan: QuantilePlan) -> None:
-    if (
-        plan.guarantee.eps * 2**40 < 1
-    ):  # as for noise: then every answer is as likely, and ranks have no numbers
+def _apart(q: Fraction) -> int:
+    """How far a row moves the whole score of a quantile that comes or goes."""
+    return max(q.numerator, q.denominator - q.numerator)
+
+
+def _check_order(column: Column) -> None:
+    if not isinstance(column, Integer | Real | Date):
+        raise DomainError(
+            f"column {column.name!r} has no order",
+            given=f"a column of kind {column.kind!r}",
+            needed="an Integer, Real or Date column",
+            fix=f'ob.Integer("{column.name}", 0, 120)',
+        )
+
+
+def _check_quantiles(quantiles: Sequence[Fraction]) -> None:
+    fine = all(isinstance(q, Fraction) and 0 < q < 1 and q.denominator <= _FINEST for q in quantiles)
+    if not fine or not 1 <= len(quantiles) <= MOST_QUANTILES or sorted(set(quantiles)) != list(quantiles):
+        raise ParameterError(
+            "the quantiles cannot be used",
+            given=f"quantiles={[show(q) for q in quantiles[:6]]}",
+            needed=f"up to {MOST_QUANTILES} increasing numbers strictly between 0 and 1",
+            fix="quantiles=[.1, .5, .9]",
+        )
+
+
+def _check_eps(promise: Pure) -> None:
+    if not isinstance(promise, Pure):
+        raise GuaranteeError("a quantile plan has a pure guarantee", given=repr(promise), fix='kind = "pure"')
+    if promise.eps * 2**40 < 1:  # as for noise: then every answer is as likely, and ranks have no numbers
         raise ParameterError(
             "eps is too small",
-            given=f"eps={show(plan.guarantee.eps)}",
+            given=f"eps={show(promise.eps)}",
             needed="at least 2^-40",
             fix='eps="0.1"',
-        )
-    wrong = plan.method not in METHODS or (plan.method == "single") != (len(plan.quantiles) == 1)
-    if not wrong and plan.method == "joint":
-        wrong = _best(plan.quantiles, plan.scope) != "joint"
-    if wrong:
-        raise ParameterError(
-            f"the method {plan.method!r} does not fit",
-            given=f"{len(plan.quantiles)} quantiles, n={plan.scope.n}",
-            needed=f"single for one; splitting or independent for several; joint for up to {joint.MOST_QUANTILES} "
-            f"where n is public and at most {joint.MOST_ROWS:,}",
-            fix=f"method={_best(plan.quantiles, plan.scope)!r}",
-        )
-    coarse = plan.method in ("joint", "splitting") and fineness(plan.column.size) < _TIES
-    if coarse or plan.scope.groups * plan.column.size > LARGEST:
-        raise DomainError(
-            f"column {plan.column.name!r} has too many values for this question",
-            given=f"{plan.column.size} values, {plan.scope.groups} groups, {len(plan.quantiles)} quantiles",
-            needed="at most 2^45 values for several quantiles, and 2^62 in all groups together",
-            fix="a larger step",
         )

@@ -29,7 +29,7 @@ from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import Number, positive
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import ZCDP, Guarantee, Pure, Unit, parallel
-from oboro.release.part import Part
+from oboro.release.part import Choice, Part
 from oboro.release.part import part as privacy_part
 
 Integers = npt.NDArray[np.int64]
@@ -151,7 +151,7 @@ def vector_parts(vectors: Sequence[Vector], *, groups: int, replaced: bool, sure
         if sure:
             found.append(privacy_part(one.noise, one.of, moves=inside))
         else:
-            found += _cases(one.noise, one.of, one.comes, inside, groups, replaced)
+            found += cases(one.noise, one.of, one.comes, inside, groups=groups, replaced=replaced)
     return tuple(found)
 
 
@@ -172,21 +172,22 @@ def moved_parts(
     """
     power = 2 if isinstance(noise, DiscreteGaussian) else 1
     moves = [(rows * Fraction(reach)) ** power for reach in (comes, inside)]
-    return _cases(noise, of, moves[0], moves[1], groups, replaced)
+    return cases(noise, of, moves[0], moves[1], groups=groups, replaced=replaced)
 
 
-def _cases(
-    noise: Noise, of: str, comes: Fraction, inside: Fraction, groups: int, replaced: bool
+def cases(
+    law: Noise | Choice, of: str, comes: Fraction, inside: Fraction, *, groups: int, replaced: bool
 ) -> tuple[Part, ...]:
-    """What a unit can do, with how far that moves the numbers in the norm of the noise.
+    """The parts of noise or of choices in each group, with how far all rows of a unit move them that come or go, or are
+    replaced within their groups, in the norm of the law.
 
     A row that moves goes here and comes there: twice as far as one that comes, in squares as well. Of a unit's rows some
     may come and others be replaced: that costs no more than the worse of both for all of them, as norms add up.
     """
     if not replaced:
-        return (privacy_part(noise, of, moves=comes),)
-    cases = [(COMES, comes), (INSIDE, inside), *([(MOVES, 2 * comes)] if groups > 1 else [])]
-    return tuple(privacy_part(noise, of, moves=moves, case=case) for case, moves in cases)
+        return (privacy_part(law, of, moves=comes),)
+    moved = [(COMES, comes), (INSIDE, inside), *([(MOVES, 2 * comes)] if groups > 1 else [])]
+    return tuple(privacy_part(law, of, moves=moves, case=case) for case, moves in moved)
 
 
 def noise_for(reach: int, price: Promise) -> Noise:
