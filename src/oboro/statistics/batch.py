@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
+from functools import cached_property
 from math import isqrt
 from typing import Any
 
 from oboro.domain import Domain
-from oboro.errors import GuaranteeError, ParameterError
+from oboro.errors import ParameterError
 from oboro.exact import show
 from oboro.noise import Bits
-from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit, compose, guarantee_from
-from oboro.release import Forecast, Pair, Plan, plan_from, register
+from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit, compose
+from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_plan, register
 from oboro.statistics.terms import Promise
 
 MOST_QUESTIONS = 10_000
@@ -22,22 +23,23 @@ _FINE = 256  # what tight composition saves is found in steps of 1/256
 
 
 @register
-@dataclass(frozen=True, slots=True)
-class BatchPlan:
+@dataclass(frozen=True)
+class BatchPlan(Plan):
     """Plans for the same unit that are reserved, measured and released together.
 
     Privacy
         The plans are fixed in advance and draw independent noise, so their costs add up: the sum of eps, or of rho.
         With a delta, a batch of pure plans has the guarantee that their privacy loss distributions give, each the worst
         with its eps, in exact integers (privacy/losses.py). That is valid because no question depends on an answer.
-        `guarantee` is checked against the plans whenever a batch is made or read.
+        What each question promises covers its own parts, which was checked when it was made. A unit may come for one
+        question and be replaced for another, so it is their promises that add up, not parts case by case.
     """
 
     plans: tuple[Plan, ...]
     guarantee: Guarantee
     kind = "statistics.batch"
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         if not 1 <= len(self.plans) <= MOST_QUESTIONS:
             raise ParameterError(
                 "a batch needs questions",
@@ -47,18 +49,34 @@ class BatchPlan:
             )
         if len({plan.unit for plan in self.plans}) > 1:
             raise ParameterError("the questions of a batch protect different units", needed="one unit")
-        cost = total(self.plans, self.guarantee)
-        if not self.guarantee.covers(cost):
-            raise GuaranteeError(
-                "the questions cost more than the batch promises",
-                given=f"{self.guarantee}",
-                needed=f"at least {cost}",
-                fix=f"guarantee: {cost}",
+        if any(isinstance(plan, BatchPlan) for plan in self.plans):
+            raise ParameterError(
+                "a batch is no question of another batch", needed="one batch of all questions"
             )
 
     @property
     def unit(self) -> Unit:
         return self.plans[0].unit
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts of every question."""
+        return tuple(
+            replace(part, of=f"question {place}: {part.of}")
+            for place, plan in enumerate(self.plans)
+            for part in plan.parts
+        )
+
+    @cached_property
+    def cost(self) -> Guarantee:
+        return total(self.plans, self.guarantee)
+
+    def added(self) -> Additive | None:
+        return noise_by_plan([plan.added() for plan in self.plans])
+
+    @property
+    def slowness(self) -> int:
+        return max(plan.slowness for plan in self.plans)
 
     def forecast(self) -> Forecast:
         """What each question costs, and its first expected error."""
@@ -120,17 +138,6 @@ class BatchPlan:
                     yield Pair(one, other, pair.why)
                     if one is pair.one:
                         break  # the question is about every column already
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "guarantee": self.guarantee.to_dict(),
-            "plans": [plan.to_dict() for plan in self.plans],
-        }
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> BatchPlan:
-        return cls(tuple(plan_from(plan) for plan in record["plans"]), guarantee_from(record["guarantee"]))
 
 
 def total(plans: Sequence[Plan], kind: Guarantee) -> Guarantee:
@@ -197,8 +204,9 @@ def _with_columns(data: Any, columns: dict[str, Any], end: int) -> Any:
 def _rows(place: int, plan: Plan, table: Any) -> list[dict[str, Any]]:
     value = "value" if "value" in table.column_names else table.column_names[-1]
     labels = table.column_names[: table.column_names.index(value)]
-    intervals = getattr(plan, "intervals", None)
-    ends = zip(*(end.tolist() for end in intervals(table, 0.95)), strict=True) if intervals else None
+    ends = None
+    if plan.intervals is not None:
+        ends = zip(*(end.tolist() for end in plan.intervals(table, 0.95)), strict=True)
     question = plan.describe()["released"]
     rows = []
     for record in table.to_pylist():
