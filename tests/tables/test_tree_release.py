@@ -22,11 +22,10 @@ from oboro.release import plan_from
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.quality import block_errors
-from oboro.tables.strategies import WAVELET
 from oboro.tables.tree.design import Design
 from oboro.tables.tree.lattice import Floats, Integers, lattice_of
 from oboro.tables.tree.project import project
-from oboro.tables.tree.strategy import planned, tree_strategy
+from oboro.tables.tree.strategy import PlannedTree, design_for
 from oboro.tables.tree.workload import DEFAULT, SIDES, Workload
 
 CITY = Layout(Domain([Grid("row", "col")]))
@@ -76,14 +75,14 @@ def mean_ratio(mine: Floats, theirs: Floats) -> float:
 def wavelet(request: pytest.FixtureRequest) -> tuple[Fraction, list[Cells]]:
     truth = as_cells(CITY, tables.city())
     return request.param, list(
-        WAVELET.measure(truth, CITY, request.param, Unit.cells(), system_bits(), None, TRIALS)
+        Wavelet(CITY, Pure(request.param), Unit.cells()).measure(truth, system_bits(), TRIALS)
     )
 
 
 def measured(workload: Workload, eps: Fraction) -> list[Cells]:
-    strategy = tree_strategy(planned(CITY, Unit.cells(), workload))
+    strategy = PlannedTree(CITY, Pure(eps), Unit.cells(), workload=workload)
     truth = as_cells(CITY, tables.city())
-    return list(strategy.measure(truth, CITY, eps, Unit.cells(), system_bits(), None, TRIALS))
+    return list(strategy.measure(truth, system_bits(), TRIALS))
 
 
 def test_the_default_reaches_its_numbers(wavelet: tuple[Fraction, list[Cells]]) -> None:
@@ -107,7 +106,8 @@ def test_never_worse_is_better_at_every_size(wavelet: tuple[Fraction, list[Cells
     eps, theirs = wavelet
     ratio = block_rmse(measured(tables.never_worse(), eps)) / block_rmse(theirs)
     assert (ratio[:7] <= 0.90).all()
-    more = WAVELET.measure(as_cells(CITY, tables.city()), CITY, eps, Unit.cells(), system_bits(), None, 24)
+    paper = Wavelet(CITY, Pure(eps), Unit.cells())
+    more = paper.measure(as_cells(CITY, tables.city()), system_bits(), 24)
     mine = [result for _ in range(3) for result in measured(tables.never_worse(), eps)]
     large = (block_rmse(mine) / block_rmse([*theirs, *more]))[7:9]
     assert (large <= 0.90).all()
@@ -117,7 +117,7 @@ def test_the_forecast_is_what_is_measured() -> None:
     """Before non-negativity; for sizes with at least 64 blocks, within 3%."""
     from oboro.tables.tree.measure import estimated
 
-    lattice, design = lattice_of(CITY.domain), planned(CITY, Unit.cells())
+    lattice, design = lattice_of(CITY.domain), design_for(CITY, Unit.cells())
     noises = design.noises(TENTH, Unit.cells())
     squares = np.zeros(7)
     trials = 12
@@ -142,11 +142,11 @@ def test_mesh_by_sex_and_age() -> None:
     mix = np.concatenate([0.51 * pyramid, 0.49 * pyramid]) * rng.gamma(30, 1 / 30, (people.size, 40))
     truth = rng.multinomial(people, mix / mix.sum(axis=1, keepdims=True)).reshape(shape)
     cells = as_cells(layout, truth)
-    tree = tables.plan(domain, unit=Unit.cells(), eps="0.1", strategy="tree")._strategy
+    tree = tables.plan(domain, unit=Unit.cells(), eps="0.1", strategy="tree").mechanism
 
     def errors(strategy: Any, trials: int) -> Floats:
         found = []
-        for result in strategy.measure(cells, layout, TENTH, Unit.cells(), system_bits(), None, trials):
+        for result in strategy.measure(cells, system_bits(), trials):
             off = (as_table(layout, result, shape) - truth).astype(float)
             row = []
             for side in (1, 4, 16, 64):
@@ -155,7 +155,7 @@ def test_mesh_by_sex_and_age() -> None:
             found.append(row)
         return np.sqrt(np.mean(found, axis=0))
 
-    assert mean_ratio(errors(tree, 3), errors(WAVELET, 3)) < 0.60
+    assert mean_ratio(errors(tree, 3), errors(Wavelet(layout, Pure(TENTH), Unit.cells()), 3)) < 0.60
 
 
 @settings(deadline=None, max_examples=40)
@@ -189,7 +189,7 @@ def test_the_sensitivity_of_all_levels_together_is_that_of_the_promise() -> None
     domain = Domain([Grid("r", "c", shape=(8, 8)), Category("sex", ["F", "M"])])
     layout, lattice = Layout(domain), lattice_of(domain)
     for unit, moved in ((Unit.cells(2, 3), 6), (Unit.cells(2, 3, "replace"), 12), (Unit.person("who", 4), 4)):
-        design = planned(layout, unit)
+        design = design_for(layout, unit)
         noises = design.noises(ONE, unit)
         assert all(isinstance(noise, DiscreteLaplace) for noise in noises)
         change = np.zeros((64, 2), np.int64)
@@ -222,16 +222,18 @@ def test_the_audit_sees_a_level_that_was_not_paid_for() -> None:
     domain = Domain([Grid("r", "c", shape=(4, 4))])
     plan = with_two_levels(tables.plan(domain, unit=Unit.cells(), eps=1, count="n", strategy="tree"))
     assert plan.design is not None
-    careless = dataclasses.replace(
-        plan, design=dataclasses.replace(plan.design, shares=(Fraction(3),) * len(plan.shares))
-    )
-
-    class Faulty:
-        kind, unit, guarantee = plan.kind, plan.unit, plan.guarantee
-        prepare, neighbours, describe = plan.prepare, plan.neighbours, plan.describe
-        measure, publish, to_dict = careless.measure, plan.publish, plan.to_dict
-
-    assert audit.run(Faulty(), 2_000).verdict != "holds"  # type: ignore[arg-type]
+    with pytest.raises(ParameterError):
+        dataclasses.replace(plan.design, shares=(Fraction(3),) * len(plan.shares))
+    careless = dataclasses.replace(plan)
+    unpaid = copy.copy(plan.design)
+    object.__setattr__(unpaid, "shares", (Fraction(3),) * len(plan.shares))
+    for name in ("mechanism", "parts", "cost"):
+        careless.__dict__.pop(name, None)
+    object.__setattr__(careless, "design", unpaid)
+    assert not careless.guarantee.covers(careless.cost)
+    with pytest.raises(ParameterError):
+        plan_from(careless.to_dict())
+    assert audit.run(careless, 2_000).verdict != "holds"
 
 
 def test_a_design_that_does_not_divide_the_budget_is_refused() -> None:

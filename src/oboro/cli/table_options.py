@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -105,21 +105,24 @@ def unit_of(text: str | None, domain: Path) -> Unit:
 
 def _workload(kinds: list[str] | None) -> Workload | None:
     """`squares:3,15` and the like, added up."""
-    from oboro.tables.tree.workload import Workload
+    from oboro import records
+    from oboro.exact import whole
+    from oboro.kinds import unknown
+    from oboro.tables.tree.workload import KINDS, LONG_SIDES, SIDES, Workload
 
     if not kinds:
         return None
-    records = []
+    usual = {"squares": SIDES, "rectangles": LONG_SIDES}
+    parts: list[dict[str, Any]] = []
     for text in kinds:
         kind, _, more = text.partition(":")
+        if kind not in KINDS:
+            raise unknown("workload", kind, KINDS)
         values = [value for value in more.split(",") if value]
-        given = {"columns": [values]} if kind == "marginals" else {"sides": values}
-        records.append({"kind": kind, **(given if values else _usual_sides(kind))})
-    return Workload.from_list(records)
-
-
-def _usual_sides(kind: str) -> dict[str, list[int]]:
-    from oboro.tables.tree.workload import LONG_SIDES, SIDES
-
-    usual = {"squares": SIDES, "rectangles": LONG_SIDES}.get(kind, ())
-    return {"sides": list(usual)} if usual else {}
+        if kind == "marginals":
+            parts.append({"kind": kind, **({"columns": [values]} if values else {})})
+        else:
+            sides = [whole("side", value) for value in values] or list(usual.get(kind, ()))
+            parts.append({"kind": kind, **({"sides": sides} if sides else {})})
+    found: Workload = records.read(Workload, parts, "workload")
+    return found

@@ -9,7 +9,6 @@ from oboro.errors import DataError
 from oboro.kinds import path_of, takes
 from oboro.release import plan_from
 from oboro.tables.plan import TablePlan
-from oboro.tables.tree import leftover
 from oboro.tables.tree.asking import Where
 from oboro.tables.tree.carrying import plan_in
 from oboro.tables.tree.intervals import Answer
@@ -25,10 +24,7 @@ def ask(published: Any, where: Where | None = None, *, level: float = 0.95) -> A
 
         ask("published.parquet", {"row": (100, 131), "col": (200, 231), "sex": "F"})
     """
-    table = _table(published)
-    plan = plan_from(plan_in(table))
-    if not isinstance(plan, TablePlan):
-        raise DataError("only a table can be asked", given=plan.kind, needed="a table that oboro released")
+    table, plan = _opened(published)
     return plan.ask(table, where or {}, level)
 
 
@@ -37,13 +33,17 @@ def unallocated(published: Any) -> Any:
 
     An Arrow table: the columns of the first cell of each block, `cells` (how many it has), `held`, `unallocated`.
     """
+    table, plan = _opened(published)
+    return plan.mechanism.unallocated(table)
+
+
+def _opened(published: Any) -> tuple[Any, TablePlan]:
+    """The table, and the plan that it carries."""
     table = _table(published)
     plan = plan_from(plan_in(table))
-    if not isinstance(plan, TablePlan) or plan.strategy != "filtered":
-        raise DataError(
-            "only a filtered table leaves people unallocated", needed="a table by strategy filtered"
-        )
-    return leftover.unallocated(table, plan.layout)
+    if not isinstance(plan, TablePlan):
+        raise DataError("only a table can be asked", given=plan.kind, needed="a table that oboro released")
+    return table, plan
 
 
 def _table(published: Any) -> Any:

@@ -16,13 +16,13 @@ from oboro.errors import DomainError
 from oboro.exact import Number, about, positive, whole
 from oboro.kinds import names_of, takes
 from oboro.noise import Bits, system_bits
-from oboro.privacy import Unit
+from oboro.privacy import Pure, Unit
 from oboro.tables.cells import Cells
 from oboro.tables.dense import Listing
 from oboro.tables.layout import Layout
 from oboro.tables.quality import BlockError, block_errors, dense_block_errors
 from oboro.tables.reading import read_cells
-from oboro.tables.strategies import STRATEGIES, strategy_of
+from oboro.tables.strategies import STRATEGIES, strategy_called
 from oboro.tables.strategy import Strategy
 
 
@@ -114,35 +114,29 @@ def compare(
     layout, unit, exact = Layout(domain), unit or Unit.cells(), positive("eps", eps)
     trials = whole("trials", trials, least=1, most=10**6)
     truth = read_cells(data, layout, unit, count)
-    chosen = [strategy_of(name) for name in strategies or STRATEGIES]
-    rows = tuple(
-        _row(strategy, truth, layout, exact, unit, trials, bits or system_bits()) for strategy in chosen
-    )
+    chosen = [strategy_called(name)(layout, Pure(exact), unit) for name in strategies or STRATEGIES]
+    rows = tuple(_row(strategy, truth, trials, bits or system_bits()) for strategy in chosen)
     return Comparison(layout.cells, int(truth.counts.sum()), exact, rows)
 
 
-def _row(
-    strategy: Strategy, truth: Cells, layout: Layout, eps: Fraction, unit: Unit, trials: int, bits: Bits
-) -> Row:
+def _row(strategy: Strategy, truth: Cells, trials: int, bits: Bits) -> Row:
     try:
-        strategy.check(layout)
+        strategy.check_domain()
     except DomainError as error:
         return Row(strategy.name, refused=f"{error.message} ({error.needed})")
     none = Cells(truth.keys[:0], truth.counts[:0])
-    strategy.measure(
-        none, layout, eps, unit, bits, None, 1
-    )  # compiles, and finds the strategy that `matrix` looks for
+    strategy.measure(none, bits)  # compiles, and finds the strategy that `matrix` looks for
     results, seconds, peak = [], 0.0, 0
     for trial in range(trials):
         started = time.perf_counter()
-        results.append(strategy.measure(truth, layout, eps, unit, bits, None, 1)[0])
+        results.append(strategy.measure(truth, bits)[0])
         seconds += time.perf_counter() - started
         if trial == 0:
-            peak = _memory(strategy, truth, layout, eps, unit, bits)
-    errors = [block_errors(truth, published, layout) for published in results]
+            peak = _memory(strategy, truth, bits)
+    errors = [block_errors(truth, published, strategy.layout) for published in results]
     mean = tuple(_mean([each[i] for each in errors]) for i in range(len(errors[0])))
     last = results[-1]
-    raw, negative = _raw(strategy, truth, layout, eps, unit, bits)
+    raw, negative = _raw(strategy, truth, bits)
     return Row(
         strategy.name,
         mean,
@@ -155,14 +149,13 @@ def _row(
     )
 
 
-def _raw(
-    strategy: Strategy, truth: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits
-) -> tuple[tuple[BlockError, ...], float]:
+def _raw(strategy: Strategy, truth: Cells, bits: Bits) -> tuple[tuple[BlockError, ...], float]:
     """What a rival estimates before negative counts become 0."""
-    if not isinstance(strategy.measure, Listing):
+    if not isinstance(strategy, Listing):
         return (), 0.0
-    estimates = next(strategy.measure.estimates(truth, layout, eps, unit, bits, 1))
-    return tuple(dense_block_errors(truth.dense(layout.bits), estimates)), float((estimates < 0).mean())
+    estimates = next(strategy.estimates(truth, bits, 1))
+    everywhere = truth.dense(strategy.layout.bits)
+    return tuple(dense_block_errors(everywhere, estimates)), float((estimates < 0).mean())
 
 
 def _mean(errors: list[BlockError]) -> BlockError:
@@ -173,11 +166,11 @@ def _mean(errors: list[BlockError]) -> BlockError:
     )
 
 
-def _memory(strategy: Strategy, truth: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits) -> int:
+def _memory(strategy: Strategy, truth: Cells, bits: Bits) -> int:
     """Bytes at the peak of one more run; tracing slows it down, so that this run is not timed."""
     tracemalloc.start()
     try:
-        strategy.measure(truth, layout, eps, unit, bits, None, 1)
+        strategy.measure(truth, bits)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

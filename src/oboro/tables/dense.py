@@ -1,64 +1,79 @@
-"""The rivals that list every cell, as strategies: whole numbers, noise on each, estimates of all cells.
+"""The rivals as strategies: whole numbers, noise on each, estimates of all cells.
 
-Estimates may be negative or fractions; they are published as the nearest whole number that is 0 or more.
+Estimates may be negative or fractions; they are published as the nearest whole number that is 0 or more. Only `threshold`
+does without listing every cell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
 from oboro.domain import Grid
+from oboro.exact import about
 from oboro.noise import Bits, DiscreteLaplace
-from oboro.privacy import Unit
+from oboro.release import Part, part
 from oboro.tables.cells import Cells, Integers
 from oboro.tables.layout import Layout
-from oboro.tables.rivals import fourier, hierarchy, laplace, matrix, privelet, privelet2d
+from oboro.tables.rivals import fourier, hierarchy, laplace, matrix, privelet, privelet2d, threshold
+from oboro.tables.rivals.common import column_noise
 from oboro.tables.strategy import Strategy, counts_move
 
 _CLAMPED = "negative estimates are published as 0, so that sums over areas with few people come out too high"
 
-Law = Callable[[Layout, Fraction, int], DiscreteLaplace]  # for a unit that moves all counts by so much
 
+@dataclass(frozen=True, eq=False)
+class Listing(Strategy):
+    """Measures every cell of the domain, impossible ones too; these are then left out.
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """Measures every cell of the domain, impossible ones too; these are then left out."""
+    Privacy
+        What is measured is linear in the counts. One unit moves these by `counts_move(unit)` in all, and so what is
+        measured by at most `column` times that: see `column_noise`, and `column` of each rival.
+    """
 
-    transform: Callable[[Integers], Integers]
-    law: Law
-    estimate: Callable[[Integers, int], Any]  # from noisy numbers and k, for 2^k cells
-    square: bool = False  # takes rows and columns, not one row in Morton order
+    module: ClassVar[Any]
+    measured: ClassVar[str]  # what it is
+    notes: ClassVar[tuple[str, ...]] = (_CLAMPED,)
 
-    def estimates(
-        self, cells: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits, trials: int
-    ) -> Iterator[Any]:
+    @cached_property
+    def column(self) -> int:
+        """How far everything that is measured moves if one cell moves by 1."""
+        return int(self.module.column(self.layout.bits))
+
+    @cached_property
+    def noise(self) -> DiscreteLaplace:
+        return column_noise(self.column, self.eps, counts_move(self.unit))
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        return (part(self.noise, self.measured, moves=self.column * counts_move(self.unit)),)
+
+    def transform(self, counts: Integers) -> Integers:
+        """What is measured, from the counts of all cells in Morton order."""
+        found: Integers = self.module.transform(counts)
+        return found
+
+    def estimate(self, noisy: Integers) -> Any:
+        """All cells in Morton order."""
+        return self.module.estimate(noisy)
+
+    def estimates(self, cells: Cells, bits: Bits, trials: int) -> Iterator[Any]:
         """Estimates of all cells in Morton order, negative or fractions as they come."""
-        everywhere = cells.dense(layout.bits)
-        answers = self.transform(_table(everywhere, layout) if self.square else everywhere)
-        for noisy in answers + self.law(layout, eps, counts_move(unit)).sample(
-            (trials, *answers.shape), bits
-        ):
-            found = self.estimate(noisy, layout.bits)
-            yield _row(found, layout) if self.square else found
+        answers = self.transform(cells.dense(self.layout.bits))
+        for noisy in answers + self.noise.sample((trials, *answers.shape), bits):
+            yield self.estimate(noisy)
 
-    def __call__(
-        self,
-        cells: Cells,
-        layout: Layout,
-        eps: Fraction,
-        unit: Unit,
-        bits: Bits,
-        total: int | None,
-        trials: int,
-    ) -> list[Cells]:
-        possible = layout.all_possible()
-        every = self.estimates(cells, layout, eps, unit, bits, trials)
+    def measure(self, cells: Cells, bits: Bits, trials: int = 1) -> list[Cells]:
+        possible = self.layout.all_possible()
+        every = self.estimates(cells, bits, trials)
         return [Cells.from_dense(np.where(possible, np.maximum(np.rint(found), 0), 0)) for found in every]
+
+    def variance(self, height: int) -> float:
+        return float(self.module.block_variance(self.layout.bits, self.eps, height, counts_move(self.unit)))
 
 
 def _table(row: Integers, layout: Layout) -> Integers:
@@ -73,95 +88,148 @@ def _row(table: Any, layout: Layout) -> Any:
     return table[tuple(layout.places(np.arange(table.size)))]
 
 
-def _one_grid(layout: Layout) -> str | None:
-    columns = layout.domain.columns
-    if len(columns) == 1 and isinstance(columns[0], Grid) and len(columns[0].shape) == 2:
-        return None
-    return "one grid of two dimensions and nothing else"
+def _bits(module: Any) -> int:
+    return int(module.largest).bit_length() - 1
 
 
-def _fourier_estimate(noisy: Integers, k: int) -> Any:
-    if noisy.size > fourier.largest_table:
-        return fourier.estimate(noisy)
-    return fourier.closest_table(noisy, np.ones(noisy.size, np.bool_))
+class Laplace(Listing):
+    name = "laplace"
+    title = "noise on every cell"
+    module: ClassVar[Any] = laplace
+    measured = "every cell"
+    largest_bits = _bits(laplace)
+    why = laplace.why
+
+    def transform(self, counts: Integers) -> Integers:
+        return counts
+
+    def estimate(self, noisy: Integers) -> Any:
+        return noisy
 
 
-def _laplace_law(layout: Layout, eps: Fraction, moves: int) -> DiscreteLaplace:
-    return laplace.noise(eps, moves)
+class Privelet(Listing):
+    name = "privelet"
+    title = "noise on every wavelet coefficient"
+    module: ClassVar[Any] = privelet
+    measured = "every wavelet coefficient"
+    largest_bits = _bits(privelet)
+    why = privelet.why
 
 
-def _privelet2d_law(layout: Layout, eps: Fraction, moves: int) -> DiscreteLaplace:
-    rows, columns = (len(places) for places in layout.pattern)
-    return privelet2d.noise(rows, columns, eps, moves)
+class Privelet2D(Listing):
+    name = "privelet2d"
+    title = "noise on every wavelet coefficient of rows and columns"
+    module: ClassVar[Any] = privelet2d
+    measured = "every wavelet coefficient of rows and columns"
+    largest_bits = _bits(privelet2d)
+    why = privelet2d.why
+    slowness = 4
+
+    def needs(self) -> str | None:
+        columns = self.layout.domain.columns
+        if len(columns) == 1 and isinstance(columns[0], Grid) and len(columns[0].shape) == 2:
+            return None
+        return "one grid of two dimensions and nothing else"
+
+    @cached_property
+    def column(self) -> int:
+        rows, columns = (len(places) for places in self.layout.pattern)
+        return privelet2d.column(rows, columns)
+
+    def transform(self, counts: Integers) -> Integers:
+        return privelet2d.transform(_table(counts, self.layout))
+
+    def estimate(self, noisy: Integers) -> Any:
+        return _row(privelet2d.estimate(noisy), self.layout)
 
 
-def _law(module: Any) -> Law:
-    """The noise of a rival that asks only how many cells there are."""
+class Hierarchy(Listing):
+    name = "hierarchy"
+    title = "noise on every node of a binary tree, then least squares"
+    module: ClassVar[Any] = hierarchy
+    measured = "every node of a binary tree"
+    largest_bits = _bits(hierarchy)
+    why = hierarchy.why
+    slowness = 10
 
-    def law(layout: Layout, eps: Fraction, moves: int) -> DiscreteLaplace:
-        noise: DiscreteLaplace = module.noise(layout.bits, eps, moves)
-        return noise
-
-    return law
-
-
-def _strategy(
-    name: str, title: str, module: Any, measure: Listing, *notes: str, fits: Any = None
-) -> Strategy:
-    return Strategy(
-        name=name,
-        title=title,
-        noise=lambda layout, eps, unit: measure.law(layout, eps, counts_move(unit)),
-        measure=measure,
-        variance=lambda layout, eps, unit, height: float(
-            module.block_variance(layout.bits, eps, height, counts_move(unit))
-        ),
-        largest_bits=module.largest.bit_length() - 1,
-        why=module.why,
-        fits=fits or (lambda layout: None),
-        notes=(*notes, _CLAMPED),
-    )
+    def estimate(self, noisy: Integers) -> Any:
+        return hierarchy.estimate(noisy, self.layout.bits)
 
 
-RIVALS = (
-    _strategy(
-        "laplace",
-        "noise on every cell",
-        laplace,
-        Listing(lambda counts: counts, _laplace_law, lambda noisy, k: noisy),
-    ),
-    _strategy(
-        "privelet",
-        "noise on every wavelet coefficient",
-        privelet,
-        Listing(privelet.transform, _law(privelet), lambda noisy, k: privelet.estimate(noisy)),
-    ),
-    _strategy(
-        "privelet2d",
-        "noise on every wavelet coefficient of rows and columns",
-        privelet2d,
-        Listing(
-            privelet2d.transform, _privelet2d_law, lambda noisy, k: privelet2d.estimate(noisy), square=True
-        ),
-        fits=_one_grid,
-    ),
-    _strategy(
-        "hierarchy",
-        "noise on every node of a binary tree, then least squares",
-        hierarchy,
-        Listing(hierarchy.transform, _law(hierarchy), hierarchy.estimate),
-    ),
-    _strategy(
-        "fourier",
-        "noise on every Fourier coefficient",
-        fourier,
-        Listing(fourier.transform, _law(fourier), _fourier_estimate),
-        f"with more than {fourier.largest_table} cells its linear program is left out",
-    ),
-    _strategy(
-        "matrix",
-        "the measurements that are best for blocks, then least squares",
-        matrix,
-        Listing(matrix.transform, _law(matrix), matrix.estimate),
-    ),
-)
+class Fourier(Listing):
+    name = "fourier"
+    title = "noise on every Fourier coefficient"
+    module: ClassVar[Any] = fourier
+    measured = "every Fourier coefficient"
+    largest_bits = _bits(fourier)
+    why = fourier.why
+    slowness = 100
+    notes = (f"with more than {fourier.largest_table} cells its linear program is left out", _CLAMPED)
+
+    def estimate(self, noisy: Integers) -> Any:
+        if noisy.size > fourier.largest_table:
+            return fourier.estimate(noisy)
+        return fourier.closest_table(noisy, np.ones(noisy.size, np.bool_))
+
+
+class Matrix(Listing):
+    name = "matrix"
+    title = "the measurements that are best for blocks, then least squares"
+    module: ClassVar[Any] = matrix
+    measured = "every measurement of the best for blocks"
+    largest_bits = _bits(matrix)
+    why = matrix.why
+
+    def estimate(self, noisy: Integers) -> Any:
+        return matrix.estimate(noisy, self.layout.bits)
+
+
+class Threshold(Strategy):
+    """Noise on every cell; see rivals/threshold.py for why the empty ones need not be listed."""
+
+    name = "threshold"
+    title = "noise on every cell, published from a threshold on"
+    slowness = 50
+    notes = ("cells below the threshold are left out, so that sums of many small cells come out too low",)
+
+    @cached_property
+    def noise(self) -> DiscreteLaplace:
+        return threshold.noise(self.eps, counts_move(self.unit))
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        return (part(self.noise, "every cell", moves=counts_move(self.unit)),)
+
+    @cached_property
+    def least(self) -> int:
+        """The threshold: public."""
+        return threshold.default_threshold(self.layout.cells, self.eps, counts_move(self.unit))
+
+    def measure(self, cells: Cells, bits: Bits, trials: int = 1) -> list[Cells]:
+        published = []
+        for _ in range(trials):
+            keys, counts = threshold.measure_sparse(
+                cells.keys,
+                cells.counts,
+                1 << self.layout.bits,
+                self.eps,
+                bits,
+                self.least,
+                counts_move(self.unit),
+            )
+            possible = self.layout.possible(keys)
+            published.append(Cells(keys[possible], counts[possible]))
+        return published
+
+    def variance(self, height: int) -> float:
+        return self.noise.variance * 2.0**height
+
+    def remarks(self, expected_total: int | None) -> list[str]:
+        false = threshold.passing(self.least, self.eps, counts_move(self.unit)) * self.layout.cells
+        return [
+            f"cells are published from {self.least:,} on; about {about(false, 2)} of them will be empty in truth",
+            *super().remarks(expected_total),
+        ]
+
+
+RIVALS: tuple[type[Strategy], ...] = (Laplace, Privelet, Privelet2D, Hierarchy, Fourier, Matrix, Threshold)

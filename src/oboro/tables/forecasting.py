@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -11,35 +11,32 @@ import numpy.typing as npt
 from oboro.domain import Column, Domain, Grid, Mesh
 from oboro.domain.mesh import LEVELS
 from oboro.domain.morton import width
-from oboro.exact import about, percent
-from oboro.noise import DiscreteGaussian, DiscreteLaplace
+from oboro.exact import about
+from oboro.noise import DiscreteLaplace
 from oboro.noise.laplace import as_float
-from oboro.privacy import Unit
 from oboro.release import Forecast
 from oboro.tables.layout import Layout
-from oboro.tables.strategies import THRESHOLD, WAVELET
-from oboro.tables.strategy import Strategy, counts_move
+
+if TYPE_CHECKING:
+    from oboro.tables.strategy import Strategy
 
 Floats = npt.NDArray[np.float64]
-Noise = DiscreteLaplace | DiscreteGaussian
 
 _WITHIN = math.log(20) / math.sqrt(
     2
 )  # the 95% point of Laplace noise in standard errors: 2.12; mixtures have less
 
 
-def forecast(
-    layout: Layout, strategy: Strategy, eps: Fraction, unit: Unit, expected_total: int | None = None
-) -> Forecast:
+def forecast_of(strategy: Strategy, expected_total: int | None = None) -> Forecast:
     """Standard errors of aligned blocks, before negative counts become 0."""
-    rows = []
+    layout, rows = strategy.layout, []
     for height in areas(layout):
-        error = math.sqrt(strategy.variance(layout, eps, unit, height))
+        error = math.sqrt(strategy.variance(height))
         rows.append((block_name(layout, height), f"2^{height}", error, _WITHIN * error))
     notes = [
         "before counts are kept at 0 or more, which mostly makes errors smaller (single sizes have reached 1.2 times the figure)",
         *strategy.notes,
-        *_notes(layout, strategy, eps, unit, expected_total),
+        *strategy.remarks(expected_total),
     ]
     columns = ("area", "cells", "standard error", "95% within ±")
     return Forecast(
@@ -47,50 +44,14 @@ def forecast(
     )
 
 
-def _notes(
-    layout: Layout, strategy: Strategy, eps: Fraction, unit: Unit, expected_total: int | None
-) -> list[str]:
-    notes = []
-    noise = strategy.noise(layout, eps, unit)
-    if strategy is WAVELET and isinstance(noise, DiscreteLaplace):
-        empty = published_if_even(
-            noise, layout.bits, as_float(noise.scale) / 2
-        )  # the root holds half the scale on average
-        notes.append(
-            f"noise alone puts people into cells: an empty table would still show about {about(empty, 2)} cells"
-        )
-    if strategy is THRESHOLD:
-        from oboro.tables.rivals.threshold import default_threshold, passing
-
-        moves = counts_move(unit)
-        least = default_threshold(layout.cells, eps, moves)
-        false = passing(least, eps, moves) * layout.cells
-        notes.append(
-            f"cells are published from {least:,} on; about {about(false, 2)} of them will be empty in truth"
-        )
-    if expected_total is not None:
-        notes += _with_total(layout, strategy, eps, unit, noise, expected_total)
-    return notes
-
-
-def _with_total(
-    layout: Layout, strategy: Strategy, eps: Fraction, unit: Unit, noise: Noise, total: int
-) -> list[str]:
-    notes = []
-    error = math.sqrt(strategy.variance(layout, eps, unit, 0))
-    mean = total / layout.cells
-    if mean < error:
-        notes.append(
-            f"a cell holds {about(mean, 3)} people on average, less than the error of a cell: trust larger areas only"
-        )
-    if strategy is WAVELET and isinstance(noise, DiscreteLaplace):
-        shown = min(published_if_even(noise, layout.bits, float(total)), float(layout.cells))
-        real = -math.expm1(-mean)
-        notes.append(
-            f"if {total:,} people were spread evenly, about {about(shown, 2)} cells would be published, "
-            f"and {percent(1 - real)} of them would hold nobody in truth; people who live close together make this better"
-        )
-    return notes
+def few_people(strategy: Strategy, total: int) -> list[str]:
+    """A warning, if the error of a cell is more than a cell holds on average."""
+    mean = total / strategy.layout.cells
+    if mean >= math.sqrt(strategy.variance(0)):
+        return []
+    return [
+        f"a cell holds {about(mean, 3)} people on average, less than the error of a cell: trust larger areas only"
+    ]
 
 
 def published_if_even(noise: DiscreteLaplace, depth: int, total: float) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import zlib
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from oboro.domain import Domain
 from oboro.engine import open_data
 from oboro.errors import DataError, DomainError
+from oboro.exact import whole
 from oboro.privacy import Unit
 from oboro.tables.layout import Layout
 from oboro.tables.reading import Integers, read_cells
@@ -25,52 +26,61 @@ from oboro.tables.reading import Integers, read_cells
 LARGEST = 2**26  # combinations of the masked columns; each takes a few bytes while the mask is made
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Mask:
-    """The possible combinations of the first `columns` columns, as differences of sorted keys, compressed."""
+    """The possible combinations of the first `columns` columns: differences of sorted keys, compressed, in base64."""
 
     columns: int
-    packed: bytes
+    possible: str
 
     @classmethod
     def of(cls, columns: int, heads: Integers) -> Mask:
         if heads.size == 0:
             raise DomainError("the mask rules out every cell", needed="at least one possible cell")
-        return cls(columns, zlib.compress(np.diff(heads, prepend=0).astype("<i8").tobytes(), 9))
+        packed = zlib.compress(np.diff(heads, prepend=0).astype("<i8").tobytes(), 9)
+        return cls(columns, base64.b64encode(packed).decode())
 
-    @property
-    def heads(self) -> Integers:
-        return np.cumsum(np.frombuffer(zlib.decompress(self.packed), "<i8").astype(np.int64))
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"columns": self.columns, "possible": base64.b64encode(self.packed).decode()}
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any], domain: Domain) -> Mask:
+    def __post_init__(self) -> None:
         try:
-            given = cls(int(record["columns"]), base64.b64decode(record["possible"], validate=True))
-            heads = given.heads
-            leading = Layout(Domain(domain.columns[: given.columns]))
-        except (KeyError, TypeError, ValueError, zlib.error):
+            whole("columns", self.columns, least=1)
+            heads = self.heads
+        except (TypeError, ValueError, zlib.error):
             raise DomainError(
                 "the mask cannot be read", needed="columns and possible, as oboro writes them"
             ) from None
-        fits = heads.size > 0 and len(leading.domain) == given.columns and bool((np.diff(heads) > 0).all())
-        if not fits or heads[0] < 0 or heads[-1] >> leading.bits or not bool(leading.possible(heads).all()):
-            raise DomainError(
-                "the mask does not fit the domain",
-                given=f"{heads.size} combinations",
-                fix="a mask made for this domain",
-            )
-        return given
+        if heads.size == 0 or heads[0] < 0 or not bool((np.diff(heads) > 0).all()):
+            raise _misfit(heads)
+
+    @cached_property
+    def heads(self) -> Integers:
+        """The possible combinations as keys of the first columns, in increasing order."""
+        inflating = zlib.decompressobj()
+        differences = inflating.decompress(base64.b64decode(self.possible, validate=True), 8 * LARGEST)
+        if not inflating.eof or inflating.unused_data:
+            raise ValueError("not a whole stream, or a longer one than a mask is")
+        return np.cumsum(np.frombuffer(differences, "<i8").astype(np.int64))
+
+
+def _misfit(heads: Integers) -> DomainError:
+    return DomainError(
+        "the mask does not fit the domain",
+        given=f"{heads.size} combinations",
+        fix="a mask made for this domain",
+    )
 
 
 @lru_cache(maxsize=16)
 def layout_of(domain: Domain, mask: Mask | None = None) -> Layout:
-    """Where the cells of a domain lie, less those that the mask rules out."""
+    """Where the cells of a domain lie, less those that the mask rules out; refuses a mask of another domain."""
     if mask is None:
         return Layout(domain)
-    return Layout(domain, (Layout(Domain(domain.columns[: mask.columns])).bits, mask.heads))
+    heads = mask.heads
+    if mask.columns > len(domain):
+        raise _misfit(heads)
+    leading = Layout(Domain(domain.columns[: mask.columns]))
+    if heads[-1] >> leading.bits or not bool(leading.possible(heads).all()):
+        raise _misfit(heads)
+    return Layout(domain, (leading.bits, heads))
 
 
 def possible_cells(domain: Domain, cells: Any) -> Mask:

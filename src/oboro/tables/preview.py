@@ -14,7 +14,7 @@ from oboro.exact import Number, positive, show
 from oboro.kinds import list_of, takes
 from oboro.noise import Bits, system_bits
 from oboro.privacy import Pure
-from oboro.tables.plan import TablePlan, designed
+from oboro.tables.plan import TablePlan
 
 
 @takes(plan=TablePlan, eps=list_of)
@@ -27,6 +27,5 @@ def preview(
     for each in eps:
         exact = positive("eps", each)
         other = dataclasses.replace(plan, guarantee=Pure(exact), design=None)
-        other = designed(other) if plan.design is not None else other
         tables[show(exact)] = other.publish(other.measure(cells, bits or system_bits()))
     return plan.publish(cells), tables

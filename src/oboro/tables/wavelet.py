@@ -29,16 +29,26 @@ Patent JP6310345B2 (NTT DOCOMO) lists this method. Where it is in force, its use
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from oboro.exact import about, percent
 from oboro.noise import Bits, DiscreteLaplace
+from oboro.noise.laplace import as_float
 from oboro.privacy import Unit
+from oboro.release import Part, part
 from oboro.tables import progress
 from oboro.tables.cells import Cells
+from oboro.tables.forecasting import published_if_even
 from oboro.tables.layout import Layout
+from oboro.tables.strategy import Strategy
 
 Integers = npt.NDArray[np.int64]
 Draw = Callable[[int], tuple[Integers, Integers]]  # so many draws of noise, and words with as many fair bits
@@ -167,3 +177,58 @@ def block_variance(noise: DiscreteLaplace, depth: int, height: int) -> float:
     for _ in range(depth - height):
         variance = (variance + noise.variance) / 4 + 1 / 8
     return variance
+
+
+@dataclass(frozen=True, eq=False)
+class Wavelet(Strategy):
+    """The sum of all cells and the difference of the halves of every node, each with the same noise.
+
+    Privacy
+        These move by `sensitivity` in all. Discrete Laplace noise of scale sensitivity/eps costs eps [Ghosh,
+        Roughgarden, Sundararajan 2009]. A public total is not measured.
+    """
+
+    name = "wavelet"
+    title = "the wavelet method of Terada et al., corrected"
+    takes_total = True
+    notes = ("keeping counts at 0 or more raises small cells and lowers large ones",)
+
+    @cached_property
+    def moves(self) -> int:
+        return sensitivity(self.unit, self.layout.bits, self.layout.distinct)
+
+    @cached_property
+    def noise(self) -> DiscreteLaplace:
+        return DiscreteLaplace(Fraction(self.moves) / self.eps)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        return (
+            part(
+                self.noise, "sum of all cells, and difference of the halves of every node", moves=self.moves
+            ),
+        )
+
+    def measure(self, cells: Cells, bits: Bits, trials: int = 1) -> list[Cells]:
+        published, starts = measure(cells, self.layout, self.noise, bits, total=self.total, trials=trials)
+        bounds = [*starts.tolist(), published.keys.size]
+        return [Cells(published.keys[a:b], published.counts[a:b]) for a, b in pairwise(bounds)]
+
+    def variance(self, height: int) -> float:
+        return block_variance(self.noise, self.layout.bits, height)
+
+    def remarks(self, expected_total: int | None) -> list[str]:
+        cells, bits = self.layout.cells, self.layout.bits
+        empty = published_if_even(self.noise, bits, as_float(self.noise.scale) / 2)  # the root's mean
+        notes = [
+            f"noise alone puts people into cells: an empty table would still show about {about(empty, 2)} cells",
+            *super().remarks(expected_total),
+        ]
+        if expected_total is not None:
+            shown = min(published_if_even(self.noise, bits, float(expected_total)), float(cells))
+            nobody = math.exp(-expected_total / cells)
+            notes.append(
+                f"if {expected_total:,} people were spread evenly, about {about(shown, 2)} cells would be published, "
+                f"and {percent(nobody)} of them would hold nobody in truth; people who live close together make this better"
+            )
+        return notes

@@ -4,7 +4,8 @@ All of them but one measure whole numbers that are linear in the counts, put noi
 and turn the noisy numbers into estimates. So each module has the same parts:
 
     transform(counts)       the whole numbers that are measured
-    noise(k, eps, ...)      their noise, for n = 2^k cells
+    column(k)               how far they move in all if one of n = 2^k cells moves by 1
+    noise(k, eps, ...)      their noise
     estimate(noisy)         what they say about each cell: post-processing
     measure(counts, ...)    the three together
     block_variance(k, ...)  the variance of the sum of an aligned block

@@ -42,14 +42,19 @@ def measured(k: int, order: int | None = None) -> npt.NDArray[np.bool_]:
     return size <= (k if order is None else order)
 
 
-def noise(k: int, eps: Fraction, sensitivity: int = 1, order: int | None = None) -> DiscreteLaplace:
-    """The noise of every coefficient that is measured.
+def column(k: int, order: int | None = None) -> int:
+    """How far all coefficients that are measured move together if one cell moves by 1.
 
     Privacy
         A cell enters every coefficient with sign +1 or -1. If it moves by 1, the coefficients move by
         their number in all.
     """
-    return column_noise(_number(k, k, order), eps, sensitivity)
+    return _number(k, k, order)
+
+
+def noise(k: int, eps: Fraction, sensitivity: int = 1, order: int | None = None) -> DiscreteLaplace:
+    """The noise of every coefficient that is measured."""
+    return column_noise(column(k, order), eps, sensitivity)
 
 
 def estimate(noisy: Integers) -> Floats:

@@ -36,13 +36,18 @@ def transform(counts: Integers, arity: int = 2) -> Integers:
     return np.concatenate(levels)
 
 
-def noise(k: int, eps: Fraction, sensitivity: int = 1, arity: int = 2) -> DiscreteLaplace:
-    """The noise of every node.
+def column(k: int, arity: int = 2) -> int:
+    """How far all nodes move together if one cell moves by 1.
 
     Privacy
         A cell is counted once on each level. If it moves by 1, the nodes move by the number of levels in all.
     """
-    return column_noise(len(sizes(k, arity)), eps, sensitivity)
+    return len(sizes(k, arity))
+
+
+def noise(k: int, eps: Fraction, sensitivity: int = 1, arity: int = 2) -> DiscreteLaplace:
+    """The noise of every node."""
+    return column_noise(column(k, arity), eps, sensitivity)
 
 
 def estimate(noisy: Integers, k: int, arity: int = 2) -> Floats:

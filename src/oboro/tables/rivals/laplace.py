@@ -15,9 +15,13 @@ largest = DENSE
 why = "every cell takes noise, empty or not, and hardly any stays empty"
 
 
+def column(k: int) -> int:
+    """Privacy: what is measured are the counts themselves. If one moves by 1, they move by 1 in all."""
+    return 1
+
+
 def noise(eps: Fraction, sensitivity: int = 1) -> DiscreteLaplace:
-    """Privacy: what is measured are the counts themselves, which move by `sensitivity` in all."""
-    return column_noise(1, eps, sensitivity)
+    return column_noise(column(0), eps, sensitivity)
 
 
 def measure(counts: Integers, eps: Fraction, bits: Bits, sensitivity: int = 1) -> Integers:

@@ -75,14 +75,19 @@ def transform(counts: Integers, workload: str = "blocks") -> Integers:
     return strategy(exponent(counts.size, largest, why), workload) @ counts
 
 
-def noise(k: int, eps: Fraction, sensitivity: int = 1, workload: str = "blocks") -> DiscreteLaplace:
-    """The noise of every measurement.
+def column(k: int) -> int:
+    """How far all measurements move together if one cell moves by 1.
 
     Privacy
         If a cell moves by 1, the measurements move by its column of the strategy, whose numbers are not
         negative and add up to `COLUMN`. The search looks at k and the workload, both public.
     """
-    return column_noise(COLUMN, eps, sensitivity)
+    return COLUMN
+
+
+def noise(k: int, eps: Fraction, sensitivity: int = 1, workload: str = "blocks") -> DiscreteLaplace:
+    """The noise of every measurement."""
+    return column_noise(column(k), eps, sensitivity)
 
 
 def estimate(noisy: Integers, k: int, workload: str = "blocks") -> Floats:

@@ -31,14 +31,19 @@ def transform(counts: Integers) -> Integers:
     return np.concatenate([sums, *reversed(differences)])
 
 
-def noise(k: int, eps: Fraction, sensitivity: int = 1) -> DiscreteLaplace:
-    """The noise of every coefficient.
+def column(k: int) -> int:
+    """How far all coefficients move together if one cell moves by 1.
 
     Privacy
         A cell is in the sum of all with sign +1, and in the difference of each of its k ancestors with
         sign +1 or -1. If it moves by 1, the coefficients move by 1 + k in all.
     """
-    return column_noise(1 + k, eps, sensitivity)
+    return 1 + k
+
+
+def noise(k: int, eps: Fraction, sensitivity: int = 1) -> DiscreteLaplace:
+    """The noise of every coefficient."""
+    return column_noise(column(k), eps, sensitivity)
 
 
 def estimate(noisy: Integers | Floats) -> Floats:

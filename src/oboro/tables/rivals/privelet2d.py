@@ -26,14 +26,19 @@ def transform(counts: Integers) -> Integers:
     return privelet.transform(np.ascontiguousarray(privelet.transform(counts).T))
 
 
-def noise(rows: int, columns: int, eps: Fraction, sensitivity: int = 1) -> DiscreteLaplace:
-    """The noise of every coefficient, for 2^rows x 2^columns cells.
+def column(rows: int, columns: int) -> int:
+    """How far all coefficients of 2^rows x 2^columns cells move together if one cell moves by 1.
 
     Privacy
         A cell enters 1 + rows coefficients of its column with sign +1 or -1, and each of these enters
         1 + columns coefficients of its row. If it moves by 1, they move by (1 + rows)(1 + columns) in all.
     """
-    return column_noise((1 + rows) * (1 + columns), eps, sensitivity)
+    return (1 + rows) * (1 + columns)
+
+
+def noise(rows: int, columns: int, eps: Fraction, sensitivity: int = 1) -> DiscreteLaplace:
+    """The noise of every coefficient, for 2^rows x 2^columns cells."""
+    return column_noise(column(rows, columns), eps, sensitivity)
 
 
 def estimate(noisy: Integers) -> Floats:

@@ -15,8 +15,9 @@ where there are few of them.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -25,19 +26,23 @@ from oboro.errors import ParameterError
 from oboro.exact import show
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.privacy import Unit
+from oboro.release import Part, part
 from oboro.tables.cells import Cells
-from oboro.tables.layout import Layout
-from oboro.tables.strategy import Strategy, counts_move
+from oboro.tables.strategy import Strategy, Table, counts_move
+from oboro.tables.tree.asking import Where
 from oboro.tables.tree.design import precision
+from oboro.tables.tree.grid_answers import adaptive_answer, adaptive_intervals
+from oboro.tables.tree.intervals import Answer
 from oboro.tables.tree.lattice import Floats, Integers, Lattice, Level, lattice_of
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.project import Bools, project
+from oboro.tables.tree.region import region_of
 from oboro.tables.tree.solve import least_squares, moments
 from oboro.tables.tree.workload import block
 
 QUARTERS, BLOCKS, PARTS = Fraction(1, 10), Fraction(2, 10), Fraction(7, 10)
 DEPTH = 4  # divisions of the table into blocks: 16 x 16 of them
-LEVELS: tuple[Level, ...] = ((1,), (DEPTH,))
+LEVELS: tuple[Level, ...] = ((1,), (DEPTH,))  # quarters and blocks
 _PEOPLE_PER_PART = 5  # times 1/eps
 
 
@@ -72,45 +77,101 @@ def noises(eps: Fraction, unit: Unit) -> tuple[DiscreteLaplace, DiscreteLaplace,
     return quarters, blocks, parts
 
 
-def measure(
-    cells: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits, total: int | None, trials: int
-) -> list[Measured]:
-    return [_measured(cells, layout, eps, unit, bits, total) for _ in range(trials)]
+@dataclass(frozen=True, eq=False)
+class Adaptive(Strategy):
+    """Counts of quarters, of blocks, and of parts of blocks. Privacy: see `noises`."""
 
+    name = "adaptive"
+    title = "a grid as fine as the people in each block allow"
+    takes_total = True
+    carries = True
+    slowness = 100
+    notes = (
+        "people are spread evenly within parts of blocks: what that adds to the error of small areas is not in the figures",
+    )
 
-def _measured(
-    cells: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits, total: int | None
-) -> Measured:
-    lattice = lattice_of(layout.domain)
-    counts = np.zeros(lattice.leaves, np.int64)
-    counts[lattice.leaf(layout, cells.keys)] = cells.counts
-    possible = lattice.possible(layout)
-    allowed = np.ones(lattice.leaves, np.bool_) if possible is None else possible
-    *of_blocks, of_parts = noises(eps, unit)
-    coarse = blocks_of(lattice)
-    may = allowed.reshape(coarse.leaves, -1)
-    some_may = np.asarray(may.any(axis=1))
-    first = _counted(counts.reshape(coarse.leaves, -1).sum(axis=1), some_may, coarse, of_blocks, bits)
-    estimates = least_squares(coarse, LEVELS, [precision(law) for law in of_blocks], first, total)
-    held = project(coarse, estimates, some_may, total)
-    deepest = lattice.trees[0].depth - DEPTH
-    steps = np.where(held > 0, _divisions(held, eps / counts_move(unit), deepest), -1)
-    noisy = [
-        _parts(counts.reshape(coarse.leaves, -1), steps == k, k, of_parts, bits) for k in range(deepest + 1)
-    ]
-    estimates = _combined(estimates, coarse, of_blocks, noisy, steps, of_parts)
-    held = project(coarse, estimates, some_may, total)
-    published = np.zeros(may.shape, np.int64)
-    for k, own in enumerate([*noisy, np.zeros(((steps < 0).sum(), 1), np.int64)]):  # last those not divided
-        some = steps == k if k <= deepest else steps < 0
-        published[some] = _spread(
-            held[some], own, may[some].reshape(*own.shape, may.shape[1] // own.shape[1]), bits
-        ).reshape(len(own), may.shape[1])
-    leaves = np.flatnonzero(published)
-    keys, values = lattice.keys(layout, leaves), published.reshape(-1)[leaves]
-    order = np.argsort(keys)
-    carried = (*first, steps, np.concatenate([own.reshape(-1) for own in noisy]))
-    return Measured(keys[order], values[order], carried)
+    def needs(self) -> str | None:
+        one = len(self.lattice.trees) == 1 and isinstance(self.layout.domain.columns[0], Grid)
+        arities = set(self.lattice.trees[0].arities)
+        if not one or arities != {4} or not 2**12 <= self.lattice.leaves <= 2**26:
+            return "one square grid with a power of two from 64 to 8192 cells along a side"
+        return None
+
+    def check(self) -> None:
+        check_rule(self.total, self.eps, self.layout.cells)
+        super().check()
+
+    @property
+    def lattice(self) -> Lattice:
+        return lattice_of(self.layout.domain)
+
+    @cached_property
+    def blocks(self) -> Lattice:
+        """The lattice down to the blocks."""
+        return blocks_of(self.lattice)
+
+    @cached_property
+    def noises(self) -> tuple[DiscreteLaplace, DiscreteLaplace, DiscreteLaplace]:
+        """Of quarters, of blocks, and of parts."""
+        return noises(self.eps, self.unit)
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        return self.noises[-1]
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        named = zip(self.noises, ("quarters of the table", "blocks", "parts of blocks"), strict=True)
+        return tuple(part(law, of, moves=counts_move(self.unit)) for law, of in named)
+
+    def measure(self, cells: Cells, bits: Bits, trials: int = 1) -> list[Measured]:
+        return [self._measured(cells, bits) for _ in range(trials)]
+
+    def _measured(self, cells: Cells, bits: Bits) -> Measured:
+        layout, lattice, coarse, total = self.layout, self.lattice, self.blocks, self.total
+        counts = np.zeros(lattice.leaves, np.int64)
+        counts[lattice.leaf(layout, cells.keys)] = cells.counts
+        possible = lattice.possible(layout)
+        allowed = np.ones(lattice.leaves, np.bool_) if possible is None else possible
+        *of_blocks, of_parts = self.noises
+        may = allowed.reshape(coarse.leaves, -1)
+        some_may = np.asarray(may.any(axis=1))
+        first = _counted(counts.reshape(coarse.leaves, -1).sum(axis=1), some_may, coarse, of_blocks, bits)
+        estimates = least_squares(coarse, LEVELS, [precision(law) for law in of_blocks], first, total)
+        held = project(coarse, estimates, some_may, total)
+        deepest = lattice.trees[0].depth - DEPTH
+        steps = np.where(held > 0, _divisions(held, self.eps / counts_move(self.unit), deepest), -1)
+        noisy = [
+            _parts(counts.reshape(coarse.leaves, -1), steps == k, k, of_parts, bits)
+            for k in range(deepest + 1)
+        ]
+        estimates = _combined(estimates, coarse, of_blocks, noisy, steps, of_parts)
+        held = project(coarse, estimates, some_may, total)
+        published = np.zeros(may.shape, np.int64)
+        for k, own in enumerate(
+            [*noisy, np.zeros(((steps < 0).sum(), 1), np.int64)]
+        ):  # last those not divided
+            some = steps == k if k <= deepest else steps < 0
+            published[some] = _spread(
+                held[some], own, may[some].reshape(*own.shape, may.shape[1] // own.shape[1]), bits
+            ).reshape(len(own), may.shape[1])
+        leaves = np.flatnonzero(published)
+        keys, values = lattice.keys(layout, leaves), published.reshape(-1)[leaves]
+        order = np.argsort(keys)
+        carried = (*first, steps, np.concatenate([own.reshape(-1) for own in noisy]))
+        return Measured(keys[order], values[order], carried)
+
+    def variance(self, height: int) -> float:
+        """The noise of blocks and parts; smaller areas have at least their part's share, and what spreading adds is not in it."""
+        _, of_blocks, of_parts = self.noises
+        above = self.layout.bits - 2 * DEPTH
+        return of_blocks.variance * 2.0 ** (height - above) if height >= above else of_parts.variance
+
+    def intervals(self, table: Table, level: float) -> tuple[Integers, Integers]:
+        return adaptive_intervals(self, table, level)
+
+    def answer(self, table: Table, where: Where, level: float) -> Answer:
+        return adaptive_answer(self, table, region_of(self.layout, where), level)
 
 
 def blocks_of(lattice: Lattice) -> Lattice:
@@ -181,33 +242,3 @@ def _spread(held: Integers, noisy: Integers, allowed: Bools, bits: Bits) -> Inte
     order[~allowed] = np.uint64(2**64 - 1)  # impossible cells come last
     rank = np.argsort(np.argsort(order, axis=2), axis=2)
     return np.where(allowed, each[:, :, None] + (rank < odd[:, :, None]), 0)
-
-
-def block_variance(layout: Layout, eps: Fraction, unit: Unit, height: int) -> float:
-    """The noise of blocks and parts; smaller areas have at least their part's share, and what spreading adds is not in it."""
-    _, of_blocks, of_parts = noises(eps, unit)
-    above = layout.bits - 2 * DEPTH
-    return of_blocks.variance * 2.0 ** (height - above) if height >= above else of_parts.variance
-
-
-def _fits(layout: Layout) -> str | None:
-    lattice = lattice_of(layout.domain)
-    one = len(lattice.trees) == 1 and isinstance(layout.domain.columns[0], Grid)
-    arities = set(lattice.trees[0].arities)
-    if not one or arities != {4} or not 2**12 <= lattice.leaves <= 2**26:
-        return "one square grid with a power of two from 64 to 8192 cells along a side"
-    return None
-
-
-ADAPTIVE = Strategy(
-    name="adaptive",
-    title="a grid as fine as the people in each block allow",
-    noise=lambda layout, eps, unit: noises(eps, unit)[-1],
-    measure=measure,
-    variance=block_variance,
-    fits=_fits,
-    takes_total=True,
-    notes=(
-        "people are spread evenly within parts of blocks: what that adds to the error of small areas is not in the figures",
-    ),
-)

@@ -1,106 +1,45 @@
-"""Intervals for the cells of a published table, and answers to questions about any part of it."""
+"""Intervals for the cells of a published tree, and answers to questions about any part of it."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oboro.errors import DataError
+from oboro import records
 from oboro.noise.laplace import check_level
-from oboro.privacy import Approx, Pure, Unit
+from oboro.privacy import Unit
 from oboro.tables.cells import Cells
-from oboro.tables.layout import Layout
 from oboro.tables.reading import read_cells
+from oboro.tables.strategy import Table
 from oboro.tables.tree.asking import Where, choices
 from oboro.tables.tree.carrying import NOISY, noisy_in
-from oboro.tables.tree.design import Design
-from oboro.tables.tree.grid_answers import adaptive_answer, adaptive_intervals
 from oboro.tables.tree.intervals import Answer, Estimates, estimates, hull
-from oboro.tables.tree.lattice import Integers, lattice_of
-from oboro.tables.tree.leftover import filtered_answer, filtered_intervals
-from oboro.tables.tree.outlook import Outlook, filtered_outlook, tree_outlook
-from oboro.tables.tree.region import region_of
+from oboro.tables.tree.lattice import Integers
 
-Table = Any  # pyarrow.Table, loaded on first use
+if TYPE_CHECKING:
+    from oboro.tables.tree.strategy import PlannedTree
 
 
-class Planned(Protocol):
-    """What is needed of a plan: public facts."""
-
-    @property
-    def layout(self) -> Layout: ...
-    @property
-    def unit(self) -> Unit: ...
-    @property
-    def guarantee(self) -> Pure | Approx: ...
-    @property
-    def strategy(self) -> str: ...
-    @property
-    def design(self) -> Design | None: ...
-    @property
-    def total(self) -> int | None: ...
-
-
-Intervals = Callable[[Table, float], tuple[Integers, Integers]]
-CARRY = ("tree", "filtered", "adaptive")  # strategies whose files carry what intervals come from
-
-
-def intervals_of(plan: Planned) -> Intervals | None:
-    """Intervals for the rows of the published table, where its file carries what they come from."""
-    facts = (plan.layout, plan.guarantee.eps, plan.unit)
-    if plan.strategy == "filtered":
-        return lambda table, level: filtered_intervals(table, level, *facts)
-    if plan.strategy == "adaptive":
-        return lambda table, level: adaptive_intervals(table, level, *facts, plan.total)
-    return None if plan.design is None else partial(cell_intervals, plan)
-
-
-def outlook_of(plan: Planned, total: int) -> Outlook | None:
-    """What so many people would mean for cells, where that can be told."""
-    layout, eps, unit = plan.layout, plan.guarantee.eps, plan.unit
-    if plan.strategy == "filtered":
-        return filtered_outlook(layout, eps, unit, total)
-    if plan.design is None:
-        return None
-    noises = tuple(plan.design.noises(eps, unit))
-    return tree_outlook(lattice_of(layout.domain), layout.cells, plan.design, noises, total)
-
-
-def cell_intervals(plan: Planned, table: Table, level: float) -> tuple[Integers, Integers]:
+def tree_intervals(strategy: PlannedTree, table: Table, level: float) -> tuple[Integers, Integers]:
     """The lowest and highest count of each row of the published table."""
-    found = _estimates(plan, table)
-    layout = plan.layout
-    keys = _rows(plan, table)
+    found, layout = _estimates(strategy, table), strategy.layout
+    keys = _cells(strategy, table).keys  # the rows of the table are in the order of keys
     at = found.leaves.reshape(-1)[found.lattice.leaf(layout, keys)]
     counts = np.asarray(table.column(table.num_columns - 1).to_numpy(), np.int64)
     return hull(at, found.errors(), counts, check_level(level))
 
 
-def answered(plan: Planned, table: Table, where: Where, level: float) -> Answer:
+def tree_answer(strategy: PlannedTree, table: Table, where: Where, level: float) -> Answer:
     """The sum of the published counts of some cells, and an interval for the true sum."""
-    check_level(level)
-    facts = (plan.layout, plan.guarantee.eps, plan.unit)
-    if plan.strategy == "filtered":
-        return filtered_answer(table, region_of(plan.layout, where), level, *facts)
-    if plan.strategy == "adaptive":
-        return adaptive_answer(table, region_of(plan.layout, where), level, *facts, plan.total)
-    if plan.design is None:
-        raise DataError(
-            f"a table by strategy {plan.strategy} carries nothing that intervals could come from",
-            needed="a table by one of the strategies " + ", ".join(CARRY),
-            fix='strategy="tree"',
-        )
-    found = _estimates(plan, table)
+    found = _estimates(strategy, table)
     lattice = found.lattice
-    chosen = choices(plan.layout, lattice, where)
+    chosen = choices(strategy.layout, lattice, where)
     value, error = found.answer(chosen)
-    cells = _cells(plan, table)
+    cells = _cells(strategy, table)
     parts = np.unravel_index(
-        lattice.leaf(plan.layout, cells.keys), tuple(tree.leaves for tree in lattice.trees)
+        lattice.leaf(strategy.layout, cells.keys), tuple(tree.leaves for tree in lattice.trees)
     )
     inside = np.ones(cells.keys.size, np.bool_)
     for choice, part in zip(chosen, parts, strict=True):
@@ -110,26 +49,20 @@ def answered(plan: Planned, table: Table, where: Where, level: float) -> Answer:
     return Answer(int(published), int(low), int(high), error, level)
 
 
-def _cells(plan: Planned, table: Table) -> Cells:
+def _cells(strategy: PlannedTree, table: Table) -> Cells:
     """What the table publishes."""
-    return read_cells(table, plan.layout, Unit.cells(), table.column_names[-1])
+    return read_cells(table, strategy.layout, Unit.cells(), table.column_names[-1])
 
 
-def _rows(plan: Planned, table: Table) -> Integers:
-    """The keys of the table's rows, which are in the order of keys."""
-    return _cells(plan, table).keys
-
-
-def _estimates(plan: Planned, table: Table) -> Estimates:
+def _estimates(strategy: PlannedTree, table: Table) -> Estimates:
     """The least-squares solution of a table; the last one is kept."""
-    design, layout, eps = plan.design, plan.layout, plan.guarantee.eps
-    assert design is not None
+    design, layout = strategy.chosen, strategy.layout
     packed = (table.schema.metadata or {}).get(NOISY, b"")
-    made = repr((layout.domain.to_dict(), design.to_dict(), eps, plan.unit, plan.total)).encode()
-    digest = hashlib.sha256(packed + made + layout.heads[1].tobytes()).digest()
+    facts = (layout.domain.to_dict(), records.write(design), strategy.eps, strategy.unit, strategy.total)
+    digest = hashlib.sha256(packed + repr(facts).encode() + layout.heads[1].tobytes()).digest()
     if digest not in _last:
-        shapes = [lattice_of(layout.domain).nodes(level) for level in design.levels]
-        found = estimates(layout, design, design.noises(eps, plan.unit), noisy_in(table, shapes), plan.total)
+        shapes = [strategy.lattice.nodes(level) for level in design.levels]
+        found = estimates(layout, design, strategy.noises, noisy_in(table, shapes), strategy.total)
         _last.clear()
         _last[digest] = found
     return _last[digest]

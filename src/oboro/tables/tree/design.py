@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from oboro.errors import ParameterError
-from oboro.exact import positive, rational, show
+from oboro.exact import positive, rational, show, whole
+from oboro.kinds import list_of
 from oboro.noise import DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import Unit
-from oboro.tables.strategy import counts_move
+from oboro.tables.strategy import Noise, counts_move, counts_move_squared
 from oboro.tables.tree.lattice import Lattice, Level
-
-Noise = DiscreteLaplace | DiscreteGaussian
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +22,27 @@ class Design:
     levels: tuple[Level, ...]
     shares: tuple[Fraction, ...]
     rho: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        levels = tuple(tuple(whole("level", at) for at in list_of("level", level)) for level in self.levels)
+        object.__setattr__(self, "levels", levels)
+        object.__setattr__(self, "shares", tuple(rational("share", share) for share in self.shares))
+        if len(self.levels) != len(self.shares) or len(set(self.levels)) != len(self.levels):
+            raise _wrong(f"{len(self.levels)} levels and {len(self.shares)} shares")
+        if any(share <= 0 for share in self.shares) or sum(self.shares) != 1:
+            raise _wrong(f"shares {', '.join(show(share) for share in self.shares)}")
+        if self.rho is not None:
+            object.__setattr__(self, "rho", positive("rho", self.rho))
+
+    def check(self, lattice: Lattice) -> None:
+        """Refuses levels that the domain does not have, and a design that does not count cells."""
+        known = all(
+            len(level) == len(lattice.shape)
+            and all(0 <= at < size for at, size in zip(level, lattice.shape, strict=True))
+            for level in self.levels
+        )
+        if not known or lattice.finest not in self.levels:
+            raise _wrong(f"levels {[list(level) for level in self.levels]}")
 
     def noises(self, eps: Fraction, unit: Unit) -> Sequence[Noise]:
         """The noise of each level."""
@@ -49,47 +68,13 @@ class Design:
             Gaussian noise of variance D^2 / (2 share_l rho) costs share_l rho [Canonne, Kamath, Steinke 2020,
             Theorem 14]; costs add up to rho.
         """
-        moved = Fraction(unit.contributions * (unit.max_per_cell or 1)) ** 2
-        moved *= 2 if unit.adjacency == "replace" else 1
+        moved = counts_move_squared(unit)
         return [DiscreteGaussian(moved / (2 * share * rho)) for share in self.shares]
-
-    def to_dict(self) -> dict[str, Any]:
-        record: dict[str, Any] = {"levels": [list(level) for level in self.levels]}
-        record |= {"shares": [show(share) for share in self.shares]}
-        return record | ({} if self.rho is None else {"rho": show(self.rho)})
 
 
 def precision(noise: Noise) -> float:
     """One over the variance; noise that is all but never anything else than 0 still has one."""
     return 1 / max(noise.variance, 1e-12)
-
-
-def described(design: Design, names: Sequence[str], eps: Fraction, unit: Unit) -> list[dict[str, str]]:
-    """For the certificate: what each level is, its share, and its noise."""
-    return [
-        {"level": name, "share": show(share), **noise.to_dict()}
-        for name, share, noise in zip(names, design.shares, design.noises(eps, unit), strict=True)
-    ]
-
-
-def design_from(record: Any, lattice: Lattice) -> Design:
-    """Reads a design back, and refuses what is not a division of the budget."""
-    try:
-        found = Design(
-            tuple(tuple(int(at) for at in level) for level in record["levels"]),
-            tuple(rational("share", share) for share in record["shares"]),
-            positive("rho", record["rho"]) if "rho" in record else None,
-        )
-    except (TypeError, KeyError):
-        raise _wrong("no lists of levels and shares") from None
-    known = set(lattice.levels)
-    if len(found.levels) != len(found.shares) or len(set(found.levels)) != len(found.levels):
-        raise _wrong(f"{len(found.levels)} levels and {len(found.shares)} shares")
-    if any(level not in known for level in found.levels) or lattice.finest not in found.levels:
-        raise _wrong(f"levels {[list(level) for level in found.levels]}")
-    if any(share <= 0 for share in found.shares) or sum(found.shares) != 1:
-        raise _wrong(f"shares {', '.join(show(share) for share in found.shares)}")
-    return found
 
 
 def _wrong(given: str) -> ParameterError:

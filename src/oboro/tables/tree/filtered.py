@@ -15,25 +15,32 @@ The noisy counts of all that was measured go out with the table: intervals come 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from math import prod
 
 import numpy as np
 
 from oboro.domain.morton import width
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.privacy import Unit
-from oboro.release import Forecast
+from oboro.release import Part as PrivacyPart
+from oboro.release import part as privacy_part
 from oboro.tables import progress, wavelet
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
-from oboro.tables.strategy import Strategy, counts_move
+from oboro.tables.strategy import Strategy, Table, counts_move
+from oboro.tables.tree.asking import Where
 from oboro.tables.tree.design import precision
+from oboro.tables.tree.intervals import Answer
 from oboro.tables.tree.lattice import Floats, Integers, Lattice, Level, Tree
+from oboro.tables.tree.leftover import filtered_answer, filtered_intervals, unallocated
 from oboro.tables.tree.measure import Measured
-from oboro.tables.tree.outlook import filtered_outlook
+from oboro.tables.tree.outlook import Outlook, filtered_outlook
 from oboro.tables.tree.planner import plan_shares
 from oboro.tables.tree.project import Bools, project
+from oboro.tables.tree.region import region_of
 from oboro.tables.tree.solve import least_squares, moments
 from oboro.tables.tree.standing_out import stand_out, within
 from oboro.tables.tree.workload import block, never_worse
@@ -98,7 +105,7 @@ def _possible(layout: Layout, bits: int) -> Bools:
 
 
 def noises(
-    layout: Layout, eps: Fraction, unit: Unit
+    found: Blocks, eps: Fraction, unit: Unit
 ) -> tuple[list[DiscreteLaplace], list[DiscreteLaplace], DiscreteLaplace]:
     """The noise of each size of block, of parts, and of cells.
 
@@ -108,49 +115,122 @@ def noises(
         Laplace noise of scale D/(w eps), and the shares add up to 1. Which blocks are live, the floor and the cut
         follow from noisy numbers and public facts; what lies in blocks that are not live is not looked at.
     """
-    found = blocks_of(layout)
     moved = counts_move(unit)
-    shares = found.shares
     return (
-        [DiscreteLaplace(moved / (share * eps)) for share in shares],
+        [DiscreteLaplace(moved / (share * eps)) for share in found.shares],
         [DiscreteLaplace(moved / (share * eps)) for share in PARTS],
         DiscreteLaplace(moved / (CELLS * eps)),
     )
 
 
-def measure(
-    cells: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits, total: int | None, trials: int
-) -> list[Measured]:
-    return [_measured(cells, layout, eps, unit, bits) for _ in range(trials)]
+@dataclass(frozen=True, eq=False)
+class Filtered(Strategy):
+    """Counts of blocks, of parts of those that are live, and of cells in those that still are. Privacy: see `noises`."""
 
+    name = "filtered"
+    title = "counts of blocks, and cells that stand out"
+    carries = True
+    slowness = 100
+    notes = (
+        "cells are published if they stand out: about 10% of the published cells hold nobody in truth",
+        "what a block holds beyond its published cells is known at the block, and at no place in it: tables.unallocated()",
+        "for areas smaller than such a block the figures are of the noise alone: these people count as spread evenly over it",
+    )
 
-def _measured(cells: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits) -> Measured:
-    found = blocks_of(layout)
-    below = layout.bits - found.bits
-    of_blocks, of_parts, of_cells = noises(layout, eps, unit)
-    carried = _counted(cells, below, found, of_blocks, bits)
-    held = project(found.lattice, solved(found, of_blocks, carried), found.possible)
-    live = np.flatnonzero(held)
-    held = held[live]
-    divided, rounds = [], []
-    for law in of_parts:
-        finer = _finer_bits(live.size, below)
-        divided.append(finer)
-        if finer:
-            noisy = _parts(cells, live, below, finer, law, bits)
-            rounds += [live, noisy]
-            live, held = _divided(live, held, finer, noisy)
-            below -= finer
-    progress.report("looking for cells", 0.3)
-    keys, values, cut, candidates = stand_out(cells, live, below, int(held.sum()), of_cells, bits)
-    possible = layout.possible(keys)
-    keys, values = keys[possible], values[possible]
-    counts = within(np.searchsorted(live, keys >> below), values, held)
-    kept = counts > 0
-    facts = np.array([candidates, max(int(kept.sum()), 1), cut, below, *divided], np.int64)
-    progress.report("looking for cells", 1.0)
-    own = (live, held, facts, keys[kept], values[kept])
-    return Measured(keys[kept], counts[kept], (*own, *carried, *rounds))
+    @cached_property
+    def blocks(self) -> Blocks:
+        return blocks_of(self.layout)
+
+    @cached_property
+    def noises(self) -> tuple[list[DiscreteLaplace], list[DiscreteLaplace], DiscreteLaplace]:
+        """Of each size of block, of each division into parts, and of cells."""
+        return noises(self.blocks, self.eps, self.unit)
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        return self.noises[-1]
+
+    @cached_property
+    def parts(self) -> tuple[PrivacyPart, ...]:
+        of_blocks, of_parts, of_cells = self.noises
+        sizes = [self.layout.bits - width(prod(self.blocks.lattice.nodes(at))) for at in self.blocks.levels]
+        named = [
+            *zip(of_blocks, [f"blocks of 2^{size} cells" for size in sizes], strict=True),
+            *zip(of_parts, ["parts of live blocks", "parts of live parts"], strict=True),
+            (of_cells, "cells of live parts"),
+        ]
+        return tuple(privacy_part(law, of, moves=counts_move(self.unit)) for law, of in named)
+
+    def measure(self, cells: Cells, bits: Bits, trials: int = 1) -> list[Measured]:
+        return [self._measured(cells, bits) for _ in range(trials)]
+
+    def _measured(self, cells: Cells, bits: Bits) -> Measured:
+        found, layout = self.blocks, self.layout
+        below = layout.bits - found.bits
+        of_blocks, of_parts, of_cells = self.noises
+        carried = _counted(cells, below, found, of_blocks, bits)
+        held = project(found.lattice, solved(found, of_blocks, carried), found.possible)
+        live = np.flatnonzero(held)
+        held = held[live]
+        divided, rounds = [], []
+        for law in of_parts:
+            finer = _finer_bits(live.size, below)
+            divided.append(finer)
+            if finer:
+                noisy = _parts(cells, live, below, finer, law, bits)
+                rounds += [live, noisy]
+                live, held = _divided(live, held, finer, noisy)
+                below -= finer
+        progress.report("looking for cells", 0.3)
+        keys, values, cut, candidates = stand_out(cells, live, below, int(held.sum()), of_cells, bits)
+        possible = layout.possible(keys)
+        keys, values = keys[possible], values[possible]
+        counts = within(np.searchsorted(live, keys >> below), values, held)
+        kept = counts > 0
+        facts = np.array([candidates, max(int(kept.sum()), 1), cut, below, *divided], np.int64)
+        progress.report("looking for cells", 1.0)
+        own = (live, held, facts, keys[kept], values[kept])
+        return Measured(keys[kept], counts[kept], (*own, *carried, *rounds))
+
+    def variance(self, height: int) -> float:
+        """Of those that are counted by least squares, of smaller ones as if all were divided."""
+        found = self.blocks
+        of_blocks, of_parts, of_cells = self.noises
+        tree = found.lattice.trees[0]
+        below = self.layout.bits - found.bits
+        mu = moments(found.lattice, found.levels, [precision(law) for law in of_blocks])
+        level = next(
+            (at for at in range(tree.depth + 1) if tree.under(at) << below <= 1 << height), tree.depth
+        )
+        profile: Floats = block(tree, level)
+        ways = [float((profile / mu).sum()), of_cells.variance * 2.0**height]
+        for law in of_parts:
+            below = max(below - _STEP, 0)
+            ways.append(law.variance * 2.0 ** max(height - below, 0))
+        return min(ways)
+
+    def remarks(self, expected_total: int | None) -> list[str]:
+        if expected_total is None:
+            return []
+        return [*super().remarks(expected_total), *self.outlook(expected_total).notes]
+
+    def outlook(self, total: int) -> Outlook:
+        if total not in self._outlooks:
+            self._outlooks[total] = filtered_outlook(self, total)
+        return self._outlooks[total]
+
+    @cached_property
+    def _outlooks(self) -> dict[int, Outlook]:
+        return {}
+
+    def intervals(self, table: Table, level: float) -> tuple[Integers, Integers]:
+        return filtered_intervals(self, table, level)
+
+    def answer(self, table: Table, where: Where, level: float) -> Answer:
+        return filtered_answer(self, table, region_of(self.layout, where), level)
+
+    def unallocated(self, table: Table) -> Table:
+        return unallocated(table, self.layout)
 
 
 def _counted(
@@ -208,45 +288,3 @@ def _divided(live: Integers, held: Integers, finer: int, noisy: Integers) -> tup
         held = children.reshape(-1)
     kept = np.flatnonzero(held)
     return (live[kept >> finer] << finer) | (kept & ((1 << finer) - 1)), held[kept]
-
-
-def block_variance(layout: Layout, eps: Fraction, unit: Unit, height: int) -> float:
-    """The variance of a block: of those that are counted by least squares, of smaller ones as if all were divided."""
-    found = blocks_of(layout)
-    of_blocks, of_parts, of_cells = noises(layout, eps, unit)
-    tree = found.lattice.trees[0]
-    below = layout.bits - found.bits
-    mu = moments(found.lattice, found.levels, [precision(law) for law in of_blocks])
-    level = next((at for at in range(tree.depth + 1) if tree.under(at) << below <= 1 << height), tree.depth)
-    profile: Floats = block(tree, level)
-    ways = [float((profile / mu).sum()), of_cells.variance * 2.0**height]
-    for law in of_parts:
-        below = max(below - _STEP, 0)
-        ways.append(law.variance * 2.0 ** max(height - below, 0))
-    return min(ways)
-
-
-def _forecast(layout: Layout, eps: Fraction, unit: Unit, expected_total: int | None) -> Forecast:
-    """Errors of blocks; with a guess at how many people there are, what that means for cells."""
-    from oboro.tables.forecasting import forecast
-
-    found = forecast(layout, FILTERED, eps, unit, expected_total)
-    if expected_total is None:
-        return found
-    more = filtered_outlook(layout, eps, unit, expected_total).notes
-    return replace(found, notes=(*found.notes, *more))
-
-
-FILTERED = Strategy(
-    name="filtered",
-    title="counts of blocks, and cells that stand out",
-    noise=lambda layout, eps, unit: noises(layout, eps, unit)[-1],
-    measure=measure,
-    variance=block_variance,
-    forecast=_forecast,
-    notes=(
-        "cells are published if they stand out: about 10% of the published cells hold nobody in truth",
-        "what a block holds beyond its published cells is known at the block, and at no place in it: tables.unallocated()",
-        "for areas smaller than such a block the figures are of the noise alone: these people count as spread evenly over it",
-    ),
-)

@@ -7,59 +7,39 @@ show people though nobody is there, depends on how people live: outlook.py tries
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from fractions import Fraction
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oboro.privacy import Unit
 from oboro.release import Forecast
-from oboro.tables.layout import Layout
-from oboro.tables.tree.design import Design, precision
-from oboro.tables.tree.lattice import Lattice, Level, lattice_of
-from oboro.tables.tree.outlook import tree_outlook
+from oboro.tables.tree.lattice import Lattice, Level
 from oboro.tables.tree.project import spine_of
-from oboro.tables.tree.solve import moments
 from oboro.tables.tree.workload import block
+
+if TYPE_CHECKING:
+    from oboro.tables.tree.strategy import PlannedTree
 
 _WITHIN = math.log(20) / math.sqrt(2)  # the 95% point of Laplace noise in standard errors; sums have less
 _TRUSTED = 0.2
-_TRIED = 2**18  # leaves of the made-up table
 _MOST_ROWS = 48
-_NAMED = 8  # levels that are named, those with the largest shares
 
 
-def tree_forecast(
-    layout: Layout,
-    design: Design,
-    eps: Fraction,
-    unit: Unit,
-    expected_total: int | None,
-    notes: Sequence[str],
-) -> Forecast:
+def tree_forecast(strategy: PlannedTree, expected_total: int | None) -> Forecast:
     """Errors of the nodes of levels: areas by all of the other columns together, and by each of them."""
-    lattice = lattice_of(layout.domain)
-    noises = design.noises(eps, unit)
-    mu = moments(lattice, design.levels, [precision(noise) for noise in noises])
-    rows = []
+    lattice, rows = strategy.lattice, []
     for level in areas(lattice):
         profile = np.ones(())
         for tree, at in zip(lattice.trees, level, strict=True):
             profile = np.multiply.outer(profile, block(tree, at))
-        error = math.sqrt(float((profile / mu).sum()))
+        error = math.sqrt(float((profile / strategy.moments).sum()))
         size = lattice.under(level)
         rows.append((lattice.name(level), size, error, _WITHIN * error, _WITHIN * error / _TRUSTED))
-    measured = sorted(zip(design.shares, design.levels, strict=True), reverse=True)
-    named = [f"{lattice.name(level)} ({float(share):.1%})" for share, level in measured[:_NAMED]]
-    more = [f"{len(measured) - _NAMED} more"] if len(measured) > _NAMED else []
     lines = [
         "before counts are kept at 0 or more, which mostly makes errors smaller (single sizes have reached 1.2 times the figure)",
-        *notes,
-        "measured: " + "; ".join([*named, *more]),
+        *strategy.notes,
+        *strategy.remarks(expected_total),
     ]
-    if expected_total is not None:
-        lines += tree_outlook(lattice, layout.cells, design, tuple(noises), expected_total).notes
     columns = ("area", "cells", "standard error", "95% within ±", "trusted at ±20% from")
     return Forecast("expected error of a table by tree, by area", columns, tuple(rows), tuple(lines))
 

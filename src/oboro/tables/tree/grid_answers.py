@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from oboro.noise.laplace import check_level
 from oboro.privacy import Unit
-from oboro.tables.layout import Layout
 from oboro.tables.reading import read_cells
-from oboro.tables.tree.adaptive import LEVELS, blocks_of, noises
 from oboro.tables.tree.bounds import Round, Top, bounds, least_squares_top
 from oboro.tables.tree.carrying import Table, noisy_in
 from oboro.tables.tree.design import precision
 from oboro.tables.tree.intervals import Answer, reach
-from oboro.tables.tree.lattice import Integers, lattice_of
+from oboro.tables.tree.lattice import Integers
 from oboro.tables.tree.region import Region
 
+if TYPE_CHECKING:
+    from oboro.tables.tree.adaptive import Adaptive
 
-def adaptive_intervals(
-    table: Table, level: float, layout: Layout, eps: Fraction, unit: Unit, total: int | None
-) -> tuple[Integers, Integers]:
+
+def adaptive_intervals(strategy: Adaptive, table: Table, level: float) -> tuple[Integers, Integers]:
     """Intervals for the rows of a published table.
 
     A cell holds no more than its part does, whose count is known up to noise that was drawn after it was decided how
@@ -30,8 +29,8 @@ def adaptive_intervals(
     divided hold no more than their block.
     """
     check_level(level)
-    top, parts = _measured(table, layout, eps, unit, total)
-    cells = read_cells(table, layout, Unit.cells(), table.column_names[-1])
+    top, parts = _measured(strategy, table)
+    cells = read_cells(table, strategy.layout, Unit.cells(), table.column_names[-1])
     block = cells.keys >> top.height
     away = reach(1 - (1 - level) / 2)  # one of two ways: by part or by block
     each = np.eye(1, top.estimates.size, dtype=np.bool_)[0]
@@ -50,29 +49,25 @@ def adaptive_intervals(
     return lowest, np.maximum(np.maximum(high, 0).astype(np.int64), cells.counts)
 
 
-def adaptive_answer(
-    table: Table, region: Region, level: float, layout: Layout, eps: Fraction, unit: Unit, total: int | None
-) -> Answer:
+def adaptive_answer(strategy: Adaptive, table: Table, region: Region, level: float) -> Answer:
     """The sum of the published counts in a region, and an interval for the true sum."""
-    cells = read_cells(table, layout, Unit.cells(), table.column_names[-1])
+    cells = read_cells(table, strategy.layout, Unit.cells(), table.column_names[-1])
     value = int(cells.counts[region.hold(cells.keys)].sum())
-    top, parts = _measured(table, layout, eps, unit, total)
+    top, parts = _measured(strategy, table)
     found = bounds(top, [parts], region, level)
     low, high = max(math.ceil(found.low), 0), max(math.floor(found.high), 0)
     return Answer(value, min(low, value), max(high, value), found.error, level)
 
 
-def _measured(
-    table: Table, layout: Layout, eps: Fraction, unit: Unit, total: int | None
-) -> tuple[Top, Round]:
+def _measured(strategy: Adaptive, table: Table) -> tuple[Top, Round]:
     """The blocks, and the parts of those that were divided."""
-    lattice = lattice_of(layout.domain)
-    coarse = blocks_of(lattice)
-    *of_blocks, of_parts = noises(eps, unit)
+    layout, coarse = strategy.layout, strategy.blocks
+    *of_blocks, of_parts = strategy.noises
     *first, steps, noisy = noisy_in(table)
     height = layout.bits - (coarse.leaves - 1).bit_length()
     precisions = [precision(law) for law in of_blocks]
-    top = least_squares_top(layout, height, coarse, LEVELS, precisions, first, total)
+    levels = ((1,), coarse.finest)  # quarters and blocks
+    top = least_squares_top(layout, height, coarse, levels, precisions, first, strategy.total)
     # parts are carried by how finely they divide: put them in the order of keys
     arities = np.where(steps >= 0, 4 ** np.maximum(steps, 0), 0)
     order = np.argsort(steps, kind="stable")

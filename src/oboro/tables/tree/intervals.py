@@ -25,7 +25,8 @@ import numpy.typing as npt
 from oboro.exact import about
 from oboro.noise.laplace import check_level
 from oboro.tables.layout import Layout
-from oboro.tables.tree.design import Design, Noise, precision
+from oboro.tables.strategy import Noise
+from oboro.tables.tree.design import Design, precision
 from oboro.tables.tree.lattice import Floats, Integers, Lattice, lattice_of
 from oboro.tables.tree.measure import estimated
 from oboro.tables.tree.solve import moments

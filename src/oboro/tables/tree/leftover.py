@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,15 +19,16 @@ from oboro.tables.layout import Layout
 from oboro.tables.publishing import key_columns
 from oboro.tables.quality import block_errors
 from oboro.tables.reading import read_cells
-from oboro.tables.strategy import counts_move
 from oboro.tables.tree.bounds import Round, Top, bounds, least_squares_top
 from oboro.tables.tree.carrying import Table, noisy_in
 from oboro.tables.tree.design import precision
-from oboro.tables.tree.filtered import CELLS, blocks_of, noises
 from oboro.tables.tree.intervals import Answer
 from oboro.tables.tree.lattice import Integers
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.region import Region, everything
+
+if TYPE_CHECKING:
+    from oboro.tables.tree.filtered import Filtered
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,7 @@ def carried_in(table: Table) -> Carried:
     return Carried(live, held, facts, keys, noisy, tuple(rest))
 
 
-def filtered_intervals(
-    table: Table, level: float, layout: Layout, eps: Fraction, unit: Unit
-) -> tuple[Integers, Integers]:
+def filtered_intervals(strategy: Filtered, table: Table, level: float) -> tuple[Integers, Integers]:
     """Intervals for the rows of a published table: the noisy counts of its cells, give or take, widened to the published.
 
     They are wider than for one cell, because only cells that stand out are there. Of C cells that were tested R are
@@ -67,17 +66,15 @@ def filtered_intervals(
     (1 - level) R / C of all: as if each interval were made for that.
     """
     carried = carried_in(table)
-    away = _away(carried, check_level(level), eps, unit)
-    cells = _published(table, layout)  # in the order of the table: that of keys
+    away = _away(strategy, carried, check_level(level))
+    cells = _published(table, strategy.layout)  # in the order of the table: that of keys
     at = carried.noisy[np.searchsorted(carried.keys, cells.keys)] if cells.keys.size else carried.noisy[:0]
     return np.minimum(np.maximum(at - away, 0), cells.counts), np.maximum(at + away, cells.counts)
 
 
-def filtered_answer(
-    table: Table, region: Region, level: float, layout: Layout, eps: Fraction, unit: Unit
-) -> Answer:
+def filtered_answer(strategy: Filtered, table: Table, region: Region, level: float) -> Answer:
     """How many people are in a region: published cells, and of those that are in none the share of its cells."""
-    carried = carried_in(table)
+    carried, layout = carried_in(table), strategy.layout
     cells = _published(table, layout)
     asked = region.hold(cells.keys)
     first = carried.live << carried.below
@@ -87,21 +84,20 @@ def filtered_answer(
     value = int(cells.counts[asked].sum()) + spread
     published = region.hold(carried.keys)
     if region.size == 1 and published.any():
-        away, noisy = _away(carried, level, eps, unit), int(carried.noisy[published][0])
-        error = math.sqrt(2) * _scale(eps, unit)
+        away, noisy = _away(strategy, carried, level), int(carried.noisy[published][0])
+        error = math.sqrt(2) * _scale(strategy)
         return Answer(value, min(max(noisy - away, 0), value), max(noisy + away, value), error, level, spread)
     own = level if region.size > 1 else 1 - (1 - level) / 2  # one cell has two upper bounds
-    found = bounds(_top(carried, layout, eps, unit), _rounds(carried, layout, eps, unit), region, own)
+    found = bounds(_top(strategy, carried), _rounds(strategy, carried), region, own)
     low = found.low
     if found.cut:  # cells of blocks that are cut through count for at least this much
         part = np.searchsorted(carried.live, cells.keys[asked] >> carried.below)
-        sure = carried.noisy[np.searchsorted(carried.keys, cells.keys[asked])] - _away(
-            carried, level, eps, unit
-        )
+        sure = carried.noisy[np.searchsorted(carried.keys, cells.keys[asked])]
+        sure = sure - _away(strategy, carried, level)
         low += float(np.maximum(sure[inside[part] < there[part]], 0).sum())
     high = found.high
     if region.size == 1 and inside.any():  # it was tested, and is below the cut
-        high = min(high, float(carried.facts[2]) - _scale(eps, unit) * math.log1p(-own))
+        high = min(high, float(carried.facts[2]) - _scale(strategy) * math.log1p(-own))
     whole = (max(math.ceil(low), 0), max(math.floor(high), 0))
     return Answer(value, min(whole[0], value), max(whole[1], value), found.error, level, spread)
 
@@ -137,9 +133,9 @@ def unallocated(table: Table, layout: Layout) -> Table:
     return pa.table({**dict(key_columns(carried.live << carried.below, layout)), **beside})
 
 
-def _top(carried: Carried, layout: Layout, eps: Fraction, unit: Unit) -> Top:
-    found = blocks_of(layout)
-    laws, _, _ = noises(layout, eps, unit)
+def _top(strategy: Filtered, carried: Carried) -> Top:
+    found, layout = strategy.blocks, strategy.layout
+    laws, _, _ = strategy.noises
     shapes = [found.lattice.nodes(level) for level in found.levels]
     noisy = [each.reshape(shape) for each, shape in zip(carried.rest, shapes, strict=False)]
     height = layout.bits - found.bits
@@ -148,9 +144,9 @@ def _top(carried: Carried, layout: Layout, eps: Fraction, unit: Unit) -> Top:
     )
 
 
-def _rounds(carried: Carried, layout: Layout, eps: Fraction, unit: Unit) -> list[Round]:
-    found, below = blocks_of(layout), layout.bits - blocks_of(layout).bits
-    _, laws, _ = noises(layout, eps, unit)
+def _rounds(strategy: Filtered, carried: Carried) -> list[Round]:
+    found, below = strategy.blocks, strategy.layout.bits - strategy.blocks.bits
+    _, laws, _ = strategy.noises
     rest = carried.rest[len(found.levels) :]
     rounds = []
     for i, (bits, law) in enumerate(zip(carried.divisions, laws, strict=False)):
@@ -168,13 +164,13 @@ def _left(carried: Carried, cells: Cells) -> Integers:
     return rest
 
 
-def _away(carried: Carried, level: float, eps: Fraction, unit: Unit) -> int:
+def _away(strategy: Filtered, carried: Carried, level: float) -> int:
     tested, published = max(int(carried.facts[0]), 1), max(int(carried.facts[1]), 1)
-    return math.ceil(_scale(eps, unit) * math.log(max(tested / ((1 - level) * published), 1.0)))
+    return math.ceil(_scale(strategy) * math.log(max(tested / ((1 - level) * published), 1.0)))
 
 
-def _scale(eps: Fraction, unit: Unit) -> float:
-    return as_float(counts_move(unit) / (CELLS * eps))
+def _scale(strategy: Filtered) -> float:
+    return as_float(strategy.noise.scale)
 
 
 def _published(table: Table, layout: Layout) -> Cells:

@@ -10,20 +10,23 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from oboro.exact import about, percent
 from oboro.noise.bits import UnsafeBitsWarning, UnsafeDeterministicBits
-from oboro.privacy import Unit
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
-from oboro.tables.tree.design import Design, Noise, precision
+from oboro.tables.strategy import Noise
+from oboro.tables.tree.design import Design, precision
 from oboro.tables.tree.lattice import Floats, Integers, Lattice, Level, Tree
 from oboro.tables.tree.project import project, spine_of
 from oboro.tables.tree.solve import least_squares
+
+if TYPE_CHECKING:
+    from oboro.tables.tree.filtered import Filtered
 
 _TRUSTED = 0.2
 _TRIED = 2**18  # leaves of the made-up table
@@ -119,19 +122,16 @@ def _city_in(tree: Tree, city: Floats) -> Floats:
     return np.resize(middle, tree.leaves)
 
 
-@lru_cache(maxsize=16)
-def filtered_outlook(layout: Layout, eps: Fraction, unit: Unit, total: int) -> Outlook:
+def filtered_outlook(strategy: Filtered, total: int) -> Outlook:
     """A filtered table: places as in the city, people there in cells that hold five of them on average, few many.
 
     Shares hardly depend on how many people there are, so that no more than a million are tried out.
     """
-    from oboro.tables.tree import filtered
-
-    people = min(total, _MOST_PEOPLE)
+    people, layout = min(total, _MOST_PEOPLE), strategy.layout
     truth = _scattered(layout, people)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnsafeBitsWarning)
-        (found,) = filtered.measure(truth, layout, eps, unit, UnsafeDeterministicBits("forecast"), None, 1)
+        (found,) = strategy.measure(truth, UnsafeDeterministicBits("forecast"))
     place = np.minimum(np.searchsorted(truth.keys, found.keys), max(truth.keys.size - 1, 0))
     real = truth.keys[place] == found.keys if truth.keys.size else np.zeros(found.keys.size, np.bool_)
     true = truth.counts[place[real]]

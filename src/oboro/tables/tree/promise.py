@@ -5,11 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from oboro.errors import GuaranteeError, ParameterError
-from oboro.exact import show
-from oboro.privacy import ZCDP, Approx, Pure
-from oboro.tables.tree.design import Design
-from oboro.tables.tree.workload import Workload
+from oboro.errors import GuaranteeError
+from oboro.privacy import ZCDP, Approx
 
 _DIGITS = 10**6
 
@@ -42,36 +39,3 @@ def rho_of(promise: Approx) -> Fraction:
             fix="delta=None",
         )
     return low * unit
-
-
-def check_promise(
-    promise: Pure | Approx, strategy: str, workload: Workload | None, design: Design | None
-) -> None:
-    """Refuses a design that does not keep the promise, and a delta or a workload where nothing uses it."""
-    if strategy != "tree" and (workload is not None or design is not None):
-        raise ParameterError(
-            "only a tree is planned for a workload",
-            given=f"workload={str(workload)!r}, strategy={strategy!r}",
-            needed='strategy="tree"',
-            fix='strategy="tree"',
-        )
-    if isinstance(promise, Approx) and strategy != "tree":
-        raise GuaranteeError(
-            "only a tree uses a delta",
-            given=f"strategy={strategy!r}",
-            needed='strategy="tree"',
-            fix="delta=None",
-        )
-    if design is None:
-        return
-    kept = design.rho is None if isinstance(promise, Pure) else _kept(promise, design.rho)
-    if not kept:
-        raise GuaranteeError(
-            "the noise of the plan does not keep its promise",
-            given=f"{promise}, rho = {'none' if design.rho is None else show(design.rho)}",
-            needed="a plan as ob.tables.plan makes it",
-        )
-
-
-def _kept(promise: Approx, rho: Fraction | None) -> bool:
-    return rho is not None and promise.covers(ZCDP(rho))

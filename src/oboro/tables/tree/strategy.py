@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
 from oboro.domain import Domain
+from oboro.errors import GuaranteeError
+from oboro.exact import show
 from oboro.noise import Bits, DiscreteLaplace
-from oboro.privacy import Unit
+from oboro.privacy import Approx, Unit
 from oboro.release import Forecast
+from oboro.release import Part as PrivacyPart
+from oboro.release import part as privacy_part
 from oboro.tables import wavelet
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
-from oboro.tables.strategy import Strategy, counts_move
-from oboro.tables.tree.design import Design, Noise, precision
+from oboro.tables.strategy import Noise, Strategy, Table, counts_move, counts_move_squared
+from oboro.tables.tree.answering import tree_answer, tree_intervals
+from oboro.tables.tree.asking import Where
+from oboro.tables.tree.design import Design, precision
 from oboro.tables.tree.forecast import tree_forecast
-from oboro.tables.tree.lattice import Floats, Lattice, Tree, lattice_of
+from oboro.tables.tree.intervals import Answer
+from oboro.tables.tree.lattice import Floats, Integers, Lattice, Tree, lattice_of
 from oboro.tables.tree.measure import Measured, measure
+from oboro.tables.tree.outlook import Outlook, tree_outlook
 from oboro.tables.tree.planner import plan_shares
+from oboro.tables.tree.promise import rho_of
 from oboro.tables.tree.solve import moments
 from oboro.tables.tree.workload import DEFAULT, Part, Workload, block, chosen, profiles
 
 LARGEST = 2**26  # leaves: half a gigabyte for each array of 64 bits
-_NOTES = ("least squares over all measured levels, then counts are kept at 0 or more",)
+_NAMED = 8  # levels that a forecast names, those with the largest shares
 
 
 def preferred(layout: Layout, total: int | None) -> str:
@@ -33,12 +45,14 @@ def preferred(layout: Layout, total: int | None) -> str:
 
     That one cannot start from a public total; the wavelet can.
     """
-    if _fits(layout) is None:
+    if _needs(layout) is None:
         return "tree"
     return "filtered" if total is None else "wavelet"
 
 
-def planned(layout: Layout, unit: Unit, workload: Workload = DEFAULT, rho: Fraction | None = None) -> Design:
+def design_for(
+    layout: Layout, unit: Unit, workload: Workload = DEFAULT, rho: Fraction | None = None
+) -> Design:
     """Levels and shares for a workload. From public facts, without data."""
     lattice = lattice_of(layout.domain)
     if workload.minimax:
@@ -87,13 +101,6 @@ def _is_block(tree: Tree, size: int) -> bool:
     return halves or tree.depth <= 1 or size in nodes
 
 
-def variance(layout: Layout, design: Design, noises: list[Noise], profile: Floats) -> float:
-    """The variance of a question from its profile over all levels, before negative counts become 0."""
-    lattice = lattice_of(layout.domain)
-    mu = moments(lattice, design.levels, [precision(noise) for noise in noises])
-    return float((profile.reshape(lattice.shape) / mu).sum())
-
-
 def block_profile(layout: Layout, height: int) -> Floats:
     """The profile of the cells that share all but the last `height` bits of their keys."""
     found, below = np.ones(()), height
@@ -122,54 +129,115 @@ def block_profile(layout: Layout, height: int) -> Floats:
     return found
 
 
-def tree_strategy(design: Design | None = None) -> Strategy:
-    """The strategy of a design; without one, of the default workload on whatever domain is brought."""
+@dataclass(frozen=True, eq=False)
+class PlannedTree(Strategy):
+    """Counts at the levels of a design, which may be given; otherwise it is made for the workload."""
 
-    def of(layout: Layout, unit: Unit) -> Design:
-        return design or planned(layout, unit)
+    name = "tree"
+    title = "counts at planned levels, least squares, projection"
+    takes_total = planned = carries = True
+    slowness = 40
+    notes = ("least squares over all measured levels, then counts are kept at 0 or more",)
 
-    def noise(layout: Layout, eps: Fraction, unit: Unit) -> Noise:
-        found = of(layout, unit)
-        return found.noises(eps, unit)[found.levels.index(lattice_of(layout.domain).finest)]
+    def needs(self) -> str | None:
+        return _needs(self.layout)
 
-    def run(
-        cells: Cells, layout: Layout, eps: Fraction, unit: Unit, bits: Bits, total: int | None, trials: int
-    ) -> list[Measured]:
-        found = of(layout, unit)
-        return measure(cells, layout, found, found.noises(eps, unit), bits, total, trials)
+    def check(self) -> None:
+        super().check()
+        if self.workload is not None:
+            self.workload.check(self.layout.domain.names)
+        self.chosen.check(self.lattice)
+        if self.chosen.rho is None and isinstance(self.guarantee, Approx):
+            raise GuaranteeError(
+                "Laplace noise has no use for a delta",
+                given=f"{self.guarantee}, and a design without rho",
+                needed="a plan as ob.tables.plan makes it",
+                fix="delta=None",
+            )
 
-    def block_variance(layout: Layout, eps: Fraction, unit: Unit, height: int) -> float:
-        found = of(layout, unit)
-        return variance(layout, found, list(found.noises(eps, unit)), block_profile(layout, height))
+    @property
+    def lattice(self) -> Lattice:
+        return lattice_of(self.layout.domain)
 
-    def forecast(layout: Layout, eps: Fraction, unit: Unit, expected_total: int | None) -> Forecast:
-        found = of(layout, unit)
-        notes = _NOTES if found.rho is None else (*_NOTES, _against_laplace(layout, found, eps, unit))
-        return tree_forecast(layout, found, eps, unit, expected_total, notes)
+    @cached_property
+    def chosen(self) -> Design:
+        """The levels that are counted, and their shares."""
+        if self.design is not None:
+            return self.design
+        rho = rho_of(self.guarantee) if isinstance(self.guarantee, Approx) else None
+        return design_for(self.layout, self.unit, self.workload or DEFAULT, rho)
 
-    return Strategy(
-        name="tree",
-        title="counts at planned levels, least squares, projection",
-        noise=noise,
-        measure=run,
-        variance=block_variance,
-        fits=_fits,
-        forecast=forecast,
-        takes_total=True,
-        notes=_NOTES,
-    )
+    @cached_property
+    def noises(self) -> tuple[Noise, ...]:
+        """The noise of each level. Privacy: see `Design.laplace` and `Design.gaussian`."""
+        return tuple(self.chosen.noises(self.eps, self.unit))
 
+    @property
+    def noise(self) -> Noise:
+        return self.noises[self.chosen.levels.index(self.lattice.finest)]
 
-def _against_laplace(layout: Layout, design: Design, eps: Fraction, unit: Unit) -> str:
-    """Whether the delta helps: Gaussian noise against Laplace noise, both planned for the default workload."""
-    rho = design.rho
-    profile = [
-        np.log(_errors(layout, planned(layout, unit, DEFAULT, own), eps, unit)).mean() for own in (rho, None)
-    ]
-    ratio = math.exp(profile[0] - profile[1])
-    if ratio < 1:
-        return f"the delta helps: errors are {ratio:.2f} of those of Laplace noise at the same eps without it"
-    return f"the delta does not help: errors are {ratio:.2f} times those of Laplace noise at the same eps without it"
+    @cached_property
+    def parts(self) -> tuple[PrivacyPart, ...]:
+        moves = counts_move(self.unit) if self.chosen.rho is None else counts_move_squared(self.unit)
+        return tuple(
+            privacy_part(noise, self.lattice.name(level), moves=moves)
+            for noise, level in zip(self.noises, self.chosen.levels, strict=True)
+        )
+
+    def measure(self, cells: Cells, bits: Bits, trials: int = 1) -> list[Measured]:
+        return measure(cells, self.layout, self.chosen, self.noises, bits, self.total, trials)
+
+    @cached_property
+    def moments(self) -> Floats:
+        """What least squares makes of the noise, by level."""
+        return moments(self.lattice, self.chosen.levels, [precision(noise) for noise in self.noises])
+
+    def variance(self, height: int) -> float:
+        profile = block_profile(self.layout, height).reshape(self.lattice.shape)
+        return float((profile / self.moments).sum())
+
+    def forecast(self, expected_total: int | None = None) -> Forecast:
+        return tree_forecast(self, expected_total)
+
+    def remarks(self, expected_total: int | None) -> list[str]:
+        helps = [] if self.chosen.rho is None else [self._against_laplace()]
+        measured = sorted(zip(self.chosen.shares, self.chosen.levels, strict=True), reverse=True)
+        named = [f"{self.lattice.name(level)} ({float(share):.1%})" for share, level in measured[:_NAMED]]
+        more = [f"{len(measured) - _NAMED} more"] if len(measured) > _NAMED else []
+        outlook = [] if expected_total is None else self.outlook(expected_total).notes
+        return [*helps, "measured: " + "; ".join([*named, *more]), *outlook]
+
+    def outlook(self, total: int) -> Outlook:
+        return tree_outlook(self.lattice, self.layout.cells, self.chosen, self.noises, total)
+
+    def words(self) -> dict[str, Any]:
+        levels = [
+            {"level": part.of, "share": show(share), **part.noise.to_dict()}
+            for part, share in zip(self.parts, self.chosen.shares, strict=True)
+        ]
+        asked = {} if self.workload is None else {"planned for": str(self.workload)}
+        return {
+            **self.noise.to_dict(),
+            "strategy": self.name,
+            "levels": levels,
+            "sensitivity": str(counts_move(self.unit)),
+            **asked,
+        }
+
+    def intervals(self, table: Table, level: float) -> tuple[Integers, Integers]:
+        return tree_intervals(self, table, level)
+
+    def answer(self, table: Table, where: Where, level: float) -> Answer:
+        return tree_answer(self, table, where, level)
+
+    def _against_laplace(self) -> str:
+        """Whether the delta helps: Gaussian noise against Laplace noise, both planned for the default workload."""
+        designs = [design_for(self.layout, self.unit, DEFAULT, rho) for rho in (self.chosen.rho, None)]
+        mine, theirs = (np.log(_errors(self.layout, own, self.eps, self.unit)).mean() for own in designs)
+        ratio = math.exp(mine - theirs)
+        if ratio < 1:
+            return f"the delta helps: errors are {ratio:.2f} of those of Laplace noise at the same eps without it"
+        return f"the delta does not help: errors are {ratio:.2f} times those of Laplace noise at the same eps without it"
 
 
 def _errors(layout: Layout, design: Design, eps: Fraction, unit: Unit) -> Floats:
@@ -179,10 +247,7 @@ def _errors(layout: Layout, design: Design, eps: Fraction, unit: Unit) -> Floats
     return np.sqrt(profiles(DEFAULT, lattice)[0] @ (1 / mu.reshape(-1)))
 
 
-def _fits(layout: Layout) -> str | None:
+def _needs(layout: Layout) -> str | None:
     if lattice_of(layout.domain).leaves <= LARGEST:
         return None
     return f"at most 2^{LARGEST.bit_length() - 1} cells: every one is listed"
-
-
-TREE = tree_strategy()

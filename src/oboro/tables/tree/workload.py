@@ -21,38 +21,45 @@ s_j = sum over nodes B of level j of |q and B|^2 / n_j. In a product of columns 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
+from oboro import records
 from oboro.errors import ParameterError
 from oboro.exact import whole
-from oboro.kinds import list_of, names_of, takes
+from oboro.kinds import list_of, names_of, shown, takes, text_of
 from oboro.tables.tree.lattice import Floats, Lattice, Tree
 
 SIDES = (1, 3, 7, 15, 31, 63, 127)
 LONG_SIDES = (*SIDES, 255)
-KINDS = ("blocks", "squares", "rectangles", "cells", "marginals", "never_worse")
 _MANY = (
     4000  # questions; with more, columns beside the first are asked for as a whole or by single places only
 )
+
+
+Kind = Literal["blocks", "squares", "rectangles", "cells", "marginals", "never_worse"]
+KINDS = get_args(Kind)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """One kind of question."""
 
-    kind: str
+    kind: Kind
     sides: tuple[int, ...] = ()
     columns: tuple[tuple[str, ...], ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        record: dict[str, Any] = {"kind": self.kind}
-        record |= {"sides": list(self.sides)} if self.sides else {}
-        return record | ({"columns": [list(names) for names in self.columns]} if self.columns else {})
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sides", _sides(self.sides))
+        groups = tuple(tuple(text_of("columns", name) for name in names) for names in self.columns)
+        object.__setattr__(self, "columns", groups)
+        ranged = self.kind in ("squares", "rectangles")
+        if self.kind not in KINDS or bool(self.sides) != ranged or (groups and self.kind != "marginals"):
+            raise _unknown(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,10 @@ class Workload:
     """Kinds of questions; they add up."""
 
     parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts or not all(isinstance(part, Part) for part in self.parts):
+            raise _unknown(self.parts)
 
     def __add__(self, other: Workload) -> Workload:
         if not isinstance(other, Workload):
@@ -71,25 +82,22 @@ class Workload:
         """Whether no block may be worse than under the wavelet method."""
         return any(part.kind == "never_worse" for part in self.parts)
 
-    def to_list(self) -> list[dict[str, Any]]:
-        return [part.to_dict() for part in self.parts]
+    def check(self, names: Sequence[str]) -> None:
+        """Refuses questions about columns that the domain does not have."""
+        for name in (name for part in self.parts for group in part.columns for name in group):
+            if name not in names:
+                raise ParameterError(
+                    "the workload names a column that is not in the domain",
+                    given=f"marginals({name!r})",
+                    needed=", ".join(sorted(names)),
+                )
+
+    def as_record(self, columns: records.Columns | None) -> list[dict[str, Any]]:
+        return [records.write_fields(part) for part in self.parts]
 
     @classmethod
-    def from_list(cls, records: Any) -> Workload:
-        try:
-            parts = tuple(
-                Part(
-                    r["kind"],
-                    tuple(r.get("sides", ())),
-                    tuple(tuple(names) for names in r.get("columns", ())),
-                )
-                for r in records
-            )
-        except (KeyError, TypeError, AttributeError):
-            parts = ()
-        if not parts or any(part.kind not in KINDS for part in parts):
-            raise _unknown(records)
-        return cls(tuple(replace(part, sides=_sides(part.sides)) for part in parts))
+    def from_record(cls, record: Any, columns: records.Columns | None, where: str) -> Workload:
+        return cls(records.read(tuple[Part, ...], record, where))
 
     def __str__(self) -> str:
         return " and ".join(part.kind.replace("_", " ") for part in self.parts)
@@ -130,6 +138,7 @@ def never_worse() -> Workload:
 
 def profiles(workload: Workload, lattice: Lattice) -> tuple[Floats, Floats]:
     """t_j(q) of every question, one row each, over the levels of the lattice; and how much each counts, 1 in all."""
+    workload.check([tree.name for tree in lattice.trees])
     rows = [row for part in workload.parts for row in _rows(part, lattice)]
     main = _main(lattice.trees)
     whole = np.array([all(row[i][1:].sum() == 0 for i in range(len(row)) if i != main) for row in rows])
@@ -157,14 +166,6 @@ def _rows(part: Part, lattice: Lattice) -> list[tuple[Floats, ...]]:
         return [tuple(block(tree, tree.depth) for tree in trees)]
     if part.kind == "marginals":
         groups = part.columns or tuple((tree.name,) for tree in trees)
-        known = {tree.name for tree in trees}
-        for name in (name for names in groups for name in names):
-            if name not in known:
-                raise ParameterError(
-                    "the workload names a column that is not in the domain",
-                    given=f"marginals({name!r})",
-                    needed=", ".join(sorted(known)),
-                )
         return [
             tuple(block(tree, tree.depth if tree.name in names else 0) for tree in trees) for names in groups
         ]
@@ -259,7 +260,7 @@ def _sides(sides: Sequence[int]) -> tuple[int, ...]:
 def _unknown(given: Any) -> ParameterError:
     return ParameterError(
         "the workload is unknown",
-        given=f"workload={given!r}",
+        given=f"workload={shown(given)}",
         needed=", ".join(f"{kind}()" for kind in KINDS),
         fix="workload=ob.tables.blocks()",
     )
