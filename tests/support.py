@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 import warnings
@@ -45,6 +46,14 @@ def fits(
         observed, expected = observed[expected > 0], expected[expected > 0]
     statistic = float(((observed - expected) ** 2 / expected).sum())
     return chi_square_tail(statistic, max(1, expected.size - 1)) > false_alarm
+
+
+def forged(plan: Any, **fields: Any) -> Any:
+    """The plan with other fields, past every check: what `object.__setattr__` can make, for the audit to see through."""
+    made = object.__new__(type(plan))
+    for one in dataclasses.fields(plan):
+        object.__setattr__(made, one.name, fields.get(one.name, getattr(plan, one.name)))
+    return made
 
 
 class ScriptedBits(Bits):

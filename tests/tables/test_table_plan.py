@@ -13,7 +13,7 @@ import pytest
 import oboro as ob
 from oboro import audit, tables
 from oboro.domain import Category, Domain, Grid, Integer, Mesh
-from oboro.errors import DomainError, GuaranteeError, OboroError, ParameterError, UnitError
+from oboro.errors import DomainError, OboroError, ParameterError, UnitError
 from oboro.noise import DiscreteLaplace, system_bits
 from oboro.privacy import Pure, Unit
 from oboro.release import load_plan, plan_from, save_plan
@@ -135,7 +135,7 @@ def test_what_public_facts_rule_out_is_refused(arguments: dict[str, Any], error:
 
 def test_a_plan_file_that_was_changed_is_refused() -> None:
     record = PLANS[3].to_dict()
-    with pytest.raises(GuaranteeError):
+    with pytest.raises(ParameterError, match=r"plan\.guarantee"):
         plan_from({**record, "guarantee": {"kind": "zcdp", "rho": "1"}})
     with pytest.raises(DomainError):
         plan_from({**record, "mask": {"columns": 2, "possible": "AAAA"}})

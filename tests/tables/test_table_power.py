@@ -9,10 +9,10 @@ import numpy as np
 from oboro import tables
 from oboro.domain import Domain, Grid
 from oboro.noise import system_bits
-from oboro.privacy import Unit
+from oboro.privacy import Pure, Unit
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
-from oboro.tables.tree.filtered import FILTERED
+from oboro.tables.tree.filtered import Filtered
 
 
 def test_empty_cells_are_published_as_often_as_the_filter_says() -> None:
@@ -23,7 +23,7 @@ def test_empty_cells_are_published_as_often_as_the_filter_says() -> None:
     layout = Layout(Domain([Grid("row", "col", shape=(128, 128))]))
     stored = np.arange(0, 16_000, 8)
     crowded = Cells(stored, np.full(stored.size, 10**6))
-    (published,) = FILTERED.measure(crowded, layout, Fraction(1), Unit.cells(), system_bits(), None, 1)
+    (published,) = Filtered(layout, Pure(1), Unit.cells()).measure(crowded, system_bits())
     assert np.isin(stored, published.keys).all()
     share = 1 - stored.size / published.keys.size
     assert 0.02 < share < 0.12

@@ -11,15 +11,16 @@ from oboro import audit, tables
 from oboro.domain import Category, Domain, Grid
 from oboro.errors import DomainError, ParameterError
 from oboro.noise import system_bits
-from oboro.privacy import Unit
+from oboro.privacy import Pure, Unit
 from oboro.release import plan_from
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.quality import block_errors
-from oboro.tables.strategies import WAVELET
+from oboro.tables.strategy import Strategy
 from oboro.tables.tree import adaptive
 from oboro.tables.tree.lattice import Floats
-from oboro.tables.tree.strategy import TREE
+from oboro.tables.tree.strategy import PlannedTree
+from oboro.tables.wavelet import Wavelet
 
 CITY = Domain([Grid("row", "col")])
 REPLACE = Unit.cells(adjacency="replace")
@@ -35,13 +36,13 @@ def test_it_is_better_than_the_tree_where_the_rule_holds() -> None:
     order = np.argsort(keys)
     truth = Cells(keys[order], table[places][order])
 
-    def errors(strategy: tables.TablePlan | object) -> Floats:
-        results = strategy.measure(truth, layout, eps, Unit.cells(), system_bits(), None, 4)  # type: ignore[union-attr]
+    def errors(strategy: type[Strategy]) -> Floats:
+        results = strategy(layout, Pure(eps), Unit.cells()).measure(truth, system_bits(), 4)
         return np.sqrt(
             np.mean([[e.rmse**2 for e in block_errors(truth, r, layout)] for r in results], axis=0)
         )
 
-    mine, tree, paper = errors(adaptive.ADAPTIVE), errors(TREE), errors(WAVELET)
+    mine, tree, paper = errors(adaptive.Adaptive), errors(PlannedTree), errors(Wavelet)
     assert mine[0] / paper[0] < 0.36
     assert mine[0] < 0.65 * tree[0]
     assert np.log(mine[:-1] / paper[:-1]).mean() < np.log(0.60)

@@ -21,7 +21,9 @@ from oboro.privacy import Pure, Unit
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.tree import grid_answers, leftover
+from oboro.tables.tree.adaptive import Adaptive
 from oboro.tables.tree.bounds import Top
+from oboro.tables.tree.filtered import Filtered
 from oboro.tables.tree.intervals import reach
 from oboro.tables.tree.region import everything, region_of
 
@@ -108,11 +110,12 @@ def test_the_standard_errors_of_blocks_and_parts_are_exact(
     """Over 2^18 blocks; with 3% more or less noise this fails."""
     plan, truth, table = published
     carried = leftover.carried_in(table)
-    off = blocks_off(leftover._top(carried, plan.layout, ONE, plan.unit), truth)
+    assert isinstance(plan.mechanism, Filtered)
+    off = blocks_off(leftover._top(plan.mechanism, carried), truth)
     off = off[everything(plan.layout).cells(np.arange(off.size) << (plan.layout.bits - 18), 4) > 0]
     assert np.sqrt(np.mean(off**2)) == pytest.approx(1, abs=0.015)
     assert 0.945 < np.mean(np.abs(off) <= reach(0.95)) < 0.97
-    for each in leftover._rounds(carried, plan.layout, ONE, plan.unit):
+    for each in leftover._rounds(plan.mechanism, carried):
         first, heights, noisy, divided = each.parts_of(each.parents)
         assert divided == each.parents.size
         height = int(heights[0])
@@ -269,9 +272,10 @@ def test_answers_about_an_adaptive_table_cover(tmp_path: Path) -> None:
 def test_the_standard_errors_of_an_adaptive_table_are_exact() -> None:
     plan, prepared, true = adaptive(20_000)
     off, noise = [], []
+    without_total = Adaptive(plan.layout, plan.guarantee, plan.unit)
     for _ in range(10):
         table = plan.publish(plan.measure(prepared, system_bits()))
-        top, parts = grid_answers._measured(table, plan.layout, Fraction(1, 2), plan.unit, None)
+        top, parts = grid_answers._measured(without_total, table)
         off.append(blocks_off(top, prepared))
         first, heights, noisy, _ = parts.parts_of(parts.parents)
         before = np.concatenate([[0], np.cumsum(prepared.dense(14))])

@@ -18,13 +18,13 @@ from oboro.privacy import Pure, Unit
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.quality import block_errors
-from oboro.tables.strategies import WAVELET
 from oboro.tables.tree import filtered
-from oboro.tables.tree.filtered import FILTERED
+from oboro.tables.tree.filtered import Filtered
 from oboro.tables.tree.lattice import Floats
 from oboro.tables.tree.leftover import answers_for_blocks
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.standing_out import cut_of
+from oboro.tables.wavelet import Wavelet
 
 WIDE = Layout(Domain([Grid("row", "col", shape=(2**18, 2**18))]))
 ONE = Fraction(1)
@@ -52,8 +52,8 @@ def test_published_cells_are_real_and_blocks_better_than_under_the_wavelet(
     """At every size of block from a cell to 2^30 cells, as `ask` answers. With noise a quarter larger this fails."""
     truth, unit, bits = towns(100_000, seed, centres, width), Unit.cells(), system_bits()
     runs = 14 if centres == 20 else 4  # few towns are few large blocks, and need more runs
-    mine = filtered.measure(truth, WIDE, ONE, unit, bits, None, runs)
-    theirs = [WAVELET.measure(truth, WIDE, ONE, unit, bits, None, 1)[0] for _ in range(runs)]
+    mine = Filtered(WIDE, Pure(1), unit).measure(truth, bits, runs)
+    theirs = [Wavelet(WIDE, Pure(1), unit).measure(truth, bits)[0] for _ in range(runs)]
     assert np.mean([np.isin(result.keys, truth.keys).mean() for result in mine]) >= 0.85
     heights = range(0, 32, 2)
 
@@ -67,7 +67,7 @@ def test_published_cells_are_real_and_blocks_better_than_under_the_wavelet(
     ratio = rmse(mine) / paper
     assert (ratio <= 0.85).all(), ratio
     if seed == 12:
-        worse = filtered.measure(truth, WIDE, Fraction(4, 5), unit, bits, None, 4)
+        worse = Filtered(WIDE, Pure("0.8"), unit).measure(truth, bits, 4)
         assert (rmse(worse) / paper > 0.85).any()
 
 
@@ -89,7 +89,7 @@ def test_a_block_is_answered_as_it_is_measured() -> None:
 
 
 def test_blocks_hold_their_cells() -> None:
-    published = filtered.measure(towns(20_000), WIDE, ONE, Unit.cells(), system_bits(), None, 1)[0]
+    published = Filtered(WIDE, Pure(1), Unit.cells()).measure(towns(20_000), system_bits())[0]
     live, held, facts = published.noisy[:3]
     block = published.keys >> int(facts[3])
     assert np.isin(block, live).all()
@@ -102,7 +102,7 @@ def test_blocks_hold_their_cells() -> None:
 
 def test_an_empty_table_publishes_next_to_nothing() -> None:
     none = Cells(np.empty(0, np.int64), np.empty(0, np.int64))
-    published = filtered.measure(none, WIDE, ONE, Unit.cells(), system_bits(), None, 5)
+    published = Filtered(WIDE, Pure(1), Unit.cells()).measure(none, system_bits(), 5)
     assert sum(result.keys.size for result in published) <= 5
 
 
@@ -148,7 +148,7 @@ def _first(plan: tables.TablePlan) -> list[tuple[str, list[object]]]:
 
 def test_shares_add_up_to_one() -> None:
     for layout in (WIDE, Layout(Domain([Grid("a", "b", shape=(5, 3))]))):
-        blocks, parts, cells = filtered.noises(layout, ONE, Unit.cells())
+        blocks, parts, cells = filtered.noises(filtered.blocks_of(layout), ONE, Unit.cells())
         assert sum(1 / law.scale for law in [*blocks, *parts, cells]) == 1
 
 
@@ -163,4 +163,3 @@ def test_only_a_filtered_table_has_something_left_over() -> None:
     table = plan.publish(plan.measure(plan.prepare({"r": [1], "c": [1]}), system_bits()))
     with pytest.raises(DataError):
         tables.unallocated(table)
-    assert FILTERED.name == "filtered"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,6 @@ from oboro.release import Forecast
 from oboro.report.areas import area_words
 from oboro.report.forecast import write_forecast
 from oboro.tables.cells import Cells
-from oboro.tables.tree import filtered
 from oboro.tables.tree.outlook import _scattered
 
 CITY = Domain([Grid("row", "col")])
@@ -63,7 +61,7 @@ def test_the_outlook_of_a_filtered_table_is_what_happens() -> None:
     assert outlook is not None
     truth = _scattered(plan.layout, 300_000)
     assert truth.counts.sum() == pytest.approx(300_000, rel=0.2)
-    (found,) = filtered.measure(truth, plan.layout, Fraction(1), Unit.cells(), system_bits(), None, 1)
+    (found,) = plan.mechanism.measure(truth, system_bits())
     assert found.keys.size == pytest.approx(outlook.published, rel=0.15)
     assert 1 - np.isin(found.keys, truth.keys).mean() == pytest.approx(outlook.empty, abs=0.06)
     assert 0 < outlook.trusted < outlook.people < 1

@@ -10,12 +10,13 @@ import oboro as ob
 from oboro import tables
 from oboro.domain import Category, Domain, Grid, Integer, Mesh
 from oboro.errors import ParameterError
-from oboro.privacy import Unit
+from oboro.privacy import Pure, Unit
+from oboro.records import read, write
 from oboro.release import plan_from
-from oboro.tables.strategies import WAVELET
 from oboro.tables.tree.lattice import lattice_of
 from oboro.tables.tree.planner import plan_shares
 from oboro.tables.tree.workload import DEFAULT, Workload
+from oboro.tables.wavelet import Wavelet
 from support import steps
 
 CITY = Domain([Grid("row", "col")])
@@ -64,9 +65,9 @@ def test_planning_is_a_short_search(domain: Domain, most: int) -> None:
 def test_no_block_is_worse_than_under_the_wavelet(domain: Domain) -> None:
     """At every height of the wavelet's own tree: half squares and ranges of categories too."""
     plan = tables.plan(domain, unit=Unit.cells(), eps="0.1", strategy="tree", workload=tables.never_worse())
+    paper = Wavelet(plan.layout, Pure("0.1"), plan.unit)
     for height in range(plan.layout.bits + 1):
-        mine = plan._strategy.variance(plan.layout, Fraction(1, 10), plan.unit, height)
-        assert mine <= 0.83**2 * WAVELET.variance(plan.layout, Fraction(1, 10), plan.unit, height), height
+        assert plan.mechanism.variance(height) <= 0.83**2 * paper.variance(height), height
 
 
 def test_planned_for_marginals_is_better_at_marginals() -> None:
@@ -79,16 +80,29 @@ def test_planned_for_marginals_is_better_at_marginals() -> None:
 
 def test_workloads_add_up_and_are_written_down() -> None:
     workload = ob.tables.blocks() + ob.tables.squares([5]) + ob.tables.marginals("sex", ("sex", "age"))
-    assert Workload.from_list(workload.to_list()) == workload
+    assert read(Workload, write(workload), "workload") == workload
     assert str(workload) == "blocks and squares and marginals"
 
 
 @pytest.mark.parametrize(
-    "workload", [[{"kind": "magic"}], [], None, [{"kind": "squares", "sides": [0]}], "blocks"]
+    "workload",
+    [
+        [{"kind": "magic"}],
+        [],
+        None,
+        [{"kind": "squares", "sides": [0]}],
+        [{"kind": "squares", "sides": ["3"]}],
+        [{"kind": "squares"}],
+        [{"kind": "blocks", "sides": [3]}],
+        [{"kind": "cells", "columns": [["sex"]]}],
+        [{"kind": "marginals", "columns": ["sex"]}],
+        "blocks",
+    ],
+    ids=str,
 )
 def test_an_unknown_workload_is_refused(workload: object) -> None:
     with pytest.raises(ParameterError):
-        Workload.from_list(workload)
+        read(Workload, workload, "workload")
 
 
 def test_a_marginal_needs_its_column() -> None:

@@ -27,6 +27,8 @@ from oboro.tables.tree.lattice import Floats, Integers, lattice_of
 from oboro.tables.tree.project import project
 from oboro.tables.tree.strategy import PlannedTree, design_for
 from oboro.tables.tree.workload import DEFAULT, SIDES, Workload
+from oboro.tables.wavelet import Wavelet
+from support import forged
 
 CITY = Layout(Domain([Grid("row", "col")]))
 TENTH, ONE = Fraction(1, 10), Fraction(1)
@@ -224,12 +226,7 @@ def test_the_audit_sees_a_level_that_was_not_paid_for() -> None:
     assert plan.design is not None
     with pytest.raises(ParameterError):
         dataclasses.replace(plan.design, shares=(Fraction(3),) * len(plan.shares))
-    careless = dataclasses.replace(plan)
-    unpaid = copy.copy(plan.design)
-    object.__setattr__(unpaid, "shares", (Fraction(3),) * len(plan.shares))
-    for name in ("mechanism", "parts", "cost"):
-        careless.__dict__.pop(name, None)
-    object.__setattr__(careless, "design", unpaid)
+    careless = forged(plan, design=forged(plan.design, shares=(Fraction(3),) * len(plan.shares)))
     assert not careless.guarantee.covers(careless.cost)
     with pytest.raises(ParameterError):
         plan_from(careless.to_dict())

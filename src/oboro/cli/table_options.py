@@ -105,9 +105,9 @@ def unit_of(text: str | None, domain: Path) -> Unit:
 
 def _workload(kinds: list[str] | None) -> Workload | None:
     """`squares:3,15` and the like, added up."""
-    from oboro import records
     from oboro.exact import whole
     from oboro.kinds import unknown
+    from oboro.records import read
     from oboro.tables.tree.workload import KINDS, LONG_SIDES, SIDES, Workload
 
     if not kinds:
@@ -124,5 +124,5 @@ def _workload(kinds: list[str] | None) -> Workload | None:
         else:
             sides = [whole("side", value) for value in values] or list(usual.get(kind, ()))
             parts.append({"kind": kind, **({"sides": sides} if sides else {})})
-    found: Workload = records.read(Workload, parts, "workload")
+    found: Workload = read(Workload, parts, "workload")
     return found

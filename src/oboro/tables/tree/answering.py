@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oboro import records
 from oboro.noise.laplace import check_level
 from oboro.privacy import Unit
+from oboro.records import write
 from oboro.tables.cells import Cells
 from oboro.tables.reading import read_cells
 from oboro.tables.strategy import Table
@@ -58,7 +58,7 @@ def _estimates(strategy: PlannedTree, table: Table) -> Estimates:
     """The least-squares solution of a table; the last one is kept."""
     design, layout = strategy.chosen, strategy.layout
     packed = (table.schema.metadata or {}).get(NOISY, b"")
-    facts = (layout.domain.to_dict(), records.write(design), strategy.eps, strategy.unit, strategy.total)
+    facts = (layout.domain.to_dict(), write(design), strategy.eps, strategy.unit, strategy.total)
     digest = hashlib.sha256(packed + repr(facts).encode() + layout.heads[1].tobytes()).digest()
     if digest not in _last:
         shapes = [strategy.lattice.nodes(level) for level in design.levels]

@@ -28,10 +28,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from oboro import records
 from oboro.errors import ParameterError
 from oboro.exact import whole
 from oboro.kinds import list_of, names_of, shown, takes, text_of
+from oboro.records import Columns, read, write_fields
 from oboro.tables.tree.lattice import Floats, Lattice, Tree
 
 SIDES = (1, 3, 7, 15, 31, 63, 127)
@@ -92,12 +92,12 @@ class Workload:
                     needed=", ".join(sorted(names)),
                 )
 
-    def as_record(self, columns: records.Columns | None) -> list[dict[str, Any]]:
-        return [records.write_fields(part) for part in self.parts]
+    def as_record(self, columns: Columns | None) -> list[dict[str, Any]]:
+        return [write_fields(part) for part in self.parts]
 
     @classmethod
-    def from_record(cls, record: Any, columns: records.Columns | None, where: str) -> Workload:
-        return cls(records.read(tuple[Part, ...], record, where))
+    def from_record(cls, record: Any, columns: Columns | None, where: str) -> Workload:
+        return cls(read(tuple[Part, ...], record, where))
 
     def __str__(self) -> str:
         return " and ".join(part.kind.replace("_", " ") for part in self.parts)
