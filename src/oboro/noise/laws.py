@@ -63,6 +63,7 @@ class Cauchy:
     """Density 1 / (pi (1 + z^2)). Z = -cot(pi U), its quantile function."""
 
     uniforms: ClassVar[int] = 1
+    kind = "Cauchy"
 
     def ball(self, *u: Ball) -> Ball:
         return -u[0].cot_pi()
@@ -82,6 +83,7 @@ class Laplace:
     """Density e^-|z| / 2. Z = log(2U) below the median, -log(2 - 2U) above: its quantile function."""
 
     uniforms: ClassVar[int] = 1
+    kind = "Laplace"
 
     def ball(self, *u: Ball) -> Ball:
         if u[0] <= 0.5:
@@ -131,6 +133,7 @@ class StudentT:
 
     nu: Fraction
     uniforms: ClassVar[int] = 2
+    kind = "Student t"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nu", positive("nu", self.nu))

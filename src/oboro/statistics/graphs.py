@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
 from math import comb
 from typing import TYPE_CHECKING, Any
 
@@ -12,27 +14,29 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Real
-from oboro.errors import DataError, ParameterError
+from oboro.domain.columns import LARGEST
+from oboro.errors import DataError, DomainError, ParameterError
 from oboro.exact import Number, positive, show, whole
 from oboro.ledger import Ledger
 from oboro.noise.bits import Bits
-from oboro.privacy import Guarantee, Unit, guarantee_from
+from oboro.privacy import Unit
 from oboro.release import Forecast, Pair, Release, register, run
 from oboro.statistics.sensitivity import networks
 from oboro.statistics.sensitivity.networks import count_triangles, edges_of, joined_pairs, tree_cost
 from oboro.statistics.smooth_data import Smooth
-from oboro.statistics.smooth_noise import SmoothNoise, calibrate, law_from, law_to_dict, smooth_guarantee
+from oboro.statistics.smooth_noise import SmoothLaw, SmoothPlan, SmoothPromise, calibrate, smooth_guarantee
 
 if TYPE_CHECKING:
     from oboro.noise.laws import Law
 
 Integers = npt.NDArray[np.int64]
+MOST_NODES = 2**20
 _NOTE = "the noise follows the graph, privately: where no edge matters much it is far smaller"
 
 
 @register
-@dataclass(frozen=True, slots=True)
-class MstCostPlan:
+@dataclass(frozen=True)
+class MstCostPlan(SmoothPlan):
     """The cost of a minimum spanning tree, with noise in proportion to its smooth sensitivity.
 
     Privacy
@@ -46,25 +50,41 @@ class MstCostPlan:
     edges: tuple[tuple[int, int], ...]
     cap: Fraction
     step: Fraction
-    guarantee: Guarantee
-    law: Any
+    guarantee: SmoothPromise
+    law: SmoothLaw
     beta: Fraction
     kind = "statistics.mst_cost"
+
+    def check(self) -> None:
+        """Edges of different nodes, each once, in order; a step that leads to cap."""
+        for name in ("cap", "step"):
+            object.__setattr__(self, name, positive(name, getattr(self, name)))
+        inside = all(0 <= u < v < MOST_NODES for u, v in self.edges)
+        if not self.edges or not inside or any(one >= other for one, other in pairwise(self.edges)):
+            raise ParameterError(
+                "the edges of the plan are no graph",
+                given=f"{len(self.edges):,} edges",
+                needed=f"one or more pairs of nodes (u, v), u < v < {MOST_NODES:,}, each once, in order",
+                fix="{(0, 1): 3, (1, 2): 5}",
+            )
+        if (self.nodes - 1) * (self.weight.size - 1) > LARGEST:
+            raise DomainError(
+                "the cost may have too many steps",
+                given=f"{self.nodes:,} nodes, weights of {self.weight.size - 1:,} steps",
+                needed="at most 2^62 in all",
+                fix="a larger step",
+            )
 
     @property
     def unit(self) -> Unit:
         return Unit.row("replace")
 
-    @property
-    def noise(self) -> SmoothNoise:
-        return calibrate(self.law, self.guarantee, beta=self.beta)
-
-    @property
+    @cached_property
     def weight(self) -> Real:
         """What a weight can be: its rule for values that are missing, odd or out of bounds."""
         return Real("weight", 0, self.cap, self.step, missing=self.cap)
 
-    @property
+    @cached_property
     def nodes(self) -> int:
         return max(max(edge) for edge in self.edges) + 1
 
@@ -117,26 +137,10 @@ class MstCostPlan:
                 f"one weight of {show(Fraction(one))} among {show(Fraction(rest))}",
             )
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "edges": [list(edge) for edge in self.edges],
-            "cap": show(self.cap),
-            "step": show(self.step),
-            **_record(self),
-        }
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> MstCostPlan:
-        edges = [(int(u), int(v)) for u, v in record["edges"]]
-        return mst_cost_plan(
-            dict.fromkeys(edges, 0), cap=record["cap"], step=record["step"], **_choices(record)
-        )
-
 
 @register
-@dataclass(frozen=True, slots=True)
-class TrianglesPlan:
+@dataclass(frozen=True)
+class TrianglesPlan(SmoothPlan):
     """How many triangles a graph has, with noise in proportion to its smooth sensitivity.
 
     Privacy
@@ -147,18 +151,17 @@ class TrianglesPlan:
     """
 
     nodes: int
-    guarantee: Guarantee
-    law: Any
+    guarantee: SmoothPromise
+    law: SmoothLaw
     beta: Fraction
     kind = "statistics.triangles"
+
+    def check(self) -> None:
+        whole("nodes", self.nodes, least=3, most=MOST_NODES)
 
     @property
     def unit(self) -> Unit:
         return Unit.row()
-
-    @property
-    def noise(self) -> SmoothNoise:
-        return calibrate(self.law, self.guarantee, beta=self.beta)
 
     def forecast(self) -> Forecast:
         worst = float(self.nodes - 2)
@@ -189,20 +192,13 @@ class TrianglesPlan:
         yield Pair(wheel, [*wheel, (0, 1)], "an edge that closes a triangle with every other node")
         yield Pair([], [(0, 1)], "one edge or none")
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "nodes": self.nodes, **_record(self)}
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> TrianglesPlan:
-        return triangles_plan(record["nodes"], **_choices(record))
-
 
 def mst_cost_plan(
     graph: Any,
     *,
     cap: Number,
     step: Number = 1,
-    guarantee: Guarantee,
+    guarantee: SmoothPromise,
     noise: Law | None = None,
     beta: Number | None = None,
 ) -> MstCostPlan:
@@ -212,11 +208,9 @@ def mst_cost_plan(
         raise ParameterError("the graph has no edges", needed="at least one", fix="{(0, 1): 3, (1, 2): 5}")
     chosen = calibrate(noise, guarantee, beta=beta)
     ordered = tuple(sorted(_edge(u, v) for u, v in edges.tolist()))
-    plan = MstCostPlan(
+    return MstCostPlan(
         ordered, positive("cap", cap), positive("step", step), guarantee, chosen.law, chosen.beta
     )
-    plan.weight  # noqa: B018  # refuses a step that does not lead to cap
-    return plan
 
 
 def mst_cost(
@@ -239,11 +233,11 @@ def mst_cost(
 
 
 def triangles_plan(
-    nodes: int, *, guarantee: Guarantee, noise: Law | None = None, beta: Number | None = None
+    nodes: int, *, guarantee: SmoothPromise, noise: Law | None = None, beta: Number | None = None
 ) -> TrianglesPlan:
     """A plan for the number of triangles of a graph with public nodes 0, ..., nodes - 1."""
     chosen = calibrate(noise, guarantee, beta=beta)
-    return TrianglesPlan(whole("nodes", nodes, least=3, most=2**20), guarantee, chosen.law, chosen.beta)
+    return TrianglesPlan(whole("nodes", nodes, least=3, most=MOST_NODES), guarantee, chosen.law, chosen.beta)
 
 
 def triangles(
@@ -268,13 +262,3 @@ def triangles(
 
 def _edge(u: int, v: int) -> tuple[int, int]:
     return (u, v) if u < v else (v, u)
-
-
-def _record(plan: MstCostPlan | TrianglesPlan) -> dict[str, Any]:
-    noise = law_to_dict(plan.law)
-    return {"guarantee": plan.guarantee.to_dict(), "noise": noise, "beta": show(plan.beta)}
-
-
-def _choices(record: dict[str, Any]) -> dict[str, Any]:
-    guarantee = guarantee_from(record["guarantee"])
-    return {"guarantee": guarantee, "noise": law_from(record["noise"]), "beta": record["beta"]}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from oboro.errors import ParameterError
 from oboro.exact import Number, positive
-from oboro.privacy import Approx, Guarantee, Pure
+from oboro.privacy import Approx, Pure
 from oboro.statistics.batch import as_pure
 from oboro.statistics.blocks import sample_aggregate_plan
 from oboro.statistics.clusters import clusters_plan
@@ -16,6 +16,7 @@ from oboro.statistics.components import components_plan
 from oboro.statistics.decoding import Rows
 from oboro.statistics.questions import Asked, Questions
 from oboro.statistics.smooth import smooth_quantile_plan, trimmed_mean_plan
+from oboro.statistics.smooth_noise import SmoothPromise
 from oboro.statistics.terms import Promise
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ class Learning(Questions[Result]):
         )
 
 
-def _with_delta(promise: Promise, delta: Number | None) -> Guarantee:
+def _with_delta(promise: Promise, delta: Number | None) -> SmoothPromise:
     if delta is None:
         return promise
     if not isinstance(promise, Pure):

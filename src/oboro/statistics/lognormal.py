@@ -26,6 +26,7 @@ class LaplaceLogNormal:
 
     sigma: Fraction | None = None
     uniforms: ClassVar[int] = 3
+    kind = "Laplace-log-normal"
 
     def __post_init__(self) -> None:
         if self.sigma is not None:

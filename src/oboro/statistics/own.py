@@ -19,7 +19,7 @@ from oboro.privacy import Conditional, Guarantee, Unit
 from oboro.release import Forecast, Pair, register
 from oboro.statistics.decay import Decaying
 from oboro.statistics.isolation import call_isolated, check_isolation
-from oboro.statistics.smooth_noise import SmoothNoise, calibrate, law_to_dict
+from oboro.statistics.smooth_noise import SmoothNoise, calibrate
 
 if TYPE_CHECKING:
     from oboro.noise.laws import Law
@@ -106,7 +106,7 @@ class OwnFunctionPlan:
             "range": self.range.to_dict(),
             "unit": self.unit.to_dict(),
             "guarantee": self.guarantee.to_dict(),
-            "noise": law_to_dict(self.law),
+            "noise": {},
             "beta": show(self.beta),
             "seconds": show(self.seconds),
         }

@@ -23,6 +23,9 @@ from oboro.statistics.where import Condition
 
 def _of_older(record: dict[str, Any]) -> dict[str, Any]:
     """A record of oboro 0.1: a group was called by its name, and said that its values stand alone."""
+    from oboro.statistics import smooth_noise
+
+    record = smooth_noise.of_older(record)
     groups = record.get("by")
     if not isinstance(groups, list) or not all(isinstance(one, dict) for one in groups):
         return record

@@ -15,7 +15,8 @@ from oboro.domain import Column, Date, Domain, Integer, Real
 from oboro.errors import ParameterError
 from oboro.exact import Number, rational, show
 from oboro.noise.bits import Bits
-from oboro.privacy import Guarantee, Unit, guarantee_from
+from oboro.privacy import Unit
+from oboro.records import inline
 from oboro.release import Forecast, Pair, register
 from oboro.statistics.decay import Decaying
 from oboro.statistics.scope import Scope
@@ -29,7 +30,7 @@ from oboro.statistics.smooth_data import (
     sorted_codes,
     sum_between,
 )
-from oboro.statistics.smooth_noise import SmoothNoise, calibrate, law_from, law_to_dict
+from oboro.statistics.smooth_noise import SmoothLaw, SmoothPlan, SmoothPromise, calibrate
 
 if TYPE_CHECKING:
     from oboro.noise.laws import Law
@@ -39,8 +40,8 @@ FINER = 1000  # a trimmed mean is published in thousandths of the column's step
 
 
 @register
-@dataclass(frozen=True, slots=True)
-class SmoothQuantilePlan:
+@dataclass(frozen=True)
+class SmoothQuantilePlan(SmoothPlan):
     """The value of rank ceil(q n) of one column, with noise in proportion to its smooth sensitivity.
 
     Privacy
@@ -54,19 +55,26 @@ class SmoothQuantilePlan:
 
     column: Column
     q: Fraction
-    scope: Scope
-    guarantee: Guarantee
-    law: Any
+    scope: inline[Scope]
+    guarantee: SmoothPromise
+    law: SmoothLaw
     beta: Fraction
     kind = "statistics.smooth_quantile"
+
+    def check(self) -> None:
+        check_scope(self.scope)
+        object.__setattr__(self, "q", rational("q", self.q))
+        if not 0 <= self.q <= 1 or not isinstance(self.column, Integer | Real | Date):
+            raise ParameterError(
+                "a quantile is a part of an ordered column",
+                given=f"q={show(self.q)} of {self.column.kind} column {self.column.name!r}",
+                needed="a number from 0 to 1, of an integer, real or date column",
+                fix='q="0.5"',
+            )
 
     @property
     def unit(self) -> Unit:
         return self.scope.unit
-
-    @property
-    def noise(self) -> SmoothNoise:
-        return calibrate(self.law, self.guarantee, beta=self.beta)
 
     @property
     def n(self) -> int:
@@ -107,19 +115,10 @@ class SmoothQuantilePlan:
     def _pair(self, one: list[tuple[int, int]], other: list[tuple[int, int]], why: str) -> Pair:
         return Pair(example(self.scope, self.column, one), example(self.scope, self.column, other), why)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "q": show(self.q), **_record(self)}
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> SmoothQuantilePlan:
-        scope, columns = Scope.from_dict(record)
-        column = columns[record["column"]]
-        return smooth_quantile_plan(scope, column, record["q"], **_choices(record))
-
 
 @register
-@dataclass(frozen=True, slots=True)
-class TrimmedMeanPlan:
+@dataclass(frozen=True)
+class TrimmedMeanPlan(SmoothPlan):
     """The mean of one column without the `trim` part of smallest and of largest values, with smooth noise.
 
     Privacy
@@ -131,19 +130,33 @@ class TrimmedMeanPlan:
 
     column: Column
     trim: Fraction
-    scope: Scope
-    guarantee: Guarantee
-    law: Any
+    scope: inline[Scope]
+    guarantee: SmoothPromise
+    law: SmoothLaw
     beta: Fraction
     kind = "statistics.trimmed_mean"
+
+    def check(self) -> None:
+        check_scope(self.scope)
+        object.__setattr__(self, "trim", rational("trim", self.trim))
+        if not 0 <= self.trim < Fraction(1, 2) or not isinstance(self.column, Integer | Real):
+            raise ParameterError(
+                "a trimmed mean leaves off less than half at each end, of a column of numbers",
+                given=f"trim={show(self.trim)} of {self.column.kind} column {self.column.name!r}",
+                needed="0 <= trim < 0.5, and an integer or real column",
+                fix='trim="0.1"',
+            )
+        if self.scope.where is not None:
+            raise ParameterError(
+                "a trimmed mean is about all rows",
+                given=f"where {self.scope.where}",
+                needed="no condition: rows that are left out count as values at the bounds",
+                fix="people.mean with the same condition",
+            )
 
     @property
     def unit(self) -> Unit:
         return self.scope.unit
-
-    @property
-    def noise(self) -> SmoothNoise:
-        return calibrate(self.law, self.guarantee, beta=self.beta)
 
     @property
     def n(self) -> int:
@@ -191,36 +204,19 @@ class TrimmedMeanPlan:
                 f"one value moves {why}",
             )
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "trim": show(self.trim), **_record(self)}
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> TrimmedMeanPlan:
-        scope, columns = Scope.from_dict(record)
-        column = columns[record["column"]]
-        return trimmed_mean_plan(scope, column, record["trim"], **_choices(record))
-
 
 def smooth_quantile_plan(
     scope: Scope,
     column: Column,
     q: Number,
     *,
-    guarantee: Guarantee,
+    guarantee: SmoothPromise,
     noise: Law | None = None,
     beta: Number | None = None,
 ) -> SmoothQuantilePlan:
     """A plan for one quantile by smooth sensitivity. The default noise and beta suit the guarantee."""
-    part = rational("q", q)
-    if not 0 <= part <= 1 or not isinstance(column, Integer | Real | Date):
-        raise ParameterError(
-            "a quantile is a part of an ordered column",
-            given=f"q={show(part)} of {column.kind} column {column.name!r}",
-            needed="a number from 0 to 1, of an integer, real or date column",
-            fix='q="0.5"',
-        )
-    chosen = calibrate(noise, guarantee, beta=beta)
-    return SmoothQuantilePlan(column, part, check_scope(scope), guarantee, chosen.law, chosen.beta)
+    part, chosen = rational("q", q), calibrate(noise, guarantee, beta=beta)
+    return SmoothQuantilePlan(column, part, scope, guarantee, chosen.law, chosen.beta)
 
 
 def trimmed_mean_plan(
@@ -228,45 +224,15 @@ def trimmed_mean_plan(
     column: Column,
     trim: Number,
     *,
-    guarantee: Guarantee,
+    guarantee: SmoothPromise,
     noise: Law | None = None,
     beta: Number | None = None,
 ) -> TrimmedMeanPlan:
     """A plan for a trimmed mean. `trim` is the part that is left off at each end, below one half."""
-    part = rational("trim", trim)
-    if not 0 <= part < Fraction(1, 2) or not isinstance(column, Integer | Real):
-        raise ParameterError(
-            "a trimmed mean leaves off less than half at each end, of a column of numbers",
-            given=f"trim={show(part)} of {column.kind} column {column.name!r}",
-            needed="0 <= trim < 0.5, and an integer or real column",
-            fix='trim="0.1"',
-        )
-    if scope.where is not None:
-        raise ParameterError(
-            "a trimmed mean is about all rows",
-            given=f"where {scope.where}",
-            needed="no condition: rows that are left out count as values at the bounds",
-            fix="people.mean with the same condition",
-        )
-    chosen = calibrate(noise, guarantee, beta=beta, share=Fraction(1, 10))
-    return TrimmedMeanPlan(column, part, check_scope(scope), guarantee, chosen.law, chosen.beta)
+    part, chosen = rational("trim", trim), calibrate(noise, guarantee, beta=beta, share=Fraction(1, 10))
+    return TrimmedMeanPlan(column, part, scope, guarantee, chosen.law, chosen.beta)
 
 
 def _described(plan: SmoothQuantilePlan | TrimmedMeanPlan, released: str) -> dict[str, Any]:
     columns = plan.scope.columns([plan.column])
     return {"released": released, "noise": plan.noise.to_dict(), "domain": Domain(columns).to_dict()}
-
-
-def _record(plan: SmoothQuantilePlan | TrimmedMeanPlan) -> dict[str, Any]:
-    return {
-        "column": plan.column.name,
-        **plan.scope.to_dict([plan.column]),
-        "guarantee": plan.guarantee.to_dict(),
-        "noise": law_to_dict(plan.law),
-        "beta": show(plan.beta),
-    }
-
-
-def _choices(record: dict[str, Any]) -> dict[str, Any]:
-    guarantee = guarantee_from(record["guarantee"])
-    return {"guarantee": guarantee, "noise": law_from(record["noise"]), "beta": record["beta"]}

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,16 +28,21 @@ from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import Number, positive, show
 from oboro.kinds import takes
 from oboro.noise.bits import Bits
+from oboro.noise.laws import Cauchy, Laplace, Law, StudentT
+from oboro.noise.lazy import Ball, ball
 from oboro.privacy import ZCDP, Approx, Guarantee, Pure
 from oboro.privacy.guarantee import round_up
+from oboro.release import Part, Plan
 from oboro.statistics.decay import Decaying
-
-if TYPE_CHECKING:
-    from oboro.noise.laws import Laplace, Law, StudentT
-    from oboro.noise.lazy import Ball
-    from oboro.statistics.lognormal import LaplaceLogNormal
+from oboro.statistics.lognormal import LaplaceLogNormal
 
 Integers = npt.NDArray[np.int64]
+SmoothLaw = Cauchy | StudentT | Laplace | LaplaceLogNormal  # those with a proof
+SmoothPromise = Pure | Approx | ZCDP
+_DIGITS = 30  # of a cost, which is rounded up; s and beta were rounded down to 15
+_FURTHEST = 9000  # e to the minus this is less than any delta of use
+_SPENT = Fraction(1, 2**40), Fraction(2**40)
+_NU, _SIGMA = (Fraction(1, 10), Fraction(10**6)), (Fraction(1, 1000), Fraction(10))
 COUNTEREXAMPLE = (
     "Laplace noise of scale S/eps is not eps-DP, though it is often said to be. Eleven values in [0, 1], all 0, or ten "
     "0 and one 1: both medians are 0, the smooth sensitivities at beta = 1 are e^-5 and e^-4, and at eps = 1 the "
@@ -48,9 +54,30 @@ COUNTEREXAMPLE = (
 class SmoothNoise:
     """A law, with an admissible pair: the scale is S/s for a beta-smooth S."""
 
-    law: Any
+    law: SmoothLaw
     s: Fraction
     beta: Fraction
+
+    @property
+    def cost(self) -> SmoothPromise:
+        """What the noise costs by the theorem of its law, from s and beta alone; rounded up."""
+        law, s, beta = self.law, self.s, self.beta
+        if isinstance(law, Cauchy):
+            return Pure(s + beta)
+        if isinstance(law, StudentT):
+            slide = round_up(lambda: ball(s) * ball(law.nu + 1) / (2 * ball(law.nu).sqrt()), _DIGITS)
+            return Pure(slide + beta * max(Fraction(1), law.nu))
+        if isinstance(law, Laplace):
+            away = min(s / beta, Fraction(_FURTHEST))
+            return Approx(2 * s, min(Fraction(1), round_up(lambda: 2 * ball(-away).exp(), _DIGITS)))
+        assert law.sigma is not None  # `calibrate` derives it
+        spread = law.sigma
+
+        def rho() -> Ball:
+            slide = ball(Fraction(3, 2) * spread**2).exp() * ball(s)
+            return (slide + ball(beta / spread)) ** 2 / 2
+
+        return ZCDP(round_up(rho, _DIGITS))
 
     def draw(
         self, centre: Fraction, smooth: Decaying, step: Fraction, most: int, bits: Bits, trials: int | None
@@ -61,7 +88,6 @@ class SmoothNoise:
         post-processing of the real-valued mechanism.
         """
         from oboro.noise import round_to_grid, sample_rounded
-        from oboro.noise.lazy import ball
 
         scale: Any = (lambda: smooth() / ball(self.s)) if smooth.terms else Fraction(0)
         if trials is None:
@@ -77,8 +103,40 @@ class SmoothNoise:
 
     def to_dict(self) -> dict[str, Any]:
         """The law and its public parameters, for certificates. The scale is not among them."""
-        record = {**law_to_dict(self.law), "s": show(self.s), "beta": show(self.beta)}
-        return {**record, "scale": "private: a smooth sensitivity over s"}
+        parameter = getattr(self.law, "nu", getattr(self.law, "sigma", None))
+        named = {"law": self.law.kind} | ({} if parameter is None else {"parameter": show(parameter)})
+        public = {"s": show(self.s), "beta": show(self.beta)}
+        return {**named, **public, "scale": "private: a smooth sensitivity over s"}
+
+
+class SmoothPlan(Plan):
+    """A plan whose answer has noise in proportion to a beta-smooth sensitivity: its `law` and `beta` are public."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def law(self) -> SmoothLaw: ...
+
+        @property
+        def beta(self) -> Fraction: ...
+
+    @cached_property
+    def noise(self) -> SmoothNoise:
+        """As much of it as the guarantee allows."""
+        found = calibrate(self.law, self.guarantee.unconditional, beta=self.beta)
+        if (found.law, found.beta) != (self.law, self.beta):
+            raise ParameterError(
+                "the noise of the plan is incomplete",
+                given=f"{self.law!r}, beta={self.beta!r}",
+                needed="a law with its parameter, and beta",
+                fix=f"{found.law!r}, beta={show(found.beta)}",
+            )
+        return found
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """One unit moves the answer by its smooth sensitivity at most, and that by a factor of e^beta."""
+        return (Part(self.noise, "answer, in smooth sensitivities", Fraction(1), self.noise.cost),)
 
 
 @takes(guarantee=Guarantee)
@@ -86,46 +144,43 @@ def calibrate(
     law: Law | None, guarantee: Guarantee, *, share: Fraction = Fraction(2, 5), beta: Number | None = None
 ) -> SmoothNoise:
     """The admissible noise for a guarantee. `share` of it goes to smoothness where there is a choice."""
-    from oboro.noise import Cauchy, Laplace, StudentT
-    from oboro.statistics.lognormal import LaplaceLogNormal
-
-    plain = guarantee.unconditional
-    law = default_law(plain) if law is None else law
-    if isinstance(law, Laplace) and isinstance(plain, Pure):
+    law = default_law(guarantee) if law is None else law
+    if isinstance(guarantee, Pure | Approx):
+        _within("eps", guarantee.eps, *_SPENT)
+    if isinstance(guarantee, ZCDP):
+        _within("rho", guarantee.rho, *_SPENT)
+    if isinstance(law, Laplace) and isinstance(guarantee, Pure):
         raise GuaranteeError(
             "Laplace noise with a smooth sensitivity has no pure guarantee",
-            given=f"{plain}. {COUNTEREXAMPLE}",
+            given=f"{guarantee}. {COUNTEREXAMPLE}",
             needed="Cauchy or Student t noise, or a delta",
             fix='noise=ob.noise.Cauchy(), or eps="1", delta="1e-6"',
         )
-    if isinstance(law, Cauchy) and isinstance(plain, Pure):
-        smoothness = _beta(beta, plain.eps * share)
-        return _checked(SmoothNoise(law, plain.eps - smoothness, smoothness))
-    if isinstance(law, StudentT) and isinstance(plain, Pure):
-        return _student(law, plain.eps, _beta(beta, plain.eps * share / max(Fraction(1), law.nu)))
-    if isinstance(law, Laplace) and isinstance(plain, Approx):
-        return _laplace(law, plain, beta)
-    if isinstance(law, LaplaceLogNormal) and isinstance(plain, ZCDP):
-        return _log_normal(law, plain.rho, beta)
+    if isinstance(law, Cauchy) and isinstance(guarantee, Pure):
+        smoothness = _beta(beta, guarantee.eps * share)
+        return _checked(SmoothNoise(law, guarantee.eps - smoothness, smoothness))
+    if isinstance(law, StudentT) and isinstance(guarantee, Pure):
+        return _student(law, guarantee.eps, _beta(beta, guarantee.eps * share / max(Fraction(1), law.nu)))
+    if isinstance(law, Laplace) and isinstance(guarantee, Approx):
+        return _laplace(law, guarantee, beta)
+    if isinstance(law, LaplaceLogNormal) and isinstance(guarantee, ZCDP):
+        return _log_normal(law, guarantee.rho, beta)
     raise GuaranteeError(
         "this noise does not give this guarantee",
-        given=f"{law!r}, {plain}",
+        given=f"{law!r}, {guarantee}",
         needed="Cauchy or StudentT for eps, Laplace for eps and delta, LaplaceLogNormal for rho",
         fix='noise=ob.noise.Cauchy(), eps="1"',
     )
 
 
-def default_law(guarantee: Guarantee) -> Law:
+def default_law(guarantee: Guarantee) -> SmoothLaw:
     """The law that is taken where none is named."""
-    from oboro.noise import Cauchy, Laplace
-    from oboro.statistics.lognormal import LaplaceLogNormal
-
     if isinstance(guarantee, Approx):
         return Laplace()
     return LaplaceLogNormal() if isinstance(guarantee, ZCDP) else Cauchy()
 
 
-def smooth_guarantee(eps: Number | None, delta: Number | None, rho: Number | None) -> Guarantee:
+def smooth_guarantee(eps: Number | None, delta: Number | None, rho: Number | None) -> SmoothPromise:
     """The guarantee that was asked for: eps, or eps and delta, or rho."""
     if rho is not None and eps is None and delta is None:
         return ZCDP(positive("rho", rho))
@@ -143,45 +198,24 @@ def smooth_guarantee(eps: Number | None, delta: Number | None, rho: Number | Non
     )
 
 
-def laws() -> dict[str, Any]:
-    """The laws with a proof, by the names that plan files use. They load when they are needed."""
-    from oboro.noise import Cauchy, Laplace, StudentT
-    from oboro.statistics.lognormal import LaplaceLogNormal
-
-    return {
-        "Cauchy": Cauchy,
-        "Student t": StudentT,
-        "Laplace": Laplace,
-        "Laplace-log-normal": LaplaceLogNormal,
-    }
-
-
-def law_to_dict(law: Any) -> dict[str, str]:
-    """A law as it stands in a plan file."""
-    name = next(name for name, kind in laws().items() if type(law) is kind)
-    parameter = getattr(law, "nu", getattr(law, "sigma", None))
-    return {"law": name} | ({} if parameter is None else {"parameter": show(parameter)})
-
-
-def law_from(record: dict[str, str]) -> Any:
-    known = laws()
-    if record.get("law") not in known:
-        raise ParameterError("the noise is unknown", given=str(record.get("law")), needed=", ".join(known))
-    kind = known[record["law"]]
-    return kind(record["parameter"]) if "parameter" in record else kind()
+def of_older(record: dict[str, Any]) -> dict[str, Any]:
+    """The law in a record of oboro 0.1: it was called noise, and had one name for all parameters."""
+    noise = record.get("noise")
+    if "law" in record or not isinstance(noise, dict) or "law" not in noise:
+        return record
+    names = {"law": "kind", "parameter": "nu" if noise["law"] == StudentT.kind else "sigma"}
+    law = {names.get(name, name): value for name, value in noise.items()}
+    return {name: value for name, value in record.items() if name != "noise"} | {"law": law}
 
 
 def _student(law: StudentT, eps: Fraction, beta: Fraction) -> SmoothNoise:
-    from oboro.noise.lazy import ball
-
+    _within("nu", law.nu, *_NU)
     rest = eps - beta * max(Fraction(1), law.nu)
     s = _round_down(lambda: ball(rest) * 2 * ball(law.nu).sqrt() / ball(law.nu + 1))
     return _checked(SmoothNoise(law, s, beta))
 
 
 def _laplace(law: Laplace, guarantee: Approx, beta: Number | None) -> SmoothNoise:
-    from oboro.noise.lazy import ball
-
     eps, delta = guarantee.eps, guarantee.delta
     if not (0 < eps <= Fraction("4.7") and 0 < delta <= Fraction(1, 10)):
         raise GuaranteeError(
@@ -198,22 +232,31 @@ def _laplace(law: Laplace, guarantee: Approx, beta: Number | None) -> SmoothNois
 
 
 def _log_normal(law: LaplaceLogNormal, rho: Fraction, beta: Number | None) -> SmoothNoise:
-    from oboro.noise.lazy import ball
-    from oboro.statistics.lognormal import LaplaceLogNormal
-
     root = Fraction(float(2 * rho) ** 0.5).limit_denominator(10**6)  # only guides the choice
     smoothness = _beta(beta, root / 10)
     sigma = law.sigma
     if sigma is None:  # near the best: 5 (eps/beta) sigma^3 - 5 sigma^2 - 1 = 0
         roots = np.roots([5 * float(root / smoothness), -5.0, 0.0, -1.0])
         best = float(roots[np.abs(roots.imag) < 1e-9].real.max())
-        sigma = Fraction(best).limit_denominator(1000)
-    spread = sigma
+        sigma = max(Fraction(best).limit_denominator(1000), _SIGMA[0])
+    spread = _within("sigma", sigma, *_SIGMA)
 
     def largest() -> Ball:
         return (ball(2 * rho).sqrt() - ball(smoothness / spread)) * ball(Fraction(-3, 2) * spread**2).exp()
 
     return _checked(SmoothNoise(LaplaceLogNormal(sigma), _round_down(largest), smoothness))
+
+
+def _within(name: str, number: Fraction, least: Fraction, most: Fraction) -> Fraction:
+    """What the samplers can draw, and forecasts can say."""
+    if least <= number <= most:
+        return number
+    raise ParameterError(
+        f"{name} is out of range",
+        given=f"{name}={show(number)}",
+        needed=f"{show(least)} to {show(most)}",
+        fix=f"{name}=1",
+    )
 
 
 def _beta(given: Number | None, default: Fraction) -> Fraction:
