@@ -301,7 +301,7 @@ def test_one_row_is_data_too(test_bits: Any) -> None:
 
 def test_nothing_shows_the_sensitivity() -> None:
     plan = median_plan()
-    assert not hasattr(plan, "intervals")
+    assert plan.intervals is None
     described = str(plan.describe())
     assert "private" in described
     for part in (plan.describe()["noise"], plan.to_dict()):
