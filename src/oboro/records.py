@@ -140,7 +140,14 @@ def read_fields(
             inner = {name: given[name] for name in _names(one.hint) if name in given}
             values[one.name] = read_fields(one.hint, inner, where, columns)
         elif one.function:
-            values |= {one.name: handed[one.name]} if handed and one.name in handed else {}
+            if handed and one.name in handed:
+                values[one.name] = handed[one.name]
+            elif not one.optional:
+                raise ParameterError(
+                    f"{where} with your own function cannot be read from a record",
+                    given=f"no {one.name}",
+                    needed="the function itself",
+                )
         elif one.name in given:
             values[one.name] = read(one.hint, given[one.name], f"{where}.{one.name}", columns)
         elif not one.optional:

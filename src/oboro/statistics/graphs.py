@@ -16,7 +16,7 @@ import numpy.typing as npt
 from oboro.domain import Real
 from oboro.domain.columns import LARGEST
 from oboro.errors import DataError, DomainError, ParameterError
-from oboro.exact import Number, positive, show, whole
+from oboro.exact import Number, positive, rational, show, whole
 from oboro.ledger import Ledger
 from oboro.noise.bits import Bits
 from oboro.privacy import Unit
@@ -58,7 +58,7 @@ class MstCostPlan(SmoothPlan):
     def check(self) -> None:
         """Edges of different nodes, each once, in order; a step that leads to cap."""
         for name in ("cap", "step"):
-            object.__setattr__(self, name, positive(name, getattr(self, name)))
+            positive(name, getattr(self, name))
         inside = all(0 <= u < v < MOST_NODES for u, v in self.edges)
         if not self.edges or not inside or any(one >= other for one, other in pairwise(self.edges)):
             raise ParameterError(
@@ -209,7 +209,7 @@ def mst_cost_plan(
     chosen = calibrate(noise, guarantee, beta=beta)
     ordered = tuple(sorted(_edge(u, v) for u, v in edges.tolist()))
     return MstCostPlan(
-        ordered, positive("cap", cap), positive("step", step), guarantee, chosen.law, chosen.beta
+        ordered, rational("cap", cap), rational("step", step), guarantee, chosen.law, chosen.beta
     )
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from oboro.domain import Column, Domain
 from oboro.engine import add_up
-from oboro.errors import DomainError, ParameterError
+from oboro.errors import DomainError
 from oboro.noise import Bits
 from oboro.privacy import Unit
 from oboro.records import inline
@@ -30,7 +30,6 @@ from oboro.statistics.terms import (
     Vector,
     measured,
     part,
-    promise_from,
     shared,
     vector_parts,
 )
@@ -142,7 +141,6 @@ class Moments(Plan):
 
     def check(self) -> None:
         """Different number columns, not too many of them; groups that are not too many; a ball that fits."""
-        promise_from(self.guarantee)
         self.scope.check_groups()
         for column in self.columns:
             ends(column)
@@ -153,12 +151,6 @@ class Moments(Plan):
                 given=", ".join(names) or "no column",
                 needed=f"1 to {MOST_COLUMNS} different number columns",
                 fix='"income"',
-            )
-        if self.ball is not None and not isinstance(self.ball, Ball):
-            raise ParameterError(
-                "ball is not a ball",
-                given=f"ball={self.ball!r}",
-                fix='ball=ob.statistics.Ball("l2", radius=50)',
             )
         if self.ball is not None:
             InBall(self.columns, self.ball).check()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -11,26 +11,27 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Real
-from oboro.errors import ParameterError
-from oboro.exact import Number, positive, rational, show
+from oboro.errors import GuaranteeError, ParameterError
+from oboro.exact import Number, rational, show
 from oboro.kinds import list_of, takes
 from oboro.noise.bits import Bits
 from oboro.privacy import Conditional, Guarantee, Unit
 from oboro.release import Forecast, Pair, register
 from oboro.statistics.decay import Decaying
 from oboro.statistics.isolation import call_isolated, check_isolation
-from oboro.statistics.smooth_noise import SmoothNoise, calibrate
+from oboro.statistics.smooth_noise import SmoothLaw, SmoothPlan, calibrate
 
 if TYPE_CHECKING:
     from oboro.noise.laws import Law
 
 Integers = npt.NDArray[np.int64]
+MOST_SECONDS = 86_400  # a day
 ASSUMPTION = "the smooth sensitivity that was given for {name} is right, also where the function fails"
 
 
 @register
-@dataclass(frozen=True, slots=True)
-class OwnFunctionPlan:
+@dataclass(frozen=True)
+class OwnFunctionPlan(SmoothPlan):
     """Your function of the data, with noise in proportion to the smooth sensitivity that you give for it.
 
     Privacy
@@ -48,15 +49,28 @@ class OwnFunctionPlan:
     range: Real
     unit: Unit
     guarantee: Conditional
-    law: Any
+    law: SmoothLaw
     beta: Fraction
     seconds: Fraction
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[Pair, ...] = field(default=(), metadata={"handed": True})
     kind = "statistics.own_function"
 
-    @property
-    def noise(self) -> SmoothNoise:
-        return calibrate(self.law, self.guarantee, beta=self.beta)
+    def check(self) -> None:
+        if not self.name:
+            raise ParameterError("your own function has no name", fix='name="midrange, version 1"')
+        if not 0 < self.seconds <= MOST_SECONDS:
+            raise ParameterError(
+                "seconds are out of range",
+                given=f"seconds={show(self.seconds)}",
+                needed=f"more than 0, at most {MOST_SECONDS:,}",
+                fix="seconds=5",
+            )
+        if (assumed := ASSUMPTION.format(name=self.name)) not in self.guarantee.assumptions:
+            raise GuaranteeError(
+                "the promise of your own function is conditional on it",
+                given=str(self.guarantee),
+                needed=f"provided that {assumed}",
+            )
 
     def forecast(self) -> Forecast:
         worst = float(self.range.high - self.range.low)
@@ -99,27 +113,6 @@ class OwnFunctionPlan:
         """Those that were given with the plan."""
         yield from self.pairs
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "range": self.range.to_dict(),
-            "unit": self.unit.to_dict(),
-            "guarantee": self.guarantee.to_dict(),
-            "noise": {},
-            "beta": show(self.beta),
-            "seconds": show(self.seconds),
-        }
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> OwnFunctionPlan:
-        raise ParameterError(
-            "a plan with your own function cannot be read from a file",
-            given=f"the plan of {record.get('name')!r}",
-            needed="the function itself",
-            fix="ob.statistics.own_function_plan(function, sensitivity, ...)",
-        )
-
 
 @takes(bounds=list_of, unit=Unit, guarantee=Guarantee)
 def own_function_plan(
@@ -152,7 +145,7 @@ def own_function_plan(
         raise ParameterError("bounds are two numbers", given=f"{len(bounds)} of them", fix="bounds=(0, 10)")
     low, high = (rational("bounds", bound) for bound in bounds)
     conditional = Conditional(guarantee, ASSUMPTION.format(name=name))
-    chosen = calibrate(noise, conditional, beta=beta)
+    chosen = calibrate(noise, guarantee.unconditional, beta=beta)
     grid = Real("value", low, high, step)
     return OwnFunctionPlan(
         name,
@@ -163,6 +156,6 @@ def own_function_plan(
         conditional,
         chosen.law,
         chosen.beta,
-        positive("seconds", seconds),
+        rational("seconds", seconds),
         pairs,
     )

@@ -63,7 +63,6 @@ class SmoothQuantilePlan(SmoothPlan):
 
     def check(self) -> None:
         check_scope(self.scope)
-        object.__setattr__(self, "q", rational("q", self.q))
         if not 0 <= self.q <= 1 or not isinstance(self.column, Integer | Real | Date):
             raise ParameterError(
                 "a quantile is a part of an ordered column",
@@ -138,7 +137,6 @@ class TrimmedMeanPlan(SmoothPlan):
 
     def check(self) -> None:
         check_scope(self.scope)
-        object.__setattr__(self, "trim", rational("trim", self.trim))
         if not 0 <= self.trim < Fraction(1, 2) or not isinstance(self.column, Integer | Real):
             raise ParameterError(
                 "a trimmed mean leaves off less than half at each end, of a column of numbers",

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.errors import GuaranteeError, ParameterError
+from oboro.errors import ParameterError
 from oboro.exact import Number, positive
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
-from oboro.privacy import ZCDP, Guarantee, Pure, Unit, parallel
+from oboro.privacy import ZCDP, Pure, Unit, parallel
 from oboro.release.part import Choice, Part
 from oboro.release.part import part as privacy_part
 
@@ -226,15 +226,6 @@ def promised(eps: Number | None, rho: Number | None) -> Promise:
             fix='eps="0.1"',
         )
     return Pure(positive("eps", eps)) if eps is not None else ZCDP(positive("rho", rho))
-
-
-def promise_from(guarantee: Guarantee) -> Promise:
-    """Refuses a guarantee that is neither pure nor zCDP."""
-    if isinstance(guarantee, Pure | ZCDP):
-        return guarantee
-    raise GuaranteeError(
-        "a statistic has a pure or a zCDP guarantee", given=repr(guarantee), fix='kind = "pure"'
-    )
 
 
 def counted(terms: Sequence[Term], groups: int, found: Mapping[int, Sequence[int]]) -> Integers:
