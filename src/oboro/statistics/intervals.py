@@ -19,6 +19,7 @@ from oboro.noise.laplace import check_level
 from oboro.statistics.terms import Noise, Term
 
 Floats = npt.NDArray[np.float64]
+_DIGITS = 60  # binary ones, of an end between the best value and a bound
 
 
 def two_noises(one: Term, other: Term, a: Floats, b: Floats, level: float) -> Floats:
@@ -49,7 +50,10 @@ def _two_laplace(first: Floats, second: Floats, level: float) -> Floats:
         # Newton's way on the logarithm of the tail, which is concave: from the right it never goes too far
         slow, fast = np.exp(-q), ratio**2 * np.exp(-q / ratio)
         tail = np.maximum(slow - fast, 1e-300)
-        q = q + np.log(tail / (1 - ratio**2) / miss) * tail / np.maximum(slow - fast / ratio, 1e-300)
+        step = np.log(tail / (1 - ratio**2) / miss) * tail / np.maximum(slow - fast / ratio, 1e-300)
+        q = q + step
+        if np.all(np.abs(step) <= 1e-14 * q):
+            break
     return np.asarray(q * large)
 
 
@@ -70,14 +74,20 @@ def not_ruled_out(
 
     `excess` is |combination| minus what the noise may do: concave on either side of `best`, so that it crosses 0
     at most once before a bound where it is positive. If it is not positive at a bound, the set reaches the bound.
+
+    Both sides are looked for at once, at as many points in each step as a small table allows: one call for 31 points takes
+    hardly longer than for one, and finds 5 digits. The furthest that is not ruled out counts, wherever the nearer ones are:
+    `best` itself may be ruled out where a noisy count is below 1.
     """
-    ends = []
-    for bound in (lowest, highest):
-        inner, outer = best.copy(), np.full_like(best, bound)
-        reaches = excess(outer) <= 0
-        for _ in range(60):
-            middle = (inner + outer) / 2
-            inside = excess(middle) <= 0
-            inner, outer = np.where(inside, middle, inner), np.where(inside, outer, middle)
-        ends.append(np.where(reaches, bound, outer))
-    return ends[0], ends[1]
+    bounds = np.stack([np.full_like(best, lowest), np.full_like(best, highest)])
+    inner, outer = np.stack([best, best]), bounds
+    reaches = excess(bounds) <= 0
+    points = 31 if best.size <= 256 else 1
+    parts = np.arange(points + 2)[:, None, None] / (points + 1)
+    for _ in range(math.ceil(_DIGITS / math.log2(points + 1))):
+        at = inner + parts * (outer - inner)
+        inside = excess(at[1:-1]) <= 0
+        last = np.where(inside, np.arange(1, points + 1)[:, None, None], 0).max(axis=0)[None]
+        inner, outer = (np.take_along_axis(at, last + more, axis=0)[0] for more in (0, 1))
+    low, high = np.where(reaches, bounds, outer)
+    return low, high
