@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +13,13 @@ from bench.measure import Row
 from bench.trees import alone
 from oboro.domain import Domain, Grid
 from oboro.noise import system_bits
-from oboro.privacy import Unit
+from oboro.privacy import Pure, Unit
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.quality import block_errors
-from oboro.tables.strategies import WAVELET
-from oboro.tables.tree import filtered
+from oboro.tables.tree.filtered import Filtered
 from oboro.tables.tree.leftover import answers_for_blocks
+from oboro.tables.wavelet import Wavelet
 
 Floats = npt.NDArray[np.float64]
 
@@ -70,13 +69,13 @@ def towns(
 
 
 def against_wavelet(name: str, truth: Cells) -> Iterator[Row]:
-    heights, eps, unit, bits = range(0, 32, 2), Fraction(1), Unit.cells(), system_bits()
+    heights, facts, bits = range(0, 32, 2), (WIDE, Pure(1), Unit.cells()), system_bits()
     theirs = np.zeros(len(heights))
     for _ in range(TRIALS):
-        (result,) = WAVELET.measure(truth, WIDE, eps, unit, bits, None, 1)
+        (result,) = Wavelet(*facts).measure(truth, bits)
         theirs += [error.rmse**2 for error in block_errors(truth, result, WIDE, heights)]
     ours, real = np.zeros(len(heights)), []
-    for result in filtered.measure(truth, WIDE, eps, unit, bits, None, TRIALS):
+    for result in Filtered(*facts).measure(truth, bits, TRIALS):
         ours += [answers_for_blocks(result, truth, WIDE, height) ** 2 for height in heights]
         real.append(np.isin(result.keys, truth.keys).mean() if result.keys.size else 1.0)
     worst = float(np.sqrt(ours / theirs).max())
@@ -102,5 +101,5 @@ def at_scale(full: int) -> Iterator[Row]:
 _SPARSE = """
 layout = Layout(Domain([Grid("row", "col", shape=(2**18, 2**19))]))
 cells = Cells(np.load("{folder}/keys.npy"), np.load("{folder}/counts.npy"))
-run(FILTERED, cells, layout, Fraction(1))
+run(Filtered(layout, Pure(1), Unit.cells()), cells)
 """

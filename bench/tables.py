@@ -7,7 +7,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +15,11 @@ import opendp.prelude as dp
 from bench.measure import Row, seconds
 from oboro.domain import Domain, Grid
 from oboro.noise import system_bits
-from oboro.privacy import Unit
+from oboro.privacy import Pure, Unit
 from oboro.tables import city, plan
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
-from oboro.tables.strategies import WAVELET
+from oboro.tables.wavelet import Wavelet
 
 SPARSE = Domain([Grid("row", "col", shape=(2**18, 2**19))])  # 2^37 cells
 SIZES = (100_000, 1_000_000, 10_000_000)
@@ -50,8 +49,8 @@ def against_opendp() -> Row:
     )
     consistent = dp.t.make_consistent_b_ary_tree(branching_factor=2)
     counts = cells.dense(layout.bits).tolist()
-    eps, unit, bits = Fraction(1, 10), Unit.cells(), system_bits()
-    ours = seconds(lambda: WAVELET.measure(cells, layout, eps, unit, bits, None, 1))
+    wavelet, bits = Wavelet(layout, Pure("0.1"), Unit.cells()), system_bits()
+    ours = seconds(lambda: wavelet.measure(cells, bits))
     theirs = seconds(lambda: consistent(tree(counts)), repeat=1)
     return Row("wavelet, 2^18 cells", ours, "OpenDP b-ary tree, consistent", theirs, "s", theirs / ours, 40)
 
@@ -77,14 +76,14 @@ from fractions import Fraction
 import numpy as np
 from oboro.domain import Domain, Grid
 from oboro.noise import system_bits
-from oboro.privacy import Unit
+from oboro.privacy import Pure, Unit
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
-from oboro.tables.strategies import WAVELET
+from oboro.tables.wavelet import Wavelet
 
 layout, bits = Layout(Domain([Grid("row", "col", shape=(2**18, 2**19))])), system_bits()
 keys, counts = np.load("{folder}/cells.npy")
-measure = lambda cells: WAVELET.measure(cells, layout, Fraction("{eps}"), Unit.cells(), bits, None, 1)[0]
+measure = lambda cells: Wavelet(layout, Pure("{eps}"), Unit.cells()).measure(cells, bits)[0]
 measure(Cells(keys[:1], counts[:1]))
 start = time.perf_counter()
 published = measure(Cells(keys, counts))

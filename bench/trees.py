@@ -15,16 +15,16 @@ import numpy.typing as npt
 from bench.measure import Row, seconds
 from oboro.domain import Domain, Grid
 from oboro.noise import system_bits
-from oboro.privacy import Unit
+from oboro.privacy import Pure, Unit
 from oboro.tables import blocks, city, never_worse, squares
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.quality import block_errors
-from oboro.tables.strategies import WAVELET
 from oboro.tables.strategy import Strategy
 from oboro.tables.tree.planner import plan_shares
-from oboro.tables.tree.strategy import planned, tree_strategy
-from oboro.tables.tree.workload import DEFAULT, SIDES
+from oboro.tables.tree.strategy import PlannedTree
+from oboro.tables.tree.workload import DEFAULT, SIDES, Workload
+from oboro.tables.wavelet import Wavelet
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -82,30 +82,32 @@ def _table(row: Integers, col: Integers, people: Integers) -> Integers:
 
 def ratios(name: str, table: Integers, eps: Fraction) -> Iterator[Row]:
     """Geometric means of RMSE over the wavelet's."""
-    theirs = measured(WAVELET, table, eps)
+    facts = (CITY, Pure(eps), Unit.cells())
+    theirs = measured(Wavelet(*facts), table)
     paper_blocks, paper_squares = block_rmse(theirs, table), square_rmse(theirs, table)
+
+    def planned(workload: Workload) -> list[Cells]:
+        return measured(PlannedTree(*facts, workload=workload), table)
 
     def row(what: str, found: float, most: float) -> Row:
         return Row(f"{name}: {what}", found, "the most it may be of wavelet", most, "", most / found, 1)
 
     for workload, most in ((blocks(), 0.60), (DEFAULT, 0.68)):
-        mine = measured(tree_strategy(planned(CITY, Unit.cells(), workload)), table, eps)
+        mine = planned(workload)
         yield row(f"for {workload}, blocks", mean(block_rmse(mine, table)[:-1] / paper_blocks[:-1]), most)
         if workload is DEFAULT:
             yield row(f"for {workload}, squares", mean(square_rmse(mine, table) / paper_squares), 0.47)
             yield row(f"for {workload}, cells", float(block_rmse(mine, table)[0] / paper_blocks[0]), 0.34)
-    mine = measured(tree_strategy(planned(CITY, Unit.cells(), squares())), table, eps)
+    mine = planned(squares())
     yield row("for squares, squares", mean(square_rmse(mine, table) / paper_squares), 0.40)
-    mine = measured(tree_strategy(planned(CITY, Unit.cells(), never_worse())), table, eps)
+    mine = planned(never_worse())
     worst = (block_rmse(mine, table) / paper_blocks)[:-1]  # the whole is a single number in each run
     yield row("never worse, worst block", float(worst.max()), 0.90)
 
 
-def measured(strategy: Strategy, table: Integers, eps: Fraction) -> list[Cells]:
+def measured(strategy: Strategy, table: Integers) -> list[Cells]:
     cells = _cells(table)
-    return [
-        strategy.measure(cells, CITY, eps, Unit.cells(), system_bits(), None, 1)[0] for _ in range(TRIALS)
-    ]
+    return [strategy.measure(cells, system_bits())[0] for _ in range(TRIALS)]
 
 
 def _cells(table: Integers) -> Cells:
@@ -141,12 +143,11 @@ def against_opendp() -> Row:
     """2^18 cells at eps 0.1: planned, measured, solved and projected, from counts to published counts."""
     import opendp.prelude as dp
 
-    cells, eps, bits = _cells(city()), Fraction(1, 10), system_bits()
+    cells, bits = _cells(city()), system_bits()
 
     def ours() -> None:
         plan_shares.cache_clear()
-        design = planned(CITY, Unit.cells())
-        tree_strategy(design).measure(cells, CITY, eps, Unit.cells(), bits, None, 1)
+        PlannedTree(CITY, Pure("0.1"), Unit.cells()).measure(cells, bits)
 
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
@@ -179,16 +180,17 @@ from fractions import Fraction
 import numpy as np
 from oboro.domain import Category, Domain, Grid
 from oboro.noise import system_bits
-from oboro.privacy import Unit
+from oboro.privacy import Pure, Unit
 from oboro.tables import city
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
-from oboro.tables.strategies import FILTERED, TREE
+from oboro.tables.tree.filtered import Filtered
+from oboro.tables.tree.strategy import PlannedTree
 
-def run(strategy, cells, layout, eps):
-    strategy.measure(Cells(cells.keys[:1], cells.counts[:1]), layout, eps, Unit.cells(), system_bits(), None, 1)
+def run(strategy, cells):
+    strategy.measure(Cells(cells.keys[:1], cells.counts[:1]), system_bits())
     start = time.perf_counter()
-    strategy.measure(cells, layout, eps, Unit.cells(), system_bits(), None, 1)
+    strategy.measure(cells, system_bits())
     spent = time.perf_counter() - start
     print(spent, int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) / 1024)
 """
@@ -200,5 +202,5 @@ keys = layout.keys(places)
 order = np.argsort(keys)
 cells = Cells(keys[order], table[places][order])
 del table, places, keys
-run(TREE, cells, layout, Fraction(1, 10))
+run(PlannedTree(layout, Pure("0.1"), Unit.cells()), cells)
 """
