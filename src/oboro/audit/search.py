@@ -6,13 +6,12 @@ middles and missing values, persons with more rows than count, crowded cells and
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from oboro.noise.bits import Bits
-from oboro.release import Pair
+from oboro.release import Pair, Plan
 
 Random = np.random.Generator
 Row = dict[str, Any]
@@ -21,37 +20,23 @@ MOST_OTHERS = 6  # rows or persons beside the one that changes, where their numb
 
 
 def random_pairs(plan: Any, count: int, bits: Bits) -> list[Pair]:
-    """So many random pairs for a plan; none for a kind whose data nobody can make up."""
-    maker = _maker(plan.kind)
-    if maker is None or count < 1:
+    """So many random pairs for a plan; none for one whose data nobody can make up."""
+    if not isinstance(plan, Plan) or count < 1:
         return []
     random = np.random.default_rng(int(bits.integer(64)))  # chooses data that are made up: nobody's secret
-    try:
-        return [maker(plan, random) for _ in range(count)]
-    except (AttributeError, KeyError):  # a plan of this kind by name only
-        return []
-
-
-def _maker(kind: str) -> Callable[[Any, Random], Pair] | None:
-    special: dict[str, Callable[[Any, Random], Pair] | None] = {
-        "tables.table": _cells,
-        "statistics.mst_cost": _weights,
-        "statistics.triangles": _edges,
-        "statistics.own_function": None,  # only its owner knows what it takes
-        "dynamics.signal": _signal,
-        "secure.draw": _answer,
-    }
-    if kind in special:
-        return special[kind]
-    return _rows if kind.partition(".")[0] in ("statistics", "synth") else None
+    columns = _columns(plan)
+    found = (
+        plan.random_pair(random) or (_rows(plan, columns, random) if columns else None) for _ in range(count)
+    )
+    return [pair for pair in found if pair is not None]
 
 
 # -- rows and persons ------------------------------------------------------------------------------------------------
 
 
-def _rows(plan: Any, random: Random) -> Pair:
+def _rows(plan: Plan, columns: list[Any], random: Random) -> Pair:
     """One unit comes, goes or is replaced among a few others."""
-    unit, columns, n = plan.unit, _columns(plan), _public_n(plan)
+    unit, n = plan.unit, _public_n(plan.to_dict()) if plan.unit.adjacency == "replace" else None
     replaced = unit.adjacency == "replace"
     others = (n - 1) if n is not None else int(random.integers(0, MOST_OTHERS))
     rest = [_unit(unit, columns, random) for _ in range(others)]
@@ -89,83 +74,11 @@ def _table(unit: Any, columns: list[Any], units: list[list[Row]]) -> Any:
     return pa.table(table or {"row": pa.array(range(len(rows)), pa.int64())})
 
 
-def _columns(plan: Any) -> list[Any]:
-    """The columns that a plan reads, each with a name in the data."""
-    from oboro.domain import Domain
-
-    found: dict[str, Any] = {}
-    for part in getattr(plan, "plans", (plan,)):
-        record = part.describe().get("domain")
-        found |= {column.name: column for column in (Domain.from_dict(record) if record else ())}
-    return [column for column in found.values() if column.sources == (column.name,)]
+def _columns(plan: Plan) -> list[Any]:
+    """The columns of the rows that a plan reads, each with a name in the data."""
+    return [column for column in plan.reads if column.sources == (column.name,)]
 
 
-def _public_n(plan: Any) -> int | None:
-    first = getattr(plan, "plans", (plan,))[0]
-    scope = getattr(first, "scope", None)
-    n = getattr(first, "n", None) if scope is None else scope.n
-    return n if plan.unit.adjacency == "replace" else None
-
-
-# -- cells, graphs, signals, answers ---------------------------------------------------------------------------------
-
-
-def _cells(plan: Any, random: Random) -> Pair:
-    """One unit in random cells of a table, among random counts."""
-    from oboro.tables.neighbours import records, some_possible
-
-    possible = some_possible(plan.layout)
-    most = plan.unit.contributions if plan.unit.kind == "cells" else 1
-
-    def some(count: int) -> list[int]:
-        return [int(key) for key in random.choice(possible, min(count, len(possible)), replace=False)]
-
-    others = {key: int(random.integers(1, 12)) for key in some(int(random.integers(0, 5)))}
-    mine, moved = some(most), some(most) if plan.unit.adjacency == "replace" else []
-    one, other = (records(plan.layout, plan.unit, plan.count, others, own) for own in (mine, moved))
-    return Pair(one, other, "a random unit in a random table")
-
-
-def _weights(plan: Any, random: Random) -> Pair:
-    """One weight of a random graph changes."""
-    weights = {edge: plan.weight.value(int(random.integers(0, plan.weight.size))) for edge in plan.edges}
-    edge = plan.edges[int(random.integers(0, len(plan.edges)))]
-    changed = plan.weight.value(int(random.integers(0, plan.weight.size)))
-    return Pair(weights, {**weights, edge: changed}, "a random weight of a random graph")
-
-
-def _edges(plan: Any, random: Random) -> Pair:
-    """One edge of a random graph comes or goes."""
-    every = [(u, v) for v in range(plan.nodes) for u in range(v)]
-    density = random.random()
-    kept = [edge for edge in every if random.random() < density]
-    edge = every[int(random.integers(0, len(every)))]
-    without = [other for other in kept if other != edge]
-    return Pair(without, [*without, edge], "a random edge of a random graph")
-
-
-def _signal(plan: Any, random: Random) -> Pair:
-    """A random record, and one as far from it as neighbours may be, in a random direction."""
-    from oboro.dynamics.operators import Operator
-
-    operator = Operator(plan.system, plan.horizon, plan.protect)
-    distance = float(plan.unit.distance)
-    power = np.inf if plan.unit.norm is None else float(plan.unit.norm)
-    base = random.normal(size=operator.coordinates) * distance
-    direction = random.normal(size=operator.coordinates) * (random.random(operator.coordinates) < 0.7)
-    direction[int(random.integers(0, direction.size))] += 1.0
-    size = np.linalg.norm(direction, ord=power)
-    change = direction * (distance / size) * (1 - 1e-9)  # neighbours beyond doubt, rounding included
-    records = []
-    for values in (base, base + change):
-        x0, u = operator.split(values)
-        records.append({"u": u, "x0": x0})
-    return Pair(records[0], records[1], "a random signal, moved in a random direction")
-
-
-def _answer(plan: Any, random: Random) -> Pair:
-    """A random answer, and one as far from it as a unit may move it."""
-    low = int(random.integers(plan.low, plan.high + 1))
-    return Pair(
-        low, min(low + plan.noise.sensitivity, plan.high), "a random answer, moved as far as it may be"
-    )
+def _public_n(record: dict[str, Any]) -> int | None:
+    """The number of units where it is public: of a batch, of its first question."""
+    return _public_n(record["plans"][0]) if "plans" in record else record.get("n")

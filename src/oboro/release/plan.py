@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from oboro.domain import Domain, read_toml
+from oboro.domain import Column, Domain, read_toml
 from oboro.errors import DataError, GuaranteeError, InputError, ParameterError
 from oboro.kinds import path_of, shown, takes
 from oboro.noise.bits import Bits
@@ -145,6 +145,16 @@ class Plan:
     def neighbours(self) -> Iterator[Pair]:
         """Worst-case neighbouring datasets under the plan's unit."""
         raise NotImplementedError  # pragma: no cover
+
+    @property
+    def reads(self) -> tuple[Column, ...]:
+        """The columns of the rows that it reads: the audit makes up such rows. None where its data are not rows."""
+        domain = self.describe().get("domain")
+        return () if domain is None else Domain.from_dict(domain).columns
+
+    def random_pair(self, random: Any) -> Pair | None:
+        """Random neighbours, by a NumPy generator: where its data are not rows."""
+        return None
 
     def added(self) -> Form | None:
         """The law of what `measure` gives, where it can be computed: for the audit, which believes no word of it."""

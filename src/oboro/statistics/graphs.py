@@ -127,6 +127,13 @@ class MstCostPlan(SmoothPlan):
             "domain": {"columns": [self.weight.to_dict()]},
         }
 
+    def random_pair(self, random: Any) -> Pair:
+        """One weight of a random graph changes."""
+        weights = {edge: self.weight.value(int(random.integers(0, self.weight.size))) for edge in self.edges}
+        edge = self.edges[int(random.integers(0, len(self.edges)))]
+        changed = self.weight.value(int(random.integers(0, self.weight.size)))
+        return Pair(weights, {**weights, edge: changed}, "a random weight of a random graph")
+
     def neighbours(self) -> Iterator[Pair]:
         """One edge is replaced, among edges that all cost nothing, or all cost the most."""
         for rest, one in ((0, self.cap), (self.cap, 0)):
@@ -185,6 +192,15 @@ class TrianglesPlan(SmoothPlan):
 
     def describe(self) -> dict[str, Any]:
         return {"released": f"triangles of a graph of {self.nodes} nodes", "noise": self.noise.to_dict()}
+
+    def random_pair(self, random: Any) -> Pair:
+        """One edge of a random graph comes or goes."""
+        every = [(u, v) for v in range(self.nodes) for u in range(v)]
+        density = random.random()
+        kept = [edge for edge in every if random.random() < density]
+        edge = every[int(random.integers(0, len(every)))]
+        without = [other for other in kept if other != edge]
+        return Pair(without, [*without, edge], "a random edge of a random graph")
 
     def neighbours(self) -> Iterator[Pair]:
         """Two nodes are joined, or not, when all others are joined to both; and when nobody else is joined."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.domain import Real
+from oboro.domain import Column, Real
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import Number, rational, show
 from oboro.kinds import list_of, takes
@@ -108,6 +108,11 @@ class OwnFunctionPlan(SmoothPlan):
             "noise": self.noise.to_dict(),
             "domain": {"columns": [self.range.to_dict()]},
         }
+
+    @property
+    def reads(self) -> tuple[Column, ...]:
+        """Only its owner knows what it takes."""
+        return ()
 
     def neighbours(self) -> Iterator[Pair]:
         """Those that were given with the plan."""

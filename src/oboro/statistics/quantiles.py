@@ -20,7 +20,7 @@ from oboro.exact import Number, rational, show
 from oboro.noise import Bits
 from oboro.privacy import Pure, Unit
 from oboro.records import inline
-from oboro.release import Choice, Forecast, Pair, Part, Plan, register
+from oboro.release import Choice, Chosen, Forecast, Pair, Part, Plan, register
 from oboro.statistics import joint
 from oboro.statistics.ranks import Integers, Ranks, fineness
 from oboro.statistics.scope import Scope
@@ -121,6 +121,12 @@ class QuantilePlan(Plan):
     @property
     def slowness(self) -> int:
         return {"joint": 20, "splitting": 100}.get(self.method, 1)
+
+    def added(self) -> Chosen | None:
+        """One quantile by itself has a law that can be written down."""
+        if self.method != "single":
+            return None
+        return Chosen(self.column.size, self.quantiles[0], self.eta(self.quantiles[0]))
 
     def row_price(self, inside: Fraction | int) -> Fraction:
         """What a row that comes or goes may cost; `inside` times as much if it is replaced within its group."""

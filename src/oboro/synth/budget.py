@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -75,20 +74,6 @@ def summed_sensitivity(unit: Unit) -> int:
 def noise_for(unit: Unit, rho: Fraction) -> DiscreteGaussian:
     """The noise that makes one table of counts rho-zCDP."""
     return DiscreteGaussian(Fraction(squared_sensitivity(unit)) / (2 * rho))
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A choice by the exponential mechanism: eps^2/8-zCDP, for a score that one unit moves by what its weights divide by
-    [Cesar and Rogers 2021]."""
-
-    eps: Fraction
-
-    def costs(self, times: int) -> ZCDP:
-        return ZCDP(times * self.eps**2 / 8)
-
-    def to_dict(self) -> dict[str, str]:
-        return {"law": "exponential mechanism", "eps": show(self.eps)}
 
 
 def choice_eps(rho: Fraction) -> Fraction:

@@ -12,9 +12,8 @@ from oboro.domain import Domain
 from oboro.errors import ParameterError
 from oboro.noise import Bits, DiscreteGaussian
 from oboro.privacy import ZCDP, Approx, Unit
-from oboro.release import Forecast, Pair, Part, Plan, part
+from oboro.release import Choice, Forecast, Pair, Part, Plan, part
 from oboro.synth.budget import (
-    Choice,
     choice_eps,
     noise_for,
     rho_within,
@@ -130,7 +129,7 @@ class TablesPlan(ModelPlan):
     def parts(self) -> tuple[Part, ...]:
         if not self.steps:
             return self.column_parts()
-        choice = Choice(choice_eps(self.choice_rho))
+        eps, moved = choice_eps(self.choice_rho), summed_sensitivity(self.unit)
         return (
             *self.column_parts(),
             part(
@@ -139,11 +138,12 @@ class TablesPlan(ModelPlan):
                 moves=squared_sensitivity(self.unit),
                 times=self.steps,
             ),
+            # weights e^(eta score), eta = eps / (2 moved), are eps^2/8-zCDP [Cesar and Rogers 2021]
             Part(
-                choice,
+                Choice(eps / (2 * moved)),
                 "the choice of each table",
-                Fraction(summed_sensitivity(self.unit)),
-                choice.costs(self.steps),
+                Fraction(moved),
+                ZCDP(self.steps * eps**2 / 8),
             ),
         )
 

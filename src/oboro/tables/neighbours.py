@@ -67,3 +67,17 @@ def records(layout: Layout, unit: Unit, count: str | None, others: dict[int, int
         keys += own
         beside = {} if unit.column is None else {unit.column: pa.array(people, pa.string())}
     return pa.table({**dict(key_columns(np.array(keys, np.int64), layout)), **beside})
+
+
+def random_pair(layout: Layout, unit: Unit, count: str | None, random: Any) -> Pair:
+    """One unit in random cells of a table, among random counts."""
+    possible = some_possible(layout)
+    most = unit.contributions if unit.kind == "cells" else 1
+
+    def some(number: int) -> list[int]:
+        return [int(key) for key in random.choice(possible, min(number, len(possible)), replace=False)]
+
+    others = {key: int(random.integers(1, 12)) for key in some(int(random.integers(0, 5)))}
+    mine, moved = some(most), some(most) if unit.adjacency == "replace" else []
+    one, other = (records(layout, unit, count, others, own) for own in (mine, moved))
+    return Pair(one, other, "a random unit in a random table")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.domain import Domain
+from oboro.domain import Column, Domain
 from oboro.errors import DomainError, ParameterError, UnitError
 from oboro.exact import Number, positive, whole
 from oboro.kinds import takes, text_of
@@ -23,7 +23,7 @@ from oboro.release import Forecast, Pair, Part, Plan, Release, register, run, up
 from oboro.tables.cells import LARGEST_TOTAL, Cells
 from oboro.tables.layout import Layout
 from oboro.tables.mask import Mask, impossible_cells, layout_of, possible_cells
-from oboro.tables.neighbours import pairs
+from oboro.tables.neighbours import pairs, random_pair
 from oboro.tables.publishing import to_table
 from oboro.tables.reading import read_cells
 from oboro.tables.strategies import strategy_called
@@ -202,6 +202,13 @@ class TablePlan(Plan):
             "released": f"table of {self.count or 'counts'} by {names}",
             "noise": self.mechanism.words(),
         }
+
+    @property
+    def reads(self) -> tuple[Column, ...]:
+        return ()
+
+    def random_pair(self, random: Any) -> Pair:
+        return random_pair(self.layout, self.unit, self.count, random)
 
     def neighbours(self) -> Iterator[Pair]:
         return pairs(self.layout, self.unit, self.count, self.noise)
