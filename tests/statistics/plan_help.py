@@ -54,7 +54,10 @@ def cost(plan: Any, one: Any, other: Any) -> Fraction:
 
 
 def promised(plan: Any) -> Fraction:
-    guarantee = plan.guarantee
+    return worth(plan.guarantee)
+
+
+def worth(guarantee: Any) -> Fraction:
     assert isinstance(guarantee, Pure | ZCDP)
     return guarantee.eps if isinstance(guarantee, Pure) else guarantee.rho
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from plan_help import PERSON, ROW, SWAP, UNITS, cost, joined, promised, questions, random_rows
+from plan_help import PERSON, ROW, SWAP, UNITS, cost, joined, promised, questions, random_rows, worth
 
 from oboro.domain import Domain, Integer
 from oboro.engine import open_data
+from oboro.errors import GuaranteeError
 from oboro.privacy import Unit
 from oboro.release import load_plan, save_plan
+from oboro.statistics import terms
+from oboro.statistics.quantiles import QuantilePlan
 from oboro.statistics.session import Plans
+from oboro.statistics.terms import noise_for as whole_noise
+from oboro.statistics.terms import part
 
 Ask = Callable[[Plans, dict[str, Any]], Any]
 ASKED: dict[str, Ask] = {
@@ -62,7 +68,7 @@ def test_random_neighbours_cost_no_more_than_the_plan_promises(unit: Unit) -> No
         for name, ask in ASKED.items():
             for price in PRICES:
                 plan = ask(questions(unit), price)
-                assert cost(plan, one, two) <= promised(plan), name
+                assert cost(plan, one, two) <= worth(plan.cost) <= promised(plan), name
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=["row", "row swap", "person", "person swap"])
@@ -84,8 +90,46 @@ def test_the_worst_neighbours_cost_what_the_plan_promises(unit: Unit) -> None:
             one, other = open_data(pair.one), open_data(pair.other)
             worst = [max(w, cost(plan, one, other)) for w, plan in zip(worst, plans, strict=True)]
         for w, plan in zip(worst, plans, strict=True):
-            assert w <= promised(plan), name
+            assert w <= worth(plan.cost) <= promised(plan), name
             assert w == promised(plan) or name in NOT_TIGHT, (name, w, promised(plan))
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=["row", "row swap", "person", "person swap"])
+def test_noise_a_little_too_small_is_refused(unit: Unit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guarantee is checked against the noise that is drawn, whatever was meant to be drawn."""
+    for ask in ASKED.values():
+        ask(questions(unit), {"eps": 1})
+    monkeypatch.setattr(
+        terms, "noise_for", lambda reach, price: whole_noise(reach, part(price, Fraction(20, 19)))
+    )
+    monkeypatch.setattr(sys.modules["oboro.statistics.histogram"], "noise_for", terms.noise_for)
+    for name, ask in ASKED.items():
+        for price in PRICES:
+            with pytest.raises(GuaranteeError):
+                print(name, ask(questions(unit), price))
+
+
+RANKS: dict[str, Ask] = {
+    "median": lambda q, p: q.median("age", **p),
+    "quartiles": lambda q, p: q.quantile("age", [".25", ".5", ".75"], **p),
+    "splitting": lambda q, p: q.by("region").quantile("debt", [".25", ".5", ".75"], method="splitting", **p),
+    "independent": lambda q, p: q.by("region").quantile("debt", [".1", ".7"], method="independent", **p),
+}
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=["row", "row swap", "person", "person swap"])
+@pytest.mark.parametrize("name", RANKS)
+def test_quantiles_spend_what_they_promise_and_no_more(
+    name: str, unit: Unit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = RANKS[name](questions(unit), {"eps": "0.5"})
+    assert plan.cost == plan.guarantee
+    whole = QuantilePlan.row_price
+    monkeypatch.setattr(
+        QuantilePlan, "row_price", lambda plan, inside: whole(plan, inside) * Fraction(20, 19)
+    )
+    with pytest.raises(GuaranteeError):
+        RANKS[name](questions(unit), {"eps": "0.5"})
 
 
 def test_the_factor_for_a_variance_is_tight() -> None:

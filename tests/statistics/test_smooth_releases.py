@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from oboro import audit
 from oboro.errors import DataError, GuaranteeError, InputError, UnitError
 from oboro.noise import Cauchy, Laplace, StudentT, sample_rounded
 from oboro.privacy import ZCDP, Approx, Pure
-from oboro.release import Pair, load_plan, save_plan
+from oboro.release import Pair, load_plan, plan_from, save_plan
 from oboro.statistics import sensitivity
 from oboro.statistics.decay import Decaying
 from oboro.statistics.graphs import MstCostPlan, TrianglesPlan, mst_cost_plan, triangles_plan
@@ -61,6 +62,66 @@ def test_pure_noise_costs_eps_at_the_worst_slide_and_dilation_and_no_less(law: A
             worst = max(worst, float(np.abs(loss).max()))
     assert worst <= float(Fraction(eps)) * (1 + 1e-9)
     assert worst > 0.4 * float(Fraction(eps))  # the bound is not idle
+
+
+@pytest.mark.parametrize(
+    ("law", "guarantee"),
+    [
+        (Cauchy(), Pure("1/3")),
+        (StudentT(1), Pure("1/3")),
+        (StudentT("7/3"), Pure("0.7")),
+        (Laplace(), Approx("1/3", "1/700")),
+        (LaplaceLogNormal(), ZCDP("1/3")),
+        (LaplaceLogNormal("0.5"), ZCDP(2)),
+    ],
+)
+def test_the_cost_follows_from_law_s_and_beta_and_is_what_was_promised(law: Any, guarantee: Any) -> None:
+    noise = calibrate(law, guarantee)
+    assert guarantee.covers(noise.cost)
+    for name in ("eps", "delta", "rho"):
+        if hasattr(guarantee, name):
+            assert float(getattr(noise.cost, name)) == pytest.approx(
+                float(getattr(guarantee, name)), rel=1e-10
+            )
+    for more in (replace(noise, s=noise.s * Fraction(101, 100)), replace(noise, beta=noise.beta * 2)):
+        assert not guarantee.covers(more.cost)
+
+
+def test_a_smooth_plan_with_too_little_noise_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def made() -> list[Any]:
+        return [lambda: median_plan(), lambda: triangles_plan(5, guarantee=Pure(1)), lambda: own(Pure(1))]
+
+    for make in made():
+        assert make().cost == Pure(1)
+
+    def less(*given: Any, **named: Any) -> Any:
+        noise = calibrate(*given, **named)
+        return replace(noise, s=noise.s * Fraction(20, 19))
+
+    monkeypatch.setattr("oboro.statistics.smooth_noise.calibrate", less)
+    for make in made():
+        with pytest.raises(GuaranteeError, match="does not keep its promise"):
+            make()
+
+
+def test_the_promise_of_ones_own_function_names_it() -> None:
+    plan = own(Pure(1))
+    with pytest.raises(GuaranteeError, match="conditional"):
+        replace(plan, guarantee=ob.Conditional(Pure(1), "the moon is full"))
+    with pytest.raises(InputError, match="cannot be read"):
+        plan_from(plan.to_dict())
+
+
+def own(guarantee: Any) -> Any:
+    return own_function_plan(
+        sum,
+        lambda data, beta: 1,
+        name="a sum",
+        bounds=(0, 9),
+        step=1,
+        unit=ob.Unit.row(),
+        guarantee=guarantee,
+    )
 
 
 def test_cauchy_parameters_add_up_to_eps() -> None:

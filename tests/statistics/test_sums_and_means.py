@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,13 +13,15 @@ import pyarrow as pa
 import pytest
 from plan_help import DOMAIN, PERSON, ROW, SWAP, questions
 
+import oboro as ob
 from oboro.domain import Domain, Integer, Real
 from oboro.errors import DataError, DomainError, InputError, ParameterError, UnitError
-from oboro.noise import DiscreteGaussian
+from oboro.noise import DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import Unit
-from oboro.statistics.intervals import normal_reach
+from oboro.statistics.intervals import normal_reach, not_ruled_out, two_noises
 from oboro.statistics.scope import Scope
 from oboro.statistics.session import Plans
+from oboro.statistics.terms import Term
 
 RNG = np.random.default_rng(4)
 N = 400
@@ -128,6 +133,60 @@ def test_intervals_cover_as_stated(name: str, price: dict[str, Any], test_bits: 
         if "covariance" not in plan.kind:
             assert covered.max() < 0.99
     assert normal_reach(0.95) == pytest.approx(1.959964, abs=1e-6)
+
+
+def test_what_follows_from_a_plan_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mean with its interval prices its noise twice: as it is asked, and as it is made anew to be run."""
+    called: list[str] = []
+
+    def counted(where: Any, name: str) -> None:
+        whole = getattr(where, name)
+        monkeypatch.setattr(
+            where, name, lambda *given, **named: called.append(name) or whole(*given, **named)
+        )
+
+    counted(Scope, "price")
+    counted(sys.modules["oboro.statistics.means"], "two_noises")
+    counted(sys.modules["oboro.statistics.means"], "shared")
+    ledger = ob.Ledger.create(tmp_path / "a", dataset="x", unit=ob.Unit.row(), budget=ob.Pure(1))
+    session = ob.Session({"age": [30, 40, 50]}, domain=ob.Domain([Integer("age", 0, 120)]), ledger=ledger)
+    (found,) = session.mean("age", eps=1).interval().to_pylist()
+    assert 0 <= found["low"] <= found["high"] <= 120
+    assert Counter(called)["price"] == Counter(called)["shared"] == 2
+    assert 0 < Counter(called)["two_noises"] < 30
+
+
+@pytest.mark.parametrize("groups", [1, 40, 300])
+@pytest.mark.parametrize("laplace", [True, False])
+def test_the_ends_of_an_interval_are_where_the_noise_rules_means_out(groups: int, laplace: bool) -> None:
+    """As plain bisection finds them, where the best guess is not ruled out."""
+    rng = np.random.default_rng(groups)
+    for _ in range(20):
+        one, other = (
+            Term("of", DiscreteLaplace(scale) if laplace else DiscreteGaussian(scale**2), 1)
+            for scale in rng.integers(1, 1000, 2).tolist()
+        )
+        count = 10 ** rng.uniform(0.3, 5, groups)
+        above = rng.normal(size=groups) * count
+
+        def excess(
+            m: Any, one: Term = one, other: Term = other, above: Any = above, count: Any = count
+        ) -> Any:
+            return np.abs(above - m * count) - two_noises(one, other, np.ones_like(m), m, 0.95)
+
+        best = np.clip(above / count, -3, 3)
+        low, high = not_ruled_out(excess, best, -3.0, 3.0)
+        for end, bound in ((low, -3.0), (high, 3.0)):
+            inner, outer = best.copy(), np.full_like(best, bound)
+            for _ in range(60):
+                middle = (inner + outer) / 2
+                inside = excess(middle) <= 0
+                inner, outer = np.where(inside, middle, inner), np.where(inside, outer, middle)
+            expected = np.where(excess(np.full_like(best, bound)) <= 0, bound, outer)
+            assert end == pytest.approx(expected, abs=1e-12)
+    # where the best guess itself is ruled out, what is not may lie far from it
+    low, high = not_ruled_out(lambda m: np.abs(m + 1.5) - 0.5, np.asarray([3.0]), -3.0, 3.0)
+    assert (low, high) == (pytest.approx(-2), 3)
 
 
 def test_the_forecast_is_what_happens(test_bits: Any) -> None:

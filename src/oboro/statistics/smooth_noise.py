@@ -69,7 +69,7 @@ class SmoothNoise:
             return Pure(slide + beta * max(Fraction(1), law.nu))
         if isinstance(law, Laplace):
             away = min(s / beta, Fraction(_FURTHEST))
-            return Approx(2 * s, min(Fraction(1), round_up(lambda: 2 * ball(-away).exp(), _DIGITS)))
+            return Approx(2 * s, round_up(lambda: 2 * ball(-away).exp(), _DIGITS))
         assert law.sigma is not None  # `calibrate` derives it
         spread = law.sigma
 
