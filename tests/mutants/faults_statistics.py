@@ -80,19 +80,24 @@ def noise_shared_by_sum_and_count(original: Any, terms: Any, prepared: Any, bits
 
 
 @planted(
-    "oboro.statistics.means:MeanPlan.terms",
+    "oboro.statistics.means:MeanPlan.vectors",
     caught_by=f"{PRIVACY}::test_random_neighbours_cost_no_more_than_the_plan_promises[row swap]",
 )
 def two_shares_of_the_budget_swapped(original: Any, self: Any) -> Any:
     """The sum of a mean gets the share of rho that is meant for its count, and the count that of the sum."""
-    terms = original(self)
+    vectors = original(self)
     if self.form != "centred" or isinstance(self.guarantee, Pure):
-        return terms
+        return vectors
     for_sums, for_count = self.split
-    ratios = [for_sums / for_count] * (len(terms) - 1) + [for_count / for_sums]
+    ratios = [for_sums / for_count] * (len(vectors) - 1) + [for_count / for_sums]
     return tuple(
-        replace(term, noise=type(term.noise)(term.noise.sigma2 * ratio))
-        for term, ratio in zip(terms, ratios, strict=True)
+        replace(
+            vector,
+            terms=tuple(
+                replace(term, noise=type(term.noise)(term.noise.sigma2 * ratio)) for term in vector.terms
+            ),
+        )
+        for vector, ratio in zip(vectors, ratios, strict=True)
     )
 
 

@@ -16,7 +16,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +102,10 @@ def find(place: str) -> tuple[Any, str]:
 def _stand_in(original: Any, fault: Callable[..., Any], reached: Reached) -> Any:
     if isinstance(original, property):
         return property(_counting(original.fget, fault, reached))
+    if isinstance(original, cached_property):
+        held: Any = cached_property(_counting(original.func, fault, reached))
+        held.attrname = original.attrname  # as __set_name__ would have said
+        return held
     if isinstance(original, staticmethod | classmethod):
         return type(original)(_counting(original.__func__, fault, reached))
     return _counting(original, fault, reached)

@@ -5,8 +5,8 @@
     python tests/mutants/runner.py "laplace scale off"          one, with what its test said
 
 Everything is imported once; then the process forks for each mutant, so that a planted fault cannot outlive it.
-A fault counts as caught only if its test ran, reached the fault, and failed on an assertion: a fault that makes
-the program fall over shows nothing about the test.
+A fault counts as caught only if its test ran, reached the fault, and failed on an assertion, or on a plan that refused
+itself because its noise did not keep its promise. A fault that makes the program fall over shows nothing about the test.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ sys.path[:0] = [str(ROOT / "tests")]
 
 from mutants.planting import Mutant, plant  # noqa: E402
 from mutants.registry import KNOWN  # noqa: E402
+from oboro.errors import GuaranteeError  # noqa: E402
 
 
 class Watch:
@@ -58,7 +59,8 @@ class Watch:
 def _is_assertion(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):  # several counter-examples of one property
         return all(_is_assertion(part) for part in error.exceptions)
-    return isinstance(error, AssertionError | pytest.fail.Exception)
+    unkept = isinstance(error, GuaranteeError) and "does not keep its promise" in str(error)
+    return unkept or isinstance(error, AssertionError | pytest.fail.Exception)
 
 
 def verdict(exit_code: int, ends: Sequence[str], calls: int) -> str:
