@@ -91,7 +91,7 @@ def answered(plan: Planned, table: Table, where: Where, level: float) -> Answer:
     if plan.design is None:
         raise DataError(
             f"a table by strategy {plan.strategy} carries nothing that intervals could come from",
-            needed="a table by one of the strategies " + ", ".join(CARRY),
+            needed=f"a table by one of the strategies {', '.join(CARRY)}",
             fix='strategy="tree"',
         )
     found = _estimates(plan, table)
