@@ -64,6 +64,7 @@ NAVIGATION: dict[str, dict[str, str]] = {
         "docs/reference.md": "Reference",
         "docs/decisions.md": "Decisions",
         "CONTRIBUTING.md": "Contributing",
+        "docs/upgrading.md": "Upgrading",
         "docs/releasing.md": "Releasing",
         "CHANGELOG.md": "Changelog",
     },

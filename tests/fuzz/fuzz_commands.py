@@ -16,6 +16,7 @@ LINES = [
     "ledger export row.ledger -o e.json",
     "ledger backup row.ledger -o b.ledger",
     "ledger rotate-key cells.ledger",
+    "ledger upgrade row.ledger --backup u.ledger",
     "table check grid.csv --domain grid.toml --count count",
     "table forecast --domain grid.toml --eps 1 --unit cells:1:1 --strategy wavelet --count count --expected-total 100",
     "table release grid.csv --domain grid.toml --eps 1e-6 --ledger cells.ledger --count count --strategy wavelet --dry-run",

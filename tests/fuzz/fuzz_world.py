@@ -128,7 +128,7 @@ class World:
 
     def spent(self) -> dict[str, int]:
         """How long every ledger is: what must not change when a call is refused. Asked only if a file was touched."""
-        files = [self.path(name + end) for name in LEDGERS for end in (".ledger", ".ledger-wal")]
+        files = [self.path(f"{name}.ledger") for name in LEDGERS]
         stamps = tuple((file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.exists())
         if self.known.get("stamps") != stamps:
             heads = {name: ledger.head().position for name, ledger in self.ledgers.items()}

@@ -74,8 +74,9 @@ def templates(node: ast.expr) -> Iterator[str]:
         for value in node.values:
             yield from templates(value)
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        for left in templates(node.left) or ["{}"]:
-            for right in templates(node.right) or ["{}"]:
+        # a sentence that another may be added to: both are looked for by themselves
+        for left in templates(node.left):
+            for right in list(templates(node.right)) or [""]:
                 yield left + right
 
 

@@ -77,6 +77,18 @@ def test_the_locale_decides_on_the_command_line(variable: str, value: str) -> No
     assert re.search("[ぁ-ん]", run.stderr), run.stderr
 
 
+def test_sentences_that_stand_together_are_said_one_by_one() -> None:
+    text = "the disk is full. Nothing was recorded, so nothing more is spent."
+    assert (
+        language.said(text, "ja")
+        == "ディスクがいっぱいです。何も記録されていないので、支出は増えていません。"
+    )
+    assert (
+        language.said("the moon is full. Nothing was recorded.", "ja")
+        == "the moon is full. Nothing was recorded."
+    )
+
+
 def test_a_sentence_that_says_more_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert language.said("nothing that anybody has translated", "ja") == "nothing that anybody has translated"
     assert language.said("column 'x' has no bounds", "ja") == "列 'x' に範囲が宣言されていません"

@@ -17,7 +17,18 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from ledger_faults import fill, fill_disk, grab_together, kill_often, seconds_of, tiny_disk
+from ledger_faults import (
+    all_names,
+    fill,
+    fill_disk,
+    grab_together,
+    hard_links,
+    kill_often,
+    race_by_names,
+    seconds_of,
+    tiny_disk,
+    ways_to,
+)
 
 import oboro as ob
 from oboro.ledger import Ledger
@@ -38,6 +49,7 @@ def main() -> None:
         os.environ["OBORO_KEYS"] = str(folder / "keys")
         if given.only != "postgres":
             suffer("SQLite", folder, [str(folder / f"{part}.ledger") for part in "abc"], given.kills)
+            by_other_names(folder, given.kills)
             disks(folder, max(20, given.kills // 5))
         if given.only != "sqlite":
             server = start_postgres(folder / "postgres")
@@ -64,6 +76,23 @@ def suffer(title: str, folder: Path, places: list[str], kills: int) -> None:
         flush=True,
     )
     assert killed.lost == killed.doubled == 0
+
+
+def by_other_names(folder: Path, times: int) -> None:
+    """Kills by each name that the file of a ledger can have, and races between all of them."""
+    path = folder / "data" / "city.ledger"
+    path.parent.mkdir()
+    for title, way in ways_to(path).items():
+        Ledger.create(path, dataset="x", unit=ob.Unit.row(), budget=ob.Pure(10**6)).close()
+        killed, seconds = seconds_of(lambda way=way: kill_often(str(path), times, way=way))
+        print(f"by {title}: {killed} ({seconds:.0f} s)", flush=True)
+        assert killed.lost == killed.doubled == 0
+        for file in path.parent.iterdir():
+            file.unlink()
+    for title, names in (("between all names", all_names), ("between hard links", hard_links)):
+        raced, seconds = seconds_of(lambda names=names: race_by_names(folder / "races", times, names))
+        print(f"{title}: {raced} ({seconds:.0f} s)", flush=True)
+        assert raced.granted == (0 if names is hard_links else 2 * times)
 
 
 def disks(folder: Path, rounds: int) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ledger_help import assert_sound, spend
+from ledger_help import assert_sound, enter_mounts, mounts_are_allowed, spend
 
 import oboro as ob
 from kills import collect, in_child, kills
@@ -77,13 +77,37 @@ class Killed:
         )
 
 
-def kill_often(where: str, count: int) -> Killed:
-    """Kills `count` children at random moments while each makes one named release after another."""
+Way = Callable[[], str]  # in a child: goes where the ledger has another name, and gives that name
+
+
+def ways_to(path: Path) -> dict[str, Way]:
+    """The names that the file of a ledger can have besides its own, and still be one account."""
+    home, inside = path.parent.parent, path.parent.parent / "inside"
+    (home / "link.ledger").symlink_to(path)
+    (home / "folder").symlink_to(path.parent, target_is_directory=True)
+    inside.mkdir()
+
+    def mounted() -> str:
+        enter_mounts((path.parent, inside))
+        return str(inside / path.name)
+
+    ways = {
+        "a symbolic link": lambda: str(home / "link.ledger"),
+        "a folder that is a link, and dots": lambda: f"{home}/folder/../{path.parent.name}/{path.name}",
+    }
+    return {**ways, "a mounted folder": mounted} if mounts_are_allowed() else ways
+
+
+def kill_often(where: str, count: int, *, way: Way | None = None) -> Killed:
+    """Kills `count` children at random moments while each makes one named release after another.
+
+    They open the ledger by `way`; what comes after each kill is by its own name.
+    """
     warm()
     plan, in_hand = small_plan("1/7"), dict[str, str]()
 
     def work(pipe: int) -> None:
-        ledger = Ledger.open(where)
+        ledger = Ledger.open(where if way is None else way())
         os.write(pipe, b"!")
         for number in itertools.count():
             released = ob.run(plan, None, ledger, f"{os.getpid()} {number}")
@@ -133,6 +157,80 @@ def grab_together(where: str, writers: int, share: str, *, clock: bool = False) 
     assert [code for code, _ in results] == [0] * writers
     assert_sound(Ledger.open(where))
     return sum(int(report) for _, report in results)
+
+
+@dataclass(frozen=True, slots=True)
+class Raced:
+    """What came of races for a budget that is enough for two of the shares."""
+
+    races: int
+    granted: int
+    refused: int  # by a name that no ledger may have
+
+    def __str__(self) -> str:
+        return f"{self.races} races, {self.granted} shares granted, {self.refused} names refused"
+
+
+def race_by_names(folder: Path, races: int, names: Callable[[Path], dict[str, Way]]) -> Raced:
+    """In each race one process for each name takes shares of one half from a budget of 1, all at the same moment."""
+    granted = refused = 0
+    for number in range(races):
+        home = folder / str(number)
+        path = home / "data" / "city.ledger"
+        path.parent.mkdir(parents=True)
+        Ledger.create(path, dataset="x", unit=ob.Unit.row(), budget=ob.Pure(1)).close()
+        ways, (waiting, start) = names(path), os.pipe()
+
+        def work(pipe: int, way: Way, waiting: int = waiting, start: int = start) -> None:
+            where = way()
+            os.close(start)
+            os.read(waiting, 1)  # until the parent lets go
+            try:
+                ledger = Ledger.open(where)
+                for _ in range(2):
+                    spend(ledger, "1/2")
+                    os.write(pipe, b"g")
+            except BudgetError:
+                pass
+            except LedgerError as error:
+                os.write(pipe, b"r" if "second name" in str(error) or "by itself" in str(error) else b"?")
+
+        children = [in_child(lambda pipe, way=way: work(pipe, way)) for way in ways.values()]
+        os.close(start)
+        results = [collect(*child) for child in children]
+        os.close(waiting)
+        assert [code for code, _ in results] == [0] * len(ways)
+        reports = b"".join(report for _, report in results)
+        assert b"?" not in reports
+        granted += reports.count(b"g")
+        refused += reports.count(b"r")
+        for other in home.rglob("*.second"):
+            other.unlink()
+        with Ledger.open(path) as ledger:
+            assert_sound(ledger)
+            assert ledger.spent == ob.Pure(f"{reports.count(b'g')}/2")
+        shutil.rmtree(home)
+    return Raced(races, granted, refused)
+
+
+def all_names(path: Path) -> dict[str, Way]:
+    """Its own name, every other that is allowed, and a mount of the file by itself, which is not."""
+    ways = {"its own": lambda: str(path), **ways_to(path)}
+    alone = path.parent.parent / "alone.ledger"
+    alone.touch()
+
+    def single() -> str:
+        enter_mounts((path, alone))
+        return str(alone)
+
+    return {**ways, "the file mounted by itself": single} if mounts_are_allowed() else ways
+
+
+def hard_links(path: Path) -> dict[str, Way]:
+    """Its own name and another that is as good: neither is allowed."""
+    second = path.with_name("city.ledger.second")
+    os.link(path, second)
+    return {"its own": lambda: str(path), "a hard link": lambda: str(second)}
 
 
 def set_clock(source: random.Random) -> None:

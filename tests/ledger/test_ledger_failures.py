@@ -52,7 +52,7 @@ def test_files_that_are_something_else(tmp_path: Path) -> None:
     for path, opened, created in (
         (text, "not a ledger", "not a ledger"),
         (other, "not a ledger", "something else"),
-        (tmp_path, "cannot be opened", "cannot be opened"),
+        (tmp_path, "not a file", "not a file"),
     ):
         with pytest.raises(LedgerError, match=opened):
             Ledger.open(path)

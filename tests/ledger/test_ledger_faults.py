@@ -9,7 +9,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ledger_faults import Killed, _reckon, fill_disk, grab_together, kill_often, small_plan, tiny_disk
+from ledger_faults import (
+    Killed,
+    Raced,
+    _reckon,
+    all_names,
+    fill_disk,
+    grab_together,
+    hard_links,
+    kill_often,
+    race_by_names,
+    small_plan,
+    tiny_disk,
+    ways_to,
+)
+from ledger_help import mounts_are_allowed
 
 import oboro as ob
 from oboro.ledger import Ledger
@@ -25,6 +39,29 @@ def test_kills_in_the_middle_of_whole_releases_lose_and_double_nothing(
     killed = kill_often(where, 8)
     assert (killed.kills, killed.lost, killed.doubled) == (8, 0, 0)
     assert killed.in_hand >= 8
+
+
+@pytest.mark.parametrize(
+    "title", ["a symbolic link", "a folder that is a link, and dots", "a mounted folder"]
+)
+def test_kills_by_another_name_lose_and_double_nothing(tmp_path: Path, title: str) -> None:
+    path = tmp_path / "data" / "city.ledger"
+    path.parent.mkdir()
+    Ledger.create(path, dataset="x", unit=Unit.row(), budget=Pure(1000)).close()
+    way = ways_to(path).get(title)
+    if way is None:
+        pytest.skip("this system allows no mounts of our own")
+    killed = kill_often(str(path), 4, way=way)
+    assert (killed.kills, killed.lost, killed.doubled) == (4, 0, 0)
+
+
+def test_races_between_names_grant_a_budget_once(tmp_path: Path) -> None:
+    raced = race_by_names(tmp_path, 3, all_names)
+    assert (raced.granted, raced.refused) == (6, 3 if mounts_are_allowed() else 0)
+
+
+def test_races_between_hard_links_grant_nothing(tmp_path: Path) -> None:
+    assert race_by_names(tmp_path, 3, hard_links) == Raced(3, 0, 6)
 
 
 def test_clocks_that_jump_change_no_sum(create: Callable[..., Ledger], where: str) -> None:

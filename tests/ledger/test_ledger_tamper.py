@@ -244,6 +244,7 @@ def test_a_tail_that_was_cut_off_is_found_by_a_head_that_was_kept(path: Path, ke
         path,
         f"DELETE FROM oboro_entries WHERE position > {keep}",
         "DELETE FROM oboro_parts WHERE reservation > 1",
+        f"PRAGMA user_version = {keep + 1}",
     )
     if keep < 2:
         alter(path, "DELETE FROM oboro_parts")
@@ -314,7 +315,7 @@ def test_a_slip_of_the_hand_is_refused_by_the_database(path: Path, statement: st
 
 
 def test_a_newer_schema_is_refused(path: Path) -> None:
-    alter(path, "UPDATE oboro_ledger SET schema = 2")
+    alter(path, "UPDATE oboro_ledger SET schema = 3")
     with pytest.raises(LedgerError, match="newer oboro"):
         Ledger.open(path)
 

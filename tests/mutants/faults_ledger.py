@@ -10,6 +10,8 @@ from oboro.privacy import ZCDP, Renyi
 ACCOUNT = "tests/ledger/test_ledger_account.py"
 TAMPER = "tests/ledger/test_ledger_tamper.py"
 CURRENCY = "tests/ledger/test_ledger_currency.py"
+NAMES = "tests/ledger/test_ledger_names.py"
+UPGRADE = "tests/ledger/test_ledger_upgrade.py"
 
 
 @planted(
@@ -121,3 +123,53 @@ def name_used_again(original: Any, self: Any, *, name: Any = None, **given: Any)
 def cut_tail_not_noticed(original: Any, database: Any, key_path: Any, expected: Any = None) -> Any:
     """A ledger is verified without the head that was kept elsewhere, so that its last spends can be cut off."""
     return original(database, key_path, None)
+
+
+@planted(
+    "oboro.ledger.database:identity",
+    caught_by=f"{NAMES}::test_a_file_with_two_names_is_refused_by_both",
+)
+def second_name_not_noticed(original: Any, path: Any, shown: Any, outcome: Any = "") -> Any:
+    """The file of a ledger is used by two names, each with a journal of its own beside it."""
+    facts = path.stat()
+    return facts.st_dev, facts.st_ino
+
+
+@planted(
+    "oboro.ledger.database:Database._check_file",
+    caught_by=f"{NAMES}::test_what_happens_to_the_file_while_it_is_written_to_is_noticed_before_the_spend_counts[remove]",
+)
+def removed_file_spent_from(original: Any, self: Any, info: Any, outcome: Any) -> None:
+    """A spend counts that was written into a file which stands nowhere any more."""
+
+
+@planted(
+    "oboro.ledger.records:refuse_torn", caught_by=f"{NAMES}::test_no_torn_file_shows_less_than_was_granted"
+)
+def torn_file_believed(original: Any, connection: Any, position: Any) -> None:
+    """Half of a write, whose journal was lost, is taken for the account."""
+
+
+@planted(
+    "oboro.ledger.records:hash_at",
+    caught_by=f"{NAMES}::test_an_older_copy_is_refused_by_those_who_saw_more[written over]",
+)
+def older_copy_followed(original: Any, connection: Any, position: Any) -> Any:
+    """A process goes on with an older copy that was put in the place of its ledger, and spends again what it had spent."""
+    return AnyRoot("0")
+
+
+@planted(
+    "oboro.ledger.database:Database.end_log",
+    caught_by=f"{UPGRADE}::test_the_log_of_a_killed_process_goes_into_the_file_when_it_is_opened",
+)
+def log_beside_the_name_kept(original: Any, self: Any) -> None:
+    """What is spent goes into a log beside the name of the file, where another name does not see it."""
+
+
+@planted(
+    "oboro.ledger.creation:refuse_older",
+    caught_by=f"{UPGRADE}::test_an_older_ledger_is_read_but_not_spent_from[sqlite]",
+)
+def older_schema_written_to(original: Any, connection: Any, place: Any) -> None:
+    """A ledger that processes of 0.1 may still use, with a log beside it, is spent from."""

@@ -9,6 +9,7 @@ import typer
 
 from oboro.cli import plans
 from oboro.cli.options import Json, Output, To, UnitText, open_ledger, read_budget, read_unit, show_json
+from oboro.errors import ParameterError
 from oboro.language import labelled, left, phrase, right, room, said
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from oboro.ledger import Head as LedgerHead
 
 app = typer.Typer(
-    help="Create, show, verify, export and back up a ledger, and fetch what it paid for.",
+    help="Create, show, verify, export, back up and upgrade a ledger, and fetch what it paid for.",
     no_args_is_help=True,
 )
 
@@ -97,6 +98,8 @@ def create(
 @app.command(epilog="Example: oboro ledger show people.ledger")
 def show(ledger: Where, json: Json = False) -> None:
     """What was decided, what was spent, what remains, and every release."""
+    from oboro.ledger.schema import VERSION
+
     account = open_ledger(ledger)
     head = account.head()
     entries = account.history()
@@ -111,6 +114,7 @@ def show(ledger: Where, json: Json = False) -> None:
                 "remaining": account.remaining.to_dict(),
                 "public_key": account.public_key,
                 "head": str(head),
+                "schema": account.schema,
                 "entries": [{"position": e.position, "kind": e.kind, **e.body} for e in entries],
             }
         )
@@ -118,6 +122,9 @@ def show(ledger: Where, json: Json = False) -> None:
     spent = {"spent": said(str(account.spent)), "remaining": said(str(account.remaining))}
     for label, text in {**_decided(account), **spent, "head": str(head)}.items():
         typer.echo(labelled(label, text, 11))
+    if account.schema < VERSION:
+        old = f"of an older oboro; to spend from it: oboro ledger upgrade {ledger}"
+        typer.echo(labelled("note", said(old), 11))
     _list(entries)
 
 
@@ -178,6 +185,38 @@ def rotate_key(ledger: Where) -> None:
     account = open_ledger(ledger)
     account.rotate_key()
     typer.echo(labelled("public key", account.public_key, 11))
+
+
+@app.command(epilog="Example: oboro ledger upgrade people.ledger")
+def upgrade(
+    ledger: Where,
+    backup: Annotated[
+        Path | None,
+        typer.Option(
+            "--backup", help="A new file for the ledger as it was; by default beside it.", metavar="FILE"
+        ),
+    ] = None,
+) -> None:
+    """Makes the ledger of an older oboro one of this version, and says so in its chain. Older versions refuse it then."""
+    from oboro.ledger.schema import VERSION
+
+    account = open_ledger(ledger)
+    schema = account.schema
+    if schema == VERSION:
+        typer.echo(said(f"nothing to upgrade: {ledger} is of this version"))
+        return
+    if backup is None and "://" in ledger:
+        raise ParameterError(
+            "where the ledger as it was is kept is not said",
+            given=account.where,
+            needed="a new file",
+            fix="--backup before.ledger",
+        )
+    kept = backup or Path(f"{ledger}.schema{schema}")
+    entry = account.upgrade(kept)
+    typer.echo(labelled("written", said(f"{kept} (the ledger as it was, without the private key)")))
+    typer.echo(said(f"upgraded {account.where} from schema {schema} to {VERSION}"))
+    typer.echo("  " + labelled("head", str(entry.head), 5))
 
 
 def _decided(ledger: Ledger) -> dict[str, str]:

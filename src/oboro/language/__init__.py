@@ -85,7 +85,8 @@ def _said(text: str, language: str, named: bool = False) -> str:
     for pattern, other in patterns:
         if found := pattern.fullmatch(text):
             return _filled(other, list(found.groups()), language)
-    return text
+    first, stop, rest = text.partition(". ")
+    return known[f"{first}."] + _said(rest, language) if stop and f"{first}." in known else text
 
 
 def _filled(template: str, words: list[str], language: str) -> str:

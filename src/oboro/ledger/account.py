@@ -11,10 +11,10 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Connection
 
-from oboro.errors import BudgetError, LedgerError, NameTakenError, ParameterError
+from oboro.errors import BudgetError, LedgerError, NameTakenError, ParameterError, TamperError
 from oboro.exact import whole
 from oboro.kinds import path_of, takes
-from oboro.ledger import checking, copies, creation, currency, keys, records
+from oboro.ledger import checking, copies, creation, currency, keys, records, schema
 from oboro.ledger.canonical import canonical, plan_hash, sha256
 from oboro.ledger.chain import TAG, Entry, Head, root_of, signer_of
 from oboro.ledger.database import Database
@@ -110,7 +110,7 @@ class Ledger:
             creation.printable("name", name)
         digest, cost = plan_hash(plan), self.price(unit, guarantee)
         with self._database.writing() as connection:
-            last = self._checked_last(connection, lock=True)
+            last = self._turn(connection)
             if name is not None:
                 self._refuse_taken(connection, name, digest)
             if not currency.affords(self.budget, last.spent, cost):
@@ -125,6 +125,7 @@ class Ledger:
                 "spent": currency.added(self.budget, last.spent, cost).to_dict(),
             }
             entry = records.append(connection, last, "reserve", facts, self._private_key(last))
+        self._database.saw(entry.head)
         return Reservation(entry.position, entry.hash, name, cost, digest)
 
     def commit(self, reservation: Reservation, content: bytes, *, facts: dict[str, Any]) -> Entry:
@@ -136,7 +137,7 @@ class Ledger:
             records.write_parts(
                 connection, reservation.position, content
             )  # before the lock: this may take a while
-            last = self._checked_last(connection, lock=True)
+            last = self._turn(connection)
             body = {
                 "reservation": reservation.position,
                 "reservation_hash": reservation.hash,
@@ -144,7 +145,9 @@ class Ledger:
                 "sha256": digest,
                 "facts": facts,
             }
-            return records.append(connection, last, "commit", body, self._private_key(last))
+            entry = records.append(connection, last, "commit", body, self._private_key(last))
+        self._database.saw(entry.head)
+        return entry
 
     def find(self, name: str) -> Stored | None:
         """The release that was reserved under `name`, finished or not."""
@@ -190,14 +193,15 @@ class Ledger:
     def rotate_key(self) -> PublicKey:
         """Replaces the private key. The change is an entry, signed by the old key; the old key is then gone."""
         with self._database.writing() as connection:
-            last = self._checked_last(connection, lock=True)
+            last = self._turn(connection)
             old, new = self._private_key(last), Ed25519PrivateKey.generate()
-            public = keys.public_half(new)
-            keys.discard_pending(self._key_path)
-            keys.write_pending(self._key_path, new)  # on disk before the entry that names it
+            public, path = keys.public_half(new), keys.replaceable(self._key_path)
+            keys.discard_pending(path)
+            keys.write_pending(path, new)  # on disk before the entry that names it
             facts = {"key": public, "replaces": last.body["key"]}
             entry = records.append(connection, last, "key", facts, old, new)
-        keys.promote(self._key_path, public)
+        self._database.saw(entry.head)
+        keys.promote(path, public)
         return PublicKey(entry.position, public)
 
     # The whole account
@@ -232,6 +236,30 @@ class Ledger:
         """A consistent copy as a new SQLite file, with all releases. The private key is not copied."""
         copies.backup(self._database, path)
 
+    @property
+    def schema(self) -> int:
+        """How the ledger is kept. One of an older oboro can be read, and spent from once it is upgraded."""
+        with self._database.reading() as connection:
+            return creation.schema_of(connection, self._database.place)
+
+    @takes(backup=path_of)
+    def upgrade(self, backup: PathLike) -> Entry:
+        """Upgrades the ledger of an older oboro, for good, and says so in the chain. Older versions refuse it then.
+
+        All of it is verified first, and copied to `backup`, a new file, as `Ledger.backup` does; then everything
+        happens in one transaction. No process of an older oboro may have the ledger open.
+        """
+        self.verify()
+        self._database.end_log()
+        with self._database.writing() as connection:
+            last = self._turn(connection, older=True)
+            facts = creation.upgrade_facts(connection, self._database.place)
+            copies.copy(self._database.place, connection, backup)
+            entry = records.append(connection, last, "upgrade", facts, self._private_key(last))
+            schema.state(connection, facts["schema"])
+        self._database.saw(entry.head)
+        return entry
+
     def close(self) -> None:
         """Closes idle connections. The ledger may still be used; it then opens new ones."""
         self._database.close()
@@ -264,6 +292,22 @@ class Ledger:
         last = records.last_entry(connection, lock=lock)
         if root_of(last) != self._root:
             raise tampered(0, "it is not the first entry that the history rests on")
+        return last
+
+    def _turn(self, connection: Connection, *, older: bool = False) -> Entry:
+        """The last entry, which nobody else can append to before this transaction ends."""
+        last = self._checked_last(connection, lock=True)
+        if not older:
+            creation.refuse_older(connection, self._database.place)
+        seen = self._database.seen
+        if seen is not None and records.hash_at(connection, seen.position) != seen.hash:
+            raise TamperError(
+                f"the ledger was at position {seen.position} when this process last saw it, and is not now: "
+                "an older copy was put in its place",
+                given=str(last.head),
+                needed=str(seen),
+                fix="find the newer copy; what it had spent is spent",
+            )
         return last
 
     def _private_key(self, last: Entry) -> Ed25519PrivateKey:

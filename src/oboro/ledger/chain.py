@@ -24,7 +24,7 @@ from oboro.ledger.canonical import canonical, sha256
 from oboro.ledger.keys import verify_signature
 from oboro.privacy import Guarantee, guarantee_from
 
-KINDS = ("create", "reserve", "commit", "key")
+KINDS = ("create", "reserve", "commit", "key", "upgrade")
 TAG = "oboro ledger entry 1"
 NO_HASH = "0" * 64  # what stands before the first entry
 _SIGNATURE = 64  # bytes of one Ed25519 signature

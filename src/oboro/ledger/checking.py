@@ -20,6 +20,10 @@ def verify(database: Database, key_path: Path, expected: Head | None) -> Verific
     """Raises TamperError at the first thing that is wrong."""
     with database.reading() as connection:
         replay = Replay.of(_rows(connection), expected)
+        assert replay.last is not None
+        records.refuse_torn(connection, replay.last.position)
+        if replay.schema != connection.scalar(select(schema.about.c.schema)):
+            raise tampered(0, "the schema is not the one that the chain speaks of")
         if replay.ledger_id != connection.scalar(select(schema.about.c.id)):
             raise tampered(0, "its id is not that of the ledger")
         _check_contents(connection, replay)

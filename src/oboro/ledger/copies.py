@@ -13,22 +13,23 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import Connection, select
 
 from oboro.errors import LedgerError, TamperError
 from oboro.kinds import path_of, takes
-from oboro.ledger import schema
+from oboro.ledger import records, schema
 from oboro.ledger.canonical import canonical
 from oboro.ledger.chain import Entry, Head
-from oboro.ledger.database import Database
+from oboro.ledger.database import PATIENCE, Database
 from oboro.ledger.failures import Progress, in_words
+from oboro.ledger.file import real_path, sync_folder
 from oboro.ledger.place import Place
 from oboro.ledger.records import tampered
 from oboro.ledger.replay import Replay, Verification
 
 FORMAT = "oboro ledger export"
-VERSION = 1
 
 
 def export_of(entries: list[Entry]) -> dict[str, Any]:
@@ -36,7 +37,9 @@ def export_of(entries: list[Entry]) -> dict[str, Any]:
     first, last = entries[0], entries[-1]
     return {
         "format": FORMAT,
-        "version": VERSION,
+        "version": next(
+            entry.body.get("schema", 1) for entry in reversed(entries) if entry.kind in ("create", "upgrade")
+        ),
         "id": first.body["id"],
         "dataset": first.body["dataset"],
         "head": last.head.to_dict(),
@@ -79,18 +82,23 @@ def verify_export(path: str | os.PathLike[str], expected: Head | None = None) ->
         raise LedgerError(
             "the file is not the export of a ledger", given=str(path), needed=f'"format": "{FORMAT}"'
         )
-    if record.get("version") != VERSION:
+    if record.get("version") not in range(1, schema.VERSION + 1):
         raise LedgerError(
             "the export was written by another version of oboro",
             given=f"version {record.get('version')}",
-            needed=f"version {VERSION}",
+            needed=f"version {schema.VERSION}",
             fix="pip install --upgrade oboro",
         )
     replay = Replay.of(_exported(record["entries"]), expected)
     assert replay.last is not None
     keys = [{"position": key.position, "public_key": key.public_key} for key in replay.keys]
-    created = {"id": replay.ledger_id, "head": replay.last.head.to_dict(), "keys": keys}
-    for part, value in created.items():
+    told = {
+        "id": replay.ledger_id,
+        "version": replay.schema,
+        "head": replay.last.head.to_dict(),
+        "keys": keys,
+    }
+    for part, value in told.items():
         if record.get(part) != value:
             raise TamperError(
                 f"the export does not verify: its {part} does not agree with its entries",
@@ -101,8 +109,14 @@ def verify_export(path: str | os.PathLike[str], expected: Head | None = None) ->
 
 
 def backup(database: Database, path: str | os.PathLike[str]) -> None:
-    """A consistent copy as a new SQLite file, taken while others go on writing."""
-    place = Place(shown=str(path), path=Path(os.path.abspath(path)))
+    """A consistent copy as a new SQLite file."""
+    with database.reading() as source:
+        copy(database.place, source, path)
+
+
+def copy(original: Place, source: Connection, path: str | os.PathLike[str]) -> None:
+    """Writes a new SQLite file that holds what `source` sees, in a transaction that someone else began."""
+    place = Place(shown=str(path), path=real_path(path))
     assert place.path is not None
     try:
         os.close(os.open(place.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -115,35 +129,41 @@ def backup(database: Database, path: str | os.PathLike[str]) -> None:
             "the backup cannot be written", given=f"{path}: {error.strerror or error}"
         ) from None
     try:
-        with database.reading() as source:
-            if database.sqlite:
-                _copy_file(source, place)
-            else:
-                _copy_rows(source, place)
+        if original.path is not None:
+            _copy_file(original.path, place)
+        else:
+            _copy_rows(source, place)
+        sync_folder(place.path)
     except BaseException:
         place.path.unlink(missing_ok=True)
         raise
 
 
-def _copy_file(source: Connection, place: Place) -> None:
-    # A bare connection, not a Database: nobody may hold the turns of two, or a fork could wait for ever.
-    driver = source.connection.dbapi_connection
-    assert isinstance(driver, sqlite3.Connection)
+def _copy_file(original: Path, place: Place) -> None:
+    # Bare connections, not a Database: nobody may hold the turns of two, or a fork could wait for ever. And not the
+    # connection that is open: SQLite copies from none that is about to write, as an upgrade is.
     assert place.path is not None
-    with in_words(place, Progress(), sqlite3.Error), closing(sqlite3.connect(place.path)) as target:
+    uri = f"file://{quote(str(original))}?mode=ro"
+    with (
+        in_words(place, Progress(), sqlite3.Error),
+        closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE)) as source,
+        closing(sqlite3.connect(place.path)) as target,
+    ):
         target.execute("PRAGMA synchronous = FULL")
-        driver.backup(target)
+        source.backup(target)
 
 
 def _copy_rows(source: Connection, place: Place) -> None:
-    copy = Database(place)
-    with closing(copy), copy.writing() as target:
+    made, last = Database(place, copy=True), -1
+    with closing(made), made.writing() as target:
         schema.metadata.create_all(target)
         for table in (schema.about, schema.entries, schema.parts):
-            at_a_time = 1 if table is schema.parts else 500
+            few = {"yield_per": 1 if table is schema.parts else 500}
             query = select(table).order_by(*table.primary_key)
-            for row in source.execution_options(yield_per=at_a_time).execute(query).mappings():
+            for row in source.execute(query, execution_options=few).mappings():
                 target.execute(table.insert().values(**row))
+                last = max(last, row["position"]) if table is schema.entries else last
+        records.mark(target, last)
 
 
 def _exported(entries: list[Any]) -> Iterator[tuple[Entry, str]]:

@@ -1,4 +1,4 @@
-"""Making a ledger, and recognising one.
+"""Making a ledger, recognising one, and upgrading one of an older oboro.
 
 A ledger is made in one transaction, on either database: a creation that is killed leaves nothing behind
 but perhaps an empty file and a key, and both are taken up when it is tried again. Of two who create the
@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import uuid
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, inspect, select, text
 
+from oboro._version import __version__
 from oboro.errors import LedgerError, ParameterError
 from oboro.ledger import currency, keys, records, schema
 from oboro.ledger.chain import Entry
@@ -45,6 +47,7 @@ def create(
         private = keys.ensure(key_path)  # on disk before the entry that names it
         facts = {
             "id": ledger_id,
+            "schema": schema.VERSION,
             "dataset": dataset,
             "unit": unit.to_dict(),
             "budget": budget.to_dict(),
@@ -52,7 +55,6 @@ def create(
             "key": keys.public_half(private),
         }
         first = records.append(connection, None, "create", facts, private)
-    database.use_wal()
     return database, key_path, first
 
 
@@ -72,19 +74,49 @@ def recognise(place: Place) -> tuple[Database, Entry]:
                 given=place.shown,
                 fix="if it is empty, Ledger.create can be run on it again",
             )
-        version = connection.scalar(select(schema.about.c.schema))
-        if version != schema.VERSION:
-            raise LedgerError(
-                "the ledger was written by a newer oboro"
-                if (version or 0) > schema.VERSION
-                else "the ledger is damaged",
-                given=f"{place.shown}: schema {version}",
-                needed=f"schema {schema.VERSION}",
-                fix="pip install --upgrade oboro",
-            )
+        schema_of(connection, place)
         first = records.first_entry(connection)
-    database.use_wal()
+    database.end_log()
     return database, first
+
+
+def schema_of(connection: Connection, place: Place) -> int:
+    """The schema of a ledger, if this version of oboro knows it."""
+    version = connection.scalar(select(schema.about.c.schema)) or 0
+    if version not in range(1, schema.VERSION + 1):
+        raise LedgerError(
+            "the ledger was written by a newer oboro"
+            if version > schema.VERSION
+            else "the ledger is damaged",
+            given=f"{place.shown}: schema {version}",
+            needed=f"schema {schema.VERSION}",
+            fix="pip install --upgrade oboro",
+        )
+    return int(version)
+
+
+def refuse_older(connection: Connection, place: Place) -> None:
+    """Only the newest schema is written to: what this version promises of a ledger is promised of that."""
+    version = schema_of(connection, place)
+    if version != schema.VERSION:
+        raise LedgerError(
+            "the ledger is of an older oboro: it can be read, and spent from once it is upgraded",
+            given=f"{place.shown}: schema {version}",
+            needed=f"schema {schema.VERSION}",
+            fix=f"oboro ledger upgrade {place.shown}",
+        )
+
+
+def upgrade_facts(connection: Connection, place: Place) -> dict[str, Any]:
+    """What an entry says about the upgrade of a ledger to the newest schema."""
+    version = schema_of(connection, place)
+    if version == schema.VERSION:
+        raise LedgerError(
+            "there is nothing to upgrade",
+            given=f"{place.shown}: schema {version}",
+            needed="a ledger of an older oboro",
+        )
+    return {"from": version, "schema": schema.VERSION, "software": f"oboro {__version__}"}
 
 
 def printable(name: str, value: str) -> str:

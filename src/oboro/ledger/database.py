@@ -1,10 +1,11 @@
 """Transactions on SQLite or PostgreSQL, safe across threads, processes and forks.
 
-SQLite       WAL, full sync, BEGIN IMMEDIATE: one writer at a time, on disk before `commit` returns.
+SQLite       BEGIN IMMEDIATE: one writer at a time. A commit goes into the file itself, not into a log beside it, and is
+             on disk before it returns (a rollback journal, synchronous = EXTRA); the file has one name (`file`).
 PostgreSQL   READ COMMITTED, and writers take turns at one row that they lock first.
 
-A process must not carry SQLite connections over a fork, not even to close them: file locks and the shared
-index of the WAL belong to the process that opened them. So a fork waits until the transactions of this
+A process must not carry SQLite connections over a fork, not even to close them: file locks belong to the
+process that opened them. So a fork waits until the transactions of this
 process are done and closes idle connections first. PostgreSQL's are left alone in the child.
 """
 
@@ -14,28 +15,31 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from oboro.errors import LedgerError
+from oboro.ledger.chain import Head
 from oboro.ledger.failures import Progress, in_words
+from oboro.ledger.file import identity, moved, refuse_network
 from oboro.ledger.place import Place
 
 PATIENCE = 60  # seconds to wait for others
 
 
 class Database:
-    """One ledger's database. `create` lets SQLite make the file."""
+    """One ledger's database. `create` lets SQLite make the file; a `copy` is nobody else's, and may lie anywhere."""
 
-    def __init__(self, place: Place, *, create: bool = False) -> None:
+    def __init__(self, place: Place, *, create: bool = False, copy: bool = False) -> None:
         self.place = place
-        self.engine = _postgres(place) if place.path is None else _sqlite(place, create)
+        self.engine = _postgres(place) if place.path is None else _sqlite(place, create=create, copy=copy)
         self.sqlite = place.path is not None
+        self.seen: Head | None = None  # the furthest that this process saw the chain
         self._turn = threading.RLock()  # threads of one process take turns at a SQLite file
         self._foreign: type[Exception] = self.engine.dialect.loaded_dbapi.Error
         _alive.add(self)
@@ -45,6 +49,7 @@ class Database:
         """A consistent view: nothing that others write meanwhile is seen."""
         options = {} if self.sqlite else {"isolation_level": "REPEATABLE READ"}
         with self._connected(Progress(), options) as connection, connection.begin():
+            self._check_file(connection.info, "")
             yield connection
 
     @contextmanager
@@ -52,10 +57,14 @@ class Database:
         """A transaction that is recorded as a whole, durably, or not at all."""
         progress = Progress()
         options = {"oboro_begin": "BEGIN IMMEDIATE"} if self.sqlite else {}
-        with self._connected(progress, options) as connection, connection.begin():
-            progress.writing = True
-            yield connection
-            progress.committing = True
+        with self._connected(progress, options) as connection:
+            with connection.begin():
+                progress.writing = True
+                self._check_file(connection.info, progress.outcome)
+                self._check_journal(connection, progress)
+                yield connection
+                progress.committing = True
+            self._check_file(connection.info, progress.outcome)  # a file that was taken away keeps nothing
 
     @contextmanager
     def raw(self) -> Iterator[sqlite3.Connection]:
@@ -65,16 +74,44 @@ class Database:
             assert isinstance(driver, sqlite3.Connection)
             yield driver
 
-    def use_wal(self) -> None:
-        """Gives a SQLite ledger its write-ahead log, for good. If that fails now, the next opening does it."""
+    def end_log(self) -> None:
+        """Takes a write-ahead log, which 0.1 kept beside a SQLite ledger, into the file, and does without from then on.
+
+        Nobody else may have the file open meanwhile. If somebody has, the next opening tries again; writers insist.
+        """
         if self.sqlite:
-            with suppress(LedgerError), self.raw() as driver:
-                driver.execute("PRAGMA journal_mode = WAL")
+            try:
+                with self.raw() as driver:
+                    if driver.execute("PRAGMA journal_mode").fetchone() == ("wal",):
+                        driver.execute("PRAGMA journal_mode = DELETE")
+            except LedgerError:
+                self.close()  # not to be the one that others wait for
+
+    def saw(self, head: Head) -> None:
+        """Remembers how far the chain came, after it was committed: a ledger never goes back under a process."""
+        if self.seen is None or head.position > self.seen.position:
+            self.seen = head
 
     def close(self) -> None:
         """Closes idle connections. The database can be used again afterwards."""
         with self._in_turn():
             self.engine.dispose()
+
+    def _check_file(self, info: Mapping[str, Any], outcome: str) -> None:
+        """That the file which is open still stands under its name, and has no other."""
+        path, shown = self.place.path, self.place.shown
+        if path is not None and identity(path, shown, outcome) != info["identity"]:
+            raise moved(shown, outcome)
+
+    def _check_journal(self, connection: Connection, progress: Progress) -> None:
+        if self.sqlite and connection.exec_driver_sql("PRAGMA journal_mode").scalar() != "delete":
+            raise LedgerError(
+                "the ledger still has the write-ahead log of oboro 0.1, which forgets by another name."
+                + progress.outcome,
+                given=self.place.shown,
+                needed="a moment in which no other process has the ledger open",
+                fix="end the processes that use oboro 0.1, and try again",
+            )
 
     @contextmanager
     def _connected(self, progress: Progress, options: dict[str, Any]) -> Iterator[Connection]:
@@ -110,19 +147,29 @@ class Database:
             self._turn.release()
 
 
-def _sqlite(place: Place, create: bool) -> Engine:
-    uri = f"file:{quote(str(place.path))}?mode={'rwc' if create else 'rw'}"
+def _sqlite(place: Place, *, create: bool, copy: bool) -> Engine:
+    path, shown = place.path, place.shown
+    assert path is not None
+    uri = f"file://{quote(str(path))}?mode={'rwc' if create else 'rw'}"
 
     def connect() -> sqlite3.Connection:
+        if not copy:
+            refuse_network(path, shown)
+        if path.exists():
+            identity(path, shown)  # before SQLite looks for a journal beside a name that may be the wrong one
         # isolation_level=None: Python must not begin transactions of its own; the hook below does.
         connection = sqlite3.connect(
             uri, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
         )
-        for pragma in ("synchronous = FULL", "fullfsync = ON", "foreign_keys = ON", "trusted_schema = OFF"):
+        for pragma in ("synchronous = EXTRA", "fullfsync = ON", "foreign_keys = ON", "trusted_schema = OFF"):
             connection.execute(f"PRAGMA {pragma}")
         return connection
 
     engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=1, max_overflow=0)
+
+    @event.listens_for(engine, "connect")
+    def remember(_: Any, record: ConnectionPoolEntry) -> None:
+        record.info["identity"] = identity(path, shown)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from oboro.errors import LedgerError
+from oboro.ledger.file import moved
 from oboro.ledger.place import Place
 
 NOTHING_RECORDED = "Nothing was recorded, so nothing more is spent."
@@ -72,6 +73,8 @@ def _sqlite(place: Place, error: sqlite3.Error, progress: Progress) -> LedgerErr
         )
     if code.startswith("SQLITE_CORRUPT"):
         return _damaged(place, error)
+    if code == "SQLITE_READONLY_DBMOVED":
+        return moved(place.shown, progress.outcome)
     if code.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
         return LedgerError(
             "the ledger cannot be opened for this: permission denied, or its folder does not exist."

@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from oboro.errors import LedgerError
+from oboro.ledger.file import identity, sync_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def ensure(path: Path) -> Ed25519PrivateKey:
             with suppress(FileExistsError):
                 os.link(pending, path)  # unlike a rename, never overwrites
             pending.unlink()
-            _sync_folder(path)
+            sync_folder(path)
     return load(path)
 
 
@@ -82,7 +83,7 @@ def promote(path: Path, public_key: str) -> None:
     with _in_words(path, "written"):
         with suppress(FileNotFoundError):
             os.replace(_pending(path, public_key), path)
-        _sync_folder(path)
+        sync_folder(path)
 
 
 def discard_pending(path: Path) -> None:
@@ -117,6 +118,7 @@ def load(path: Path) -> Ed25519PrivateKey:
 
 def load_current(path: Path, public_key: str) -> Ed25519PrivateKey:
     """The private half of the key that is in force; finishes a rotation that was cut short."""
+    path = _real(path)
     if _pending(path, public_key).exists():
         promote(path, public_key)
     if not path.exists():
@@ -137,18 +139,23 @@ def load_current(path: Path, public_key: str) -> Ed25519PrivateKey:
     return key
 
 
+def replaceable(path: Path) -> Path:
+    """Where a new key can take the place of the old one: the real file, not a link to it or a mount of it alone.
+
+    Otherwise the new key would stay where it was written, in a container perhaps, and the old one in its other place.
+    """
+    real = _real(path)
+    identity(real, str(path))
+    return real
+
+
+def _real(path: Path) -> Path:
+    """What a symbolic link leads to, now: where secrets are handed out, it leads elsewhere from time to time."""
+    return Path(os.path.realpath(path))
+
+
 def _pending(path: Path, public_key: str) -> Path:
     return path.with_name(f"{path.name}.{public_key[:16]}")
-
-
-def _sync_folder(path: Path) -> None:
-    """A name is durable only when its folder is."""
-    if os.name == "posix":
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 @contextmanager

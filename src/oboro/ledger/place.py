@@ -12,11 +12,12 @@ from sqlalchemy.exc import ArgumentError
 
 from oboro.errors import ParameterError
 from oboro.kinds import path_of
+from oboro.ledger.file import real_path
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One of `path` and `url` is set. `shown` may be printed: it has no password."""
+    """One of `path` and `url` is set. `path` is the real one; `shown` may be printed: it has no password."""
 
     shown: str
     path: Path | None = None
@@ -31,7 +32,7 @@ class Place:
             )
         scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
         if scheme is None:
-            return cls(shown=text, path=Path(os.path.abspath(path_of("where", text))))
+            return cls(shown=text, path=real_path(path_of("where", text)))
         if scheme[1] not in ("postgresql", "postgres", "postgresql+psycopg"):
             raise ParameterError(
                 "where names a database that oboro does not know",
@@ -50,11 +51,13 @@ class Place:
     def key_path(self, ledger_id: str, key: str | os.PathLike[str] | None) -> Path:
         """Where the private key is kept: beside a file, or in the user's own folder for a server."""
         if key is not None:
-            return Path(os.path.abspath(path_of("key", key)))
+            return path_of("key", key).absolute()
         if self.path is not None:
-            return self.path.with_name(self.path.name + ".key")
+            beside = self.path.with_name(self.path.name + ".key")
+            named = Path(self.shown + ".key").absolute()  # where 0.1 kept it, beside a symbolic link
+            return named if named.exists() and not beside.exists() else beside
         folder = os.environ.get("OBORO_KEYS") or os.path.expanduser("~/.config/oboro/keys")
-        return Path(os.path.abspath(folder), f"{ledger_id}.key")
+        return Path(folder, f"{ledger_id}.key").absolute()
 
 
 def _without_secrets(url: URL) -> str:

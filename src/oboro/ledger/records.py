@@ -62,7 +62,9 @@ def last_entry(connection: Connection, *, lock: bool = False) -> Entry:
     """The last entry, checked by itself; with `lock`, nobody else can append before this transaction ends."""
     if lock:
         serialise(connection)
-    return _checked(connection, select(entries).order_by(entries.c.position.desc()).limit(1))
+    last = _checked(connection, select(entries).order_by(entries.c.position.desc()).limit(1))
+    refuse_torn(connection, last.position)
+    return last
 
 
 def first_entry(connection: Connection) -> Entry:
@@ -79,6 +81,10 @@ def entry_at(connection: Connection, position: int) -> Entry | None:
     return None if row is None else checked(row)
 
 
+def hash_at(connection: Connection, position: int) -> str | None:
+    return connection.scalar(select(entries.c.hash).where(entries.c.position == position))
+
+
 def commit_of(connection: Connection, reservation: int) -> Entry | None:
     row = connection.execute(select(entries).where(entries.c.reservation == reservation)).first()
     return None if row is None else checked(row)
@@ -89,7 +95,7 @@ def all_rows(connection: Connection, *kinds: str) -> Iterator[Row[Any]]:
     query = select(entries).order_by(entries.c.position)
     if kinds:
         query = query.where(entries.c.kind.in_(kinds))
-    yield from connection.execution_options(yield_per=500).execute(query)
+    yield from connection.execute(query, execution_options={"yield_per": 500})
 
 
 def entry_of(row: Row[Any]) -> Entry:
@@ -119,7 +125,33 @@ def append(
             reservation=entry.body.get("reservation"),
         )
     )
+    mark(connection, entry.position)
     return entry
+
+
+def mark(connection: Connection, position: int) -> None:
+    """Writes how long the ledger is into the first page of a SQLite file, with the entry itself.
+
+    If a write was cut short and its journal lost (the file was moved or copied without it), pages of two states stand
+    in one file. The first page is of one state or the other, and so is the last entry: unless they agree, something
+    that was granted may be missing.
+    """
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(f"PRAGMA user_version = {position + 1}")
+
+
+def refuse_torn(connection: Connection, position: int) -> None:
+    """Raises LedgerError unless the entry at `position` is the last by the first page too. 0.1 wrote nothing there."""
+    if connection.dialect.name != "sqlite":
+        return
+    marked = connection.exec_driver_sql("PRAGMA user_version").scalar()
+    if marked not in (0, position + 1):
+        raise LedgerError(
+            "the file is torn: a write to it was cut short, and its journal is not beside it",
+            given=f"its last entry is {position}, and {(marked or 0) - 1} by its first page",
+            needed="the file named as the ledger with -journal at its end, from where the ledger was before",
+            fix="put it beside the ledger, or restore a backup and `verify` it against a head that was kept",
+        )
 
 
 def write_parts(connection: Connection, reservation: int, content: bytes) -> None:

@@ -34,6 +34,7 @@ class Verification:
     keys: tuple[PublicKey, ...]
     budget: Guarantee
     spent: Guarantee
+    schema: int
 
 
 @dataclass(slots=True)
@@ -41,6 +42,7 @@ class Replay:
     """The state of a ledger after the entries that were added so far."""
 
     ledger_id: str = ""
+    schema: int = 1
     last: Entry | None = None
     budget: Guarantee | None = None
     spent: Guarantee | None = None
@@ -95,6 +97,7 @@ class Replay:
             keys=tuple(self.keys),
             budget=self.budget,
             spent=self.spent,
+            schema=self.schema,
         )
 
     def _fault(self, entry: Entry, text: str) -> str | None:
@@ -114,15 +117,19 @@ class Replay:
             return "it is signed by a key that was not in force"
         if entry.body["root"] != self._root:
             return "it belongs to another ledger"
-        return {"reserve": self._reserved, "commit": self._committed, "key": self._key_changed}[entry.kind](
-            entry
-        ) or self._unless_total_is(entry)
+        follows = {
+            "reserve": self._reserved,
+            "commit": self._committed,
+            "key": self._key_changed,
+            "upgrade": self._upgraded,
+        }
+        return follows[entry.kind](entry) or self._unless_total_is(entry)
 
     def _created(self, entry: Entry) -> str | None:
         self.budget = currency.checked_budget(guarantee_from(entry.body["budget"]))
         self.spent = currency.nothing(self.budget)
         self.keys = [PublicKey(0, entry.body["key"])]
-        self.ledger_id = str(entry.body["id"])
+        self.ledger_id, self.schema = str(entry.body["id"]), entry.body.get("schema", 1)
         self._root = entry.hash
         unit_from(entry.body["unit"])
         return self._unless_total_is(entry)
@@ -158,6 +165,13 @@ class Replay:
 
     def _key_changed(self, entry: Entry) -> str | None:
         self.keys.append(PublicKey(entry.position, entry.body["key"]))
+        return None
+
+    def _upgraded(self, entry: Entry) -> str | None:
+        before, after = self.schema, entry.body["schema"]
+        if entry.body["from"] != before or type(after) is not int or after <= before:
+            return "it upgrades from a schema that the ledger did not have"
+        self.schema = after
         return None
 
     def _unless_total_is(self, entry: Entry) -> str | None:

@@ -11,6 +11,7 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
+    Connection,
     ForeignKey,
     Integer,
     LargeBinary,
@@ -20,7 +21,9 @@ from sqlalchemy import (
     event,
 )
 
-VERSION = 1
+# 1  oboro 0.1
+# 2  a SQLite ledger commits into its file, and its first page says how long it is; the chain says which schema it is
+VERSION = 2
 
 metadata = MetaData()
 _Position = BigInteger().with_variant(Integer, "sqlite")
@@ -65,16 +68,17 @@ def _run(target: Table | MetaData, when: str, dialect: str, statement: str) -> N
     event.listen(target, when, DDL(statement).execute_if(dialect=dialect))  # type: ignore[no-untyped-call]
 
 
+def _trigger(table: Table, action: str) -> str:
+    return (
+        f"CREATE TRIGGER {table.name}_no_{action.lower()} BEFORE {action} ON {table.name} "
+        f"BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END"
+    )
+
+
 # Against mistakes, not against an attacker: whoever can write to the file can also drop a trigger.
 for _table in (about, entries, parts):
     for _action in ("UPDATE", "DELETE"):
-        _run(
-            _table,
-            "after_create",
-            "sqlite",
-            f"CREATE TRIGGER {_table.name}_no_{_action.lower()} BEFORE {_action} ON {_table.name} "
-            f"BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END",
-        )
+        _run(_table, "after_create", "sqlite", _trigger(_table, _action))
     _run(
         _table,
         "after_create",
@@ -89,3 +93,17 @@ _run(
     "CREATE OR REPLACE FUNCTION oboro_append_only() RETURNS trigger LANGUAGE plpgsql AS "
     f"$$ BEGIN RAISE EXCEPTION '{_REFUSAL}'; END $$",
 )
+
+
+def state(connection: Connection, version: int) -> None:
+    """Changes the one thing that ever changes: which schema the ledger is of."""
+    sqlite = connection.dialect.name == "sqlite"
+    before = (
+        f"DROP TRIGGER {about.name}_no_update"
+        if sqlite
+        else f"ALTER TABLE {about.name} DISABLE TRIGGER append_only"
+    )
+    after = _trigger(about, "UPDATE") if sqlite else f"ALTER TABLE {about.name} ENABLE TRIGGER append_only"
+    connection.exec_driver_sql(before)
+    connection.execute(about.update().values(schema=version))
+    connection.exec_driver_sql(after)

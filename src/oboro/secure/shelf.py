@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from oboro.errors import LedgerError
+from oboro.ledger.file import identity, real_path, refuse_network
 from oboro.secure.trouble import UsedError
 
 _TABLE = """CREATE TABLE IF NOT EXISTS urns (
@@ -58,9 +59,13 @@ class Shelf:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction that nobody else can come between."""
+        """One transaction that nobody else can come between, in a file that has one name, as a ledger has."""
+        path = real_path(self.path)
+        refuse_network(path, str(self.path))
+        if path.exists():
+            identity(path, str(self.path))
         try:
-            with closing(sqlite3.connect(self.path, timeout=30, isolation_level=None)) as connection:
+            with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as connection:
                 connection.execute("PRAGMA synchronous = EXTRA")  # also after a loss of power
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute(_TABLE)
@@ -70,6 +75,7 @@ class Shelf:
                     connection.execute("ROLLBACK")
                     raise
                 connection.execute("COMMIT")
+            identity(path, str(self.path))
         except sqlite3.Error as error:
             raise LedgerError(
                 "the record of used urns cannot be written",
