@@ -49,10 +49,6 @@ class BatchPlan(Plan):
             )
         if len({plan.unit for plan in self.plans}) > 1:
             raise ParameterError("the questions of a batch protect different units", needed="one unit")
-        if any(isinstance(plan, BatchPlan) for plan in self.plans):
-            raise ParameterError(
-                "a batch is no question of another batch", needed="one batch of all questions"
-            )
 
     @property
     def unit(self) -> Unit:
