@@ -4,20 +4,24 @@ VENV := .venv
 BIN := $(VENV)/bin
 BENCH := .venv-bench
 LOWEST := .venv-lowest
+LOOPS := $(shell grep -rl --include='*.py' noise.compiling src)
+# errors are shown; what pip would say about itself is not
+PIP := $(PYTHON) -m pip --disable-pip-version-check --quiet --quiet
+PYTEST := -m pytest -n auto --dist worksteal
 
-.PHONY: demo test quick check docs bench lowest release-check clean
+.PHONY: demo test test-long check docs bench busy lowest release-check clean
 
 demo: $(VENV)/installed
 	rm -rf demo-output
 	$(BIN)/oboro demo -o demo-output
 
-test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -n auto --dist loadfile
+# What a newcomer runs. Its last line says what it leaves out.
+test: $(VENV)/compiled
+	$(BIN)/python $(PYTEST) -m "not long"
 
-# The most important ones: exact numbers, promises, domains, the runner, the ledger, a question on the command line.
-quick: $(VENV)/installed-dev
-	$(BIN)/python -m pytest tests/test_exact.py tests/test_front_door.py tests/domain tests/privacy tests/release \
-		tests/ledger/test_ledger_account.py tests/noise/test_bits.py tests/cli/test_query_command.py
+# The rest.
+test-long: $(VENV)/compiled
+	$(BIN)/python $(PYTEST) -m long --cpu $(VENV)/cpu.json
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff check .
@@ -30,34 +34,47 @@ docs: $(VENV)/installed-dev
 bench: $(BENCH)/installed
 	$(BENCH)/bin/python -m bench
 
-# The tests at the lowest versions that pyproject.toml declares. Compiled loops are kept apart: they differ by version.
+# All tests, three times, beside processes that keep every core busy.
+busy: $(VENV)/compiled
+	$(BIN)/python tools/busy.py --times 3 $(BIN)/python $(PYTEST)
+
+# All tests on another Python, in an environment of its own: make python3.12, make python3.13
+python3.%:
+	$(MAKE) test test-long PYTHON=$@ VENV=.venv-$@
+
+# All tests at the lowest versions that pyproject.toml declares. Compiled loops are kept apart: they differ by version.
 lowest: $(LOWEST)/installed
-	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python -m pytest -n auto --dist loadfile -p no:cacheprovider
+	NUMBA_CACHE_DIR="$(CURDIR)/$(LOWEST)/numba" $(LOWEST)/bin/python $(PYTEST) -p no:cacheprovider
 
 release-check:
 	$(PYTHON) tools/release_check.py dist
 
 clean:
-	rm -rf $(VENV) $(BENCH) $(LOWEST) demo-output build dist site
+	rm -rf $(VENV) $(VENV)-* demo-output build dist site
 
 $(BIN)/python:
 	$(PYTHON) -m venv --without-pip $(VENV)
 
 $(VENV)/installed: pyproject.toml | $(BIN)/python
-	$(PYTHON) -m pip --python $(BIN)/python install --quiet --editable .
+	$(PIP) --python $(BIN)/python install --editable .
 	touch $@
 
 $(VENV)/installed-dev: pyproject.toml | $(BIN)/python
-	$(PYTHON) -m pip --python $(BIN)/python install --quiet --editable '.[dev]'
+	$(PIP) --python $(BIN)/python install --editable '.[dev]'
 	touch $@ $(VENV)/installed
+
+# Loops are compiled once, not by each of the processes that run the tests.
+$(VENV)/compiled: $(VENV)/installed-dev $(LOOPS)
+	$(BIN)/python tests/warm.py
+	touch $@
 
 $(BENCH)/installed: pyproject.toml
 	$(PYTHON) -m venv --without-pip $(BENCH)
-	$(PYTHON) -m pip --python $(BENCH)/bin/python install --quiet --editable '.[bench]'
+	$(PIP) --python $(BENCH)/bin/python install --editable '.[bench]'
 	touch $@
 
 $(LOWEST)/installed: pyproject.toml tools/lowest.py
 	$(PYTHON) -m venv --without-pip --clear $(LOWEST)
 	$(PYTHON) tools/lowest.py > $(LOWEST)/constraints.txt
-	$(PYTHON) -m pip --python $(LOWEST)/bin/python install --quiet --constraint $(LOWEST)/constraints.txt --editable '.[dev]'
+	$(PIP) --python $(LOWEST)/bin/python install --constraint $(LOWEST)/constraints.txt --editable '.[dev]'
 	touch $@

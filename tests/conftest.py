@@ -7,8 +7,13 @@ the ledger use real ones.
 
 from __future__ import annotations
 
+import json
+import os
 import warnings
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -48,3 +53,72 @@ def same_noise_for_a_test(
 ) -> None:
     if request.path.parent.name in REPEATED and request.path.name != "test_bits.py":
         monkeypatch.setattr(bits, "_system", repeatable(request.node.name))
+
+
+# -- what each test costs, and what was left out ---------------------------------------------------------------------
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--cpu", metavar="FILE", help="write the CPU time of every test to FILE and show the ten slowest"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Account(config))
+
+
+class Account:
+    """CPU time of every test, with its fixtures and the processes that it waited for; and the `long` ones left out.
+
+    Workers measure and collect; the process that started them adds up and shows.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.seconds: Counter[str] = Counter()
+        self.left_out: Counter[str] = Counter()
+        self.before = os.times()
+
+    def pytest_runtest_logstart(self) -> None:
+        self.before = os.times()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
+        now, report = os.times(), (yield)
+        counted = 2 if call.when == "teardown" else 4  # a server that ends worked for all that went before
+        report.cpu = sum(now[:counted]) - sum(self.before[:counted])
+        self.before = now
+        return report
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self.seconds[report.nodeid] += report.cpu
+        if report.when == "call":
+            self.seconds[report.nodeid] += sum(
+                s for name, s in report.user_properties if name == "cpu elsewhere"
+            )
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        self.left_out.update(mark.args[0] for item in items if (mark := item.get_closest_marker("long")))
+
+    def pytest_sessionfinish(self) -> None:
+        if hasattr(self.config, "workeroutput"):
+            self.config.workeroutput["left_out"] = dict(self.left_out)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self.left_out |= Counter(getattr(node, "workeroutput", {}).get("left_out", {}))  # the same from each
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self.config.option.cpu and not hasattr(self.config, "workerinput"):
+            slowest = self.seconds.most_common()
+            Path(self.config.option.cpu).write_text(json.dumps(dict(slowest), indent=0))
+            terminalreporter.section(f"CPU time: {sum(self.seconds.values()):.0f} s, the ten slowest")
+            for name, seconds in slowest[:10]:
+                terminalreporter.write_line(f"{seconds:6.1f} s  {name}")
+
+    def pytest_unconfigure(self) -> None:
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        if self.left_out and reporter is not None:
+            what = ", ".join(f"{count} {words}" for words, count in sorted(self.left_out.items()))
+            reporter.write_line(f"left out, for make test-long: {what}")

@@ -12,12 +12,19 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+import pytest
 
 import oboro
 from oboro.noise.bits import Bits, UnsafeBitsWarning, UnsafeDeterministicBits
 
 _PACKAGE = str(Path(oboro.__file__).parent) + os.sep
 FALSE_ALARM = 1e-7  # of each statistical test; all of them together stay below 1e-5 in a run
+
+
+def mostly_long(what: str, cases: Iterable[Any], now: Iterable[Any]) -> list[Any]:
+    """All cases as parameters; those that are not among `now` are `long`: `make test` leaves them out and says so."""
+    kept = list(now)
+    return [case if case in kept else pytest.param(case, marks=pytest.mark.long(what)) for case in cases]
 
 
 def chi_square_tail(statistic: float, freedom: int) -> float:

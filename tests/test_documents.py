@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from support import mostly_long
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "README.ja.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if page.name not in ("reference.md", "modules.md")]
@@ -19,7 +21,11 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    mostly_long("documents", PAGES, [ROOT / "README.md"]),
+    ids=lambda page: page.name,
+)
 def test_every_code_block_runs(page: Path, tmp_path: Path) -> None:
     """Python blocks run one after the other, then commands line by line, all in one empty folder."""
     for number, body in enumerate(blocks(page, "toml")):

@@ -24,6 +24,7 @@ def test_the_list_is_complete() -> None:
     assert all(name in told for name in LEAVES)
 
 
+@pytest.mark.long("examples")
 @pytest.mark.parametrize("name", LEAVES)
 def test_an_example_runs_in_an_empty_folder(name: str, tmp_path: Path) -> None:
     done = subprocess.run(

@@ -462,7 +462,7 @@ def test_a_layer_of_a_container_keeps_a_ledger_while_it_lasts(path: Path, tmp_pa
     "kind", ["nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "fuse.sshfs", "fuse.gcsfuse"]
 )
 def test_a_network_file_system_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    monkeypatch.setattr(file, "_file_system", lambda _: kind)
+    monkeypatch.setattr(file, "_file_system", lambda *_: kind)
     with pytest.raises(LedgerError, match="network file system") as error:
         Ledger.open(path)
     assert kind in str(error.value)
@@ -473,19 +473,34 @@ def test_a_network_file_system_is_refused(path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "fuseblk", "apfs", ""])
 def test_a_disk_of_this_machine_is_not(path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    monkeypatch.setattr(file, "_file_system", lambda _: kind)
+    monkeypatch.setattr(file, "_file_system", lambda *_: kind)
     assert spend(Ledger.open(path), "1")
 
 
 @pytest.mark.usefixtures("needs_mounts")
-def test_linux_tells_what_a_folder_lies_on(tmp_path: Path) -> None:
-    (tmp_path / "a folder").mkdir()
+@pytest.mark.parametrize("numbered", [True, False])
+def test_linux_tells_what_a_folder_lies_on_and_what_is_mounted_by_itself(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, numbered: bool
+) -> None:
+    """By the number of the mount, or where a system gives none, by its place."""
+    folder, alone = tmp_path / "a folder \\ of its own", tmp_path / "a file"
+    (folder / "inner").mkdir(parents=True)
+    alone.touch()
+    if not numbered:
+        monkeypatch.setattr(file, "_mount_of", lambda _: None)
 
-    def work() -> str:
-        enter_mounts(("none", tmp_path / "a folder"), kind="tmpfs")
-        return file._file_system(file._looked_at(tmp_path / "a folder")[1])
+    def kind() -> str:
+        enter_mounts(("none", folder), kind="tmpfs")
+        (folder / "inner").mkdir()
+        return file._file_system(folder / "inner", file._looked_at(folder / "inner")[1])
 
-    assert in_a_child(work) == "done tmpfs"
+    def single() -> None:
+        enter_mounts((path, alone))
+        Ledger.open(alone)
+
+    assert in_a_child(kind) == "done tmpfs"
+    assert "mounted by itself" in in_a_child(single)
+    assert spend(Ledger.open(path), "1")
 
 
 def test_where_linux_does_not_say_nothing_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -272,11 +272,17 @@ def test_the_command_upgrades_and_keeps_a_copy_beside(closed: Path) -> None:
     assert "nothing to upgrade" in typed("ledger", "upgrade", closed)
 
 
-def test_on_postgresql_the_command_asks_where_the_copy_goes(postgres: str) -> None:
+def test_on_postgresql_the_command_asks_where_the_copy_goes_and_prints_no_password(postgres: str) -> None:
+    postgres = postgres.replace("postgres:@", "postgres:s3cret@")
     Ledger.create(postgres, dataset="x", unit=ob.Unit.row(), budget=ob.Pure(1)).close()
-    assert "nothing to upgrade" in typed("ledger", "upgrade", postgres)
+    said = typed("ledger", "upgrade", postgres)
+    assert "nothing to upgrade" in said
+    assert "s3cret" not in said
     with closing(Database(Place.of(postgres))) as database, database.writing() as connection:
         schema.state(connection, 1)
     done = CliRunner().invoke(app, ["ledger", "upgrade", postgres])
     assert isinstance(done.exception, ParameterError)
     assert "--backup" in str(done.exception)
+    said = str(done.exception) + typed("ledger", "show", postgres)
+    assert "oboro ledger upgrade postgresql://" in said
+    assert "s3cret" not in said

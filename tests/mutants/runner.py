@@ -138,16 +138,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Run planted faults against the tests that must catch them.")
     parser.add_argument("names", nargs="*", help="names of mutants; none means all")
     parser.add_argument("--layer", help="those of one layer")
-    parser.add_argument("--json", action="store_true", help="one line of JSON for each")
+    parser.add_argument("--serve", action="store_true", help="names come in line by line, JSON goes out")
     given = parser.parse_args()
+    if given.serve:
+        import_everything(list(KNOWN.values()))
+        for name in sys.stdin:
+            print(json.dumps(run_apart(KNOWN[name.rstrip("\n")])), flush=True)
+        return
     chosen = [m for m in KNOWN.values() if given.layer in (None, m.layer)]
     chosen = [m for m in chosen if not given.names or m.name in given.names]
     import_everything(chosen)
     for mutant in chosen:
         result = run_apart(mutant)
-        if given.json:
-            print(json.dumps(result), flush=True)
-            continue
         print(result["said"] if len(given.names) == 1 else "", end="")
         print("{verdict:12} {seconds:6.2f} s  {name}".format(**result), flush=True)
     gc.unfreeze()

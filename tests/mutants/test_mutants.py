@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from mutants import page
 from mutants.planting import Mutant, find
 from mutants.registry import KNOWN, LAYERS
+from support import mostly_long
 
 HERE = Path(__file__).parent
 LEAST = {
@@ -63,30 +65,41 @@ WANTED = {
 }
 
 
+Plant = Callable[[Mutant], dict[str, Any]]
+
+
 @pytest.fixture(scope="module")
-def results(request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
-    """What became of the mutants that were asked for: one process imports everything, and forks for each."""
+def planted() -> Iterator[Plant]:
+    """Says what becomes of a mutant: one process imports everything, and forks for each."""
     if not hasattr(os, "fork"):
         pytest.skip("mutants need a system with fork")
-    chosen = [
-        item.callspec.params["mutant"].name
-        for item in request.session.items
-        if isinstance(getattr(getattr(item, "callspec", None), "params", {}).get("mutant"), Mutant)
-    ]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    command = [sys.executable, str(HERE / "runner.py"), "--json", *chosen]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=clean)
-    assert done.returncode == 0, done.stderr
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    return {result["name"]: result for result in found}
+    command = [sys.executable, str(HERE / "runner.py"), "--serve"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, env=clean, **pipes) as runner:  # type: ignore[call-overload]
+
+        def plant(mutant: Mutant) -> dict[str, Any]:
+            print(mutant.name, file=runner.stdin, flush=True)
+            return dict(json.loads(runner.stdout.readline()))
+
+        yield plant
 
 
-@pytest.mark.parametrize("mutant", KNOWN.values(), ids=lambda mutant: mutant.name)
+ONE_OF_EACH_LAYER = {mutant.layer: mutant for mutant in reversed(KNOWN.values())}.values()
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    mostly_long("planted faults", KNOWN.values(), ONE_OF_EACH_LAYER),
+    ids=lambda mutant: mutant.name,
+)
 def test_each_fault_is_caught_by_the_test_it_names(
-    mutant: Mutant, results: dict[str, dict[str, Any]]
+    mutant: Mutant, planted: Plant, record_property: Callable[[str, object], None]
 ) -> None:
     """And the controls are not: a change that changes nothing, a fault that is not reached, a mere breakdown."""
-    found = results[mutant.name]
+    found = planted(mutant)
+    record_property("cpu elsewhere", found["seconds"])
+    assert found["name"] == mutant.name
     assert found["verdict"] == mutant.expected, f"{found['ends']}\n{found['said']}"
 
 

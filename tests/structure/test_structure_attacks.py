@@ -15,6 +15,7 @@ from oboro.audit import structure
 from oboro.audit.structure import HOSTILE, Trait, attack, lattice
 from oboro.noise.bits import Bits, system_bits
 from oboro.statistics import HistogramPlan
+from support import mostly_long
 
 DOMAIN = ob.Domain([ob.Integer("age", 0, 3), ob.Category("region", ["north", "south"])])
 SAMPLES = ob.audit.samples()
@@ -26,13 +27,17 @@ def small(cls: type[HistogramPlan] = HistogramPlan) -> Any:
     return cls(made.bins, made.unit, made.guarantee)
 
 
-@pytest.mark.parametrize("kind", FIRST)
+NOW = ("statistics.histogram", "tables.table")
+
+
+@pytest.mark.parametrize("kind", mostly_long("attacks on structure", FIRST, NOW))
 def test_the_form_of_a_release_tells_nothing(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(structure, "HOSTILE", HOSTILE[1:8:3])  # all of them: python tests/structure
     found = attack(SAMPLES[FIRST[kind]], trials=60)
     assert found.verdict == "holds", str(found)
 
 
+@pytest.mark.long("attacks on structure")
 def test_all_hostile_values_and_enough_trials() -> None:
     found = attack(small(), trials=2000)
     assert found.verdict == "holds", str(found)

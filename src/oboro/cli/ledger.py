@@ -123,7 +123,7 @@ def show(ledger: Where, json: Json = False) -> None:
     for label, text in {**_decided(account), **spent, "head": str(head)}.items():
         typer.echo(labelled(label, text, 11))
     if account.schema < VERSION:
-        old = f"of an older oboro; to spend from it: oboro ledger upgrade {ledger}"
+        old = f"of an older oboro; to spend from it: oboro ledger upgrade {account.where}"
         typer.echo(labelled("note", said(old), 11))
     _list(entries)
 
@@ -203,7 +203,7 @@ def upgrade(
     account = open_ledger(ledger)
     schema = account.schema
     if schema == VERSION:
-        typer.echo(said(f"nothing to upgrade: {ledger} is of this version"))
+        typer.echo(said(f"nothing to upgrade: {account.where} is of this version"))
         return
     if backup is None and "://" in ledger:
         raise ParameterError(

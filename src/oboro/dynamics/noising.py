@@ -33,6 +33,9 @@ Integers = npt.NDArray[np.int64]
 
 FURTHEST = 1 << 62  # indices are clamped to this, which is post-processing: the laws have no moments
 _CHUNK = 1 << 14
+_FEW = (
+    500  # up to so many numbers, all are settled in ball arithmetic: the compiled loops are not worth loading
+)
 
 
 class Scale:
@@ -142,13 +145,13 @@ class StableNoise:
 
     def _add(self, values: Values, mixing: Words, scales: _Scales, out: Integers, bits: Bits) -> None:
         words = bits.words(2 * out.size).reshape(2, out.size)
-        is_open = np.empty(out.size, np.bool_)
+        is_open = np.ones(out.size, np.bool_)
         flat = np.empty(out.size, np.int64)
-        with precision(128):
-            inverse = fb.float_ball(ball(1 / self.step))
-        _settle(
-            *self.law.enclose(words), *self._ratios(mixing), values.mid, values.rad, *inverse, flat, is_open
-        )
+        if out.size > _FEW:
+            with precision(128):
+                inverse = fb.float_ball(ball(1 / self.step))
+            cells = self.law.enclose(words)
+            _settle(*cells, *self._ratios(mixing), values.mid, values.rad, *inverse, flat, is_open)
         for i in np.flatnonzero(is_open).tolist():
             row, column = divmod(i, values.size)
             scale = scales.of(row) if self.shared else None

@@ -20,6 +20,7 @@ Floats = npt.NDArray[np.float64]
 
 PARTS = ("x0", "u")
 _MOST_ENTRIES = 50_000_000
+_FEW = 20_000  # multiplications of a record that is run without compiled code
 
 
 def check_protect(protect: object) -> tuple[str, ...]:
@@ -116,22 +117,26 @@ def toeplitz(system: System, horizon: int) -> Floats:
 
 def impulse(system: System, horizon: int) -> Floats:
     """D, CB, CAB, ..., CA^(T-1)B: shape (T+1, q, m)."""
-    from oboro.dynamics._response import respond_to
-
     a, b, c, d = system.arrays()
     out = np.empty((horizon + 1, *d.shape))
     for j in range(system.inputs):
         u = np.zeros((horizon + 1, system.inputs))
         u[0, j] = 1.0
-        out[:, :, j] = respond_to(a, b, c, d, np.zeros(system.states), u)
+        out[:, :, j] = _run(a, b, c, d, np.zeros(system.states), u)
     return out
 
 
 def respond(system: System, x0: Floats, u: Floats) -> Floats:
     """y over time, shape (len(u), q), in floats."""
+    return _run(*system.arrays(), np.asarray(x0, float), np.ascontiguousarray(u, float))
+
+
+def _run(a: Floats, b: Floats, c: Floats, d: Floats, x0: Floats, u: Floats) -> Floats:
+    """A short record is run as Python, with the same numbers: compiling would take a hundred times as long."""
     from oboro.dynamics._response import respond_to
 
-    return np.asarray(respond_to(*system.arrays(), np.asarray(x0, float), np.ascontiguousarray(u, float)))
+    few = len(u) * (a.size + b.size + c.size + d.size) <= _FEW
+    return np.asarray((respond_to.py_func if few else respond_to)(a, b, c, d, x0, u))  # type: ignore[attr-defined]
 
 
 def row_norms(system: System, horizon: int, protect: tuple[str, ...], power: float) -> Floats:

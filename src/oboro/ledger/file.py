@@ -59,7 +59,7 @@ def refuse_network(path: Path, shown: str) -> None:
         _, mount = _looked_at(path.parent)
     except OSError:
         return  # there is nothing here yet: SQLite will say so
-    kind = _file_system(mount)
+    kind = _file_system(path.parent, mount)
     if NETWORK.fullmatch(kind):
         raise LedgerError(
             "the file lies on a network file system",
@@ -84,8 +84,8 @@ def identity(path: Path, shown: str, outcome: str = "") -> Identity:
         ) from None
     if not stat.S_ISREG(facts.st_mode):
         raise LedgerError("this is not a file", given=shown, fix='"city.ledger"')
-    # Linux: an overlay has files of several devices in one folder, so mounts are compared and not devices.
-    if mount != above if _LINUX else facts.st_dev != folder.st_dev:
+    # An overlay has files of several devices in one folder, so devices are compared only where mounts are unknown.
+    if mount != above or (mount is None and _is_mount_point(path, facts, folder)):
         raise LedgerError(
             "the file is mounted by itself." + outcome,
             given=f"{shown} is a mount point",
@@ -145,16 +145,39 @@ def _mount_of(handle: int) -> int | None:
     return None if found is None else int(found[1])
 
 
-def _file_system(mount: int | None) -> str:
-    """What kind of file system a mount is, or nothing if that cannot be told."""
+def _is_mount_point(path: Path, facts: os.stat_result, folder: os.stat_result) -> bool:
+    if not _LINUX:
+        return facts.st_dev != folder.st_dev
+    return any(point == os.fsencode(path) for _, point, _ in _mounts())
+
+
+def _file_system(folder: Path, mount: int | None) -> str:
+    """What kind of file system a folder lies on, or nothing if that cannot be told."""
+    found, longest = "", -1
+    for number, point, kind in _mounts():
+        if number == mount:
+            return kind
+        if os.fsencode(folder / "x").startswith(point.rstrip(b"/") + b"/") and len(point) >= longest:
+            found, longest = kind, len(point)
+    return found if mount is None else ""
+
+
+def _mounts() -> list[tuple[int, bytes, str]]:
+    """Number, place and kind of each mount, as Linux tells this process."""
     try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if line.partition(" ")[0] == str(mount):
-                    return line.rpartition(" - ")[2].split(" ")[0]
-    except OSError:
-        pass
-    return ""
+        with open("/proc/self/mountinfo", "rb") as lines:
+            parts = [line.split(b" ") for line in lines]
+    except (FileNotFoundError, PermissionError):
+        return []
+    unquoted = re.compile(rb"\\([0-7]{3})")
+    return [
+        (
+            int(part[0]),
+            unquoted.sub(lambda sign: bytes([int(sign[1], 8)]), part[4]),
+            part[part.index(b"-") + 1].decode(),
+        )
+        for part in parts
+    ]
 
 
 def _seen(path: str | os.PathLike[str]) -> Identity | None:

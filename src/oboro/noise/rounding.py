@@ -35,6 +35,7 @@ from oboro.noise.sizes import checked_size
 Integers = npt.NDArray[np.int64]
 
 _CHUNK = 1 << 14  # draws at a time: words and float balls stay in cache
+_FEW = 500  # up to so many draws, all are settled by `_cell`: the compiled loops are not worth loading
 
 
 @takes(law=Law)
@@ -96,8 +97,9 @@ def sample_rounded(
     for first in range(0, flat.size, _CHUNK):
         part = flat[first : first + _CHUNK]
         words = bits.words(law.uniforms * part.size).reshape(law.uniforms, part.size)
-        is_open = np.empty(part.size, np.bool_)
-        _settle(*law.enclose(words), *ratio, *start, part, is_open)
+        is_open = np.ones(part.size, np.bool_)
+        if flat.size > _FEW:
+            _settle(*law.enclose(words), *ratio, *start, part, is_open)
         for i in np.flatnonzero(is_open):
             part[i] = _wrapped(_cell(law, [Uniform(bits, int(word), 64) for word in words[:, i]], place))
     out += indices

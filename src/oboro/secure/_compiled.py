@@ -117,14 +117,22 @@ def anneal(
             cost = cost_of(entries, found, error, delta, mean, 1.0)
             if cost < best:
                 best = cost
-                best_steps[:] = steps
-                best_counts[:] = counts
+                _copy(steps, counts, best_steps, best_counts)
         else:
-            counts[j] = saved
+            for d in range(counts.shape[1]):
+                counts[j, d] = saved[d]
             steps[j] = saved_step
-    steps[:] = best_steps
-    counts[:] = best_counts
+    _copy(best_steps, best_counts, steps, counts)
     return best
+
+
+@compiled
+def _copy(steps: Any, counts: Any, to_steps: Any, to_counts: Any) -> None:
+    """Number by number: assigning slices would compile for longer than all the rest, as in tables/tree/_compiled.py."""
+    for j in range(steps.size):
+        to_steps[j] = steps[j]
+        for d in range(counts.shape[1]):
+            to_counts[j, d] = counts[j, d]
 
 
 @compiled

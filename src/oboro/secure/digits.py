@@ -118,6 +118,10 @@ def _search(
     growth, mean = math.exp(eps), (1 + excess) / math.sinh(eps)
     reach = max(1.0, (math.log(1 / delta) + math.log(math.tanh(eps / 2))) / eps)
     radices = _radices(urns, reach)
+    one = np.ones(1, np.int64)
+    anneal(
+        one, one, np.ones((1, 1)), growth, delta, mean, 0, 1.0, 1
+    )  # compiles it: the limit is for the search alone
     began, pace = time.monotonic(), math.inf  # seconds for one round, once known
     pool: list[tuple[float, _State]] = []
     before = 0.0

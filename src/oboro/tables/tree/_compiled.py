@@ -1,4 +1,8 @@
-"""The compiled loops of the projection. Compiled once, then read from a cache on disk."""
+"""The compiled loops of the projection. Compiled once, then read from a cache on disk.
+
+Rows are copied number by number: a slice that is assigned an array would have Numba compile the text of the error for
+shapes that do not fit, which takes longer than all the rest.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +73,8 @@ def share_out(held: Any, wanted: Any, allowed: Any, all_allowed: bool, out: Any)
             out[node, :] = 0
             continue
         if not all_allowed:
-            good[:] = allowed[node]
+            for i in range(parts):
+                good[i] = allowed[node, i]
         _nearest(float(held[node]), wanted[node], good, sorted_, near)
         carry[:] = 0.0
         _rounded(held[node], near, good, carry, out[node])
@@ -139,7 +144,8 @@ def share_out_jointly(held: Any, wanted: Any, allowed: Any, all_allowed: bool, o
                 for i in range(parts):
                     good[i] = allowed[node, i, g]
             _rounded(held[node, g], fitted[g], good, carry, whole)
-            out[node, :, g] = whole
+            for i in range(parts):
+                out[node, i, g] = whole[i]
 
 
 @compiled
