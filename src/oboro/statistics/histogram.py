@@ -75,6 +75,7 @@ class HistogramPlan(Plan):
                 needed=f"at most {MOST_BINS:,}",
                 fix="edges=range(0, 121, 10), or oboro.tables for huge sparse tables",
             )
+        Domain([bins.column for bins in self.bins]).cells  # noqa: B018  # refuses more than a number of 64 bits can tell
         if self.expected_n is not None:
             whole("expected_n", self.expected_n, least=0, most=MOST_UNITS)
 

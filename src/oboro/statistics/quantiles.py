@@ -16,7 +16,7 @@ from oboro.domain import Column, Date, Domain, Integer, Real
 from oboro.domain.columns import LARGEST
 from oboro.engine import count_cells
 from oboro.errors import DomainError, ParameterError
-from oboro.exact import Number, rational, show
+from oboro.exact import Number, rational, show, usable
 from oboro.noise import Bits
 from oboro.privacy import Pure, Unit
 from oboro.records import inline
@@ -319,3 +319,4 @@ def _check_eps(promise: Pure) -> None:
             needed="at least 2^-40",
             fix='eps="0.1"',
         )
+    usable("eps", promise.eps)

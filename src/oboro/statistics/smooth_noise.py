@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.errors import GuaranteeError, ParameterError
-from oboro.exact import Number, positive, show
+from oboro.exact import Number, positive, show, usable
 from oboro.kinds import takes
 from oboro.noise.bits import Bits
 from oboro.noise.laws import Cauchy, Laplace, Law, StudentT
@@ -43,6 +43,7 @@ _DIGITS = 30  # of a cost, which is rounded up; s and beta were rounded down to 
 _FURTHEST = 9000  # e to the minus this is less than any delta of use
 _SPENT = Fraction(1, 2**40), Fraction(2**40)
 _NU, _SIGMA = (Fraction(1, 10), Fraction(10**6)), (Fraction(1, 1000), Fraction(10))
+_LEAST = Fraction(1, 10**100)  # of s, by which a forecast divides
 COUNTEREXAMPLE = (
     "Laplace noise of scale S/eps is not eps-DP, though it is often said to be. Eleven values in [0, 1], all 0, or ten "
     "0 and one 1: both medians are 0, the smooth sensitivities at beta = 1 are e^-5 and e^-4, and at eps = 1 the "
@@ -156,6 +157,8 @@ def calibrate(
             needed="Cauchy or Student t noise, or a delta",
             fix='noise=ob.noise.Cauchy(), or eps="1", delta="1e-6"',
         )
+    if isinstance(guarantee, Pure | Approx):
+        usable("eps", guarantee.eps)
     if isinstance(law, Cauchy) and isinstance(guarantee, Pure):
         smoothness = _beta(beta, guarantee.eps * share)
         return _checked(SmoothNoise(law, guarantee.eps - smoothness, smoothness))
@@ -232,7 +235,9 @@ def _laplace(law: Laplace, guarantee: Approx, beta: Number | None) -> SmoothNois
 
 
 def _log_normal(law: LaplaceLogNormal, rho: Fraction, beta: Number | None) -> SmoothNoise:
-    root = Fraction(float(2 * rho) ** 0.5).limit_denominator(10**6)  # only guides the choice
+    root = Fraction(usable("rho", 2 * rho, (-12, 100)) ** 0.5).limit_denominator(
+        10**6
+    )  # only guides the choice
     smoothness = _beta(beta, root / 10)
     sigma = law.sigma
     if sigma is None:  # near the best: 5 (eps/beta) sigma^3 - 5 sigma^2 - 1 = 0
@@ -260,11 +265,13 @@ def _within(name: str, number: Fraction, least: Fraction, most: Fraction) -> Fra
 
 
 def _beta(given: Number | None, default: Fraction) -> Fraction:
-    return default if given is None else positive("beta", given)
+    beta = default if given is None else positive("beta", given)
+    usable("beta", beta)
+    return beta
 
 
 def _checked(noise: SmoothNoise) -> SmoothNoise:
-    if noise.s <= 0:
+    if noise.s < _LEAST:
         raise _too_smooth(noise.beta)
     return noise
 

@@ -42,7 +42,8 @@ COMES, INSIDE, MOVES = (
     "a row is replaced within its group",
     "a row moves to another group",
 )
-LARGEST_REACH = 2**26  # in quanta; times 2^36 rows it still fits into 64 bits
+LARGEST_REACH = 2**26  # in quanta; times 2^36 rows it still fits into 64 bits, and beyond `counted` clamps
+_MOST = 2**62  # of a sum in quanta, either way; noise is far smaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +230,15 @@ def promised(eps: Number | None, rho: Number | None) -> Promise:
 
 
 def counted(terms: Sequence[Term], groups: int, found: Mapping[int, Sequence[int]]) -> Integers:
-    """Exact sums of each group, in multiples of each term's quantum; groups without rows are 0."""
+    """Exact sums of each group, in multiples of each term's quantum; groups without rows are 0.
+
+    None is further than 2^62 from 0. Clamping brings no two sums further apart.
+    """
     table = np.zeros((groups, len(terms)), np.int64)
     for group, sums in found.items():
-        table[group] = [value // term.quantum for value, term in zip(sums, terms, strict=True)]
+        table[group] = [
+            max(-_MOST, min(_MOST, value // term.quantum)) for value, term in zip(sums, terms, strict=True)
+        ]
     return table
 
 
