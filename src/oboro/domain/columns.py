@@ -22,6 +22,7 @@ from typing import Any
 from oboro.domain.parts import (
     LARGEST,
     as_date,
+    check_doubles,
     check_grid,
     declared_missing,
     inside,
@@ -147,6 +148,7 @@ class Real(Column):
             step=positive("step", step),
         )
         check_grid(name, self.low, self.high, self.step)
+        check_doubles(name, self.low, self.high, self.step)
         set_parts(
             self,
             missing=None
