@@ -22,6 +22,7 @@ from typing import Any
 from oboro.domain.parts import (
     LARGEST,
     as_date,
+    check_doubles,
     check_grid,
     inside,
     name_part,
@@ -181,6 +182,7 @@ class Real(Column):
             "step",
         ):  # codes come from doubles: x - low and x / step must not run over
             usable(f"{which} of column {name!r}", getattr(self, which), (-150, 150))
+        check_doubles(name, self.low, self.high, self.step)
         set_parts(
             self,
             missing=None

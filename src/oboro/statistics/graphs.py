@@ -96,7 +96,7 @@ class MstCostPlan(SmoothPlan):
         )
 
     def prepare(self, data: Any) -> Smooth:
-        pairs, values = edges_of(data)
+        pairs, values = edges_of(data, self.edges)
         found = {_edge(u, v): value for (u, v), value in zip(pairs.tolist(), values, strict=True)}
         if found.keys() != set(self.edges):
             raise DataError(
