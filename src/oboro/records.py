@@ -5,9 +5,10 @@ in TOML. Rationals are written as texts that `exact.rational` reads back; a fiel
 out; a class with a `kind` says so. Reading is strict: an unknown field, a missing one, a value of another kind is
 refused by its name. What a class itself rules out, its constructor refuses: records take no way around it.
 
-Three things that annotations cannot say:
+Four things that annotations cannot say:
 
     inline[T]     the fields of T stand among those of the class that holds it
+    apart[T]      columns in T are no columns of the data: they are written out
     Callable      a function cannot be written; who reads the record hands it over (`handed`)
     as_record, from_record
                   what a class defines if its record is not its fields: a condition is a text
@@ -32,7 +33,9 @@ from oboro.kinds import nearest, shown
 
 T = TypeVar("T")
 _INLINE = "its fields stand among ours"
+_APART = "its columns are written out"
 inline = Annotated[T, _INLINE]
+apart = Annotated[T, _APART]
 
 Columns = dict[str, Any]  # by name
 
@@ -68,7 +71,7 @@ def write_fields(value: Any, columns: Columns | None = None) -> dict[str, Any]:
         if one.inline:
             record |= write(held, columns)
         elif not one.function and not (one.optional and _same(held, one.default)):
-            record[one.name] = write(held, columns)
+            record[one.name] = write(held, None if one.apart else columns)
     return record
 
 
@@ -204,6 +207,7 @@ class _Field:
     optional: bool
     default: Any
     inline: bool
+    apart: bool
     function: bool
 
 
@@ -219,7 +223,8 @@ def _form(cls: Any) -> tuple[_Field, ...]:
         if not one.init:
             continue
         hint = hints[one.name]
-        inside = get_origin(hint) is Annotated and _INLINE in get_args(hint)[1:]
+        notes = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+        inside = _INLINE in notes
         default = None if one.default is dataclasses.MISSING else one.default
         if one.default_factory is not dataclasses.MISSING:
             default = one.default_factory()
@@ -233,6 +238,7 @@ def _form(cls: Any) -> tuple[_Field, ...]:
                 optional,
                 default,
                 inside,
+                _APART in notes,
                 _function(hint) or one.metadata.get("handed", False),
             )
         )

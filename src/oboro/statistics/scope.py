@@ -11,8 +11,9 @@ from typing import Any
 
 from oboro.domain import Column, Domain
 from oboro.engine import Source, count_units, open_data
-from oboro.errors import DataError, DomainError, UnitError
+from oboro.errors import DataError, DomainError, ParameterError, UnitError
 from oboro.exact import whole
+from oboro.kinds import shown
 from oboro.privacy import Unit, unit_from
 from oboro.release import Pair, upgrade
 from oboro.statistics.bins import Bins
@@ -26,6 +27,13 @@ def _of_older(record: dict[str, Any]) -> dict[str, Any]:
     from oboro.statistics import smooth_noise
 
     record = smooth_noise.of_older(record)
+    if record.get("kind") == "statistics.sample_and_aggregate":
+        raise ParameterError(
+            "a plan of oboro 0.1 does not hold its function",
+            given=f"the plan of {shown(record.get('function'))}",
+            needed="the function itself",
+            fix="people.sample_and_aggregate(function, ...)",
+        )
     groups = record.get("by")
     if not isinstance(groups, list) or not all(isinstance(one, dict) for one in groups):
         return record
