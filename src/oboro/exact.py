@@ -81,6 +81,22 @@ def whole(name: str, value: Any, *, least: int = 0, most: int | None = None) -> 
     return int(number)
 
 
+def usable(name: str, number: Fraction, digits: tuple[int, int] = (-100, 100)) -> float:
+    """As a float with which floats can calculate: 0, or of a size between these powers of ten.
+
+    Up to 150 either way neither a difference nor a square runs over.
+    """
+    least, most = (Fraction(10) ** power for power in digits)
+    if number == 0 or least <= abs(number) <= most:
+        return float(number)
+    raise ParameterError(
+        f"{name} is beyond use",
+        given=f"{name}={about(number)}",
+        needed=f"from 1e{digits[0]} to 1e{digits[1]}",
+        fix=f"{name}=1",
+    )
+
+
 def show(number: Fraction | int) -> str:
     """The shortest exact text of a rational: a decimal where it ends, else a ratio. `rational` reads it back."""
     number = Fraction(number)

@@ -173,11 +173,12 @@ def components_without_eps(original: Any, self: Any) -> Any:
 @planted(
     "oboro.statistics.components:in_ball", caught_by=f"{CLUSTERS}::test_rows_lie_in_the_ball_in_whole_numbers"
 )
-def long_rows_not_shortened(original: Any, rows: Any, norm: int) -> Any:
+def long_rows_not_shortened(original: Any, frame: Any, codes: Any) -> Any:
     """Rows beyond the promised radius are used as they come."""
     from oboro.statistics.components import RADIUS
 
-    return np.clip(rows * RADIUS, -(2.0**52), 2.0**52).astype(np.int64)
+    away = np.stack([first + step * codes[:, i] for i, (first, step) in enumerate(frame._whole)], axis=1)
+    return (away / float(frame.ball.radius / frame._step) * RADIUS).astype(np.int64)
 
 
 @planted(
@@ -187,3 +188,22 @@ def long_rows_not_shortened(original: Any, rows: Any, norm: int) -> Any:
 def blocks_dealt_in_turn(original: Any, self: Any, units: Any, bits: Any) -> Any:
     """Where n is private, units are dealt to blocks in turn: one that comes or goes moves all that follow it."""
     return units % self.blocks
+
+
+@planted(
+    "oboro.statistics.terms:counted",
+    caught_by="tests/test_widths.py::test_sums_are_clamped_not_wrapped_and_never_raise",
+)
+def sums_wrapped_by_the_data(original: Any, terms: Any, groups: int, found: Any) -> Any:
+    """A sum of more than 64 bits is cut to its lowest 64."""
+    cut = {group: [(value + 2**63) % 2**64 - 2**63 for value in sums] for group, sums in found.items()}
+    return original(terms, groups, cut)
+
+
+@planted(
+    "oboro.statistics.clipping:shifted",
+    caught_by="tests/test_widths.py::test_vectors_lie_in_their_ball_however_far_out_their_row_is",
+)
+def squares_that_run_over(original: Any, away: Any, shift: int) -> Any:
+    """Rows far outside a ball are not shortened before their squares are added up."""
+    return np.sign(away) * (np.abs(away) >> shift if shift > 0 else np.abs(away) << -shift)

@@ -21,6 +21,7 @@ from oboro.statistics import components as comp
 from oboro.statistics.analytic import analytic_sigma, spent
 from oboro.statistics.clustering import nearest, starting_centres
 from oboro.statistics.clusters import clusters_plan
+from oboro.statistics.balls import Ball, InBall
 from oboro.statistics.components import RADIUS, components_plan, in_ball
 from oboro.statistics.points import REACH, points
 from oboro.statistics.scope import Scope
@@ -203,11 +204,13 @@ def test_the_analytic_sigma_is_the_least() -> None:
 
 def test_rows_lie_in_the_ball_in_whole_numbers() -> None:
     rng = np.random.default_rng(0)
-    rows = np.concatenate(
-        [rng.normal(size=(500, 7)) * 3, rng.normal(size=(500, 7)) * 1e-3, np.eye(7), 1e150 * np.eye(7)]
-    )
+    last = 2**40
+    rows = [rng.normal(size=(500, 7)) * 3, rng.normal(size=(500, 7)) * 1e-3, np.eye(7)]
+    codes = np.rint(np.concatenate(rows) * 1000).astype(np.int64) + last // 2
+    codes = np.concatenate([codes, np.full((1, 7), last), np.zeros((1, 7), np.int64)])
+    columns = tuple(ob.Integer(f"x{i}", 0, last) for i in range(7))
     for norm in (1, 2):
-        inside = in_ball(rows, norm)
+        inside = in_ball(InBall(columns, Ball(f"l{norm}", 1000, [last // 2] * 7)), codes)
         size = np.abs(inside).sum(axis=1) if norm == 1 else (inside * inside).sum(axis=1)
         assert size.max() <= RADIUS**norm
         assert size.max() > 0.999 * RADIUS**norm
@@ -231,11 +234,8 @@ def test_second_moments_move_by_what_the_noise_is_made_for(unit: ob.Unit) -> Non
         )
     rng = np.random.default_rng(1)
     for _ in range(200):
-        rows = rng.normal(size=(2 * m, 3))
-        old, new = (
-            comp.second_moments(in_ball(part / np.linalg.norm(part, axis=1)[:, None], 2))
-            for part in (rows[:m], rows[m:])
-        )
+        rows = rng.integers(0, square(3)[0].size, size=(2 * m, 3))
+        old, new = (comp.second_moments(in_ball(gaussian.frame, part)) for part in (rows[:m], rows[m:]))
         change = (old - new if factor == 2 else old).astype(float)
         assert (change**2).sum() <= gaussian.variance
         assert np.abs(change[np.triu_indices(3)]).sum() <= laplace.laplace_scale

@@ -33,7 +33,7 @@ from oboro.domain.parts import (
     whole_part,
 )
 from oboro.errors import BoundsError, DomainError
-from oboro.exact import Number, positive, rational, show
+from oboro.exact import Number, positive, rational, show, usable
 from oboro.kinds import list_of, takes
 
 __all__ = ["LARGEST", "Category", "Column", "Date", "Integer", "Real", "as_date"]
@@ -147,6 +147,12 @@ class Real(Column):
             step=positive("step", step),
         )
         check_grid(name, self.low, self.high, self.step)
+        for which in (
+            "low",
+            "high",
+            "step",
+        ):  # codes come from doubles: x - low and x / step must not run over
+            usable(f"{which} of column {name!r}", getattr(self, which), (-150, 150))
         set_parts(
             self,
             missing=None

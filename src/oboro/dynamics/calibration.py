@@ -34,12 +34,11 @@ from typing import Any
 import numpy as np
 
 from oboro.dynamics import contour
-from oboro.dynamics.limits import usable
 from oboro.dynamics.mixing import kanter, nodes
 from oboro.dynamics.profile import above, inflection
 from oboro.dynamics.radial import radial
 from oboro.errors import ParameterError
-from oboro.exact import Number, positive, rational, show, whole
+from oboro.exact import Number, positive, rational, show, usable, whole
 from oboro.kinds import unknown
 from oboro.noise.laplace import as_float
 

@@ -16,12 +16,11 @@ import numpy.typing as npt
 
 from oboro.dynamics.calibration import MARGIN, calibrate
 from oboro.dynamics.gains import _matrix, _positive
-from oboro.dynamics.limits import usable
 from oboro.dynamics.operators import PARTS, Operator, check_horizon, check_protect
 from oboro.dynamics.sigma import response_square
 from oboro.dynamics.system import system_from
 from oboro.errors import ParameterError
-from oboro.exact import Number, positive
+from oboro.exact import Number, positive, usable
 from oboro.kinds import numbers_of, text_of
 from oboro.noise.laplace import as_float
 from oboro.noise.lazy import precision

@@ -14,7 +14,7 @@ from oboro.dynamics.signal_plan import SignalPlan
 from oboro.dynamics.sizing import chosen_scale, default_step, needed_scale, rounded_root, sensitivity
 from oboro.dynamics.system import Matrix, System, system_from
 from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError
-from oboro.exact import Number, positive, rational, show
+from oboro.exact import Number, positive, rational, show, usable
 from oboro.kinds import takes, unknown
 from oboro.ledger import Ledger
 from oboro.privacy import Approx, Guarantee, Pure, Unit
@@ -147,6 +147,9 @@ def make_plan(
         reach = sensitivity(system, last, unit, where, parts, noise, grid)
         size = chosen_scale(scale, reach, guarantee, tail, method, dims)
         widths = [size]
+    usable("step", grid)
+    if limit is not None:
+        usable("limit", positive("limit", limit))
     if max(widths) / grid > 2**45:
         raise ParameterError(
             "the grid is too fine for the noise", given=f"step={show(grid)}, scale={show(max(widths))}", needed="a scale of at most 2^45 steps",

@@ -22,9 +22,8 @@ import numpy.typing as npt
 
 from oboro.dynamics import mixing
 from oboro.dynamics.calibration import calibrate
-from oboro.dynamics.limits import usable
 from oboro.errors import ParameterError
-from oboro.exact import Number, positive, rational, show
+from oboro.exact import Number, positive, rational, show, usable
 from oboro.kinds import list_of, takes
 from oboro.noise.laplace import as_float, check_level
 

@@ -21,11 +21,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.dynamics.limits import usable
 from oboro.dynamics.mixing import nodes, size
 from oboro.dynamics.signal_plan import SignalPlan
 from oboro.errors import ParameterError
-from oboro.exact import Number, positive, rational
+from oboro.exact import Number, positive, rational, usable
 from oboro.kinds import numbers_of, takes
 
 Floats = npt.NDArray[np.float64]

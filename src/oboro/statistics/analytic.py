@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oboro.errors import GuaranteeError
-from oboro.noise.laplace import as_float
+from oboro.exact import usable
 
 if TYPE_CHECKING:
     from oboro.noise.lazy import Ball
@@ -23,7 +23,7 @@ def analytic_sigma(eps: Fraction, delta: Fraction) -> Fraction:
     """
     from oboro.noise.lazy import precision
 
-    guess = _search(as_float(eps), as_float(delta))
+    guess = _search(usable("eps", eps), usable("delta", delta, (-250, 0)))
     for extra in (2e-7, 1e-6, 1e-5, 1e-3, 0.1, 1.0):
         sigma = Fraction(guess * (1 + extra)).limit_denominator(10**8)
         with precision(256):

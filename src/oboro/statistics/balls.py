@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from fractions import Fraction
 from itertools import combinations_with_replacement
 from math import gcd, isqrt, lcm
@@ -12,13 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.domain import Column
+from oboro.domain import Column, Date
 from oboro.errors import DomainError, ParameterError
-from oboro.exact import Number, positive, rational, show
+from oboro.exact import Number, positive, rational, show, usable
 from oboro.kinds import list_of, takes, text_of
 from oboro.privacy import Pure
 from oboro.release import Pair
-from oboro.statistics.clipping import clipped, shifted, streamed
+from oboro.statistics.clipping import MOST_COLUMNS, clipped, shifted, streamed
 from oboro.statistics.decoding import one_unit
 from oboro.statistics.scope import Scope
 from oboro.statistics.sums import ends
@@ -57,6 +58,10 @@ class Ball:
         object.__setattr__(self, "norm", norm)
         object.__setattr__(self, "radius", positive("radius", radius))
         object.__setattr__(self, "origin", at)
+        for number in (self.radius, *(at or ())):
+            usable(
+                "radius" if number is self.radius else "origin", number, (-150, 150)
+            )  # squares are published
 
     def to_dict(self) -> dict[str, Any]:
         at = {} if self.origin is None else {"origin": [show(number) for number in self.origin]}
@@ -111,7 +116,18 @@ class InBall:
     ball: Ball
 
     def check(self) -> None:
-        """Refuses an origin that does not fit, and values that the grid would make too wide."""
+        """Refuses an origin that does not fit, and values that the grid would make too wide.
+
+        What is then computed fits into 64 bits: away from the origin |first + step code| < 2^62, and step code < 2^63; of a row
+        the squares of all coordinates together < 2^62 (clipping.py); of the rows of a chunk, products of numbers below
+        2^21 times 2^20 rows < 2^62. Chunks are added up without limit.
+        """
+        if len(self.columns) > MOST_COLUMNS:
+            raise DomainError(
+                "there are too many columns for a ball",
+                given=f"{len(self.columns):,} columns",
+                needed=f"at most {MOST_COLUMNS:,}",
+            )
         if self.ball.origin is not None and len(self.ball.origin) != len(self.columns):
             raise ParameterError(
                 "the origin has a number for each column",
@@ -136,7 +152,7 @@ class InBall:
         """The largest step that divides the radius, and the values of every column about the origin."""
         numbers = [self.ball.radius]
         for column, at in zip(self.columns, self.origin, strict=True):
-            low, step = ends(column)
+            low, step = line(column)
             numbers += [step, abs(low - at)]
         below = lcm(*(number.denominator for number in numbers))
         return Fraction(gcd(*(int(number * below) for number in numbers)), below)
@@ -146,7 +162,7 @@ class InBall:
         """Values about the origin, in steps: first + step * code."""
         found = []
         for column, at in zip(self.columns, self.origin, strict=True):
-            low, step = ends(column)
+            low, step = line(column)
             found.append((int((low - at) / self._step), int(step / self._step)))
         return found
 
@@ -170,11 +186,11 @@ class InBall:
     def low(self, i: int) -> float:
         """The lowest value that a clipped row may have."""
         return min(
-            max(float(ends(self.columns[i])[0]), self.centre(i) - float(self.ball.radius)), self.centre(i)
+            max(float(line(self.columns[i])[0]), self.centre(i) - float(self.ball.radius)), self.centre(i)
         )
 
     def high(self, i: int) -> float:
-        low, step = ends(self.columns[i])
+        low, step = line(self.columns[i])
         high = float(low + step * (self.columns[i].size - 1))
         return max(min(high, self.centre(i) + float(self.ball.radius)), self.centre(i))
 
@@ -268,3 +284,10 @@ class InBall:
             yield Pair(table(first, far), table(last, far), "one unit turns from the first axis to the last")
         else:
             yield Pair(table(first, rest), table(None, rest), "one unit at the edge of the ball, or nobody")
+
+
+def line(column: Column) -> tuple[Fraction, Fraction]:
+    """The lowest value and the step of a column of numbers; of dates in days since 1970."""
+    if isinstance(column, Date):
+        return Fraction((column.first - date(1970, 1, 1)).days), Fraction(1)
+    return ends(column)

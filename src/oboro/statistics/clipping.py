@@ -13,7 +13,8 @@ from oboro.statistics.scope import Scope
 from oboro.statistics.terms import Integers
 
 CHUNK = 2**20  # rows: so many products of numbers below 2^21 fit into 63 bits
-_WIDE = 27  # bits of a coordinate when lengths are computed: 64 squares of them fit into 63 bits
+MOST_COLUMNS = 2**16  # then coordinates still have a bit more than the radius when lengths are computed
+_WIDE = 27  # bits of a coordinate then, at most
 
 
 def clipped(t: Integers, radius: int, norm: str) -> Integers:
@@ -33,11 +34,16 @@ def clipped(t: Integers, radius: int, norm: str) -> Integers:
 
 
 def shifted(away: Integers, shift: int) -> Integers:
-    """Divided by 2^shift, towards 0; a row so far out that this has more than 27 bits is shortened to 27."""
+    """Divided by 2^shift, towards 0; a row so far out that this has more than 27 bits is shortened to 27.
+
+    From 128 columns on to fewer: so many that the squares of all coordinates together stay below 2^62.
+    """
     size, signs = np.abs(away), np.sign(away)
     widest = _bit_length(size.max(axis=1, initial=0))
-    by = np.minimum(np.maximum(shift, widest - _WIDE), 62)[:, None]
-    return signs * np.where(by >= 0, size >> np.maximum(by, 0), size << np.maximum(-by, 0))
+    wide = min(_WIDE, (62 - away.shape[1].bit_length()) // 2)
+    by = np.minimum(np.maximum(shift, widest - wide), 62)[:, None]
+    moved = np.where(by >= 0, size >> np.maximum(by, 0), size << np.maximum(-by, 0))
+    return np.asarray(signs * moved, np.int64)
 
 
 def _bit_length(numbers: Integers) -> Integers:

@@ -6,29 +6,26 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Column, Domain
 from oboro.errors import DomainError, GuaranteeError, ParameterError
-from oboro.exact import Number, positive, show, whole
+from oboro.exact import Number, positive, show, usable, whole
 from oboro.noise.bits import Bits
 from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit, guarantee_from
 from oboro.release import Forecast, Pair, register
 from oboro.statistics.analytic import analytic_sigma
-from oboro.statistics.decoding import counted_codes, one_unit, rows_from
+from oboro.statistics.balls import Ball, InBall
+from oboro.statistics.clipping import streamed
+from oboro.statistics.decoding import one_unit
 from oboro.statistics.points import check_columns
 from oboro.statistics.scope import Scope
 
-if TYPE_CHECKING:
-    from oboro.noise.lazy import Ball
-
 Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 RADIUS = 2**14  # of the ball of whole numbers that rows are put into
-_CHUNK = 2**20  # rows: so many products add up to less than 2^53, where float sums of whole numbers are exact
 
 
 @register
@@ -37,8 +34,8 @@ class ComponentsPlan:
     """The directions in which the rows reach furthest: eigenvectors of their noisy second moments.
 
     Privacy
-        A row is a vector about a public origin, made no longer than `radius`, then put on a grid of whole numbers:
-        x with |x| <= R in the `norm`-norm, checked in whole numbers. A unit of m rows adds a matrix M = sum x x'.
+        A row is a vector of whole numbers about a public origin, made no longer than `radius` in whole numbers (balls.py), and
+        put on a coarser grid, towards 0: x with |x| <= R in the `norm`-norm. A unit of m rows adds a matrix M = sum x x'.
           Gaussian, norm 2: |M|_F <= m R^2; replaced, |M - M'|_F <= sqrt(2) m R^2, as tr(M M') >= 0. Noise of variance
           v on the diagonal and v/2 above it weighs the change by its Frobenius norm D: (eps, delta) for the least
           v/D^2 of the analytic Gaussian mechanism [Balle, Wang 2018], and D^2/(2v)-zCDP. Certified rounding to
@@ -71,6 +68,7 @@ class ComponentsPlan:
         """Of Gaussian noise on the diagonal, in whole-number units squared."""
         square = Fraction(self.scope.rows * RADIUS**2) ** 2 * (2 if self.scope.replaced else 1)
         if isinstance(self.guarantee, ZCDP):
+            usable("rho", self.guarantee.rho)
             return square / (2 * self.guarantee.rho)
         assert isinstance(self.guarantee, Approx)
         return square * analytic_sigma(self.guarantee.eps, self.guarantee.delta) ** 2
@@ -78,9 +76,12 @@ class ComponentsPlan:
     @property
     def laplace_scale(self) -> Fraction:
         """Of Laplace noise on the upper triangle."""
+        from oboro.noise import DiscreteLaplace
+
         assert isinstance(self.guarantee, Pure)
         moved = Fraction(RADIUS**2 * (self.d + 1), 2) if self.norm == 2 else Fraction(RADIUS**2)
-        return math.ceil(moved) * self.scope.rows * (2 if self.scope.replaced else 1) / self.guarantee.eps
+        wide = math.ceil(moved) * self.scope.rows * (2 if self.scope.replaced else 1)
+        return DiscreteLaplace(wide / self.guarantee.eps).scale  # refuses what cannot be drawn
 
     def forecast(self) -> Forecast:
         """The largest eigenvalue of the noise is about sqrt(d) times twice the standard error off the diagonal."""
@@ -108,12 +109,16 @@ class ComponentsPlan:
             tuple(notes + ["the noise will drown the answer"] * drowns),
         )
 
+    @property
+    def frame(self) -> InBall:
+        """How rows become vectors of whole numbers."""
+        return InBall(self.columns, Ball(f"l{self.norm}", self.radius, self.origin))
+
     def prepare(self, data: Any) -> Integers:
-        codes = counted_codes(self.scope, self.columns, data)
-        rows = rows_from(self.columns, codes).values()
-        origin = [float(number) for number in self.origin]
-        away = np.stack([values.astype(float) - at for values, at in zip(rows, origin, strict=True)], axis=1)
-        return second_moments(in_ball(away / float(self.radius), self.norm))
+        total, frame = np.zeros((self.d, self.d), np.int64), self.frame
+        for _, codes in streamed(self.scope, self.columns, data):
+            total += second_moments(in_ball(frame, codes))
+        return total
 
     def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Integers:
         """The upper triangle with noise, mirrored."""
@@ -135,7 +140,7 @@ class ComponentsPlan:
         noisy = flat.copy()
         for part, variance in ((diagonal, self.variance), (~diagonal, self.variance / 2)):
 
-            def scale(square: Fraction = variance) -> Ball:
+            def scale(square: Fraction = variance) -> Any:
                 return ball(square).sqrt()
 
             if part.any():
@@ -257,27 +262,21 @@ def components_plan(
         scope,
         guarantee,
     )
+    plan.frame.check()
     plan.forecast()  # refuses what cannot be drawn
     return plan
 
 
-def in_ball(rows: Floats, norm: int) -> Integers:
-    """Rows of length at most 1 as whole numbers of length at most RADIUS; longer rows are shortened.
-
-    Floats choose the grid point of a row, from that row alone. That it lies in the ball is checked in whole numbers.
-    """
-    length = np.linalg.norm(rows, ord=norm, axis=1) if rows.size else np.zeros(len(rows))
-    shrink = RADIUS * (1 - 2.0**-40) / np.maximum(length, 1)
-    whole_rows = np.trunc(rows * shrink[:, None]).astype(np.int64)  # towards 0: no longer than before
-    size = np.abs(whole_rows).sum(axis=1) if norm == 1 else (whole_rows * whole_rows).sum(axis=1)
-    whole_rows[size > RADIUS**norm] = 0
-    return whole_rows
+def in_ball(frame: InBall, codes: Integers) -> Integers:
+    """Rows as whole numbers of length at most RADIUS; longer rows are shortened. No float decides."""
+    rows = frame.vectors(codes)  # no longer than frame.radius, which has 21 bits
+    return np.asarray(np.sign(rows) * (np.abs(rows) * RADIUS // frame.radius), np.int64)
 
 
 def second_moments(rows: Integers) -> Integers:
-    """Sum of x x', exactly."""
-    total = np.zeros((rows.shape[1], rows.shape[1]), np.int64)
-    for start in range(0, len(rows), _CHUNK):
-        part = rows[start : start + _CHUNK].astype(np.float64)
-        total += (part.T @ part).astype(np.int64)
-    return total
+    """Sum of x x', exactly: products of at most 2^28, of at most 2^20 rows, add up to less than 2^53 in doubles.
+
+    Sums of more rows are taken modulo 2^64, and so is what is noisy: then that is post-processing.
+    """
+    part = rows.astype(np.float64)
+    return (part.T @ part).astype(np.int64)

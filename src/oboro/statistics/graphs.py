@@ -215,7 +215,13 @@ def mst_cost_plan(
     plan = MstCostPlan(
         ordered, positive("cap", cap), positive("step", step), guarantee, chosen.law, chosen.beta
     )
-    plan.weight  # noqa: B018  # refuses a step that does not lead to cap
+    if plan.nodes * plan.weight.size > 2**62:  # what is published is a number of 64 bits
+        raise ParameterError(
+            "cap is out of range",
+            given=f"cap={show(plan.cap)}, in steps of {show(plan.step)}, {plan.nodes} nodes",
+            needed="at most 2^62 steps for the edges of a tree together",
+            fix="a larger step",
+        )
     return plan
 
 

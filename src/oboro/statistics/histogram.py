@@ -229,6 +229,7 @@ def checked(plan: HistogramPlan) -> HistogramPlan:
             needed=f"at most {MOST_BINS:,}",
             fix="edges=range(0, 121, 10), or oboro.tables for huge sparse tables",
         )
+    Domain([bins.column for bins in plan.bins]).cells  # noqa: B018  # refuses more than a number of 64 bits can tell
     if plan.expected_n is not None:
         whole("expected_n", plan.expected_n, least=0, most=MOST_UNITS)
     plan.noise  # noqa: B018  # refuses eps = 0, and a scale beyond 2^40

@@ -15,7 +15,7 @@ from oboro.domain import Column, Date, Domain, Integer, Real
 from oboro.domain.columns import LARGEST
 from oboro.engine import count_cells
 from oboro.errors import DomainError, GuaranteeError, ParameterError
-from oboro.exact import Number, rational, show
+from oboro.exact import Number, rational, show, usable
 from oboro.noise import Bits
 from oboro.privacy import Pure, guarantee_from
 from oboro.release import Forecast, Pair, register
@@ -264,6 +264,7 @@ def _check(plan: QuantilePlan) -> None:
             needed="at least 2^-40",
             fix='eps="0.1"',
         )
+    usable("eps", plan.guarantee.eps)
     wrong = plan.method not in METHODS or (plan.method == "single") != (len(plan.quantiles) == 1)
     if not wrong and plan.method == "joint":
         wrong = _best(plan.quantiles, plan.scope) != "joint"

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Column, Date, Domain, Integer, Real
-from oboro.errors import ParameterError
+from oboro.domain.columns import LARGEST
+from oboro.errors import DomainError, ParameterError
 from oboro.exact import Number, rational, show
 from oboro.noise.bits import Bits
 from oboro.privacy import Guarantee, Unit, guarantee_from
@@ -247,6 +248,13 @@ def trimmed_mean_plan(
             given=f"where {scope.where}",
             needed="no condition: rows that are left out count as values at the bounds",
             fix="people.mean with the same condition",
+        )
+    if column.size * FINER > LARGEST:  # what is published is a number of 64 bits
+        raise DomainError(
+            f"column {column.name!r} has too many values for this question",
+            given=f"{column.size} values",
+            needed=f"at most 2^62, in steps of a {FINER}th",
+            fix="a larger step",
         )
     chosen = calibrate(noise, guarantee, beta=beta, share=Fraction(1, 10))
     return TrimmedMeanPlan(column, part, check_scope(scope), guarantee, chosen.law, chosen.beta)

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.errors import GuaranteeError, ParameterError
-from oboro.exact import Number, positive, show
+from oboro.exact import Number, positive, show, usable
 from oboro.kinds import takes
 from oboro.noise.bits import Bits
 from oboro.privacy import ZCDP, Approx, Guarantee, Pure
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from oboro.statistics.lognormal import LaplaceLogNormal
 
 Integers = npt.NDArray[np.int64]
+_LEAST = Fraction(1, 10**100)  # of s, by which a forecast divides
 COUNTEREXAMPLE = (
     "Laplace noise of scale S/eps is not eps-DP, though it is often said to be. Eleven values in [0, 1], all 0, or ten "
     "0 and one 1: both medians are 0, the smooth sensitivities at beta = 1 are e^-5 and e^-4, and at eps = 1 the "
@@ -98,6 +99,8 @@ def calibrate(
             needed="Cauchy or Student t noise, or a delta",
             fix='noise=ob.noise.Cauchy(), or eps="1", delta="1e-6"',
         )
+    if isinstance(plain, Pure | Approx):
+        usable("eps", plain.eps)
     if isinstance(law, Cauchy) and isinstance(plain, Pure):
         smoothness = _beta(beta, plain.eps * share)
         return _checked(SmoothNoise(law, plain.eps - smoothness, smoothness))
@@ -201,7 +204,9 @@ def _log_normal(law: LaplaceLogNormal, rho: Fraction, beta: Number | None) -> Sm
     from oboro.noise.lazy import ball
     from oboro.statistics.lognormal import LaplaceLogNormal
 
-    root = Fraction(float(2 * rho) ** 0.5).limit_denominator(10**6)  # only guides the choice
+    root = Fraction(usable("rho", 2 * rho, (-12, 100)) ** 0.5).limit_denominator(
+        10**6
+    )  # only guides the choice
     smoothness = _beta(beta, root / 10)
     sigma = law.sigma
     if sigma is None:  # near the best: 5 (eps/beta) sigma^3 - 5 sigma^2 - 1 = 0
@@ -217,11 +222,13 @@ def _log_normal(law: LaplaceLogNormal, rho: Fraction, beta: Number | None) -> Sm
 
 
 def _beta(given: Number | None, default: Fraction) -> Fraction:
-    return default if given is None else positive("beta", given)
+    beta = default if given is None else positive("beta", given)
+    usable("beta", beta)
+    return beta
 
 
 def _checked(noise: SmoothNoise) -> SmoothNoise:
-    if noise.s <= 0:
+    if noise.s < _LEAST:
         raise _too_smooth(noise.beta)
     return noise
 

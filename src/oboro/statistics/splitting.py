@@ -21,6 +21,9 @@ from oboro.noise import Bits, exponential_mechanism, uniform_integer
 from oboro.noise.draws import exponential_choices, uniform_integers
 from oboro.statistics.ranks import Integers, Ranks, fineness
 
+_GRAIN = 2**24  # of a score: the denominators of shares of shares have up to 60 bits
+_HIGHEST = 2**62  # score; with fewer than 2^38 rows none is as high
+
 
 def grid_quantile(ranks: Ranks, size: int, q: Fraction, eta: Fraction, bits: Bits) -> int:
     """A code near the q-quantile: each is taken with probability proportional to e^(-eta * score).
@@ -103,8 +106,10 @@ def split_quantiles(
 ) -> list[int]:
     """Codes near all quantiles (in increasing order). Adding or removing a row costs `eps` in each level.
 
-    In one part with n rows and the quantile p/s of the part, the score of a place with a rows below it is
-    |s a - p n|. A row more or less changes it by at most max(p, s - p), so eta = eps/(2 max(p, s - p)) costs eps.
+    In one part with n rows and the quantile q of the part, the score of a place with a rows below it is |g a - floor(g q n)|, for
+    a public whole number g: the denominator of q, or 2^24 if that is smaller. A row more or less changes g a - g q n by
+    -g q or by g (1 - q), hence the score by at most D = ceil(g max(q, 1 - q)), and eta = eps/(2 D) costs eps.
+    g a stays below 2^62, as there are fewer than 2^38 rows.
     """
     fine = fineness(size)
     found: list[int] = [0] * len(quantiles)
@@ -135,12 +140,12 @@ def _split(
     Scores are cut off where they no longer matter, at a public height: a minimum with a constant changes no
     more than what it is a minimum of. So only rows near the quantile are looked at one by one.
     """
-    n, p, s = part.last - part.first, share.numerator, share.denominator
-    largest = max(p, s - p)
-    eta = eps / (2 * largest)
-    cut = math.ceil((math.log(part.high - part.low) + 60) / float(eta)) + s
-    near = -(-cut // s)
-    start, stop = max(0, p * n // s - near), min(n, p * n // s + near + 1)
+    n, grain = part.last - part.first, min(share.denominator, _GRAIN)
+    wanted = math.floor(grain * share * n)
+    eta = eps / (2 * math.ceil(grain * max(share, 1 - share)))
+    cut = min(math.ceil((math.log(part.high - part.low) + 60) / eta) + grain, _HIGHEST)
+    near = -(-cut // grain)
+    start, stop = max(0, wanted // grain - near), min(n, wanted // grain + near + 1)
     # interval i holds the places with i rows of the part below them: (place of row i-1, place of row i]
     edges = np.empty(stop - start + 2, np.int64)
     if n:
@@ -153,7 +158,7 @@ def _split(
         edges[-1] = part.high - 1
     edges = np.clip(edges, part.low - 1, part.high - 1)
     below = np.arange(start, stop + 1, dtype=np.int64)
-    scores = np.minimum(np.abs(s * below - p * n), cut)
+    scores = np.minimum(np.abs(grain * below - wanted), cut)
     counts = np.diff(edges)
     left, right = int(edges[0]) - (part.low - 1), part.high - 1 - int(edges[-1])
     chosen = exponential_mechanism(np.append(scores, [cut, cut]), eta, np.append(counts, [left, right]), bits)

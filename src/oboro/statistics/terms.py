@@ -34,7 +34,8 @@ Integers = npt.NDArray[np.int64]
 Noise = DiscreteLaplace | DiscreteGaussian
 Promise = Pure | ZCDP
 
-LARGEST_REACH = 2**26  # in quanta; times 2^36 rows it still fits into 64 bits
+LARGEST_REACH = 2**26  # in quanta; times 2^36 rows it still fits into 64 bits, and beyond `counted` clamps
+_MOST = 2**62  # of a sum in quanta, either way; noise is far smaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +133,15 @@ def promise_from(guarantee: Guarantee) -> Promise:
 
 
 def counted(terms: Sequence[Term], groups: int, found: Mapping[int, Sequence[int]]) -> Integers:
-    """Exact sums of each group, in multiples of each term's quantum; groups without rows are 0."""
+    """Exact sums of each group, in multiples of each term's quantum; groups without rows are 0.
+
+    None is further than 2^62 from 0. Clamping brings no two sums further apart.
+    """
     table = np.zeros((groups, len(terms)), np.int64)
     for group, sums in found.items():
-        table[group] = [value // term.quantum for value, term in zip(sums, terms, strict=True)]
+        table[group] = [
+            max(-_MOST, min(_MOST, value // term.quantum)) for value, term in zip(sums, terms, strict=True)
+        ]
     return table
 
 

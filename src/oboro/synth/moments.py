@@ -27,8 +27,12 @@ def moments_of(codes: Integers) -> Moments:
     """Of codes below 2^31, one line for each column. The products are matrix products of doubles that are whole and small."""
     dims, n = codes.shape
     products = [[0] * dims for _ in range(dims)]
+    sums = [0] * dims
     for first in range(0, n, _ROWS):
         part = codes[:, first : first + _ROWS]
+        sums = [
+            total + int(more) for total, more in zip(sums, part.sum(axis=1), strict=True)
+        ]  # below 2^51 each
         high, low = (part >> 16).astype(float), (part & 0xFFFF).astype(float)
         cross = high @ low.T
         for scale, block in (
@@ -40,8 +44,7 @@ def moments_of(codes: Integers) -> Moments:
             for i in range(dims):
                 for j in range(dims):
                     products[i][j] += scale * int(block[i, j])
-    sums = tuple(int(codes[i].sum()) for i in range(dims))  # below 2^31 * 2^32
-    return Moments(n, sums, tuple(map(tuple, products)))
+    return Moments(n, tuple(sums), tuple(map(tuple, products)))
 
 
 def factor(moments: Moments, sizes: Sequence[int], ridge: Fraction) -> tuple[Matrix, list[Fraction]]:
