@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oboro.dynamics import EllipticalStable, Stable, SymmetricStable
+from oboro.dynamics import EllipticalStable, Stable, SymmetricStable, noising
 from oboro.dynamics.discrete import add_discrete, on_grid, rounded_mixing
 from oboro.dynamics.mixing import nodes
 from oboro.dynamics.noising import FURTHEST, Scale, StableNoise, Values
@@ -25,6 +25,12 @@ from support import steps
 
 HALF = Fraction(1, 2)
 LAW = StableNoise(Fraction(3, 2), Fraction(4), Fraction(1, 100), shared=False)
+
+
+@pytest.fixture(autouse=True)
+def compiled_however_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few numbers are settled without the compiled loops; here those are what is tried."""
+    monkeypatch.setattr(noising, "_FEW", 0)
 
 
 def cells(alpha: float, scale: float, draws: np.ndarray, count: int = 60) -> tuple[np.ndarray, np.ndarray]:
@@ -100,6 +106,9 @@ def test_float_balls_and_ball_arithmetic_give_the_same_cells(
     noise = StableNoise(Fraction(alpha), Fraction(7, 3), Fraction(1, 100), shared)
     values = Values.of(np.linspace(-3, 5, 400))
     fast = noise.add(values, deterministic("same"), 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(noising, "_FEW", 800)
+        assert np.array_equal(noise.add(values, deterministic("same"), 2), fast)
     unsure(monkeypatch, Normal, SymmetricStable)
     assert np.array_equal(noise.add(values, deterministic("same"), 2), fast)
 

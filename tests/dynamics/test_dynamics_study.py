@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import oboro as ob
-from oboro.dynamics import condition, design, detections, estimate, plan
+from oboro.dynamics import condition, design, detections, estimate, operators, plan
 from oboro.dynamics.operators import Operator, respond
 from oboro.dynamics.outliers import ruined
 from oboro.dynamics.reproduce import REPRODUCTIONS
@@ -121,3 +121,13 @@ def test_every_reproduction_prints() -> None:
     rows = {row[0]: row for row in REPRODUCTIONS[0].make().rows}
     assert rows["1.5, eps 1"][3] == pytest.approx(0.21945014166, rel=1e-10)
     assert rows["1.5, eps 1"][4] == pytest.approx(0.26498131905 / 0.21945014166, rel=1e-9)
+
+
+def test_a_short_record_without_compiled_code_has_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    system = system_from(SECOND)
+    x0, u = np.array([0.3, -0.7]), np.sin(np.arange(300.0))[:, None]
+    found = []
+    for few in (0, 10**9):
+        monkeypatch.setattr(operators, "_FEW", few)
+        found.append((respond(system, x0, u).tobytes(), operators.impulse(system, 50).tobytes()))
+    assert found[0] == found[1]

@@ -87,6 +87,13 @@ def test_an_older_ledger_is_read_but_not_spent_from(old: Ledger, tmp_path: Path)
     assert verify_export(tmp_path / "export.json").schema == 1
 
 
+def test_a_run_on_an_older_ledger_is_refused_before_data_is_read(closed: Path) -> None:
+    domain = ob.Domain([ob.Category("region", ["north", "south"])])
+    plan = ob.histogram_plan(domain, "region", unit=ob.Unit.row(), eps="0.1")
+    with Ledger.open(closed) as ledger, pytest.raises(LedgerError, match="older oboro"):
+        ob.run(plan, "there is no such file.csv", ledger)
+
+
 def test_an_upgrade_says_so_in_the_chain_and_keeps_a_copy_of_what_was(old: Ledger, tmp_path: Path) -> None:
     before, spent = old.head(), old.spent
     entry = old.upgrade(tmp_path / "before")

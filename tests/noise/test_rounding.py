@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from law_checks import Scripted, fits
 
 from oboro.errors import ParameterError
+from oboro.noise import rounding
 from oboro.noise.bits import Bits, Words
 from oboro.noise.laws import Cauchy, Floats, Laplace, Law, Normal, PositiveStable, StudentT
 from oboro.noise.lazy import Ball, precision
@@ -24,6 +25,12 @@ from oboro.noise.rounding import round_to_grid, sample_rounded
 LAWS: list[Law] = [Cauchy(), Laplace(), Normal(), StudentT(Fraction(3)), PositiveStable(Fraction(1, 2))]
 HALF = 1 << 63
 LAST = (1 << 64) - 1
+
+
+@pytest.fixture(autouse=True)
+def compiled_however_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few draws are settled without the compiled loops; here those are what is tried."""
+    monkeypatch.setattr(rounding, "_FEW", 0)
 
 
 @dataclass(frozen=True)
@@ -104,11 +111,17 @@ def test_many_draws_at_an_irrational_scale() -> None:
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 @pytest.mark.parametrize("scale", [Fraction(1, 1000), Fraction(1), Fraction(10**6, 7), Fraction(1 << 46)])
-def test_fast_and_slow_agree(law: Law, scale: Fraction) -> None:
+def test_fast_and_slow_agree(law: Law, scale: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
     words = Bits().words(law.uniforms * 500).tolist()
     fast = sample_rounded(
         law, 500, scale=scale, step=1, centre=Fraction(1, 3), bits=Scripted(words, rest=12345)
     )
+    monkeypatch.setattr(rounding, "_FEW", 500)
+    few = sample_rounded(
+        law, 500, scale=scale, step=1, centre=Fraction(1, 3), bits=Scripted(words, rest=12345)
+    )
+    assert few.tolist() == fast.tolist()
+    monkeypatch.setattr(rounding, "_FEW", 0)
     slow = sample_rounded(
         Undecided(law), 500, scale=scale, step=1, centre=Fraction(1, 3), bits=Scripted(words, rest=12345)
     )

@@ -95,8 +95,14 @@ class Ledger:
         return currency.price(unit, guarantee, self.unit, self.budget)
 
     def affords(self, cost: Guarantee) -> bool:
-        """Whether a cost about the ledger's unit could be paid now. Others may be quicker: only `reserve` decides."""
-        return currency.affords(self.budget, self.spent, self.price(self.unit, cost))
+        """Whether a cost about the ledger's unit could be paid now. Others may be quicker: only `reserve` decides.
+
+        Raises LedgerError if the ledger must be upgraded first.
+        """
+        cost = self.price(self.unit, cost)
+        with self._database.reading() as connection:
+            creation.refuse_older(connection, self._database.place)
+            return currency.affords(self.budget, self._checked_last(connection).spent, cost)
 
     def reserve(
         self, *, plan: dict[str, Any], unit: Unit, guarantee: Guarantee, name: str | None = None
