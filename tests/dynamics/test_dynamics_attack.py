@@ -7,7 +7,6 @@ noise drawn here is the same every time.
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import Any
 
@@ -20,6 +19,7 @@ from oboro.dynamics import SignalPlan, plan
 from oboro.dynamics.levels import levels
 from oboro.noise.bits import Bits
 from oboro.release import Pair
+from support import forged
 
 LAG = ([["0.9"]], [["0.1"]], [["1"]], [["0"]])
 UNIT = ob.Unit.signal(distance=1)
@@ -66,8 +66,7 @@ def test_exact_noise_gives_away_what_it_promised_and_not_less(dims: int, test_bi
     found, error = attack(made, pair, test_bits)
     assert abs(found - float(DELTA)) < SURE * error
     assert SURE * error < 0.25 * float(DELTA)  # close
-    weak = copy.copy(made)
-    object.__setattr__(weak, "scale", made.scale * 4 / 5)
+    weak = forged(made, scale=made.scale * 4 / 5)
     found, error = attack(weak, pair, test_bits)
     assert found > float(DELTA) + SURE * error  # four fifths of the noise would be caught
 
@@ -88,6 +87,5 @@ def test_no_noise_gives_away_more_than_it_promised(dims: int, said: dict[str, An
     for pair in made.neighbours():
         found, error = attack(made, pair, test_bits)
         assert 0 < found < float(DELTA) + SURE * error
-    weak = copy.copy(made)
-    object.__setattr__(weak, "scale", made.scale / 4)
+    weak = forged(made, scale=made.scale / 4)
     assert max(attack(weak, pair, test_bits)[0] for pair in made.neighbours()) > float(DELTA) + 0.03

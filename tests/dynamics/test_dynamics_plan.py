@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 import pickle
 from fractions import Fraction
@@ -18,9 +19,10 @@ import oboro as ob
 from oboro.dynamics import Operator, SignalPlan, calibrate, gain, plan, release, stream
 from oboro.dynamics.operators import respond
 from oboro.dynamics.truth import Truth
-from oboro.errors import DataError, InputError, LedgerError, NameTakenError, ParameterError
+from oboro.errors import DataError, GuaranteeError, InputError, LedgerError, NameTakenError, ParameterError
 from oboro.noise.bits import Bits
 from oboro.release import load_plan, plan_from, save_plan
+from support import forged
 
 SYSTEM = ([["1.6", "-0.8"], ["1", "0"]], [["1"], ["0"]], [["0.1", "0.05"]], [["0.02"]])
 LAG = ([["0.9"]], [["0.1"]], [["1"]], [["0"]])
@@ -107,7 +109,7 @@ def test_a_smaller_scale_is_refused(tmp_path: Path) -> None:
     save_plan(made, tmp_path / "plan.toml")
     assert load_plan(tmp_path / "plan.toml") == made
     record = {**made.to_dict(), "scale": str(float(made.scale) * 0.99)}
-    with pytest.raises(ParameterError, match="too small"):
+    with pytest.raises(GuaranteeError, match="does not keep its promise"):
         plan_from(record)
     assert plan_from({**made.to_dict(), "scale": str(float(made.scale) * 1.5)}).scale > made.scale
 
@@ -360,6 +362,7 @@ def test_the_audit_catches_a_plan_with_half_the_noise(test_bits: Bits) -> None:
     made = plan(
         LAG, unit=UNIT, horizon=0, eps="0.5", delta="0.02", protect="u", noise="shared", method="exact"
     )
-    weak = copy.copy(made)
-    object.__setattr__(weak, "scale", made.scale / 2)
+    with pytest.raises(GuaranteeError, match="does not keep its promise"):
+        dataclasses.replace(made, scale=made.scale / 2)
+    weak = forged(made, scale=made.scale / 2)
     assert ob.audit.run(weak, 200_000, bits=test_bits).verdict == "broken"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import dataclasses
 import math
 import warnings
 from fractions import Fraction
@@ -20,11 +20,12 @@ from oboro.dynamics.noising import Scale, Values
 from oboro.dynamics.operators import Operator
 from oboro.dynamics.sigma import distance_in, factor, response_square
 from oboro.dynamics.system import system_from
-from oboro.errors import ParameterError
+from oboro.errors import GuaranteeError, ParameterError
 from oboro.noise.bits import Bits, UnsafeDeterministicBits
 from oboro.noise.laws import Normal
 from oboro.noise.lazy import precision
 from oboro.release import load_plan, plan_from, save_plan
+from support import forged
 
 SECOND = ([["1.6", "-0.8"], ["1", "0"]], [["1"], ["0"]], [["0.1", "0.05"]], [["0.02"]])
 TWO = ([["0.9"]], [["1"]], [["1"], ["2"]], [["0"], ["1"]])
@@ -59,7 +60,7 @@ def test_a_designed_sigma_is_accepted_and_a_little_less_is_not(
         save_plan(made, tmp_path / "plan.toml")
         assert load_plan(tmp_path / "plan.toml") == made
         weaker = {**made.to_dict(), "sigma": (sigma * 0.9).tolist()}
-        with pytest.raises(ParameterError, match="condition"):
+        with pytest.raises(GuaranteeError, match="does not keep its promise"):
             plan_from(weaker)
 
 
@@ -155,8 +156,10 @@ def test_the_audit_holds_and_catches_half_of_sigma(test_bits: Bits) -> None:
     sigma = design(system, kind="scalar", method="exact", **said)
     made = plan(system, unit=UNIT, sigma=sigma, method="exact", **said)
     assert ob.audit.run(made, 60_000, bits=test_bits).verdict == "holds"
-    weak = copy.copy(made)
-    object.__setattr__(weak, "sigma", tuple(tuple(x / 8 for x in row) for row in made.sigma))
+    weaker = tuple(tuple(x / 8 for x in row) for row in made.sigma)
+    with pytest.raises(GuaranteeError, match="does not keep its promise"):
+        dataclasses.replace(made, sigma=weaker)
+    weak = forged(made, sigma=weaker)
     assert ob.audit.run(weak, 60_000, bits=test_bits).verdict == "broken"
 
 

@@ -100,6 +100,10 @@ def find(place: str) -> tuple[Any, str]:
 
 
 def _stand_in(original: Any, fault: Callable[..., Any], reached: Reached) -> Any:
+    if isinstance(original, cached_property):
+        held: cached_property[Any] = cached_property(_counting(original.func, fault, reached))
+        held.attrname = original.attrname
+        return held
     if isinstance(original, property):
         return property(_counting(original.fget, fault, reached))
     if isinstance(original, cached_property):

@@ -37,12 +37,12 @@ def error_scales(plan: SignalPlan) -> Floats:
 
 def error_sizes(plan: SignalPlan, level: float) -> Floats:
     """The size that the error stays within with probability `level`."""
-    return error_scales(plan) * mixing.size(float(plan.alpha), check_level(level))
+    return plan.error_scales * mixing.size(float(plan.alpha), check_level(level))
 
 
 def forecast_of(plan: SignalPlan) -> Forecast:
     """The median error and the 95% band at a few times."""
-    scales = error_scales(plan)
+    scales = plan.error_scales
     alpha = float(plan.alpha)
     median, wide = mixing.size(alpha, 0.5), mixing.size(alpha, 0.95)
     several = plan.system.outputs > 1

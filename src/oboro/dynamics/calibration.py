@@ -21,13 +21,15 @@ Why "independent" holds
     w_t X_t) is at most sum w_t E ghat(X_t) = E ghat(z^2/A). However the change is spread over the numbers,
     and however many there are.
 
-All are float64 quadratures of errors below 1e-10. A plan leaves ten times that as a margin (MARGIN).
+All are float64 quadratures of errors below 1e-10. A plan leaves ten times that as a margin (MARGIN), and is refused if
+less than a quarter of it is left.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -36,14 +38,18 @@ import numpy as np
 from oboro.dynamics import contour
 from oboro.dynamics.mixing import kanter, nodes
 from oboro.dynamics.profile import above, inflection
-from oboro.dynamics.radial import radial
+from oboro.dynamics.radial import Delta, radial
 from oboro.errors import ParameterError
 from oboro.exact import Number, positive, rational, show, usable, whole
 from oboro.kinds import unknown
 from oboro.noise.laplace import as_float
 
-_LEAST, _MOST = 1e-12, 1e6  # of eps: beyond, doubles cannot follow
+_LEAST, _MOST = 1e-4, 1e6  # of eps: below, doubles lose more of delta than the margin makes up for
+_TOLD = 10.0  # beyond this eps the parts of the exact delta are too far apart for doubles
+_UNSURE = 1e-10  # of the pure z
+_STEEPEST = 600.0  # 2 eps/(d + alpha): beyond, the radii of levels overflow
 _DISTANCES = (-9, 30)  # powers of ten
+_NEAREST, _FURTHEST = Fraction(1, 10**140), 10**300  # z that doubles can follow, whatever alpha is
 METHODS = ("theorem1", "mixture", "independent", "exact", "discrete", "pure")
 MARGIN = 1e-9  # relative, of z: ten times the largest error of a calibration that was measured
 _GAUSS = np.polynomial.legendre.leggauss(20)
@@ -82,6 +88,19 @@ def delta(
     return _delta(tail, loss, at, method, dimensions)
 
 
+def delta_above(*, alpha: Fraction, eps: Fraction, z: Fraction, method: str, dims: int) -> float:
+    """No less than the delta at distance z, which may be of any size: for plans. 0 where "pure" proves that there is none."""
+    tail, loss, dimensions = _checked(alpha, eps, method, dims)
+    if z > _FURTHEST:
+        return 1.0
+    at = float(max(z, _NEAREST))  # delta grows with z
+    if method == "pure":
+        return (
+            0.0 if at <= _pure(tail, loss, dimensions) else max(_delta(tail, loss, at, "mixture", 1), 1e-300)
+        )
+    return _delta(tail, loss, at, method, dimensions)
+
+
 def pure_eps(*, alpha: Number, z: Number, dims: int = 1) -> float:
     """The pure eps at distance z: the largest log-ratio of two elliptical stable densities, for alpha < 2."""
     from scipy.optimize import brentq
@@ -104,7 +123,10 @@ def _delta(alpha: float, eps: float, z: float, method: str, dims: int) -> float:
         rule = nodes(alpha)
         return min(1.0, float(rule.weight @ _concentrated(z * z / (2 * rule.value), eps)))
     if method == "exact" and alpha < 2:
-        found = radial(alpha, dims, eps).delta(z)
+        law = radial(alpha, dims, eps)
+        if z <= law.pure * (1 - _UNSURE):
+            return 0.0
+        found = law.sure(z) if eps <= _TOLD else Delta(1.0, 0.0, 0.0)
         return min(found.value + found.error, contour.mixture(alpha, eps, k))
     value = contour.mixture(alpha, eps, k)
     return value + _excess(alpha, eps, z) if method == "independent" and alpha < 2 else value
@@ -120,7 +142,14 @@ def _calibrated(alpha: float, eps: float, small: float, method: str, dims: int) 
     low, high = 1e-12, 20.0 - 3.0 * math.log(small)
     if method in ("exact", "independent") and alpha < 2:
         # not less noise than the mixture's, and rarely much more; "exact" is the other way round
-        low = _root(lambda k: math.log(max(contour.mixture(alpha, eps, k), 1e-300) / small), low, high, 1e-3)
+        try:
+            low = _root(
+                lambda k: math.log(max(contour.mixture(alpha, eps, k), 1e-300) / small), low, high, 1e-3
+            )
+        except ParameterError:
+            if method != "exact":
+                raise
+            return _exact(alpha, eps, small, dims, 0.0)
     if method == "exact" and alpha < 2:
         return _exact(alpha, eps, small, dims, eps * low ** (-1 / alpha))
     near = _secant(miss, low) if method == "independent" and alpha < 2 else None
@@ -146,13 +175,14 @@ def _secant(miss: Callable[[float], float], k: float) -> float | None:
 def _exact(alpha: float, eps: float, small: float, dims: int, guess: float) -> float:
     """The exact z. Where it cannot be told: the mixture's z and the pure one hold as well, and the larger is taken.
 
-    `guess` is the mixture's z to 0.4%. Beyond eps = 10 the parts of delta are too far apart for doubles.
+    `guess` is the mixture's z to 0.4%; 0 if that cannot be told.
     """
     law = radial(alpha, dims, eps)
-    found = law.calibrate(small, guess) if eps <= 10 else None
+    found = law.calibrate(small, guess) if eps <= _TOLD else None
     if found is not None and found > 1.004 * guess:
         return found
-    return max(found or law.pure * (1 - 1e-10), _calibrated(alpha, eps, small, "mixture", 1))
+    other = _calibrated(alpha, eps, small, "mixture", 1) if guess > 0 else 0.0
+    return max(found or law.pure * (1 - _UNSURE), other)
 
 
 def _root(miss: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
@@ -258,7 +288,15 @@ def _checked(alpha: Number, eps: Number, method: str, dims: int | None) -> tuple
             needed="at least 0.3",
             fix='method="mixture"',
         )
-    return tail, loss, whole("dims", dims, least=1, most=10**4 if tail != 1 or method == "exact" else 10**9)
+    count = whole("dims", dims, least=1, most=10**4 if tail != 1 or method == "exact" else 10**9)
+    if 2 * loss > _STEEPEST * (count + tail):
+        raise ParameterError(
+            f"eps is too large for method {method!r}",
+            given=f"eps={eps}",
+            needed=f"at most {_STEEPEST / 2 * (count + tail):g} for {count} numbers",
+            fix="eps=1",
+        )
+    return tail, loss, count
 
 
 def check_alpha(alpha: Number) -> float:

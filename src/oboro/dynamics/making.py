@@ -10,22 +10,15 @@ from typing import Any
 from oboro.dynamics.calibration import MARGIN, check_alpha
 from oboro.dynamics.operators import PARTS, Operator, check_horizon, check_protect
 from oboro.dynamics.sigma import check_condition, distance_in, read_sigma
-from oboro.dynamics.signal_plan import SignalPlan
-from oboro.dynamics.sizing import chosen_scale, default_step, needed_scale, rounded_root, sensitivity
+from oboro.dynamics.signal_plan import METHODS, SignalPlan, check_facts, check_place_of_sigma
+from oboro.dynamics.sizing import default_step, needed_scale, rounded_root, sensitivity
 from oboro.dynamics.system import Matrix, System, system_from
-from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError
-from oboro.exact import Number, positive, rational, show, usable
-from oboro.kinds import takes, unknown
+from oboro.errors import ParameterError
+from oboro.exact import Number, positive, rational
+from oboro.kinds import list_of, names_of, takes
 from oboro.ledger import Ledger
-from oboro.privacy import Approx, Guarantee, Pure, Unit
+from oboro.privacy import Approx, Pure, Unit
 from oboro.release import Release, run
-
-WHERE = ("input", "output")
-METHODS = {  # what each kind of noise may be calibrated by, the default first
-    "independent": ("independent",),
-    "shared": ("mixture", "theorem1", "exact", "pure"),
-    "discrete": ("discrete",),
-}
 
 
 @takes(unit=Unit)
@@ -58,7 +51,7 @@ def plan(
     start, for protect=("u",). `step` is the grid of the noisy numbers, `limit` what they are clamped to,
     `columns` the names of the inputs in a table.
     """
-    promise: Guarantee = (
+    promise: Approx | Pure = (
         Pure(positive("eps", eps))
         if delta is None
         else Approx(positive("eps", eps), positive("delta", delta))
@@ -67,111 +60,68 @@ def plan(
     noise = noise if noise is not None else ("independent" if sigma is None else "shared")
     if method is None and isinstance(noise, str) and noise in METHODS:
         method = METHODS[noise][0] if delta is not None else "pure"
-    return make_plan(
-        system=system_from(system),
-        horizon=horizon,
-        unit=unit,
-        guarantee=promise,
-        alpha=alpha,
-        where=where,
-        noise=noise,
-        method=str(method),
-        scale=None,
-        step=step,
-        limit=limit,
-        protect=protect,
-        x0=x0,
-        columns=columns,
-        sigma=sigma,
-    )
-
-
-def make_plan(
-    *,
-    system: System,
-    horizon: Any,
-    unit: Unit,
-    guarantee: Guarantee,
-    alpha: Any,
-    where: str,
-    noise: str,
-    method: str,
-    scale: Any,
-    step: Any,
-    limit: Any,
-    protect: Any,
-    x0: Any,
-    columns: Any,
-    sigma: Any = None,
-) -> SignalPlan:
-    """Refuses what public facts rule out. A scale that is given must be at least what the calibration asks for."""
     check_alpha(alpha)
-    parts = check_protect(protect)
+    tail = rational("alpha", alpha)
+    if tail == 2 and noise == "independent":
+        method = "mixture"  # Gaussian numbers are independent already: the exact Gaussian delta holds, no majorant is needed
     if horizon is None:
         raise ParameterError(
             "a plan needs a last time", given="horizon=None", needed="a whole number", fix="horizon=200"
         )
-    last = check_horizon(horizon)
-    if unit.kind != "signal":
-        raise UnitError(
-            "a system's input is a signal",
-            given=str(unit),
-            needed="Unit.signal",
-            fix="unit=ob.Unit.signal(distance=1)",
-        )
-    tail = rational("alpha", alpha)
-    if tail == 2 and noise == "independent":
-        method = "mixture"  # Gaussian numbers are independent already: the exact Gaussian delta holds, no majorant is needed
-    _check_words(where, noise, method, guarantee, tail)
-    count = Operator(system, last, parts).coordinates
-    if count == 0:
-        raise DomainError(
-            "nothing is protected", given="protect=('x0',) and a system without states", fix='protect=("u",)'
-        )
-    dims = Operator(system, last, parts).shape[1 if where == "input" else 0]
-    assert isinstance(guarantee, Approx | Pure)
+    model, last, parts = system_from(system), check_horizon(horizon), check_protect(protect)
+    check_facts(model, last, unit, promise, tail, where, noise, str(method), parts)
     shape: Matrix = ()
     if sigma is not None:
-        _check_place_of_sigma(where, noise)
-        shape = read_sigma(sigma, dims)
-        reach = distance_in(system, last, unit, parts, shape)
-        check_condition(needed_scale(reach, guarantee, tail, method, dims, MARGIN / 2))
-        size, widths = Fraction(1), [rounded_root(shape[i][i]) for i in range(dims)]
-        grid = default_step(min(widths)) if step is None else positive("step", step)
-    else:
-        plain = sensitivity(system, last, unit, where, parts, "", Fraction(1))
-        if step is None:
-            grid = default_step(plain / (isqrt(count) + 1 if noise == "discrete" else 1))
-        else:
-            grid = positive("step", step)
-        reach = sensitivity(system, last, unit, where, parts, noise, grid)
-        size = chosen_scale(scale, reach, guarantee, tail, method, dims)
-        widths = [size]
-    usable("step", grid)
-    if limit is not None:
-        usable("limit", positive("limit", limit))
-    if max(widths) / grid > 2**45:
-        raise ParameterError(
-            "the grid is too fine for the noise", given=f"step={show(grid)}, scale={show(max(widths))}", needed="a scale of at most 2^45 steps",
-            fix=f'step="{show(default_step(max(widths)))}"',
-        )  # fmt: skip
+        check_place_of_sigma(where, noise)
+        shape = read_sigma(sigma, Operator(model, last, parts).shape[0])
+    grid, scale = _sized(model, last, unit, promise, tail, where, noise, str(method), parts, shape, step)
     return SignalPlan(
-        system=system,
+        system=model,
         horizon=last,
         unit=unit,
-        guarantee=guarantee,
+        guarantee=promise,
         alpha=tail,
         where=where,
         noise=noise,
-        method=method,
-        scale=size,
+        method=str(method),
+        scale=scale,
         step=grid,
         limit=grid * 2**50 if limit is None else positive("limit", limit),
         protect=parts,
-        start=_start(x0, system, parts),
-        columns=_columns(columns, system),
+        start=() if x0 is None else tuple(rational("x0", x) for x in _listed(x0)),
+        columns=_columns(columns, model),
         sigma=shape,
     )
+
+
+def _sized(
+    system: System,
+    horizon: int,
+    unit: Unit,
+    promise: Approx | Pure,
+    alpha: Fraction,
+    where: str,
+    noise: str,
+    method: str,
+    parts: tuple[str, ...],
+    sigma: Matrix,
+    step: Number | None,
+) -> tuple[Fraction, Fraction]:
+    """The grid and the scale: the least that the calibration allows, with its margin."""
+    operator = Operator(system, horizon, parts)
+    dims = operator.shape[1 if where == "input" else 0]
+    if sigma:
+        reach = distance_in(system, horizon, unit, parts, sigma)
+        check_condition(needed_scale(reach, promise, alpha, method, dims, MARGIN / 2))
+        narrowest = min(rounded_root(sigma[i][i]) for i in range(dims))
+        return default_step(narrowest) if step is None else positive("step", step), Fraction(1)
+    if step is None:
+        plain = sensitivity(system, horizon, unit, where, parts, "", Fraction(1))
+        grid = default_step(plain / (isqrt(operator.coordinates) + 1 if noise == "discrete" else 1))
+    else:
+        grid = positive("step", step)
+    reach = sensitivity(system, horizon, unit, where, parts, noise, grid)
+    return grid, needed_scale(reach, promise, alpha, method, dims)
 
 
 @takes(plan=SignalPlan, ledger=Ledger)
@@ -187,71 +137,11 @@ def release(u: Any, plan: SignalPlan, *, ledger: Ledger, x0: Any = None, name: s
     return run(plan, {"u": u, "x0": x0}, ledger, name)
 
 
-def _check_place_of_sigma(where: str, noise: str) -> None:
-    if (where, noise) != ("output", "shared"):
-        raise ParameterError(
-            "sigma is the shape of shared noise on the output",
-            given=f"where={where!r}, noise={noise!r}",
-            needed='where="output", noise="shared"',
-            fix="plan(..., sigma=sigma), without where and noise",
-        )
-
-
-def _check_words(where: str, noise: str, method: str, guarantee: Guarantee, alpha: Fraction) -> None:
-    if not isinstance(where, str) or where not in WHERE:
-        raise unknown("where", where, ["input", "output"])
-    if not isinstance(noise, str) or noise not in METHODS:
-        raise unknown("noise", noise, METHODS)
-    if noise == "discrete" and where == "output":
-        raise ParameterError(
-            "discrete noise is for the input",
-            given='where="output"',
-            needed='where="input"',
-            fix='noise="shared"',
-        )
-    allowed = METHODS[noise] if alpha < 2 or noise != "independent" else ("mixture",)
-    if method not in allowed:
-        raise ParameterError(
-            f"noise {noise!r} cannot be calibrated by {method!r}",
-            given=f"method={method!r}" + (", delta=None" if method == "pure" else ""),
-            needed=" or ".join(allowed),
-            fix='noise="shared"' if method in METHODS["shared"] else f'method="{allowed[0]}"',
-        )
-    if isinstance(guarantee, Pure) != (method == "pure") or not isinstance(guarantee, Pure | Approx):
-        raise GuaranteeError(
-            "the guarantee does not fit the method", given=f"{guarantee}, method={method!r}", needed="delta, or method='pure'",
-            fix='delta="1e-5"',
-        )  # fmt: skip
-
-
-def _start(x0: Any, system: System, parts: tuple[str, ...]) -> tuple[Fraction, ...]:
-    if x0 is None:
-        return ()
-    given = tuple(rational("x0", x) for x in (x0.tolist() if hasattr(x0, "tolist") else x0))
-    if "x0" in parts:
-        raise ParameterError(
-            "a protected start is not part of the plan", given="x0 with protect='x0'", needed="x0 with the data",
-            fix="release(u, plan, x0=x0, ledger=ledger)",
-        )  # fmt: skip
-    if len(given) != system.states:
-        raise DomainError(
-            "x0 does not fit the system",
-            given=f"{len(given)} numbers",
-            needed=str(system.states),
-            fix="x0=None",
-        )
-    return given
+def _listed(x0: Any) -> list[Any]:
+    return list_of("x0", x0.tolist() if hasattr(x0, "tolist") else x0)
 
 
 def _columns(columns: Any, system: System) -> tuple[str, ...]:
     if columns is None:
         return ("u",) if system.inputs == 1 else tuple(f"u{i + 1}" for i in range(system.inputs))
-    names = (columns,) if isinstance(columns, str) else tuple(str(name) for name in columns)
-    if len(names) != system.inputs:
-        raise DomainError(
-            "columns do not fit the system",
-            given=", ".join(names),
-            needed=f"{system.inputs}, one for each input",
-            fix='columns="u"',
-        )
-    return names
+    return (columns,) if isinstance(columns, str) else tuple(names_of("columns", columns))

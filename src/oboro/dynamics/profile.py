@@ -29,6 +29,17 @@ def gaussian(v: Any, eps: float) -> Floats:
         return np.asarray(ndtr(m / 2 - eps / m) - np.exp(eps + log_ndtr(-m / 2 - eps / m)))
 
 
+def from_above(v: float, eps: float) -> float:
+    """g(v), plus what rounding may have taken off: its two parts all but cancel if eps is small."""
+    from scipy.special import log_ndtr
+
+    m = math.sqrt(max(v, _SMALLEST))
+    log_parts = float(log_ndtr(m / 2 - eps / m)), eps + float(log_ndtr(-m / 2 - eps / m))
+    size = 4 + eps + abs(log_parts[0]) + (m / 2 + eps / m) ** 2
+    lost = 2.0**-52 * size * sum(math.exp(min(part, 0.0)) for part in log_parts)
+    return min(1.0, float(gaussian(v, eps)) + lost)
+
+
 def slope(v: float, eps: float) -> float:
     """g'(v) = phi(m/2 - eps/m) / (2 m)."""
     m = math.sqrt(v)

@@ -31,6 +31,8 @@ _POINTS, _KNOTS = 24, 24  # Gauss points in a piece, and knots of the table, whi
 _LONGEST = 0.6  # of a piece, near 0; then ever longer
 _CLOSE = 1e-10
 _NEAREST = 1e-7  # R - r falls from s = 0 on, but before this by less than 1e-7 of r
+_STEPS = (-1.3e-10, -7e-11, -2e-11, 3e-11, 8e-11, 1.1e-10)  # so close delta is a line, as far as it is known
+_CANCELLED = 1e-9
 _STRAIGHT = 1e-6  # a step so short leaves its square
 _NOTHING = -60.0  # log of a probability
 _ROUNDING = 1e-13  # of each part of delta
@@ -78,6 +80,15 @@ class Radial:
         partly = self._integrals(s, width, z)
         return Delta(max(0.0, inside + partly.value), partly.slope, partly.error + _ROUNDING * inside)
 
+    def sure(self, z: float) -> Delta:
+        """The same, with how far off it is seen to be: near the pure z its parts all but cancel, and it strays from a line."""
+        found = self.delta(z)
+        if found.error <= _CANCELLED * found.value:
+            return found
+        near = [(step, self.delta(z * (1 + step)).value) for step in _STEPS]
+        strayed = max(abs(value - found.value - found.slope * z * step) for step, value in near)
+        return found._replace(error=found.error + 2 * strayed)
+
     def calibrate(self, small: float, guess: float) -> float | None:
         """The z with delta(z) = small: Newton's steps on log delta in log(z - pure), where it is almost straight.
 
@@ -93,7 +104,7 @@ class Radial:
                 change = math.log(small / value) * value / (slope * (z - self.pure))
             new = self.pure + (z - self.pure) * math.exp(min(max(change, -8.0), 8.0))
             if abs(change) < _STRAIGHT:
-                return new if error < 1e-10 * slope * z else None
+                return new if error < 1e-10 * slope * z and self.sure(new).error < 1e-10 * slope * z else None
             z = new if low < new < high else (low + min(high, 4 * z)) / 2
         return None
 

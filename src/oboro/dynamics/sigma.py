@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from oboro.dynamics.gains import _matrix, _positive
+from oboro.dynamics.limits import usable
 from oboro.dynamics.operators import Operator
 from oboro.dynamics.sizing import euclidean, rounded_up
 from oboro.dynamics.system import Floats, Matrix, System
@@ -32,6 +33,13 @@ def read_sigma(given: Any, size: int) -> Matrix:
     rows = given.tolist() if hasattr(given, "tolist") else given
     if not isinstance(rows, list | tuple) or not all(isinstance(row, list | tuple) for row in rows):
         rows = [[rows]] if size == 1 and not isinstance(rows, list | tuple) else []
+    sigma = tuple(tuple(rational("sigma", x) for x in row) for row in rows)
+    check_sigma(sigma, size)
+    return sigma
+
+
+def check_sigma(sigma: Matrix, size: int) -> None:
+    """Refuses what is not a symmetric matrix for so many outputs. That it is positive is `distance_in`'s to prove."""
     if size > _LARGEST:
         raise ParameterError(
             "sigma is too large to be checked",
@@ -39,15 +47,14 @@ def read_sigma(given: Any, size: int) -> Matrix:
             needed=f"at most {_LARGEST}",
             fix='where="input", which is the least sigma and needs no matrix',
         )
-    if len(rows) != size or any(len(row) != size for row in rows):
-        shape = f"{len(rows)} x {len(rows[0]) if rows else 0}"
+    if len(sigma) != size or any(len(row) != size for row in sigma):
+        shape = f"{len(sigma)} x {len(sigma[0]) if sigma else 0}"
         raise ParameterError(
             "sigma does not fit the output",
             given=shape,
             needed=f"{size} x {size}: a row for each output at each time from 0 to the horizon",
             fix=f"sigma=numpy.eye({size})",
         )
-    sigma = tuple(tuple(rational("sigma", x) for x in row) for row in rows)
     if any(sigma[i][j] != sigma[j][i] for i in range(size) for j in range(i)):
         raise ParameterError(
             "sigma is not symmetric",
@@ -55,7 +62,8 @@ def read_sigma(given: Any, size: int) -> Matrix:
             needed="sigma[i][j] = sigma[j][i]",
             fix="(sigma + sigma.T) / 2",
         )
-    return sigma
+    for entry in (entry for row in sigma for entry in row if abs(entry) > 1):
+        usable("sigma", entry, (0, 200))
 
 
 @lru_cache(maxsize=16)

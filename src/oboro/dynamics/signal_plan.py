@@ -5,32 +5,45 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from oboro.dynamics.bands import error_sizes, forecast_of, interval_columns
+from oboro.dynamics.bands import error_scales, error_sizes, forecast_of, interval_columns
+from oboro.dynamics.calibration import check_alpha
 from oboro.dynamics.elliptical import EllipticalNoise
+from oboro.dynamics.limits import usable
 from oboro.dynamics.noising import StableNoise, Values
-from oboro.dynamics.operators import PARTS, Operator, respond
-from oboro.dynamics.sigma import distance_in
+from oboro.dynamics.operators import PARTS, Operator, check_horizon, check_protect, respond
+from oboro.dynamics.sigma import check_sigma, distance_in
 from oboro.dynamics.signal import Record, read_record
-from oboro.dynamics.sizing import sensitivity
-from oboro.dynamics.system import Matrix, System, system_from
+from oboro.dynamics.sizing import default_step, kept_delta, rounded_root, sensitivity
+from oboro.dynamics.system import Matrix, System
 from oboro.dynamics.truth import Truth
-from oboro.exact import show
+from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError
+from oboro.exact import positive, show
+from oboro.kinds import text_of, unknown
 from oboro.noise import Bits
-from oboro.privacy import Approx, Pure, Unit, guarantee_from, unit_from
-from oboro.release import Forecast, Pair, register
+from oboro.privacy import Approx, Guarantee, Pure, Unit
+from oboro.release import Forecast, Pair, Part, Plan, register
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
+WHERE = ("input", "output")
+METHODS = {  # what each kind of noise may be calibrated by, the default first
+    "independent": ("independent",),
+    "shared": ("mixture", "theorem1", "exact", "pure"),
+    "discrete": ("discrete",),
+}
+_MOST_STEPS = 2**45  # of a scale
+
 
 @register
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignalPlan:
+@dataclass(frozen=True, kw_only=True)
+class SignalPlan(Plan):
     """The output of `system` over times 0 to `horizon`, for a private input, a private start, or both.
 
     Privacy
@@ -74,7 +87,63 @@ class SignalPlan:
         "covers the noise; not rounding to the grid, nor samples that were missing or beyond the limit"
     )
 
-    @property
+    def check(self) -> None:
+        check_facts(
+            self.system,
+            self.horizon,
+            self.unit,
+            self.guarantee,
+            self.alpha,
+            self.where,
+            self.noise,
+            self.method,
+            self.protect,
+        )
+        usable("scale", positive("scale", self.scale), (-300, 300))
+        for name in ("step", "limit"):
+            usable(name, positive(name, getattr(self, name)))
+        if self.sigma:
+            check_place_of_sigma(self.where, self.noise)
+            check_sigma(self.sigma, self.dims)
+            if self.scale != 1:
+                raise ParameterError(
+                    "sigma says how large the noise is",
+                    given=f"scale={show(self.scale)}",
+                    needed="scale=1 beside sigma",
+                    fix="scale=1",
+                )
+        widest = max(self.widths)
+        if widest / self.step > _MOST_STEPS:
+            raise ParameterError(
+                "the grid is too fine for the noise", given=f"step={show(self.step)}, scale={show(widest)}", needed="a scale of at most 2^45 steps",
+                fix=f'step="{show(default_step(widest))}"',
+            )  # fmt: skip
+        self._check_start()
+        if len(self.columns) != self.system.inputs or not all(text_of("columns", c) for c in self.columns):
+            raise DomainError(
+                "columns do not fit the system",
+                given=", ".join(self.columns),
+                needed=f"{self.system.inputs}, one for each input",
+                fix='columns="u"',
+            )
+
+    def _check_start(self) -> None:
+        if self.start and "x0" in self.protect:
+            raise ParameterError(
+                "a protected start is not part of the plan", given="x0 with protect='x0'", needed="x0 with the data",
+                fix="release(u, plan, x0=x0, ledger=ledger)",
+            )  # fmt: skip
+        if self.start and len(self.start) != self.system.states:
+            raise DomainError(
+                "x0 does not fit the system",
+                given=f"{len(self.start)} numbers",
+                needed=str(self.system.states),
+                fix="x0=None",
+            )
+        for x in self.start:
+            usable("x0", x)
+
+    @cached_property
     def sensitivity(self) -> Fraction:
         """How far apart neighbours are where the noise is added, in the norm of the noise: an upper bound."""
         if self.sigma:
@@ -83,16 +152,45 @@ class SignalPlan:
             self.system, self.horizon, self.unit, self.where, self.protect, self.noise, self.step
         )
 
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """One noise on all numbers; what it keeps at eps is delta(z), z = sensitivity / scale."""
+        noise, eps = self.mechanism, self.guarantee.eps
+        lost = kept_delta(self.sensitivity, noise.scale, eps, self.alpha, self.method, self.dims)
+        if lost >= 1:
+            raise GuaranteeError(
+                "the noise of the plan does not keep its promise",
+                given=f"{self.guarantee}, scale={show(noise.scale)}",
+                needed="a larger scale",
+                fix="a plan as its function makes it",
+            )
+        what = "every output" if self.where == "output" else " and ".join(self.protect)
+        return (Part(noise, what, self.sensitivity, Approx(eps, lost)),)
+
+    @property
+    def slowness(self) -> int:
+        return 20 if self.noise == "discrete" else 1
+
     @property
     def dims(self) -> int:
         """How many numbers get noise."""
         return Operator(self.system, self.horizon, self.protect).shape[1 if self.where == "input" else 0]
 
     @property
+    def widths(self) -> tuple[Fraction, ...]:
+        """The scale of the noise, or with sigma about that of each output."""
+        return tuple(rounded_root(self.sigma[i][i]) for i in range(len(self.sigma))) or (self.scale,)
+
+    @cached_property
     def mechanism(self) -> StableNoise | EllipticalNoise:
         if self.sigma:
             return EllipticalNoise(self.alpha, self.sigma, self.step)
         return StableNoise(self.alpha, self.scale, self.step, self.noise != "independent")
+
+    @cached_property
+    def error_scales(self) -> Floats:
+        """The scale of the stable error of each output at each time."""
+        return error_scales(self)
 
     @property
     def public_start(self) -> Floats:
@@ -171,45 +269,84 @@ class SignalPlan:
 
         yield from worst_pairs(self)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "system": self.system.to_dict(),
-            "horizon": self.horizon,
-            "unit": self.unit.to_dict(),
-            "guarantee": self.guarantee.to_dict(),
-            **{name: getattr(self, name) for name in ("where", "noise", "method")},
-            **{name: show(getattr(self, name)) for name in ("alpha", "scale", "step", "limit")},
-            "protect": list(self.protect),
-            "start": [show(x) for x in self.start],
-            "columns": list(self.columns),
-            **({"sigma": [[show(x) for x in row] for row in self.sigma]} if self.sigma else {}),
-        }
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> SignalPlan:
-        from oboro.dynamics.making import make_plan
-
-        guarantee = guarantee_from(record["guarantee"])
-        return make_plan(
-            system=system_from(record["system"]),
-            horizon=record["horizon"],
-            unit=unit_from(record["unit"]),
-            guarantee=guarantee,
-            **{
-                name: record[name] for name in ("alpha", "where", "noise", "method", "scale", "step", "limit")
-            },
-            protect=tuple(record["protect"]),
-            x0=record["start"] or None,
-            columns=tuple(record["columns"]),
-            sigma=record.get("sigma"),
-        )
-
     def _public_parts(self, record: Record) -> Record:
         """What is not protected is public, and the same for everybody."""
         return Record(
             record.x0 if "x0" in self.protect else self.public_start,
             record.u if "u" in self.protect else np.zeros((self.horizon + 1, self.system.inputs)),
+        )
+
+
+def check_facts(
+    system: System,
+    horizon: int,
+    unit: Unit,
+    guarantee: Guarantee,
+    alpha: Fraction,
+    where: str,
+    noise: str,
+    method: str,
+    protect: tuple[str, ...],
+) -> None:
+    """Refuses what a plan cannot be sized for, whatever its scale and its grid."""
+    check_alpha(alpha)
+    if check_protect(protect) != protect:
+        raise ParameterError(
+            "protect is not understood",
+            given=f"protect={protect!r}",
+            needed='"x0", "u" or both',
+            fix='protect=("x0", "u")',
+        )
+    check_horizon(horizon)
+    if unit.kind != "signal":
+        raise UnitError(
+            "a system's input is a signal",
+            given=str(unit),
+            needed="Unit.signal",
+            fix="unit=ob.Unit.signal(distance=1)",
+        )
+    usable("distance", unit.distance or Fraction(0), (-250, 250))
+    check_words(where, noise, method, guarantee, alpha)
+    if Operator(system, horizon, protect).coordinates == 0:
+        raise DomainError(
+            "nothing is protected", given="protect=('x0',) and a system without states", fix='protect=("u",)'
+        )
+
+
+def check_words(where: str, noise: str, method: str, guarantee: Guarantee, alpha: Fraction) -> None:
+    if not isinstance(where, str) or where not in WHERE:
+        raise unknown("where", where, ["input", "output"])
+    if not isinstance(noise, str) or noise not in METHODS:
+        raise unknown("noise", noise, METHODS)
+    if noise == "discrete" and where == "output":
+        raise ParameterError(
+            "discrete noise is for the input",
+            given='where="output"',
+            needed='where="input"',
+            fix='noise="shared"',
+        )
+    allowed = METHODS[noise] if alpha < 2 or noise != "independent" else ("mixture",)
+    if method not in allowed:
+        raise ParameterError(
+            f"noise {noise!r} cannot be calibrated by {method!r}",
+            given=f"method={method!r}" + (", delta=None" if method == "pure" else ""),
+            needed=" or ".join(allowed),
+            fix='noise="shared"' if method in METHODS["shared"] else f'method="{allowed[0]}"',
+        )
+    if isinstance(guarantee, Pure) != (method == "pure") or not isinstance(guarantee, Pure | Approx):
+        raise GuaranteeError(
+            "the guarantee does not fit the method", given=f"{guarantee}, method={method!r}", needed="delta, or method='pure'",
+            fix='delta="1e-5"',
+        )  # fmt: skip
+
+
+def check_place_of_sigma(where: str, noise: str) -> None:
+    if (where, noise) != ("output", "shared"):
+        raise ParameterError(
+            "sigma is the shape of shared noise on the output",
+            given=f"where={where!r}, noise={noise!r}",
+            needed='where="output", noise="shared"',
+            fix="plan(..., sigma=sigma), without where and noise",
         )
 
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
-from oboro.dynamics.calibration import MARGIN, calibrate
+from oboro.dynamics.calibration import MARGIN, calibrate, delta_above
 from oboro.dynamics.gains import gain
 from oboro.dynamics.operators import Operator
 from oboro.dynamics.system import System
-from oboro.errors import ParameterError
-from oboro.exact import positive, show
 from oboro.noise.lazy import ball
 from oboro.privacy import Approx, Pure, Unit
 from oboro.privacy.rounding import round_up
@@ -46,26 +43,26 @@ def needed_scale(
     reach: Fraction, guarantee: Approx | Pure, alpha: Fraction, method: str, dims: int, margin: float = MARGIN
 ) -> Fraction:
     """The least scale, with a margin for the errors of the calibration, rounded up to 12 digits."""
-    delta = guarantee.delta if isinstance(guarantee, Approx) else None
-    z = calibrate(alpha=alpha, eps=guarantee.eps, delta=delta, method=method, dims=dims)
-    return rounded_up(reach / Fraction(z * (1 - margin)), 12)
+    small = guarantee.delta if isinstance(guarantee, Approx) else None
+    z = calibrate(alpha=alpha, eps=guarantee.eps, delta=small, method=method, dims=dims)
+    scale, more = rounded_up(reach / Fraction(z * (1 - margin)), 12), Fraction(MARGIN)
+    while more < 1 and kept_delta(reach, scale, guarantee.eps, alpha, method, dims) > (small or 0):
+        scale, more = (
+            rounded_up(scale * (1 + more), 12),
+            2 * more,
+        )  # far from what is used delta is a little rough
+    return scale
 
 
-def chosen_scale(
-    given: Any, reach: Fraction, guarantee: Approx | Pure, alpha: Fraction, method: str, dims: int
+def kept_delta(
+    reach: Fraction, scale: Fraction, eps: Fraction, alpha: Fraction, method: str, dims: int
 ) -> Fraction:
-    """The least scale, or the one that is given, if it is not less."""
-    if given is None:
-        return needed_scale(reach, guarantee, alpha, method, dims)
-    size, least = positive("scale", given), needed_scale(reach, guarantee, alpha, method, dims, MARGIN / 2)
-    if size < least:
-        raise ParameterError(
-            "the scale is too small for the promise",
-            given=f"scale={show(size)}",
-            needed=f"at least {show(least)}",
-            fix="scale=None",
-        )
-    return size
+    """The delta that noise of this scale keeps at eps; 0 where eps is pure, and 1 where nothing is kept.
+
+    From above: the distance is taken longer than it is, by more than the errors of a calibration.
+    """
+    z = reach / scale * (1 + Fraction(MARGIN) / 4)
+    return Fraction(min(delta_above(alpha=alpha, eps=eps, z=z, method=method, dims=dims), 1.0))
 
 
 def default_step(reach: Fraction) -> Fraction:

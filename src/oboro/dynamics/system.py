@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.errors import DomainError
-from oboro.exact import rational, show
+from oboro.exact import rational
 from oboro.kinds import shown
+from oboro.records import Columns, read, write
 
 Floats = npt.NDArray[np.float64]
 Matrix = tuple[tuple[Fraction, ...], ...]
@@ -34,6 +35,25 @@ class System:
     b: Matrix
     c: Matrix
     d: Matrix
+
+    def __post_init__(self) -> None:
+        parts = {name.upper(): getattr(self, name) for name in "abcd"}
+        n, q, m = len(self.a), len(self.d), len(self.d[0]) if self.d else 0
+        wanted = {"A": (n, n), "B": (n, m), "C": (q, n), "D": (q, m)}
+        for name, part in parts.items():
+            rows, columns = wanted[name]
+            if len(part) != rows or any(len(row) != columns for row in part) or not q or not m:
+                shapes = (f"{k} {len(p)}x{len(p[0]) if p else 0}" for k, p in parts.items())
+                raise DomainError(
+                    f"the dimensions of the system do not fit: {name}",
+                    given=", ".join(shapes),
+                    needed="A n x n, B n x m, C q x n, D q x m, with at least one input and one output",
+                    fix="D = [[0]]",
+                )
+            if any(abs(x) > MOST for row in part for x in row):
+                raise DomainError(
+                    f"{name} has an entry beyond use", given=f"{name}={shown(part)}", needed="at most 1e100"
+                )
 
     @property
     def states(self) -> int:
@@ -61,8 +81,16 @@ class System:
         """The largest modulus of an eigenvalue of A, about: below 1 the system is stable."""
         return float(np.abs(np.linalg.eigvals(self.arrays()[0])).max()) if self.states else 0.0
 
-    def to_dict(self) -> dict[str, Any]:
-        return {name.upper(): [[show(x) for x in row] for row in getattr(self, name)] for name in "abcd"}
+    def as_record(self, columns: Columns | None = None) -> dict[str, Any]:
+        return {name.upper(): write(getattr(self, name)) for name in "abcd"}
+
+    @classmethod
+    def from_record(cls, record: Any, columns: Columns | None, where: str) -> System:
+        if type(record) is not dict or sorted(record) != ["A", "B", "C", "D"]:
+            raise DomainError(
+                f"{where} is not a system", given=shown(record), needed="A, B, C and D, and nothing else"
+            )
+        return cls(*(read(Matrix, record[name], f"{where}.{name}") for name in "ABCD"))
 
 
 def system_from(given: Any) -> System:
@@ -81,15 +109,15 @@ def system_from(given: Any) -> System:
                 needed="A, B, C and D",
                 fix='[system]\nA = [["0.9"]]\nB = [[1]]\nC = [[1]]\nD = [[0]]',
             )
-        return _checked(*(given[name] for name in ("A", "B", "C", "D")))
+        return _of(*(given[name] for name in ("A", "B", "C", "D")))
     if isinstance(given, tuple | list) and len(given) == 4:
-        return _checked(*given)
+        return _of(*given)
     kind = type(given).__name__
     if type(given).__module__.partition(".")[0] == "scipy":
         if getattr(given, "dt", None) is None:
             raise _continuous(kind)
         given = given.to_ss()
-        return _checked(given.A, given.B, given.C, given.D)
+        return _of(given.A, given.B, given.C, given.D)
     if type(given).__module__.partition(".")[0] == "control":
         # 0 is continuous; None is "not said", which python-control also takes for continuous
         if not getattr(given, "dt", None):
@@ -98,29 +126,14 @@ def system_from(given: Any) -> System:
             import control
 
             given = control.ss(given)
-        return _checked(given.A, given.B, given.C, given.D)
+        return _of(given.A, given.B, given.C, given.D)
     raise DomainError(
         "the system is not understood", given=kind, needed="a discrete-time linear system", fix=_FIX
     )
 
 
-def _checked(a: Any, b: Any, c: Any, d: Any) -> System:
-    parts = [_matrix(name, part) for name, part in zip("ABCD", (a, b, c, d), strict=True)]
-    q, m = len(parts[3]), len(parts[3][0]) if parts[3] else 0
-    n = len(parts[0])
-    wanted = ((n, n), (n, m), (q, n), (q, m))
-    for name, part, (rows, columns) in zip("ABCD", parts, wanted, strict=True):
-        if len(part) != rows or any(len(row) != columns for row in part) or not q or not m:
-            shapes = ", ".join(
-                f"{k} {len(p)}x{len(p[0]) if p else 0}" for k, p in zip("ABCD", parts, strict=True)
-            )
-            raise DomainError(
-                f"the dimensions of the system do not fit: {name}",
-                given=shapes,
-                needed="A n x n, B n x m, C q x n, D q x m, with at least one input and one output",
-                fix="D = [[0]]",
-            )
-    return System(*parts)
+def _of(a: Any, b: Any, c: Any, d: Any) -> System:
+    return System(*(_matrix(name, part) for name, part in zip("ABCD", (a, b, c, d), strict=True)))
 
 
 def _matrix(name: str, given: Any) -> Matrix:
@@ -131,12 +144,7 @@ def _matrix(name: str, given: Any) -> Matrix:
         rows = [rows] if name in "CD" else [[x] for x in rows] if name == "B" else [rows]
     if not all(isinstance(row, list | tuple) for row in rows):
         raise DomainError(f"{name} is not a matrix", given=f"{name}={shown(given)}", needed="rows of numbers")
-    found = tuple(tuple(rational(name, x) for x in row) for row in rows)
-    if any(abs(x) > MOST for row in found for x in row):
-        raise DomainError(
-            f"{name} has an entry beyond use", given=f"{name}={shown(given)}", needed="at most 1e100"
-        )
-    return found
+    return tuple(tuple(rational(name, x) for x in row) for row in rows)
 
 
 def _continuous(kind: str) -> DomainError:
