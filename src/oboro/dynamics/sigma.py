@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from oboro.dynamics.gains import _matrix, _positive
-from oboro.dynamics.limits import usable
 from oboro.dynamics.operators import Operator
 from oboro.dynamics.sizing import euclidean, rounded_up
 from oboro.dynamics.system import Floats, Matrix, System
 from oboro.errors import ParameterError
-from oboro.exact import rational
+from oboro.exact import rational, usable
 from oboro.noise.lazy import Ball, ball, precision
 from oboro.privacy import Unit
 

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from oboro.dynamics.bands import error_scales, error_sizes, forecast_of, interval_columns
 from oboro.dynamics.calibration import check_alpha
 from oboro.dynamics.elliptical import EllipticalNoise
-from oboro.dynamics.limits import usable
 from oboro.dynamics.noising import StableNoise, Values
 from oboro.dynamics.operators import PARTS, Operator, check_horizon, check_protect, respond
 from oboro.dynamics.sigma import check_sigma, distance_in
@@ -23,7 +22,7 @@ from oboro.dynamics.sizing import default_step, kept_delta, rounded_root, sensit
 from oboro.dynamics.system import Matrix, System
 from oboro.dynamics.truth import Truth
 from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError
-from oboro.exact import positive, show
+from oboro.exact import positive, show, usable
 from oboro.kinds import text_of, unknown
 from oboro.noise import Bits
 from oboro.privacy import Approx, Guarantee, Pure, Unit
