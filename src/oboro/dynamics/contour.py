@@ -84,7 +84,7 @@ def _line(alpha: float, eps: float, k: float) -> _Line:
     look = reach * _LOOK
     w = look + 1j * angle
     fall = (0.5j * eps * np.sinh(w) - k * np.exp(alpha * np.log(np.cosh(w)))).real
-    alive = look[np.flatnonzero(fall > fall.max() - _NOTHING)[-1]]
+    alive = look[np.flatnonzero(fall >= fall.max() - _NOTHING)[-1]]
     reach = min(reach, float(alive) + 2 * reach / _LOOK.size)
     x = np.linspace(0.0, reach, NODES)
     sinh, cosh = np.sinh(x + 1j * angle), np.cosh(x + 1j * angle)
