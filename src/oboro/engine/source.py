@@ -22,6 +22,7 @@ from oboro.engine.arrow_files import read_arrow
 from oboro.engine.careful import Careful
 from oboro.engine.text_files import TextFile, open_text
 from oboro.errors import DataError, ParameterError
+from oboro.files import reads
 from oboro.kinds import list_of, nearest, path_of, shown
 
 READABLE = ".parquet .csv .tsv .csv.gz .arrow .feather"
@@ -187,8 +188,10 @@ def literal(text: str) -> str:
 
 
 def _must_exist(path: Path) -> None:
+    """Whether the file is there: the very one that is read, with no `~` or pattern in its name that only one of us knows."""
     if not os.path.isfile(path):  # False also for a name that no system would take
         raise DataError(f"no such file: {path}", given=str(path), needed=READABLE, fix="the path of the data")
+    reads(path)
 
 
 def _this_file(path: Path) -> str:
