@@ -39,6 +39,7 @@ from oboro.cli.table_options import (
 )
 from oboro.cli.watching import progress_bar
 from oboro.errors import ParameterError
+from oboro.files import reads
 from oboro.language import labelled, left, phrase, room, said
 
 app = typer.Typer(
@@ -174,13 +175,15 @@ def draw_map(
 ) -> None:
     """One page, with everything in it, that shows the published table as a map."""
     from oboro.domain import Domain
-    from oboro.release import read_certificate
+    from oboro.release import verify_certificate
     from oboro.report import Comparison, write_map
 
     public = Domain.from_toml(domain)
     table = _read_table(published)
     beside = certificate or certificate_beside(published)
-    signed = read_certificate(beside) if certificate is not None or beside.exists() else None
+    signed = (
+        verify_certificate(beside, data=published) if certificate is not None or beside.exists() else None
+    )
     comparison = None
     if internal is not None:
         from oboro.tables import plan as table_plan
@@ -207,6 +210,7 @@ def _read_table(path: Path) -> Any:
     """A published table: it is public, so its columns are read for what they are."""
     from oboro.errors import DataError
 
+    reads(path)
     try:
         if path.suffix.lower() == ".parquet":
             import pyarrow.parquet as pq

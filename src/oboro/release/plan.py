@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from oboro.domain import Column, Domain, read_toml
-from oboro.errors import DataError, GuaranteeError, InputError, ParameterError
+from oboro.errors import GuaranteeError, InputError, ParameterError
+from oboro.files import write_whole
 from oboro.kinds import path_of, shown, takes
 from oboro.noise.bits import Bits
 from oboro.privacy import Conditional, Guarantee, Unit
@@ -291,10 +292,7 @@ def save_plan(plan: Plan, path: str | Path) -> None:
     """Writes a plan as TOML: for a colleague to read, to keep in version control, to run later."""
     import tomli_w
 
-    try:
-        Path(path).write_text(tomli_w.dumps(plan.to_dict()), encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"{path} cannot be written", given=error.strerror or str(error)) from None
+    write_whole(Path(path), tomli_w.dumps(plan.to_dict()).encode())
 
 
 def load_plan(path: str | Path) -> Any:
