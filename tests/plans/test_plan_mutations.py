@@ -28,7 +28,7 @@ def test_a_record_with_one_field_changed_is_refused_or_keeps_its_promise() -> No
     assert outcome.held > 30
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_field_of_every_record() -> None:
     outcome, records = mutations.Outcome(), mutations.all_records()
     for name, done, record in mutations.every_mutation(records):

@@ -234,7 +234,8 @@ def verify_certificate(
 def promised(record: dict[str, Any]) -> tuple[Unit, Guarantee]:
     """Who is protected, and how: from what programs read, and not from the words beside it."""
     unit = {key: value for key, value in record["unit"].items() if key != "in_words"}
-    return unit_from(unit), guarantee_from(record["guarantee"])
+    guarantee = {key: value for key, value in record["guarantee"].items() if key != "in_words"}
+    return unit_from(unit), guarantee_from(guarantee)
 
 
 def _wrong_part(record: Any, parts: dict[str, Any], within: str = "") -> str | None:
