@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import gzip
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,25 @@ def test_duckdb_follows_the_rule_of_the_domain(name: str, values: pa.Array) -> N
             value = None  # full-width digits are text
         expected.append(COLUMNS[name].code(value))
     assert codes(COLUMNS[name], pa.table({name: values})) == expected
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        Real("x", 0, Fraction(2**61, 2**490), Fraction(1, 2**490)),
+        Real("x", -(2**490), 2**490, 2**430),
+        Real("x", 2**490 - 2**460, 2**490, 2**400),
+        Real("x", Fraction(1, 3), Fraction(4, 3), Fraction(1, 2**61)),
+    ],
+)
+def test_the_finest_and_the_widest_grids_overflow_nowhere(column: Column) -> None:
+    values = [
+        x * sign
+        for x in (0.0, 5e-324, 2.2e-308, 1e-290, 0.3, 1.3, 4e307, 1.7e308, math.inf)
+        for sign in (1, -1)
+    ]
+    found = codes(column, pa.table({"x": values}))
+    assert all(code is not None and 0 <= code < column.size for code in found)
 
 
 @given(

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 import oboro as ob
@@ -312,6 +314,7 @@ def test_plans_read_back_and_bad_facts_are_refused(tmp_path: Path) -> None:
 NOT_OURS = {
     "check_clustering": "labels_ would say which cluster each private row is in",
     "check_fit_idempotent": "two fits draw different noise",
+    "check_dtype_object": "a value that is no number is missing, and never raises",
 }
 
 
@@ -366,3 +369,49 @@ def test_estimators_without_bounds_are_refused() -> None:
     for wrong in (estimators.KMeans(2), estimators.PCA(2), estimators.KMeans(2, bounds=[(0, 1)] * 3)):
         with pytest.raises(InputError, match=r"bounds|radius"):
             wrong.fit(np.zeros((5, 2)))
+
+
+ODD_ROWS: list[Any] = [
+    np.array([[1, 2], [3, "secret"]], object),
+    np.array([[1, 10**400]], object),
+    np.array([["1", "secret"]]),
+    np.array([[np.inf, np.nan]]),
+    [[1, 2], [3, 4], "secret"],
+    [[1, 2], [3, 4], [5, 6, 7]],
+    [[1, 2], [3, {"a": 1}]],
+    [[1, 2], [3, 4], None],
+]
+
+
+@pytest.mark.parametrize("which", ["KMeans", "PCA"])
+@pytest.mark.parametrize("odd", ODD_ROWS, ids=repr)
+def test_no_value_makes_an_estimator_raise_or_warn(tmp_path: Path, which: str, odd: Any) -> None:
+    """Nor that there are no rows, where that is private."""
+    from oboro.statistics import estimators
+
+    ledger = ob.Ledger.create(
+        tmp_path / "l.ledger", dataset="d", unit=ob.Unit.row(), budget=ob.Approx(9, "1e-2")
+    )
+    made: Any = (
+        estimators.KMeans(1, bounds=(0, 10), ledger=ledger)
+        if which == "KMeans"
+        else estimators.PCA(1, radius=10, ledger=ledger)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert made.fit(np.empty((0, 2))).transform(np.empty((0, 2))).shape == (0, 1)
+        assert len(made.fit_transform(odd)) == len(odd)
+
+
+def test_an_estimator_reads_whatever_has_columns() -> None:
+    from oboro.statistics import estimators
+
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": pd.Series([1, "x"], dtype=object)})
+    for data in (frame, frame.astype(str), pl.DataFrame({"a": [1, 2], "b": ["3", "x"]})):
+        with pytest.warns(estimators.UnaccountedWarning):
+            made = estimators.KMeans(1, bounds=(0, 10)).fit(data)
+        assert list(made.feature_names_in_) == ["a", "b"]
+        assert made.predict(data).tolist() == [0, 0]
+    for wrong in (np.ones(3), np.ones((2, 2, 2)), np.ones((2, 2)) * 1j, "x", 5, [1, 2], np.empty((0, 2))):
+        with pytest.raises((ValueError, TypeError)):
+            estimators.KMeans(1, bounds=(0, 10)).fit(wrong)

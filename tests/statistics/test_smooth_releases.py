@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import oboro as ob
 from oboro import audit
-from oboro.errors import DataError, GuaranteeError, InputError, UnitError
+from oboro.errors import DataError, GuaranteeError, InputError, ParameterError, UnitError
 from oboro.noise import Cauchy, Laplace, StudentT, sample_rounded
 from oboro.privacy import ZCDP, Approx, Pure
 from oboro.release import Pair, load_plan, save_plan
@@ -373,9 +375,48 @@ def test_graph_data_of_any_kind_never_raises_on_a_value() -> None:
     assert tree.prepare({(0, 1): None, (1, 2): 3}).centre == 13  # missing counts as the cap
     with pytest.raises(DataError):
         tree.prepare({(0, 1): 1, (0, 2): 3})
+    whole = mst_cost_plan([1, 2, 3], cap=10, guarantee=Pure(1))
+    for odd in (None, math.nan, "text", -5, 10**400, math.inf, [1], np.zeros((2, 2)), object()):
+        assert 0 <= whole.prepare([1, 2, odd]).centre <= 3
+        matrix: list[list[Any]] = [[0, 1, 2], [1, 0, odd], [2, odd, 0]]
+        assert 0 <= whole.prepare(matrix).centre <= 3
+        array = np.empty((3, 3), object)
+        for u, v in itertools.product(range(3), repeat=2):
+            array[u, v] = matrix[u][v]
+        assert 0 <= whole.prepare(array).centre <= 3
+    assert mst_cost_plan(
+        np.array([[0, 1, np.nan], [1, 0, 2], [np.nan, 2, 0]]), cap=3, guarantee=Pure(1)
+    ).edges == ((0, 1), (1, 2))
     count = triangles_plan(4, guarantee=Pure(1))
     assert count.prepare([(0, 1), (1, 2), (0, 2), (0, 99), ("x", None), (1,), (2, 2), (0.5, 1)]).centre == 1
+    triangle = [(0, 1), (1, 2), (0, 2)]
+    for odd in (
+        None,
+        5,
+        "ab",
+        (1, "a"),
+        (0, math.nan),
+        (0, [1]),
+        (0, 1, 3),
+        (3, math.inf),
+        b"",
+        {},
+        object(),
+        2.5,
+    ):
+        assert count.prepare([*triangle, odd]).centre == 1
+        matrix = [[0, 1, 1, odd], [1, 0, 1, odd], [1, 1, 0, odd], [odd, odd, odd, 0]]
+        array = np.empty((4, 4), object)
+        for u, v in itertools.product(range(4), repeat=2):
+            array[u, v] = matrix[u][v]
+        assert count.prepare(array).centre in (1, 4)
+    for kind in (int, float, np.int64, np.uint8, np.float32):
+        assert count.prepare([(kind(u), kind(v)) for u, v in triangle]).centre == 1
+    assert count.prepare({*triangle}).centre == count.prepare(np.array(triangle)).centre == 1
     assert count.prepare(np.ones((4, 4))).centre == 4
+    for wrong in (5, None, "edges", pd.DataFrame({"u": [0], "v": [1]})):
+        with pytest.raises(ParameterError, match="not a graph"):
+            count.prepare(wrong)
     assert isinstance(tree, MstCostPlan)
     assert isinstance(count, TrianglesPlan)
 

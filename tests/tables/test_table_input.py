@@ -63,7 +63,11 @@ def test_every_form_of_data_gives_the_same_cells(form: str, tmp_path: Path) -> N
     ("count", "becomes"),
     [
         (2.4, 2),
-        (2.5, 3),
+        (2.5, 2),
+        ("2.5", 2),
+        (Decimal("2.5"), 2),
+        (2.5000000000000004, 3),
+        ("2.500000000000000001", 3),
         (0.49, 0),
         (-3, 0),
         (-0.5, 0),
@@ -199,6 +203,37 @@ def test_one_more_in_the_data_is_never_two_more_in_the_count(kind: Any, made_of:
     assert set(np.diff(counts).ravel().tolist()) <= {0, 1}
     small = np.array([start < 2**50 for start in starts])
     assert (counts[small, -1] == counts[small, 0] + 5).all()
+
+
+DOUBLES = (
+    0.25,
+    0.5,
+    0.75,
+    1.5,
+    2.5,
+    6.5,
+    1023.5,
+    2.0**22 - 0.5,
+    2.0**51 - 0.5,
+    2.0**52 - 0.5,
+    2.0**52,
+    2.0**53,
+)
+
+
+@pytest.mark.parametrize("added", [1, 2, 3, 1000, 2**20])
+def test_doubles_that_a_computer_added_to_move_no_further_than_what_was_added(added: int) -> None:
+    """Every double close to a half or a whole number, and what a program gets that adds so many: rounded, as it does."""
+    near = np.concatenate([np.asarray(DOUBLES) + step * np.spacing(DOUBLES) / 2 for step in range(-4, 5)])
+    layout = Layout(Domain([Grid("row", "col", shape=(128, 2))]))
+    rows = np.arange(near.size)
+    places = {"row": np.tile(rows, 2), "col": np.repeat([0, 1], near.size)}
+    data = pa.table({**places, "n": np.concatenate([near, near + added])})
+    counts = read_cells(data, layout, CELLS, "n").dense(layout.bits)
+    before, after = (counts[layout.keys([rows, np.full_like(rows, col)])] for col in (0, 1))
+    moved = (after - before)[near + added <= 2.0**53]
+    assert moved.min() >= 0
+    assert moved.max() <= added
 
 
 def test_sums_saturate_and_do_not_overflow() -> None:

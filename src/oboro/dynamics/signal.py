@@ -119,12 +119,6 @@ def _is_table(data: Any) -> bool:
 
 def from_table(data: Any, columns: tuple[str, ...]) -> Floats:
     """The columns of the input, in the order of the rows; text that is no number becomes nan."""
-    from oboro.engine.source import open_data, quoted
+    from oboro.engine import doubles, open_data
 
-    source = open_data(data)
-    source.need(*columns)
-    source.connection.execute("SET preserve_insertion_order = true")  # samples have an order
-    casts = ", ".join(f"TRY_CAST({quoted(name)} AS DOUBLE) AS c{i}" for i, name in enumerate(columns))
-    table = source.connection.execute(f"SELECT {casts} FROM {source.relation}").fetchnumpy()
-    parts = [np.ma.filled(np.ma.asarray(table[f"c{i}"], np.float64), np.nan) for i in range(len(columns))]
-    return np.stack(parts, axis=1)
+    return doubles(open_data(data), columns)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from oboro.domain import Column, Integer
 from oboro.engine.careful import in_words
+from oboro.engine.edition import Edition
 from oboro.engine.source import Source
 from oboro.engine.tally import LARGE, tally, whole_numbers
 
@@ -43,6 +44,7 @@ class Held:
     column: Integer
     rows: int
     parts: Sequence[Pieces]
+    edition: Edition | None = None
 
     def add_up(self) -> tuple[int, int]:
         """How many rows count, and the sum of their codes."""
@@ -54,7 +56,8 @@ class Held:
                 total += int(codes.sum(dtype=np.int64))
             return count, total
 
-        found = _side_by_side(work, self.parts)
+        with in_words(self.edition):
+            found = _side_by_side(work, self.parts)
         return sum(count for count, _ in found), sum(total for _, total in found)
 
     def count(self) -> Integers:
@@ -70,9 +73,9 @@ class Held:
                     tally(counts, codes, large=large)
             return counts
 
-        first, *others = _side_by_side(work, _joined(self.parts, max(1, _COUNTS // size))) or [
-            np.zeros(size, np.int64)
-        ]
+        with in_words(self.edition):
+            found = _side_by_side(work, _joined(self.parts, max(1, _COUNTS // size)))
+        first, *others = found or [np.zeros(size, np.int64)]
         for more in others:
             first += more
         return first
@@ -91,16 +94,14 @@ def held(source: Source, column: Column) -> Held | None:
     if max(abs(column.low), abs(column.high)) >= _LARGEST:
         return None
     if source.table is not None:
-        return _in_memory(source.table, column) if _is_whole(source.table.schema, column.name) else None
+        whole = _is_whole(source.table.schema, column.name)
+        return _in_memory(source.table, column, source.edition) if whole else None
     if source.parquet is None or "." in column.name:  # a point means a nested column to the reader of files
         return None
-    with in_words():
+    with in_words(source.edition):
         file = _opened(source.parquet)
-        return (
-            _in_file(source.parquet, file.metadata, column)
-            if _is_whole(file.schema_arrow, column.name)
-            else None
-        )
+        whole = _is_whole(file.schema_arrow, column.name)
+        return _in_file(source.parquet, file.metadata, column, source.edition) if whole else None
 
 
 def _is_whole(schema: Any, name: str) -> bool:
@@ -113,20 +114,18 @@ def _is_whole(schema: Any, name: str) -> bool:
     return bool(pa.types.is_integer(kind) and kind != pa.uint64())
 
 
-def _in_memory(table: Any, column: Integer) -> Held:
+def _in_memory(table: Any, column: Integer, edition: Edition | None) -> Held:
     chunks = table.column(column.name).chunks
     blocks = [chunk.slice(start, _READ) for chunk in chunks for start in range(0, len(chunk), _READ)]
-    return Held(column, table.num_rows, [partial(iter, blocks[i :: _threads()]) for i in range(_threads())])
+    parts = [partial(iter, blocks[i :: _threads()]) for i in range(_threads())]
+    return Held(column, table.num_rows, parts, edition)
 
 
-def _in_file(path: Path, metadata: Any, column: Integer) -> Held:
+def _in_file(path: Path, metadata: Any, column: Integer, edition: Edition | None) -> Held:
     groups = range(metadata.num_row_groups)
     shares = [list(groups[i :: _threads()]) for i in range(_threads())]
-    return Held(
-        column,
-        metadata.num_rows,
-        [partial(_read, path, metadata, column.name, share) for share in shares if share],
-    )
+    parts = [partial(_read, path, metadata, column.name, share) for share in shares if share]
+    return Held(column, metadata.num_rows, parts, edition)
 
 
 def _opened(path: Path, metadata: Any = None) -> Any:
@@ -136,7 +135,7 @@ def _opened(path: Path, metadata: Any = None) -> Any:
 
 
 def _read(path: Path, metadata: Any, name: str, groups: list[int]) -> Iterator[Any]:
-    with in_words(), _opened(path, metadata) as file:
+    with _opened(path, metadata) as file:
         for batch in file.iter_batches(_READ, row_groups=groups, columns=[name], use_threads=False):
             yield batch.column(0)
 

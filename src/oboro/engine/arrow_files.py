@@ -11,10 +11,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from oboro.errors import DataError
+from oboro.engine.careful import damaged
 
 
-def read_arrow(path: Path, readable: str) -> Any:
+def read_arrow(path: Path) -> Any:
     """The table in an Arrow or Feather file; refused if the file is damaged."""
     import pyarrow as pa
     from pyarrow import feather
@@ -27,11 +27,7 @@ def read_arrow(path: Path, readable: str) -> Any:
                 _check(chunk)
         return table
     except (pa.ArrowException, OSError):
-        raise DataError(
-            f"{path} cannot be read",
-            given="a file that is damaged, or not what its name says",
-            needed=readable,
-        ) from None
+        raise damaged(path) from None
 
 
 def _check(array: Any) -> None:

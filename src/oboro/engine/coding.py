@@ -155,6 +155,28 @@ def _within(number: str, low: Any, high: Any, size: int, code: str) -> str:
     )
 
 
+@takes(source=Source)
+def doubles(source: Source, names: Sequence[str]) -> npt.NDArray[np.float64]:
+    """The columns as doubles, in the order of the rows; nan for what is missing or no number."""
+    source.need(*names)
+    casts = ", ".join(
+        f"{_double(quoted(name), base_type(source.types[name]))} AS c{i}" for i, name in enumerate(names)
+    )
+    found = in_order(source, f"SELECT {casts} FROM {source.relation}")
+    parts = [np.ma.filled(np.ma.asarray(found[f"c{i}"], np.float64), np.nan) for i in range(len(names))]
+    return np.stack(parts, axis=1)
+
+
+def in_order(source: Source, query: str) -> dict[str, Any]:
+    """What a query finds, in the order of the data; elsewhere the order does not matter, and is not kept."""
+    source.connection.execute("SET preserve_insertion_order = true")
+    try:
+        found: dict[str, Any] = source.connection.execute(query).fetchnumpy()
+        return found
+    finally:
+        source.connection.execute("SET preserve_insertion_order = false")
+
+
 def _double(field: str, base: str) -> str:
     if base in WHOLE or base in FLOATS or base in ("DECIMAL", "BOOLEAN"):
         return f"CAST({field} AS DOUBLE)"

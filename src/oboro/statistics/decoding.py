@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Category, Column, Date, Integer, Real
-from oboro.engine import Source, code_sql, counted_rows
+from oboro.engine import code_sql, counted_rows, in_order
 from oboro.engine.bounding import person_sql
 from oboro.privacy import Unit
 from oboro.statistics.scope import Scope
@@ -39,9 +39,10 @@ def all_codes(scope: Scope, columns: Sequence[Column], data: Any) -> tuple[Integ
     source.need(*[column.name for column in columns])
     fields = {f"c{i}": f"coalesce({code_sql(c, source.types[c.name])}, -1)" for i, c in enumerate(columns)}
     met = "true" if condition is None else f"coalesce({condition}, false)"
-    who = "NULL" if scope.unit.kind == "row" else f"CAST({person_sql(source, scope.unit)} AS VARCHAR)"
+    # by its hash: an id may be long, and two persons with one hash are in one block, which costs neither of them anything
+    who = "NULL::UBIGINT" if scope.unit.kind == "row" else _hashed(person_sql(source, scope.unit))
     chosen = ", ".join(f"({field})::BIGINT AS {name}" for name, field in fields.items())
-    found = _in_order(source, f"SELECT {chosen}, {met} AS met, {who} AS who FROM {source.relation}")
+    found = in_order(source, f"SELECT {chosen}, {met} AS met, {who} AS who FROM {source.relation}")
     codes = np.stack([np.asarray(found[name], np.int64) for name in fields], axis=1)
     codes[~np.asarray(found["met"]).astype(np.bool_)] = -1
     return codes, _units(scope.unit, found["who"], codes)
@@ -65,23 +66,16 @@ def one_unit(scope: Scope, columns: Sequence[Column], own: Sequence[int] | None,
     return table
 
 
-def _in_order(source: Source, query: str) -> dict[str, Any]:
-    """Rows in the order of the file; elsewhere the order does not matter, and is not kept."""
-    source.connection.execute("SET preserve_insertion_order = true")
-    try:
-        found: dict[str, Any] = source.connection.execute(query).fetchnumpy()
-        return found
-    finally:
-        source.connection.execute("SET preserve_insertion_order = false")
-
-
 def _units(unit: Unit, who: Any, codes: Integers) -> Integers:
     if unit.kind == "row":
         return np.arange(len(codes))
     nobody = np.ma.getmaskarray(np.ma.asarray(who))
     codes[nobody] = -1
-    names = np.where(nobody, "", np.ma.getdata(np.ma.asarray(who))).astype(str)
-    return np.unique(names, return_inverse=True)[1].astype(np.int64)
+    return np.unique(np.ma.getdata(np.ma.asarray(who)), return_inverse=True)[1].astype(np.int64)
+
+
+def _hashed(person: str) -> str:
+    return f"CASE WHEN ({person}) IS NOT NULL THEN hash({person}) END"
 
 
 def _values(column: Column, codes: Integers) -> npt.NDArray[Any]:

@@ -9,16 +9,19 @@ each row of the data is in would say something about every row. Ask `predict`.
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from oboro.domain import Real
-from oboro.errors import BoundsError
+from oboro.engine import doubles, open_data
+from oboro.engine.memory import to_arrow
+from oboro.errors import BoundsError, DataError
 from oboro.exact import rational
 from oboro.ledger import Ledger
 from oboro.noise.bits import system_bits
@@ -30,6 +33,7 @@ from oboro.statistics.scope import Scope
 from oboro.statistics.smooth_noise import smooth_guarantee
 
 Floats = npt.NDArray[np.float64]
+Table = dict[str, Any]
 _STEPS = 2**12  # of the grid that each column is put on
 
 
@@ -44,17 +48,40 @@ class _Private(BaseEstimator):  # type: ignore[misc]
     name: str | None
     expected_n: int | None
 
+    def _read(self, X: Any, *, reset: bool = True) -> tuple[Table, int]:  # noqa: N803
+        """The columns x0, x1, ... of X as they are, and how many rows they have.
+
+        scikit-learn sees the shape alone, with zeros in place of values: it would quote a value that it does not like. A
+        value that is no number is missing, alike for every row.
+        """
+        data = table_of(X)
+        if data is None:
+            check_array(X, estimator=self)  # says what is wrong with its kind or its shape
+            raise _no_table(X)
+        rows = len(data[0]) if data else len(X)
+        shape = np.broadcast_to(np.float64(0), (rows, len(data)))
+        least = 1 if self._unit.adjacency == "replace" else 0  # else how many there are is private
+        check_array(shape, estimator=self, ensure_min_samples=least)
+        validate_data(self, X if hasattr(X, "columns") else shape, reset=reset, skip_check_array=True)
+        return {f"x{i}": column for i, column in enumerate(data)}, rows
+
+    def _points(self, X: Any) -> Floats:  # noqa: N803
+        """Rows to predict or transform, as numbers; nan for what is none."""
+        check_is_fitted(self)
+        data, _ = self._read(X, reset=False)
+        return doubles(open_data(data), list(data))
+
+    @property
+    def _unit(self) -> Unit:
+        return self.ledger.unit if self.ledger is not None else Unit.row("replace")
+
     def _scope(self, rows: int) -> Scope:
         """Under replace the number of rows is public; under add/remove it is not, and only a guess is used."""
-        unit = self.ledger.unit if self.ledger is not None else Unit.row("replace")
-        if unit.adjacency == "replace":
-            return Scope(unit, n=rows)
-        return Scope(unit, expected_n=self.expected_n)
+        if self._unit.adjacency == "replace":
+            return Scope(self._unit, n=rows)
+        return Scope(self._unit, expected_n=self.expected_n)
 
-    def _released(self, plan: Plan, columns: list[Real], X: Floats) -> Any:  # noqa: N803
-        import pyarrow as pa
-
-        data = pa.table({column.name: X[:, i] for i, column in enumerate(columns)})
+    def _released(self, plan: Plan, data: Table) -> Any:
         self.guarantee_ = plan.guarantee
         if self.ledger is not None:
             return run(plan, data, self.ledger, self.name).to_arrow()
@@ -100,10 +127,10 @@ class KMeans(ClusterMixin, TransformerMixin, _Private):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> KMeans:  # noqa: N803
         """Finds the centres. Costs eps."""
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)  # noqa: N806
-        columns = _bounded(self.bounds, X.shape[1])
-        plan = clusters_plan(self._scope(len(X)), columns, self.n_clusters, eps=self.eps, method=self.method)
-        table = self._released(cast(Plan, plan), columns, X)
+        data, rows = self._read(X)
+        columns = _bounded(self.bounds, len(data))
+        plan = clusters_plan(self._scope(rows), columns, self.n_clusters, eps=self.eps, method=self.method)
+        table = self._released(cast(Plan, plan), data)
         self.cluster_centers_ = np.stack([table.column(column.name).to_numpy() for column in columns], axis=1)
         self._width = np.asarray([float(column.high - column.low) for column in columns])
         return self
@@ -124,10 +151,10 @@ class KMeans(ClusterMixin, TransformerMixin, _Private):  # type: ignore[misc]
         return float(-(self._distances(X).min(axis=1) ** 2).sum())
 
     def _distances(self, X: Any) -> Floats:  # noqa: N803
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")  # noqa: N806
-        away = np.nan_to_num(X[:, None] - self.cluster_centers_) / (self._width / 2)
-        return np.asarray(np.sqrt((away**2).sum(axis=2)))
+        points = self._points(X)
+        with np.errstate(all="ignore"):  # a number may be infinite
+            away = np.nan_to_num(points[:, None] - self.cluster_centers_) / (self._width / 2)
+            return np.asarray(np.sqrt((away**2).sum(axis=2)))
 
 
 class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Private):  # type: ignore[misc]
@@ -164,29 +191,27 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Private):  # type:
 
     def fit(self, X: Any, y: Any = None) -> PCA:  # noqa: N803
         """Finds the components. Costs what `guarantee_` says."""
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)  # noqa: N806
+        data, rows = self._read(X)
         if self.radius is None:
             raise _no_bounds("radius", "PCA(5, radius=1)")
         radius = rational("radius", self.radius)
         at = (
-            [Fraction(0)] * X.shape[1]
-            if self.origin is None
-            else [rational("origin", x) for x in self.origin]
+            [Fraction(0)] * len(data) if self.origin is None else [rational("origin", x) for x in self.origin]
         )
-        columns = _bounded([(x - radius, x + radius) for x in at], X.shape[1])
+        columns = _bounded([(x - radius, x + radius) for x in at], len(data))
         guarantee = smooth_guarantee(
             None if self.rho is not None else self.eps, None if self.rho is not None else self.delta, self.rho
         )
         plan = components_plan(
-            self._scope(len(X)),
+            self._scope(rows),
             columns,
-            min(self.n_components, X.shape[1]),
+            min(self.n_components, len(data)),
             radius=radius,
             origin=at,
             guarantee=guarantee,
             method=self.method,
         )
-        table = self._released(cast(Plan, plan), columns, X)
+        table = self._released(cast(Plan, plan), data)
         self.components_ = np.stack([table.column(column.name).to_numpy() for column in columns], axis=1)
         self.squared_lengths_ = table.column("squared length").to_numpy()
         self.origin_ = np.asarray([float(x) for x in at])
@@ -194,9 +219,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Private):  # type:
 
     def transform(self, X: Any) -> Floats:  # noqa: N803
         """Rows along the components, about the origin."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")  # noqa: N806
-        return np.asarray((X - self.origin_) @ self.components_.T)
+        points = self._points(X)
+        with np.errstate(all="ignore"):  # a number may be infinite
+            return np.asarray((points - self.origin_) @ self.components_.T)
 
     def inverse_transform(self, X: Any) -> Floats:  # noqa: N803
         """Rows back from the components."""
@@ -206,6 +231,36 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Private):  # type:
     @property
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
+
+
+def table_of(X: Any) -> list[Any] | None:  # noqa: N803
+    """The columns of a table, an array or a list of rows, whatever they hold; None if it is none of these.
+
+    In a list the rows that are public in number have the length that most of them have: one that is not so long is missing.
+    """
+    if isinstance(X, np.ndarray):
+        plain = X.dtype.kind in "biuf"
+        whole = X.ndim == 2 and X.dtype.kind != "c"
+        return [X[:, i] if plain else X[:, i].tolist() for i in range(X.shape[1])] if whole else None
+    if hasattr(X, "columns"):
+        table = to_arrow(X)
+        return [table.column(i) for i in range(table.num_columns)]
+    if not isinstance(X, list | tuple):
+        return table_of(np.asarray(X)) if hasattr(X, "__array__") else None
+    lengths = Counter(len(row) for row in X if isinstance(row, list | tuple | np.ndarray))
+    if not lengths:
+        return None
+    width = lengths.most_common(1)[0][0]
+    right = [isinstance(row, list | tuple | np.ndarray) and len(row) == width for row in X]
+    return [[row[i] if whole else None for row, whole in zip(X, right, strict=True)] for i in range(width)]
+
+
+def _no_table(given: Any) -> DataError:
+    return DataError(
+        "this is not a table of numbers",
+        given=f"a {type(given).__name__}",
+        needed="rows and columns: an array, a data frame or a list of rows",
+    )
 
 
 def _bounded(bounds: Any, width: int) -> list[Real]:

@@ -76,7 +76,7 @@ class MstCostPlan:
         )
 
     def prepare(self, data: Any) -> Smooth:
-        pairs, values = edges_of(data)
+        pairs, values = edges_of(data, self.edges)
         found = {_edge(u, v): value for (u, v), value in zip(pairs.tolist(), values, strict=True)}
         if found.keys() != set(self.edges):
             raise DataError(

@@ -5,7 +5,7 @@ counts 1, and DuckDB counts them, after bounding what a person contributes.
 
 One rule for every record, and nothing of it ever raises an error:
 
-    a count that is a fraction                goes to the nearest whole number, upwards if it is half way
+    a count that is a fraction                goes to the nearest whole number, downwards if it is half way
     a count that is negative                  becomes 0
     a count that is missing, NaN or a text    becomes 0
     several records of one cell               add up; a cell holds at most `cap`, so that no sum overflows
@@ -13,8 +13,9 @@ One rule for every record, and nothing of it ever raises an error:
     an empty table                            is a table
 
 The sensitivity is that of counts after this rule. None of its steps makes two counts differ by more than they
-did, if what a unit adds to a count is a whole number. (And no text writes a fraction with an exponent and more than 18
-digits: such a count goes through a double.)
+did, if what a unit adds to a count is a whole number m, also where a computer added it and rounded: a double x goes to k - 1 or less
+if x <= k - 1/2; then x + m <= k + m - 1/2, a double, and rounding keeps the order, so what stands for x + m goes to k + m - 1 or
+less. (Upwards at the half would move 0.49999999999999994 and 1.5 by 2.) Texts and decimals are read digit by digit.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ Integers = npt.NDArray[np.int64]
 _CHUNK = 1 << 15  # records at a time: they stay in cache
 _ROOM = 1 << 20  # records to begin with; from 4 MB on NumPy asks for large pages
 _LARGE_FILE = 1 << 20  # bytes
+_DIGITS = "DECIMAL(38,18)"  # that a count written as text is read by
 
 
 def read_cells(data: Any, layout: Layout, unit: Unit, count: str | None) -> Cells:
@@ -179,18 +181,28 @@ def _whole_sql(name: str, source: Source) -> str:
 
 
 def _count_sql(name: str, source: Source, most: int) -> str:
-    if _base(name, source) in WHOLE:
-        return f"coalesce(TRY_CAST(least(greatest({quoted(name)}, 0), {most}) AS BIGINT), 0)"
+    base, field = _base(name, source), quoted(name)
+    if base in WHOLE:
+        return f"coalesce(TRY_CAST(least(greatest({field}, 0), {most}) AS BIGINT), 0)"
     number = double_sql(name, source)
-    nearest = f"CASE WHEN {number} < 0.5 THEN 0 ELSE TRY_CAST(floor({number} + 0.5) AS BIGINT) END"
-    if _base(name, source) not in FLOATS:
-        # digit by digit, where it can be: a double is finer at 0.5 than at 1.5, and could round the one down, the other up
-        field = quoted(name) if _base(name, source) == "DECIMAL" else f"CAST({quoted(name)} AS VARCHAR)"
-        nearest = f"greatest(coalesce(TRY_CAST({field} AS BIGINT), {nearest}), 0)"
+    nearest = f"TRY_CAST(CASE WHEN {number} < {2**52} THEN ceil({number} - 0.5) ELSE {number} END AS BIGINT)"  # from there on whole
+    if base == "DECIMAL":
+        nearest = _nearest_below_half(field, source.types[name])
+    elif base not in FLOATS:
+        exact = f"TRY_CAST(CAST({field} AS VARCHAR) AS {_DIGITS})"
+        nearest = f"coalesce({_nearest_below_half(exact, _DIGITS)}, {nearest})"
     return (
         f"CASE WHEN {number} IS NULL OR isnan({number}) THEN 0 "
-        f"WHEN {number} >= {float(most)!r} THEN {most} ELSE {nearest} END"
+        f"WHEN {number} >= {float(most)!r} THEN {most} ELSE greatest({nearest}, 0) END"
     )
+
+
+def _nearest_below_half(exact: str, kind: str) -> str:
+    """The whole number nearest to a decimal. DuckDB goes up at the half, so there one is taken off."""
+    up = f"TRY_CAST({exact} AS BIGINT)"
+    if kind.endswith(",0)"):
+        return up
+    return f"({up} - CASE WHEN TRY_CAST({up}::DECIMAL(20,1) - 0.5 AS {kind}) = {exact} THEN 1 ELSE 0 END)"
 
 
 def _type(size: int) -> str:

@@ -7,6 +7,7 @@ numbers without showing them.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from fractions import Fraction
 from typing import Any
 
@@ -18,6 +19,8 @@ from oboro.exact import Number, positive, rational
 from oboro.statistics.decay import Decaying, largest_terms
 
 Integers = npt.NDArray[np.int64]
+Pair = tuple[int, int]
+MOST_NODES = 2**20
 _BLOCK = 512  # rows of a product of matrices at a time
 
 
@@ -123,44 +126,42 @@ def triangles(adjacency: npt.NDArray[np.bool_], beta: Number) -> Decaying:
     return Decaying(largest_terms(reach, np.arange(2 * n), rate), rate)
 
 
-def edges_of(weights: Any) -> tuple[Integers, list[Any]]:
-    """The edges of a graph as pairs of node numbers, and their weights, in any of the forms that are accepted."""
+def edges_of(weights: Any, known: Collection[Pair] = ()) -> tuple[Integers, list[Any]]:
+    """The edges of a graph as pairs of node numbers, and their weights, in any of the forms that are accepted.
+
+    Which edges there are is public, and refused if they make no graph. Weights are handed on as they are, whatever they are: in a
+    matrix None or NaN says that there is no edge, but where one is `known` it is a weight that is missing.
+    """
     if isinstance(weights, dict):
         pairs, values = list(weights), list(weights.values())
+    elif (square := _square(weights)) is not None:
+        public, every = set(known), ((u, v) for u in range(len(square)) for v in range(u + 1, len(square)))
+        pairs = [(u, v) for u, v in every if (u, v) in public or not _absent(square[u][v])]
+        values = [square[u][v] for u, v in pairs]
     else:
-        try:
-            array = np.asarray(weights, dtype=float)
-        except (TypeError, ValueError, OverflowError):
-            raise _no_graph(f"a {type(weights).__name__}") from None
-        n = int((1 + (1 + 8 * array.size) ** 0.5) / 2)
-        if array.ndim == 1 and n * (n - 1) // 2 == array.size > 0:
-            pairs, values = list(zip(*np.triu_indices(n, 1), strict=True)), array.tolist()
-        elif array.ndim == 2 and array.shape[0] == array.shape[1] > 1:
-            rows, columns = (part.tolist() for part in np.triu_indices(array.shape[0], 1))
-            kept = [(u, v) for u, v in zip(rows, columns, strict=True) if not np.isnan(array[u, v])]
-            pairs, values = kept, [float(array[pair]) for pair in kept]
-        else:
-            raise _no_graph(f"an array of shape {array.shape}")
-    try:
-        clean = [(int(u), int(v)) for u, v in pairs]
-    except (TypeError, ValueError, OverflowError):
-        raise _no_graph("an edge that is no pair of node numbers") from None
-    if any(u == v or min(u, v) < 0 for u, v in clean) or len({frozenset(pair) for pair in clean}) != len(
-        clean
-    ):
-        raise _no_graph("a loop, a negative node, or an edge that is given twice")
+        values = _listed(weights)
+        n = int((1 + (1 + 8 * len(values)) ** 0.5) / 2)
+        if n * (n - 1) // 2 != len(values) or not values:
+            raise _no_graph(f"{len(values)} weights")
+        pairs = [(u, v) for u in range(n) for v in range(u + 1, n)]
+    found = [_ends(pair, MOST_NODES) for pair in pairs]
+    clean = [ends for ends in found if ends is not None]
+    if len(clean) != len(found):
+        raise _no_graph("an edge that is no pair of node numbers")
+    if any(u == v for u, v in clean) or len({frozenset(ends) for ends in clean}) != len(clean):
+        raise _no_graph("a loop, or an edge that is given twice")
     return np.asarray(clean, np.int64).reshape(-1, 2), values
 
 
 def adjacency_of(graph: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """A square matrix of who is joined to whom: symmetric, without loops."""
-    try:
-        array = np.asarray(graph)
-    except ValueError:  # rows of different lengths
-        raise _no_graph("rows of different lengths") from None
-    if array.ndim != 2 or array.shape[0] != array.shape[1]:
-        raise _no_graph(f"an array of shape {array.shape}")
-    joined = array.astype(np.bool_)
+    """A square matrix of who is joined to whom: symmetric, without loops. Nodes are joined by a number that is not 0."""
+    if isinstance(graph, np.ndarray) and graph.ndim == 2 and graph.dtype.kind in "biuf":
+        joined = np.asarray((graph != 0) & (graph == graph), np.bool_)
+    else:
+        rows = _square(graph) or []
+        joined = np.asarray([[_joins(entry) for entry in row] for row in rows], np.bool_)
+    if joined.ndim != 2 or joined.shape[0] != joined.shape[1]:
+        raise _no_graph("no square matrix")
     joined = joined | joined.T
     np.fill_diagonal(joined, False)
     return joined
@@ -171,11 +172,56 @@ def joined_pairs(graph: Any, nodes: int) -> npt.NDArray[np.bool_]:
     if isinstance(graph, np.ndarray) and graph.shape == (nodes, nodes) and nodes != 2:
         return adjacency_of(graph)
     joined = np.zeros((nodes, nodes), np.bool_)
-    for pair in graph.tolist() if isinstance(graph, np.ndarray) else graph:
-        ends = [end for end in pair if isinstance(end, int | float) and end in range(nodes)]
-        if len(ends) == 2:
-            joined[int(ends[0]), int(ends[1])] = True
+    for pair in _listed(graph):
+        ends = _ends(pair, nodes)
+        if ends is not None:
+            joined[ends] = True
     return adjacency_of(joined)
+
+
+def _listed(graph: Any) -> list[Any]:
+    """The entries of a list, whatever they are. Only what is no list at all is refused."""
+    if isinstance(graph, np.ndarray) and graph.ndim in (1, 2):
+        return list(graph.tolist())
+    if isinstance(graph, Sequence | Set | Mapping | Iterator) and not isinstance(graph, str | bytes):
+        return list(graph)
+    raise _no_graph(f"a {type(graph).__name__}")
+
+
+def _square(graph: Any) -> Sequence[Sequence[Any]] | None:
+    """The rows of a square matrix of two nodes or more; None if it is something else."""
+    if isinstance(graph, np.ndarray):
+        return graph.tolist() if graph.ndim == 2 and graph.shape[0] == graph.shape[1] > 1 else None
+    rows = isinstance(graph, list | tuple) and len(graph) > 1
+    whole = rows and all(
+        isinstance(row, list | tuple | np.ndarray) and len(row) == len(graph) for row in graph
+    )
+    return graph if whole else None
+
+
+def _ends(pair: Any, nodes: int) -> Pair | None:
+    """Two numbers of nodes, if it is that."""
+    try:
+        first, second = pair
+        ends = (_node(first, nodes), _node(second, nodes))
+    except (TypeError, ValueError):
+        return None
+    return None if None in ends else ends  # type: ignore[return-value]
+
+
+def _node(end: Any, nodes: int) -> int | None:
+    number = isinstance(end, int | float | np.integer | np.floating)
+    return int(end) if number and 0 <= end < nodes and end == int(end) else None
+
+
+def _absent(entry: Any) -> bool:
+    return entry is None or (isinstance(entry, float | np.floating) and bool(entry != entry))
+
+
+def _joins(entry: Any) -> bool:
+    """By the number that it is; what is none joins nothing."""
+    number = isinstance(entry, int | float | np.integer | np.floating)
+    return number and bool(entry != 0 and entry == entry)
 
 
 def count_triangles(joined: npt.NDArray[np.bool_]) -> int:
@@ -211,6 +257,6 @@ def _no_graph(given: str) -> ParameterError:
     return ParameterError(
         "this is not a graph",
         given=given,
-        needed="{(u, v): weight} with nodes 0, 1, ..., or a square matrix",
+        needed="{(u, v): weight} with nodes 0, 1, ... below 2^20, or a square matrix",
         fix="{(0, 1): 3, (1, 2): 5, (0, 2): 4}",
     )
