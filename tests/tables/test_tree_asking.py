@@ -127,7 +127,7 @@ def test_cells_published_or_not_have_intervals(published: tuple[tables.TablePlan
     plan, truth, table = published
     assert plan.intervals is not None
     low, high = plan.intervals(table, 0.95)
-    keys = leftover._published(table, plan.layout).keys
+    keys = leftover.cells_in(table, plan.layout).keys
     place = np.minimum(np.searchsorted(truth.keys, keys), truth.keys.size - 1)
     true = np.where(truth.keys[place] == keys, truth.counts[place], 0)
     inside = (low <= true) & (true <= high)

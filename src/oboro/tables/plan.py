@@ -23,7 +23,7 @@ from oboro.tables.forecasting import forecast
 from oboro.tables.layout import Layout
 from oboro.tables.mask import Mask, impossible_cells, layout_of, possible_cells
 from oboro.tables.neighbours import pairs
-from oboro.tables.publishing import to_table
+from oboro.tables.publishing import count_name, to_table
 from oboro.tables.reading import read_cells
 from oboro.tables.refusing import checked
 from oboro.tables.strategies import strategy_of
@@ -101,13 +101,6 @@ class TablePlan:
     def _strategy(self) -> Strategy:
         return strategy_of(self.strategy, self.design)
 
-    @property
-    def _count_name(self) -> str:
-        if self.count is not None:
-            return self.count
-        taken = {name for column in self.domain for name in column.sources}
-        return "count" if "count" not in taken else "noisy count"
-
     def forecast(self, expected_total: int | None = None) -> Forecast:
         """Error by area. With `expected_total`, a guess at how many people there are, also what that means."""
         if expected_total is not None:
@@ -148,7 +141,7 @@ class TablePlan:
         )
 
     def publish(self, measured: Cells) -> Any:
-        table = to_table(measured, self.layout, self._count_name)
+        table = to_table(measured, self.layout, count_name(self.count, self.domain))
         return with_noisy(table, self.to_dict(), measured.noisy) if isinstance(measured, Measured) else table
 
     @property

@@ -12,11 +12,9 @@ import numpy as np
 from oboro.errors import DataError
 from oboro.noise.laplace import check_level
 from oboro.privacy import Approx, Pure, Unit
-from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
-from oboro.tables.reading import read_cells
 from oboro.tables.tree.asking import Where, choices
-from oboro.tables.tree.carrying import NOISY, noisy_in
+from oboro.tables.tree.carrying import NOISY, cells_in, noisy_in
 from oboro.tables.tree.design import Design
 from oboro.tables.tree.grid_answers import adaptive_answer, adaptive_intervals
 from oboro.tables.tree.intervals import Answer, Estimates, estimates, hull
@@ -73,11 +71,9 @@ def outlook_of(plan: Planned, total: int) -> Outlook | None:
 def cell_intervals(plan: Planned, table: Table, level: float) -> tuple[Integers, Integers]:
     """The lowest and highest count of each row of the published table."""
     found = _estimates(plan, table)
-    layout = plan.layout
-    keys = _rows(plan, table)
-    at = found.leaves.reshape(-1)[found.lattice.leaf(layout, keys)]
-    counts = np.asarray(table.column(table.num_columns - 1).to_numpy(), np.int64)
-    return hull(at, found.errors(), counts, check_level(level))
+    cells = cells_in(table, plan.layout)  # in the order of keys, as the rows are
+    at = found.leaves.reshape(-1)[found.lattice.leaf(plan.layout, cells.keys)]
+    return hull(at, found.errors(), cells.counts, check_level(level))
 
 
 def answered(plan: Planned, table: Table, where: Where, level: float) -> Answer:
@@ -98,7 +94,7 @@ def answered(plan: Planned, table: Table, where: Where, level: float) -> Answer:
     lattice = found.lattice
     chosen = choices(plan.layout, lattice, where)
     value, error = found.answer(chosen)
-    cells = _cells(plan, table)
+    cells = cells_in(table, plan.layout)
     parts = np.unravel_index(
         lattice.leaf(plan.layout, cells.keys), tuple(tree.leaves for tree in lattice.trees)
     )
@@ -108,16 +104,6 @@ def answered(plan: Planned, table: Table, where: Where, level: float) -> Answer:
     published = cells.counts[inside].sum()
     low, high = hull(np.array(value), error, np.array(published), level)
     return Answer(int(published), int(low), int(high), error, level)
-
-
-def _cells(plan: Planned, table: Table) -> Cells:
-    """What the table publishes."""
-    return read_cells(table, plan.layout, Unit.cells(), table.column_names[-1])
-
-
-def _rows(plan: Planned, table: Table) -> Integers:
-    """The keys of the table's rows, which are in the order of keys."""
-    return _cells(plan, table).keys
 
 
 def _estimates(plan: Planned, table: Table) -> Estimates:

@@ -10,10 +10,9 @@ import numpy as np
 from oboro.noise.laplace import check_level
 from oboro.privacy import Unit
 from oboro.tables.layout import Layout
-from oboro.tables.reading import read_cells
 from oboro.tables.tree.adaptive import LEVELS, blocks_of, noises
 from oboro.tables.tree.bounds import Round, Top, bounds, least_squares_top
-from oboro.tables.tree.carrying import Table, noisy_in
+from oboro.tables.tree.carrying import Table, cells_in, noisy_in
 from oboro.tables.tree.design import precision
 from oboro.tables.tree.intervals import Answer, reach
 from oboro.tables.tree.lattice import Integers, lattice_of
@@ -31,7 +30,7 @@ def adaptive_intervals(
     """
     check_level(level)
     top, parts = _measured(table, layout, eps, unit, total)
-    cells = read_cells(table, layout, Unit.cells(), table.column_names[-1])
+    cells = cells_in(table, layout)
     block = cells.keys >> top.height
     away = reach(1 - (1 - level) / 2)  # one of two ways: by part or by block
     each = np.eye(1, top.estimates.size, dtype=np.bool_)[0]
@@ -54,7 +53,7 @@ def adaptive_answer(
     table: Table, region: Region, level: float, layout: Layout, eps: Fraction, unit: Unit, total: int | None
 ) -> Answer:
     """The sum of the published counts in a region, and an interval for the true sum."""
-    cells = read_cells(table, layout, Unit.cells(), table.column_names[-1])
+    cells = cells_in(table, layout)
     value = int(cells.counts[region.hold(cells.keys)].sum())
     top, parts = _measured(table, layout, eps, unit, total)
     found = bounds(top, [parts], region, level)

@@ -18,10 +18,9 @@ from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.publishing import key_columns
 from oboro.tables.quality import block_errors
-from oboro.tables.reading import read_cells
 from oboro.tables.strategy import counts_move
 from oboro.tables.tree.bounds import Round, Top, bounds, least_squares_top
-from oboro.tables.tree.carrying import Table, noisy_in
+from oboro.tables.tree.carrying import Table, cells_in, noisy_in
 from oboro.tables.tree.design import precision
 from oboro.tables.tree.filtered import CELLS, blocks_of, noises
 from oboro.tables.tree.intervals import Answer
@@ -68,7 +67,7 @@ def filtered_intervals(
     """
     carried = carried_in(table)
     away = _away(carried, check_level(level), eps, unit)
-    cells = _published(table, layout)  # in the order of the table: that of keys
+    cells = cells_in(table, layout)  # in the order of the table: that of keys
     at = carried.noisy[np.searchsorted(carried.keys, cells.keys)] if cells.keys.size else carried.noisy[:0]
     return np.minimum(np.maximum(at - away, 0), cells.counts), np.maximum(at + away, cells.counts)
 
@@ -78,7 +77,7 @@ def filtered_answer(
 ) -> Answer:
     """How many people are in a region: published cells, and of those that are in none the share of its cells."""
     carried = carried_in(table)
-    cells = _published(table, layout)
+    cells = cells_in(table, layout)
     asked = region.hold(cells.keys)
     first = carried.live << carried.below
     inside, there = region.cells(first, carried.below), everything(layout).cells(first, carried.below)
@@ -131,7 +130,7 @@ def unallocated(table: Table, layout: Layout) -> Table:
     import pyarrow as pa
 
     carried = carried_in(table)
-    rest = _left(carried, _published(table, layout))
+    rest = _left(carried, cells_in(table, layout))
     size = np.full(carried.live.size, 1 << carried.below)
     beside = {"cells": size, "held": carried.held, "unallocated": rest}
     return pa.table({**dict(key_columns(carried.live << carried.below, layout)), **beside})
@@ -175,7 +174,3 @@ def _away(carried: Carried, level: float, eps: Fraction, unit: Unit) -> int:
 
 def _scale(eps: Fraction, unit: Unit) -> float:
     return as_float(counts_move(unit) / (CELLS * eps))
-
-
-def _published(table: Table, layout: Layout) -> Cells:
-    return read_cells(table, layout, Unit.cells(), table.column_names[-1])
