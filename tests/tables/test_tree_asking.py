@@ -73,6 +73,7 @@ def questions(plan: tables.TablePlan, truth: Cells, count: int, seed: int) -> li
     return found
 
 
+@pytest.mark.long("statistical tests")
 def test_answers_about_a_filtered_table_cover(published: tuple[tables.TablePlan, Cells, Any]) -> None:
     plan, truth, table = published
     hits = []
@@ -238,6 +239,7 @@ def adaptive(people: int) -> tuple[tables.TablePlan, Cells, Any]:
     )
 
 
+@pytest.mark.long("statistical tests")
 def test_answers_about_an_adaptive_table_cover(tmp_path: Path) -> None:
     plan, prepared, true = adaptive(20_000)
     rng = np.random.default_rng(5)

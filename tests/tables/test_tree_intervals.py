@@ -121,6 +121,7 @@ def test_the_command_line_asks(release: Any, tmp_path: Path, monkeypatch: pytest
         tables.ask("bare.parquet")
 
 
+@pytest.mark.long("statistical tests")
 def test_intervals_cover() -> None:
     """Over many runs: every published cell, non-zero cells, blocks and categories."""
     plan = tables.plan(DOMAIN, unit=Unit.cells(), eps="0.5", count="people")
