@@ -54,7 +54,7 @@ def test_every_question_is_answered_forecast_and_planned(tmp_path: Path) -> None
         lambda ask: ask.trimmed_mean("income", eps=1),
         lambda ask: ask.trimmed_mean("income", "0.25", rho="0.5"),
         lambda ask: ask.sample_and_aggregate(
-            lambda rows: rows["age"].mean(), blocks=3, bounds=(0, 120), eps=1
+            "def mean(rows): return rows['age'].mean()", blocks=3, bounds=(0, 120), eps=1
         ),
         lambda ask: ask.kmeans(["age", "income"], 2, eps=1),
         lambda ask: ask.components(["age", "income"], 1, radius=10**6, eps=1, delta="1e-6"),

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import math
-import os
-import subprocess
-import sys
-import time
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +14,6 @@ from oboro import audit
 from oboro.errors import InputError
 from oboro.release import Pair, plan_from, run
 from oboro.statistics.blocks import middle, sample_aggregate_plan
-from oboro.statistics.isolation import call_isolated
 from oboro.statistics.scope import Scope
 
 AGE, SEX, DAY = (
@@ -42,91 +35,6 @@ def mean_age(rows: Any) -> float:
     return float(rows["age"].mean())
 
 
-# -- a process of its own ------------------------------------------------------------------------------------------
-
-
-def test_numbers_come_back_exactly() -> None:
-    assert call_isolated(lambda x: x, 0.1, 1, PATIENCE) == (0.1,)
-    assert call_isolated(lambda x: np.asarray([[x, 2.0], [3.0, math.pi]]), 1.0, 4, PATIENCE) == (
-        1.0,
-        2.0,
-        3.0,
-        math.pi,
-    )
-
-
-@pytest.mark.parametrize(
-    "wild",
-    [
-        lambda x: 1 / 0,
-        lambda x: math.nan,
-        lambda x: math.inf,
-        lambda x: "nonsense",
-        lambda x: None,
-        lambda x: [1.0, 2.0],
-        lambda x: {"a": 1},
-        lambda x: sys.exit(3),
-        lambda x: os._exit(1),
-        lambda x: os.kill(os.getpid(), 9),
-        lambda x: 10**400,
-        lambda x: True if x else object(),
-    ],
-)
-def test_failure_and_nonsense_are_all_alike(wild: Any) -> None:
-    assert call_isolated(wild, 0, 1, PATIENCE) is None
-
-
-def test_a_function_that_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
-    def hangs(x: Any) -> float:
-        subprocess.Popen(sleep)
-        started.touch()
-        while True:
-            pass
-
-    sleep = ["sleep", f"99{os.getpid()}"]  # no other process of this machine has the same name
-    started = tmp_path / "started"
-    seconds = 0.5
-    while not started.exists():  # a busy machine may need more than one attempt
-        assert call_isolated(hangs, 0, 1, seconds) is None
-        seconds *= 2
-
-    def running() -> bool:
-        listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-        return " ".join(sleep) in listed.splitlines()
-
-    for _ in range(600):  # it is told to end before the call returns; when it ends is up to the system
-        if not running():
-            break
-        time.sleep(0.1)
-    assert not running()
-
-
-def test_nothing_is_printed_logged_or_kept(capfd: Any, caplog: Any, tmp_path: Any) -> None:
-    seen: list[int] = []
-    with open(tmp_path / "log", "w") as file:
-
-        def talks(x: Any) -> float:
-            print("secret")
-            print("secret", file=sys.stderr)
-            os.write(1, b"secret")
-            logging.getLogger("x").error("secret")
-            seen.append(1)
-            file.write("secret")
-            file.flush()
-            return len(seen)
-
-        assert [call_isolated(talks, 0, 1, PATIENCE) for _ in range(2)] == [
-            None,
-            None,
-        ]  # the file is closed to it
-        assert [call_isolated(lambda x: seen.append(1) or len(seen), 0, 1, PATIENCE) for _ in range(2)] == [
-            (1.0,),
-            (1.0,),
-        ]
-    assert seen == []
-    assert "secret" not in "".join(capfd.readouterr()) + caplog.text + (tmp_path / "log").read_text()
-
-
 # -- the plan ------------------------------------------------------------------------------------------------------
 
 
@@ -138,10 +46,9 @@ def test_the_function_sees_values_of_its_block_only(test_bits: Any) -> None:
     }
 
     def check(block: Any) -> float:
-        assert block["age"].tolist() == [7, 100, 9]  # clamped; a record with a missing value is left out
-        assert block["sex"].tolist() == ["F", "M", "M"]
-        assert str(block["day"][2]) == "2026-01-01"
-        return 42
+        ages = block["age"].tolist() == [7, 100, 9]  # clamped; a record with a missing value is left out
+        sexes = block["sex"].tolist() == ["F", "M", "M"]
+        return 42 if ages and sexes and str(block["day"][2]) == "2026-01-01" else 0
 
     plan = plan_of(check, 4, (AGE, SEX, DAY), blocks=1, eps=10**6)
     assert plan.publish(plan.measure(plan.prepare(rows), test_bits)).to_pylist() == [{"value": 42.0}]
@@ -149,7 +56,7 @@ def test_the_function_sees_values_of_its_block_only(test_bits: Any) -> None:
 
 def test_blocks_go_by_position_under_replace_and_by_draws_otherwise(test_bits: Any) -> None:
     plan = plan_of(mean_age, 20)
-    codes, units = plan.prepare({"age": list(range(20))})
+    codes, units, _ = plan.prepare({"age": list(range(20))})
     assert codes[:, 0].tolist() == list(range(20))  # in the order of the data
     assert plan._places(units, test_bits).tolist() == [i % 5 for i in range(20)]
     private = plan_of(mean_age, None)
@@ -157,7 +64,7 @@ def test_blocks_go_by_position_under_replace_and_by_draws_otherwise(test_bits: A
     counts = np.bincount(drawn, minlength=5)
     assert abs(counts - 20_000).max() < 5.4 * math.sqrt(100_000 * 0.16)  # false alarm below 1e-6
     people = plan_of(mean_age, None, unit=ob.Unit.person("who", 3))
-    codes, units = people.prepare({"who": ["b", "a", "b", None], "age": [1, 2, 3, 4]})
+    codes, units, _ = people.prepare({"who": ["b", "a", "b", None], "age": [1, 2, 3, 4]})
     place = people._places(units, test_bits)
     assert place[0] == place[2]  # a person is in one block, with all rows
     assert codes[3, 0] == -1  # nobody's row is left out
@@ -169,26 +76,25 @@ def test_the_position_is_that_of_the_file(tmp_path: Any) -> None:
 
     ages = np.random.default_rng(0).integers(0, 101, 300_000)
     pq.write_table(pa.table({"age": ages}), tmp_path / "people.parquet", row_group_size=10_000)
-    codes, _ = plan_of(mean_age, 300_000).prepare(str(tmp_path / "people.parquet"))
+    codes, _, _ = plan_of(mean_age, 300_000).prepare(str(tmp_path / "people.parquet"))
     assert np.array_equal(codes[:, 0], ages)
 
 
 def test_a_wild_function_leaves_the_middle_of_the_bounds(test_bits: Any) -> None:
-    for wild in (lambda rows: 1 / 0, lambda rows: math.nan, lambda rows: [1, 2, 3]):
-        plan = plan_of(wild, eps=10**6)
-        assert plan.publish(plan.measure(plan.prepare({"age": [1] * 20}), test_bits)).to_pylist() == [
+    for wild in ("1 / 0", "float('nan')", "[1, 2, 3]"):
+        plan = plan_of(f"def f(rows): return 1 if rows['age'].any() else {wild}", eps=10**6)
+        assert plan.publish(plan.measure(plan.prepare({"age": [0] * 20}), test_bits)).to_pylist() == [
             {"value": 50.0}
         ]
-    outside = plan_of(lambda rows: 1e300, eps=10**6)
+    outside = plan_of("def f(rows): return 1e300", eps=10**6)
     assert outside.publish(outside.measure(outside.prepare({"age": [1] * 20}), test_bits)).to_pylist() == [
         {"value": 100.0}
     ]
 
 
 def test_several_outputs_share_eps(test_bits: Any) -> None:
-    plan = plan_of(
-        lambda rows: [rows["age"].mean(), rows["age"].std()], bounds=[(0, 100), (0, 50)], eps=10**6
-    )
+    both = "def f(rows): return [rows['age'].mean(), rows['age'].std()]"
+    plan = plan_of(both, bounds=[(0, 100), (0, 50)], eps=10**6)
     assert plan.eta == Fraction(10**6, 4)
     table = plan.publish(plan.measure(plan.prepare({"age": list(range(20))}), test_bits)).to_pylist()
     assert [row["output"] for row in table] == ["output 1", "output 2"]
@@ -244,12 +150,12 @@ def test_the_function_runs_after_the_reservation(tmp_path: Any) -> None:
         tmp_path / "l.ledger", dataset="d", unit=ob.Unit.row("replace"), budget=ob.Pure(1)
     )
     rows = {"age": [10] * 20}
-    release = run(plan_of(lambda rows: 1 / 0, eps="0.6"), rows, ledger)
+    fails = "def f(rows): return 1 / (rows['age'] - 10).any()"
+    release = run(plan_of(fails, eps="0.6"), rows, ledger)
     assert 0 <= release.value <= 100
     assert ledger.spent == ob.Pure("0.6")
     with pytest.raises(ob.OboroError, match="budget"):
-        run(plan_of(lambda rows: (tmp_path / "touched").write_text("x"), eps="0.6"), rows, ledger)
-    assert not (tmp_path / "touched").exists()
+        run(plan_of(fails, eps="0.6"), rows, ledger)
     with pytest.raises(ob.OboroError, match="no interval"):
         release.interval()
 
@@ -259,9 +165,8 @@ def test_accuracy_of_a_ratio(test_bits: Any) -> None:
     """Within a few ranks of the median of 100 blocks; false alarm: P(score >= 42) <= 10^4 e^(-21) < 1e-5."""
     rng = np.random.default_rng(2)
     ages = np.clip(rng.normal(40, 10, 10_000).round(), 0, 100)
-    plan = plan_of(
-        lambda rows: rows["age"].var() / rows["age"].mean(), 10_000, blocks=100, bounds=(0, 10), eps=1
-    )
+    ratio = "def f(rows): return rows['age'].var() / rows['age'].mean()"
+    plan = plan_of(ratio, 10_000, blocks=100, bounds=(0, 10), eps=1)
     value = plan.publish(plan.measure(plan.prepare({"age": ages}), test_bits)).to_pylist()[0]["value"]
     assert abs(value - ages.var() / ages.mean()) < 0.8
     assert "drown" not in str(plan.forecast())
@@ -277,7 +182,43 @@ def test_bad_public_facts_are_refused() -> None:
         lambda: plan_of(mean_age, seconds=0),
         lambda: plan_of(mean_age, columns=()),
         lambda: plan_of(mean_age, step="0.03"),
-        lambda: plan_from(plan_of(mean_age).to_dict()),
+        lambda: plan_of(mean_age, seconds=10**6),
+        lambda: plan_of(mean_age, isolation="fork"),
+        lambda: plan_of("def f(rows): return 1\nf = 2"),
     ):
         with pytest.raises(InputError):
             wrong()
+
+
+@pytest.mark.parametrize("how", ["sealed", "none"])
+def test_a_plan_holds_its_function_and_comes_back_from_its_record(how: str) -> None:
+    plan = plan_of(mean_age, isolation=how)
+    again = plan_from(plan.to_dict())
+    assert again == plan
+    assert "rows['age'].mean()" in again.function
+    assert again.label == f"{__name__}.mean_age"
+
+
+def test_a_record_that_no_function_makes_is_refused() -> None:
+    good, plain = (plan_of(mean_age, isolation=how).to_dict() for how in ("sealed", "none"))
+    for wrong in (
+        {**plain, "guarantee": good["guarantee"]},  # promises without a seal what only a seal can
+        {**good, "isolation": "none"},
+        {**good, "isolation": "fork"},
+        {**good, "isolation": 1},
+        {**good, "function": "rows"},
+        {**good, "function": 7},
+        {**good, "function": "from . import f"},
+        {**good, "outputs": []},
+        {**good, "outputs": [AGE.to_dict()]},
+        {**good, "columns": []},
+        {**good, "blocks": 0},
+        {**good, "blocks": "5.5"},
+        {**good, "seconds": "0"},
+        {**good, "seconds": "1e400"},
+        {**good, "guarantee": ob.ZCDP(1).to_dict()},
+        {name: value for name, value in good.items() if name != "isolation"},
+        {name: value for name, value in good.items() if name != "label"},
+    ):
+        with pytest.raises(InputError):
+            plan_from(wrong)

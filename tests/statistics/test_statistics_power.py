@@ -49,7 +49,7 @@ def test_the_noise_of_components_grows_as_the_guarantee_tightens() -> None:
 def test_where_n_is_private_blocks_are_drawn_and_not_dealt(test_bits: Any) -> None:
     """Dealt in turn, one unit that comes or goes would move all that follow it to other blocks."""
     plan = sample_aggregate_plan(
-        Scope(ROW), [DOMAIN["age"]], lambda rows: 1.0, blocks=5, bounds=(0, 3), eps=1
+        Scope(ROW), [DOMAIN["age"]], "def one(rows): return 1.0", blocks=5, bounds=(0, 3), eps=1
     )
     first, second = (plan._places(np.arange(10_000), test_bits) for _ in range(2))
     assert abs((first == second).mean() - 0.2) < 6 * 0.4 / 100  # six standard errors

@@ -1,7 +1,7 @@
 """Sample and aggregate: any function at all, computed on disjoint blocks of the data; their median is released.
 
-One unit lies in one block, and changes the function's value there only, however wild the function is. So what is
-left to protect is the median of some numbers of which one may change.
+One unit lies in one block, and changes the function's value there only, however wild the function is: each block is
+computed in a sealed process (isolation.py). So what is left to protect is the median of some numbers of which one may change.
 """
 
 from __future__ import annotations
@@ -19,14 +19,21 @@ from oboro.domain import Column, Domain, Real
 from oboro.errors import DomainError, ParameterError
 from oboro.exact import Number, positive, rational, show, whole
 from oboro.noise.bits import Bits
-from oboro.privacy import Pure, Unit
+from oboro.privacy import Conditional, Guarantee, Pure, Unit, guarantee_from
 from oboro.release import Forecast, Pair, register
 from oboro.statistics.decoding import Rows, all_codes, rows_from
-from oboro.statistics.isolation import call_isolated, check_isolation
+from oboro.statistics.functions import called, label_of, text_of
+from oboro.statistics.isolation import PLAIN, SEALED, Computing, Job, can_seal, rehearse
 from oboro.statistics.scope import Scope
 
 Integers = npt.NDArray[np.int64]
-Prepared = tuple[Integers, Integers]
+Prepared = tuple[Integers, Integers, Job]
+ASSUMPTION = (
+    "functions that are run without a seal look at nothing but their block, and leave nothing for another"
+)
+MOST_BLOCKS = 10**6
+MOST_SECONDS = 86_400  # of a block: a day
+MADE_UP = 100  # rows of a rehearsal, at most
 STEPS = 10_000  # of the grid between the bounds, where no step is given
 
 
@@ -39,23 +46,68 @@ class SampleAggregatePlan:
         Under replace, the row at position i is in block i mod `blocks`, so a replaced row changes one block. In any
         other case each unit draws its block by itself, uniformly: adding, removing or replacing a unit, with the
         others' draws unchanged, changes one block, and a mixture of pairs that are each eps-close is eps-close.
-        A block's values are computed in a process of its own, from that block alone, after the reservation, and
-        clamped to the public grid; where the function fails, hangs or returns nonsense they are the middle of the
-        bounds. So of `blocks` grid points, in each of d coordinates, one changes. The score
+        A block's values are computed after the reservation in a sealed process, which was made before it had the block,
+        out of a program that never had any, and can do nothing but compute and answer (seal.py): so they follow from
+        that block alone. They are clamped to the public grid; where the function fails, takes longer than `seconds`, or
+        returns nonsense they are the middle of the bounds. With isolation "none" nothing holds the function back, and
+        the guarantee is conditional on what it does.
+        So of `blocks` grid points, in each of d coordinates, one changes. The score
         max(0, #{x < t} - r + 1, r - #{x <= t}) of grid point t, r the middle rank, then changes by at most 1, and the
         exponential mechanism with e^(-eta score) costs 2 eta [McSherry, Talwar 2007]. eta = eps/(2 d): eps in all.
         [Nissim, Raskhodnikova, Smith 2007, section 4; the aggregator is Asi and Duchi's, 2020.]
     """
 
     label: str
-    function: Callable[[Rows], Any]
+    function: str  # as text
     columns: tuple[Column, ...]
     outputs: tuple[Real, ...]
     blocks: int
     scope: Scope
-    guarantee: Pure
+    guarantee: Guarantee
     seconds: Fraction
+    isolation: str
     kind = "statistics.sample_and_aggregate"
+
+    def __post_init__(self) -> None:
+        called(self.function)
+        object.__setattr__(self, "blocks", whole("blocks", self.blocks, least=1, most=MOST_BLOCKS))
+        object.__setattr__(self, "seconds", positive("seconds", self.seconds))
+        if self.seconds > MOST_SECONDS:
+            raise ParameterError(
+                "seconds are too many",
+                given=f"seconds={show(self.seconds)}",
+                needed=f"at most {MOST_SECONDS:,}",
+                fix="seconds=5",
+            )
+        if not self.columns or not self.outputs or not all(isinstance(one, Real) for one in self.outputs):
+            raise ParameterError(
+                "sample and aggregate needs columns and outputs",
+                given=f"{len(self.columns)} columns, {len(self.outputs)} outputs",
+                needed="at least one of each, outputs on a grid of real numbers",
+                fix='columns=["age"], bounds=(0, 120)',
+            )
+        if self.scope.by:
+            raise DomainError(
+                "sample and aggregate has no groups",
+                given=self.scope.words().strip(),
+                fix="one release for each",
+            )
+        if self.isolation not in (SEALED, PLAIN):
+            raise ParameterError(
+                "isolation is unknown",
+                given=f"isolation={self.isolation!r}",
+                needed=f"{SEALED} or {PLAIN}",
+                fix=f'isolation="{SEALED}"',
+            )
+        promised = self.guarantee.unconditional
+        assumed = () if self.isolation == SEALED else (ASSUMPTION,)
+        if not isinstance(promised, Pure) or not set(assumed) <= set(self.guarantee.assumptions):
+            raise ParameterError(
+                "the promise does not fit the plan",
+                given=str(self.guarantee),
+                needed="an eps, and without a seal the assumption about the function",
+                fix=repr(promise(Pure(1), self.isolation)),
+            )
 
     @property
     def unit(self) -> Unit:
@@ -63,7 +115,9 @@ class SampleAggregatePlan:
 
     @property
     def eta(self) -> Fraction:
-        return self.guarantee.eps / (2 * len(self.outputs))
+        eps = self.guarantee.unconditional
+        assert isinstance(eps, Pure)
+        return eps.eps / (2 * len(self.outputs))
 
     @property
     def rank(self) -> int:
@@ -87,20 +141,38 @@ class SampleAggregatePlan:
         return Forecast("expected error of each median", columns, tuple(rows), tuple(notes))
 
     def prepare(self, data: Any) -> Prepared:
-        return all_codes(self.scope, self.columns, data)
+        """The data, and the function once it has answered on made-up rows: before it sees any others, and for free."""
+        return *all_codes(self.scope, self.columns, data), rehearse(self.job, self.made_up)
+
+    @property
+    def job(self) -> Job:
+        names = tuple(column.name for column in self.columns)
+        return Job(self.function, names, len(self.outputs), float(self.seconds), self.isolation)
+
+    @property
+    def made_up(self) -> Rows:
+        """Rows that look like a block, from the domain alone: values from all over it, in no order."""
+        count = min(MADE_UP, max(2, (self.scope.units or MADE_UP * self.blocks) // self.blocks))
+        turns = [
+            (i * 40503 + 2 * j * i * i) % 65536 for i in range(1, count + 1) for j in range(len(self.columns))
+        ]
+        sizes = [column.size for column in self.columns] * count
+        codes = [turn * size >> 16 for turn, size in zip(turns, sizes, strict=True)]
+        return rows_from(self.columns, np.reshape(np.asarray(codes, np.int64), (count, -1)))
 
     def measure(self, prepared: Prepared, bits: Bits, trials: int | None = None) -> Integers:
-        codes, units = prepared
+        codes, units, job = prepared
         count = 1 if trials is None else trials
         known: dict[bytes, list[int]] = {}  # of the trials of an audit: a block is the rows that it holds
         alike: dict[bytes, list[int]] = {}  # trials with the same values in all blocks
         values: dict[bytes, Integers] = {}
-        for trial in range(1 if self.by_position else count):
-            place = self._places(units, bits)
-            found = [self._value(codes, place == block, known) for block in range(self.blocks)]
-            table = np.asarray(found, np.int64)
-            values.setdefault(table.tobytes(), table)
-            alike.setdefault(table.tobytes(), []).extend(range(count) if self.by_position else [trial])
+        with Computing(job) as compute:
+            for trial in range(1 if self.by_position else count):
+                place = self._places(units, bits)
+                found = [self._value(compute, codes, place == block, known) for block in range(self.blocks)]
+                table = np.asarray(found, np.int64)
+                values.setdefault(table.tobytes(), table)
+                alike.setdefault(table.tobytes(), []).extend(range(count) if self.by_position else [trial])
         draws = np.zeros((count, len(self.outputs)), np.int64)
         for key, chosen in alike.items():
             for i, output in enumerate(self.outputs):
@@ -119,15 +191,17 @@ class SampleAggregatePlan:
         return uniform_integers(self.blocks, count, bits)[units] if count else units
 
     def _value(
-        self, codes: Integers, inside: npt.NDArray[np.bool_], known: dict[bytes, list[int]]
+        self,
+        compute: Computing,
+        codes: Integers,
+        inside: npt.NDArray[np.bool_],
+        known: dict[bytes, list[int]],
     ) -> list[int]:
         """The function's values on one block, on the grid of the outputs; the middle where it has none."""
         key = np.packbits(inside).tobytes()
         if key not in known:
             rows = codes[inside & (codes >= 0).all(axis=1)]
-            found = call_isolated(
-                self.function, rows_from(self.columns, rows), len(self.outputs), float(self.seconds)
-            )
+            found = compute(rows_from(self.columns, rows))
             known[key] = [
                 (output.size - 1) // 2 if found is None else output.code(found[i]) or 0
                 for i, output in enumerate(self.outputs)
@@ -158,29 +232,49 @@ class SampleAggregatePlan:
     def to_dict(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
-            "function": self.label,
+            "label": self.label,
+            "function": self.function,
             **self.scope.to_dict(self.columns),
             "columns": [column.name for column in self.columns],
             "outputs": [output.to_dict() for output in self.outputs],
             "blocks": self.blocks,
             "seconds": show(self.seconds),
+            "isolation": self.isolation,
             "guarantee": self.guarantee.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> SampleAggregatePlan:
-        raise ParameterError(
-            "a plan with your own function cannot be read from a file",
-            given=f"the plan of {record.get('function')!r}",
-            needed="the function itself",
-            fix="people.sample_and_aggregate(function, ...)",
+        if "isolation" not in record:
+            raise ParameterError(
+                "a plan of oboro 0.1 does not hold its function",
+                given=f"the plan of {record.get('function')!r}",
+                needed="the function itself",
+                fix="people.sample_and_aggregate(function, ...)",
+            )
+        scope, columns = Scope.from_dict(record)
+        return cls(
+            str(record["label"]),
+            record["function"],
+            tuple(columns[name] for name in record["columns"]),
+            tuple(Domain.from_dict({"columns": record["outputs"]})),  # type: ignore[arg-type]  # checked on making
+            record["blocks"],
+            scope,
+            guarantee_from(record["guarantee"]),
+            positive("seconds", record["seconds"]),
+            record["isolation"],
         )
+
+
+def promise(guarantee: Pure, isolation: str) -> Guarantee:
+    """What can be promised of a function that is run so."""
+    return guarantee if isolation == SEALED else Conditional(guarantee, ASSUMPTION)
 
 
 def sample_aggregate_plan(
     scope: Scope,
     columns: Sequence[Column],
-    function: Callable[[Rows], Any],
+    function: str | Callable[[Rows], Any],
     *,
     blocks: int,
     bounds: Sequence[Any],
@@ -188,33 +282,28 @@ def sample_aggregate_plan(
     step: Number | None = None,
     seconds: Number = 5,
     label: str | None = None,
+    isolation: str | None = None,
 ) -> SampleAggregatePlan:
     """A plan for `function(rows)`, rows being a dictionary of arrays, one for each column.
 
-    `bounds` are (low, high) for one number, or a list of such pairs for several. `seconds` is the time that each
-    block has. `label` is how the certificate calls the function, with its version.
+    The function is given as text, as "module:function", or as it is (functions.py). `bounds` are (low, high) for one
+    number, or a list of such pairs for several. `seconds` is the time that each block has. `label` is how the certificate calls
+    the function, with its version. `isolation` is "sealed" where this system can seal a process; where it cannot, and if
+    "none" is asked for, the function is run as it is, and the guarantee is conditional on what it does.
     """
-    check_isolation()
-    if not callable(function) or not columns:
-        raise ParameterError(
-            "sample and aggregate needs a function and columns",
-            given=repr(function)[:60],
-            fix="people.sample_and_aggregate(lambda rows: rows['age'].mean(), blocks=50, bounds=(0, 120), eps=1)",
-        )
-    if scope.by:
-        raise DomainError(
-            "sample and aggregate has no groups", given=scope.words().strip(), fix="one release for each"
-        )
-    text = label or f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', 'function')}"
+    text = text_of(function)
+    if isolation is None:
+        isolation = SEALED if can_seal() else PLAIN
     return SampleAggregatePlan(
+        label or label_of(function, text),
         text,
-        function,
         tuple(columns),
         _outputs(bounds, step),
-        whole("blocks", blocks, least=1, most=10**6),
+        whole("blocks", blocks, least=1, most=MOST_BLOCKS),
         scope,
-        Pure(positive("eps", eps)),
+        promise(Pure(positive("eps", eps)), isolation),
         positive("seconds", seconds),
+        isolation,
     )
 
 

@@ -1,107 +1,303 @@
-"""Someone's own function, run where it can do no harm: in a process of its own, with a time limit, in silence.
+"""Someone's own function, computed where it can do no harm: each block in a sealed process, which has its block and nothing else.
 
-The function may fail, hang, print, or return nonsense, and whether it does may depend on private values. So:
+The function may fail, hang, print, or return nonsense, and whether it does may depend on private values. It may even be
+written to carry off what it sees. So it runs in seal.py, a program that never had the data, and for every outcome there is
+one rule: numbers of the right count that are finite are taken; anything else is None. Here is the side that has the data.
 
-    a new process for each call    nothing that it keeps reaches the next call
-    no output, no traceback        its streams lead nowhere, and files that were open are closed to it
-    a limit of time                after which it is killed, with all that it started
-    one rule for every outcome     numbers of the right count that are finite are taken; anything else is None
-How long it takes can still be seen by whoever can time a release (docs/promise.md).
+Whether this system can seal is tried out, by a function that tries every door. Where it cannot, a block is computed in a plain
+process of its own, and the promise is conditional on what the function does.
 """
 
 from __future__ import annotations
 
-import logging
-import math
+import functools
+import io
+import json
 import os
+import platform
 import select
 import signal
+import socket
 import struct
+import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
+
 from oboro.errors import ParameterError
+from oboro.statistics.functions import called, imported
 
 Numbers = tuple[float, ...]
+Rows = Mapping[str, npt.NDArray[Any]]
+
+SEALED, PLAIN = "sealed", "none"
+PROGRAM = Path(__file__).with_name("seal.py")
+STARTING = 120  # seconds that installed modules have to load, before there is data
+ROUNDS = 40  # of a rehearsal, at most: each loads what the one before found missing
+# A sealed process has one thread, and the program from which it is made has no other either.
+SURROUNDINGS = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA")}
+SURROUNDINGS["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
+
+DOORS = """
+import os, socket, threading, time
+
+def doors(rows):
+    found = 0
+    for door in (
+        lambda: open("/proc/self/maps"),
+        lambda: os.stat("/"),
+        lambda: os.listdir("/"),
+        lambda: open("/dev/shm/oboro", "w"),
+        lambda: socket.socket(),
+        lambda: socket.socket(socket.AF_UNIX),
+        lambda: os.kill(os.getppid(), 0),
+        lambda: os.kill(os.getpid(), 0),
+        lambda: os.pipe(),
+        lambda: os.fork() or os._exit(0),
+        lambda: threading.Thread(target=int).start(),
+        lambda: os.sched_setaffinity(0, [0]),
+        lambda: time.sleep(0),
+        lambda: 1 / time.time(),
+        lambda: 1 / time.monotonic(),
+        lambda: 1 / time.process_time(),
+    ):
+        try:
+            door()
+            found += 1
+        except (OSError, RuntimeError, ZeroDivisionError):
+            pass
+    return found
+"""
 
 
-def check_isolation() -> None:
-    """Refuses where processes cannot be forked."""
-    if not hasattr(os, "fork"):
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A function, what it is given and what it must give: public facts."""
+
+    source: str
+    columns: tuple[str, ...]
+    count: int
+    seconds: float
+    isolation: str
+    modules: tuple[str, ...] = ()  # to load before, besides those that the text names
+
+    def to_json(self, **more: Any) -> bytes:
+        setup = {
+            "source": self.source,
+            "name": called(self.source),
+            "modules": [*imported(self.source), *self.modules],
+            "columns": self.columns,
+            "count": self.count,
+        }
+        return json.dumps(setup | more).encode()
+
+
+@functools.cache
+def can_seal() -> bool:
+    """Whether this system gives a function its block and nothing else: a function that tries every door finds none open."""
+    if sys.platform != "linux" or platform.machine() != "x86_64" or not hasattr(os, "pidfd_open"):
+        return False
+    try:
+        with Computing(Job(DOORS, (), 1, STARTING, SEALED)) as compute:
+            return compute({}) == (0.0,)
+    except ParameterError:
+        return False
+
+
+def check_isolation(isolation: str) -> None:
+    """Refuses a plan that this system cannot keep, before anything is reserved."""
+    if isolation == SEALED and not can_seal():
         raise ParameterError(
-            "your own function cannot be run in a process of its own here",
-            given=os.name,
-            needed="a system with fork: Linux or macOS",
-            fix="a container with Linux",
+            "this system cannot seal a process",
+            given=f"{platform.system()} on {platform.machine()}",
+            needed="Linux on x86-64 that allows seccomp filters, as the plan says",
+            fix=f'isolation="{PLAIN}", which makes the promise conditional on the function',
         )
 
 
-def call_isolated(
-    function: Callable[[Any], Any], argument: Any, count: int, seconds: float
-) -> Numbers | None:
-    """`count` finite numbers that the function returned within `seconds`, or None."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _work(function, argument, count, writing)
-    os.close(writing)
-    try:
-        return _read(reading, count, time.monotonic() + seconds)
-    finally:
-        os.close(reading)
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(child, signal.SIGKILL)  # its own group: whatever it started, too
-        with suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+def rehearse(job: Job, rows: Rows) -> Job:
+    """The job with all modules that it turns out to need, after the function has answered on made-up rows.
+
+    Only public facts are in play, so what goes wrong is said.
+    """
+    check_isolation(job.isolation)
+    for _ in range(ROUNDS):
+        with Computing(job) as compute:
+            report = compute.rehearse(rows)
+        known = {*imported(job.source), *job.modules}
+        if not (missing := [name for name in report["missing"] if name not in known]):
+            break
+        job = replace(job, modules=(*job.modules, *dict.fromkeys(missing)))
+    if report["problem"] is not None:
+        raise ParameterError(
+            "the function fails on made-up rows, so nothing was reserved",
+            given=report["problem"],
+            needed=f"{job.count} finite numbers for any rows, within {job.seconds:g} seconds",
+            fix="try it on made-up rows of your own, and let it return a number where it cannot tell",
+        )
+    return job
 
 
-def _work(function: Callable[[Any], Any], argument: Any, count: int, writing: int) -> None:
-    """The child: computes, answers with 8 bytes for each number, and ends without any farewell."""
-    try:
-        os.setsid()
-        answer = _alone(writing)
-        numbers = _flat(function(argument))
-        if len(numbers) == count and all(map(math.isfinite, numbers)):
-            os.write(answer, struct.pack(f"<{count}d", *numbers))
-    except BaseException:
-        pass  # whatever it was, it is not for anyone's eyes
-    finally:
-        os._exit(0)
+class Computing:
+    """Computes blocks, one after the other: `with Computing(job) as compute: compute(rows)`."""
 
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._stack = ExitStack()
+        self._control: socket.socket | None = None
+        self.process: subprocess.Popen[bytes] | None = None  # the program of which copies are made
 
-def _alone(writing: int) -> int:
-    """Leaves no way out but the pipe: files, sockets and streams of the parent are closed, and nothing is logged."""
-    silence = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(silence, stream)
-    os.dup2(writing, 3)
-    os.closerange(4, 1 << 16)
-    sys.stdin = open(0, closefd=False)  # noqa: SIM115
-    sys.stdout = sys.stderr = open(1, "w", closefd=False)  # noqa: SIM115
-    logging.disable()
-    return 3
+    def __enter__(self) -> Computing:
+        if self.job.isolation == SEALED:
+            self._start()
+        return self
 
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
 
-def _flat(result: Any) -> list[float]:
-    if hasattr(result, "ravel"):
-        result = result.ravel()
-    if hasattr(result, "tolist"):
-        result = result.tolist()
-    return [float(number) for number in (result if isinstance(result, list | tuple) else [result])]
+    def __call__(self, rows: Rows) -> Numbers | None:
+        """As many finite numbers as the job says, or None, whatever happened."""
+        size = 8 * self.job.count
+        found = self._answer(rows, size, aloud=False)
+        return (
+            struct.unpack(f"<{self.job.count}d", found) if found is not None and len(found) == size else None
+        )
 
+    def rehearse(self, rows: Rows) -> dict[str, Any]:
+        """What happens on made-up rows: {"problem": in words or None, "missing": modules that were asked for}."""
+        found = self._answer(rows, 1 << 16, aloud=True)
+        report: dict[str, Any] = {
+            "problem": "it was not finished in time, or its process died",
+            "missing": [],
+        }
+        with suppress(ValueError, TypeError):
+            said = json.loads(found or b"")
+            report["missing"] = [str(name)[:200] for name in said["missing"]][:1000]
+            report["problem"] = None if said["problem"] is None else _printable(str(said["problem"]))
+        return report
 
-def _read(pipe: int, count: int, deadline: float) -> Numbers | None:
-    wanted, found = 8 * count, b""
-    while len(found) < wanted:
-        left = deadline - time.monotonic()
-        if left <= 0 or not select.select([pipe], [], [], left)[0]:
+    def _start(self) -> None:
+        """A new program: its memory, files and surroundings are its own."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.settimeout(STARTING)
+        try:
+            with theirs:
+                self.process = _started(stdin=theirs)
+            self._stack.callback(_ended, self.process, ours)
+            ours.send(self.job.to_json())
+            problem = json.loads(ours.recv(1 << 16) or b'"it did not start"')
+        except (OSError, ValueError) as error:
+            problem = str(error)
+        if problem is not None:
+            raise ParameterError(
+                "the function cannot be computed in a sealed process",
+                given=_printable(problem),
+                needed="modules that load within two minutes, start no threads and share no memory",
+                fix=f'isolation="{PLAIN}", which makes the promise conditional on the function',
+            )
+        self._control = ours
+
+    def _answer(self, rows: Rows, most: int, *, aloud: bool) -> bytes | None:
+        """All bytes that came back from a process that ended in time, if there are at most `most`."""
+        block = _packed(self.job, rows)
+        if self.job.isolation != SEALED:
+            return self._plain(block, most, aloud=aloud)
+        deadline = time.monotonic() + self.job.seconds
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                process = self._copy(theirs, aloud=aloud)
+            if process is None:
+                return None
+            try:
+                return _exchange(ours, block, most, deadline)
+            finally:
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(process, signal.SIGKILL)
+                gone = select.poll()
+                gone.register(process, select.POLLIN)
+                gone.poll()
+                os.close(process)
+
+    def _copy(self, theirs: socket.socket, *, aloud: bool) -> int | None:
+        """A process for one block, at the other end of a connection; what is handed back is its handle."""
+        assert self._control is not None
+        try:
+            socket.send_fds(self._control, [b"r" if aloud else b"b"], [theirs.fileno()])
+            return socket.recv_fds(self._control, 1, 1)[1][0]
+        except (OSError, IndexError):  # the machine ended the program: the next block gets a new one
+            self._stack.close()
+            with suppress(ParameterError):
+                self._start()
             return None
-        part = os.read(pipe, wanted - len(found))
-        if not part:
+
+    def _plain(self, block: bytes, most: int, *, aloud: bool) -> bytes | None:
+        setup = self.job.to_json(aloud=aloud, seconds=self.job.seconds)
+        process = _started("plain", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        try:
+            said, _ = process.communicate(
+                len(setup).to_bytes(8, "big") + setup + block, timeout=self.job.seconds + STARTING
+            )
+        except subprocess.TimeoutExpired:
             return None
-        found += part
-    return struct.unpack(f"<{count}d", found)
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)  # a group of its own: whatever it started, too
+            process.communicate()
+        return bytes(said) if len(said) <= most else None
+
+
+def _started(*arguments: str, **streams: Any) -> subprocess.Popen[bytes]:
+    """The program, new, with none of our files, in silence, and nothing of our environment but where libraries lie."""
+    kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
+    return subprocess.Popen(
+        [sys.executable, "-I", str(PROGRAM), *arguments],
+        **{"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **streams},
+        cwd="/",
+        env={**SURROUNDINGS, **kept},
+        start_new_session=True,
+    )
+
+
+def _ended(process: subprocess.Popen[bytes], control: socket.socket) -> None:
+    control.close()
+    process.kill()
+    process.wait()
+
+
+def _exchange(ours: socket.socket, block: bytes, most: int, deadline: float) -> bytes | None:
+    """Hands over the block and takes all that comes back until the other end is closed."""
+    found = b""
+    try:
+        ours.settimeout(max(0.001, deadline - time.monotonic()))
+        ours.sendall(block)
+        ours.shutdown(socket.SHUT_WR)
+        while len(found) <= most:
+            ours.settimeout(max(0.001, deadline - time.monotonic()))
+            part = ours.recv(1 << 16)
+            if not part:
+                return found
+            found += part
+    except OSError:  # too late, or gone
+        pass
+    return None
+
+
+def _packed(job: Job, rows: Rows) -> bytes:
+    """Arrays of numbers, texts and dates as bytes, without anything that could be run on reading."""
+    import numpy as np
+
+    file = io.BytesIO()
+    for name in job.columns:
+        np.lib.format.write_array(file, np.ascontiguousarray(rows[name]), allow_pickle=False)
+    return file.getvalue()
+
+
+def _printable(text: str) -> str:
+    return "".join(sign if sign.isprintable() else " " for sign in text)[:300]

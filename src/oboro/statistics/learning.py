@@ -101,7 +101,7 @@ class Learning(Questions[Result]):
 
     def sample_and_aggregate(
         self,
-        function: Callable[[Rows], Any],
+        function: str | Callable[[Rows], Any],
         *,
         blocks: int,
         bounds: Sequence[Any],
@@ -109,9 +109,15 @@ class Learning(Questions[Result]):
         step: Number | None = None,
         seconds: Number = 5,
         label: str | None = None,
+        isolation: str | None = None,
         **asked: Unpack[Asked],
     ) -> Result:
-        """The median over blocks of any function of the rows, given as a dictionary of arrays."""
+        """The median over blocks of any function of the rows, given as a dictionary of arrays.
+
+        The function is a `def` that needs nothing from around it, its text, or "module:function". Each block is computed
+        in a sealed process that has its block and nothing else; with `isolation="none"`, and on systems that cannot seal,
+        in a plain one, with a conditional guarantee.
+        """
         scope, of = self._scope(asked), self._columns(self.domain.names if columns is None else columns)
         return self._answer(
             lambda promise: sample_aggregate_plan(
@@ -124,6 +130,7 @@ class Learning(Questions[Result]):
                 step=step,
                 seconds=seconds,
                 label=label,
+                isolation=isolation,
             ),
             asked,
         )

@@ -1,8 +1,26 @@
-"""A release of someone's own function with its own smooth sensitivity."""
+"""A release of someone's own function with its own smooth sensitivity.
+
+Both functions see all of the data, so the promise rests on whoever wrote them. They may still fail, hang, print or return
+nonsense, and whether they do may depend on private values. So each runs
+
+    in a process of its own        made by fork: data of any kind is there already, and nothing that it keeps reaches the next
+    in silence                     its streams lead nowhere, and files that were open are closed to it
+    for a limited time             after which it is killed, with all that it started
+    by one rule for every outcome  numbers of the right count that are finite are taken; anything else is None
+"""
 
 from __future__ import annotations
 
+import logging
+import math
+import os
+import select
+import signal
+import struct
+import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -18,14 +36,18 @@ from oboro.noise.bits import Bits
 from oboro.privacy import Conditional, Guarantee, Unit
 from oboro.release import Forecast, Pair, register
 from oboro.statistics.decay import Decaying
-from oboro.statistics.isolation import call_isolated, check_isolation
+from oboro.statistics.seal import flat
 from oboro.statistics.smooth_noise import SmoothNoise, calibrate, law_to_dict
 
 if TYPE_CHECKING:
     from oboro.noise.laws import Law
 
 Integers = npt.NDArray[np.int64]
-ASSUMPTION = "the smooth sensitivity that was given for {name} is right, also where the function fails"
+Numbers = tuple[float, ...]
+ASSUMPTION = (
+    "the smooth sensitivity that was given for {name} is right, also where the function fails, "
+    "and neither passes on what it sees"
+)
 
 
 @register
@@ -73,8 +95,8 @@ class OwnFunctionPlan:
 
     def measure(self, prepared: Any, bits: Bits, trials: int | None = None) -> Integers:
         limit, beta = float(self.seconds), float(self.beta)
-        value = call_isolated(self.function, prepared, 1, limit)
-        size = call_isolated(lambda data: self.sensitivity(data, beta), prepared, 1, limit)
+        value = call_apart(self.function, prepared, 1, limit)
+        size = call_apart(lambda data: self.sensitivity(data, beta), prepared, 1, limit)
         most = self.range.size - 1
         code = 0 if value is None else self.range.code(value[0]) or 0
         bad = value is None or size is None or size[0] < 0
@@ -141,7 +163,7 @@ def own_function_plan(
     `sensitivity(data, beta)` must be at least the largest change that one unit can make to the function, and at most
     e^beta times what it is for any neighbour. `name` is how the certificate calls it, with its version.
     """
-    check_isolation()
+    check_fork()
     if not isinstance(name, str) or not name or not callable(function) or not callable(sensitivity):
         raise ParameterError(
             "a plan for your own function needs the function, its smooth sensitivity and a name",
@@ -166,3 +188,75 @@ def own_function_plan(
         positive("seconds", seconds),
         pairs,
     )
+
+
+# -- a process of its own ------------------------------------------------------------------------------------------
+
+
+def check_fork() -> None:
+    """Refuses where processes cannot be forked."""
+    if not hasattr(os, "fork"):
+        raise ParameterError(
+            "your own function cannot be run in a process of its own here",
+            given=os.name,
+            needed="a system with fork: Linux or macOS",
+            fix="a container with Linux",
+        )
+
+
+def call_apart(function: Callable[[Any], Any], argument: Any, count: int, seconds: float) -> Numbers | None:
+    """`count` finite numbers that the function returned within `seconds`, or None."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _work(function, argument, count, writing)
+    os.close(writing)
+    try:
+        return _read(reading, count, time.monotonic() + seconds)
+    finally:
+        os.close(reading)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child, signal.SIGKILL)  # its own group: whatever it started, too
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def _work(function: Callable[[Any], Any], argument: Any, count: int, writing: int) -> None:
+    """The child: computes, answers with 8 bytes for each number, and ends without any farewell."""
+    try:
+        os.setsid()
+        answer = _alone(writing)
+        numbers = flat(function(argument))
+        if len(numbers) == count and all(map(math.isfinite, numbers)):
+            os.write(answer, struct.pack(f"<{count}d", *numbers))
+    except BaseException:
+        pass  # whatever it was, it is not for anyone's eyes
+    finally:
+        os._exit(0)
+
+
+def _alone(writing: int) -> int:
+    """Leaves no way out but the pipe: files, sockets and streams of the parent are closed, and nothing is logged."""
+    silence = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(silence, stream)
+    os.dup2(writing, 3)
+    os.closerange(4, 1 << 16)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.stderr = open(1, "w", closefd=False)  # noqa: SIM115
+    logging.disable()
+    return 3
+
+
+def _read(pipe: int, count: int, deadline: float) -> Numbers | None:
+    wanted, found = 8 * count, b""
+    while len(found) < wanted:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([pipe], [], [], left)[0]:
+            return None
+        part = os.read(pipe, wanted - len(found))
+        if not part:
+            return None
+        found += part
+    return struct.unpack(f"<{count}d", found)
