@@ -92,7 +92,7 @@ class Account:
         return report
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        self.seconds[report.nodeid] += report.cpu
+        self.seconds[report.nodeid] += getattr(report, "cpu", 0.0)  # a worker that died has none
         if report.when == "call":
             self.seconds[report.nodeid] += sum(
                 s for name, s in report.user_properties if name == "cpu elsewhere"

@@ -95,9 +95,9 @@ def test_duckdb_follows_the_rule_of_the_domain(name: str, values: pa.Array) -> N
 @pytest.mark.parametrize(
     "column",
     [
-        Real("x", 0, Fraction(2**61, 2**1022), Fraction(1, 2**1022)),
-        Real("x", -(2**1022), 2**1022, 2**962),
-        Real("x", 2**1022 - 2**990, 2**1022, 2**930),
+        Real("x", 0, Fraction(2**61, 2**490), Fraction(1, 2**490)),
+        Real("x", -(2**490), 2**490, 2**430),
+        Real("x", 2**490 - 2**460, 2**490, 2**400),
         Real("x", Fraction(1, 3), Fraction(4, 3), Fraction(1, 2**61)),
     ],
 )

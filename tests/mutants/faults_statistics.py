@@ -15,6 +15,7 @@ PRIVACY = "tests/statistics/test_plan_privacy.py"
 SMOOTH = "tests/statistics/test_smooth_releases.py"
 CLUSTERS = "tests/statistics/test_clusters_and_components.py"
 QUANTILES = "tests/statistics/test_quantiles.py"
+ISOLATION = "tests/statistics/test_isolation.py"
 
 
 @planted(
@@ -212,3 +213,28 @@ def sums_wrapped_by_the_data(original: Any, terms: Any, groups: int, found: Any)
 def squares_that_run_over(original: Any, away: Any, shift: int) -> Any:
     """Rows far outside a ball are not shortened before their squares are added up."""
     return np.sign(away) * (np.abs(away) >> shift if shift > 0 else np.abs(away) << -shift)
+
+
+@planted(
+    "oboro.statistics.isolation:check_isolation",
+    caught_by=f"{ISOLATION}::test_a_sealed_plan_is_not_run_where_nothing_can_be_sealed",
+)
+def sealed_plan_run_without_a_seal(original: Any, isolation: str) -> Any:
+    """A plan that says it is sealed is run on a system that cannot seal."""
+
+
+@planted(
+    "oboro.statistics.blocks:SampleAggregatePlan.__post_init__",
+    caught_by="tests/statistics/test_sample_and_aggregate.py::test_a_record_that_no_function_makes_is_refused",
+)
+def unsealed_function_promised_as_if_sealed(original: Any, self: Any) -> Any:
+    """A plan file says that nothing holds the function back, and promises without conditions."""
+
+
+@planted(
+    "oboro.statistics.functions:_import_of",
+    caught_by="tests/statistics/test_functions.py::test_whatever_needs_its_surroundings_is_refused[with_a_global-DATA]",
+)
+def variables_of_the_program_let_through(original: Any, name: str, function: Any) -> Any:
+    """A function that uses a variable of the program, which may be data, is taken for whole."""
+    return ""

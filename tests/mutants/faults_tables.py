@@ -154,7 +154,7 @@ def gaussian_table_without_its_square(original: Any, self: Any, rho: Any, unit: 
 
 @planted(
     "oboro.tables.tree.adaptive:noises",
-    caught_by="tests/tables/test_tree_adaptive.py::test_shares_add_up_to_one_and_the_audit_finds_nothing",
+    caught_by="tests/tables/test_tree_adaptive.py::test_shares_add_up_to_one",
 )
 def parts_of_blocks_not_paid_for(original: Any, eps: Any, unit: Any) -> Any:
     """The adaptive grid spends all of eps on its parts, on top of what it paid for choosing them."""

@@ -415,6 +415,7 @@ def test_the_script_runs_in_a_browser(page: Callable[..., Path], people: Any, tm
     assert str(root["#reading"]).startswith("row 10、col 20 · 1,234 · 予想誤差 ± 30")
 
 
+@pytest.mark.long("pages in a browser")
 def test_the_internal_page_runs_with_hostile_names_too(page: Callable[..., Path], tmp_path: Path) -> None:
     domain = Domain([Mesh("code", level="1km", region=[5339]), Category(HOSTILE, [HOSTILE, "b"])])
     true = pa.table({"code": [53394529, 53390000], HOSTILE: [HOSTILE, "b"], "n": [300, 20]})

@@ -609,6 +609,19 @@ def test_a_system_whose_seal_leaks_cannot_seal(monkeypatch: Any, tmp_path: Path)
     assert not can_seal.__wrapped__()
 
 
+@sealing
+def test_the_seal_needs_neither_namespaces_nor_landlock(monkeypatch: Any, tmp_path: Path) -> None:
+    """Many containers allow neither."""
+    text = Path(seal.__file__).read_text()
+    for numbers in ("UNSHARE = 157, 317, 272", "LANDLOCK_RESTRICT_SELF = 444, 446"):
+        assert numbers in text
+        text = text.replace(numbers, numbers[:-3] + "999")
+    program = tmp_path / "bare.py"
+    program.write_text(text.replace("= 444, 999", "= 999, 999"))
+    monkeypatch.setattr(isolation, "PROGRAM", program)
+    assert can_seal.__wrapped__()
+
+
 # -- the rehearsal -------------------------------------------------------------------------------------------------------------
 
 

@@ -169,6 +169,7 @@ def test_a_perceptron_finds_a_linear_rule(unit: ob.Unit) -> None:
         assert moved is None or moved == plan.sensitivity
 
 
+@pytest.mark.long("statistical tests")
 @pytest.mark.parametrize("unit", [ob.Unit.row("replace"), ob.Unit.row()], ids=str)
 def test_learners_hold_under_attack(unit: ob.Unit) -> None:
     scope = Scope(unit, n=3) if unit.adjacency == "replace" else Scope(unit)

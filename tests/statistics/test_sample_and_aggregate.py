@@ -118,6 +118,7 @@ def test_it_holds_under_attack(n: int | None) -> None:
     assert report.verdict == "holds", str(report)
 
 
+@pytest.mark.long("statistical tests")
 def test_the_aggregator_has_the_law_of_the_proof(test_bits: Any) -> None:
     values, size, rank, eta = np.asarray([2, 2, 7]), 10, 2, Fraction(1, 2)
     below = [int((values < t).sum()) for t in range(size)]
@@ -159,6 +160,7 @@ def test_the_function_runs_after_the_reservation(tmp_path: Any) -> None:
         release.interval()
 
 
+@pytest.mark.long("statistical tests")
 def test_accuracy_of_a_ratio(test_bits: Any) -> None:
     """Within a few ranks of the median of 100 blocks; false alarm: P(score >= 42) <= 10^4 e^(-21) < 1e-5."""
     rng = np.random.default_rng(2)

@@ -95,6 +95,7 @@ def test_the_worst_table_is_chosen_with_the_chances_that_the_proof_speaks_of(tes
     assert abs(np.mean(picks) - 1 / (1 + odds**2)) > 0.02
 
 
+@pytest.mark.long("statistical tests")
 @pytest.mark.parametrize(
     ("method", "unit"),
     [("marginals", ob.Unit.row("replace")), ("quality", ob.Unit.row()), ("moments", ob.Unit.row("replace"))],
@@ -106,6 +107,7 @@ def test_the_audit_finds_nothing(method: str, unit: ob.Unit) -> None:
     assert report.verdict == "holds", str(report)
 
 
+@pytest.mark.long("statistical tests")
 def test_the_audit_sees_a_sensitivity_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
     from oboro.synth import steps
 

@@ -34,6 +34,7 @@ def test_every_table_and_figure_with_measurements_is_there() -> None:
     assert [entry.name for entry in reproduce.REPRODUCTIONS] == NAMES
 
 
+@pytest.mark.long("tests of the papers' tables")
 @pytest.mark.parametrize("system", ["Laplace", "Privelet (2D)", "Privelet (Morton)"])
 def test_data_independent_rows_are_within_2_percent_of_theory(table2: dict[str, Any], system: str) -> None:
     label, *ratios = table2[system][4]
@@ -41,6 +42,7 @@ def test_data_independent_rows_are_within_2_percent_of_theory(table2: dict[str, 
     np.testing.assert_allclose(ratios[:7], 1, atol=0.02)  # up to 2^12
 
 
+@pytest.mark.long("tests of the papers' tables")
 def test_the_proposed_method_stays_within_5_percent_of_the_paper_on_the_fitted_city(
     table2: dict[str, Any],
 ) -> None:
@@ -49,11 +51,13 @@ def test_the_proposed_method_stays_within_5_percent_of_the_paper_on_the_fitted_c
     np.testing.assert_allclose(ratios[:7], 1, atol=0.05)
 
 
+@pytest.mark.long("tests of the papers' tables")
 @pytest.mark.parametrize("system", ["Laplace", "Privelet (2D)", "Privelet (Morton)"])
 def test_mean_absolute_errors_are_those_of_the_paper(table2: dict[str, Any], system: str) -> None:
     np.testing.assert_allclose(table2[system][7][1:7], 1, atol=0.02)  # up to 2^10
 
 
+@pytest.mark.long("tests of the papers' tables")
 def test_curves_are_those_of_the_table(table2: dict[str, Any]) -> None:
     entries = {entry.name: entry for entry in reproduce.REPRODUCTIONS}
     whole, zoomed = entries["terada-fig6"].make().rows, entries["terada-fig7"].make().rows

@@ -59,6 +59,7 @@ def published(trials: int) -> Counter[tuple[int, ...]]:
     return tables
 
 
+@pytest.mark.long("statistical tests")
 def test_the_law_is_dense_noise_then_the_threshold() -> None:
     """Jointly over all cells, stored or not, a stored 0 among them. False alarm below 1e-6; 20% off is seen."""
     tables = published(6000)

@@ -281,6 +281,46 @@ def test_a_masked_cell_is_dropped_without_a_word() -> None:
     assert found.counts.tolist() == [1, 2]
 
 
+def test_an_estat_file_without_labels_loses_no_mesh(tmp_path: Path) -> None:
+    path = tmp_path / "mesh.txt"
+    codes = [533945771, 533945772, 533945773]
+    lines = [f"{code},0,,,{code % 10}" for code in codes]
+    labels = ",,,,　人口（総数）"
+    for first in ([], [labels], ["メッシュ" + labels]):
+        for end in ("\n", "\r\n"):
+            path.write_bytes(
+                end.join(["KEY_CODE,HTKSYORI,HTKSAKI,GASSAN,T001", *first, *lines, "\x1a"]).encode("cp932")
+            )
+            table = tables.read_estat(path)
+            assert table.column("KEY_CODE").to_pylist() == codes
+            assert table.column("T001").to_pylist() == [1, 2, 3]
+            assert bool(table.schema.field("T001").metadata) == bool(first)
+    path.write_bytes(b"KEY_CODE,T001\n")
+    assert tables.read_estat(path).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"533945772",
+        b"533945772,5,6",
+        b"\xff,5",
+        b"9" * 40 + b",5",
+        b"533945772," + b"8" * 200_000,
+        b'"',
+        b"x",
+    ],
+)
+def test_no_line_of_an_estat_file_raises_or_is_lost(tmp_path: Path, odd: bytes) -> None:
+    (tmp_path / "mesh.txt").write_bytes(b"KEY_CODE,T001\n533945771,1\n" + odd + b"\n533945773,3\n")
+    table = tables.read_estat(tmp_path / "mesh.txt")
+    assert table.num_rows == 3
+    assert table.take([0, 2]).to_pylist() == [
+        {"KEY_CODE": 533945771, "T001": 1},
+        {"KEY_CODE": 533945773, "T001": 3},
+    ]
+
+
 def test_estat_files_are_read(tmp_path: Path) -> None:
     text = "KEY_CODE,HTKSYORI,HTKSAKI,GASSAN,T001\n,,,,　人口（総数）\n533945771,0,,,120\n533945772,2,533945771,,*\n533945773,1,,533945772,7\n"
     (tmp_path / "mesh.txt").write_bytes(text.encode("cp932"))
@@ -290,7 +330,7 @@ def test_estat_files_are_read(tmp_path: Path) -> None:
     assert table.schema.field("T001").metadata[b"label"].decode() == "人口（総数）"
     domain = Domain([Mesh("KEY_CODE", "500m", region=[5339])])
     assert cells_of(table, "T001", domain) == {(533945771,): 120, (533945773,): 7}
-    for content in (b"", b"a,b\n1,2\n", bytes([0x81]) * 7):
+    for content in (b"", b"a,b\n1,2\n", bytes([0x81]) * 7, b"KEY_CODE,KEY_CODE\n"):
         (tmp_path / "other.txt").write_bytes(content)
         with pytest.raises(DataError):
             tables.read_estat(tmp_path / "other.txt")

@@ -70,8 +70,12 @@ def test_everybody_is_published_once() -> None:
     assert plan.layout.possible(published.keys).all()
 
 
-def test_shares_add_up_to_one_and_the_audit_finds_nothing() -> None:
+def test_shares_add_up_to_one() -> None:
     assert sum(1 / law.scale for law in adaptive.noises(Fraction(1), Unit.cells())) == 1
+
+
+@pytest.mark.long("statistical tests")
+def test_the_audit_finds_nothing_in_an_adaptive_table() -> None:
     domain = Domain([Grid("row", "col", shape=(64, 64))])
     plan = tables.plan(domain, unit=REPLACE, eps=1, total=200, strategy="adaptive", count="n")
     assert audit.run(plan, 1_000).verdict == "holds"

@@ -75,6 +75,7 @@ def questions(plan: tables.TablePlan, truth: Cells, count: int, seed: int) -> li
     return found
 
 
+@pytest.mark.long("statistical tests")
 def test_answers_about_a_filtered_table_cover(published: tuple[tables.TablePlan, Cells, Any]) -> None:
     plan, truth, table = published
     hits = []
@@ -130,7 +131,7 @@ def test_cells_published_or_not_have_intervals(published: tuple[tables.TablePlan
     plan, truth, table = published
     assert plan.intervals is not None
     low, high = plan.intervals(table, 0.95)
-    keys = leftover._published(table, plan.layout).keys
+    keys = leftover.cells_in(table, plan.layout).keys
     place = np.minimum(np.searchsorted(truth.keys, keys), truth.keys.size - 1)
     true = np.where(truth.keys[place] == keys, truth.counts[place], 0)
     inside = (low <= true) & (true <= high)
@@ -241,6 +242,7 @@ def adaptive(people: int) -> tuple[tables.TablePlan, Cells, Any]:
     )
 
 
+@pytest.mark.long("statistical tests")
 def test_answers_about_an_adaptive_table_cover(tmp_path: Path) -> None:
     plan, prepared, true = adaptive(20_000)
     rng = np.random.default_rng(5)

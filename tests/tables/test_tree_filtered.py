@@ -152,6 +152,7 @@ def test_shares_add_up_to_one() -> None:
         assert sum(1 / law.scale for law in [*blocks, *parts, cells]) == 1
 
 
+@pytest.mark.long("statistical tests")
 def test_the_audit_finds_nothing_in_a_filtered_table() -> None:
     domain = Domain([Grid("r", "c", shape=(4, 4))])
     plan = tables.plan(domain, unit=Unit.cells(), eps=1, count="n", strategy="filtered")

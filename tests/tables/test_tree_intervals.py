@@ -63,6 +63,44 @@ def test_the_file_alone_answers_any_question(release: Any, tmp_path: Path) -> No
     assert wide.high > answer.high
 
 
+@pytest.mark.parametrize("strategy", ["tree", "filtered", "adaptive"])
+def test_what_was_added_beside_the_counts_is_not_counted(strategy: str) -> None:
+    """Such as the ends of intervals: the plan in the file names the column."""
+    moved = Unit.cells(adjacency="replace")
+    domain = Domain([Grid("low", "col", shape=(64, 64))])
+    plan = tables.plan(
+        domain,
+        unit=moved,
+        eps=1,
+        count="people",
+        strategy=strategy,
+        total=900 if strategy == "adaptive" else None,
+    )
+    prepared = plan.prepare({"low": [3, 40, 60], "col": [4, 5, 6], "people": [300] * 3})
+    table = plan.publish(plan.measure(prepared, system_bits()))
+    assert plan.intervals is not None
+    low, high = plan.intervals(table, 0.95)
+    wanted = tables.ask(table, {"low": (0, 31)})
+    wide = table.append_column("interval low", [low]).append_column("high", [high])
+    for other in (
+        wide,
+        wide.select(["high", "people", "col", "low"]),
+        table.append_column("note", [pa.nulls(table.num_rows)]),
+    ):
+        assert tables.ask(other, {"low": (0, 31)}) == wanted
+        assert np.array_equal(plan.intervals(other, 0.95)[1], high)
+    with pytest.raises(DataError, match="no column 'people'"):
+        tables.ask(table.drop_columns(["people"]))
+    with pytest.raises(DataError, match="two columns"):
+        tables.ask(table.append_column("people", table.column("people")))
+
+
+def test_a_release_with_its_intervals_is_asked_like_the_release(release: Any) -> None:
+    assert tables.ask(release.interval(), {"row": (0, 30)}) == tables.ask(
+        release.to_arrow(), {"row": (0, 30)}
+    )
+
+
 def test_the_command_line_asks(release: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     release.save("published.parquet")
@@ -83,6 +121,7 @@ def test_the_command_line_asks(release: Any, tmp_path: Path, monkeypatch: pytest
         tables.ask("bare.parquet")
 
 
+@pytest.mark.long("statistical tests")
 def test_intervals_cover() -> None:
     """Over many runs: every published cell, non-zero cells, blocks and categories."""
     plan = tables.plan(DOMAIN, unit=Unit.cells(), eps="0.5", count="people")

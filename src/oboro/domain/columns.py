@@ -22,7 +22,6 @@ from typing import Any
 from oboro.domain.parts import (
     LARGEST,
     as_date,
-    check_doubles,
     check_grid,
     inside,
     name_part,
@@ -182,7 +181,6 @@ class Real(Column):
             "step",
         ):  # codes come from doubles: x - low and x / step must not run over
             usable(f"{which} of column {name!r}", getattr(self, which), (-150, 150))
-        check_doubles(name, self.low, self.high, self.step)
         set_parts(
             self,
             missing=None

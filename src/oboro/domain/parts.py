@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from oboro.errors import BoundsError, DomainError
-from oboro.exact import about, rational, show, whole
+from oboro.exact import rational, show, whole
 
 LARGEST = 2**62  # values that a column may have
 _SMALLEST = Fraction(1, 2**1022)  # of the doubles with all their digits
@@ -41,17 +41,6 @@ def check_grid(name: str, low: Fraction, high: Fraction, step: Fraction) -> None
             given=f"{steps + 1}",
             needed="at most 2^62",
             fix="a larger step",
-        )
-
-
-def check_doubles(name: str, low: Fraction, high: Fraction, step: Fraction) -> None:
-    """Refuses bounds or a step that doubles hold badly: values are compared and divided as doubles, and must not overflow."""
-    if step < _SMALLEST or max(-low, high) > 1 / _SMALLEST:
-        raise DomainError(
-            f"column {name!r} is finer or wider than doubles are",
-            given=f"low={about(low)}, high={about(high)}, step={about(step)}",
-            needed="a step of at least 2^-1022, and bounds of at most 2^1022",
-            fix="another unit of measurement",
         )
 
 

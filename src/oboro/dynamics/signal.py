@@ -119,6 +119,7 @@ def _is_table(data: Any) -> bool:
 
 def from_table(data: Any, columns: tuple[str, ...]) -> Floats:
     """The columns of the input, in the order of the rows; text that is no number becomes nan."""
-    from oboro.engine import doubles, open_data
+    from oboro.engine import open_data
+    from oboro.engine.coding import doubles
 
     return doubles(open_data(data), columns)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -161,6 +161,10 @@ class Plan:
         """The law of what `measure` gives, where it can be computed: for the audit, which believes no word of it."""
         return None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle carries: the fields, and nothing that was derived from them."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
+
     def to_dict(self) -> dict[str, Any]:
         """The record: texts, integers, lists and dictionaries, with the plan's kind, and the columns that it uses."""
         columns: Columns = {}
@@ -257,7 +261,15 @@ def made_again(plan: Any) -> Any:
             fix="@ob.release.register",
         )
     handed = functions_of(given)
-    made: Any = plan_from(given.to_dict(), handed)
+    try:
+        record = given.to_dict()
+    except (TypeError, AttributeError, LookupError, ValueError, ArithmeticError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise ParameterError(
+            "the plan cannot be written down", given=f"{type(error).__name__}: {error}"
+        ) from None
+    made: Any = plan_from(record, handed)
     if handed and not isinstance(made.guarantee, Conditional):
         raise GuaranteeError(
             "a plan with a function of your own has a conditional promise",

@@ -82,8 +82,7 @@ class Release:
                 needed="a plan whose noise has a public width",
                 fix="release.value",
             )
-        low, high = intervals(self._table, level)
-        return self._table.append_column("low", [low]).append_column("high", [high])
+        return self._with_ends(intervals, level)
 
     def outgoing(self) -> pa.Table:
         """What files and JSON carry: the table and, where the plan asks for it, `low` and `high` of 95%.
@@ -94,9 +93,12 @@ class Release:
         """
         if self.plan.intervals is None or not self.plan.interval_in_files:
             return self._table
-        ends = zip(("low", "high"), self.plan.intervals(self._table, 0.95), strict=True)
+        return self._with_ends(self.plan.intervals, 0.95)
+
+    def _with_ends(self, intervals: Callable[[Any, float], tuple[Any, Any]], level: float) -> pa.Table:
+        """The table with two columns more, `low` and `high`, or names that are not taken."""
         table = self._table
-        for name, end in ends:
+        for name, end in zip(("low", "high"), intervals(table, level), strict=True):
             while name in table.column_names:
                 name = f"interval {name}"
             table = table.append_column(name, [end])

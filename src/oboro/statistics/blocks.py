@@ -103,7 +103,7 @@ class SampleAggregatePlan(Plan):
             raise ParameterError(
                 "the promise does not fit the plan",
                 given=str(self.guarantee),
-                needed="an eps" + ", conditional on the function" * len(assumed),
+                needed="an eps, and without a seal the assumption about the function",
                 fix=repr(promise(Pure(1), self.isolation)),
             )
 

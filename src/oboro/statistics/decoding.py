@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Category, Column, Date, Integer, Real
-from oboro.engine import code_sql, counted_rows, in_order
+from oboro.engine import code_sql, counted_rows
 from oboro.engine.bounding import person_sql
+from oboro.engine.coding import in_order
 from oboro.privacy import Unit
 from oboro.statistics.scope import Scope
 

@@ -19,7 +19,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from oboro.domain import Real
-from oboro.engine import doubles, open_data
+from oboro.engine import open_data
+from oboro.engine.coding import doubles
 from oboro.engine.memory import to_arrow
 from oboro.errors import BoundsError, DataError
 from oboro.exact import rational

@@ -29,7 +29,10 @@ from oboro.kinds import shown
 
 MOST = 1 << 16  # characters of a text
 PATH = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*)")
-FIX = "\"def ratio(rows):\\n    return rows['income'].mean() / rows['age'].mean()\""
+WHOLE = {
+    "needed": "a function by itself",
+    "fix": "\"def ratio(rows):\\n    return rows['income'].mean() / rows['age'].mean()\"",
+}
 
 
 def text_of(function: str | Callable[..., Any]) -> str:
@@ -59,7 +62,7 @@ def called(text: str) -> str:
             name = last.names[0].asname or last.names[0].name
             if name.isidentifier():
                 return name
-    raise _refused("the text does not end with a function", text)
+    raise ParameterError("the text does not end with a function", given=shown(text), **WHOLE)
 
 
 def imported(text: str) -> tuple[str, ...]:
@@ -87,30 +90,34 @@ def _tree(text: str) -> ast.Module:
         compile(tree, "<function>", "exec")
         return tree
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise _refused(f"the function is not Python: {error}", text) from None
-
-
-def _refused(why: str, given: Any) -> ParameterError:
-    return ParameterError(why, given=shown(given), needed="a function by itself", fix=FIX)
+        raise ParameterError(f"the function is not Python: {error}", given=shown(text), **WHOLE) from None
 
 
 def _looked_up(function: Any) -> str:
     """The text of a function that is whole without its surroundings."""
     if not isinstance(function, types.FunctionType) or function.__name__ == "<lambda>":
-        raise _refused("only a plain function can be given as it is", function)
+        raise ParameterError("only a plain function can be given as it is", given=shown(function), **WHOLE)
     if function.__closure__:
-        raise _refused(
-            f"the function holds values from around it: {', '.join(function.__code__.co_freevars)}", function
+        raise ParameterError(
+            f"the function holds values from around it: {', '.join(function.__code__.co_freevars)}",
+            given=shown(function),
+            **WHOLE,
         )
     try:
         text = textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError):
-        raise _refused(
-            "the text of the function is not to be found: give the text itself", function
+        raise ParameterError(
+            "the text of the function is not to be found: give the text itself",
+            given=shown(function),
+            **WHOLE,
         ) from None
     tree = _tree(text)
     if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
-        raise _refused("the text of the function is not to be found: give the text itself", function)
+        raise ParameterError(
+            "the text of the function is not to be found: give the text itself",
+            given=shown(function),
+            **WHOLE,
+        )
     text = ast.unparse(ast.fix_missing_locations(_Plain().visit(tree))) + "\n"
     lines = [
         _import_of(name, function)
@@ -152,7 +159,7 @@ def _import_of(name: str, function: Any) -> str:
     if name not in function.__globals__:
         if hasattr(builtins, name):
             return ""
-        raise _refused(f"the function uses {name}, which is nowhere", function)
+        raise ParameterError(f"the function uses {name}, which is nowhere", given=shown(function), **WHOLE)
     value = function.__globals__[name]
     if isinstance(value, types.ModuleType) and sys.modules.get(value.__name__) is value:
         return f"import {value.__name__} as {name}\n"
@@ -160,6 +167,8 @@ def _import_of(name: str, function: Any) -> str:
     elsewhere = module not in (None, "__main__", function.__module__)
     if elsewhere and isinstance(own, str) and getattr(sys.modules.get(str(module)), own, None) is value:
         return f"from {module} import {own} as {name}\n"
-    raise _refused(
-        f"the function uses {name}, a variable of the program: write it into the function", function
+    raise ParameterError(
+        f"the function uses {name}, a variable of the program: write it into the function",
+        given=shown(function),
+        **WHOLE,
     )

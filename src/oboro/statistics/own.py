@@ -45,7 +45,10 @@ if TYPE_CHECKING:
 Integers = npt.NDArray[np.int64]
 MOST_SECONDS = 86_400  # a day
 Numbers = tuple[float, ...]
-ASSUMPTION = "the smooth sensitivity that was given for {name} is right, also where the function fails"
+ASSUMPTION = (
+    "the smooth sensitivity that was given for {name} is right, also where the function fails, "
+    "and neither passes on what it sees"
+)
 
 
 @register

@@ -24,7 +24,7 @@ from oboro.tables.cells import LARGEST_TOTAL, Cells
 from oboro.tables.layout import Layout
 from oboro.tables.mask import Mask, impossible_cells, layout_of, possible_cells
 from oboro.tables.neighbours import pairs, random_pair
-from oboro.tables.publishing import to_table
+from oboro.tables.publishing import count_name, to_table
 from oboro.tables.reading import read_cells
 from oboro.tables.strategies import strategy_called
 from oboro.tables.strategy import Noise, Strategy
@@ -148,12 +148,6 @@ class TablePlan(Plan):
     def slowness(self) -> int:
         return self.mechanism.slowness
 
-    @property
-    def _count_name(self) -> str:
-        if self.count is not None:
-            return self.count
-        return "count" if "count" not in self.key_columns else "noisy count"
-
     def forecast(self, expected_total: int | None = None) -> Forecast:
         """Error by area. With `expected_total`, a guess at how many people there are, also what that means."""
         if expected_total is not None:
@@ -184,7 +178,7 @@ class TablePlan(Plan):
         return counts
 
     def publish(self, measured: Cells) -> Any:
-        table = to_table(measured, self.layout, self._count_name)
+        table = to_table(measured, self.layout, count_name(self.count, self.domain))
         return with_noisy(table, self.to_dict(), measured.noisy) if isinstance(measured, Measured) else table
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.domain import Category, Column, Date, Grid, Integer, Mesh
+from oboro.domain import Category, Column, Date, Domain, Grid, Integer, Mesh
 from oboro.tables.cells import Cells, Integers
 from oboro.tables.layout import Layout, column_groups
 
@@ -23,6 +23,12 @@ def to_table(cells: Cells, layout: Layout, count: str) -> Table:
         columns[name] = values
     columns[count] = _arrow(cells.counts)
     return pa.table(columns)
+
+
+def count_name(count: str | None, domain: Domain) -> str:
+    """What the column of counts is called: as in the data, if they were counted there."""
+    taken = {name for column in domain for name in column.sources}
+    return count if count is not None else "count" if "count" not in taken else "noisy count"
 
 
 def key_columns(keys: Integers, layout: Layout) -> Iterator[tuple[str, Any]]:

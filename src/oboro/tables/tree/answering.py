@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oboro.noise.laplace import check_level
-from oboro.privacy import Unit
 from oboro.records import write
-from oboro.tables.cells import Cells
-from oboro.tables.reading import read_cells
 from oboro.tables.strategy import Table
 from oboro.tables.tree.asking import Where, choices
-from oboro.tables.tree.carrying import NOISY, noisy_in
+from oboro.tables.tree.carrying import NOISY, cells_in, noisy_in
 from oboro.tables.tree.intervals import Answer, Estimates, estimates, hull
 from oboro.tables.tree.lattice import Integers
 
@@ -25,10 +22,9 @@ if TYPE_CHECKING:
 def tree_intervals(strategy: PlannedTree, table: Table, level: float) -> tuple[Integers, Integers]:
     """The lowest and highest count of each row of the published table."""
     found, layout = _estimates(strategy, table), strategy.layout
-    keys = _cells(strategy, table).keys  # the rows of the table are in the order of keys
-    at = found.leaves.reshape(-1)[found.lattice.leaf(layout, keys)]
-    counts = np.asarray(table.column(table.num_columns - 1).to_numpy(), np.int64)
-    return hull(at, found.errors(), counts, check_level(level))
+    cells = cells_in(table, layout)  # in the order of keys, as the rows are
+    at = found.leaves.reshape(-1)[found.lattice.leaf(layout, cells.keys)]
+    return hull(at, found.errors(), cells.counts, check_level(level))
 
 
 def tree_answer(strategy: PlannedTree, table: Table, where: Where, level: float) -> Answer:
@@ -37,7 +33,7 @@ def tree_answer(strategy: PlannedTree, table: Table, where: Where, level: float)
     lattice = found.lattice
     chosen = choices(strategy.layout, lattice, where)
     value, error = found.answer(chosen)
-    cells = _cells(strategy, table)
+    cells = cells_in(table, strategy.layout)
     parts = np.unravel_index(
         lattice.leaf(strategy.layout, cells.keys), tuple(tree.leaves for tree in lattice.trees)
     )
@@ -47,11 +43,6 @@ def tree_answer(strategy: PlannedTree, table: Table, where: Where, level: float)
     published = cells.counts[inside].sum()
     low, high = hull(np.array(value), error, np.array(published), level)
     return Answer(int(published), int(low), int(high), error, level)
-
-
-def _cells(strategy: PlannedTree, table: Table) -> Cells:
-    """What the table publishes."""
-    return read_cells(table, strategy.layout, Unit.cells(), table.column_names[-1])
 
 
 def _estimates(strategy: PlannedTree, table: Table) -> Estimates:

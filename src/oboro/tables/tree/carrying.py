@@ -21,6 +21,11 @@ from typing import Any
 import numpy as np
 
 from oboro.errors import DataError
+from oboro.privacy import Unit
+from oboro.tables.cells import Cells
+from oboro.tables.layout import Layout
+from oboro.tables.publishing import count_name
+from oboro.tables.reading import read_cells
 from oboro.tables.tree.lattice import Integers
 
 PLAN, NOISY = b"oboro.plan", b"oboro.noisy"
@@ -51,6 +56,18 @@ def plan_in(table: Table) -> dict[str, Any]:
             fix="oboro table release ... -o published.parquet",
         ) from None
     return found
+
+
+def cells_in(table: Table, layout: Layout) -> Cells:
+    """What the table publishes: the counts in the column that its plan names, whatever was added beside it."""
+    name = count_name(plan_in(table).get("count"), layout.domain)
+    if table.column_names.count(name) > 1:
+        raise DataError(
+            "the table has two columns of counts",
+            given=f"{name!r} twice",
+            needed="the table as it was released",
+        )
+    return read_cells(table, layout, Unit.cells(), name)
 
 
 def noisy_in(table: Table, shapes: Sequence[tuple[int, ...]] | None = None) -> tuple[Integers, ...]:

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oboro.noise.laplace import check_level
-from oboro.privacy import Unit
-from oboro.tables.reading import read_cells
 from oboro.tables.tree.bounds import Round, Top, bounds, least_squares_top
-from oboro.tables.tree.carrying import Table, noisy_in
+from oboro.tables.tree.carrying import Table, cells_in, noisy_in
 from oboro.tables.tree.design import precision
 from oboro.tables.tree.intervals import Answer, reach
 from oboro.tables.tree.lattice import Integers
@@ -30,7 +28,7 @@ def adaptive_intervals(strategy: Adaptive, table: Table, level: float) -> tuple[
     """
     check_level(level)
     top, parts = _measured(strategy, table)
-    cells = read_cells(table, strategy.layout, Unit.cells(), table.column_names[-1])
+    cells = cells_in(table, strategy.layout)
     block = cells.keys >> top.height
     away = reach(1 - (1 - level) / 2)  # one of two ways: by part or by block
     each = np.eye(1, top.estimates.size, dtype=np.bool_)[0]
@@ -51,7 +49,7 @@ def adaptive_intervals(strategy: Adaptive, table: Table, level: float) -> tuple[
 
 def adaptive_answer(strategy: Adaptive, table: Table, region: Region, level: float) -> Answer:
     """The sum of the published counts in a region, and an interval for the true sum."""
-    cells = read_cells(table, strategy.layout, Unit.cells(), table.column_names[-1])
+    cells = cells_in(table, strategy.layout)
     value = int(cells.counts[region.hold(cells.keys)].sum())
     top, parts = _measured(strategy, table)
     found = bounds(top, [parts], region, level)

@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oboro.noise.laplace import as_float, check_level
-from oboro.privacy import Unit
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.publishing import key_columns
 from oboro.tables.quality import block_errors
-from oboro.tables.reading import read_cells
 from oboro.tables.tree.bounds import Round, Top, bounds, least_squares_top
-from oboro.tables.tree.carrying import Table, noisy_in
+from oboro.tables.tree.carrying import Table, cells_in, noisy_in
 from oboro.tables.tree.design import precision
 from oboro.tables.tree.intervals import Answer
 from oboro.tables.tree.lattice import Integers
@@ -67,7 +65,7 @@ def filtered_intervals(strategy: Filtered, table: Table, level: float) -> tuple[
     """
     carried = carried_in(table)
     away = _away(strategy, carried, check_level(level))
-    cells = _published(table, strategy.layout)  # in the order of the table: that of keys
+    cells = cells_in(table, strategy.layout)  # in the order of the table: that of keys
     at = carried.noisy[np.searchsorted(carried.keys, cells.keys)] if cells.keys.size else carried.noisy[:0]
     return np.minimum(np.maximum(at - away, 0), cells.counts), np.maximum(at + away, cells.counts)
 
@@ -75,7 +73,7 @@ def filtered_intervals(strategy: Filtered, table: Table, level: float) -> tuple[
 def filtered_answer(strategy: Filtered, table: Table, region: Region, level: float) -> Answer:
     """How many people are in a region: published cells, and of those that are in none the share of its cells."""
     carried, layout = carried_in(table), strategy.layout
-    cells = _published(table, layout)
+    cells = cells_in(table, layout)
     asked = region.hold(cells.keys)
     first = carried.live << carried.below
     inside, there = region.cells(first, carried.below), everything(layout).cells(first, carried.below)
@@ -127,7 +125,7 @@ def unallocated(table: Table, layout: Layout) -> Table:
     import pyarrow as pa
 
     carried = carried_in(table)
-    rest = _left(carried, _published(table, layout))
+    rest = _left(carried, cells_in(table, layout))
     size = np.full(carried.live.size, 1 << carried.below)
     beside = {"cells": size, "held": carried.held, "unallocated": rest}
     return pa.table({**dict(key_columns(carried.live << carried.below, layout)), **beside})
@@ -171,7 +169,3 @@ def _away(strategy: Filtered, carried: Carried, level: float) -> int:
 
 def _scale(strategy: Filtered) -> float:
     return as_float(strategy.noise.scale)
-
-
-def _published(table: Table, layout: Layout) -> Cells:
-    return read_cells(table, layout, Unit.cells(), table.column_names[-1])
