@@ -18,6 +18,7 @@ from oboro.secure import Law, Urn, conditions, drawer_delta, exact_delta
 from oboro.secure.digits import scaled, uniform_urn
 from oboro.secure.law import law_of
 from oboro.secure.promise import keeps
+from support import forged
 
 ONE = Fraction(1)
 NOTES = ((1, (89, 33, 12, 4)), (4, (104, 2)), (8, (2184, 1)), (16, (2493, 1)))
@@ -143,9 +144,15 @@ def test_the_urns_of_the_notes() -> None:
 
 
 def test_one_entry_less_breaks_the_promise() -> None:
-    broken = digits(*NOTES[:3], (16, (2492, 1)), delta="1e-10")
+    with pytest.raises(GuaranteeError, match="does not keep its promise"):
+        digits(*NOTES[:3], (16, (2492, 1)), delta="1e-10")
+    broken = forged(
+        digits(*NOTES, delta="1e-10"), urns=digits(*NOTES[:3], (16, (2492, 1)), delta="1e-9").urns
+    )
     with pytest.raises(GuaranteeError, match="does not keep its promise"):
         ob.secure.verify(broken)
+    with pytest.raises(GuaranteeError, match="does not keep its promise"):
+        ob.secure.NoisePlan.from_dict(broken.to_dict())
 
 
 @pytest.mark.parametrize("sensitivity", [2, 3, 4, 7])
@@ -166,9 +173,11 @@ def test_a_larger_sensitivity(sensitivity: int) -> None:
 def test_steps_multiplied_by_the_sensitivity_protect_nothing() -> None:
     wide = tuple(Urn(3 * urn.first, 3 * urn.step, urn.counts) for urn in digits(*NOTES).urns)
     assert exact_delta(law_of(wide), ONE, 3).high == 1
-    plan = ob.secure.NoisePlan(ob.Approx(1, "1e-10"), 3, "digits", wide)
     with pytest.raises(GuaranteeError):
-        ob.secure.verify(plan)
+        ob.secure.NoisePlan(ob.Approx(1, "1e-10"), 3, "digits", wide)
+    plan = digits(*NOTES, delta="1e-10")
+    with pytest.raises(GuaranteeError):
+        ob.secure.verify(forged(plan, sensitivity=3, urns=wide))
 
 
 def test_plan_files(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ class SignalPlan(Plan):
                 "the noise of the plan does not keep its promise",
                 given=f"{self.guarantee}, scale={show(noise.scale)}",
                 needed="a larger scale",
-                fix="a plan as its function makes it",
+                fix="ob.dynamics.plan(...)",
             )
         what = "every output" if self.where == "output" else " and ".join(self.protect)
         return (Part(noise, what, self.sensitivity, Approx(eps, lost)),)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,14 +15,15 @@ from oboro.errors import ParameterError
 from oboro.kinds import takes
 from oboro.noise.bits import Bits
 from oboro.noise.draws import uniform_integer, uniform_integers
-from oboro.privacy import Approx, Conditional, Unit, unit_from
-from oboro.release import Forecast, Pair, register
+from oboro.privacy import Conditional, Unit
+from oboro.records import write
+from oboro.release import Additive, Forecast, Pair, Part, Plan, register
 from oboro.secure import elgamal, messages
 from oboro.secure.answer import Answer, checked_bounds
 from oboro.secure.elgamal import CIPHERTEXT
 from oboro.secure.group import POINT
 from oboro.secure.holder import NAME, check_same, urns_size
-from oboro.secure.noise_plan import NoisePlan, verify
+from oboro.secure.noise_plan import NoisePlan
 from oboro.secure.opening import check_range
 from oboro.secure.shelf import Shelf
 
@@ -54,14 +57,14 @@ class Ready:
 
 
 @register
-@dataclass(frozen=True, slots=True)
-class DrawPlan:
+@dataclass(frozen=True)
+class DrawPlan(Plan):
     """An answer between public bounds, plus noise that neither party knows.
 
     Privacy
         The answer is clamped to its bounds, and one unit moves it by at most `noise.sensitivity`: that is declared by
         whoever makes the plan, since nobody can check it on a ciphertext. Answer plus noise is (eps, delta)-DP by
-        the exact check of `verify`. P2 sees ciphertexts, its own indices and the result. Each urn was shuffled by P1
+        the exact delta(eps) of the urns. P2 sees ciphertexts, its own indices and the result. Each urn was shuffled by P1
         and is drawn from once, so given the indices the noise still has its law. P1 sees the result and a renewed
         ciphertext of it, which is uniform given the result. Hence both hold the promise to anyone, if the parties follow
         the protocol, do not collude, and cannot solve decisional Diffie-Hellman on ed25519.
@@ -75,10 +78,30 @@ class DrawPlan:
     kind = "secure.draw"
     leaves_out = "covers the noise; not errors in the answer, nor its clamping"
 
-    @property
+    def check(self) -> None:
+        self.noise.check_sendable()
+        checked_bounds(self.low, self.high)
+        check_range(self.low + self.noise.law.lowest, self.high + self.noise.law.highest)
+
+    @cached_property
     def guarantee(self) -> Conditional:
-        promise = self.noise.promise
-        return Conditional(Approx(promise.eps, promise.delta), ASSUMPTION)
+        return Conditional(self.noise.promise, ASSUMPTION)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        return (Part(self.noise.law, "answer", Fraction(self.noise.sensitivity), self.noise.kept),)
+
+    def added(self) -> Additive:
+        """A plain number gets the sum of one entry of each urn."""
+        return Additive(
+            lambda prepared: [self.noise.law], lambda prepared: np.atleast_1d(prepared), self._from_urns
+        )
+
+    def _from_urns(self, prepared: int, bits: Bits, trials: int) -> npt.NDArray[np.int64]:
+        noise = np.zeros(trials, np.int64)
+        for urn in self.noise.sent:
+            noise += _values(urn.entries())[uniform_integers(urn.size, trials, bits)]
+        return noise
 
     def forecast(self) -> Forecast:
         law = self.noise.law
@@ -108,9 +131,7 @@ class DrawPlan:
 
     def measure(self, prepared: Ready | int, bits: Bits, trials: int | None = None) -> Any:
         if isinstance(prepared, int):
-            noise = np.zeros(trials or 1, np.int64)
-            for urn in self.noise.sent:
-                noise += _values(urn.entries())[uniform_integers(urn.size, noise.size, bits)]
+            noise = self._from_urns(prepared, bits, 1 if trials is None else trials)
             return prepared + (noise if trials is not None else noise[0])
         if trials is not None:
             raise ParameterError(
@@ -142,7 +163,7 @@ class DrawPlan:
             + ("" if self.opened else ", still encrypted"),
             "noise": {
                 "law": "sum of draws from urns",
-                "urns": [urn.to_dict() for urn in self.noise.sent],
+                "urns": write(self.noise.sent),
                 "sensitivity": str(self.noise.sensitivity),
                 "plan": self.noise.hash,
             },
@@ -157,31 +178,11 @@ class DrawPlan:
             "one unit moves the answer as far as it may",
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "noise": self.noise.to_dict(),
-            "low": self.low,
-            "high": self.high,
-            "unit": self.unit.to_dict(),
-            "opened": self.opened,
-        }
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> DrawPlan:
-        low, high = checked_bounds(record["low"], record["high"])
-        noise = NoisePlan.from_dict(record["noise"])
-        return cls(noise, low, high, unit_from(record["unit"]), bool(record["opened"]))
-
 
 @takes(noise=NoisePlan, unit=Unit)
 def draw_plan(noise: NoisePlan, *, low: int, high: int, unit: Unit, opened: bool = True) -> DrawPlan:
     """Binds a noise plan to who is protected and to the answer's public bounds."""
-    verify(noise)
-    noise.check_sendable()
-    low, high = checked_bounds(low, high)
-    check_range(low + noise.law.lowest, high + noise.law.highest)
-    return DrawPlan(noise, low, high, unit, opened)
+    return DrawPlan(noise, *checked_bounds(low, high), unit, opened)
 
 
 def read_urns(read: messages.Read, noise: NoisePlan, public: bytes) -> tuple[bytes, bytes]:

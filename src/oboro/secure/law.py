@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
-from typing import Any
 
 from flint import fmpz_poly
 
@@ -70,9 +69,6 @@ class Urn:
         weights[:: times * self.step] = self.counts
         return Law(times * self.first, tuple(weights))
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"first": self.first, "step": self.step, "counts": list(self.counts)}
-
 
 @dataclass(frozen=True, slots=True)
 class Law:
@@ -129,6 +125,10 @@ class Law:
         product = fmpz_poly(list(self.weights)) * fmpz_poly(list(other.weights))
         return Law(self.lowest + other.lowest, tuple(int(weight) for weight in product.coeffs()))
 
+    def to_dict(self) -> dict[str, str | int]:
+        """The law and its public parameters, for certificates."""
+        return {"law": "sum of draws from urns", "lowest": self.lowest, "highest": self.highest}
+
     def _weight(self, k: int) -> int:
         index = k - self.lowest
         return self.weights[index] if 0 <= index < len(self.weights) else 0
@@ -136,6 +136,13 @@ class Law:
 
 def law_of(urns: Sequence[Urn], draws: int = 1) -> Law:
     """The law of the sum of `draws` entries from each urn, every entry drawn from the whole urn."""
+    if not urns or draws < 1:
+        raise ParameterError(
+            "there is nothing to draw from",
+            given=f"{len(urns)} urns, {draws} draws",
+            needed="at least one of each",
+            fix="draws=1",
+        )
     support = draws * sum(urn.last - urn.first for urn in urns) + 1
     if support > LONGEST_SUPPORT:
         raise ParameterError(

@@ -61,9 +61,7 @@ def plan(
         found = digit_urns(
             promise.eps, promise.delta, count, excess=limit, seconds=time_limit, progress=progress
         )
-    made = NoisePlan(promise, sensitivity, method, scaled(found, sensitivity))
-    verify(made)
-    return made
+    return NoisePlan(promise, sensitivity, method, scaled(found, sensitivity))
 
 
 def _paper(promise: Approx, sensitivity: int, draws: int, stop: str, init: int | None) -> NoisePlan:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from oboro.domain import read_toml
-from oboro.errors import GuaranteeError, InputError, ParameterError
+from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import about, show, whole
-from oboro.kinds import path_of, takes, text_of
+from oboro.kinds import path_of, shown, takes, text_of
 from oboro.ledger import plan_hash
 from oboro.privacy import Approx
 from oboro.privacy.rounding import round_up
+from oboro.records import Columns, check_fields, read, write
 from oboro.secure.digits import lower_bound, optimum
 from oboro.secure.law import Law, Urn, law_of
 from oboro.secure.promise import MOST_DRAWS, Between, conditions, drawer_delta, exact_delta, keeps
@@ -23,15 +24,28 @@ KIND = "secure.noise"
 MOST_SENT = 2**22  # entries that two parties encrypt, send and check for one answer
 METHODS = ("digits", "paper")
 MOST_URNS = 16
+_WRITTEN = (
+    "kind",
+    "eps",
+    "delta",
+    "sensitivity",
+    "method",
+    "draws",
+    "urns",
+    "entries",
+    "exact_delta",
+    "mean_abs",
+)
+_NO_PROMISE = 1 - Fraction(1, 2**60)  # a delta of 1 promises nothing, and is not written down
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NoisePlan:
     """Noise that is the sum of `draws` entries from each urn.
 
     Privacy
-        An answer that one unit moves by at most `sensitivity`, plus this noise, is (eps, delta)-DP: `verify`
-        computes delta(eps) with integers, for every shift. Each draw has an urn of its own in the protocol, so
+        An answer that one unit moves by at most `sensitivity`, plus this noise, is (eps, delta)-DP: delta(eps) is computed
+        with integers, for every shift, whenever a plan comes into being. Each draw has an urn of its own in the protocol, so
         the party that knows its indices has no advantage: given indices into freshly shuffled urns the entries
         are still independent and of the same law.
     """
@@ -42,16 +56,37 @@ class NoisePlan:
     urns: tuple[Urn, ...]
     draws: int = 1
 
+    def __post_init__(self) -> None:
+        check_fields(self, "the noise plan")
+        whole("sensitivity", self.sensitivity, least=1)
+        whole("draws", self.draws, least=1, most=MOST_DRAWS)
+        if self.method not in METHODS or not 1 <= len(self.urns) <= MOST_URNS:
+            raise _no_plan(f"method={self.method!r}, {len(self.urns)} urns")
+        if not self.promise.covers(self.kept):
+            raise GuaranteeError(
+                "the noise does not keep its promise",
+                given=f"delta({show(self.eps)}) = {about(self.kept.delta, 8)}",
+                needed=f"at most {show(self.promise.delta)}",
+                fix='oboro secure plan, or method="digits"',
+            )
+
     @property
     def eps(self) -> Fraction:
         return self.promise.eps
 
-    @property
+    @cached_property
     def law(self) -> Law:
         """The exact law of the noise."""
         return _law(self.urns, self.draws)
 
-    @property
+    @cached_property
+    def kept(self) -> Approx:
+        """What the noise keeps at eps, from above: nearly always settled by the first bits of delta."""
+        found, wanted = _delta(self), self.promise.delta
+        settled = found.high <= wanted or not keeps(self.law, self.eps, wanted, self.sensitivity)
+        return Approx(self.eps, min(found.high, _NO_PROMISE) if settled else wanted)
+
+    @cached_property
     def delta(self) -> Fraction:
         """delta(eps), exactly where it is rational; otherwise rounded up in the fifteenth digit."""
         return _short(_delta(self))
@@ -61,7 +96,7 @@ class NoisePlan:
         """Entries of all urns. The paper's urn is counted once, though it is drawn from several times."""
         return sum(urn.size for urn in self.urns)
 
-    @property
+    @cached_property
     def mean_abs(self) -> Fraction:
         """E|Z|, exactly."""
         return self.law.mean_abs
@@ -97,7 +132,7 @@ class NoisePlan:
                 fix='oboro.secure.plan(..., method="digits", urns=4)',
             )
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """What both parties compare."""
         return plan_hash(self.to_dict())
@@ -111,46 +146,49 @@ class NoisePlan:
             "sensitivity": self.sensitivity,
             "method": self.method,
             "draws": self.draws,
-            "urns": [urn.to_dict() for urn in self.urns],
+            "urns": write(self.urns),
             "entries": self.entries,
             "exact_delta": show(self.delta),
             "mean_abs": show(self.mean_abs),
         }
 
+    def as_record(self, columns: Columns | None) -> dict[str, Any]:
+        return self.to_dict()
+
     @classmethod
     def from_dict(cls, record: Any) -> NoisePlan:
         """Reads a plan from someone else: every part is checked, the promise too."""
-        try:
-            plan = cls(
-                Approx(str(record["eps"]), str(record["delta"])),
-                whole("sensitivity", record["sensitivity"], least=1),
-                str(record["method"]),
-                tuple(Urn(urn["first"], urn["step"], urn["counts"]) for urn in record["urns"]),
-                whole("draws", record["draws"], least=1, most=MOST_DRAWS),
-            )
-            claimed = {name: record[name] for name in ("entries", "exact_delta", "mean_abs")}
-        except InputError:
-            raise
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        return cls.from_record(record, None, "the noise plan")
+
+    @classmethod
+    def from_record(cls, record: Any, columns: Columns | None, where: str) -> NoisePlan:
+        if type(record) is not dict or record.get("kind") != KIND:
+            raise _no_plan(f"kind={shown(record.get('kind') if type(record) is dict else record)}")
+        if sorted(record) != sorted(_WRITTEN):
+            other = sorted(set(_WRITTEN) ^ set(map(str, record)))
             raise ParameterError(
                 "the noise plan is incomplete",
-                given=f"{type(error).__name__}: {error}"[:80],
-                fix="oboro secure plan --eps 1 --delta 1e-10 -o noise.toml",
-            ) from None
-        if record.get("kind") != KIND or plan.method not in METHODS or not 1 <= len(plan.urns) <= MOST_URNS:
-            raise ParameterError(
-                "this is not a noise plan",
-                given=f"kind={record.get('kind')!r}, method={plan.method!r}, {len(plan.urns)} urns"[:100],
-                needed=f"kind={KIND!r}, method digits or paper, 1 to {MOST_URNS} urns",
+                given=f"without or with {', '.join(other)}"[:80],
+                needed=", ".join(_WRITTEN),
                 fix="oboro secure plan --eps 1 --delta 1e-10 -o noise.toml",
             )
-        verify(plan)
+
+        def part(name: str, hint: Any) -> Any:
+            return read(hint, record[name], f"{where}.{name}")
+
+        plan = cls(
+            Approx(part("eps", Fraction), part("delta", Fraction)),
+            part("sensitivity", int),
+            part("method", str),
+            part("urns", tuple[Urn, ...]),
+            part("draws", int),
+        )
         actual = plan.to_dict()
-        for name, value in claimed.items():
-            if value != actual[name]:
+        for name in ("entries", "exact_delta", "mean_abs"):
+            if record[name] != actual[name]:
                 raise ParameterError(
                     "the noise plan was altered",
-                    given=f"{name} = {value}"[:100],
+                    given=f"{name} = {record[name]}"[:100],
                     needed=f"{name} = {actual[name]}"[:100],
                     fix="the file as `oboro secure plan` wrote it",
                 )
@@ -229,6 +267,15 @@ def verify(plan: NoisePlan, *, view: str = "everyone") -> Verdict:
             fix='oboro secure plan, or method="digits"',
         )
     return Verdict(plan, _delta(plan), conditions(plan.law, eps, delta, plan.sensitivity))
+
+
+def _no_plan(given: str) -> ParameterError:
+    return ParameterError(
+        "this is not a noise plan",
+        given=given[:100],
+        needed=f"kind={KIND!r}, method digits or paper, 1 to {MOST_URNS} urns",
+        fix="oboro secure plan --eps 1 --delta 1e-10 -o noise.toml",
+    )
 
 
 @lru_cache(maxsize=32)
