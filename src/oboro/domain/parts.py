@@ -13,7 +13,6 @@ from oboro.errors import BoundsError, DomainError
 from oboro.exact import rational, show, whole
 
 LARGEST = 2**62  # values that a column may have
-_SMALLEST = Fraction(1, 2**1022)  # of the doubles with all their digits
 _BEYOND = Fraction(10**5000)  # every bound, for no number that can be written is as large
 
 
@@ -117,11 +116,6 @@ def name_part(name: Any) -> str:
     if not isinstance(name, str) or not name:
         raise DomainError("a column needs a name", given=f"name={name!r}", fix='Integer("age", 0, 120)')
     return name
-
-
-def declared_missing(missing: Any) -> dict[str, Any]:
-    """`missing` for the canonical form, where there is one."""
-    return {} if missing is None else {"missing": missing}
 
 
 def set_parts(column: object, **parts: Any) -> None:

@@ -262,6 +262,11 @@ class SignalPlan(Plan):
             "noise": {**law, "sensitivity": show(self.sensitivity), "calibration": self.method},
         }
 
+    def random_pair(self, random: Any) -> Pair:
+        from oboro.dynamics.worst import random_pair
+
+        return random_pair(self, random)
+
     def neighbours(self) -> Iterator[Pair]:
         """The largest change in one number; spread over many; and, for output noise, where the gain is attained."""
         from oboro.dynamics.worst import worst_pairs

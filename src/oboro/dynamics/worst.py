@@ -67,3 +67,19 @@ def _largest_in(operator: Operator, sigma: Matrix) -> Floats:
 def _data(plan: SignalPlan, operator: Operator, values: Floats) -> dict[str, Any]:
     x0, u = operator.split(values)
     return {"u": u, "x0": x0}
+
+
+def random_pair(plan: SignalPlan, random: Any) -> Pair:
+    """A random record, and one as far from it as neighbours may be, in a random direction."""
+    operator = Operator(plan.system, plan.horizon, plan.protect)
+    distance = float(plan.unit.distance or 0)
+    power = np.inf if plan.unit.norm is None else float(plan.unit.norm)
+    base = random.normal(size=operator.coordinates) * distance
+    direction = random.normal(size=operator.coordinates) * (random.random(operator.coordinates) < 0.7)
+    direction[int(random.integers(0, direction.size))] += 1.0
+    size = np.linalg.norm(direction, ord=power)
+    change = direction * (distance / size) * (1 - 1e-9)  # neighbours beyond doubt, rounding included
+    one, other = (
+        dict(zip(("x0", "u"), operator.split(values), strict=True)) for values in (base, base + change)
+    )
+    return Pair(one, other, "a random signal, moved in a random direction")

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oboro.domain import Column
 from oboro.errors import ParameterError
 from oboro.kinds import takes
 from oboro.noise.bits import Bits
 from oboro.noise.draws import uniform_integer, uniform_integers
 from oboro.privacy import Conditional, Unit
 from oboro.records import write
-from oboro.release import Additive, Forecast, Pair, Part, Plan, register
+from oboro.release import Forecast, Pair, Part, Plan, Weighted, register
 from oboro.secure import elgamal, messages
 from oboro.secure.answer import Answer, checked_bounds
 from oboro.secure.elgamal import CIPHERTEXT
@@ -91,11 +92,26 @@ class DrawPlan(Plan):
     def parts(self) -> tuple[Part, ...]:
         return (Part(self.noise.law, "answer", Fraction(self.noise.sensitivity), self.noise.kept),)
 
-    def added(self) -> Additive:
-        """A plain number gets the sum of one entry of each urn."""
-        return Additive(
-            lambda prepared: [self.noise.law], lambda prepared: np.atleast_1d(prepared), self._from_urns
+    def added(self) -> Weighted:
+        """A plain number gets the sum of one entry of each urn: weights that are whole numbers."""
+        law = self.noise.law
+
+        def weights(prepared: int) -> dict[int, int]:
+            return {prepared + law.lowest + i: weight for i, weight in enumerate(law.weights) if weight}
+
+        return Weighted(
+            weights, lambda prepared, bits, trials: prepared + self._from_urns(prepared, bits, trials)
         )
+
+    @property
+    def reads(self) -> tuple[Column, ...]:
+        return ()
+
+    def random_pair(self, random: Any) -> Pair:
+        """A random answer, and one as far from it as a unit may move it."""
+        low = int(random.integers(self.low, self.high + 1))
+        far = min(low + self.noise.sensitivity, self.high)
+        return Pair(low, far, "a random answer, moved as far as it may be")
 
     def _from_urns(self, prepared: int, bits: Bits, trials: int) -> npt.NDArray[np.int64]:
         noise = np.zeros(trials, np.int64)
