@@ -63,27 +63,28 @@ def release(
     plan: Plan, data: Any, ledger: Ledger, *, output: Path | None, name: str | None, dry_run: bool, json: bool
 ) -> None:
     """Shows the forecast, spends once, writes the table and its certificate."""
-    from oboro.release import price
+    from oboro.release import quote
     from oboro.release import run as run_plan
 
     if output is not None:
         check_output(output, data)
     if dry_run:
-        cost = price(plan, ledger)
+        terms = quote(plan, ledger)
+        remaining = ledger.remaining
         if json:
-            dry = {"dry_run": True, "cost": cost.to_dict(), "remaining": ledger.remaining.to_dict()}
-            show_json({**_facts(plan), **dry, "forecast": plan.forecast().to_dict()})
+            dry = {"dry_run": True, "cost": terms.cost.to_dict(), "remaining": remaining.to_dict()}
+            show_json({**_facts(plan), **dry, "forecast": terms.forecast.to_dict()})
             return
         show_forecast(plan, json=False)
-        typer.echo(f"\n{labelled('would cost', str(cost))}\n{labelled('remaining', str(ledger.remaining))}")
+        typer.echo(f"\n{labelled('would cost', str(terms.cost))}\n{labelled('remaining', str(remaining))}")
         typer.echo(said("nothing was spent"))
         return
     given_again = name is not None and ledger.find(name) is not None
-    if not given_again:
-        price(plan, ledger)
+    quoted = None if given_again else quote(plan, ledger)
     if not json:
-        typer.echo(typed(f"{plan.forecast()}\n"), err=True)
-    released = run_plan(plan, data, ledger, name)
+        forecast = plan.forecast() if quoted is None else quoted.forecast
+        typer.echo(typed(f"{forecast}\n"), err=True)
+    released = run_plan(quoted or plan, data, ledger, name)
     give(released, ledger, output=output, json=json, given_again=given_again)
 
 
