@@ -18,6 +18,7 @@ import numpy.typing as npt
 from oboro.domain import Column, Domain, Real
 from oboro.errors import DomainError, ParameterError
 from oboro.exact import Number, positive, rational, show, whole
+from oboro.kinds import list_of, shown, unknown
 from oboro.noise.bits import Bits
 from oboro.privacy import Conditional, Guarantee, Pure, Unit, guarantee_from
 from oboro.release import Forecast, Pair, register
@@ -32,6 +33,7 @@ ASSUMPTION = (
     "functions that are run without a seal look at nothing but their block, and leave nothing for another"
 )
 MOST_BLOCKS = 10**6
+MOST_OUTPUTS = 1000
 MOST_SECONDS = 86_400  # of a block: a day
 MADE_UP = 100  # rows of a rehearsal, at most
 STEPS = 10_000  # of the grid between the bounds, where no step is given
@@ -79,11 +81,19 @@ class SampleAggregatePlan:
                 needed=f"at most {MOST_SECONDS:,}",
                 fix="seconds=5",
             )
-        if not self.columns or not self.outputs or not all(isinstance(one, Real) for one in self.outputs):
+        if not isinstance(self.label, str) or not self.label.isprintable() or not 0 < len(self.label) <= 200:
+            raise ParameterError(
+                "label is no name for a certificate",
+                given=f"label={shown(self.label)}",
+                needed="up to 200 printable characters",
+                fix='label="ratio, version 1"',
+            )
+        real = all(isinstance(one, Real) for one in self.outputs)
+        if not self.columns or not real or not 1 <= len(self.outputs) <= MOST_OUTPUTS:
             raise ParameterError(
                 "sample and aggregate needs columns and outputs",
                 given=f"{len(self.columns)} columns, {len(self.outputs)} outputs",
-                needed="at least one of each, outputs on a grid of real numbers",
+                needed=f"at least one of each, and at most {MOST_OUTPUTS:,} outputs, on grids of real numbers",
                 fix='columns=["age"], bounds=(0, 120)',
             )
         if self.scope.by:
@@ -93,12 +103,7 @@ class SampleAggregatePlan:
                 fix="one release for each",
             )
         if self.isolation not in (SEALED, PLAIN):
-            raise ParameterError(
-                "isolation is unknown",
-                given=f"isolation={self.isolation!r}",
-                needed=f"{SEALED} or {PLAIN}",
-                fix=f'isolation="{SEALED}"',
-            )
+            raise unknown("isolation", self.isolation, (SEALED, PLAIN))
         promised = self.guarantee.unconditional
         assumed = () if self.isolation == SEALED else (ASSUMPTION,)
         if not isinstance(promised, Pure) or not set(assumed) <= set(self.guarantee.assumptions):
@@ -254,7 +259,7 @@ class SampleAggregatePlan:
             )
         scope, columns = Scope.from_dict(record)
         return cls(
-            str(record["label"]),
+            record["label"],
             record["function"],
             tuple(columns[name] for name in record["columns"]),
             tuple(Domain.from_dict({"columns": record["outputs"]})),  # type: ignore[arg-type]  # checked on making
@@ -295,7 +300,7 @@ def sample_aggregate_plan(
     if isolation is None:
         isolation = SEALED if can_seal() else PLAIN
     return SampleAggregatePlan(
-        label or label_of(function, text),
+        label_of(function, text) if label is None else label,
         text,
         tuple(columns),
         _outputs(bounds, step),
@@ -335,13 +340,13 @@ def middles(codes: Integers, size: int, rank: int, eta: Fraction, bits: Bits, tr
 
 
 def _outputs(bounds: Sequence[Any], step: Number | None) -> tuple[Real, ...]:
-    several = (
-        [tuple(pair) for pair in bounds]
-        if isinstance(bounds[0], Sequence) and not isinstance(bounds[0], str)
-        else [tuple(bounds)]
-    )
+    given = list_of("bounds", bounds)
+    several = [list_of("bounds", pair) for pair in given] if np.ndim(given[:1]) > 1 else [given]
     outputs = []
-    for i, (low, high) in enumerate(several):
+    for i, pair in enumerate(several):
+        if len(pair) != 2:
+            raise ParameterError("bounds are two numbers", given=f"{len(pair)} of them", fix="bounds=(0, 10)")
+        low, high = pair
         width = rational("bounds", high) - rational("bounds", low)
         positive("the width of bounds", width)
         outputs.append(Real(f"output {i + 1}", low, high, width / STEPS if step is None else step))
