@@ -22,6 +22,7 @@ LAYERS = [  # imports go down, never up or sideways
     {"ledger"},
     {"privacy", "domain"},
     {"noise"},
+    {"files"},
     {"exact", "kinds"},
     {"errors", "_version"},
     {"language"},

@@ -233,7 +233,7 @@ def test_the_demo_runs_in_an_empty_folder_and_refuses_to_overwrite(tmp_path: Pat
     assert {"cells.parquet", "published.parquet", "published.parquet.certificate.json", "map.html"} <= names
     again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert again.returncode == 1
-    assert "never overwritten" in again.stderr
+    assert "writes over nothing" in again.stderr
 
 
 def test_a_bug_shows_its_kind_but_never_a_value(oboro: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 from ledger_help import assert_sound, spend
 
 from kills import collect, in_child
-from oboro.errors import LedgerError, TamperError
+from oboro.errors import LedgerError, OboroError, TamperError
 from oboro.ledger import Head, Ledger, verify_export
 from oboro.privacy import Pure
 
@@ -130,7 +130,7 @@ def test_an_export_that_is_not_there_or_cannot_be_written_is_told_in_words(
 ) -> None:
     with pytest.raises(LedgerError, match="cannot be read"):
         verify_export(tmp_path / "nowhere.json")
-    with pytest.raises(LedgerError, match="cannot be written"):
+    with pytest.raises(OboroError, match="cannot be written"):
         create().export(tmp_path / "nowhere" / "export.json")
 
 

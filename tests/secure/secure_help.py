@@ -74,7 +74,8 @@ class Parties:
             assert not thread.is_alive()
 
     def draw(self, where: str, **options: object) -> ob.Release:
-        return ob.secure.draw(where, self.answer, self.ledger, self.identity(), self.shelf, **options)  # type: ignore[arg-type]
+        noise = options.pop("noise", self.noise)
+        return ob.secure.draw(where, self.answer, self.ledger, self.identity(), self.shelf, noise, **options)  # type: ignore[arg-type]
 
     @property
     def spent(self) -> int:

@@ -97,7 +97,9 @@ def test_two_processes(oboro: Command, tmp_path: Path) -> None:
     assert f"opened {record['value']}" in rest
     assert record["remaining"]["guarantee"]["eps"] == "2"
     assert oboro("certificate verify out.csv.certificate.json").code == 0
-    late = oboro(f"secure draw --connect {where} --answer answer.enc --ledger l.ledger {PARTIES}")
+    late = oboro(
+        f"secure draw --connect {where} --plan noise.toml --answer answer.enc --ledger l.ledger {PARTIES}"
+    )
     assert late.code == 1
     assert "PeerError: the connection to the other party failed" in late.err
 
@@ -118,10 +120,19 @@ def test_by_files(oboro: Command) -> None:
 
 def test_mistakes_are_explained(oboro: Command) -> None:
     for line, text in [
-        ("secure draw --answer answer.enc --ledger l.ledger", "where the urns come from"),
-        ("secure draw --connect x --answer answer.enc --ledger l.ledger", "certificate on each side"),
-        (f"secure draw --connect nowhere --answer answer.enc --ledger l.ledger {PARTIES}", "address"),
-        ("secure draw --connect 127.0.0.1:1 --answer noise.toml --ledger l.ledger", "damaged"),
+        ("secure draw --plan noise.toml --answer answer.enc --ledger l.ledger", "where the urns come from"),
+        (
+            "secure draw --plan noise.toml --connect x --answer answer.enc --ledger l.ledger",
+            "certificate on each side",
+        ),
+        (
+            f"secure draw --plan noise.toml --connect nowhere --answer answer.enc --ledger l.ledger {PARTIES}",
+            "address",
+        ),
+        (
+            "secure draw --plan noise.toml --connect 127.0.0.1:1 --answer noise.toml --ledger l.ledger",
+            "damaged",
+        ),
         ("secure encrypt abc --low 0 --high 1 --key carrier.public -o x.enc", "not a whole number"),
         ("secure encrypt 1 --low 5 --high 1 --key carrier.public -o x.enc", "cannot be searched"),
         ("secure encrypt 1 --low 0 --high 1 --key noise.toml -o x.enc", "is not a key"),

@@ -209,3 +209,40 @@ def test_bad_parameters() -> None:
         Urn(0, 1, ())
     with pytest.raises(ParameterError):
         Urn(0, 0, (1,))
+
+
+def test_a_plan_is_read_without_the_view_that_nobody_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one who drew all from one urn would learn takes far longer than the promise: a file must not make us wait."""
+    flat = ob.secure.NoisePlan(ob.Approx(1, "0.9"), 1, "paper", (Urn(-50, 1, [1] * 101),), 6)
+    record = flat.to_dict()
+
+    def refuse(*args: object) -> None:
+        raise AssertionError("computed for nothing")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ob.secure.noise_plan, "drawer_delta", refuse)
+        assert ob.secure.NoisePlan.from_dict(record) == flat
+        assert ob.secure.draw_plan(flat, low=0, high=9, unit=ob.Unit.row()).noise == flat
+        with pytest.raises(AssertionError, match="for nothing"):
+            assert ob.secure.verify(flat).drawer
+    assert ob.secure.verify(flat).drawer.high > 0
+
+
+def test_six_draws_take_eleven_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    real = ob.secure.promise._sum_of
+    monkeypatch.setattr(
+        ob.secure.promise, "_sum_of", lambda urn, blocks: made.append(blocks) or real(urn, blocks)
+    )
+    drawer_delta(Urn(-2, 1, [1, 2, 3, 2, 1]), 6, ONE, 1)
+    assert sorted(made) == sorted(set(made))
+    assert len(made) == 11
+
+
+def test_what_would_take_minutes_is_refused_by_name() -> None:
+    wide = Urn(-20_000, 1, [1 + i % 7 for i in range(40_001)])
+    noise = ob.secure.NoisePlan(ob.Approx(1, "0.9"), 60, "paper", (wide,), 6)
+    with pytest.raises(ParameterError, match="too many values to be verified"):
+        ob.secure.verify(noise)
+    with pytest.raises(ParameterError, match="too many values to be verified"):
+        drawer_delta(wide, 6, ONE, 60)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import ssl
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from secure_help import Parties, make_ledger, make_parties
@@ -165,7 +167,7 @@ def test_a_wrong_key_is_refused_before_anything_is_spent(parties: Parties) -> No
     public = ob.secure.load_public(parties.folder / "stranger.public")
     wrong = ob.secure.Answer.encrypt(42, low=0, high=100, public=public)
     with parties.serving() as where, pytest.raises(PeerError, match="another key"):
-        ob.secure.draw(where, wrong, parties.ledger, parties.identity(), parties.shelf)
+        ob.secure.draw(where, wrong, parties.ledger, parties.identity(), parties.shelf, parties.noise)
     assert parties.spent == 0
     assert parties.heard == ["the other party stopped"]
 
@@ -179,22 +181,77 @@ def test_a_plan_that_was_not_agreed_upon_is_refused(parties: Parties) -> None:
     assert parties.spent == 0
 
 
-def test_a_plan_that_breaks_its_promise_is_refused_by_p2(parties: Parties) -> None:
+@pytest.mark.parametrize(
+    "offered",
+    [
+        {"delta": "0.001"},  # a promise that it does not keep
+        {"eps": "30", "delta": "0.4"},  # a larger price
+        {"sensitivity": 2},
+        {"urns": [{"first": -1, "step": 1, "counts": [1, 10**5, 1]}]},  # hardly any noise
+        {},  # the same, spelt in another way
+    ],
+)
+def test_p2_pays_for_its_own_plan_and_no_other(parties: Parties, offered: dict[str, Any]) -> None:
     def lie(channel: Channel) -> None:
-        record = {**parties.noise.to_dict(), "delta": "0.001"}
-        text = canonical(record).encode()
+        record = {**parties.noise.to_dict(), **offered}
+        text = canonical(record).encode() + (b"" if offered else b" ")
         channel.send(messages.pack(messages.PLAN, parties.holder.secret.public + text))
         messages.receive(channel.read, messages.BEGIN)
 
-    with parties.serving(lie) as where, pytest.raises(ob.errors.GuaranteeError, match="does not keep"):
+    with parties.serving(lie) as where, pytest.raises(PeerError, match="another plan"):
         parties.draw(where)
     assert parties.spent == 0
+
+
+def test_no_draw_without_a_plan_of_ones_own(parties: Parties) -> None:
+    nothing: Any = None
+    with pytest.raises(ob.errors.ParameterError, match="noise is of the wrong kind"):
+        parties.draw("127.0.0.1:1", noise=nothing)
+    with pytest.raises(TypeError):
+        ob.secure.draw("127.0.0.1:1", parties.answer, parties.ledger, parties.identity(), parties.shelf)  # type: ignore[call-arg]
+
+
+def test_serving_outlives_what_the_system_says_of_one_connection(parties: Parties) -> None:
+    """Gone before it was taken, no file left to open, a certificate that vanished: the next one is served."""
+    heard: list[str] = []
+    real = socket.create_server(("127.0.0.1", 0))
+    faults = [
+        OSError(errno.ECONNABORTED, os.strerror(errno.ECONNABORTED)),
+        OSError(errno.EMFILE, os.strerror(errno.EMFILE)),
+        TimeoutError("timed out"),
+    ]
+
+    class Listener:
+        def accept(self) -> Any:
+            if faults:
+                raise faults.pop(0)
+            return real.accept()
+
+    def serve() -> None:
+        listener: Any = Listener()
+        ob.secure.serve(parties.holder, listener, parties.identity("p1", "p2"), count=5, tell=heard.append)
+
+    certificate = parties.folder / "p2.crt"
+    away = certificate.rename(parties.folder / "away.crt")
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    where = f"127.0.0.1:{real.getsockname()[1]}"
+    with pytest.raises(PeerError):
+        parties.draw(where)
+    away.rename(certificate)
+    assert parties.draw(where).value in NOISE
+    thread.join(timeout=20)
+    real.close()
+    assert not thread.is_alive()
+    assert [text.partition(":")[0] for text in heard] == ["refused"] * 4 + [heard[4].partition(":")[0]]
+    assert heard[4].startswith("opened")
+    assert parties.spent == 1
 
 
 def test_a_budget_that_does_not_suffice_costs_nothing(parties: Parties) -> None:
     poor = make_ledger(parties.folder / "poor.ledger", eps="0.5")
     with parties.serving() as where, pytest.raises(BudgetError):
-        ob.secure.draw(where, parties.answer, poor, parties.identity(), parties.shelf)
+        ob.secure.draw(where, parties.answer, poor, parties.identity(), parties.shelf, parties.noise)
     assert parties.heard == ["the other party stopped"]  # and not why
 
 
@@ -203,7 +260,7 @@ def test_a_ledger_without_the_assumption_is_refused(parties: Parties) -> None:
         parties.folder / "plain.ledger", dataset="x", unit=ob.Unit.row(), budget=ob.Approx(5, "0.5")
     )
     with parties.serving() as where, pytest.raises(ob.errors.GuaranteeError, match="assumption"):
-        ob.secure.draw(where, parties.answer, plain, parties.identity(), parties.shelf)
+        ob.secure.draw(where, parties.answer, plain, parties.identity(), parties.shelf, parties.noise)
 
 
 def urns_then(parties: Parties, last: Callable[[Channel, bytes], None]) -> Callable[[Channel], None]:
@@ -292,7 +349,9 @@ def test_an_answer_that_was_not_clamped_is_not_opened(parties: Parties) -> None:
 @pytest.mark.parametrize(("own", "peer"), [("stranger", "p1"), ("p2", "stranger")])
 def test_strangers_are_refused(parties: Parties, own: str, peer: str) -> None:
     with parties.serving() as where, pytest.raises(PeerError, match="connection"):
-        ob.secure.draw(where, parties.answer, parties.ledger, parties.identity(own, peer), parties.shelf)
+        ob.secure.draw(
+            where, parties.answer, parties.ledger, parties.identity(own, peer), parties.shelf, parties.noise
+        )
     assert parties.spent == 0
     assert parties.heard == ["the connection to the other party failed"]
 

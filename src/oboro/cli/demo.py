@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from oboro.errors import LedgerError
 from oboro.language import labelled, said
 
 
@@ -22,7 +21,7 @@ def demo(
     """
     import pyarrow.parquet as pq
 
-    from oboro.cli.dynamics_demo import publish_household
+    from oboro.cli.dynamics_demo import fresh, publish_household
     from oboro.domain import Domain, Grid
     from oboro.ledger import Ledger
     from oboro.privacy import Pure, Unit
@@ -31,18 +30,11 @@ def demo(
     from oboro.tables import plan as table_plan
     from oboro.tables import release as release_table
 
-    output.mkdir(parents=True, exist_ok=True)
     where = {
         name: output / name
-        for name in ("cells.parquet", "city.toml", "city.ledger", "published.parquet", "map.html")
+        for name in ("city.ledger", "cells.parquet", "city.toml", "published.parquet", "map.html")
     }
-    if where["city.ledger"].exists():
-        raise LedgerError(
-            "the demo was run here before",
-            given=str(where["city.ledger"]),
-            needed="an empty folder: a ledger is never overwritten",
-            fix="oboro demo -o another-folder",
-        )
+    fresh(output, *where, "household")
     cells = _generated()
     pq.write_table(cells, where["cells.parquet"])
     domain = Domain([Grid("row", "col", shape=(512, 512))])

@@ -11,6 +11,8 @@ from oboro.cli.dynamics_options import read_system, system_plan
 from oboro.errors import LedgerError
 from oboro.language import labelled
 
+PAGES = ("band.html", "band-with-truth.html", "outliers.html")
+
 
 def demo(
     output: Annotated[
@@ -27,8 +29,21 @@ def demo(
     made, released = publish_household(output, data, column)
     write_outliers(output / "outliers.html", eps="1", delta="1e-3")
     typer.echo(f"{made.forecast()}\n\n{released}\n")
-    for page in ("published.csv", "band.html", "band-with-truth.html", "outliers.html"):
+    for page in ("published.csv", *PAGES):
         typer.echo(labelled("written", str(output / page)))
+
+
+def fresh(output: Path, *names: str) -> None:
+    """Makes the folder. Nothing that stands there already is written over: it may be somebody's data."""
+    output.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        if (output / name).exists():
+            raise LedgerError(
+                "the demo was run here before, or the folder is in use",
+                given=str(output / name),
+                needed="an empty folder: a demo writes over nothing",
+                fix="-o another-folder",
+            )
 
 
 def publish_household(output: Path, data: Path | None = None, column: str = "load") -> tuple[Any, Any]:
@@ -43,15 +58,9 @@ def publish_household(output: Path, data: Path | None = None, column: str = "loa
     from oboro.release import run
     from oboro.report.band import write_band
 
-    output.mkdir(parents=True, exist_ok=True)
     feeder, book = output / "feeder.toml", output / "load.ledger"
-    if book.exists():
-        raise LedgerError(
-            "the demo was run here before",
-            given=str(book),
-            needed="an empty folder: a ledger is never overwritten",
-            fix="-o another-folder",
-        )
+    made_here = () if data is not None else ("load.csv",)
+    fresh(output, "load.ledger", "feeder.toml", *made_here, "published.csv", *PAGES)
     feeder.write_text(FEEDER, encoding="utf-8")
     real = data is not None
     if data is None:

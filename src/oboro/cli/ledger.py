@@ -149,6 +149,8 @@ def fetch(
         model_of(released).save(output)
         typer.echo(labelled("written", str(output)))
         return
+    if output is not None:
+        plans.check_output(output)
     plans.give(released, account, output=output, json=json)
 
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import os
 import sys
-from itertools import pairwise
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -37,6 +35,7 @@ from oboro.cli import (
     table,
 )
 from oboro.errors import OboroError
+from oboro.files import sparing
 from oboro.language import chosen, said
 
 app = typer.Typer(
@@ -102,10 +101,10 @@ def start(
 def main() -> None:
     """Runs the command line; errors become a few lines and an exit code, never a traceback."""
     try:
-        _spare_arguments(sys.argv[1:])
         command = spelling.whole_command(chosen())
         helping.in_own_language(command)
-        command()
+        with sparing():  # no command writes over a file that it reads
+            command()
     except OboroError as error:
         _complain(error)
         sys.exit(error.exit_code)
@@ -127,14 +126,6 @@ def main() -> None:
         bug = f"InternalError: {type(error).__name__}. This is a bug in oboro; OBORO_TRACEBACK=1 shows where."
         typer.echo(said(bug), err=True)
         sys.exit(1)
-
-
-def _spare_arguments(words: list[str]) -> None:
-    """No command may write over a file that it was given to read."""
-    for place, (option, output) in enumerate(pairwise(words)):
-        if option in ("-o", "--output"):
-            others = words[:place] + words[place + 2 :]
-            plans.spare_inputs(Path(output), *[word for word in others if "\0" not in word])
 
 
 def _complain(error: OboroError) -> None:

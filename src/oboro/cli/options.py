@@ -173,7 +173,7 @@ def certificate_beside(published: Path) -> Path:
     """Where the certificate of a released file is kept."""
     if not published.name:
         raise DataError("no file was named", given=f"{published}", needed="the file that was released")
-    return published.with_name(published.name + ".certificate.json")
+    return published.with_name(f"{published.name}.certificate.json")
 
 
 def show_checked(rows: list[dict[str, Any]]) -> None:

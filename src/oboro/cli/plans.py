@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from oboro import files
 from oboro.cli.options import DataFile, DryRun, Json, LedgerAt, Name, Output, open_ledger, show_json
 from oboro.cli.spelling import typed
+from oboro.kinds import path_of
 from oboro.language import labelled, phrase, said
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ def release(
     from oboro.release import run as run_plan
 
     if output is not None:
-        check_output(output)
+        check_output(output, data)
     if dry_run:
         cost = price(plan, ledger)
         if json:
@@ -89,8 +91,6 @@ def give(
     released: Release, ledger: Ledger, *, output: Path | None, json: bool, given_again: bool = True
 ) -> None:
     """Writes a release and its certificate if asked, and says what it is, what it cost and what remains."""
-    if output is not None:
-        check_output(output)
     certificate = _saved(released, ledger, output) if output is not None else None
     if json:
         record = {
@@ -115,13 +115,11 @@ def give(
     typer.echo(labelled("remaining", str(ledger.remaining)))
 
 
-def check_output(output: Path) -> None:
-    """Refuses an output that cannot be written before anything is spent."""
+def check_output(output: Path, *inputs: Any) -> None:
+    """Refuses a table that cannot be written, or would be written over an input, before anything is spent."""
     from oboro.errors import ParameterError
-    from oboro.kinds import path_of
-    from oboro.release.release import FORMATS
+    from oboro.release.release import CERTIFICATE, FORMATS
 
-    path_of("--output", output)
     if output.suffix.lower() not in FORMATS:
         raise ParameterError(
             "the file type of --output is unknown",
@@ -129,6 +127,17 @@ def check_output(output: Path) -> None:
             needed=" ".join(FORMATS),
             fix=f"-o {output.stem or 'published'}.parquet",
         )
+    check_place(output, *inputs, beside=(CERTIFICATE,))
+
+
+def check_place(output: Path, *inputs: Any, beside: tuple[str, ...] = ()) -> None:
+    """The same for any file; `inputs` are about to be read, `beside` are endings of files that go out with it."""
+    from oboro.errors import ParameterError
+
+    path_of("--output", output)
+    for one in inputs:
+        if isinstance(one, str | Path):
+            files.reads(one)
     if not output.parent.is_dir() or not os.access(output.parent, os.W_OK):
         raise ParameterError(
             "the folder of --output does not exist, or may not be written",
@@ -136,20 +145,7 @@ def check_output(output: Path) -> None:
             needed="a folder that exists",
             fix=f"-o {output.name}",
         )
-
-
-def spare_inputs(output: Path, *inputs: str | Path) -> None:
-    """Refuses an output that is one of the files a command works from, or the key of a ledger among them."""
-    from oboro.errors import ParameterError
-
-    kept = [Path(f"{one}{suffix}") for one in inputs for suffix in ("", ".key")]
-    if any(one.exists() and os.path.samefile(one, output) for one in kept if output.exists()):
-        raise ParameterError(
-            "the output would overwrite an input",
-            given=f"-o {output}",
-            needed="another name",
-            fix=f"-o published-{output.name}",
-        )
+    files.check_output(output, *beside)
 
 
 def _saved(released: Release, ledger: Ledger, output: Path) -> Path:

@@ -93,8 +93,6 @@ def query(
 
     text = " ".join(question)
     declared = read(file, text)
-    if output is not None:
-        plans.spare_inputs(output, declared.data, declared.ledger)
     ledger = open_ledger(declared.ledger)
     session = Session(declared.data, domain=declared.domain, unit=declared.unit or ledger.unit, ledger=ledger)
     clip = read_ball(ball, origin)

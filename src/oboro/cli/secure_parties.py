@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 PlanFile = Annotated[Path, typer.Option("--plan", help="The noise plan.", metavar="FILE")]
 Agreed = Annotated[
-    Path | None, typer.Option("--plan", help="The noise plan that was agreed upon.", metavar="FILE")
+    Path,
+    typer.Option(
+        "--plan",
+        help="The noise plan that both agreed upon: what this draw may cost, and no other.",
+        metavar="FILE",
+    ),
 ]
 Secret = Annotated[Path, typer.Option("--key", help="P1's NAME.secret.", metavar="FILE")]
 Own = Annotated[Path | None, typer.Option("--identity", help="Our NAME.pem.", metavar="FILE")]
@@ -117,8 +122,11 @@ def serve(
 def urns(plan: PlanFile, key: Secret, output: To, state: State = None) -> None:
     """P1, by files: writes fresh urns for one answer."""
     from oboro import secure
+    from oboro.cli import plans
 
-    name = secure.write_urns(_holder(plan, key, state), output)
+    holder = _holder(plan, key, state)
+    plans.check_place(output, holder.shelf.path)
+    name = secure.write_urns(holder, output)
     typer.echo(labelled("written", said(f"{output}, urns {name.hex()[:16]}")))
 
 
@@ -141,6 +149,7 @@ def open_drawn(
 
 def draw(
     answer: Annotated[Path, typer.Option("--answer", help="The answer, encrypted for P1.", metavar="FILE")],
+    plan: Agreed,
     ledger: LedgerAt,
     connect: Annotated[
         str | None, typer.Option("--connect", help="Where P1 listens.", metavar="HOST:PORT")
@@ -148,7 +157,6 @@ def draw(
     urns: Annotated[
         Path | None, typer.Option("--urns", help="Or: a file of urns from P1.", metavar="FILE")
     ] = None,
-    plan: Agreed = None,
     identity: Own = None,
     peer: Peer = None,
     state: State = None,
@@ -161,33 +169,29 @@ def draw(
     from oboro import secure
     from oboro.cli import plans
 
-    account, held = open_ledger(ledger), secure.Answer.load(answer)
-    noise = secure.NoisePlan.load(plan) if plan is not None else None
-    if dry_run and noise is not None:
+    account, held, noise = open_ledger(ledger), secure.Answer.load(answer), secure.NoisePlan.load(plan)
+    if dry_run:
         bound = secure.draw_plan(noise, low=held.low, high=held.high, unit=account.unit)
         plans.release(bound, None, account, output=None, name=name, dry_run=True, json=json)
         return
     shelf = _shelf(state, ledger)
-    if connect is not None and urns is None and not dry_run:
+    if connect is not None and urns is None:
         if output is not None:
-            plans.check_output(output)
-        released = secure.draw(
-            connect, held, account, _identity(identity, peer), shelf, noise=noise, name=name
-        )
+            plans.check_output(output, shelf.path, identity, peer)
+        released = secure.draw(connect, held, account, _identity(identity, peer), shelf, noise, name=name)
         if output is not None:
             released.save(output)
-    elif urns is not None and connect is None and noise is not None and output is not None and not dry_run:
-        from oboro.release.files import write_whole
+    elif urns is not None and connect is None and output is not None:
+        from oboro.files import write_whole
 
+        plans.check_place(output, shelf.path, urns)
         released = secure.draw_from_file(urns, held, account, shelf, noise, name=name)
         write_whole(output, secure.sealed(released))
     else:
         raise ParameterError(
             "where the urns come from is not said",
-            given="--dry-run without --plan"
-            if dry_run
-            else "neither or both of --connect and --urns, or --urns alone",
-            needed="--connect HOST:PORT --identity OUR.pem --peer THEIR.crt, or --urns FILE --plan FILE -o FILE",
+            given="neither or both of --connect and --urns, or --urns alone",
+            needed="--connect HOST:PORT --identity OUR.pem --peer THEIR.crt, or --urns FILE -o FILE",
             fix="--connect 127.0.0.1:9000",
         )
     if json:

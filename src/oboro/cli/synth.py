@@ -120,8 +120,8 @@ def release(
     from oboro.release import price
 
     account = open_ledger(ledger)
-    check_output(output, method)
     public = Domain.from_toml(domain)
+    check_output(output, method, data)
     if n is None and account.unit.kind == "row" and account.unit.adjacency == "replace":
         if dry_run:
             raise ParameterError(

@@ -89,9 +89,9 @@ def read_plan(
     )
 
 
-def check_output(output: Path, method: str) -> None:
+def check_output(output: Path, method: str, data: Path) -> None:
     if method == "gaussian":
-        plans.check_output(output)
+        plans.check_output(output, data)
     elif output.suffix.lower() != ".oboro":
         raise ParameterError(
             "a model is kept in a file that ends in .oboro",
@@ -99,13 +99,8 @@ def check_output(output: Path, method: str) -> None:
             needed=".oboro",
             fix=f"-o {output.stem or 'model'}.oboro",
         )
-    elif not output.parent.is_dir():
-        raise ParameterError(
-            "the folder of --output does not exist",
-            given=f"-o {output}",
-            needed="a folder that exists",
-            fix=f"-o {output.name}",
-        )
+    else:
+        plans.check_place(output, data)
 
 
 def read_condition(domain: Domain, text: str) -> tuple[str, Any]:

@@ -39,6 +39,7 @@ from oboro.cli.table_options import (
 )
 from oboro.cli.watching import progress_bar
 from oboro.errors import ParameterError
+from oboro.files import reads
 from oboro.language import labelled, left, phrase, room, said
 
 app = typer.Typer(
@@ -207,6 +208,7 @@ def _read_table(path: Path) -> Any:
     """A published table: it is public, so its columns are read for what they are."""
     from oboro.errors import DataError
 
+    reads(path)
     try:
         if path.suffix.lower() == ".parquet":
             import pyarrow.parquet as pq

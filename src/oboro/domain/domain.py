@@ -12,6 +12,7 @@ from typing import Any
 from oboro.domain.columns import LARGEST, Column
 from oboro.domain.reading import column_from
 from oboro.errors import BoundsError, DomainError
+from oboro.files import reads, write_whole
 from oboro.kinds import list_of, nearest, path_of, shown, takes
 
 
@@ -64,10 +65,7 @@ class Domain:
     def to_toml(self, path: str | Path) -> None:
         import tomli_w
 
-        try:
-            Path(path).write_text(tomli_w.dumps(self.to_dict()), encoding="utf-8")
-        except OSError as error:
-            raise DomainError(f"{path} cannot be written", given=error.strerror or str(error)) from None
+        write_whole(Path(path), tomli_w.dumps(self.to_dict()).encode())
 
     @property
     def size(self) -> int:
@@ -126,6 +124,7 @@ class Domain:
 @takes(path=path_of)
 def read_toml(path: str | Path) -> dict[str, Any]:
     """A TOML file as a dictionary, with errors that name the file."""
+    reads(path)
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -136,3 +135,14 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         ) from None
     except OSError as error:
         raise DomainError(f"{path} cannot be read", given=error.strerror or str(error)) from None
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # a number of thousands of digits, tables within tables without end
+        raise DomainError(
+            f"{path} cannot be read",
+            given="tables nested too deeply"
+            if isinstance(error, RecursionError)
+            else "a number of too many digits",
+            needed="numbers of at most 4,300 digits, and a few tables within one another",
+        ) from None

@@ -26,6 +26,7 @@ from oboro.engine.memory import to_arrow
 from oboro.engine.text_files import open_text
 from oboro.engine.times import coarse_times, in_microseconds, unreadable, within_reach
 from oboro.errors import DataError
+from oboro.files import reads
 from oboro.kinds import nearest, path_of, shown
 
 
@@ -90,6 +91,7 @@ def open_data(data: Any) -> Source:
 def _from_file(path: Path) -> Source:
     if not os.path.isfile(path):  # False also for a name that no system would take
         raise DataError(f"no such file: {path}", given=str(path), needed=READABLE, fix="the path of the data")
+    reads(path)
     edition, name = Edition.of(path), path.name.lower()
     if name.endswith((".arrow", ".feather")):
         table = in_microseconds(read_arrow(path))

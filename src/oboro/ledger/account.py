@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from oboro.errors import BudgetError, LedgerError, NameTakenError, ParameterError, TamperError
 from oboro.exact import whole
+from oboro.files import BESIDE_SQLITE, reads
 from oboro.kinds import path_of, takes
 from oboro.ledger import checking, copies, creation, currency, keys, records, schema
 from oboro.ledger.canonical import canonical, plan_hash, sha256
@@ -67,6 +68,7 @@ class Ledger:
     @classmethod
     def _from(cls, place: Place, database: Database, key_path: Path, first: Entry) -> Ledger:
         body = first.body
+        reads(key_path)
         return cls(
             where=place.shown,
             id=body["id"],
@@ -234,13 +236,13 @@ class Ledger:
     def export(self, path: PathLike) -> Head:
         """Writes `export_dict` as JSON; `verify_export` checks such a file. Returns the head that it ends with."""
         record = self.export_dict()
-        copies.write_export(record, path)
+        copies.write_export(record, path, spare=self._files())
         return Head(**record["head"])
 
     @takes(path=path_of)
     def backup(self, path: PathLike) -> None:
         """A consistent copy as a new SQLite file, with all releases. The private key is not copied."""
-        copies.backup(self._database, path)
+        copies.backup(self._database, path, spare=self._files())
 
     @property
     def schema(self) -> int:
@@ -289,6 +291,14 @@ class Ledger:
         committed = records.commit_of(connection, reserved.position)
         self._refuse_forged(connection, reserved, *([] if committed is None else [committed]))
         return Stored(reserved, committed, self._database)
+
+    def _files(self) -> list[Path]:
+        """What no other file may take the place of: the database, what stands beside it, and the key."""
+        own = self._database.place.path
+        return [
+            self._key_path,
+            *([] if own is None else [Path(f"{own}{end}") for end in ("", *BESIDE_SQLITE)]),
+        ]
 
     def _last(self) -> Entry:
         with self._database.reading() as connection:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from urllib.parse import quote
 from sqlalchemy import Connection, select
 
 from oboro.errors import LedgerError, TamperError
+from oboro.files import reads, refuse_input, write_whole
 from oboro.kinds import path_of, takes
 from oboro.ledger import records, schema
 from oboro.ledger.canonical import canonical
@@ -52,22 +53,17 @@ def export_of(entries: list[Entry]) -> dict[str, Any]:
     }
 
 
-def write_export(record: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Writes an export. An older one is replaced as a whole."""
-    target = Path(path)
-    pending = target.with_name(target.name + ".part")
-    try:
-        pending.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(pending, target)
-    except OSError as error:
-        raise LedgerError(
-            "the export cannot be written", given=f"{target}: {error.strerror or error}"
-        ) from None
+def write_export(
+    record: dict[str, Any], path: str | os.PathLike[str], spare: Iterable[str | os.PathLike[str]] = ()
+) -> None:
+    """Writes an export. An older one is replaced as a whole; the files of the ledger itself are not."""
+    write_whole(Path(path), (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode(), spare=spare)
 
 
 @takes(path=path_of, expected=Head)
 def verify_export(path: str | os.PathLike[str], expected: Head | None = None) -> Verification:
     """Checks an export without the ledger: chain, signatures, totals, and the head if one was kept."""
+    reads(path)
     try:
         record = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -108,8 +104,11 @@ def verify_export(path: str | os.PathLike[str], expected: Head | None = None) ->
     return replay.verification(contents=None)
 
 
-def backup(database: Database, path: str | os.PathLike[str]) -> None:
+def backup(
+    database: Database, path: str | os.PathLike[str], spare: Iterable[str | os.PathLike[str]] = ()
+) -> None:
     """A consistent copy as a new SQLite file."""
+    refuse_input(Path(path), spare)  # not beside it either: SQLite would take the copy for a journal
     with database.reading() as source:
         copy(database.place, source, path)
 

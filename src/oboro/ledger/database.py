@@ -24,6 +24,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from oboro.errors import LedgerError
+from oboro.files import BESIDE_SQLITE, reads
 from oboro.ledger.chain import Head
 from oboro.ledger.failures import Progress, in_words
 from oboro.ledger.file import identity, moved, refuse_network
@@ -37,6 +38,8 @@ class Database:
 
     def __init__(self, place: Place, *, create: bool = False, copy: bool = False) -> None:
         self.place = place
+        if place.path is not None:
+            reads(place.path, *BESIDE_SQLITE)
         self.engine = _postgres(place) if place.path is None else _sqlite(place, create=create, copy=copy)
         self.sqlite = place.path is not None
         self.seen: Head | None = None  # the furthest that this process saw the chain

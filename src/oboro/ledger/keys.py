@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from oboro.errors import LedgerError
+from oboro.files import reads
 from oboro.ledger.file import identity, sync_folder
 
 
@@ -96,6 +97,7 @@ def discard_pending(path: Path) -> None:
 
 def load(path: Path) -> Ed25519PrivateKey:
     """Reads a private key, and refuses one that others can read too."""
+    reads(path)
     with _in_words(path, "read"), open(path, "rb") as file:
         if os.name == "posix" and stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
             raise LedgerError(

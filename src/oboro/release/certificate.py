@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from oboro.errors import CertificateError
+from oboro.files import reads, write_whole
 from oboro.kinds import path_of, takes, text_of
 from oboro.ledger import Entry, Ledger, canonical
 from oboro.privacy import Guarantee
-from oboro.release.files import write_whole
 from oboro.release.plan import Plan
 
 FORMAT = "oboro certificate 1"
@@ -120,6 +120,7 @@ def certify_file(
 @takes(path=path_of)
 def read_certificate(path: str | Path) -> Certificate:
     """Reads a certificate file; checks its form, not its truth."""
+    reads(path)
     try:
         record = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -163,6 +164,7 @@ def verify_certificate(
             )
         return certificate.record
     where = Path(data) if data is not None else Path(path).parent / os.path.basename(file["name"])
+    reads(where)
     digest = hashlib.sha256()
     try:
         with where.open("rb") as handle:

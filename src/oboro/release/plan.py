@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from oboro.domain import read_toml
-from oboro.errors import DataError, InputError, ParameterError
+from oboro.errors import InputError, ParameterError
+from oboro.files import write_whole
 from oboro.kinds import path_of, shown, takes
 from oboro.noise.bits import Bits
 from oboro.privacy import Guarantee, Unit
@@ -131,10 +132,7 @@ def save_plan(plan: Plan, path: str | Path) -> None:
     """Writes a plan as TOML: for a colleague to read, to keep in version control, to run later."""
     import tomli_w
 
-    try:
-        Path(path).write_text(tomli_w.dumps(plan.to_dict()), encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"{path} cannot be written", given=error.strerror or str(error)) from None
+    write_whole(Path(path), tomli_w.dumps(plan.to_dict()).encode())
 
 
 def load_plan(path: str | Path) -> Any:

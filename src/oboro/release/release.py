@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from oboro.errors import ParameterError
 from oboro.exact import about
+from oboro.files import write_whole
 from oboro.kinds import path_of, takes
 from oboro.language import labelled, phrase, right, room, said
 from oboro.ledger import Entry, Ledger
 from oboro.privacy import Guarantee, Unit
 from oboro.release.certificate import Certificate, certify, certify_file
-from oboro.release.files import encoded, write_whole
+from oboro.release.files import encoded
 from oboro.release.plan import Plan
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMATS = (".parquet", ".csv", ".arrow", ".json")
+CERTIFICATE = ".certificate.json"  # is appended to the name of what it certifies
 _SHOWN = 12  # rows of a table that are printed
 
 
@@ -119,9 +121,7 @@ class Release:
         as_stored = suffix == ".parquet" and table is self._table
         content = self._content if as_stored else encoded(table, suffix)
         signed = certify_file(self.certificate, path.name, content, self._sign)
-        where = (
-            Path(certificate) if certificate is not None else path.with_name(path.name + ".certificate.json")
-        )
+        where = Path(certificate) if certificate is not None else path.with_name(path.name + CERTIFICATE)
         write_whole(path, content)
         signed.save(where)
         return where

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from oboro.audit import AuditReport, Finding
 from oboro.exact import about
-from oboro.release.files import write_whole
+from oboro.files import write_whole
 from oboro.report.page import escape, label, render, say
 from oboro.report.words import Words
 

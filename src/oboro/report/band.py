@@ -10,8 +10,8 @@ import numpy as np
 
 from oboro.dynamics.signal_plan import SignalPlan
 from oboro.exact import about
+from oboro.files import write_whole
 from oboro.release import Certificate
-from oboro.release.files import write_whole
 from oboro.report import axes, promise
 from oboro.report.page import escape, render, say
 from oboro.report.words import INTERNAL, Words

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oboro.exact import about, percent
+from oboro.files import write_whole
 from oboro.release import Forecast
-from oboro.release.files import write_whole
 from oboro.report import areas, promise
 from oboro.report.page import escape, render, say
 from oboro.report.words import PROMISE, Words

@@ -21,10 +21,10 @@ import numpy as np
 from oboro.domain import Domain
 from oboro.errors import ParameterError
 from oboro.exact import rational
+from oboro.files import write_whole
 from oboro.kinds import path_of, takes, text_of
 from oboro.kinds import shown as shown_value
 from oboro.release import Certificate
-from oboro.release.files import write_whole
 from oboro.report import colour, promise
 from oboro.report.cells import Blocks, Layers, count_column, finest, read_cells, window_of
 from oboro.report.map_body import Shown, map_body

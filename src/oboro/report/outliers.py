@@ -8,7 +8,7 @@ from pathlib import Path
 
 from oboro.dynamics.outliers import SIZES, Detection, detections
 from oboro.exact import Number, about
-from oboro.release.files import write_whole
+from oboro.files import write_whole
 from oboro.report import axes
 from oboro.report.page import escape, render, say
 from oboro.report.words import Words

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oboro.files import write_whole
 from oboro.release import Certificate
-from oboro.release.files import write_whole
 from oboro.report import promise
 from oboro.report.page import escape, label, render, say
 from oboro.report.words import INTERNAL, Words

@@ -9,9 +9,9 @@ from typing import Any
 
 from oboro.errors import ParameterError
 from oboro.exact import rational, whole
+from oboro.files import write_whole
 from oboro.kinds import path_of, takes
 from oboro.noise.bits import Bits, system_bits
-from oboro.release.files import write_whole
 from oboro.secure import elgamal, messages
 from oboro.secure.group import POINT, checked_point
 from oboro.secure.opening import check_range

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from oboro.errors import DataError
+from oboro.files import reads
 from oboro.secure.trouble import PeerError
 
 MAGIC = b"OBOROSEC"
@@ -129,6 +130,7 @@ def check_size(body: bytes, size: int, what: str) -> None:
 
 def read_file(path: str | Path, most: int = LARGEST_BODY) -> bytes:
     """A file from the other party, if it is not absurdly large."""
+    reads(path)
     try:
         with open(path, "rb") as file:
             data = file.read(most + 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -161,7 +161,7 @@ class NoisePlan:
         """Writes the plan as TOML."""
         import tomli_w
 
-        from oboro.release.files import write_whole
+        from oboro.files import write_whole
 
         write_whole(Path(path), tomli_w.dumps(self.to_dict()).encode())
 
@@ -187,12 +187,21 @@ class NoisePlan:
 class Verdict:
     """What `verify` found. Both deltas lie between two rationals."""
 
-    promise: Approx
+    plan: NoisePlan = field(repr=False)
     delta: Between
-    drawer: (
-        Between  # for a party that drew every entry from the same urn, as in the paper, and knows its indices
-    )
     conditions: dict[str, bool]  # of Theorem 4.1: enough, but not needed
+
+    @property
+    def promise(self) -> Approx:
+        return self.plan.promise
+
+    @property
+    def drawer(self) -> Between:
+        """delta for a party that drew every entry from the same urn, as in the paper, and knows its indices.
+
+        Computed when it is asked for: it takes longer than all the rest, and no promise of oboro's protocol needs it.
+        """
+        return _drawer_delta(self.plan)
 
 
 @takes(plan=NoisePlan, view=text_of)
@@ -207,20 +216,19 @@ def verify(plan: NoisePlan, *, view: str = "everyone") -> Verdict:
             "view is unknown", given=f"view={view!r}", needed='"everyone" or "drawer"', fix='view="drawer"'
         )
     eps, delta = plan.promise.eps, plan.promise.delta
-    found = _delta(plan)
-    drawer = found if plan.draws == 1 else drawer_delta(plan.urns[0], plan.draws, eps, plan.sensitivity)
+    found = _delta(plan) if view == "everyone" else _drawer_delta(plan)
     if view == "drawer":
-        broken = drawer.high > delta
+        broken = found.high > delta
     else:  # nearly always settled by what is known already
         broken = found.high > delta and not keeps(plan.law, eps, delta, plan.sensitivity)
     if broken:
         raise GuaranteeError(
             "the noise does not keep its promise",
-            given=f"delta({show(eps)}) = {about((found if view == 'everyone' else drawer).high, 8)}",
+            given=f"delta({show(eps)}) = {about(found.high, 8)}",
             needed=f"at most {show(delta)}",
             fix='oboro secure plan, or method="digits"',
         )
-    return Verdict(plan.promise, found, drawer, conditions(plan.law, eps, delta, plan.sensitivity))
+    return Verdict(plan, _delta(plan), conditions(plan.law, eps, delta, plan.sensitivity))
 
 
 @lru_cache(maxsize=32)
@@ -231,6 +239,13 @@ def _law(urns: tuple[Urn, ...], draws: int) -> Law:
 @lru_cache(maxsize=32)
 def _delta(plan: NoisePlan) -> Between:
     return exact_delta(plan.law, plan.eps, plan.sensitivity)
+
+
+@lru_cache(maxsize=32)
+def _drawer_delta(plan: NoisePlan) -> Between:
+    if plan.draws == 1:
+        return _delta(plan)
+    return drawer_delta(plan.urns[0], plan.draws, plan.eps, plan.sensitivity)
 
 
 def _short(number: Between) -> Fraction:

@@ -15,6 +15,7 @@ import stat
 from pathlib import Path
 
 from oboro.errors import DataError
+from oboro.files import reads
 from oboro.kinds import path_of, takes
 from oboro.noise.bits import Bits, system_bits
 from oboro.secure import group
@@ -77,6 +78,7 @@ def check_private(path: Path) -> None:
 def _read(path: Path, title: str, *, private: bool) -> bytes:
     if private:
         check_private(path)
+    reads(path)
     try:
         with path.open("rb") as file:
             lines = file.read(1000).split(b"\n")

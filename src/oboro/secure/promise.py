@@ -17,18 +17,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import pairwise
 from math import factorial, prod
+from operator import mul
 
-from flint import arb
+from flint import arb, fmpz_poly
 
 from oboro.errors import ParameterError
 from oboro.exact import whole
 from oboro.noise.lazy import ball, precision
 from oboro.secure.law import Law, Urn
 
-MOST_WORK = 2**23  # differences of weights
+MOST_WORK = 2**25  # words of 64 bits that are compared: some ten seconds
 MOST_DRAWS = 6  # set partitions of the draws are listed: 203 of them
 
 
@@ -44,19 +45,25 @@ def exact_delta(law: Law, eps: Fraction, sensitivity: int, *, bits: int = 128) -
     """delta(eps) over all shifts up to the sensitivity, within a relative error of about 2^-bits."""
     sensitivity = whole("sensitivity", sensitivity, least=1)
     bits += law.total.bit_length()
+    check_work(len(law.weights), law.total, sensitivity)
     e = _exp_floor(eps, bits)
     shifts = range(1, min(sensitivity, len(law.weights)) + 1)  # beyond that nothing overlaps: delta = 1
-    if len(shifts) * len(law.weights) > MOST_WORK:
-        raise ParameterError(
-            "the noise has too many values to be verified at every shift",
-            given=f"{len(law.weights):,} values, sensitivity {sensitivity}",
-            needed=f"a product of at most {MOST_WORK:,}",
-            fix="a coarser step of the answer: round it, and divide the sensitivity",
-        )
     ways = (law.weights,) if law.symmetric else (law.weights, law.weights[::-1])
     high, worst, shift = max((_excess(way, s, e, bits), way, s) for way in ways for s in shifts)
     unit = law.total << bits
     return Between(Fraction(_excess(worst, shift, e + 1, bits), unit), Fraction(high, unit))
+
+
+def check_work(values: int, total: int, sensitivity: int, laws: int = 1) -> None:
+    """Refuses what would take minutes: `laws` laws of so many values and so large a total, at every shift."""
+    words = 3 + 2 * total.bit_length() // 64
+    if laws * values * min(sensitivity, values) * words > MOST_WORK:
+        raise ParameterError(
+            "the noise has too many values to be verified at every shift",
+            given=f"{values:,} values, sensitivity {sensitivity}",
+            needed=f"a product of at most {MOST_WORK // (laws * words):,}",
+            fix="a coarser step of the answer: round it, and divide the sensitivity",
+        )
 
 
 def keeps(law: Law, eps: Fraction, delta: Fraction, sensitivity: int) -> bool:
@@ -78,10 +85,14 @@ def drawer_delta(urn: Urn, draws: int, eps: Fraction, sensitivity: int) -> Betwe
     """
     draws = whole("draws", draws, least=1, most=MOST_DRAWS)
     low = high = Fraction(0)
+    span = draws * (urn.last - urn.first) + 1
+    check_work(span, urn.size**draws, sensitivity, laws=len(_partition_types(draws)))
+    sums = {blocks: _sum_of(urn, blocks) for blocks, _ in _partition_types(draws)}
     for blocks, ways in _partition_types(draws):
         chance = Fraction(ways * prod(urn.size - i for i in range(len(blocks))), urn.size**draws)
         if chance > 0:
-            found = exact_delta(_without_replacement(urn, blocks), eps, sensitivity)
+            law = Law(draws * urn.first, _without_replacement(sums, blocks))
+            found = exact_delta(law, eps, sensitivity)
             low, high = low + chance * found.low, high + chance * found.high
     return Between(low, high)
 
@@ -145,19 +156,24 @@ def _exp_floor(rate: Fraction, bits: int) -> int:
         digits *= 2
 
 
-def _without_replacement(urn: Urn, blocks: tuple[int, ...]) -> Law:
-    """The law of the sum of b_j X_j over different entries, by Möbius inversion over which may coincide."""
-    lowest, sums = 0, [0]
+def _sum_of(urn: Urn, blocks: tuple[int, ...]) -> fmpz_poly:
+    """The weights of b_1 X_1 + ... + b_m X_m for independent entries; its lowest value is always that of as many draws."""
+    return reduce(mul, (fmpz_poly(list(urn.stretched(size).weights)) for size in blocks))
+
+
+def _without_replacement(sums: dict[tuple[int, ...], fmpz_poly], blocks: tuple[int, ...]) -> tuple[int, ...]:
+    """The weights of the same for different entries, by Möbius inversion over which of them may coincide.
+
+    A coarser partition is known by its block sizes: 11 sums serve all 203 partitions of six draws.
+    """
+    signs: dict[tuple[int, ...], int] = {}
     for coarse in _set_partitions(list(blocks)):
+        sizes = tuple(sorted(sum(group) for group in coarse))
         sign = prod((-1) ** (len(group) - 1) * factorial(len(group) - 1) for group in coarse)
-        law = urn.stretched(sum(coarse[0]))
-        for group in coarse[1:]:
-            law = law + urn.stretched(sum(group))
-        lowest = law.lowest  # always the number of draws times the smallest value
-        sums += [0] * (len(law.weights) - len(sums))
-        for index, weight in enumerate(law.weights):
-            sums[index] += sign * weight
-    return Law(lowest, tuple(sums))
+        signs[sizes] = signs.get(sizes, 0) + sign
+    weights = sum((sign * sums[sizes] for sizes, sign in signs.items()), fmpz_poly([]))
+    found = [int(weight) for weight in weights.coeffs()]
+    return (*found, *[0] * (sums[blocks].length() - len(found)))  # the highest value may be out of reach
 
 
 def _partition_types(n: int) -> list[tuple[tuple[int, ...], int]]:

@@ -1,29 +1,33 @@
 """The protocol from both ends.
 
-    P1 ─▶ P2   PLAN      public key and noise plan; P2 verifies the promise itself
-    P2 ─▶ P1   BEGIN     the plan that P2 agrees to, the bounds of its answer
+    P1 ─▶ P2   PLAN      public key and noise plan; P2 goes on if it is the plan that it has itself, to the byte
+    P2 ─▶ P1   BEGIN     the hash of the plan, the bounds of the answer
     P1 ─▶ P2   URNS      fresh, shuffled, encrypted; P2 checks every point, marks them as used, and reserves
     P2 ─▶ P1   DRAWN     answer + one entry of each, renewed
     P1 ─▶ P2   OPENED    the noisy answer
 
 By files the same happens with URNS, DRAWN and the opened number. What fails before P2's reservation spends nothing.
+
+P2 pays, so P2 says what for: the noise plan, with its eps, delta and sensitivity, is P2's own copy of what both agreed
+upon, and never what the other party sends.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
-import json
 import socket
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from oboro.errors import OboroError
+from oboro.files import write_whole
 from oboro.kinds import path_of, takes, text_of
 from oboro.ledger import Ledger, canonical
 from oboro.noise.bits import Bits
 from oboro.release import Release, run
-from oboro.release.files import write_whole
 from oboro.secure import messages, opening, wire
 from oboro.secure.answer import Answer, checked_bounds
 from oboro.secure.drawing import DrawPlan, Exchange, draw_plan
@@ -31,10 +35,10 @@ from oboro.secure.group import POINT, checked_point
 from oboro.secure.holder import NAME, Holder, check_same, urns_size
 from oboro.secure.noise_plan import NoisePlan
 from oboro.secure.shelf import Shelf
-from oboro.secure.trouble import PeerError
 from oboro.secure.wire import Channel, Identity
 
 Tell = Callable[[str], None]
+_PAUSE = 0.1  # seconds, after the system itself has refused
 
 
 # -- P1 ------------------------------------------------------------------------------------------------------
@@ -51,12 +55,17 @@ def serve(
     """Serves one connection after another; after `count` of them, if it is given, returns."""
     tell = tell or (lambda text: None)
     while count is None or count > 0:
-        plain, _ = listener.accept()
-        try:
+        try:  # one bad connection does not stop the others
+            plain, _ = listener.accept()
             with wire.accepted(plain, identity) as channel:
                 answer_one(holder, channel, tell)
-        except OboroError as error:  # one bad connection does not stop the others
+        except OboroError as error:
             tell(f"refused: {error.message}")
+        except (
+            OSError
+        ) as error:  # gone before it was taken, or no more open files: those that are open will close
+            tell(f"refused: {error.strerror or 'the connection failed'}")
+            time.sleep(_PAUSE)
         count = None if count is None else count - 1
 
 
@@ -105,17 +114,19 @@ def draw(
     ledger: Ledger,
     identity: Identity,
     shelf: Shelf,
+    noise: NoisePlan,
     *,
-    noise: NoisePlan | None = None,
     name: str | None = None,
     bits: Bits | None = None,
 ) -> Release:
-    """P2's part: reserves in the ledger, draws, and releases the opened number. `noise` is the plan agreed upon, if any."""
+    """P2's part: reserves in the ledger, draws, and releases the opened number.
+
+    `noise` is what P2 is ready to pay for: the plan that both agreed upon. A party that offers another is refused.
+    """
+    plan = draw_plan(noise, low=answer.low, high=answer.high, unit=ledger.unit)
     with wire.connected(where, identity) as channel:
         try:
-            plan = draw_plan(
-                _greeted(channel, answer, noise), low=answer.low, high=answer.high, unit=ledger.unit
-            )
+            _check_greeting(channel, answer, noise)
             exchange = Exchange(answer, partial(_begin, channel, plan), shelf, partial(_settle, channel))
             return run(plan, exchange, ledger, name, bits=bits)
         except OboroError:
@@ -149,17 +160,11 @@ def sealed(release: Release) -> bytes:
     return bytes.fromhex(release.to_arrow().column("sealed")[0].as_py())
 
 
-def _greeted(channel: Channel, answer: Answer, agreed: NoisePlan | None) -> NoisePlan:
+def _check_greeting(channel: Channel, answer: Answer, agreed: NoisePlan) -> None:
+    """Refuses any key but that of the answer, and any plan but ours. Theirs is compared as bytes, and never read."""
     body = messages.receive(channel.read, messages.PLAN)
     check_same("key", checked_point(body[:POINT], "the public key"), answer.public)
-    try:
-        record = json.loads(body[POINT:])
-    except (ValueError, RecursionError):
-        raise PeerError("the other party's plan cannot be read", needed="canonical JSON") from None
-    noise = NoisePlan.from_dict(record)  # verified here, whatever the other party says
-    if agreed is not None:
-        check_same("plan", bytes.fromhex(noise.hash), bytes.fromhex(agreed.hash))
-    return noise
+    check_same("plan", hashlib.sha256(body[POINT:]).digest(), bytes.fromhex(agreed.hash))
 
 
 def _begin(channel: Channel, plan: DrawPlan) -> messages.Read:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from oboro.errors import LedgerError
+from oboro.files import BESIDE_SQLITE, reads
 from oboro.ledger.file import identity, real_path, refuse_network
 from oboro.secure.trouble import UsedError
 
@@ -61,6 +62,7 @@ class Shelf:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction that nobody else can come between, in a file that has one name, as a ledger has."""
         path = real_path(self.path)
+        reads(path, *BESIDE_SQLITE)
         refuse_network(path, str(self.path))
         if path.exists():
             identity(path, str(self.path))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oboro.errors import DataError, ParameterError
+from oboro.files import reads
 from oboro.secure import messages
 from oboro.secure.party import check_private
 from oboro.secure.trouble import PeerError
@@ -26,6 +27,8 @@ class Identity:
     peer: Path
 
     def context(self, *, server: bool) -> ssl.SSLContext:
+        reads(self.own)
+        reads(self.peer)
         check_private(self.own)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -47,7 +50,8 @@ class Identity:
 
     def check(self, connection: ssl.SSLSocket) -> None:
         """Only the very certificate that we were given will do."""
-        known = ssl.PEM_cert_to_DER_cert(self.peer.read_text(encoding="ascii"))
+        with _in_words(f"{self.peer}"):
+            known = ssl.PEM_cert_to_DER_cert(self.peer.read_text(encoding="ascii"))
         if connection.getpeercert(binary_form=True) != known:
             raise PeerError("the other party shows another certificate", needed=str(self.peer))
 

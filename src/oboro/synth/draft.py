@@ -11,6 +11,8 @@ from typing import Any
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.engine import open_data
 from oboro.engine.source import Source, quoted
+from oboro.files import write_whole
+from oboro.kinds import path_of
 
 WARNING = (
     "made by looking at the data, which is not private: set bounds and values from what is known without it"
@@ -28,18 +30,18 @@ def draft_domain(data: Any) -> tuple[Domain, list[str]]:
 
 def draft(data: Any, path: str | Path) -> tuple[Domain, list[str]]:
     """Writes the draft as TOML, with a warning on top, and a mark at every value that few rows hold."""
+    import tomli_w
+
     source = open_data(data)
     domain, left_out = _drafted(source)
-    domain.to_toml(path)
-    where = Path(path)
     lines = [
         f"# A draft, {WARNING}.",
         "# NOT PRIVATE: not to be shown to others until every bound and value in it is known without the data.",
         *(f"# left out, say what is possible: {name}" for name in left_out),
         "",
     ]
-    marked = _marked(where.read_text(encoding="utf-8"), rare_values(source, domain))
-    where.write_text("\n".join(lines) + marked, encoding="utf-8")
+    marked = _marked(tomli_w.dumps(domain.to_dict()), rare_values(source, domain))
+    write_whole(path_of("path", path), ("\n".join(lines) + marked).encode())
     return domain, left_out
 
 

@@ -16,10 +16,10 @@ import numpy as np
 from oboro.domain import Domain
 from oboro.errors import CertificateError, DataError, ParameterError
 from oboro.exact import whole
+from oboro.files import reads, write_whole
 from oboro.kinds import path_of, takes
 from oboro.privacy import Guarantee, Unit
 from oboro.release import Certificate, Release, plan_from, read_certificate, verify_certificate
-from oboro.release.files import write_whole
 from oboro.synth.coding import to_table
 from oboro.synth.conditions import wanted_codes
 from oboro.synth.copula import CopulaSampler, correlations
@@ -125,6 +125,7 @@ def load(path: str | Path) -> Model:
     """Reads a model file, and checks that its measurements are those that its certificate was signed for."""
     import pyarrow.parquet as pq
 
+    reads(path)
     try:
         packed = Path(path).read_bytes()
         with zipfile.ZipFile(io.BytesIO(packed)) as file:

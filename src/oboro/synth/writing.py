@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from oboro.errors import ParameterError
-from oboro.release.files import encoded, write_whole
+from oboro.files import write_whole
+from oboro.release.files import encoded
 from oboro.release.release import FORMATS
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oboro.errors import DataError
+from oboro.files import reads
 from oboro.kinds import path_of, takes
 from oboro.release import plan_from
 from oboro.tables.plan import TablePlan
@@ -53,6 +54,7 @@ def _table(published: Any) -> Any:
     import pyarrow.parquet as pq
 
     path = path_of("published", published)
+    reads(path)
     if path.suffix.lower() in (".csv", ".json"):
         raise DataError(
             f"{path.name} does not carry what intervals come from",

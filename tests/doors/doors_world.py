@@ -1,0 +1,262 @@
+"""A folder with everything that commands read, a line for each of them, and a way to type one."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import oboro as ob
+from oboro.cli import main
+from oboro.cli.spelling import whole_command
+
+PEOPLE = "age,region\n" + "".join(f"{a % 90},{'north' if a % 3 else 'south'}\n" for a in range(60))
+COLUMNS = """
+[[columns]]
+kind = "integer"
+name = "age"
+low = 0
+high = 99
+[[columns]]
+kind = "category"
+name = "region"
+values = ["north", "south"]
+"""
+DECLARED = f"""data = "people.csv"
+ledger = "people.ledger"
+[unit]
+kind = "row"
+{COLUMNS}"""
+GRID = """[[columns]]
+kind = "grid"
+names = ["row", "col"]
+shape = [8, 8]
+"""
+SYSTEM = """horizon = 8
+[system]
+A = [[0.5]]
+B = [[1.0]]
+C = [[1.0]]
+D = [[0.0]]
+[unit]
+kind = "signal"
+distance = "1"
+"""
+PARTIES = "--identity bob.pem --peer alice.crt"
+
+# Every command that writes what one names: the line without its output, how the output is named, what it must end
+# in, and what the command reads or keeps beside what it reads.
+LEDGER = "people.ledger people.ledger.key people.ledger-wal people.ledger-journal people.ledger-shm"
+WRITING = {
+    "histogram release": (
+        "histogram release people.csv --domain domain.toml --column region --eps 0.01 --ledger people.ledger",
+        "-o",
+        ".csv",
+        f"people.csv domain.toml {LEDGER}",
+    ),
+    "histogram forecast": (
+        "histogram forecast --domain domain.toml --unit row --column region --eps 1",
+        "--save-plan",
+        "",
+        "domain.toml",
+    ),
+    "table release": (
+        "table release grid.csv --domain grid.toml --count count --eps 0.01 --ledger cells.ledger",
+        "-o",
+        ".csv",
+        "grid.csv grid.toml cells.ledger cells.ledger.key cells.ledger-wal",
+    ),
+    "table forecast": ("table forecast --domain grid.toml --eps 1", "-o", ".html", "grid.toml"),
+    "table map": (
+        "table map table.parquet --domain grid.toml",
+        "-o",
+        "",
+        "table.parquet grid.toml table.parquet.certificate.json",
+    ),
+    "query": (
+        "query people.toml count --eps 0.01",
+        "-o",
+        ".csv",
+        f"people.toml people.csv {LEDGER}",
+    ),
+    "run": (
+        "run plan.toml people.csv --ledger people.ledger",
+        "-o",
+        ".csv",
+        f"plan.toml people.csv {LEDGER}",
+    ),
+    "synth draft": ("synth draft people.csv", "-o", "", "people.csv"),
+    "synth forecast": (
+        "synth forecast --domain domain.toml --unit row --eps 1 --delta 1e-6",
+        "--save-plan",
+        "",
+        "domain.toml",
+    ),
+    "synth release": (
+        "synth release people.csv --domain domain.toml --eps 0.01 --delta 1e-9 --ledger approx.ledger",
+        "-o",
+        ".oboro",
+        "people.csv domain.toml approx.ledger approx.ledger.key approx.ledger-wal",
+    ),
+    "synth sample": ("synth sample model.oboro -n 5", "-o", ".csv", "model.oboro"),
+    "synth report": ("synth report people.csv made.csv", "-o", "", "people.csv made.csv"),
+    "dynamics plan": (
+        "dynamics plan system.toml --eps 1 --delta 1e-3 --column load",
+        "--save-plan",
+        "",
+        "system.toml",
+    ),
+    "dynamics forecast": (
+        "dynamics forecast --system system.toml --eps 1 --delta 1e-3 --column load",
+        "--save-plan",
+        "",
+        "system.toml",
+    ),
+    "dynamics release": (
+        "dynamics release load.csv --system system.toml --column load --eps 0.01 --delta 1e-3 --ledger signal.ledger",
+        "-o",
+        ".csv",
+        "load.csv system.toml signal.ledger signal.ledger.key signal.ledger-wal",
+    ),
+    "dynamics band": ("dynamics band output.csv", "-o", "", "output.csv output.csv.certificate.json"),
+    "secure encrypt": ("secure encrypt 7 --low 0 --high 20 --key alice.public", "-o", "", "alice.public"),
+    "secure add": ("secure add answer.enc answer.enc", "-o", "", "answer.enc"),
+    "secure urns": (
+        "secure urns --plan noise.toml --key alice.secret",
+        "-o",
+        "",
+        "noise.toml alice.secret alice.secret.urns alice.secret.urns-journal",
+    ),
+    "secure draw": (
+        "secure draw --urns urns.enc --plan noise.toml --answer answer.enc --ledger secure.ledger",
+        "-o",
+        "",
+        "urns.enc noise.toml answer.enc secure.ledger secure.ledger.key secure.ledger-wal secure.ledger.urns",
+    ),
+    "ledger fetch": ("ledger fetch people.ledger --name first", "-o", ".csv", LEDGER),
+    "ledger export": ("ledger export people.ledger", "-o", "", LEDGER),
+    "ledger backup": ("ledger backup people.ledger", "-o", "", LEDGER),
+    "audit": ("audit plan.toml --trials 1000", "-o", "", "plan.toml"),
+}
+READING_NOTHING = {  # commands that write and read no file
+    "secure plan",
+    "secure figure",
+    "dynamics outliers",
+    "dynamics demo",
+    "demo",
+}
+SETUP = [
+    "ledger create people.ledger --dataset people --unit row --eps 1000",
+    "ledger create approx.ledger --dataset people --unit row --eps 1000 --delta 0.5",
+    "ledger create cells.ledger --dataset city --unit cells:1:1 --eps 1000",
+    "ledger create signal.ledger --dataset load --unit signal:1 --eps 1000 --delta 0.9",
+    "histogram forecast --domain domain.toml --unit row --column region --eps 0.01 --save-plan plan.toml",
+    "run plan.toml people.csv --ledger people.ledger --name first -o published.csv",
+    "table release grid.csv --domain grid.toml --count count --eps 1 --ledger cells.ledger --name table -o table.parquet",
+    "synth release people.csv --domain domain.toml --ledger approx.ledger --eps 1 --delta 1e-9 -o model.oboro",
+    "synth sample model.oboro -n 30 -o made.csv",
+    "dynamics release load.csv --system system.toml --column load --eps 1 --delta 1e-3 --ledger signal.ledger -o output.csv",
+    "secure plan --eps 2 --delta 1e-2 --urns 1 -o noise.toml",
+    "secure keys alice",
+    "secure keys bob",
+    "secure encrypt 7 --low 0 --high 20 --key alice.public -o answer.enc",
+    "secure urns --plan noise.toml --key alice.secret -o urns.enc",
+    "ledger export people.ledger -o export.json",
+]
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def text(self) -> str:
+        return self.out + self.err
+
+
+class Terminal(io.StringIO):
+    """A screen that keeps everything that is sent to it, escape codes too."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def typed(folder: Path, words: list[str], out: Any = None, err: Any = None, **environment: str) -> Result:
+    """Types one command; `out` and `err` stand for the terminal."""
+    out, err = out or io.StringIO(), err or io.StringIO()
+    with (
+        chdir(folder),
+        mock.patch.dict(os.environ, {"COLUMNS": "200", **environment}),
+        mock.patch.object(sys, "argv", ["oboro", *words]),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+    said = [stream.getvalue() if isinstance(stream, io.StringIO) else "" for stream in (out, err)]
+    return Result(code, *said)
+
+
+def make_world(folder: Path) -> Path:
+    """Fills a folder."""
+    for name, text in {
+        "people.csv": PEOPLE,
+        "people.toml": DECLARED,
+        "domain.toml": COLUMNS,
+        "grid.toml": GRID,
+        "grid.csv": "row,col,count\n0,0,5\n3,4,2\n7,7,1\n",
+        "system.toml": SYSTEM,
+        "load.csv": "load\n" + "0.5\n" * 9,
+    }.items():
+        (folder / name).write_text(text)
+    for line in SETUP:
+        made = typed(folder, line.split())
+        assert made.code == 0, (line, made.err)
+    budget = ob.Conditional(ob.Approx(1000, "0.9"), ob.secure.ASSUMPTION)
+    with ob.Ledger.create(
+        folder / "secure.ledger", dataset="sum", unit=ob.Unit.row(), budget=budget
+    ) as ledger:
+        assert ledger.id
+    return folder
+
+
+@contextmanager
+def copied(world: Path, to: Path) -> Iterator[Path]:
+    """A copy that may be spoiled."""
+    shutil.copytree(world, to)
+    yield to
+    shutil.rmtree(to)
+
+
+def commands() -> dict[str, Any]:
+    """Every command that the program knows, by its words."""
+
+    def walk(group: Any, before: str) -> Iterator[tuple[str, Any]]:
+        for name, command in group.commands.items():
+            if hasattr(command, "commands"):
+                yield from walk(command, f"{before}{name} ")
+            else:
+                yield f"{before}{name}", command
+
+    return dict(walk(whole_command("en"), ""))
+
+
+def reservations(folder: Path) -> dict[str, int]:
+    """How many times each ledger was charged."""
+    counts = {}
+    for path in sorted(folder.glob("*.ledger")):
+        with ob.Ledger.open(path) as ledger:
+            counts[path.name] = sum(entry.kind == "reserve" for entry in ledger.history())
+    return counts
