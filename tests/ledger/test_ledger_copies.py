@@ -15,6 +15,7 @@ from ledger_help import assert_sound, spend
 from kills import collect, in_child
 from oboro.errors import LedgerError, OboroError, TamperError
 from oboro.ledger import Head, Ledger, verify_export
+from oboro.ledger.canonical import laid_out
 from oboro.privacy import Pure
 
 Create = Callable[..., Ledger]
@@ -113,7 +114,7 @@ def test_an_altered_export_does_not_verify(
     ledger = used(create)
     record = copy.deepcopy(ledger.export_dict())
     change(record)
-    (tmp_path / "export.json").write_text(json.dumps(record))
+    (tmp_path / "export.json").write_bytes(laid_out(record, 1))
     with pytest.raises(TamperError):
         verify_export(tmp_path / "export.json", ledger.head())
 
@@ -135,7 +136,7 @@ def test_an_export_that_is_not_there_or_cannot_be_written_is_told_in_words(
 
 
 def test_an_export_of_another_version_is_refused(create: Create, tmp_path: Path) -> None:
-    (tmp_path / "export.json").write_text(json.dumps({**create().export_dict(), "version": 3}))
+    (tmp_path / "export.json").write_bytes(laid_out({**create().export_dict(), "version": 3}, 1))
     with pytest.raises(LedgerError, match="version"):
         verify_export(tmp_path / "export.json")
 

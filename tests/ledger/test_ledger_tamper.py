@@ -16,6 +16,7 @@ from ledger_help import spend
 
 from oboro.errors import LedgerError, TamperError
 from oboro.ledger import Head, Ledger, canonical, keys, verify_export
+from oboro.ledger.canonical import laid_out
 from oboro.ledger.chain import TAG, entry_hash, fault, seal
 from oboro.ledger.keys import public_half
 from oboro.privacy import Pure, Unit
@@ -392,7 +393,7 @@ def test_what_the_tables_forbid_does_not_pass_in_an_export_either(path: Path, co
     record["entries"].append(entry.to_dict())
     record["head"] = entry.head.to_dict()
     export = path.with_name("export.json")
-    export.write_text(json.dumps(record))
+    export.write_bytes(laid_out(record, 1))
     with pytest.raises(TamperError, match=rf"^entry {LAST + 1} .*{what}"):
         verify_export(export)
 

@@ -11,6 +11,7 @@ import pytest
 
 import oboro as ob
 from oboro.errors import BudgetError, DataError, NameTakenError, ParameterError, UnitError
+from oboro.ledger.canonical import laid_out
 from oboro.release import verify_certificate
 
 DOMAIN = ob.Domain([ob.Integer("age", 0, 120), ob.Category("region", ["north", "south"])])
@@ -205,7 +206,7 @@ def test_any_change_of_a_certificate_is_found(ledger: ob.Ledger, tmp_path: Path)
             place = place[key]
         old = place[trail[-1]]
         place[trail[-1]] = 7 if old is None else (f"{old}0" if isinstance(old, str) else old + 1)
-        (tmp_path / "forged.json").write_text(json.dumps(changed))
+        (tmp_path / "forged.json").write_bytes(laid_out(changed, 2))
         with pytest.raises(ob.errors.CertificateError):
             verify_certificate(tmp_path / "forged.json", data=tmp_path / "out.csv")
 

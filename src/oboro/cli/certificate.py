@@ -32,17 +32,19 @@ def verify(
 ) -> None:
     """Checks the signature and the hash of the released file."""
     from oboro.release import verify_certificate
+    from oboro.release.certificate import promised
 
     record = verify_certificate(file, data=data, public_key=key)
     if json:
         show_json({"valid": True, "key_checked": key is not None, "certificate": record})
         return
     bound = record.get("file")
+    unit, guarantee = promised(record)
     facts = {
         "released": phrase(record["released"]),
         "dataset": record["dataset"],
-        "unit": said(record["unit"]["in_words"]),
-        "guarantee": said(record["guarantee"]["in_words"]),
+        "unit": said(str(unit)),
+        "guarantee": said(str(guarantee)),
         "noise": ", ".join(said(law) for law in _laws(record["noise"])) or said("none"),
         "file": bound["name"] if bound else said("none"),
         "ledger": said(f"entry {record['ledger']['position']} of {record['ledger']['id']}"),

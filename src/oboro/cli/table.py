@@ -175,13 +175,15 @@ def draw_map(
 ) -> None:
     """One page, with everything in it, that shows the published table as a map."""
     from oboro.domain import Domain
-    from oboro.release import read_certificate
+    from oboro.release import verify_certificate
     from oboro.report import Comparison, write_map
 
     public = Domain.from_toml(domain)
     table = _read_table(published)
     beside = certificate or certificate_beside(published)
-    signed = read_certificate(beside) if certificate is not None or beside.exists() else None
+    signed = (
+        verify_certificate(beside, data=published) if certificate is not None or beside.exists() else None
+    )
     comparison = None
     if internal is not None:
         from oboro.tables import plan as table_plan

@@ -262,7 +262,7 @@ class Ledger:
         with self._database.writing() as connection:
             last = self._turn(connection, older=True)
             facts = creation.upgrade_facts(connection, self._database.place)
-            copies.copy(self._database.place, connection, backup)
+            copies.copy(self._database.place, connection, backup, spare=self._files())
             entry = records.append(connection, last, "upgrade", facts, self._private_key(last))
             schema.state(connection, facts["schema"])
         self._database.saw(entry.head)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any
 
 from oboro.errors import ParameterError
@@ -25,6 +26,30 @@ def canonical(value: Any, name: str = "value") -> str:
         raise
     except ValueError as error:  # an integer of thousands of digits
         raise ParameterError(f"{name} cannot be written as JSON", given=str(error)) from None
+
+
+def laid_out(record: dict[str, Any], indent: int) -> bytes:
+    """A record as the file that people can open: the one form in which a signed page goes out."""
+    return (json.dumps(record, ensure_ascii=False, indent=indent) + "\n").encode()
+
+
+def read_laid_out(content: bytes, indent: int) -> dict[str, Any] | None:
+    """The record that `laid_out` made a file of, to the byte; None for everything else.
+
+    JSON has many readings: of a name that stands there twice one program takes the first and another the last. A
+    signature covers what we read. So nothing is accepted but the bytes that we write ourselves for what we read.
+    """
+    try:
+        record = json.loads(content.decode("utf-8"))
+        same = isinstance(record, dict) and laid_out(record, indent) == content
+    except (ValueError, RecursionError):
+        return None
+    return record if same else None
+
+
+def is_hex(text: Any, size: int) -> bool:
+    """Whether a text is `size` bytes in the one way that we write them."""
+    return isinstance(text, str) and re.fullmatch(rf"[0-9a-f]{{{2 * size}}}", text) is not None
 
 
 def plan_hash(plan: dict[str, Any]) -> str:

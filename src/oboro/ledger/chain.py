@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from oboro.errors import ParameterError
 from oboro.kinds import takes, text_of
-from oboro.ledger.canonical import canonical, sha256
+from oboro.ledger.canonical import canonical, is_hex, sha256
 from oboro.ledger.keys import verify_signature
 from oboro.privacy import Guarantee, guarantee_from
 
@@ -136,9 +136,11 @@ def fault(entry: Entry, text: str) -> str | None:
     if entry_hash(entry.previous, entry.position, entry.kind, text) != entry.hash:
         return "its hash does not belong to its contents"
     signers = [signer_of(entry), *([str(entry.body["key"])] if entry.kind == "key" else [])]
+    if not is_hex(entry.signature, _SIGNATURE * len(signers)):
+        return "its signature is not in canonical form"
     signature, message = bytes.fromhex(entry.signature), _signed(entry.hash)
     pieces = [signature[start : start + _SIGNATURE] for start in range(0, len(signature), _SIGNATURE)]
-    if len(pieces) != len(signers) or not all(
+    if not all(
         verify_signature(signer, message, piece) for signer, piece in zip(signers, pieces, strict=True)
     ):
         return "its signature is not by the key that it names"

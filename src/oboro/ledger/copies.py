@@ -6,7 +6,6 @@ time, so bring one back only when the original is gone, and check it against the
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -21,7 +20,7 @@ from oboro.errors import LedgerError, TamperError
 from oboro.files import reads, refuse_input, write_whole
 from oboro.kinds import path_of, takes
 from oboro.ledger import records, schema
-from oboro.ledger.canonical import canonical
+from oboro.ledger.canonical import canonical, laid_out, read_laid_out
 from oboro.ledger.chain import Entry, Head
 from oboro.ledger.database import PATIENCE, Database
 from oboro.ledger.failures import Progress, in_words
@@ -31,6 +30,7 @@ from oboro.ledger.records import tampered
 from oboro.ledger.replay import Replay, Verification
 
 FORMAT = "oboro ledger export"
+_INDENT = 1
 
 
 def export_of(entries: list[Entry]) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def write_export(
     record: dict[str, Any], path: str | os.PathLike[str], spare: Iterable[str | os.PathLike[str]] = ()
 ) -> None:
     """Writes an export. An older one is replaced as a whole; the files of the ledger itself are not."""
-    write_whole(Path(path), (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode(), spare=spare)
+    write_whole(Path(path), laid_out(record, _INDENT), spare=spare)
 
 
 @takes(path=path_of, expected=Head)
@@ -65,18 +65,14 @@ def verify_export(path: str | os.PathLike[str], expected: Head | None = None) ->
     """Checks an export without the ledger: chain, signatures, totals, and the head if one was kept."""
     reads(path)
     try:
-        record = json.loads(Path(path).read_text(encoding="utf-8"))
+        record = read_laid_out(Path(path).read_bytes(), _INDENT)
     except OSError as error:
         raise LedgerError("the export cannot be read", given=f"{path}: {error.strerror or error}") from None
-    except (ValueError, RecursionError):
-        record = None
-    if (
-        not isinstance(record, dict)
-        or record.get("format") != FORMAT
-        or not isinstance(record.get("entries"), list)
-    ):
+    if record is None or record.get("format") != FORMAT or not isinstance(record.get("entries"), list):
         raise LedgerError(
-            "the file is not the export of a ledger", given=str(path), needed=f'"format": "{FORMAT}"'
+            "the file is not the export of a ledger",
+            given=str(path),
+            needed=f'"format": "{FORMAT}", byte for byte as oboro wrote it',
         )
     if record.get("version") not in range(1, schema.VERSION + 1):
         raise LedgerError(
@@ -85,38 +81,36 @@ def verify_export(path: str | os.PathLike[str], expected: Head | None = None) ->
             needed=f"version {schema.VERSION}",
             fix="pip install --upgrade oboro",
         )
-    replay = Replay.of(_exported(record["entries"]), expected)
-    assert replay.last is not None
-    keys = [{"position": key.position, "public_key": key.public_key} for key in replay.keys]
-    told = {
-        "id": replay.ledger_id,
-        "version": replay.schema,
-        "head": replay.last.head.to_dict(),
-        "keys": keys,
-    }
-    for part, value in told.items():
-        if record.get(part) != value:
+    entries = list(_exported(record["entries"]))
+    replay = Replay.of(entries, expected)
+    told = export_of([entry for entry, _ in entries])
+    for part in [*told, *record]:
+        same = part in told and laid_out({part: record.get(part)}, 0) == laid_out({part: told[part]}, 0)
+        if not same:
             raise TamperError(
                 f"the export does not verify: its {part} does not agree with its entries",
                 given=str(record.get(part))[:200],
-                needed=str(value)[:200],
+                needed=str(told.get(part, "nothing"))[:200],
             )
     return replay.verification(contents=None)
 
 
-def backup(
-    database: Database, path: str | os.PathLike[str], spare: Iterable[str | os.PathLike[str]] = ()
-) -> None:
+def backup(database: Database, path: str | os.PathLike[str], spare: Iterable[str | os.PathLike[str]]) -> None:
     """A consistent copy as a new SQLite file."""
-    refuse_input(Path(path), spare)  # not beside it either: SQLite would take the copy for a journal
     with database.reading() as source:
-        copy(database.place, source, path)
+        copy(database.place, source, path, spare)
 
 
-def copy(original: Place, source: Connection, path: str | os.PathLike[str]) -> None:
+def copy(
+    original: Place,
+    source: Connection,
+    path: str | os.PathLike[str],
+    spare: Iterable[str | os.PathLike[str]],
+) -> None:
     """Writes a new SQLite file that holds what `source` sees, in a transaction that someone else began."""
     place = Place(shown=str(path), path=real_path(path))
     assert place.path is not None
+    refuse_input(place.path, spare)  # not beside it either: SQLite would take the copy for a journal
     try:
         os.close(os.open(place.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
@@ -170,9 +164,9 @@ def _exported(entries: list[Any]) -> Iterator[tuple[Entry, str]]:
         try:
             entry = Entry(**record)
             text = canonical(entry.body)
-            sound = (
-                isinstance(entry.body, dict) and type(entry.position) is int and isinstance(entry.hash, str)
-            )
+            texts = (entry.kind, entry.previous, entry.hash, entry.signature)
+            sound = isinstance(entry.body, dict) and type(entry.position) is int
+            sound = sound and all(isinstance(text, str) for text in texts)
         except (TypeError, ValueError):
             sound = False
         if not sound:

@@ -7,35 +7,53 @@ changed since. It cannot show that the promise is true: for that there is the co
 from __future__ import annotations
 
 import hashlib
-import json
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oboro.errors import CertificateError
+from oboro.errors import CertificateError, InputError
 from oboro.files import reads, write_whole
 from oboro.kinds import path_of, takes, text_of
 from oboro.ledger import Entry, Ledger, canonical
-from oboro.privacy import Guarantee
+from oboro.ledger.canonical import is_hex, laid_out, read_laid_out
+from oboro.privacy import Guarantee, Unit, guarantee_from, unit_from
 from oboro.release.plan import Plan
 
 FORMAT = "oboro certificate 1"
-_PARTS = {  # what a reader may rely on, whoever signed it
+_INDENT = 2
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_PARTS: dict[
+    str, Any
+] = {  # what a reader may rely on, whoever signed it: a kind, a form, or parts of its own
+    "format": str,
     "released": str,
+    "name": (str, type(None)),
     "dataset": str,
-    "unit": dict,
-    "guarantee": dict,
+    "unit": {"kind": str, "in_words": str},
+    "guarantee": {"kind": str, "in_words": str},
+    "domain": (dict, type(None)),
     "noise": dict,
-    "plan": dict,
+    "plan": {"kind": str},
     "forecast": dict,
-    "content": dict,
-    "ledger": dict,
+    "content": {"format": str, "rows": int, "sha256": _SHA256},
+    "ledger": {
+        "id": str,
+        "position": int,
+        "hash": _SHA256,
+        "reserved_at": int,
+        "cost": dict,
+        "spent": dict,
+        "budget": dict,
+    },
     "software": str,
-    "time": str,
-    "public_key": str,
+    "bits": str,
+    "time": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"),
+    "public_key": _SHA256,  # of the same length
 }
+_FILE = {"name": re.compile(r"[^/\0]+"), "bytes": int, "sha256": _SHA256}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +68,7 @@ class Certificate:
 
     @takes(path=path_of)
     def save(self, path: str | Path) -> None:
-        write_whole(Path(path), json.dumps(self.to_dict(), ensure_ascii=False, indent=2).encode() + b"\n")
+        write_whole(Path(path), laid_out(self.to_dict(), _INDENT))
 
     @takes(public_key=text_of)
     def verify_signature(self, public_key: str | None = None) -> None:
@@ -67,6 +85,8 @@ class Certificate:
                 fix="ask the publisher for the public keys of the ledger (oboro ledger show)",
             )
         try:
+            if not is_hex(self.signature, 64):
+                raise InvalidSignature
             key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(str(claimed)))
             key.verify(bytes.fromhex(self.signature), canonical(self.record).encode())
         except (InvalidSignature, ValueError, TypeError):  # also a record that has no canonical form
@@ -119,17 +139,20 @@ def certify_file(
 
 @takes(path=path_of)
 def read_certificate(path: str | Path) -> Certificate:
-    """Reads a certificate file; checks its form, not its truth."""
+    """Reads a certificate file; checks its form, not its truth. Only the bytes that oboro writes are one."""
     reads(path)
     try:
-        record = json.loads(Path(path).read_text(encoding="utf-8"))
+        record = read_laid_out(Path(path).read_bytes(), _INDENT)
     except FileNotFoundError:
         raise CertificateError(f"no such file: {path}", fix="the path of a certificate.json") from None
-    except (OSError, ValueError, RecursionError):
+    except OSError:
         record = None
-    if not isinstance(record, dict) or not isinstance(record.get("signature"), str):
+    if record is None or not isinstance(record.get("signature"), str):
         raise CertificateError(
-            f"{path} is not a certificate", needed="JSON with a signature, as oboro writes it"
+            f"{path} is not a certificate",
+            given="no JSON, or not laid out as oboro writes it, or something in it twice",
+            needed="JSON with a signature, byte for byte as oboro wrote it",
+            fix="the original file",
         )
     if record.get("format") != FORMAT:
         raise CertificateError(
@@ -138,8 +161,21 @@ def read_certificate(path: str | Path) -> Certificate:
             needed=FORMAT,
             fix="a version of oboro that knows it",
         )
-    if not all(isinstance(record.get(name), kind) for name, kind in _PARTS.items()):
-        raise CertificateError(f"{path} is incomplete", needed=", ".join(_PARTS), fix="the original file")
+    wrong = _wrong_part(record, _PARTS)
+    if wrong is None and "file" in record:
+        wrong = _wrong_part(record["file"], _FILE, "file.")
+    if wrong is None:
+        try:
+            promised(record)
+        except (InputError, RecursionError):
+            wrong = "unit or guarantee"
+    if wrong is not None:
+        raise CertificateError(
+            f"{path} is incomplete",
+            given=f"{wrong} is missing, or not what oboro writes",
+            needed=", ".join(_PARTS),
+            fix="the original file",
+        )
     signature = record.pop("signature")
     return Certificate(record, signature)
 
@@ -183,6 +219,29 @@ def verify_certificate(
             needed=f"sha256 {file['sha256']}",
         )
     return certificate.record
+
+
+def promised(record: dict[str, Any]) -> tuple[Unit, Guarantee]:
+    """Who is protected, and how: from what programs read, and not from the words beside it."""
+    unit = {key: value for key, value in record["unit"].items() if key != "in_words"}
+    return unit_from(unit), guarantee_from(record["guarantee"])
+
+
+def _wrong_part(record: Any, parts: dict[str, Any], within: str = "") -> str | None:
+    """The first part that is missing or of another kind, by its name; None if all is well."""
+    if not isinstance(record, dict):
+        return within.removesuffix(".")
+    for name, kind in parts.items():
+        value = record.get(name)
+        if isinstance(kind, dict):
+            if wrong := _wrong_part(value, kind, f"{within}{name}."):
+                return wrong
+        elif isinstance(kind, re.Pattern):
+            if not isinstance(value, str) or not kind.fullmatch(value):
+                return f"{within}{name}"
+        elif name not in record or not isinstance(value, kind) or isinstance(value, bool):
+            return f"{within}{name}"
+    return None
 
 
 def _signed(record: dict[str, Any], sign: Callable[[bytes], bytes]) -> Certificate:

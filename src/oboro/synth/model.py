@@ -129,6 +129,9 @@ def load(path: str | Path) -> Model:
     try:
         packed = Path(path).read_bytes()
         with zipfile.ZipFile(io.BytesIO(packed)) as file:
+            inside = [(one.filename, one.compress_type) for one in file.infolist()]
+            if inside != [(name, zipfile.ZIP_STORED) for name in (_TABLE, _CERTIFICATE)]:
+                raise ValueError  # something in it twice, or more than we write
             parts = {name: file.read(name) for name in (_TABLE, _CERTIFICATE)}
     except FileNotFoundError:
         raise DataError(

@@ -1,0 +1,289 @@
+"""Signed pages have one reading: only the bytes that oboro writes are accepted, and odd fields are refused in words."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sqlite3
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from doors_world import make_world, typed
+
+import oboro as ob
+from oboro.errors import CertificateError, DataError, LedgerError, OboroError, TamperError
+from oboro.ledger import canonical, verify_export
+from oboro.ledger.canonical import laid_out
+from oboro.ledger.chain import Entry, seal
+from oboro.ledger.copies import export_of
+from oboro.ledger.keys import public_half
+from oboro.release import read_certificate, verify_certificate
+from oboro.synth.model import load
+
+STRANGER = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+ODD: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    10**30,
+    "",
+    "x",
+    "a\0b",
+    "..",
+    [],
+    [1],
+    {},
+    {"x": 1},
+    {"kind": []},
+    [[[]]],
+]
+CHANGES: dict[str, Callable[[str], str]] = {
+    "a guarantee before the signed one": lambda text: text.replace("{", '{"guarantee": {"eps": "1/100"},', 1),
+    "a guarantee behind the signed one": lambda text: text.rstrip()[:-1] + ', "guarantee": {"eps": "1/100"}}',
+    "twice the same": lambda text: text.replace('"dataset":', '"dataset": "another city", "dataset":', 1),
+    "an escape for a letter": lambda text: text.replace('"format"', '"\\u0066ormat"', 1),
+    "spaces": lambda text: text.replace(": ", ":  ", 1),
+    "no spaces": lambda text: json.dumps(json.loads(text)),
+    "other line ends": lambda text: text.replace("\n", "\r\n"),
+    "no last line end": lambda text: text.rstrip("\n"),
+    "a mark in front": lambda text: "\ufeff" + text,
+    "something behind": lambda text: text + " ",
+    "a second document": lambda text: text + text,
+    "a comment": lambda text: "/* */" + text,
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_world(tmp_path_factory.mktemp("world"))
+
+
+def signed(record: dict[str, Any]) -> dict[str, Any]:
+    """A stranger's certificate."""
+    record = {**record, "public_key": public_half(STRANGER)}
+    record.pop("signature", None)
+    return {**record, "signature": STRANGER.sign(canonical(record).encode()).hex()}
+
+
+def places(record: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where something stands in a record."""
+    if before:
+        yield before
+    if isinstance(record, dict):
+        for key, value in record.items():
+            yield from places(value, (*before, key))
+
+
+def changed(record: dict[str, Any], place: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    record = copy.deepcopy(record)
+    inner = record
+    for key in place[:-1]:
+        inner = inner[key]
+    if value is KeyError:
+        del inner[place[-1]]
+    else:
+        inner[place[-1]] = value
+    return record
+
+
+# -- certificates ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_only_the_bytes_that_oboro_writes_are_a_certificate(world: Path, tmp_path: Path, change: str) -> None:
+    text = (world / "published.csv.certificate.json").read_text()
+    (tmp_path / "published.csv").write_bytes((world / "published.csv").read_bytes())
+    path = tmp_path / "published.csv.certificate.json"
+    path.write_bytes(text.encode())
+    verify_certificate(path)
+    path.write_bytes(CHANGES[change](text).encode())
+    for reader in (read_certificate, verify_certificate):
+        with pytest.raises(CertificateError, match="not a certificate"):
+            reader(path)
+    assert typed(tmp_path, ["certificate", "verify", path.name]).code == 1
+
+
+def test_a_signature_is_spelt_in_one_way(world: Path, tmp_path: Path) -> None:
+    record = json.loads((world / "published.csv.certificate.json").read_text())
+    path = tmp_path / "c.json"
+    for other in (record["signature"].upper(), f" {record['signature']}", record["signature"][:-1]):
+        path.write_bytes(laid_out({**record, "signature": other}, 2))
+        with pytest.raises(CertificateError, match="signature does not fit"):
+            verify_certificate(path, data=world / "published.csv")
+
+
+@pytest.mark.parametrize("name", ["published.csv", "table.parquet", "output.csv"])
+def test_a_strangers_odd_certificate_is_refused_in_words_or_shown(
+    world: Path, tmp_path: Path, name: str
+) -> None:
+    """Every part in turn exchanged for something odd, and signed: nobody stumbles, neither here nor in the terminal."""
+    record = json.loads((world / f"{name}.certificate.json").read_text())
+    (tmp_path / name).write_bytes((world / name).read_bytes())
+    path = tmp_path / f"{name}.certificate.json"
+    refused = accepted = 0
+    for number, place in enumerate(places(record)):
+        if place[-1] in ("signature", "public_key") or len(place) > 3:
+            continue
+        for odd in [*ODD, KeyError] if len(place) < 3 else [ODD[number % len(ODD)]]:
+            path.write_bytes(laid_out(signed(changed(record, place, odd)), 2))
+            try:
+                verify_certificate(path)
+                accepted += 1
+            except OboroError:
+                refused += 1
+            if number % 7 == 0:
+                shown = typed(tmp_path, ["certificate", "verify", path.name], OBORO_TRACEBACK="1")
+                assert shown.code in (0, 1), (place, odd, shown.err)
+                assert "InternalError" not in shown.err
+    assert refused > accepted > 0
+
+
+def test_what_is_shown_is_what_programs_read(world: Path, tmp_path: Path) -> None:
+    """Words that a stranger put beside the guarantee are not believed."""
+    record = json.loads((world / "published.csv.certificate.json").read_text())
+    (tmp_path / "published.csv").write_bytes((world / "published.csv").read_bytes())
+    lie = changed(record, ("guarantee", "in_words"), "eps = 0.0001")
+    lie = changed(lie, ("unit", "in_words"), "everybody")
+    (tmp_path / "c.json").write_bytes(laid_out(signed(lie), 2))
+    shown = typed(tmp_path, ["certificate", "verify", "c.json"])
+    assert shown.code == 0
+    assert "eps = 0.01" in shown.out
+    assert "0.0001" not in shown.out
+    assert "everybody" not in shown.out
+
+
+def test_a_map_shows_only_a_certificate_that_holds(world: Path, tmp_path: Path) -> None:
+    line = f"table map table.parquet --domain {world / 'grid.toml'} -o map.html"
+    for name in ("table.parquet", "table.parquet.certificate.json"):
+        (tmp_path / name).write_bytes((world / name).read_bytes())
+    assert typed(tmp_path, line.split()).code == 0
+    path = tmp_path / "table.parquet.certificate.json"
+    path.write_text(path.read_text().replace('"city"', '"town"'))
+    assert typed(tmp_path, line.split()).code == 1
+
+
+# -- models ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_holds_each_part_once(world: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.oboro"
+    path.write_bytes((world / "model.oboro").read_bytes())
+    load(path)
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    first, second = parts
+    for names, how in (
+        ([first, first, second], zipfile.ZIP_STORED),
+        ([first, second, "more.txt"], zipfile.ZIP_STORED),
+        ([second, first], zipfile.ZIP_STORED),
+        ([first, second], zipfile.ZIP_DEFLATED),
+    ):
+        with warnings.catch_warnings(), zipfile.ZipFile(path, "w", how) as file:
+            warnings.simplefilter("ignore")  # of a name that is there twice
+            for name in names:
+                file.writestr(name, parts.get(name, b""))
+        with pytest.raises(DataError, match="is not a model"):
+            load(path)
+
+
+# -- exports and ledgers --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_only_the_bytes_that_oboro_writes_are_an_export(world: Path, tmp_path: Path, change: str) -> None:
+    text = (world / "export.json").read_text()
+    path = tmp_path / "export.json"
+    path.write_bytes(text.encode())
+    assert verify_export(path).entries == 3
+    path.write_bytes(CHANGES[change](text).encode())
+    with pytest.raises(LedgerError, match="not the export"):
+        verify_export(path)
+
+
+def test_all_that_an_export_says_agrees_with_its_entries(world: Path, tmp_path: Path) -> None:
+    record = json.loads((world / "export.json").read_text())
+    path = tmp_path / "export.json"
+    for part in record:
+        for odd in [*ODD, KeyError, "another city"]:
+            path.write_bytes(laid_out(changed(record, (part,), odd), 1))
+            with pytest.raises(LedgerError):
+                verify_export(path)
+    path.write_bytes(laid_out({**record, "note": "all is well"}, 1))
+    with pytest.raises(TamperError, match="its note"):
+        verify_export(path)
+
+
+def test_odd_entries_of_an_export_are_refused_in_words(world: Path, tmp_path: Path) -> None:
+    record = json.loads((world / "export.json").read_text())
+    path = tmp_path / "export.json"
+    for entry in range(len(record["entries"])):
+        for part in record["entries"][entry]:
+            for odd in [*ODD, KeyError]:
+                if (type(odd), odd) == (type(record["entries"][entry][part]), record["entries"][entry][part]):
+                    continue  # the first entry stands at 0
+                path.write_bytes(laid_out(changed(record, ("entries", entry, part), odd), 1))
+                with pytest.raises(TamperError):
+                    verify_export(path)
+
+
+def test_odd_entries_that_a_stranger_signed_are_refused_in_words(world: Path, tmp_path: Path) -> None:
+    """Every part of every kind of entry exchanged for something odd, and the whole chain signed anew."""
+    with ob.Ledger.open(world / "people.ledger") as ledger:
+        facts = [(entry.kind, entry.body) for entry in ledger.history()]
+    path = tmp_path / "export.json"
+
+    def chain(at: int, place: tuple[Any, ...], odd: Any) -> list[Entry]:
+        made: list[Entry] = []
+        for number, (kind, body) in enumerate(facts):
+            own = {**copy.deepcopy(body), "key": public_half(STRANGER)}
+            if number:
+                own["root"] = made[0].hash
+            if kind == "commit":
+                own["reservation_hash"] = made[own["reservation"]].hash
+            own = changed(own, place, odd) if number == at else own
+            made.append(seal(made[-1] if made else None, kind, own, STRANGER))
+        return made
+
+    path.write_bytes(laid_out(export_of(chain(-1, (), None)), 1))
+    assert verify_export(path).entries == len(facts)
+    tried = 0
+    for at, (_, body) in enumerate(facts):
+        for place in places(body):
+            if len(place) > 2 or place[0] in ("plan", "facts"):
+                continue
+            for odd in ODD:
+                try:
+                    made = export_of(chain(at, place, odd))
+                except (KeyError, TypeError):  # such a chain cannot even be made
+                    continue
+                path.write_bytes(laid_out(made, 1))
+                try:
+                    verify_export(path)
+                except OboroError:
+                    tried += 1
+    assert tried > 100
+
+
+@pytest.mark.parametrize("other", [str.upper, lambda text: f"{text} ", lambda text: text + "00"])
+def test_verify_refuses_a_signature_that_is_spelt_otherwise(
+    world: Path, tmp_path: Path, other: Callable[[str], str]
+) -> None:
+    path = tmp_path / "copy.ledger"
+    with ob.Ledger.open(world / "people.ledger") as ledger:
+        ledger.backup(path)
+    assert typed(tmp_path, ["ledger", "verify", "copy.ledger"]).code == 0
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
+        found = connection.execute("SELECT signature FROM oboro_entries WHERE position = 1").fetchone()[0]
+        connection.execute("UPDATE oboro_entries SET signature = ? WHERE position = 1", (other(found),))
+    checked = typed(tmp_path, ["ledger", "verify", "copy.ledger"])
+    assert checked.code == 1
+    assert "TamperError" in checked.err
