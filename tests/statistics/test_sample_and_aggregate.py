@@ -86,10 +86,16 @@ def test_a_wild_function_leaves_the_middle_of_the_bounds(test_bits: Any) -> None
         assert plan.publish(plan.measure(plan.prepare({"age": [0] * 20}), test_bits)).to_pylist() == [
             {"value": 50.0}
         ]
-    outside = plan_of("def f(rows): return 1e300", eps=10**6)
-    assert outside.publish(outside.measure(outside.prepare({"age": [1] * 20}), test_bits)).to_pylist() == [
-        {"value": 100.0}
-    ]
+    for text, value in (
+        ("1e300", 100.0),
+        ("-1.7976931348623157e308", 0.0),
+        ("5e-324", 0.0),
+        ("-0.0", 0.0),
+        ("True", 1.0),
+    ):
+        outside = plan_of(f"def f(rows): return {text}", eps=10**6)
+        prepared = outside.prepare({"age": [1] * 20})
+        assert outside.publish(outside.measure(prepared, test_bits)).to_pylist() == [{"value": value}]
 
 
 def test_several_outputs_share_eps(test_bits: Any) -> None:
@@ -184,6 +190,14 @@ def test_bad_public_facts_are_refused() -> None:
         lambda: plan_of(mean_age, step="0.03"),
         lambda: plan_of(mean_age, seconds=10**6),
         lambda: plan_of(mean_age, isolation="fork"),
+        lambda: plan_of(mean_age, isolation=[]),
+        lambda: plan_of(mean_age, bounds=5),
+        lambda: plan_of(mean_age, bounds=[]),
+        lambda: plan_of(mean_age, bounds=[(0, 1), 5]),
+        lambda: plan_of(mean_age, bounds=[(0, 1, 2)]),
+        lambda: plan_of(mean_age, bounds=[(0, 1)] * 1001),
+        lambda: plan_of(mean_age, label=""),
+        lambda: plan_of(mean_age, label="a\nguarantee  eps = 0"),
         lambda: plan_of("def f(rows): return 1\nf = 2"),
     ):
         with pytest.raises(InputError):

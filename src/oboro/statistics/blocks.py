@@ -19,7 +19,7 @@ import numpy.typing as npt
 from oboro.domain import Column, Domain, Real
 from oboro.errors import ParameterError
 from oboro.exact import Number, positive, rational, show, whole
-from oboro.kinds import unknown
+from oboro.kinds import list_of, shown, unknown
 from oboro.noise.bits import Bits
 from oboro.privacy import Conditional, Pure, Unit
 from oboro.records import apart, inline
@@ -36,6 +36,7 @@ ASSUMPTION = (
     "functions that are run without a seal look at nothing but their block, and leave nothing for another"
 )
 MOST_BLOCKS = 10**6
+MOST_OUTPUTS = 1000
 MOST_SECONDS = 86_400  # of a block: a day
 MADE_UP = 100  # rows of a rehearsal, at most
 STEPS = 10_000  # of the grid between the bounds, where no step is given
@@ -74,10 +75,6 @@ class SampleAggregatePlan(Plan):
 
     def check(self) -> None:
         called(self.function)
-        if not self.label:
-            raise ParameterError(
-                "the function has no label", needed="how the certificate calls it", fix='label="ratio"'
-            )
         whole("blocks", self.blocks, least=1, most=MOST_BLOCKS)
         positive("seconds", self.seconds)
         if self.seconds > MOST_SECONDS:
@@ -89,11 +86,18 @@ class SampleAggregatePlan(Plan):
             )
         check_different(self.columns)
         check_different(self.outputs)
-        if not self.columns or not self.outputs:
+        if not self.label.isprintable() or not 0 < len(self.label) <= 200:
+            raise ParameterError(
+                "label is no name for a certificate",
+                given=f"label={shown(self.label)}",
+                needed="up to 200 printable characters",
+                fix='label="ratio, version 1"',
+            )
+        if not self.columns or not 1 <= len(self.outputs) <= MOST_OUTPUTS:
             raise ParameterError(
                 "sample and aggregate needs columns and outputs",
                 given=f"{len(self.columns)} columns, {len(self.outputs)} outputs",
-                needed="at least one of each, outputs on a grid of real numbers",
+                needed=f"at least one of each, and at most {MOST_OUTPUTS:,} outputs, on grids of real numbers",
                 fix='columns=["age"], bounds=(0, 120)',
             )
         self.scope.check_whole("sample and aggregate has")
@@ -267,7 +271,7 @@ def sample_aggregate_plan(
         raise unknown("isolation", isolation, (SEALED, PLAIN))
     chosen: Any = isolation or (SEALED if can_seal() else PLAIN)
     return SampleAggregatePlan(
-        label or label_of(function, text),
+        label_of(function, text) if label is None else label,
         text,
         tuple(columns),
         _outputs(bounds, step),
@@ -307,13 +311,13 @@ def middles(codes: Integers, size: int, rank: int, eta: Fraction, bits: Bits, tr
 
 
 def _outputs(bounds: Sequence[Any], step: Number | None) -> tuple[Real, ...]:
-    several = (
-        [tuple(pair) for pair in bounds]
-        if isinstance(bounds[0], Sequence) and not isinstance(bounds[0], str)
-        else [tuple(bounds)]
-    )
+    given = list_of("bounds", bounds)
+    several = [list_of("bounds", pair) for pair in given] if np.ndim(given[:1]) > 1 else [given]
     outputs = []
-    for i, (low, high) in enumerate(several):
+    for i, pair in enumerate(several):
+        if len(pair) != 2:
+            raise ParameterError("bounds are two numbers", given=f"{len(pair)} of them", fix="bounds=(0, 10)")
+        low, high = pair
         width = rational("bounds", high) - rational("bounds", low)
         positive("the width of bounds", width)
         outputs.append(Real(f"output {i + 1}", low, high, width / STEPS if step is None else step))
