@@ -119,6 +119,6 @@ class Account:
 
     def pytest_unconfigure(self) -> None:
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
-        if self.left_out and reporter is not None:
+        if self.left_out and reporter is not None and self.config.option.markexpr == "not long":
             what = ", ".join(f"{count} {words}" for words, count in sorted(self.left_out.items()))
             reporter.write_line(f"left out, for make test-long: {what}")
