@@ -42,7 +42,12 @@ def test_kills_in_the_middle_of_whole_releases_lose_and_double_nothing(
 
 
 @pytest.mark.parametrize(
-    "title", ["a symbolic link", "a folder that is a link, and dots", "a mounted folder"]
+    "title",
+    [
+        pytest.param("a symbolic link", marks=pytest.mark.long("kills by another name")),
+        pytest.param("a folder that is a link, and dots", marks=pytest.mark.long("kills by another name")),
+        "a mounted folder",
+    ],
 )
 def test_kills_by_another_name_lose_and_double_nothing(tmp_path: Path, title: str) -> None:
     path = tmp_path / "data" / "city.ledger"
