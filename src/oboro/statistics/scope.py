@@ -114,6 +114,11 @@ class Scope:
         return self.unit.adjacency == "replace"
 
     @property
+    def nobody(self) -> bool:
+        """Whether there is no unit, in public: then nobody can be replaced, and there are no neighbours."""
+        return self.replaced and self.n == 0
+
+    @property
     def groups(self) -> int:
         return prod(bins.size for bins in self.by)
 
@@ -176,6 +181,8 @@ class Scope:
 
     def pairs(self, used: Sequence[Column]) -> Iterator[Pair]:
         """Worst cases for the audit: all rows of one unit at one end, against nobody, the other end, another group."""
+        if self.nobody:
+            return
         ends = [self._example(used, end) for end in (0, 1)]
         if not self.replaced:
             for end in ends:
@@ -200,6 +207,8 @@ class Scope:
 
     def divided_pairs(self, used: Sequence[Column], share: Fraction) -> Iterator[Pair]:
         """Worst cases for answers about order: a `share` of the others lies at one end, the rest at the other end."""
+        if self.nobody:
+            return
         ends = [self._example(used, end) for end in (0, 1)]
         others = self.n - 1 if self.replaced and self.n is not None else 4
         low = int(share * (others + 1))
