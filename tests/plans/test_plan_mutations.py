@@ -15,7 +15,7 @@ import pytest
 import oboro as ob
 from oboro.audit.samples import samples
 from oboro.errors import GuaranteeError, InputError
-from oboro.release import Plan
+from oboro.release import Plan, plan_from
 from oboro.release.plan import made_again
 
 SAMPLES = samples()
@@ -44,6 +44,21 @@ def test_the_mutations_find_a_plan_that_checks_nothing(monkeypatch: pytest.Monke
     name = "synthetic, gaussian"
     mutations.judge(name, "more records", {**records[name], "records": 10_000}, records[name], outcome)
     assert len(outcome.broken) == 1
+
+
+def test_a_plan_for_nobody_has_no_neighbours() -> None:
+    """Where n is public and 0, nobody can be replaced. The plan is made and keeps its promise, or is refused."""
+    made = 0
+    for record in mutations.all_records().values():
+        if "n" in record:
+            try:
+                plan = plan_from({**record, "n": 0})
+            except InputError:
+                continue
+            made += 1
+            assert mutations.wrong_with(plan) is None
+            assert not list(plan.neighbours())
+    assert made > 10
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -256,7 +256,7 @@ class InBall:
         """Further worst cases: a unit turns from one end of an axis to the other, to another axis, or comes."""
         import pyarrow as pa
 
-        if scope.by or scope.where is not None:
+        if scope.by or scope.where is not None or scope.nobody:
             return
         rest = [column.code(at) or 0 for column, at in zip(self.columns, self.origin, strict=True)]
 

@@ -257,6 +257,8 @@ class ComponentsPlan(Plan):
 
     def neighbours(self) -> Iterator[Pair]:
         """A unit as long as can be, along the first column, against the last, or nobody."""
+        if self.scope.nobody:
+            return
         rest = [column.code(at) or 0 for column, at in zip(self.columns, self.origin, strict=True)]
         ends = [
             column.code(at + self.radius) or 0 for column, at in zip(self.columns, self.origin, strict=True)

@@ -115,6 +115,8 @@ class PerceptronPlan(Plan):
 
     def neighbours(self) -> Iterator[Pair]:
         """A row at a corner of the box, with one label or the other, or away."""
+        if self.scope.nobody:
+            return
         columns = (*self.attributes, self.label)
         corner = [column.size - 1 for column in self.attributes]
         one = one_unit(self.scope, columns, [*corner, 1], [*corner, 0])

@@ -9,15 +9,14 @@ from itertools import islice
 from math import prod
 from typing import Any
 
-from oboro.domain import Column, Domain
+from oboro.domain import Column
 from oboro.engine import Source, count_units, open_data
 from oboro.errors import DataError, DomainError, ParameterError, UnitError
 from oboro.exact import whole
 from oboro.kinds import shown
-from oboro.privacy import Unit, unit_from
+from oboro.privacy import Unit
 from oboro.release import Pair, upgrade
 from oboro.statistics.bins import Bins
-from oboro.statistics.parsing import parse
 from oboro.statistics.terms import Promise, in_groups
 from oboro.statistics.where import Condition
 
@@ -115,6 +114,11 @@ class Scope:
         return self.unit.adjacency == "replace"
 
     @property
+    def nobody(self) -> bool:
+        """Whether there is no unit, in public: then nobody can be replaced, and there are no neighbours."""
+        return self.replaced and self.n == 0
+
+    @property
     def groups(self) -> int:
         return prod(bins.size for bins in self.by)
 
@@ -175,37 +179,10 @@ class Scope:
         every = (*used, *(bins.column for bins in self.by), *condition)
         return tuple({column.name: column for column in every}.values())
 
-    def to_dict(self, used: Iterable[Column]) -> dict[str, Any]:
-        """The canonical form, with the columns that are used."""
-        record: dict[str, Any] = {"unit": self.unit.to_dict()}
-        if columns := self.columns(used):
-            record["domain"] = Domain(columns).to_dict()
-        if self.where is not None:
-            record["where"] = str(self.where)
-        if self.by:
-            record["by"] = [{"column": b.column.name} for b in self.by]
-        for name in ("n", "expected_n"):
-            if getattr(self, name) is not None:
-                record[name] = getattr(self, name)
-        return record
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> tuple[Scope, dict[str, Column]]:
-        """The scope, and the columns that the plan uses."""
-        columns: dict[str, Column] = {}
-        where = None
-        if "domain" in record:
-            domain = Domain.from_dict(record["domain"])
-            columns = {column.name: column for column in domain}
-            where = parse(record["where"], domain) if "where" in record else None
-        by = tuple(
-            Bins(columns[group["column"]], starts=tuple(group.get("starts", ())))
-            for group in record.get("by", ())
-        )
-        return cls(unit_from(record["unit"]), where, by, record.get("n"), record.get("expected_n")), columns
-
     def pairs(self, used: Sequence[Column]) -> Iterator[Pair]:
         """Worst cases for the audit: all rows of one unit at one end, against nobody, the other end, another group."""
+        if self.nobody:
+            return
         ends = [self._example(used, end) for end in (0, 1)]
         if not self.replaced:
             for end in ends:
@@ -230,6 +207,8 @@ class Scope:
 
     def divided_pairs(self, used: Sequence[Column], share: Fraction) -> Iterator[Pair]:
         """Worst cases for answers about order: a `share` of the others lies at one end, the rest at the other end."""
+        if self.nobody:
+            return
         ends = [self._example(used, end) for end in (0, 1)]
         others = self.n - 1 if self.replaced and self.n is not None else 4
         low = int(share * (others + 1))

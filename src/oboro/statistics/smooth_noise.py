@@ -157,8 +157,6 @@ def calibrate(
             needed="Cauchy or Student t noise, or a delta",
             fix='noise=ob.noise.Cauchy(), or eps="1", delta="1e-6"',
         )
-    if isinstance(guarantee, Pure | Approx):
-        usable("eps", guarantee.eps)
     if isinstance(law, Cauchy) and isinstance(guarantee, Pure):
         smoothness = _beta(beta, guarantee.eps * share)
         return _checked(SmoothNoise(law, guarantee.eps - smoothness, smoothness))
@@ -235,9 +233,7 @@ def _laplace(law: Laplace, guarantee: Approx, beta: Number | None) -> SmoothNois
 
 
 def _log_normal(law: LaplaceLogNormal, rho: Fraction, beta: Number | None) -> SmoothNoise:
-    root = Fraction(usable("rho", 2 * rho, (-12, 100)) ** 0.5).limit_denominator(
-        10**6
-    )  # only guides the choice
+    root = Fraction(float(2 * rho) ** 0.5).limit_denominator(10**6)  # only guides the choice
     smoothness = _beta(beta, root / 10)
     sigma = law.sigma
     if sigma is None:  # near the best: 5 (eps/beta) sigma^3 - 5 sigma^2 - 1 = 0
