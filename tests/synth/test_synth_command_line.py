@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from synth_people import people
 import oboro as ob
 from oboro.cli import main
 from oboro.domain import Category, Date, Domain
+from oboro.errors import DomainError
 
 Command = Callable[[str], tuple[int, str, str]]
 
@@ -46,16 +49,100 @@ def test_a_draft_marks_what_few_rows_hold(oboro: Command, tmp_path: Path) -> Non
     assert "# NOT PRIVATE" in text
     assert next(line for line in text.splitlines() if "# RARE" in line).startswith('    "say \\"hm\\"",  #')
     assert text.count("# RARE") == 1
-    drafted = Domain.from_toml(tmp_path / "few.toml")
+    drafted = Domain.from_dict({**tomllib.loads(text), "draft": False})
     assert drafted.columns[0] == Category("region", ["east", "north", 'say "hm"'])
-    assert drafted.columns[1] == Date("day", "2020-01-01", "2021-12-31")  # not the days themselves
+    assert drafted.columns[1] == Date("day", "2020-01-01", "2029-12-31")  # not the days themselves
+
+
+MARKS = {
+    "all": lambda text: text,
+    "the key": lambda text: without_comments(text),
+    "the header": lambda text: text.replace("draft = true\n", "").replace("# RARE", "# rare"),
+    "the rare ones": lambda text: "\n".join(
+        line for line in text.split("\n") if not line.startswith(("draft", "# NOT"))
+    ),
+    "those of 0.1": lambda text: text.replace("draft = true\n", ""),
+}
+
+
+def without_comments(text: str) -> str:
+    return "\n".join(line.partition("#")[0] for line in text.split("\n"))
+
+
+@pytest.mark.parametrize("left", MARKS)
+def test_a_draft_is_no_domain_while_a_mark_is_left(oboro: Command, tmp_path: Path, left: str) -> None:
+    """Wherever a domain file is read: for synthetic data, histograms, tables, questions, plans."""
+    (tmp_path / "few.csv").write_text("region,age\n" + "north,5\n" * 30 + "Hidden Village,7\n")
+    assert oboro("synth draft few.csv -o few.toml")[0] == 0
+    text = MARKS[left]((tmp_path / "few.toml").read_text())
+    (tmp_path / "few.toml").write_text(text)
+    (tmp_path / "ask.toml").write_text('data = "few.csv"\nledger = "l.ledger"\n' + text)
+    assert oboro("ledger create l.ledger --dataset people --unit row --eps 9 --delta 1e-4")[0] == 0
+    asked = "--domain few.toml --eps 1"
+    for line in (
+        f"synth release few.csv {asked} --delta 1e-6 --ledger l.ledger -o model.oboro",
+        f"synth forecast {asked} --delta 1e-6 --unit row",
+        f"histogram release few.csv {asked} --column region --ledger l.ledger -o out.csv",
+        f"histogram forecast {asked} --unit row --column region --save-plan p.toml",
+        "histogram check few.csv --domain few.toml",
+        f"table release few.csv {asked} --ledger l.ledger -o out.parquet",
+        f"table forecast {asked}",
+        "query ask.toml count --by region --eps 1 -o out.csv",
+    ):
+        code, out, err = oboro(line)
+        assert code == 4, line
+        assert "still a draft" in err, line
+        assert "Village" not in out + err
+    for read in (Domain.from_toml, *([] if left == "the key" else [ob.load_plan])):
+        with pytest.raises(DomainError, match="still a draft"):
+            read(tmp_path / "few.toml")
+    done = without_comments(text).replace("draft = true", "").replace('"Hidden Village",', "")
+    (tmp_path / "few.toml").write_text(done)
+    code, out, err = oboro(f"histogram release few.csv {asked} --column region --ledger l.ledger -o out.csv")
+    assert code == 0, err
+
+
+@pytest.mark.parametrize("low", [0, 1, -1, 7, -90, 100, -1000, 12345])
+@pytest.mark.parametrize("width", [0, 1, 3, 99, 10_000])
+def test_no_extreme_stands_in_a_draft(tmp_path: Path, low: int, width: int) -> None:
+    """Whole numbers, fractions, days: bounds are round, beyond what is there, and 0 where nothing is on the other side."""
+    high = low + width
+    first = dt.date(2020, 1, 1) + dt.timedelta(days=low % 4000)
+    data = {
+        "i": [low, high],
+        "r": [low + 0.5, high + 0.25],
+        "s": [low / 1000, high / 1000],
+        "d": [str(first), str(first + dt.timedelta(days=width))],
+    }
+    ob.synth.draft(data, tmp_path / "d.toml")
+    written = tomllib.loads((tmp_path / "d.toml").read_text())
+    domain = Domain.from_dict({**written, "draft": False})
+    for column in domain:
+        values = [float(v) for v in data[column.name]] if column.name != "d" else data["d"]
+        ends = [column.value(0), column.value(column.size - 1)]
+        if column.name == "d":
+            assert str(ends[0]) < min(values) <= max(values) < str(ends[1])
+            assert (ends[0].month, ends[0].day, ends[0].year % 10) == (1, 1, 0)
+            continue
+        assert ends[0] == 0 <= min(values) or ends[0] < min(values)
+        assert ends[1] == 0 > max(values) or ends[1] > max(values)
+        assert all(f"{abs(end):e}"[0] in "0125" and float(f"{end:.0e}") == end for end in ends)
+
+
+def test_what_is_drafted_is_a_file_and_not_a_domain(tmp_path: Path) -> None:
+    done = ob.synth.draft({"a": ["x", "y"], "t": [None, None]}, tmp_path / "d.toml")
+    assert (done.columns, done.left_out, done.rare) == (("a",), ("t",), 2)
+    with pytest.raises(ob.OboroError):
+        ob.synth.plan(done, unit=ob.Unit.row(), eps=1, delta="1e-6")  # type: ignore[arg-type]
 
 
 def test_the_whole_way(oboro: Command, tmp_path: Path) -> None:
-    code, out, _ = oboro("synth draft data.csv -o domain.toml")
+    code, out, _ = oboro("synth draft data.csv -o draft.toml")
     assert code == 0
     assert "not private" in out
-    assert (tmp_path / "domain.toml").read_text().startswith("# A draft")
+    text = (tmp_path / "draft.toml").read_text()
+    assert text.startswith("# A draft")
+    (tmp_path / "domain.toml").write_text(without_comments(text).replace("draft = true", ""))
     assert oboro("ledger create l.ledger --dataset people --unit row,replace --eps 9 --delta 1e-4")[0] == 0
     spend = (
         "synth release data.csv --domain domain.toml --eps 4 --delta 1e-6 --ledger l.ledger -o model.oboro"

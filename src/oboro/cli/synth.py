@@ -44,18 +44,19 @@ from oboro.language import labelled, said
 app = typer.Typer(help="Synthetic records that behave like the real ones.", no_args_is_help=True)
 
 
-@app.command(epilog="Example: oboro synth draft people.csv -o people.toml")
+@app.command(epilog="Example: oboro synth draft people.csv -o draft.toml")
 def draft(data: DataFile, output: To) -> None:
     """Writes a draft of a domain to edit. It LOOKS AT THE DATA: bounds and values must be set from knowledge."""
-    from oboro.synth.draft import RARE, WARNING, draft, marked_values
+    from oboro.synth.draft import RARE, WARNING, draft
 
-    domain, left_out = draft(data, output)
-    typer.echo(labelled("written", said(f"{output}: {len(domain)} columns")))
+    done = draft(data, output)
+    typer.echo(labelled("written", said(f"{output}: {len(done.columns)} columns")))
     typer.echo("  " + said(f"NOT PRIVATE: this draft was {WARNING}"))
-    if rare := marked_values(output):
-        told = f"marked RARE, held by fewer than {RARE} rows: {rare:,} in all; keep only what is known without the data"
+    typer.echo("  " + said("it is no domain yet: no command reads it as long as a mark is left in it"))
+    if done.rare:
+        told = f"marked RARE, held by fewer than {RARE} rows: {done.rare:,} in all; keep only what is known without the data"
         typer.echo("  " + said(told))
-    for name in left_out:
+    for name in done.left_out:
         why = "too many different texts, or nothing in it"
         typer.echo("  " + said(f"left out: {name} ({why}); declare it, or leave it out for good"))
 

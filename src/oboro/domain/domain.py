@@ -49,6 +49,8 @@ class Domain:
     @classmethod
     @takes(record=dict)
     def from_dict(cls, record: dict[str, Any], where: str = "the domain") -> Domain:
+        if record.get("draft", False) is not False:
+            raise _still_a_draft(where, f"draft = {str(record['draft']).lower()}")
         columns = record.get("columns")
         if not isinstance(columns, list) or not columns:
             raise DomainError(
@@ -133,12 +135,21 @@ class Domain:
         return len(self.columns)
 
 
+# What a draft made by looking at data carries until somebody who knows has gone through it. Comments are gone once TOML is read,
+# so they are looked for in the text; `draft = true` is the same for whoever reads the file in another way.
+DRAFT_HEADER = (
+    "# NOT PRIVATE: not to be shown to others until every bound and value in it is known without the data."
+)
+DRAFT_RARE = "# RARE: held by fewer than"
+
+
 @takes(path=path_of)
 def read_toml(path: str | Path) -> dict[str, Any]:
-    """A TOML file as a dictionary, with errors that name the file."""
+    """A TOML file as a dictionary, with errors that name the file. A draft is refused as long as it carries a mark."""
     reads(path)
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        record = tomllib.loads(text)
     except FileNotFoundError:
         raise DomainError(f"no such file: {path}", given=str(path), fix="the path of a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -158,3 +169,17 @@ def read_toml(path: str | Path) -> dict[str, Any]:
             else "a number of too many digits",
             needed="numbers of at most 4,300 digits, and a few tables within one another",
         ) from None
+    if DRAFT_HEADER[:30] in text:
+        raise _still_a_draft(str(path), "its line # NOT PRIVATE")
+    if found := text.count(DRAFT_RARE):
+        raise _still_a_draft(str(path), f"values marked # RARE: {found}")
+    return record
+
+
+def _still_a_draft(where: str, given: str) -> DomainError:
+    return DomainError(
+        f"{where} is still a draft, made by looking at the data",
+        given=given,
+        needed="bounds and values that are known without the data: they are published with every release",
+        fix="edit it; delete each mark once what it stands at is known, and draft = true at the end",
+    )

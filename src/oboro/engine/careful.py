@@ -55,7 +55,7 @@ def in_words(edition: Edition | None = None) -> Iterator[None]:
         edition.check()
     try:
         yield
-    except (duckdb.Error, pa.ArrowException, OSError):
+    except (duckdb.Error, pa.ArrowException, OSError, UnicodeDecodeError):
         if edition is not None:
             edition.check()
         raise DataError(

@@ -167,6 +167,12 @@ def doubles(source: Source, names: Sequence[str]) -> npt.NDArray[np.float64]:
     return np.stack(parts, axis=1)
 
 
+def texts(source: Source, query: str) -> list[str | None]:
+    """The one column of texts that a query finds, for the steward's eyes. What is not UTF-8 is shown as escapes."""
+    rows = source.connection.execute(f"SELECT encode(found) FROM ({query}) AS every(found)").fetchall()
+    return [None if row[0] is None else row[0].decode("utf-8", "backslashreplace") for row in rows]
+
+
 def in_order(source: Source, query: str) -> dict[str, Any]:
     """What a query finds, in the order of the data; elsewhere the order does not matter, and is not kept."""
     source.connection.execute("SET preserve_insertion_order = true")

@@ -1,128 +1,163 @@
-"""A first draft of a domain, made by looking at data. Looking is not private: the draft is to be edited from knowledge."""
+"""A first draft of a domain, made by looking at data. Looking is not private: the draft is to be edited from knowledge.
+
+What is drafted is a file, not a domain: it carries marks, and nothing reads it as a domain while one is left. Bounds are round
+numbers beyond the extremes: of 1, 2, 5, 10, 20, ... the next that is larger, so that no extreme stands in the file.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import date
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from oboro.domain import Category, Column, Date, Domain, Integer, Real
+from oboro.domain import Category, Column, Date, Integer, Real
+from oboro.domain.domain import DRAFT_HEADER, DRAFT_RARE
 from oboro.engine import open_data
+from oboro.engine.coding import texts
 from oboro.engine.source import Source, quoted
+from oboro.engine.times import unreadable
+from oboro.exact import rational
 from oboro.files import write_whole
-from oboro.kinds import path_of
+from oboro.kinds import path_of, takes
 
 WARNING = (
     "made by looking at the data, which is not private: set bounds and values from what is known without it"
 )
 MOST_VALUES = 100  # a text column with more has no draft
 RARE = 10  # a value that fewer rows hold may tell of them: it is marked
-RARE_MARK = f"# RARE: held by fewer than {RARE} rows. Keep it only if it is known without the data"
+RARE_MARK = f"{DRAFT_RARE} {RARE} rows. Keep it only if it is known without the data"
 _STEPS = 1000
+_LARGEST = 10**100  # in size: beyond it, and below its inverse, there is no draft
 
 
-def draft_domain(data: Any) -> tuple[Domain, list[str]]:
-    """A column for everything that can be guessed, and the names of those that cannot."""
-    return _drafted(open_data(data))
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What was written. It holds no domain: that is for somebody who knows to make of it."""
+
+    path: Path
+    columns: tuple[str, ...]
+    left_out: tuple[str, ...]  # nothing could be guessed of these
+    rare: int  # values with a mark
 
 
-def draft(data: Any, path: str | Path) -> tuple[Domain, list[str]]:
-    """Writes the draft as TOML, with a warning on top, and a mark at every value that few rows hold."""
-    import tomli_w
-
+@takes(path=path_of)
+def draft(data: Any, path: str | Path) -> Draft:
+    """Writes a draft as TOML, with a warning on top, and a mark at every value that few rows hold."""
     source = open_data(data)
-    domain, left_out = _drafted(source)
+    found = {name: _guess(source, name) for name in source.types}
+    columns = [column for column in found.values() if column is not None]
+    left_out = tuple(name for name, column in found.items() if column is None)
+    rare = {column.name: _rare_values(source, column) for column in columns if isinstance(column, Category)}
     lines = [
         f"# A draft, {WARNING}.",
-        "# NOT PRIVATE: not to be shown to others until every bound and value in it is known without the data.",
-        *(f"# left out, say what is possible: {name}" for name in left_out),
+        DRAFT_HEADER,
+        *(f"# left out, say what is possible: {_spelled(name)}" for name in left_out),
+        "draft = true",
         "",
+        *(line for column in columns for line in _written(column, rare.get(column.name, ()))),
     ]
-    marked = _marked(tomli_w.dumps(domain.to_dict()), rare_values(source, domain))
-    write_whole(path_of("path", path), ("\n".join(lines) + marked).encode())
-    return domain, left_out
+    write_whole(Path(path), "\n".join(lines).encode())
+    return Draft(Path(path), tuple(c.name for c in columns), left_out, sum(map(len, rare.values())))
 
 
-def rare_values(source: Source, domain: Domain) -> dict[str, list[str]]:
-    """Values of text columns that fewer than ten rows hold. Not private: for the steward's eyes."""
-    found = {}
-    for column in domain:
-        if isinstance(column, Category):
-            field = quoted(column.name)
-            rows = source.connection.execute(
-                f"SELECT CAST({field} AS VARCHAR) AS v FROM {source.relation} "
-                f"WHERE nullif(trim(v), '') IS NOT NULL GROUP BY v HAVING count(*) < {RARE}"
-            ).fetchall()
-            found[column.name] = sorted(str(row[0]) for row in rows)
-    return {name: values for name, values in found.items() if values}
+def _rare_values(source: Source, column: Category) -> set[str]:
+    """Values that fewer than ten rows hold."""
+    query = (
+        f"SELECT CAST({quoted(column.name)} AS VARCHAR) AS v FROM {source.relation} "
+        f"WHERE v IS NOT NULL GROUP BY v HAVING count(*) < {RARE}"
+    )
+    return {str(value) for value in texts(source, query) if value in column.values}
 
 
-def marked_values(path: str | Path) -> int:
-    """How many values of a draft are marked as rare."""
-    return Path(path).read_text(encoding="utf-8").count(f"  {RARE_MARK}\n")
+def _written(column: Column, rare: Collection[str]) -> list[str]:
+    """One `[[columns]]` table, with a mark behind each rare value."""
+    import tomli_w
+
+    record = column.to_dict()
+    values = record.pop("values", None)
+    lines = ["[[columns]]", *tomli_w.dumps(record).splitlines()]
+    if values is not None:
+        each = [f"    {_spelled(value)}," + (f"  {RARE_MARK}" if value in rare else "") for value in values]
+        lines += ["values = [", *each, "]"]
+    return [*lines, ""]
 
 
-def _marked(text: str, rare: Mapping[str, Sequence[str]]) -> str:
-    """The text of a domain with a mark behind each rare value."""
-    first, *blocks = text.split("[[columns]]\n")
-    names = {_spelled("name", name): values for name, values in rare.items()}
-    done = []
-    for block in blocks:
-        rows = block.split("\n")
-        values = next((values for line, values in names.items() if line in rows), [])
-        told = {f"    {_spelled('v', value).removeprefix('v = ')}," for value in values}
-        done.append("\n".join(f"{row}  {RARE_MARK}" if row in told else row for row in rows))
-    return "[[columns]]\n".join([first, *done])
-
-
-def _spelled(key: str, value: str) -> str:
+def _spelled(text: str) -> str:
     """As it stands in a TOML file."""
     import tomli_w
 
-    text: str = tomli_w.dumps({key: value})
-    return text.strip()
-
-
-def _drafted(source: Source) -> tuple[Domain, list[str]]:
-    found = [(name, _guess(source, name)) for name in source.types]
-    columns = [column for _, column in found if column is not None]
-    return Domain(columns), [name for name, column in found if column is None]
+    written: str = tomli_w.dumps({"v": text})
+    return written.strip().removeprefix("v = ")
 
 
 def _guess(source: Source, name: str) -> Column | None:
+    """A column that fits all values that there are, or None."""
+    if unreadable(source.types[name]):
+        return None
     field = quoted(name)
-    text = f"nullif(trim(CAST({field} AS VARCHAR)), '')"
+    # trim would raise on a text that is not UTF-8
+    text = f"CASE WHEN replace(CAST({field} AS VARCHAR), ' ', '') != '' THEN CAST({field} AS VARCHAR) END"
     number, day = f"TRY_CAST({text} AS DOUBLE)", f"TRY_CAST({text} AS DATE)"
     query = (
         f"SELECT count({text}), count({number}), min({number}), max({number}), "
-        f"count(*) FILTER ({number} = floor({number})), count({day}), min({day}), max({day}), count(DISTINCT {text}) FROM {source.relation}"
+        f"count(*) FILTER ({number} = floor({number}) AND abs({number}) < {2**53}), "
+        f"count({day}) FILTER (isfinite({day}) AND year({day}) BETWEEN 1 AND 9999), min({day})::VARCHAR, max({day})::VARCHAR, "
+        f"count(DISTINCT {text}) FROM {source.relation}"
     )
     known, numbers, low, high, wholes, days, first, last, distinct = source.connection.execute(
         query
     ).fetchone()
     if known == 0:
         return None
-    if numbers == known and wholes == known and max(abs(low), abs(high)) < 2**53:
-        return Integer(name, *_rounded(int(low), int(high)))
-    if numbers == known and math.isfinite(low) and math.isfinite(high):
-        step = 10 ** math.floor(math.log10(max((high - low) / _STEPS, 1e-12)))
-        bottom, top = math.floor(low / step), math.ceil(high / step)
-        places = max(0, -round(math.log10(step)))
-        return Real(name, f"{bottom * step:.{places}f}", f"{top * step:.{places}f}", f"{step:.{places}f}")
+    if numbers == known:
+        return _numeric(name, low, high, whole=wholes == known)
     if days == known:
-        return Date(name, date(first.year, 1, 1), date(last.year, 12, 31))
+        return Date(name, *_decades(date.fromisoformat(first), date.fromisoformat(last)))
     if distinct > MOST_VALUES:
         return None
-    rows = source.connection.execute(
-        f"SELECT DISTINCT CAST({field} AS VARCHAR) FROM {source.relation} WHERE {text} IS NOT NULL"
-    ).fetchall()
-    return Category(name, sorted(row[0] for row in rows))
+    rows = texts(
+        source, f"SELECT DISTINCT CAST({field} AS VARCHAR) FROM {source.relation} WHERE {text} IS NOT NULL"
+    )
+    return Category(name, sorted(row for row in rows if row is not None))
 
 
-def _rounded(low: int, high: int) -> tuple[int, int]:
-    """Outwards to one round number on either side, so that the draft does not print the extremes themselves."""
-    step = 10 ** max(0, len(str(max(abs(low), abs(high)))) - 1)
-    step = step if high - low >= step else 1
-    return math.floor(low / step) * step, math.ceil(high / step) * step
+def _numeric(name: str, low: float, high: float, *, whole: bool) -> Column | None:
+    if not max(abs(low), abs(high)) < _LARGEST:  # infinity and nan too
+        return None
+    bottom, top = -_beyond(-low) if low < 0 else Fraction(0), _beyond(high) if high >= 0 else Fraction(0)
+    if whole:
+        return Integer(name, int(bottom), int(max(top, bottom + 1)))
+    if top - bottom < Fraction(1, _LARGEST):
+        return None
+    step = Fraction(1)
+    while step * _STEPS > top - bottom:
+        step /= 10
+    while step * 10 * _STEPS <= top - bottom:
+        step *= 10
+    low_end = min(bottom, -step) if bottom else bottom  # a bound far smaller than the other is a step away
+    high_end = max(top, step) if top else top
+    return Real(name, low_end, high_end, step)
+
+
+def _beyond(size: float) -> Fraction:
+    """The next of 1, 2, 5 and their tenfolds and tenths that is larger than a number that is not negative."""
+    power = Fraction(1)
+    exact = rational("size", size)  # as it prints
+    while exact and power > exact and power * _LARGEST > 1:
+        power /= 10
+    while True:
+        for digit in (1, 2, 5):
+            if power * digit > exact:
+                return power * digit
+        power *= 10
+
+
+def _decades(first: date, last: date) -> tuple[date, date]:
+    """Whole decades, with a day to spare on either side."""
+    before = first.toordinal() - 1
+    start = date.fromordinal(max(before, 1)).year // 10 * 10
+    end = date.fromordinal(min(last.toordinal() + 1, date.max.toordinal())).year // 10 * 10 + 9
+    return date(max(start, 1), 1, 1), date(end, 12, 31)

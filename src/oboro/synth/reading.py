@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.engine import open_data
+from oboro.engine.coding import texts
 from oboro.engine.source import Source, quoted
 from oboro.engine.types import FLOATS, WHOLE, base_type
 from oboro.errors import DataError
@@ -70,7 +71,7 @@ def _is_number(source: Source, name: str) -> bool:
     if base != "VARCHAR":
         return False
     field = quoted(name)
-    query = f"SELECT count(*) FILTER ({_as_number(field, base)} IS NULL AND nullif(trim({field}), '') IS NOT NULL), count({field}) FROM {source.relation}"
+    query = f"SELECT count(*) FILTER ({_as_number(field, base)} IS NULL AND replace({field}, ' ', '') != ''), count({field}) FROM {source.relation}"
     wrong, known = source.connection.execute(query).fetchone()
     return bool(wrong == 0 and known > 0)
 
@@ -108,10 +109,7 @@ def _numbers(source: Source, name: str) -> Floats:
 
 
 def _labels(source: Source, name: str) -> list[str | None]:
-    rows = source.connection.execute(
-        f"SELECT CAST({quoted(name)} AS VARCHAR) FROM {source.relation}"
-    ).fetchall()
-    return [row[0] for row in rows]
+    return texts(source, f"SELECT CAST({quoted(name)} AS VARCHAR) FROM {source.relation}")
 
 
 def _number_bins(
