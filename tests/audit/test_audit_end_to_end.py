@@ -14,6 +14,7 @@ import oboro as ob
 from oboro import audit
 from oboro.cli.main import app
 from oboro.noise import DiscreteLaplace
+from oboro.release import Plan
 from oboro.report.audit import write_audit
 from oboro.statistics.histogram import HistogramPlan
 
@@ -62,11 +63,12 @@ def test_the_command_audits_a_plan_file(tmp_path: Path) -> None:
 def test_a_broken_promise_has_an_exit_code_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = HistogramPlan.noise.fget  # type: ignore[attr-defined]
+    honest = HistogramPlan.noise.func  # type: ignore[attr-defined]
     path = saved(tmp_path / "plan.toml")
     monkeypatch.setattr(
         HistogramPlan, "noise", property(lambda plan: DiscreteLaplace(honest(plan).scale / 2))
     )
+    monkeypatch.setattr(Plan, "__post_init__", lambda plan: None)  # which would refuse it
     said = CliRunner().invoke(app, ["audit", str(path), "--trials", "2000"])
     assert said.exit_code != 0
     assert "broken" in said.output

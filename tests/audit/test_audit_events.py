@@ -18,6 +18,7 @@ from oboro.audit.search import random_pairs
 from oboro.noise import DiscreteGaussian
 from oboro.noise.bits import system_bits
 from oboro.release import Pair
+from oboro.statistics import HistogramPlan
 
 SAMPLES = audit.samples()
 N = 20_000
@@ -143,21 +144,16 @@ def test_random_tables_graphs_signals_and_answers_are_neighbours() -> None:
     assert random_pairs(SAMPLES["own function"], 10, bits) == []
 
 
-@dataclass(frozen=True)
-class Hidden:
+class Hidden(HistogramPlan):
     """A histogram that forgets its noise where a middle value occurs: the plan's own neighbours are at the ends."""
 
-    inner: Any
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    def measure(self, prepared: Any, bits: Any, trials: int) -> Any:
-        noisy = self.inner.measure(prepared, bits, trials)
+    def measure(self, prepared: Any, bits: Any, trials: int | None = None) -> Any:
+        noisy = super().measure(prepared, bits, trials)
         return prepared + 0 * noisy if prepared[1] + prepared[2] > 0 else noisy
 
 
 def test_the_search_finds_what_the_plan_did_not_think_of() -> None:
-    plan: Any = Hidden(SAMPLES["histogram"])
+    made: Any = SAMPLES["histogram"]
+    plan = Hidden(made.bins, made.unit, made.guarantee)
     assert audit.run(plan, 2000, search=0).verdict == "holds"
     assert audit.run(plan, 2000, search=12).verdict == "broken"

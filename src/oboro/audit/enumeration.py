@@ -28,7 +28,7 @@ from oboro.errors import ParameterError
 from oboro.kinds import each_of, takes
 from oboro.noise import Bits, system_bits
 from oboro.privacy import ZCDP, Approx, Pure, Renyi
-from oboro.release import Additive, Chosen, Pair, Plan, Weighted
+from oboro.release import Additive, Chosen, Pair, Weighted
 from oboro.release.plan import attackable
 
 Integers = npt.NDArray[np.int64]
@@ -57,7 +57,7 @@ def exact(plan: Any, pairs: Iterable[Pair] | None = None) -> AuditReport:
 
 def computed(plan: Any, pair: Pair, prepared: Sequence[Any] | None = None) -> list[Finding]:
     """The truth about one pair, whose worlds may be `prepared` already; nothing where it cannot be computed."""
-    form = plan.added() if isinstance(plan, Plan) else None
+    form = plan.added() if hasattr(plan, "added") else None
     if form is None:
         return []
     worlds = [plan.prepare(data) for data in (pair.one, pair.other)] if prepared is None else list(prepared)

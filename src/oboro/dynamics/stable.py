@@ -21,9 +21,9 @@ from oboro.errors import ParameterError
 from oboro.exact import Number, positive, rational
 from oboro.kinds import numbers_of
 from oboro.noise import floatball as fb
+from oboro.noise._enclosures import float_balls, folded, run
 from oboro.noise.bits import Bits, Words, system_bits
 from oboro.noise.compiling import compiled
-from oboro.noise.laws import _float_balls, _folded, _run
 from oboro.noise.lazy import Ball, ball
 
 Floats = npt.NDArray[np.float64]
@@ -52,7 +52,7 @@ class SymmetricStable:
 
     def enclose(self, words: Words) -> tuple[Floats, Floats]:
         rest = 1 - self.alpha
-        return _run(_symmetric, words, *_float_balls(self.alpha, rest, abs(rest)))
+        return run(_symmetric, words, *float_balls(self.alpha, rest, abs(rest)))
 
     def cdf(self, x: float) -> float:
         tail = mixing.tail(float(self.alpha), abs(x)) / 2
@@ -76,7 +76,7 @@ def _symmetric(
 ) -> None:
     """With t = min(U, 1-U): f = sign pi (1/2 - t), and cos(f) = sin(pi t), accurate at both ends."""
     for i in range(mid.size):
-        t, t_rad, sign = _folded(words[0, i])
+        t, t_rad, sign = folded(words[0, i])
         v, v_rad = fb.unit_ball(words[1, i])
         s, s_rad = fb.add_ball(0.5, 0.0, -t, t_rad)
         x, x_rad = fb.mul_ball(s, s_rad, size, size_rad)

@@ -11,20 +11,17 @@ never matters which of them decides.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from oboro.errors import ParameterError
 from oboro.exact import positive, show
-from oboro.noise import floatball as fb
 from oboro.noise.bits import Words
-from oboro.noise.compiling import compiled
-from oboro.noise.lazy import Ball, ball, precision
+from oboro.noise.lazy import Ball, ball
 
 Floats = npt.NDArray[np.float64]
 
@@ -69,7 +66,9 @@ class Cauchy:
         return -u[0].cot_pi()
 
     def enclose(self, words: Words) -> tuple[Floats, Floats]:
-        return _run(_cauchy, words)
+        from oboro.noise import _enclosures  # loads the compiler
+
+        return _enclosures.run(_enclosures.cauchy, words)
 
     def cdf(self, x: float) -> float:
         return 0.5 + math.atan(x) / math.pi
@@ -93,7 +92,9 @@ class Laplace:
         return (2 * u[0]).log().union(-(2 - 2 * u[0]).log())  # Z is the one or the other
 
     def enclose(self, words: Words) -> tuple[Floats, Floats]:
-        return _run(_laplace, words)
+        from oboro.noise import _enclosures  # loads the compiler
+
+        return _enclosures.run(_enclosures.laplace, words)
 
     def cdf(self, x: float) -> float:
         return math.exp(x) / 2 if x < 0 else 1 - math.exp(-x) / 2
@@ -112,7 +113,9 @@ class Normal:
         return (-2 * u[0].log()).sqrt() * (2 * u[1]).cos_pi()
 
     def enclose(self, words: Words) -> tuple[Floats, Floats]:
-        return _run(_normal, words)
+        from oboro.noise import _enclosures  # loads the compiler
+
+        return _enclosures.run(_enclosures.normal, words)
 
     def cdf(self, x: float) -> float:
         return math.erfc(-x / math.sqrt(2)) / 2
@@ -143,7 +146,9 @@ class StudentT:
         return square.sqrt() * (2 * u[1]).cos_pi()
 
     def enclose(self, words: Words) -> tuple[Floats, Floats]:
-        return _run(_student, words, *_float_balls(self.nu, -2 / self.nu))
+        from oboro.noise import _enclosures  # loads the compiler
+
+        return _enclosures.run(_enclosures.student, words, *_enclosures.float_balls(self.nu, -2 / self.nu))
 
     def cdf(self, x: float) -> float:
         from scipy.special import stdtr
@@ -184,7 +189,11 @@ class PositiveStable:
         return (alpha * u[0]).sin_pi() * ((power.log() * rest - u[0].sin_pi().log()) / alpha).exp()
 
     def enclose(self, words: Words) -> tuple[Floats, Floats]:
-        return _run(_stable, words, *_float_balls(self.alpha, 1 - self.alpha))
+        from oboro.noise import _enclosures  # loads the compiler
+
+        return _enclosures.run(
+            _enclosures.stable, words, *_enclosures.float_balls(self.alpha, 1 - self.alpha)
+        )
 
     def cdf(self, x: float) -> float:
         """The mean over U of P(E >= A(U) x^(-alpha/(1-alpha))), by the double exponential rule."""
@@ -206,96 +215,3 @@ class PositiveStable:
         from scipy.optimize import brentq
 
         return math.exp(brentq(lambda log_x: self.cdf(math.exp(log_x)) - p, -700.0, 700.0))
-
-
-# -- compiled: word by word, float balls ------------------------------------------------------------------
-
-
-def _run(kernel: Callable[..., None], words: Words, *parameters: float) -> tuple[Floats, Floats]:
-    mid, rad = np.empty(words.shape[1]), np.empty(words.shape[1])
-    kernel(words, *parameters, mid, rad)
-    return mid, rad
-
-
-def _float_balls(*numbers: Fraction) -> list[float]:
-    with precision(128):
-        return [part for number in numbers for part in fb.float_ball(ball(number))]
-
-
-@compiled
-def _folded(word: Any) -> tuple[float, float, float]:
-    """min(U, 1 - U), accurate near both ends, and the sign of U - 1/2."""
-    if word < np.uint64(1 << 63):
-        mid, rad = fb.unit_ball(word)
-        return mid, rad, -1.0
-    mid, rad = fb.unit_ball(~word)  # 1 - U lies in [2^64 - 1 - word, 2^64 - word] / 2^64
-    return mid, rad, 1.0
-
-
-@compiled
-def _cauchy(words: Words, mid: Floats, rad: Floats) -> None:
-    for i in range(mid.size):
-        t, t_rad, sign = _folded(words[0, i])
-        sine, sine_rad, cosine, cosine_rad = fb.sin_cos_pi_ball(t, t_rad)
-        value, rad[i] = fb.div_ball(cosine, cosine_rad, sine, sine_rad)
-        mid[i] = sign * value
-
-
-@compiled
-def _laplace(words: Words, mid: Floats, rad: Floats) -> None:
-    for i in range(mid.size):
-        t, t_rad, sign = _folded(words[0, i])
-        value, rad[i] = fb.log_ball(2.0 * t, 2.0 * t_rad)
-        mid[i] = -sign * value
-
-
-@compiled
-def _normal(words: Words, mid: Floats, rad: Floats) -> None:
-    for i in range(mid.size):
-        u, u_rad = fb.unit_ball(words[0, i])
-        v, v_rad = fb.unit_ball(words[1, i])
-        log, log_rad = fb.log_ball(u, u_rad)
-        radius, radius_rad = fb.sqrt_ball(-2.0 * log, 2.0 * log_rad)
-        _, _, cosine, cosine_rad = fb.sin_cos_pi_ball(2.0 * v, 2.0 * v_rad)
-        mid[i], rad[i] = fb.mul_ball(radius, radius_rad, cosine, cosine_rad)
-
-
-@compiled
-def _student(
-    words: Words, nu: float, nu_rad: float, power: float, power_rad: float, mid: Floats, rad: Floats
-) -> None:
-    for i in range(mid.size):
-        u, u_rad = fb.unit_ball(words[0, i])
-        v, v_rad = fb.unit_ball(words[1, i])
-        x, x_rad = fb.log_ball(u, u_rad)
-        x, x_rad = fb.mul_ball(x, x_rad, power, power_rad)
-        x, x_rad = fb.exp_ball(x, x_rad)
-        x, x_rad = fb.add_ball(x, x_rad, -1.0, 0.0)
-        x, x_rad = fb.mul_ball(x, x_rad, nu, nu_rad)
-        x, x_rad = fb.sqrt_ball(x, x_rad)
-        _, _, cosine, cosine_rad = fb.sin_cos_pi_ball(2.0 * v, 2.0 * v_rad)
-        mid[i], rad[i] = fb.mul_ball(x, x_rad, cosine, cosine_rad)
-
-
-@compiled
-def _stable(
-    words: Words, alpha: float, alpha_rad: float, rest: float, rest_rad: float, mid: Floats, rad: Floats
-) -> None:
-    for i in range(mid.size):
-        u, u_rad = fb.unit_ball(words[0, i])
-        t, t_rad, _ = _folded(words[0, i])
-        v, v_rad = fb.unit_ball(words[1, i])
-        x, x_rad = fb.mul_ball(u, u_rad, rest, rest_rad)
-        x, x_rad, _, _ = fb.sin_cos_pi_ball(x, x_rad)
-        e, e_rad = fb.log_ball(v, v_rad)
-        x, x_rad = fb.div_ball(x, x_rad, -e, e_rad)
-        x, x_rad = fb.log_ball(x, x_rad)
-        x, x_rad = fb.mul_ball(x, x_rad, rest, rest_rad)
-        y, y_rad, _, _ = fb.sin_cos_pi_ball(t, t_rad)  # sin(pi U) = sin(pi (1 - U))
-        y, y_rad = fb.log_ball(y, y_rad)
-        x, x_rad = fb.add_ball(x, x_rad, -y, y_rad)
-        x, x_rad = fb.div_ball(x, x_rad, alpha, alpha_rad)
-        x, x_rad = fb.exp_ball(x, x_rad)
-        y, y_rad = fb.mul_ball(u, u_rad, alpha, alpha_rad)
-        y, y_rad, _, _ = fb.sin_cos_pi_ball(y, y_rad)
-        mid[i], rad[i] = fb.mul_ball(x, x_rad, y, y_rad)

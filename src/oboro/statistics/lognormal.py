@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from oboro.errors import ParameterError
 from oboro.exact import positive
-from oboro.noise import floatball as fb
 from oboro.noise.bits import Words
-from oboro.noise.compiling import compiled
 from oboro.noise.laws import Floats, Laplace, Normal
-from oboro.noise.lazy import Ball, ball, precision
+from oboro.noise.lazy import Ball, ball
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +34,12 @@ class LaplaceLogNormal:
         return Laplace().ball(u[0]) * (ball(self._sigma) * Normal().ball(*u[1:])).exp()
 
     def enclose(self, words: Words) -> tuple[Floats, Floats]:
-        with precision(128):
-            sigma = fb.float_ball(ball(self._sigma))
+        from oboro.noise import _enclosures  # loads the compiler
+
         mid, rad = Laplace().enclose(words[:1])
-        _scale(*Normal().enclose(words[1:]), *sigma, mid, rad)
+        normal, normal_rad = Normal().enclose(words[1:])
+        sigma, sigma_rad = _enclosures.float_balls(self._sigma)
+        _enclosures.scaled(normal, normal_rad, sigma, sigma_rad, mid, rad)
         return mid, rad
 
     def cdf(self, x: float) -> float:
@@ -64,12 +64,3 @@ class LaplaceLogNormal:
                 fix='LaplaceLogNormal("0.5")',
             )
         return self.sigma
-
-
-@compiled
-def _scale(normal: Any, normal_rad: Any, sigma: float, sigma_rad: float, mid: Any, rad: Any) -> None:
-    """mid times e^(sigma normal), as float balls."""
-    for i in range(mid.size):
-        x, x_rad = fb.mul_ball(normal[i], normal_rad[i], sigma, sigma_rad)
-        x, x_rad = fb.exp_ball(x, x_rad)
-        mid[i], rad[i] = fb.mul_ball(mid[i], rad[i], x, x_rad)
