@@ -88,18 +88,9 @@ def released_file_not_compared(original: Any, path: Any, *, data: Any = None, pu
 
 
 @planted(
-    "oboro.release.run:plan_hash",
+    "oboro.release.run:_same_plan",
     caught_by=f"{RUN}::test_a_named_release_is_given_back_without_looking_at_data",
 )
-def name_given_to_any_plan(original: Any, record: Any) -> Any:
+def name_given_to_any_plan(original: Any, plan: Any, written: Any) -> Any:
     """A stored release is given back for any plan that asks by its name."""
-    return AnyPlan(original(record))
-
-
-class AnyPlan(str):
-    """A hash that equals any other."""
-
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    __hash__ = str.__hash__
+    return True
