@@ -23,6 +23,7 @@ LAYERS = [  # imports go down, never up or sideways
     {"privacy", "domain"},
     {"noise"},
     {"files"},
+    {"records"},
     {"exact", "kinds"},
     {"errors", "_version"},
     {"language"},

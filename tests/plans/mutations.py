@@ -11,6 +11,7 @@ import random
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from oboro.audit.enumeration import computed
@@ -18,6 +19,7 @@ from oboro.audit.samples import samples
 from oboro.errors import InputError
 from oboro.exact import rational, show
 from oboro.noise.bits import system_bits
+from oboro.records import functions_of
 from oboro.release import Plan, plan_from
 
 Path = tuple[str | int, ...]
@@ -47,8 +49,6 @@ def all_records() -> dict[str, dict[str, Any]]:
 
 
 def holds_function(plan: Any) -> bool:
-    from oboro.records import functions_of
-
     return bool(functions_of(plan))
 
 
@@ -193,7 +193,7 @@ def judge(name: str, done: str, record: dict[str, Any], original: dict[str, Any]
 
 def static_wrong(plan: Plan) -> str | None:
     """What needs no data: the record reads back, and the promise covers the parts."""
-    if plan_from(plan.to_dict()) != plan:
+    if plan_from(plan.to_dict(), functions_of(plan)) != plan:
         return "it does not read back"
     return None if plan.guarantee.covers(plan.cost) else f"{plan.guarantee} for a cost of {plan.cost}"
 
@@ -241,7 +241,7 @@ def small(record: Any) -> bool:
             number = rational("value", record)
         except InputError:
             return True
-        return abs(number) <= 10**12
+        return number == 0 or Fraction(1, 1000) <= abs(number) <= 10**12
     return not isinstance(record, int) or abs(record) <= LARGEST
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from oboro.domain import Real
 from oboro.domain.columns import LARGEST
-from oboro.errors import DataError, DomainError, ParameterError
+from oboro.errors import DataError, ParameterError
 from oboro.exact import Number, positive, rational, show, whole
 from oboro.ledger import Ledger
 from oboro.noise.bits import Bits
@@ -67,11 +67,11 @@ class MstCostPlan(SmoothPlan):
                 needed=f"one or more pairs of nodes (u, v), u < v < {MOST_NODES:,}, each once, in order",
                 fix="{(0, 1): 3, (1, 2): 5}",
             )
-        if (self.nodes - 1) * (self.weight.size - 1) > LARGEST:
-            raise DomainError(
-                "the cost may have too many steps",
-                given=f"{self.nodes:,} nodes, weights of {self.weight.size - 1:,} steps",
-                needed="at most 2^62 in all",
+        if self.nodes * self.weight.size > LARGEST:  # what is published is a number of 64 bits
+            raise ParameterError(
+                "cap is out of range",
+                given=f"cap={show(self.cap)}, in steps of {show(self.step)}, {self.nodes} nodes",
+                needed="at most 2^62 steps for the edges of a tree together",
                 fix="a larger step",
             )
 
