@@ -31,6 +31,7 @@ def test_releases_hold_and_the_ledger_adds_up(name: str, tmp_path: Path) -> None
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long("statistical tests")
 def test_raw_data_in_a_release_is_caught_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted fault: the runner hands out what was prepared."""
     monkeypatch.setattr(HistogramPlan, "measure", lambda plan, prepared, bits, trials=None: prepared)

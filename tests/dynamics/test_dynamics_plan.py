@@ -310,6 +310,7 @@ def test_a_stream_publishes_step_by_step_and_ends_at_its_horizon(
     assert ledger.spent == ob.Approx(1, "1e-3")
 
 
+@pytest.mark.long("statistical tests")
 def test_a_stream_has_the_law_of_the_release(ledger: ob.Ledger, test_bits: Bits) -> None:
     wide = ob.Ledger.create(
         Path(ledger.where).with_name("w.ledger"), dataset="w", unit=UNIT, budget=ob.Approx(10**6, "0.999")

@@ -17,6 +17,15 @@ from oboro.ledger import Ledger
 from oboro.privacy import Guarantee, Pure, Unit
 
 _schemas = itertools.count()
+LONG = ("test_ledger_kill.py", "test_ledger_faults.py", "test_ledger_race.py")  # on a server: SQLite is quick
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        asked = getattr(item, "callspec", None)
+        if item.path.name in LONG and asked is not None and asked.params.get("where") == "postgres":
+            item.add_marker(pytest.mark.long("kills and races on PostgreSQL"))
 
 
 @pytest.fixture(scope="session")

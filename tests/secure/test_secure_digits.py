@@ -36,6 +36,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
+@pytest.mark.long("long searches")
 def test_few_entries_at_eps_1() -> None:
     plan = ob.secure.plan(eps=1, delta="1e-10", urns=4)
     assert plan.entries <= 6000
@@ -46,6 +47,7 @@ def test_few_entries_at_eps_1() -> None:
     assert plan == ob.secure.plan(eps=1, delta="1e-10", urns=4)  # the same question, the same urns
 
 
+@pytest.mark.long("long searches")
 def test_small_noise_at_eps_a_tenth(clock: Clock) -> None:
     clock.tick = 0.01
     plan = ob.secure.plan(eps="0.1", delta="1e-6", urns=4, seconds=6)

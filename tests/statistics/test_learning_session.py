@@ -114,6 +114,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
             wrong()
 
 
+@pytest.mark.long("statistical tests")
 def test_accuracy_of_the_smooth_median_on_incomes() -> None:
     """Median |error| at eps = 1 over fixed datasets of 1000 incomes; the notes' literature form has 1152.
 
