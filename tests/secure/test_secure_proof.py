@@ -103,6 +103,8 @@ def test_a_draw_says_how_it_adds_its_noise() -> None:
     with pytest.warns(UnsafeBitsWarning):
         one, two = UnsafeDeterministicBits("same"), UnsafeDeterministicBits("same")
     assert np.array_equal(plan.measure(7, one, 50), form.draw(7, two, 50))
-    weights, law = form.weights(7), plan.noise.law
+    law, weights = plan.noise.law, form.weights(7)
     assert sum(weights.values()) == law.total
-    assert min(weights) == 7 + law.lowest
+    assert (min(weights), max(weights)) == (7 + law.lowest, 7 + law.highest)
+    (finding,) = ob.audit.exact(plan).findings
+    assert 0.9 < finding.eps_lower <= 1
