@@ -75,9 +75,11 @@ def records_cost_as_one(
 )
 def small_data_not_filled_up(original: Any, self: Any, data: Any) -> Any:
     """A dataset below the public least size is used as it is, beyond what was charged."""
-    from dataclasses import replace
+    import copy
 
-    return original(replace(self, n_min=None), data)
+    careless = copy.copy(self)
+    object.__setattr__(careless, "n_min", None)  # behind the plan's back: it would refuse
+    return original(careless, data)
 
 
 @planted(
