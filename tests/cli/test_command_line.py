@@ -243,7 +243,7 @@ def test_a_bug_shows_its_kind_but_never_a_value(oboro: Command, monkeypatch: pyt
         raise RuntimeError("patient 4711 is 39 years old")
 
     monkeypatch.delenv("OBORO_TRACEBACK", raising=False)
-    monkeypatch.setattr(source, "_from_path", broken)
+    monkeypatch.setattr(source, "_from_file", broken)
     oboro("ledger create people.ledger --dataset people --unit row --eps 1")
     result = oboro(RELEASE)
     assert result.code == 1

@@ -38,8 +38,10 @@ from oboro.cli.synth_options import (
     read_condition,
     read_plan,
 )
+from oboro.cli.terminal import echo
 from oboro.errors import ParameterError
-from oboro.language import labelled, said
+from oboro.language import labelled, plain, said
+from oboro.payment import delivered
 
 app = typer.Typer(help="Synthetic records that behave like the real ones.", no_args_is_help=True)
 
@@ -50,14 +52,14 @@ def draft(data: DataFile, output: To) -> None:
     from oboro.synth.draft import RARE, WARNING, draft, marked_values
 
     domain, left_out = draft(data, output)
-    typer.echo(labelled("written", said(f"{output}: {len(domain)} columns")))
-    typer.echo("  " + said(f"NOT PRIVATE: this draft was {WARNING}"))
+    echo(labelled("written", said(f"{output}: {len(domain)} columns")))
+    echo("  " + said(f"NOT PRIVATE: this draft was {WARNING}"))
     if rare := marked_values(output):
         told = f"marked RARE, held by fewer than {RARE} rows: {rare:,} in all; keep only what is known without the data"
-        typer.echo("  " + said(told))
+        echo("  " + said(told))
     for name in left_out:
         why = "too many different texts, or nothing in it"
-        typer.echo("  " + said(f"left out: {name} ({why}); declare it, or leave it out for good"))
+        echo("  " + said(f"left out: {plain(name)} ({why}); declare it, or leave it out for good"))
 
 
 @app.command(epilog="Example: oboro synth forecast --domain people.toml --unit row --eps 1 --delta 1e-6")
@@ -134,7 +136,7 @@ def release(
 
         n = str(count_rows(data))
         counted = said(f"n = {int(n):,} rows, counted; under replace this number is public")
-        typer.echo(counted + "\n", err=True)
+        echo(counted + "\n", err=True)
     plan = read_plan(public, account.unit, eps, delta, rho, method, n, records, n_min, assume_min_eigenvalue)
     if method == "gaussian" or dry_run:
         plans.release(
@@ -147,9 +149,10 @@ def release(
     if not given_again:
         price(plan, account)
     if not json:
-        typer.echo(typed(f"{plan.forecast()}\n"), err=True)
+        echo(typed(f"{plan.forecast()}\n"), err=True)
     model = release_model(data, plan, ledger=account, name=name)
     model.save(output)
+    delivered()
     if json:
         facts = {
             "released": plan.describe()["released"],
@@ -169,11 +172,11 @@ def release(
         )
         return
     about_it = typed(said(str(model))).replace(" model.oboro ", f" {output} ")
-    typer.echo(f"{about_it}\n\n{labelled('written', str(output))}")
+    echo(f"{about_it}\n\n{labelled('written', str(output))}")
     again = said("nothing: given again as it was stored")
     cost = str(guarantee_from(model.certificate.record["ledger"]["cost"]))
-    typer.echo(labelled("spent", again if given_again else cost))
-    typer.echo(labelled("remaining", said(str(account.remaining))))
+    echo(labelled("spent", again if given_again else cost))
+    echo(labelled("remaining", said(str(account.remaining))))
 
 
 @app.command(
@@ -208,9 +211,9 @@ def sample(
     loaded = load(model)
     table = loaded.sample(count, dict(read_condition(loaded.domain, text) for text in where), seed=seed)
     write_records(table, output)
-    typer.echo(labelled("written", said(f"{output}: {table.num_rows:,} synthetic records")))
-    typer.echo("  " + labelled("guarantee", said(str(loaded.guarantee))))
-    typer.echo("  " + labelled("unit", said(str(loaded.unit))))
+    echo(labelled("written", said(f"{output}: {table.num_rows:,} synthetic records")))
+    echo("  " + labelled("guarantee", said(str(loaded.guarantee))))
+    echo("  " + labelled("unit", said(str(loaded.unit))))
 
 
 @app.command(epilog="Example: oboro synth report people.csv synthetic.parquet -o quality.html")
@@ -240,7 +243,7 @@ def report(
     if json:
         show_json({**measured.to_dict(), "output": str(output)})
         return
-    typer.echo(f"{said(str(measured))}\n\n{labelled('written', str(output))}")
+    echo(f"{said(str(measured))}\n\n{labelled('written', str(output))}")
 
 
 @app.command(
@@ -281,4 +284,4 @@ def account(
     if json:
         show_json(costs.to_dict())
     else:
-        typer.echo(said(str(costs)))
+        echo(said(str(costs)))

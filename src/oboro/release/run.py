@@ -4,7 +4,8 @@
 
 Whatever fails before the reservation spends nothing. After it nothing is refunded: a crash leaves it spent,
 because nobody can prove that the noise was not seen. The noise is drawn only after the reservation is on
-disk. A named release that was committed is returned as it was stored, without looking at data again.
+disk, and what fails from there on is a PaidError: it says what became of the payment. A named release that was
+committed is returned as it was stored, without looking at data again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from oboro.kinds import takes, text_of
 from oboro.ledger import Ledger, plan_hash
 from oboro.ledger.records import Reservation
 from oboro.noise.bits import Bits, system_bits
+from oboro.payment import paid, paying
 from oboro.privacy import Guarantee
 from oboro.release.plan import Plan, a_plan, plan_from
 from oboro.release.release import Release, from_content, to_content
@@ -54,10 +56,11 @@ def run(
         ledger.refuse_used(name, record)
     price(plan, ledger)
     prepared = plan.prepare(data)
-    reservation = reserve(plan, ledger, name)
     source = bits or system_bits()
-    table = plan.publish(plan.measure(prepared, source))
-    return keep(plan, ledger, reservation, table, source)
+    reservation = reserve(plan, ledger, name)
+    with paid(ledger.where, reservation.position):
+        table = plan.publish(plan.measure(prepared, source))
+        return keep(plan, ledger, reservation, table, source)
 
 
 def reserve(plan: Plan, ledger: Ledger, name: str | None) -> Reservation:
@@ -67,7 +70,10 @@ def reserve(plan: Plan, ledger: Ledger, name: str | None) -> Reservation:
     """
     plan.describe()
     plan.forecast()
-    return ledger.reserve(plan=plan.to_dict(), unit=plan.unit, guarantee=plan.guarantee, name=name)
+    with paying(ledger.where) as payment:
+        reservation = ledger.reserve(plan=plan.to_dict(), unit=plan.unit, guarantee=plan.guarantee, name=name)
+        payment.entry = reservation.position
+    return reservation
 
 
 def keep(plan: Plan, ledger: Ledger, reservation: Reservation, table: Any, bits: Bits) -> Release:
@@ -80,7 +86,8 @@ def keep(plan: Plan, ledger: Ledger, reservation: Reservation, table: Any, bits:
         "rows": table.num_rows,
     }
     committed = ledger.commit(reservation, content, facts=facts)
-    return from_content(plan, ledger, reservation.name, reservation.cost, committed, content, table)
+    with paid(ledger.where, reservation.position, stored=True):
+        return from_content(plan, ledger, reservation.name, reservation.cost, committed, content, table)
 
 
 @takes(ledger=Ledger, name=text_of)
