@@ -22,7 +22,7 @@ LAYERS = [  # imports go down, never up or sideways
     {"ledger"},
     {"privacy", "domain"},
     {"noise"},
-    {"files"},
+    {"files", "payment"},
     {"records"},
     {"exact", "kinds"},
     {"errors", "_version"},

@@ -12,6 +12,8 @@
     ├── LedgerError            the ledger cannot be used
     │   ├── TamperError        its chain does not verify
     │   └── NameTakenError     a release name that is spent, or belongs to another plan
+    ├── PaidError              something failed after the plan was paid for: what it cost is spent
+    │   └── StoredError        the release is stored in the ledger all the same, and can be had again at no cost
     └── CertificateError       a certificate that does not verify
 
 None of them ever depends on a private value. Each carries its parts as attributes, so that a program
@@ -23,7 +25,7 @@ can show them in its own way:
 
 from __future__ import annotations
 
-from oboro.language import left, said
+from oboro.language import left, plain, said
 
 
 class OboroError(Exception):
@@ -42,10 +44,11 @@ class OboroError(Exception):
 
     def __str__(self) -> str:
         """In the reader's language; the attributes stay English."""
-        lines = [said(self.message)]
+        lines = [said(plain(self.message))]
         for label, part in (("given", self.given), ("needed", self.needed), ("fix", self.fix)):
             if part is not None:
-                lines.append(f"  {left(said(label), 7)} " + said(part).replace("\n", "\n" + " " * 10))
+                shown = said(plain(part, lines=label == "fix"))
+                lines.append(f"  {left(said(label), 7)} " + shown.replace("\n", "\n" + " " * 10))
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, str | None]:
@@ -106,6 +109,18 @@ class NameTakenError(LedgerError):
     """A release name that is spent, or belongs to another plan."""
 
     exit_code = 4
+
+
+class PaidError(OboroError):
+    """Something failed after the plan was paid for. What it cost is spent."""
+
+    exit_code = 6
+
+
+class StoredError(PaidError):
+    """Something failed after the release was stored. `oboro.release.fetch` gives it back, at no cost."""
+
+    exit_code = 5
 
 
 class CertificateError(OboroError):

@@ -8,6 +8,7 @@ from typing import Any
 
 from oboro.audit.events import Event
 from oboro.exact import about, show
+from oboro.language import plain
 from oboro.privacy import Approx, Guarantee, Pure, Renyi
 
 DELTAS = (Fraction(1, 100), Fraction(1, 10_000))  # where a Rényi or zCDP promise is looked at as (eps, delta)
@@ -107,7 +108,7 @@ class AuditReport:
         named = f"{self.name}: {self.plan}" if self.name else self.plan
         how = f"{self.trials:,} trials a world" if self.trials else "computed"
         lines = [f"{self.verdict}: {named}, {self.guarantee}, {how}"]
-        return "\n".join([*lines, *(f"  {finding}" for finding in self.findings)])
+        return "\n".join(map(plain, [*lines, *(f"  {finding}" for finding in self.findings)]))
 
 
 def promised(guarantee: Guarantee) -> list[tuple[Fraction, Fraction]]:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from oboro.cli.options import Json, show_json
+from oboro.cli.terminal import echo
 from oboro.language import said
 
 Published = Annotated[
@@ -36,4 +37,4 @@ def ask(published: Published, question: Question = None, level: Level = 0.95, js
     if json:
         show_json(answer.to_dict())
         return
-    typer.echo(said(str(answer)))
+    echo(said(str(answer)))

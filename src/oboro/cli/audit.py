@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from oboro.cli.options import Json, show_json
+from oboro.cli.terminal import echo
 from oboro.errors import OboroError, ParameterError
-from oboro.language import said
+from oboro.language import left, said
 
 if TYPE_CHECKING:
     from oboro.audit import AuditReport
@@ -49,7 +50,7 @@ def audit(
     for report, brief in _reports(plans, everything, trials):
         reports.append(report)
         if not json:
-            typer.echo(_line(report) if brief and report.verdict == "holds" else said(str(report)))
+            echo(_line(report) if brief and report.verdict == "holds" else said(str(report)))
     if output is not None:
         from oboro.report.audit import write_audit
 
@@ -84,7 +85,7 @@ def _line(report: AuditReport) -> str:
     closest = report.closest
     share = 100 * closest.eps_lower / max(float(closest.promised), 1e-12)
     found = said(f"{share:4.0f}% of {report.guarantee.unconditional}")
-    return f"{said(report.verdict)}  {report.name:<40} {said(report.how)} {found}"
+    return f"{said(report.verdict)}  {left(report.name, 40)} {said(report.how)} {found}"
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from oboro.cli.options import Json, show_json
+from oboro.cli.terminal import echo
 from oboro.language import labelled, phrase, said
 
 app = typer.Typer(help="Check the signed page that goes out with a release.", no_args_is_help=True)
@@ -51,10 +52,10 @@ def verify(
         "time": record["time"],
         "signed by": record["public_key"],
     }
-    typer.echo("\n".join([said("valid"), *("  " + labelled(label, text) for label, text in facts.items())]))
+    echo("\n".join([said("valid"), *("  " + labelled(label, text) for label, text in facts.items())]))
     if key is None:
         note = "compare that key with one the publisher gave you another way, or pass it with --key"
-        typer.echo(f"  {said('note')}: {said(note)}")
+        echo(f"  {said('note')}: {said(note)}")
 
 
 def _laws(noise: Any) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from oboro.cli.terminal import echo
 from oboro.language import labelled, said
 
 
@@ -40,13 +41,13 @@ def demo(
     domain = Domain([Grid("row", "col", shape=(512, 512))])
     domain.to_toml(where["city.toml"])
     city = said(f"{cells.num_rows:,} inhabited cells of 512 x 512, nobody in them is real")
-    typer.echo(labelled("generated", city) + "\n")
+    echo(labelled("generated", city) + "\n")
 
     unit = Unit.cells()
     ledger = Ledger.create(where["city.ledger"], dataset="demo city", unit=unit, budget=Pure(1))
     plan = table_plan(domain, unit=unit, eps="0.5", count="people")
-    typer.echo(f"{plan.forecast()}\n")
-    typer.echo(labelled("will cost", said(f"{price(plan, ledger)} of a budget of {ledger.budget}")) + "\n")
+    echo(f"{plan.forecast()}\n")
+    echo(labelled("will cost", said(f"{price(plan, ledger)} of a budget of {ledger.budget}")) + "\n")
     release = release_table(where["cells.parquet"], plan, ledger=ledger, name="population mesh")
     certificate = release.save(where["published.parquet"])
     signed = verify_certificate(certificate, public_key=ledger.public_key)
@@ -56,16 +57,16 @@ def demo(
         where["map.html"],
         certificate=signed,
     )
-    typer.echo(f"{release}\n")
-    typer.echo(labelled("written", said(f"{where['published.parquet']}, a non-negative table")))
-    typer.echo(labelled("", said(f"{certificate}, signed")))
-    typer.echo(labelled("", said(f"{where['map.html']}, the map: open it in a browser")))
+    echo(f"{release}\n")
+    echo(labelled("written", said(f"{where['published.parquet']}, a non-negative table")))
+    echo(labelled("", said(f"{certificate}, signed")))
+    echo(labelled("", said(f"{where['map.html']}, the map: open it in a browser")))
     publish_household(output / "household")
     page = output / "household" / "band-with-truth.html"
-    typer.echo(labelled("", said(f"{page}, a household's load over time, in its band")))
-    typer.echo(labelled("remaining", str(ledger.remaining)) + "\n")
-    typer.echo(labelled("next", f"oboro certificate verify {certificate}"))
-    typer.echo(labelled("", f"oboro ledger show {where['city.ledger']}"))
+    echo(labelled("", said(f"{page}, a household's load over time, in its band")))
+    echo(labelled("remaining", str(ledger.remaining)) + "\n")
+    echo(labelled("next", f"oboro certificate verify {certificate}"))
+    echo(labelled("", f"oboro ledger show {where['city.ledger']}"))
 
 
 def _generated() -> Any:

@@ -40,6 +40,7 @@ from oboro.cli.options import (
     read_unit,
     show_json,
 )
+from oboro.cli.terminal import echo
 from oboro.language import labelled, left, right, said
 
 app = typer.Typer(
@@ -190,7 +191,7 @@ def band(
     numbered = {} if outputs == 1 else {"output": [i % outputs + 1 for i in range(len(t))]}
     table = pa.table({"t": t, **numbered, "y": y})
     write_band(output, plan_from(certified["plan"]), table, certificate=certified)
-    typer.echo(labelled("written", str(output)))
+    echo(labelled("written", str(output)))
 
 
 @app.command(epilog="Example: oboro dynamics outliers --eps 1 --delta 1e-3 -o outliers.html")
@@ -220,14 +221,14 @@ def outliers(
             }
         )
         return
-    typer.echo(said("how often an outlier is found, at 1% false alarms") + "\n")
+    echo(said("how often an outlier is found, at 1% false alarms") + "\n")
     head = left(said("noise"), 34) + right(said("median"), 8)
-    typer.echo("  " + head + "".join(f"{size:>9g}" for size in found[0].sizes))
+    echo("  " + head + "".join(f"{size:>9g}" for size in found[0].sizes))
     for one in found:
-        typer.echo(
+        echo(
             "  "
             + left(said(one.noise), 34)
             + f"{one.median:8.2f}"
             + "".join(f"{100 * rate:8.1f}%" for rate in one.rates)
         )
-    typer.echo("\n" + labelled("written", str(output)))
+    echo("\n" + labelled("written", str(output)))

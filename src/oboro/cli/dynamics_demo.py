@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from oboro.cli.dynamics_options import read_system, system_plan
+from oboro.cli.terminal import echo
 from oboro.errors import LedgerError
 from oboro.language import labelled
 
@@ -28,9 +29,9 @@ def demo(
 
     made, released = publish_household(output, data, column)
     write_outliers(output / "outliers.html", eps="1", delta="1e-3")
-    typer.echo(f"{made.forecast()}\n\n{released}\n")
+    echo(f"{made.forecast()}\n\n{released}\n")
     for page in ("published.csv", *PAGES):
-        typer.echo(labelled("written", str(output / page)))
+        echo(labelled("written", str(output / page)))
 
 
 def fresh(output: Path, *names: str) -> None:

@@ -9,8 +9,9 @@ import typer
 
 from oboro.cli import plans
 from oboro.cli.options import Json, Output, To, UnitText, open_ledger, read_budget, read_unit, show_json
+from oboro.cli.terminal import echo
 from oboro.errors import ParameterError
-from oboro.language import labelled, left, phrase, right, room, said
+from oboro.language import labelled, left, phrase, plain, right, room, said
 
 if TYPE_CHECKING:
     from oboro.ledger import Entry, Ledger
@@ -90,9 +91,9 @@ def create(
             }
         )
         return
-    typer.echo(said(f"created {ledger}"))
+    echo(said(f"created {plain(made.where)}"))
     for label, text in _decided(made).items():
-        typer.echo("  " + labelled(label, text, 11))
+        echo("  " + labelled(label, text, 11))
 
 
 @app.command(epilog="Example: oboro ledger show people.ledger")
@@ -121,10 +122,10 @@ def show(ledger: Where, json: Json = False) -> None:
         return
     spent = {"spent": said(str(account.spent)), "remaining": said(str(account.remaining))}
     for label, text in {**_decided(account), **spent, "head": str(head)}.items():
-        typer.echo(labelled(label, text, 11))
+        echo(labelled(label, text, 11))
     if account.schema < VERSION:
         old = f"of an older oboro; to spend from it: oboro ledger upgrade {account.where}"
-        typer.echo(labelled("note", said(old), 11))
+        echo(labelled("note", said(old), 11))
     _list(entries)
 
 
@@ -147,7 +148,7 @@ def fetch(
         from oboro.synth.model import model_of
 
         model_of(released).save(output)
-        typer.echo(labelled("written", str(output)))
+        echo(labelled("written", str(output)))
         return
     if output is not None:
         plans.check_output(output)
@@ -161,24 +162,24 @@ def verify(ledger: Where, head: Head = None, json: Json = False) -> None:
     if json:
         show_json({"valid": True, "entries": checked.entries, "head": str(checked.head)})
         return
-    typer.echo(said(f"valid: {checked.entries} entries") + "\n  " + labelled("head", str(checked.head), 5))
+    echo(said(f"valid: {checked.entries} entries") + "\n  " + labelled("head", str(checked.head), 5))
     if head is None:
         note = "keep the head elsewhere; without it a truncated or restored ledger looks valid"
-        typer.echo(f"  {said('note')}: {said(note)}")
+        echo(f"  {said('note')}: {said(note)}")
 
 
 @app.command(epilog="Example: oboro ledger export people.ledger -o entries.json")
 def export(ledger: Where, output: To) -> None:
     """Writes all entries as JSON, for those who watch over the ledger. No released data, no private key."""
     open_ledger(ledger).export(output)
-    typer.echo(labelled("written", str(output)))
+    echo(labelled("written", str(output)))
 
 
 @app.command(epilog="Example: oboro ledger backup people.ledger -o copy.ledger")
 def backup(ledger: Where, output: To) -> None:
     """A consistent copy while the ledger is in use. The private key is not copied: keep it separately."""
     open_ledger(ledger).backup(output)
-    typer.echo(labelled("written", said(f"{output} (the private key is not in it)")))
+    echo(labelled("written", said(f"{output} (the private key is not in it)")))
 
 
 @app.command("rotate-key", epilog="Example: oboro ledger rotate-key people.ledger")
@@ -186,7 +187,7 @@ def rotate_key(ledger: Where) -> None:
     """A new signing key, recorded in the chain and signed by the old one."""
     account = open_ledger(ledger)
     account.rotate_key()
-    typer.echo(labelled("public key", account.public_key, 11))
+    echo(labelled("public key", account.public_key, 11))
 
 
 @app.command(epilog="Example: oboro ledger upgrade people.ledger")
@@ -205,7 +206,7 @@ def upgrade(
     account = open_ledger(ledger)
     schema = account.schema
     if schema == VERSION:
-        typer.echo(said(f"nothing to upgrade: {account.where} is of this version"))
+        echo(said(f"nothing to upgrade: {account.where} is of this version"))
         return
     if backup is None and "://" in ledger:
         raise ParameterError(
@@ -216,9 +217,9 @@ def upgrade(
         )
     kept = backup or Path(f"{ledger}.schema{schema}")
     entry = account.upgrade(kept)
-    typer.echo(labelled("written", said(f"{kept} (the ledger as it was, without the private key)")))
-    typer.echo(said(f"upgraded {account.where} from schema {schema} to {VERSION}"))
-    typer.echo("  " + labelled("head", str(entry.head), 5))
+    echo(labelled("written", said(f"{kept} (the ledger as it was, without the private key)")))
+    echo(said(f"upgraded {account.where} from schema {schema} to {VERSION}"))
+    echo("  " + labelled("head", str(entry.head), 5))
 
 
 def _decided(ledger: Ledger) -> dict[str, str]:
@@ -259,7 +260,7 @@ def _list(entries: list[Entry]) -> None:
             right(row[0], widths[0] + 2),
             *(left(text, wide) for text, wide in zip(row[1:], widths[1:], strict=True)),
         ]
-        typer.echo(("\n" if row is rows[0] else "") + "  ".join(cells).rstrip())
+        echo(("\n" if row is rows[0] else "") + "  ".join(cells).rstrip())
 
 
 def _head(text: str | None) -> LedgerHead | None:

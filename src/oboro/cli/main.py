@@ -2,18 +2,24 @@
 
 Exit codes
     0  done
-    1  something failed: a ledger that cannot be used, a certificate that does not verify
-    2  the command line itself was wrong
+    1  something failed: a ledger that cannot be used, a certificate that does not verify; nothing was spent by this command
+    2  the command line itself was wrong: nothing was spent
     3  the budget is exhausted: nothing was spent
     4  the input was refused: nothing was spent
+    5  paid for, and stored in the ledger, but something after that failed: `oboro ledger fetch` gives it back, free
+    6  paid for, and nothing was released: what it cost is spent
 None of them depends on a private value.
 """
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Annotated, Any
 
 import typer
 
@@ -34,14 +40,16 @@ from oboro.cli import (
     synth,
     table,
 )
-from oboro.errors import OboroError
+from oboro.cli.terminal import Unprintable, echo, trace, without_password
+from oboro.errors import OboroError, PaidError
 from oboro.files import sparing
-from oboro.language import chosen, said
+from oboro.language import chosen, plain, said
+from oboro.payment import Payment, failed, payments
 
 app = typer.Typer(
     name="oboro",
     help="Publish statistics about people without publishing people: exact differential privacy with a ledger.",
-    epilog="Exit codes: 0 done, 1 failed, 2 wrong command line, 3 budget exhausted, 4 input refused.",
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong command line, 3 budget exhausted, 4 input refused, 5 paid and stored but not delivered, 6 paid and lost.",
     no_args_is_help=False,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -75,6 +83,9 @@ app.command("reproduce", rich_help_panel=TRUST, epilog="Example: oboro reproduce
     reproduce.reproduce
 )
 
+# what typer raises for a wrong command line, whichever click it brings
+_Misspelt: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
 START = """oboro publishes statistics about people without publishing people.
 
   oboro demo                              a generated city, published as a map, in this folder
@@ -92,49 +103,103 @@ def start(
     version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
 ) -> None:
     if version:
-        typer.echo(f"oboro {__version__}")
+        echo(f"oboro {__version__}")
         raise typer.Exit
     if context.invoked_subcommand is None:
-        typer.echo(said(START))
+        echo(said(START))
 
 
 def main() -> None:
     """Runs the command line; errors become a few lines and an exit code, never a traceback."""
+    command = spelling.whole_command(chosen())
+    helping.in_own_language(command)
+    if any(name.endswith("OBORO_COMPLETE") for name in os.environ):
+        command()  # the shell asks what could be typed
+    with sparing(), payments() as made:  # no command writes over a file that it reads
+        code = _ended(lambda: _run(command), made)
+    sys.exit(code)
+
+
+def _run(command: Any) -> None:
+    """The command itself. Not by its own `main`, which would end the program where something may be paid for."""
+    with command.make_context("oboro", sys.argv[1:]) as context:
+        command.invoke(context)
+
+
+def _ended(run: Callable[[], None], made: list[Payment]) -> int:
+    """The exit code of a run, after a few words on what went wrong."""
     try:
-        command = spelling.whole_command(chosen())
-        helping.in_own_language(command)
-        with sparing():  # no command writes over a file that it reads
-            command()
-    except OboroError as error:
-        _complain(error)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        typer.echo(said("stopped"), err=True)
-        sys.exit(130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except OSError as error:  # a folder that is a file, a disk that is full: what the system says is public
-        _complain(
-            OboroError("the system refused", given=f"{error.filename or 'a file'}: {error.strerror or error}")
-        )
-        sys.exit(1)
+        run()
+        return 0
+    except typer.Exit as end:
+        return int(end.exit_code)
+    except _Misspelt as error:
+        return _misspelt(error)
+    except Unprintable as error:
+        return _unprinted(error, made)
+    except (OboroError, OSError, KeyboardInterrupt) as error:
+        return _failed(error, made)
     except Exception as error:
-        if os.environ.get("OBORO_TRACEBACK"):
+        if os.environ.get("OBORO_TRACEBACK") and not made:
+            sys.excepthook = trace
             raise
+        return _failed(error, made)
+
+
+def _failed(error: BaseException, made: list[Payment]) -> int:
+    """What is said of an error. After a payment, nothing is said that could be read as if nothing had been spent."""
+    if made and os.environ.get("OBORO_TRACEBACK"):
+        with suppress(Unprintable):
+            trace(type(error), error, error.__traceback__)
+    if made and not isinstance(error, PaidError):
+        error = failed(made[-1], _in_words(error))
+    if isinstance(error, KeyboardInterrupt):
+        _say(said("stopped"))
+        return 130
+    told = _in_words(error)
+    if not isinstance(told, OboroError):
         # The text of a foreign error may quote a value, so only its kind is shown.
-        bug = f"InternalError: {type(error).__name__}. This is a bug in oboro; OBORO_TRACEBACK=1 shows where."
-        typer.echo(said(bug), err=True)
-        sys.exit(1)
-
-
-def _complain(error: OboroError) -> None:
+        bug = f"InternalError: {type(told).__name__}. This is a bug in oboro; OBORO_TRACEBACK=1 shows where."
+        _say(said(bug))
+        return 1
     if "--json" in sys.argv:
-        import json
+        _say(json.dumps(spelling.record(told), ensure_ascii=False))
+    else:
+        _say(spelling.complaint(told), lead=f"{type(told).__name__}: ")
+    return told.exit_code
 
-        typer.echo(json.dumps(spelling.record(error), ensure_ascii=False), err=True)
-        return
-    name = f"{type(error).__name__}: "
-    if sys.stderr.isatty():
-        name = typer.style(name, fg=typer.colors.RED, bold=True)
-    typer.echo(name + spelling.complaint(error), err=True)
+
+def _in_words(error: BaseException) -> BaseException:
+    """A folder that is a file, a disk that is full: what the system says is public."""
+    if not isinstance(error, OSError):
+        return error
+    return OboroError("the system refused", given=f"{error.filename or 'a file'}: {error.strerror or error}")
+
+
+def _unprinted(error: Unprintable, made: list[Payment]) -> int:
+    """Nobody reads any more, or the disk behind the screen is full. A release whose file was written is not failed by that."""
+    with suppress(OSError, ValueError):  # what is left in the buffer must not fail once more, at the very end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if made and made[-1].delivered and "--json" not in sys.argv:
+        _say(said("the release was written; not all that there is to say about it could be printed"))
+        return 0
+    if not made and error.errno == errno.EPIPE:
+        return 1
+    return _failed(OSError(error.errno, error.strerror, "standard output"), made)
+
+
+def _misspelt(error: Any) -> int:
+    """The command line itself was wrong. It is quoted, and may hold anything."""
+    error.message = without_password(plain(error.message, lines=True))
+    try:
+        from typer.rich_utils import rich_format_error
+
+        rich_format_error(error)
+    except ImportError:
+        error.show()
+    return int(error.exit_code)
+
+
+def _say(text: str, lead: str = "") -> None:
+    with suppress(Unprintable):  # then nobody hears it, and the exit code must do
+        echo(text, err=True, lead=lead)

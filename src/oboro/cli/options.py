@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from oboro.cli.terminal import echo
 from oboro.errors import DataError, LedgerError, ParameterError, UnitError
 from oboro.kinds import nearest
 from oboro.language import right, room, said
@@ -178,15 +179,15 @@ def certificate_beside(published: Path) -> Path:
 
 def show_checked(rows: list[dict[str, Any]]) -> None:
     """What a check found, as a table: for the steward's eyes."""
-    typer.echo(said("for the steward's eyes only: these figures are not private") + "\n")
+    echo(said("for the steward's eyes only: these figures are not private") + "\n")
     cells = [[said(head) for head in rows[0]], *[[str(value) for value in row.values()] for row in rows]]
     widths = [max(room(line[i]) for line in cells) for i in range(len(cells[0]))]
     for line in cells:
-        typer.echo("  " + "  ".join(right(text, width) for text, width in zip(line, widths, strict=True)))
+        echo("  " + "  ".join(right(text, width) for text, width in zip(line, widths, strict=True)))
 
 
 def show_json(record: Any) -> None:
-    typer.echo(
+    echo(
         json.dumps(
             record, ensure_ascii=False, indent=None if os.environ.get("OBORO_COMPACT") else 2, default=str
         )

@@ -11,8 +11,10 @@ import typer
 from oboro import files
 from oboro.cli.options import DataFile, DryRun, Json, LedgerAt, Name, Output, open_ledger, show_json
 from oboro.cli.spelling import typed
+from oboro.cli.terminal import echo
 from oboro.kinds import path_of
 from oboro.language import labelled, phrase, said
+from oboro.payment import delivered
 
 if TYPE_CHECKING:
     from oboro.ledger import Ledger
@@ -52,11 +54,11 @@ def show_forecast(plan: Plan, *, json: bool, save: Path | None = None) -> None:
     if json:
         show_json({**_facts(plan), "forecast": plan.forecast().to_dict()})
         return
-    typer.echo(phrase(plan.describe()["released"]))
-    typer.echo(
+    echo(phrase(plan.describe()["released"]))
+    echo(
         f"  {labelled('guarantee', said(str(plan.guarantee)))}\n  {labelled('unit', said(str(plan.unit)))}\n"
     )
-    typer.echo(typed(str(plan.forecast())))
+    echo(typed(str(plan.forecast())))
 
 
 def release(
@@ -76,14 +78,14 @@ def release(
             show_json({**_facts(plan), **dry, "forecast": terms.forecast.to_dict()})
             return
         show_forecast(plan, json=False)
-        typer.echo(f"\n{labelled('would cost', str(terms.cost))}\n{labelled('remaining', str(remaining))}")
-        typer.echo(said("nothing was spent"))
+        echo(f"\n{labelled('would cost', str(terms.cost))}\n{labelled('remaining', str(remaining))}")
+        echo(said("nothing was spent"))
         return
     given_again = name is not None and ledger.find(name) is not None
     quoted = None if given_again else quote(plan, ledger)
     if not json:
         forecast = plan.forecast() if quoted is None else quoted.forecast
-        typer.echo(typed(f"{forecast}\n"), err=True)
+        echo(typed(f"{forecast}\n"), err=True)
     released = run_plan(quoted or plan, data, ledger, name)
     give(released, ledger, output=output, json=json, given_again=given_again)
 
@@ -92,7 +94,9 @@ def give(
     released: Release, ledger: Ledger, *, output: Path | None, json: bool, given_again: bool = True
 ) -> None:
     """Writes a release and its certificate if asked, and says what it is, what it cost and what remains."""
-    certificate = _saved(released, ledger, output) if output is not None else None
+    certificate = None if output is None else released.save(output)
+    if output is not None:
+        delivered()
     if json:
         record = {
             **_facts(released.plan),
@@ -108,12 +112,12 @@ def give(
         )
         show_json({**record, **where, "ledger": released.certificate.record["ledger"]})
         return
-    typer.echo(str(released))
+    echo(str(released))
     if output is not None:
-        typer.echo(f"\n{labelled('written', str(output))}\n{labelled('', str(certificate))}")
+        echo(f"\n{labelled('written', str(output))}\n{labelled('', str(certificate))}")
     again = said("nothing: given again as it was stored")
-    typer.echo(labelled("spent", again if given_again else str(released.cost)))
-    typer.echo(labelled("remaining", str(ledger.remaining)))
+    echo(labelled("spent", again if given_again else str(released.cost)))
+    echo(labelled("remaining", str(ledger.remaining)))
 
 
 def check_output(output: Path, *inputs: Any) -> None:
@@ -147,22 +151,6 @@ def check_place(output: Path, *inputs: Any, beside: tuple[str, ...] = ()) -> Non
             fix=f"-o {output.name}",
         )
     files.check_output(output, *beside)
-
-
-def _saved(released: Release, ledger: Ledger, output: Path) -> Path:
-    """Writes a release. It is paid for by now: if that fails, the error says how it is had."""
-    from oboro.errors import OboroError
-
-    try:
-        return released.save(output)
-    except (OboroError, OSError) as error:
-        entry = released.certificate.record["ledger"]["reserved_at"]
-        raise OboroError(
-            "the release was paid for, but could not be written",
-            given=getattr(error, "given", None) or str(error),
-            needed="a place that can be written",
-            fix=f"oboro ledger fetch {ledger.where} --entry {entry} -o FILE",
-        ) from None
 
 
 def _facts(plan: Plan) -> dict[str, Any]:

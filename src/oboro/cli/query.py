@@ -22,6 +22,7 @@ from oboro.cli.options import (
     show_checked,
     show_json,
 )
+from oboro.cli.terminal import echo
 from oboro.errors import ParameterError
 from oboro.kinds import nearest
 from oboro.language import labelled, said
@@ -115,10 +116,8 @@ def check(file: PeopleFile, json: Json = False) -> None:
         return
     show_checked(rows)
     if garbled:
-        typer.echo("\n" + said(f"{garbled:,} lines are not UTF-8: a text that cannot be read is unknown"))
-        typer.echo(
-            labelled("fix", f"iconv -f CP932 -t UTF-8 {declared.data.name} > utf8-{declared.data.name}")
-        )
+        echo("\n" + said(f"{garbled:,} lines are not UTF-8: a text that cannot be read is unknown"))
+        echo(labelled("fix", f"iconv -f CP932 -t UTF-8 {declared.data.name} > utf8-{declared.data.name}"))
 
 
 def lines_not_utf8(path: Path) -> int:

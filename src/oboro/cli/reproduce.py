@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from oboro.cli.options import Json, show_json
+from oboro.cli.terminal import echo
 from oboro.errors import ParameterError
 from oboro.kinds import nearest
 
@@ -42,7 +43,7 @@ def reproduce(
             return
         width = max(len(key) for key in known)
         for one in known.values():
-            typer.echo(f"  {one.name.ljust(width)}  {one.title}")
+            echo(f"  {one.name.ljust(width)}  {one.title}")
         return
     if name not in known:
         close = nearest(name, known)
@@ -56,4 +57,4 @@ def reproduce(
     if json:
         show_json(table.to_dict())
     else:
-        typer.echo(str(table))
+        echo(str(table))

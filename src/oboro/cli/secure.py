@@ -12,6 +12,7 @@ import typer
 
 from oboro.cli import secure_parties
 from oboro.cli.options import Json, Output, show_json
+from oboro.cli.terminal import echo
 from oboro.errors import ParameterError
 from oboro.language import labelled, said
 
@@ -71,10 +72,10 @@ def plan(
     if json:
         show_json({**made.to_dict(), "optimum": made.optimum, "fewest": made.fewest, "hash": made.hash})
         return
-    typer.echo(said(str(made)))
-    typer.echo("  " + labelled("hash", made.hash, 12))
+    echo(said(str(made)))
+    echo("  " + labelled("hash", made.hash, 12))
     if output is not None:
-        typer.echo(labelled("written", str(output)))
+        echo(labelled("written", str(output)))
 
 
 @app.command(epilog="Example: oboro secure verify noise.toml")
@@ -99,15 +100,15 @@ def verify(
         facts = {"valid": True, "hash": noise.hash, "delta": str(noise.delta), "drawer_delta": drawer}
         show_json({**facts, "conditions": seen.conditions})
         return
-    typer.echo(f"{said('valid')}\n{said(str(noise))}")
+    echo(f"{said('valid')}\n{said(str(noise))}")
     if noise.draws > 1:
         told = "too much work to compute" if drawer is None else f"delta {drawer:.6g}"
-        typer.echo(
+        echo(
             "  " + labelled("drawer", said(f"{told} for one who drew all from one urn, as in the paper"), 12)
         )
     holds = ", ".join(f"({name}) {said('yes' if ok else 'no')}" for name, ok in seen.conditions.items())
-    typer.echo("  " + labelled("Theorem 4.1", said(f"{holds}; enough, but not needed"), 12))
-    typer.echo("  " + labelled("hash", noise.hash, 12))
+    echo("  " + labelled("Theorem 4.1", said(f"{holds}; enough, but not needed"), 12))
+    echo("  " + labelled("hash", noise.hash, 12))
 
 
 @app.command(epilog="Example: oboro secure compare --eps 1 --delta 1e-10")
@@ -124,7 +125,7 @@ def compare(
     if json:
         show_json(table.to_dict())
     else:
-        typer.echo(str(table))
+        echo(str(table))
 
 
 @app.command(epilog="Example: oboro secure figure kii-fig1 -o figure.svg")
@@ -137,7 +138,7 @@ def figure(
     from oboro.secure.figures import svg
 
     write_whole(output, svg(name).encode())
-    typer.echo(labelled("written", str(output)))
+    echo(labelled("written", str(output)))
 
 
 app.command("keys", epilog="Example: oboro secure keys alice")(secure_parties.keys)

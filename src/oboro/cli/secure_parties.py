@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from oboro.cli.options import DryRun, Json, LedgerAt, Name, Output, To, open_ledger, show_json
+from oboro.cli.terminal import echo
 from oboro.errors import ParameterError
-from oboro.language import labelled, said
+from oboro.language import labelled, plain, said
+from oboro.payment import delivered
 
 if TYPE_CHECKING:
     from oboro.secure import Holder, Identity, Shelf
@@ -42,15 +44,15 @@ def keys(name: Annotated[str, typer.Argument(help="A name for the party.", metav
     from oboro import secure
 
     paths = secure.create(name)
-    typer.echo(labelled("keep", f"{paths['secret']}  {paths['pem']}"))
-    typer.echo(labelled("give away", f"{paths['public']}  {paths['crt']}"))
+    echo(labelled("keep", f"{paths['secret']}  {paths['pem']}"))
+    echo(labelled("give away", f"{paths['public']}  {paths['crt']}"))
 
 
 def assumption() -> None:
     """Prints what a draw rests on, for `oboro ledger create --assume`."""
     from oboro import secure
 
-    typer.echo(secure.ASSUMPTION)
+    echo(secure.ASSUMPTION)
 
 
 def encrypt(
@@ -77,7 +79,7 @@ def encrypt(
             "VALUE is not a whole number", needed="such as 42", fix="oboro secure encrypt 42 ..."
         ) from None
     secure.Answer.encrypt(number, low=low, high=high, public=secure.load_public(key)).save(output)
-    typer.echo(labelled("written", said(f"{output}, between {low} and {high}")))
+    echo(labelled("written", said(f"{output}, between {low} and {high}")))
 
 
 def add(
@@ -91,7 +93,7 @@ def add(
     for one in rest:
         first = first + one
     first.save(output)
-    typer.echo(labelled("written", said(f"{output}, between {first.low} and {first.high}")))
+    echo(labelled("written", said(f"{output}, between {first.low} and {first.high}")))
 
 
 def serve(
@@ -115,8 +117,8 @@ def serve(
     who.context(server=True)  # complains now, not at the first connection
     with listening(listen) as listener:
         host, port = listener.getsockname()[:2]
-        typer.echo(said(f"listening on {host}:{port}, plan {holder.noise.hash[:16]}"))
-        secure.serve(holder, listener, who, count=count, tell=lambda text: typer.echo(said(text)))
+        echo(said(f"listening on {host}:{port}, plan {holder.noise.hash[:16]}"))
+        secure.serve(holder, listener, who, count=count, tell=lambda text: echo(said(text)))
 
 
 def urns(plan: PlanFile, key: Secret, output: To, state: State = None) -> None:
@@ -127,7 +129,7 @@ def urns(plan: PlanFile, key: Secret, output: To, state: State = None) -> None:
     holder = _holder(plan, key, state)
     plans.check_place(output, holder.shelf.path)
     name = secure.write_urns(holder, output)
-    typer.echo(labelled("written", said(f"{output}, urns {name.hex()[:16]}")))
+    echo(labelled("written", said(f"{output}, urns {name.hex()[:16]}")))
 
 
 def open_drawn(
@@ -144,7 +146,7 @@ def open_drawn(
     if json:
         show_json({"value": number, "urns": name.hex()})
     else:
-        typer.echo(str(number))
+        echo(str(number))
 
 
 def draw(
@@ -174,7 +176,7 @@ def draw(
         bound = secure.draw_plan(noise, low=held.low, high=held.high, unit=account.unit)
         plans.release(bound, None, account, output=None, name=name, dry_run=True, json=json)
         return
-    shelf = _shelf(state, ledger)
+    shelf = _shelf(state, ledger, account.where)
     if connect is not None and urns is None:
         if output is not None:
             plans.check_output(output, shelf.path, identity, peer)
@@ -194,6 +196,8 @@ def draw(
             needed="--connect HOST:PORT --identity OUR.pem --peer THEIR.crt, or --urns FILE -o FILE",
             fix="--connect 127.0.0.1:9000",
         )
+    if output is not None:
+        delivered()
     if json:
         facts = {
             "cost": released.cost.to_dict(),
@@ -202,12 +206,12 @@ def draw(
         }
         show_json({**({"value": released.value} if connect else {}), **facts})
         return
-    sealed = said(f"drawn and paid for; give {output} to P1, for `oboro secure open`")
-    typer.echo(str(released) if connect else sealed)
+    sealed = said(f"drawn and paid for; give {plain(str(output))} to P1, for `oboro secure open`")
+    echo(str(released) if connect else sealed)
     if output is not None:
-        typer.echo("\n" + labelled("written", str(output)))
-    typer.echo(labelled("spent", said(str(released.cost))))
-    typer.echo(labelled("remaining", said(str(account.remaining))))
+        echo("\n" + labelled("written", str(output)))
+    echo(labelled("spent", said(str(released.cost))))
+    echo(labelled("remaining", said(str(account.remaining))))
 
 
 def _holder(plan: Path, key: Path, state: Path | None) -> Holder:
@@ -216,13 +220,14 @@ def _holder(plan: Path, key: Path, state: Path | None) -> Holder:
     return secure.Holder(secure.NoisePlan.load(plan), secure.load_secret(key), _shelf(state, str(key)))
 
 
-def _shelf(state: Path | None, beside: str) -> Shelf:
+def _shelf(state: Path | None, beside: str, shown: str = "") -> Shelf:
+    """Where used urns are written down; `shown` is how an address may be printed."""
     from oboro import secure
 
     if state is None and "://" in beside:
         raise ParameterError(
             "where used urns are written down is not said",
-            given=beside,
+            given=shown,
             needed="a file",
             fix="--state urns.state",
         )

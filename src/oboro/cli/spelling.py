@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from oboro.errors import OboroError
-from oboro.language import chosen, left, said
+from oboro.language import chosen, left, plain, said
 
 _UNREADABLE = (  # what a text that only looks like Python may raise: then it is shown as it is
     OboroError,
@@ -90,10 +90,11 @@ def typed(text: str, options: Mapping[str, str] | None = None) -> str:
 
 def complaint(error: OboroError) -> str:
     """The whole error, in the reader's language and as it is typed."""
-    lines = [typed(said(error.message))]
+    lines = [typed(said(plain(error.message)))]
     for label, part in (("given", error.given), ("needed", error.needed), ("fix", error.fix)):
         if part is not None:
-            lines.append(f"  {left(said(label), 7)} " + typed(said(part)).replace("\n", "\n" + " " * 10))
+            shown = typed(said(plain(part, lines=label == "fix")))
+            lines.append(f"  {left(said(label), 7)} " + shown.replace("\n", "\n" + " " * 10))
     return "\n".join(line.rstrip() for line in "\n".join(lines).split("\n"))
 
 

@@ -38,8 +38,10 @@ from oboro.cli.synth_options import (
     read_condition,
     read_plan,
 )
+from oboro.cli.terminal import echo
 from oboro.errors import ParameterError
-from oboro.language import labelled, said
+from oboro.language import labelled, plain, said
+from oboro.payment import delivered
 
 app = typer.Typer(help="Synthetic records that behave like the real ones.", no_args_is_help=True)
 
@@ -50,15 +52,15 @@ def draft(data: DataFile, output: To) -> None:
     from oboro.synth.draft import RARE, WARNING, draft
 
     done = draft(data, output)
-    typer.echo(labelled("written", said(f"{output}: {len(done.columns)} columns")))
-    typer.echo("  " + said(f"NOT PRIVATE: this draft was {WARNING}"))
-    typer.echo("  " + said("it is no domain yet: no command reads it as long as a mark is left in it"))
+    echo(labelled("written", said(f"{output}: {len(done.columns)} columns")))
+    echo("  " + said(f"NOT PRIVATE: this draft was {WARNING}"))
+    echo("  " + said("it is no domain yet: no command reads it as long as a mark is left in it"))
     if done.rare:
         told = f"marked RARE, held by fewer than {RARE} rows: {done.rare:,} in all; keep only what is known without the data"
-        typer.echo("  " + said(told))
+        echo("  " + said(told))
     for name in done.left_out:
         why = "too many different texts, or nothing in it"
-        typer.echo("  " + said(f"left out: {name} ({why}); declare it, or leave it out for good"))
+        echo("  " + said(f"left out: {plain(name)} ({why}); declare it, or leave it out for good"))
 
 
 @app.command(epilog="Example: oboro synth forecast --domain people.toml --unit row --eps 1 --delta 1e-6")
@@ -135,7 +137,7 @@ def release(
 
         n = str(count_rows(data))
         counted = said(f"n = {int(n):,} rows, counted; under replace this number is public")
-        typer.echo(counted + "\n", err=True)
+        echo(counted + "\n", err=True)
     plan = read_plan(public, account.unit, eps, delta, rho, method, n, records, n_min, assume_min_eigenvalue)
     if method == "gaussian" or dry_run:
         plans.release(
@@ -148,9 +150,10 @@ def release(
     if not given_again:
         price(plan, account)
     if not json:
-        typer.echo(typed(f"{plan.forecast()}\n"), err=True)
+        echo(typed(f"{plan.forecast()}\n"), err=True)
     model = release_model(data, plan, ledger=account, name=name)
     model.save(output)
+    delivered()
     if json:
         facts = {
             "released": plan.describe()["released"],
@@ -170,11 +173,11 @@ def release(
         )
         return
     about_it = typed(said(str(model))).replace(" model.oboro ", f" {output} ")
-    typer.echo(f"{about_it}\n\n{labelled('written', str(output))}")
+    echo(f"{about_it}\n\n{labelled('written', str(output))}")
     again = said("nothing: given again as it was stored")
     cost = str(guarantee_from(model.certificate.record["ledger"]["cost"]))
-    typer.echo(labelled("spent", again if given_again else cost))
-    typer.echo(labelled("remaining", said(str(account.remaining))))
+    echo(labelled("spent", again if given_again else cost))
+    echo(labelled("remaining", said(str(account.remaining))))
 
 
 @app.command(
@@ -209,9 +212,9 @@ def sample(
     loaded = load(model)
     table = loaded.sample(count, dict(read_condition(loaded.domain, text) for text in where), seed=seed)
     write_records(table, output)
-    typer.echo(labelled("written", said(f"{output}: {table.num_rows:,} synthetic records")))
-    typer.echo("  " + labelled("guarantee", said(str(loaded.guarantee))))
-    typer.echo("  " + labelled("unit", said(str(loaded.unit))))
+    echo(labelled("written", said(f"{output}: {table.num_rows:,} synthetic records")))
+    echo("  " + labelled("guarantee", said(str(loaded.guarantee))))
+    echo("  " + labelled("unit", said(str(loaded.unit))))
 
 
 @app.command(epilog="Example: oboro synth report people.csv synthetic.parquet -o quality.html")
@@ -241,7 +244,7 @@ def report(
     if json:
         show_json({**measured.to_dict(), "output": str(output)})
         return
-    typer.echo(f"{said(str(measured))}\n\n{labelled('written', str(output))}")
+    echo(f"{said(str(measured))}\n\n{labelled('written', str(output))}")
 
 
 @app.command(
@@ -282,4 +285,4 @@ def account(
     if json:
         show_json(costs.to_dict())
     else:
-        typer.echo(said(str(costs)))
+        echo(said(str(costs)))

@@ -37,6 +37,7 @@ from oboro.cli.table_options import (
     make_plan,
     unit_of,
 )
+from oboro.cli.terminal import echo
 from oboro.cli.watching import progress_bar
 from oboro.errors import ParameterError
 from oboro.files import reads
@@ -71,10 +72,10 @@ def check(data: DataFile, domain: DomainFile, count: Count = None, json: Json = 
     if json:
         show_json({"private": True, "problems": rows})
         return
-    typer.echo(said("for the steward's eyes only: these figures are not private") + "\n")
+    echo(said("for the steward's eyes only: these figures are not private") + "\n")
     problems = [phrase(row["problem"]) for row in rows]
     for problem, row in zip(problems, rows, strict=True):
-        typer.echo(f"  {left(problem, max(map(room, problems)))}  {row['records']:>14,}")
+        echo(f"  {left(problem, max(map(room, problems)))}  {row['records']:>14,}")
 
 
 app.command(epilog="Example: oboro table forecast --domain city.toml --eps 0.5")(forecast)
@@ -139,8 +140,8 @@ def compare(
     if json:
         show_json({"private": False, **found.to_dict()})
         return
-    typer.echo(said("for public data only: these figures are not private") + "\n")
-    typer.echo(str(found))
+    echo(said("for public data only: these figures are not private") + "\n")
+    echo(str(found))
 
 
 app.command(epilog="Example: oboro table ask published.parquet row=100..131 col=7")(ask)
@@ -201,9 +202,9 @@ def draw_map(
             fix="--internal cells.parquet --eps 0.1",
         )
     write_map(table, public, output, certificate=signed, internal=comparison, title=title, language=language)
-    typer.echo(labelled("written", str(output)))
+    echo(labelled("written", str(output)))
     if internal:
-        typer.echo(said("NEVER PUBLISH IT: it shows true counts"))
+        echo(said("NEVER PUBLISH IT: it shows true counts"))
 
 
 def _read_table(path: Path) -> Any:

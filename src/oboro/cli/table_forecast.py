@@ -20,8 +20,9 @@ from oboro.cli.table_options import (
     make_plan,
     unit_of,
 )
+from oboro.cli.terminal import echo
 from oboro.errors import ParameterError
-from oboro.language import labelled, said
+from oboro.language import labelled, plain, said
 
 Expected = Annotated[
     int | None,
@@ -79,6 +80,6 @@ def forecast(
         plans.show_forecast(plan, json=False, save=save_plan)
         for note in plan.forecast(expected_total).notes:
             if note not in plan.forecast().notes:
-                typer.echo(f"  {said('note')}: {said(note)}")
+                echo(f"  {said('note')}: {said(plain(note))}")
     if output is not None:
-        typer.echo(labelled("written", str(output)), err=json)
+        echo(labelled("written", str(output)), err=json)

@@ -21,6 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 
 LANGUAGES = ("en", "ja")
+_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # controls, formats, half signs, ends of lines and paragraphs
 _HOLE = re.compile(r"\{(\d*)(\+?)\}")
 
 
@@ -43,28 +44,50 @@ def said(text: str, language: str | None = None) -> str:
 
 def phrase(text: str, language: str | None = None) -> str:
     """The name of something, such as "mean of age by region", in the language of this process."""
-    language = language or chosen()
+    language, text = language or chosen(), plain(text)
     return text if language == "en" else _said(text, language, named=True)
+
+
+def plain(text: str, *, lines: bool = False) -> str:
+    """A text of anybody's as it may be shown: on one line, and without a sign that a terminal or a reader's eye obeys.
+
+    Escape codes, carriage returns, signs that turn the direction of writing or take no room: all are written out, as
+    \\u001b. With `lines`, the ends of lines stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        sign
+        if unicodedata.category(sign) not in _UNSEEN or (lines and sign == "\n")
+        else "".join(f"\\u{half:04x}" for half in _halves(sign))
+        for sign in text
+    )
+
+
+def _halves(sign: str) -> tuple[int, ...]:
+    """A sign as JSON writes it out: beyond 16 bits, two halves."""
+    code = ord(sign)
+    return (code,) if code < 1 << 16 else (0xD800 + (code - 0x10000 >> 10), 0xDC00 + (code & 0x3FF))
 
 
 def room(text: str) -> int:
     """How many columns of a terminal a text takes: Japanese signs take two."""
-    return sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text)
+    return sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in plain(text))
 
 
 def left(text: str, columns: int) -> str:
     """The text with spaces after it."""
-    return text + " " * (columns - room(text))
+    return plain(text) + " " * (columns - room(text))
 
 
 def right(text: str, columns: int) -> str:
     """The text with spaces before it."""
-    return " " * (columns - room(text)) + text
+    return " " * (columns - room(text)) + plain(text)
 
 
 def labelled(label: str, text: str, columns: int = 10) -> str:
     """A line of a summary: what it is about, and what it says."""
-    return f"{left(said(label), columns)} {text}"
+    return f"{left(said(label), columns)} {plain(text)}"
 
 
 def _line(text: str, language: str) -> str:

@@ -13,9 +13,9 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from oboro.errors import LedgerError
 from oboro.ledger.file import moved
 from oboro.ledger.place import Place
+from oboro.payment import PERHAPS_RECORDED
 
 NOTHING_RECORDED = "Nothing was recorded, so nothing more is spent."
-PERHAPS_RECORDED = "It may have been recorded all the same; if so, it stays spent."
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from oboro.exact import about
-from oboro.language import left, phrase, right, room, said
+from oboro.language import left, phrase, plain, right, room, said
 
 
 class Noise(Protocol):
@@ -63,18 +63,18 @@ class Forecast:
         """In the reader's language, areas of equal figures folded into one line."""
         rows = self.folded().rows
         cells = [
-            [said(name) for name in self.columns],
+            [said(plain(name)) for name in self.columns],
             *[[phrase(_show(value)) for value in row] for row in rows],
         ]
         widths = [max(room(row[i]) for row in cells) for i in range(len(self.columns))]
-        lines = [said(self.title)]
+        lines = [said(plain(self.title))]
         for row in cells:
             shown = [
                 left(row[0], widths[0]),
                 *[right(text, width) for text, width in zip(row[1:], widths[1:], strict=True)],
             ]
             lines.append("  " + "  ".join(shown).rstrip())
-        return "\n".join([*lines, *[f"  {said('note')}: {said(note)}" for note in self.notes]])
+        return "\n".join([*lines, *[f"  {said('note')}: {said(plain(note))}" for note in self.notes]])
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(said(name))}</th>" for name in self.columns)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oboro.errors import ParameterError
+from oboro.errors import OboroError, ParameterError
 from oboro.exact import about
 from oboro.files import write_whole
 from oboro.kinds import path_of, takes
@@ -134,15 +134,23 @@ class Release:
             labelled("unit", said(str(self.unit))),
             labelled("dataset", self.certificate.record["dataset"]),
         ]
-        if self.plan.intervals is not None:
+        head, rows, missing = self._shown()
+        if missing is not None:
+            about_it.append(labelled("interval", f"{said('none')}: {said(missing)}"))
+        elif self.plan.intervals is not None:
             about_it.append(labelled("interval", f"95%, {said(self.plan.leaves_out)}"))
         if self.plan.footnote is not None:
             about_it.append(labelled("note", said(self.plan.footnote)))
-        return "\n".join([phrase(self.certificate.record["released"]), "", *self._lines(), "", *about_it])
+        lines = self._lines(head, rows)
+        return "\n".join([phrase(self.certificate.record["released"]), "", *lines, "", *about_it])
 
     __repr__ = __str__
 
-    def _shown(self) -> tuple[list[str], list[list[str]]]:
+    def _shown(self) -> tuple[list[str], list[list[str]], str | None]:
+        """The head and the first rows as text, and why they have no interval though the plan has one.
+
+        A release is paid for before it is printed: what cannot be printed is left out, and never fails it.
+        """
         table = self._table.slice(0, _SHOWN)
         # a code or a year of the domain is written as it is: 533900054, 2026
         keys = self.plan.key_columns
@@ -151,17 +159,20 @@ class Release:
             for row in table.to_pylist()
         ]
         if self.plan.intervals is None:
-            return table.column_names, rows
-        low, high = self.plan.intervals(table, 0.95)
+            return table.column_names, rows, None
+        try:
+            low, high = self.plan.intervals(table, 0.95)
+        except OboroError as error:
+            return table.column_names, rows, error.message
+        except MemoryError:
+            return table.column_names, rows, "not enough memory"
         ranges = [
             phrase(f"{_text(a)} to {_text(b)}") for a, b in zip(low.tolist(), high.tolist(), strict=True)
         ]
-        return [*table.column_names, said("95% interval")], [
-            [*row, span] for row, span in zip(rows, ranges, strict=True)
-        ]
+        spanned = [[*row, span] for row, span in zip(rows, ranges, strict=True)]
+        return [*table.column_names, said("95% interval")], spanned, None
 
-    def _lines(self) -> list[str]:
-        head, rows = self._shown()
+    def _lines(self, head: list[str], rows: list[list[str]]) -> list[str]:
         widths = [max(room(row[i]) for row in [head, *rows]) for i in range(len(head))]
         lines = [
             "  " + "  ".join(right(cell, width) for cell, width in zip(row, widths, strict=True))
@@ -171,7 +182,7 @@ class Release:
         return [*lines, "  " + said(f"... {more:,} more")] if more > 0 else lines
 
     def _repr_html_(self) -> str:
-        head, rows = self._shown()
+        head, rows, _ = self._shown()
         top = "".join(f"<th>{html.escape(name)}</th>" for name in head)
         body = "".join(
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows

@@ -4,7 +4,8 @@
 
 Whatever fails before the reservation spends nothing. After it nothing is refunded: a crash leaves it spent,
 because nobody can prove that the noise was not seen. The noise is drawn only after the reservation is on
-disk. A named release that was committed is returned as it was stored, without looking at data again.
+disk, and what fails from there on is a PaidError: it says what became of the payment. A named release that was
+committed is returned as it was stored, without looking at data again.
 
 The object that a caller hands in is never run. It is made anew from its record, by the code that reads plan files, and
 that is what is priced, described and measured: so a plan that was altered on the way keeps its promise or is refused.
@@ -22,6 +23,7 @@ from oboro.kinds import takes, text_of
 from oboro.ledger import Ledger
 from oboro.ledger.records import Reservation
 from oboro.noise.bits import Bits, system_bits
+from oboro.payment import paid, paying
 from oboro.privacy import Guarantee
 from oboro.records import functions_of
 from oboro.release.forecast import Forecast
@@ -86,10 +88,11 @@ def run(
     else:
         quoted = _quoted(made, ledger)
     prepared = made.prepare(data)
-    reservation = reserve(quoted, ledger, name)
     source = bits or system_bits()
-    table = made.publish(made.measure(prepared, source))
-    return keep(quoted, ledger, reservation, table, source)
+    reservation = reserve(quoted, ledger, name)
+    with paid(ledger.where, reservation.position):
+        table = made.publish(made.measure(prepared, source))
+        return keep(quoted, ledger, reservation, table, source)
 
 
 def given_again(plan: Plan, ledger: Ledger, name: str) -> Release | None:
@@ -119,9 +122,12 @@ def _same_plan(plan: Plan, written: dict[str, Any]) -> bool:
 
 def reserve(quoted: Quote, ledger: Ledger, name: str | None) -> Reservation:
     """Pays for what was quoted. From here on nothing is refunded, and noise may be drawn."""
-    return ledger.reserve(
-        plan=quoted.record, unit=quoted.plan.unit, guarantee=quoted.plan.guarantee, name=name
-    )
+    with paying(ledger.where) as payment:
+        reservation = ledger.reserve(
+            plan=quoted.record, unit=quoted.plan.unit, guarantee=quoted.plan.guarantee, name=name
+        )
+        payment.entry = reservation.position
+    return reservation
 
 
 def keep(quoted: Quote, ledger: Ledger, reservation: Reservation, table: Any, bits: Bits) -> Release:
@@ -134,17 +140,18 @@ def keep(quoted: Quote, ledger: Ledger, reservation: Reservation, table: Any, bi
         "rows": table.num_rows,
     }
     committed = ledger.commit(reservation, content, facts=facts)
-    return from_content(
-        quoted.plan,
-        ledger,
-        reservation.name,
-        reservation.cost,
-        committed,
-        content,
-        table,
-        record=quoted.record,
-        forecast=quoted.forecast,
-    )
+    with paid(ledger.where, reservation.position, stored=True):
+        return from_content(
+            quoted.plan,
+            ledger,
+            reservation.name,
+            reservation.cost,
+            committed,
+            content,
+            table,
+            record=quoted.record,
+            forecast=quoted.forecast,
+        )
 
 
 @takes(ledger=Ledger, name=text_of)

@@ -13,6 +13,7 @@ from oboro.engine import Source, count_units, open_data
 from oboro.errors import ParameterError
 from oboro.exact import Number, positive, show
 from oboro.kinds import takes
+from oboro.language import left, plain, room
 from oboro.ledger import Ledger
 from oboro.privacy import Approx, Pure, Unit, translate
 from oboro.release import Forecast, Plan, Release, run
@@ -234,9 +235,9 @@ class Description:
     columns: tuple[tuple[str, str, str], ...]
 
     def __str__(self) -> str:
-        lines = [f"{name:<8} {value}" for name, value in self.facts.items()]
-        widths = [max(len(column[i]) for column in self.columns) for i in (0, 1)]
-        rows = [f"  {a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in self.columns]
+        lines = [f"{name:<8} {plain(value)}" for name, value in self.facts.items()]
+        widths = [max(room(column[i]) for column in self.columns) for i in (0, 1)]
+        rows = [f"  {left(a, widths[0])}  {left(b, widths[1])}  {plain(c)}" for a, b, c in self.columns]
         return "\n".join([*lines, "columns", *(row.rstrip() for row in rows)])
 
     __repr__ = __str__

@@ -18,6 +18,7 @@ from oboro.errors import CertificateError, DataError, ParameterError
 from oboro.exact import whole
 from oboro.files import reads, write_whole
 from oboro.kinds import path_of, takes
+from oboro.language import plain
 from oboro.privacy import Guarantee, Unit
 from oboro.release import Certificate, Release, plan_from, read_certificate, verify_certificate
 from oboro.synth.coding import to_table
@@ -98,10 +99,17 @@ class Model:
         return where
 
     def __str__(self) -> str:
-        names = ", ".join(self.domain.names)
+        names, released, dataset = (
+            plain(text)
+            for text in (
+                ", ".join(self.domain.names),
+                self.certificate.record["released"],
+                self.certificate.record["dataset"],
+            )
+        )
         return (
-            f"{self.certificate.record['released']}\n  columns    {names}\n  guarantee  {self.guarantee}\n  unit       {self.unit}\n"
-            f"  dataset    {self.certificate.record['dataset']}\n  records    model.sample(n): as many as you like, at no further cost"
+            f"{released}\n  columns    {names}\n  guarantee  {plain(str(self.guarantee))}\n  unit       {plain(str(self.unit))}\n"
+            f"  dataset    {dataset}\n  records    model.sample(n): as many as you like, at no further cost"
         )
 
     __repr__ = __str__

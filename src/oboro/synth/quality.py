@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from oboro.exact import about, whole
+from oboro.language import left
 from oboro.synth.learning import Usefulness, usefulness
 from oboro.synth.nearest import Nearness, nearness
 from oboro.synth.reading import Compared, Floats, read_both
@@ -96,7 +97,7 @@ class Quality:
         lines.append(f"  correlation error      {about(self.correlation_error)} on average")
         if self.useful is not None:
             lines.append(
-                f"  AUC for {self.useful.target:<14} {self.useful.synthetic:.3f} trained on synthetic, {self.useful.real:.3f} on real rows"
+                f"  AUC for {left(self.useful.target, 14)} {self.useful.synthetic:.3f} trained on synthetic, {self.useful.real:.3f} on real rows"
             )
         lines.append(
             f"  copies of real rows    {self.near.copies:.2%} of synthetic rows; {self.near.real_copies:.2%} among real rows themselves"

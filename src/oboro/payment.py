@@ -1,0 +1,103 @@
+"""What was paid in a run: so that whoever tells of a failure never says that nothing was spent.
+
+From the reservation on, every failure of a run is a PaidError. Whoever runs a whole command (`payments`) also sees
+what was paid before a failure that comes later still: a file that cannot be written, a reader that went away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from oboro.errors import LedgerError, OboroError, PaidError, StoredError
+
+PERHAPS_RECORDED = "It may have been recorded all the same; if so, it stays spent."
+
+
+@dataclass(slots=True)
+class Payment:
+    """One reservation. Without an `entry` it was asked for, and nobody knows yet whether it was recorded."""
+
+    ledger: str
+    entry: int | None = None
+    stored: bool = False  # the release is in the ledger, and can be had again at no cost
+    delivered: bool = False  # and its file was written
+
+
+_payments: list[Payment] | None = None
+
+
+@contextmanager
+def payments() -> Iterator[list[Payment]]:
+    """All that is paid while this lasts, by whatever is run."""
+    global _payments
+    before, _payments = _payments, []
+    try:
+        yield _payments
+    finally:
+        _payments = before
+
+
+@contextmanager
+def paying(ledger: str) -> Iterator[Payment]:
+    """Around a reservation: a failure in it leaves a payment behind only if it may have been recorded."""
+    payment = Payment(ledger)
+    if _payments is not None:
+        _payments.append(payment)
+    try:
+        yield payment
+    except Exception as error:
+        recorded = isinstance(error, LedgerError) and PERHAPS_RECORDED in error.message
+        if _payments is not None and not recorded:
+            _payments.remove(payment)
+        raise
+
+
+@contextmanager
+def paid(ledger: str, entry: int, *, stored: bool = False) -> Iterator[None]:
+    """Around what a run does after its reservation, or after its release was stored: a failure there says so."""
+    payment = Payment(ledger, entry, stored)
+    for known in _payments or ():
+        if (known.ledger, known.entry) == (ledger, entry):
+            known.stored = stored
+    try:
+        yield
+    except PaidError:
+        raise
+    except Exception as error:
+        raise failed(payment, error) from error
+    except BaseException as error:  # somebody stopped it: that goes on as it is, with a word
+        error.add_note(str(failed(payment, error)))
+        raise
+
+
+def delivered() -> None:
+    """Says that the file of the last release was written, with its certificate."""
+    for payment in (_payments or [])[-1:]:
+        payment.delivered = True
+
+
+def failed(payment: Payment, error: BaseException) -> PaidError:
+    """The error that says what became of a payment. The text of a foreign error may quote a value: only its kind is told."""
+    why = error.message if isinstance(error, OboroError) else type(error).__name__
+    detail = f"{why} ({error.given})" if isinstance(error, OboroError) and error.given else why
+    if payment.stored:
+        return StoredError(
+            "the release was paid for and is stored in the ledger, but what came after failed",
+            given=detail,
+            needed="nothing more is to be paid",
+            fix=f"oboro ledger fetch {payment.ledger} --entry {payment.entry} -o FILE",
+        )
+    if payment.entry is None:
+        return PaidError(
+            "it may have been paid for, and nothing was released",
+            given=detail,
+            needed="a look at what the ledger says is spent",
+            fix=f"oboro ledger show {payment.ledger}",
+        )
+    return PaidError(
+        "it was paid for, but it did not finish: what it cost is spent, and nothing was released",
+        given=f"entry {payment.entry}: {detail}",
+        needed="another run, which is paid for again, under another name",
+    )
