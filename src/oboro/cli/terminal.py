@@ -17,7 +17,7 @@ import typer
 from oboro.language import plain
 
 # between the name of a user and the last @, also where a slash of the address is missing; and options of a database
-_PASSWORD = re.compile(r'(://[^\s":/@]*|postgres[\w+]*:?/*[^\s":/@]*):[^\s"]*@', re.IGNORECASE)
+_PASSWORD = re.compile(r'(://[^\s":/@]*|postgres[\w+]*:?/*[^\s":/@]*):(?!//)[^\s"]*@', re.IGNORECASE)
 _OPTION = re.compile(r'(\w*password)=[^&\s"\']*', re.IGNORECASE)
 
 
