@@ -123,6 +123,10 @@ def test_a_command_that_spends_and_then_refuses_is_seen(
         raise ob.errors.DataError("too late")
 
     monkeypatch.setattr("oboro.release.release.Release.__str__", refuse)
+    assert not tried(
+        world, lambda: world.command(line.split()), "command"
+    ).foreign  # it says that it was paid
+    monkeypatch.setattr("oboro.cli.main._failed", lambda error, made: error.exit_code)  # as if it did not
     found = tried(world, lambda: world.command(line.split()), "command").foreign
     assert "something was spent" in str(found)
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 import oboro as ob
-from oboro.errors import BudgetError, DataError, NameTakenError, ParameterError, UnitError
+from oboro.errors import BudgetError, DataError, NameTakenError, PaidError, ParameterError, UnitError
 from oboro.ledger.canonical import laid_out
 from oboro.release import register, verify_certificate
 from oboro.statistics import HistogramPlan
@@ -107,7 +107,7 @@ def dying(at: str) -> Dying:
 
 
 def test_after_the_reservation_nothing_is_refunded(ledger: ob.Ledger) -> None:
-    with pytest.raises(RuntimeError, match="died"):
+    with pytest.raises(PaidError, match="did not finish"):
         ob.run(dying("measure"), PEOPLE, ledger, name="doomed")
     assert ledger.spent == ob.Pure("0.25")
     CALLS.clear()
