@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -126,7 +127,8 @@ def test_a_command_that_spends_and_then_refuses_is_seen(
     assert not tried(
         world, lambda: world.command(line.split()), "command"
     ).foreign  # it says that it was paid
-    monkeypatch.setattr("oboro.cli.main._failed", lambda error, made: error.exit_code)  # as if it did not
+    # as if it did not; the package's `main` is the function
+    monkeypatch.setattr(sys.modules["oboro.cli.main"], "_failed", lambda error, made: error.exit_code)
     found = tried(world, lambda: world.command(line.split()), "command").foreign
     assert "something was spent" in str(found)
 
