@@ -28,13 +28,12 @@ def test_a_record_with_one_field_changed_is_refused_or_keeps_its_promise() -> No
     assert outcome.held > 30
 
 
-@pytest.mark.long("every field of every plan record")
-def test_every_field_of_every_record() -> None:
-    outcome, records = mutations.Outcome(), mutations.all_records()
-    for name, done, record in mutations.every_mutation(records):
-        mutations.judge(name, done, record, records[name], outcome)
+@pytest.mark.long("plan records with a field changed")
+def test_thousands_of_changed_records() -> None:
+    """`python tests/plans --tries 100000` makes as many as asked."""
+    outcome = mutations.attempt(3000, seed=11)
     assert outcome.broken == []
-    assert outcome.tries > 20_000
+    assert outcome.refused > 1500
 
 
 def test_the_mutations_find_a_plan_that_checks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
