@@ -51,16 +51,18 @@ def reserved_before_data_are_read(
 
 @planted(
     "oboro.statistics.histogram:HistogramPlan.prepare",
-    "oboro.statistics.histogram:HistogramPlan.describe",
+    "oboro.release.release:certify",
     caught_by=f"{RUN}::test_a_certificate_holds_what_it_should_and_nothing_private",
 )
-def certificate_carries_a_private_count(original: Any, self: Any, *data: Any) -> Any:
+def certificate_carries_a_private_count(original: Any, *given: Any, **more: Any) -> Any:
     """The certificate says how many rows there were, where that is private."""
-    given = original(self, *data)
     if original.__name__ == "prepare":
-        COUNTED.append(int(given.sum()))
-        return given
-    return {**given, "released": f"{given['released']}, of {COUNTED[-1]} rows"}
+        counts = original(*given, **more)
+        COUNTED.append(int(counts.sum()))
+        return counts
+    facts = given[4].body["facts"]
+    facts["released"] += f", of {COUNTED[-1]} rows"
+    return original(*given, **more)
 
 
 COUNTED: list[int] = []
