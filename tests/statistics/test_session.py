@@ -255,3 +255,27 @@ def test_mixed_types_in_pandas_are_fine(tmp_path: Path) -> None:
     )
     session = ob.Session(frame, domain=DOMAIN, ledger=ledger_for(tmp_path, ob.Unit.row()))
     assert session.by("region").mean("age", eps=1).to_arrow().num_rows == 2
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda on: on.count(eps=1, nonsense=3),
+        lambda on: on.sum("age", eps=1, epz=2),
+        lambda on: on.mean("age", eps=1, nonsense=3),
+        lambda on: on.variance("age", eps=1, nmae="x"),
+        lambda on: on.covariance(["age"], eps=1, dleta="1e-6"),
+        lambda on: on.quantile("age", 0.5, eps=1, dleta="1e-6"),
+        lambda on: on.median("age", eps=1, dleta="1e-6"),
+        lambda on: on.histogram("age", eps=1, nonsense=3),
+    ],
+)
+def test_a_word_that_no_question_knows_is_refused_before_anything_is_reserved(
+    ask: Any, tmp_path: Path
+) -> None:
+    ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="x", unit=ob.Unit.row(), budget=ob.Pure(1))
+    session = ob.Session({"age": [1, 2]}, domain=ob.Domain([ob.Integer("age", 0, 120)]), ledger=ledger)
+    for on in (session, session.forecast):
+        with pytest.raises(ob.errors.ParameterError, match="argument is unknown"):
+            ask(on)
+    assert len(ledger.history()) == 1

@@ -11,7 +11,7 @@ from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack
 from oboro.domain import Domain
 from oboro.errors import DomainError
 from oboro.exact import Number
-from oboro.kinds import names_of, takes
+from oboro.kinds import names_of, takes, unknown
 from oboro.privacy import Unit
 from oboro.release import Plan
 from oboro.statistics.balls import Ball
@@ -40,6 +40,13 @@ class Asked(TypedDict, total=False):
     name: str | None  # of the release: asked again under it, it costs nothing
     expected_n: int | None  # a guess of how many units there are, for forecasts under add/remove
     weight: Number  # in a batch: its share of the whole, compared with the others
+
+
+def _known(asked: Asked) -> None:
+    """Refuses a word that no question knows: what is misspelt would be paid for without it."""
+    for name in asked:
+        if name not in Asked.__annotations__:
+            raise unknown("argument", name, Asked.__annotations__)
 
 
 @dataclass(frozen=True)
@@ -134,6 +141,7 @@ class Questions(Generic[Result]):
         return self._histogram(bins, asked)
 
     def _histogram(self, bins: tuple[Bins, ...], asked: Asked) -> Result:
+        _known(asked)
         unit, condition, expected = self.unit, self.condition, asked.get("expected_n")
         return self._answer(lambda promise: HistogramPlan(bins, unit, promise, condition, expected), asked)
 
@@ -142,6 +150,7 @@ class Questions(Generic[Result]):
         return [self.domain[name] for name in ([columns] if isinstance(columns, str) else columns)]
 
     def _scope(self, asked: Asked) -> Scope:
+        _known(asked)
         return Scope(self.unit, self.condition, self.groups, self.n, asked.get("expected_n"))
 
     def _narrowed(self, **changes: Any) -> Self:
