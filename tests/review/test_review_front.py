@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import oboro as ob
 from oboro.audit import run as attack
-from oboro.cli.main import app
-from oboro.errors import DomainError, OboroError
+from oboro.cli.main import main
+from oboro.errors import DomainError
 from oboro.release import Pair, Release
 
 DOMAIN = ob.Domain([ob.Integer("age", 0, 3)])
@@ -53,7 +52,7 @@ def test_edges_of_a_column_that_is_not_counted_are_refused() -> None:
 
 
 def test_a_release_that_cannot_be_written_is_not_reported_as_unspent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(self: Release, path: Path) -> Path:
         raise ob.errors.DataError(f"{path} cannot be written", given="no space left")
@@ -65,7 +64,9 @@ def test_a_release_that_cannot_be_written_is_not_reported_as_unspent(
     ledger = ob.Ledger.create(where, dataset="x", unit=ob.Unit.row(), budget=ob.Pure(1))
     options = ["--domain", str(tmp_path / "d.toml"), "--column", "age", "--eps", "0.5", "--ledger", where]
     command = ["histogram", "release", str(tmp_path / "p.csv"), *options, "-o", str(tmp_path / "o.csv")]
-    failed = CliRunner().invoke(app, command).exception
-    assert isinstance(failed, OboroError)
-    assert failed.exit_code == 1
+    monkeypatch.setattr("sys.argv", ["oboro", *command])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 5  # paid for and stored
+    assert f"oboro ledger fetch {where} --entry 1" in capsys.readouterr().err
     assert ledger.spent == ob.Pure("0.5")
