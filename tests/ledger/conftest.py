@@ -38,9 +38,11 @@ def postgres_server() -> Iterator[str]:
             prefix="oboro-postgres-"
         )  # not pytest's, which closes to others when it starts again
         server = _start(pgserver, Path(folder))
-    server.psql(
-        "ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();"
-    )  # faster; the server itself is not killed
+    import psycopg  # the server's own `psql` asks a shell, which a folder with a space in its name confuses
+
+    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET fsync = off")  # faster; the server itself is not killed
+        connection.execute("SELECT pg_reload_conf()")
     yield server.get_uri()
     server.cleanup()
     shutil.rmtree(folder, ignore_errors=True)
