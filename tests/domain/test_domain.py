@@ -164,3 +164,23 @@ def test_a_bad_toml_file_is_refused_by_name(tmp_path: Path) -> None:
         Domain.from_toml(path)
     with pytest.raises(DomainError, match="cannot be read"):
         Domain.from_toml(tmp_path)
+
+
+COLUMN = '[[columns]]\nkind = "integer"\nname = "age"\nlow = 0\nhigh = 9\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[unti]\nkind = "row"\n' + COLUMN, "did you mean 'unit'"),
+        (COLUMN.replace("columns", "column"), "did you mean 'columns'"),
+        ('legder = "x"\n' + COLUMN, "did you mean 'ledger'"),
+        ("version = 2\n" + COLUMN, "an entry that nobody reads"),
+        (COLUMN + "mising = 0\n", "wrong or missing parts"),
+    ],
+)
+def test_an_entry_that_nobody_reads_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "people.toml"
+    path.write_text(text)
+    with pytest.raises(DomainError, match=said):
+        Domain.from_toml(path)

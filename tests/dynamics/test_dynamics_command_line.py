@@ -147,3 +147,17 @@ def test_a_page_with_a_private_truth_says_so(tmp_path: Path) -> None:
     assert "INTERNAL" in (tmp_path / "a.html").read_text().split("<body>")[1]
     write_band(tmp_path / "b.html", made, table)
     assert "INTERNAL" not in (tmp_path / "b.html").read_text().split("<body>")[1]
+
+
+def test_an_entry_of_a_system_that_nobody_reads_is_refused(oboro: Command, tmp_path: Path) -> None:
+    from oboro.dynamics.household import FEEDER
+
+    for text in (
+        FEEDER.replace("horizon", "horizn"),
+        FEEDER + "x = 1",
+        FEEDER.replace("[unit]", "dt = 1\n[unit]"),
+    ):
+        (tmp_path / "typo.toml").write_text(text)
+        code, _, err = oboro("dynamics plan typo.toml --eps 1 --delta 1e-3")
+        assert code == 4, text
+        assert "nobody reads" in err or "wrong or missing parts" in err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from oboro.errors import (
 )
 from oboro.release import load_plan, save_plan
 from oboro.statistics.batch import BatchPlan, as_pure, shares
+from oboro.statistics.session import Batch, Forecasts, Plans
 
 DOMAIN = ob.Domain(
     [
@@ -257,25 +259,63 @@ def test_mixed_types_in_pandas_are_fine(tmp_path: Path) -> None:
     assert session.by("region").mean("age", eps=1).to_arrow().num_rows == 2
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda on: on.count(eps=1, nonsense=3),
-        lambda on: on.sum("age", eps=1, epz=2),
-        lambda on: on.mean("age", eps=1, nonsense=3),
-        lambda on: on.variance("age", eps=1, nmae="x"),
-        lambda on: on.covariance(["age"], eps=1, dleta="1e-6"),
-        lambda on: on.quantile("age", 0.5, eps=1, dleta="1e-6"),
-        lambda on: on.median("age", eps=1, dleta="1e-6"),
-        lambda on: on.histogram("age", eps=1, nonsense=3),
-    ],
-)
+ASKED: dict[str, Any] = {  # every question that takes words beyond those of its own signature
+    "count": lambda on, **more: on.count(**more),
+    "sum": lambda on, **more: on.sum("age", **more),
+    "mean": lambda on, **more: on.mean("age", **more),
+    "variance": lambda on, **more: on.variance("age", **more),
+    "covariance": lambda on, **more: on.covariance(["age"], **more),
+    "quantile": lambda on, **more: on.quantile("age", 0.5, **more),
+    "median": lambda on, **more: on.median("age", method="smooth", **more),
+    "histogram": lambda on, **more: on.histogram("age", **more),
+    "trimmed_mean": lambda on, **more: on.trimmed_mean("age", **more),
+    "sample_and_aggregate": lambda on, **more: on.sample_and_aggregate(
+        "def f(rows): return 1", blocks=5, bounds=(0, 1), **more
+    ),
+    "kmeans": lambda on, **more: on.kmeans(["age"], 1, **more),
+    "components": lambda on, **more: on.components(["age"], 1, radius=1, **more),
+}
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Any:
+    unit = ob.Unit.row("replace")
+    ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="x", unit=unit, budget=ob.Pure(9))
+    session = ob.Session(
+        {"age": [1] * 9}, domain=ob.Domain([ob.Integer("age", 0, 120, missing=0)]), ledger=ledger
+    )
+    yield session
+    assert len(ledger.history()) == 1  # nothing was reserved
+
+
+@pytest.mark.parametrize("question", ASKED)
 def test_a_word_that_no_question_knows_is_refused_before_anything_is_reserved(
-    ask: Any, tmp_path: Path
+    question: str, asked: Any
 ) -> None:
-    ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="x", unit=ob.Unit.row(), budget=ob.Pure(1))
-    session = ob.Session({"age": [1, 2]}, domain=ob.Domain([ob.Integer("age", 0, 120)]), ledger=ledger)
-    for on in (session, session.forecast):
-        with pytest.raises(ob.errors.ParameterError, match="argument is unknown"):
-            ask(on)
-    assert len(ledger.history()) == 1
+    for on in (asked, asked.forecast, asked.plan):
+        for word in ("nonsense", "dleta", "epz"):
+            with pytest.raises(ob.errors.ParameterError, match="argument is unknown"):
+                ASKED[question](on, eps=1, **{word: 3})
+        with pytest.raises(ob.errors.ParameterError, match="weight is for the questions of a batch"):
+            ASKED[question](on, eps=1, weight=2)
+
+
+def test_no_other_question_takes_words_beyond_its_signature() -> None:
+    for kind in (ob.Session, Forecasts, Plans, Batch, ob.statistics.Oracle, ob.Domain, ob.Ledger):
+        for name, method in inspect.getmembers(kind, inspect.isfunction):
+            free = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(method).parameters.values())
+            assert name.startswith("_") or not free or name in ASKED, name
+
+
+def test_edges_of_a_column_that_is_not_counted_are_refused(asked: Any) -> None:
+    for on in (asked, asked.forecast, asked.plan):
+        with pytest.raises(ob.errors.DomainError, match="edges for 'aeg', which is not counted"):
+            on.histogram("age", edges={"aeg": [0, 120]}, eps=1)
+
+
+def test_a_release_without_parts_is_not_asked_for_one(tmp_path: Path) -> None:
+    ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="x", unit=ob.Unit.row(), budget=ob.Pure(9))
+    session = ob.Session({"age": [1] * 9}, domain=ob.Domain([ob.Integer("age", 0, 120)]), ledger=ledger)
+    for release in (session.mean("age", eps=1), session.kmeans(["age"], 1, eps=1)):
+        with pytest.raises(ob.errors.ParameterError, match="no parts to ask for"):
+            release.interval(lvel=0.9)

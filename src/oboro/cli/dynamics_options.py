@@ -12,6 +12,8 @@ from oboro.errors import ParameterError
 if TYPE_CHECKING:
     from oboro.privacy import Unit
 
+MATRICES = ("A", "B", "C", "D")
+
 SystemArgument = Annotated[
     Path,
     typer.Argument(help="TOML file with \\[system] A, B, C, D and horizon, and \\[unit].", metavar="SYSTEM"),
@@ -75,7 +77,7 @@ def system_plan(system: Path, unit: Unit, horizon: int | None, column: list[str]
             fix="--horizon 200",
         )
     return dynamics.plan(
-        record.get("system", record),
+        record.get("system", {name: part for name, part in record.items() if name in MATRICES}),
         unit=unit,
         horizon=last,
         columns=column or None,
@@ -85,9 +87,14 @@ def system_plan(system: Path, unit: Unit, horizon: int | None, column: list[str]
 
 
 def read_system(path: Path) -> dict[str, Any]:
-    from oboro.domain import read_toml
+    """What the file of a system says; its matrices may stand in a table of their own."""
+    from oboro.domain.domain import check_entries, read_toml
 
-    return dict(read_toml(path))
+    record = read_toml(path)
+    check_entries(
+        str(path), record, ("system", "horizon", "sigma", "unit", *(() if "system" in record else MATRICES))
+    )
+    return record
 
 
 def count_samples(data: Path) -> int:

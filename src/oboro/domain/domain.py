@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,9 @@ from oboro.errors import BoundsError, DomainError
 from oboro.files import reads, write_whole
 from oboro.kinds import list_of, nearest, path_of, shown, takes
 from oboro.records import Columns
+
+# What a TOML file says about a dataset: its domain, and for commands also who is protected, and where data and ledger are.
+DECLARES = ("columns", "unit", "data", "ledger", "draft")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class Domain:
     def from_dict(cls, record: dict[str, Any], where: str = "the domain") -> Domain:
         if record.get("draft", False) is not False:
             raise _still_a_draft(where, f"draft = {str(record['draft']).lower()}")
+        check_entries(where, record, DECLARES)
         columns = record.get("columns")
         if not isinstance(columns, list) or not columns:
             raise DomainError(
@@ -174,6 +178,19 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     if found := text.count(DRAFT_RARE):
         raise _still_a_draft(str(path), f"values marked # RARE: {found}")
     return record
+
+
+def check_entries(where: str, record: Mapping[Any, Any], known: Sequence[str]) -> None:
+    """Refuses an entry that nobody reads: what is misspelt would go without it, unnoticed."""
+    for name in record:
+        if name not in known:
+            close = nearest(name, known)
+            raise DomainError(
+                f"{where} has an entry that nobody reads" + (f": did you mean {close!r}?" if close else ""),
+                given=shown(name),
+                needed=", ".join(known),
+                fix=f"{close} = ..." if close else None,
+            )
 
 
 def _still_a_draft(where: str, given: str) -> DomainError:

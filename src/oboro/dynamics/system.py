@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oboro.domain.domain import check_entries
 from oboro.errors import DomainError
 from oboro.exact import rational
 from oboro.kinds import shown
@@ -22,6 +23,7 @@ from oboro.records import Columns, read, write
 Floats = npt.NDArray[np.float64]
 Matrix = tuple[tuple[Fraction, ...], ...]
 
+MATRICES = ("A", "B", "C", "D")
 MOST = 10**100  # of an entry: forecasts are in doubles
 
 _FIX = "control.ss(A, B, C, D, True), scipy.signal.dlti(A, B, C, D) or (A, B, C, D)"
@@ -101,7 +103,7 @@ def system_from(given: Any) -> System:
     if isinstance(given, System):
         return given
     if isinstance(given, Mapping):
-        missing = [name for name in ("A", "B", "C", "D") if name not in given]
+        missing = [name for name in MATRICES if name not in given]
         if missing:
             raise DomainError(
                 f"the system has no {missing[0]}",
@@ -109,7 +111,8 @@ def system_from(given: Any) -> System:
                 needed="A, B, C and D",
                 fix='[system]\nA = [["0.9"]]\nB = [[1]]\nC = [[1]]\nD = [[0]]',
             )
-        return _of(*(given[name] for name in ("A", "B", "C", "D")))
+        check_entries("the system", given, MATRICES)
+        return _of(*(given[name] for name in MATRICES))
     if isinstance(given, tuple | list) and len(given) == 4:
         return _of(*given)
     kind = type(given).__name__

@@ -74,6 +74,13 @@ class Release:
         """
         if where and self.plan.ask is not None:
             return self.plan.ask(self._table, where, level)
+        if where:
+            raise ParameterError(
+                "this release has no parts to ask for",
+                given=", ".join(where),
+                needed="level alone, or a table of counts",
+                fix="release.interval(0.95)",
+            )
         intervals = self.plan.intervals
         if intervals is None:
             raise ParameterError(

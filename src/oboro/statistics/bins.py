@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from oboro.domain import Column, Date, Integer, Real
+from oboro.domain import Column, Date, Domain, Integer, Real
 from oboro.domain.columns import as_date
 from oboro.errors import DomainError
 from oboro.exact import rational, show
@@ -72,6 +72,24 @@ class Bins:
     @property
     def labels(self) -> list[Any]:
         return [self.label(index) for index in range(self.size)]
+
+
+def bins_of(
+    domain: Domain, names: Sequence[str], edges: Mapping[str, Sequence[Any]] | Sequence[Any] | None
+) -> tuple[Bins, ...]:
+    """The bins of the columns that are counted; edges without a name are the first one's."""
+    if not names:
+        raise DomainError("nothing is counted", given="no column", needed="one column or more", fix='"age"')
+    cut = edges if isinstance(edges, Mapping) else {} if edges is None else {names[0]: edges}
+    for name in cut:
+        if name not in names:
+            raise DomainError(
+                f"there are edges for {name!r}, which is not counted",
+                given=f"edges of {name}",
+                needed=f"edges of {', '.join(names)}",
+                fix=f"edges={{{names[0]!r}: ...}}",
+            )
+    return tuple(Bins(domain[name], cut.get(name)) for name in names)
 
 
 def _starts(column: Column, edges: list[Any]) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from oboro.ledger import Ledger
 from oboro.noise import Bits
 from oboro.privacy import Pure, Unit
 from oboro.release import Additive, Forecast, Pair, Part, Plan, Release, register, run, same_noise
-from oboro.statistics.bins import Bins
+from oboro.statistics.bins import Bins, bins_of
 from oboro.statistics.parsing import parse
 from oboro.statistics.scope import MOST_GROUPS, MOST_UNITS, Scope
 from oboro.statistics.standing_out import noise_note
@@ -189,22 +189,7 @@ def histogram_plan(
     expected_n: int | None = None,
 ) -> HistogramPlan:
     """A plan for the counts of every value, or of every interval between `edges`, of one or more columns."""
-    names = [columns] if isinstance(columns, str) else list(columns)
-    if not names:
-        raise DomainError(
-            "nothing is counted", given="no column", needed="one column or more", fix='columns="age"'
-        )
-    if not isinstance(edges, Mapping):
-        edges = {} if edges is None else {names[0]: edges}
-    for name in edges:
-        if name not in names:
-            raise DomainError(
-                f"there are edges for {name!r}, which is not counted",
-                given=f"edges of {name}",
-                needed=f"edges of {', '.join(names)}",
-                fix=f"edges={{{names[0]!r}: ...}}",
-            )
-    bins = tuple(Bins(domain[name], edges.get(name)) for name in names)
+    bins = bins_of(domain, [columns] if isinstance(columns, str) else list(columns), edges)
     condition = None if where is None else parse(where, domain)
     return HistogramPlan(bins, unit, promised(eps, rho), condition, expected_n)
 

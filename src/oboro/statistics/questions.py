@@ -6,17 +6,17 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack
+from typing import Any, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack
 
 from oboro.domain import Domain
-from oboro.errors import DomainError
+from oboro.errors import ParameterError
 from oboro.exact import Number
-from oboro.kinds import names_of, takes, unknown
+from oboro.kinds import names_of, shown, takes, unknown
 from oboro.privacy import Unit
 from oboro.release import Plan
 from oboro.statistics.balls import Ball
 from oboro.statistics.batch import as_pure
-from oboro.statistics.bins import Bins
+from oboro.statistics.bins import Bins, bins_of
 from oboro.statistics.counts import count_plan
 from oboro.statistics.covariances import covariance_plan
 from oboro.statistics.histogram import HistogramPlan
@@ -42,13 +42,6 @@ class Asked(TypedDict, total=False):
     weight: Number  # in a batch: its share of the whole, compared with the others
 
 
-def _known(asked: Asked) -> None:
-    """Refuses a word that no question knows: what is misspelt would be paid for without it."""
-    for name in asked:
-        if name not in Asked.__annotations__:
-            raise unknown("argument", name, Asked.__annotations__)
-
-
 @dataclass(frozen=True)
 class Questions(Generic[Result]):
     """Questions about the rows of one dataset. `where` and `by` narrow them; the rest asks."""
@@ -59,8 +52,23 @@ class Questions(Generic[Result]):
     condition: Condition | None = field(default=None, kw_only=True)
     groups: tuple[Bins, ...] = field(default=(), kw_only=True)
 
+    weighted: ClassVar[bool] = False  # whether questions share one price
+
     def _answer(self, build: Build, asked: Asked) -> Result:
         raise NotImplementedError  # pragma: no cover
+
+    def _known(self, asked: Asked) -> None:
+        """Refuses a word that no question knows, or that means nothing here: it would be paid for without it."""
+        for name in asked:
+            if name not in Asked.__annotations__:
+                raise unknown("argument", name, Asked.__annotations__)
+        if "weight" in asked and not self.weighted:
+            raise ParameterError(
+                "a weight is for the questions of a batch",
+                given=f"weight={shown(asked['weight'])}",
+                needed="questions that share one price",
+                fix="with session.batch(eps=1) as batch:",
+            )
 
     def where(self, condition: str) -> Self:
         """Only rows that meet a condition, such as "age >= 20 and region = 'north'"."""
@@ -130,18 +138,13 @@ class Questions(Generic[Result]):
         **asked: Unpack[Asked],
     ) -> Result:
         """How many rows have each value, or lie in each interval between edges."""
-        names = [columns] if isinstance(columns, str) else list(columns)
-        if not names:
-            raise DomainError(
-                "nothing is counted", given="no column", needed="one column or more", fix='"age"'
-            )
-        cut = edges if isinstance(edges, Mapping) else {} if edges is None else {names[0]: edges}
         groups = [Bins(self.domain[name]) for name in ([by] if isinstance(by, str) else by)]
-        bins = (*self.groups, *groups, *(Bins(self.domain[name], cut.get(name)) for name in names))
+        names = [columns] if isinstance(columns, str) else list(columns)
+        bins = (*self.groups, *groups, *bins_of(self.domain, names, edges))
         return self._histogram(bins, asked)
 
     def _histogram(self, bins: tuple[Bins, ...], asked: Asked) -> Result:
-        _known(asked)
+        self._known(asked)
         unit, condition, expected = self.unit, self.condition, asked.get("expected_n")
         return self._answer(lambda promise: HistogramPlan(bins, unit, promise, condition, expected), asked)
 
@@ -150,7 +153,7 @@ class Questions(Generic[Result]):
         return [self.domain[name] for name in ([columns] if isinstance(columns, str) else columns)]
 
     def _scope(self, asked: Asked) -> Scope:
-        _known(asked)
+        self._known(asked)
         return Scope(self.unit, self.condition, self.groups, self.n, asked.get("expected_n"))
 
     def _narrowed(self, **changes: Any) -> Self:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 from oboro.domain import Category, Date, Domain
 from oboro.engine import Source, count_units, open_data
@@ -165,6 +165,7 @@ class Answer:
 class Batch(Questions[Answer]):
     """Questions that are collected, and asked together at the end of a `with` block."""
 
+    weighted: ClassVar[bool] = True
     promise: Promise | Approx
     _run: Callable[[Plan, str | None], Release] = field(repr=False)
     name: str | None
