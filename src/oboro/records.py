@@ -69,7 +69,7 @@ def write_fields(value: Any, columns: Columns | None = None) -> dict[str, Any]:
     for one in _form(type(value)):
         held = getattr(value, one.name)
         if one.inline:
-            record |= write(held, columns)
+            record |= {name: part for name, part in write_fields(held, columns).items() if name != "kind"}
         elif not one.function and not (one.optional and _same(held, one.default)):
             record[one.name] = write(held, None if one.apart else columns)
     return record

@@ -159,7 +159,6 @@ CALLS: dict[str, Good] = {
         "number": 3, "low": 0, "high": 9, "public": ob.secure.load_public(w.path("alice.public")),
     },
     "secure.Answer.load": lambda w: {"path": w.path("answer.bin")},
-    "secure.NoisePlan.from_dict": lambda w: {"record": w.noise.to_dict()},
     "secure.NoisePlan.load": lambda w: {"path": w.path("noise.toml")},
     "secure.Urn": lambda w: {"first": -1, "step": 1, "counts": [1, 2, 1]},
     "secure.algorithm2": lambda w: {

@@ -13,6 +13,7 @@ from fuzz_calls import model
 from fuzz_world import World
 
 import oboro as ob
+from oboro.records import read
 from oboro.secure import messages
 
 
@@ -80,13 +81,15 @@ def documents(world: World) -> dict[str, Document]:
 
 
 def records(world: World) -> dict[str, Record]:
-    """The same, after their syntax was understood: every plan, and everything with a `from_dict`."""
+    """The same, after their syntax was understood: every plan, and everything that is read by itself."""
     certificate = json.loads(world.path("published.parquet.certificate.json").read_text())
     export = json.loads(world.path("export.json").read_text())
     found = {f"plan: {name}": Record(plan.to_dict(), _planned) for name, plan in ob.audit.samples().items()}
     return found | {
         "domain": Record(world.domain.to_dict(), ob.Domain.from_dict),
-        "noise plan": Record(world.noise.to_dict(), ob.secure.NoisePlan.from_dict),
+        "noise plan": Record(
+            world.noise.to_dict(), lambda record: read(ob.secure.NoisePlan, record, "the noise plan")
+        ),
         "signal plan": Record(world.signal.to_dict(), _planned),
         "synthetic plan": Record(model(world).plan.to_dict(), _planned),
         "certificate": Record(certificate, lambda record: _as_json(world, record, ob.verify_certificate)),

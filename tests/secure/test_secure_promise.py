@@ -14,6 +14,7 @@ from secure_help import digits
 
 import oboro as ob
 from oboro.errors import GuaranteeError, ParameterError
+from oboro.records import read
 from oboro.secure import Law, Urn, conditions, drawer_delta, exact_delta
 from oboro.secure.digits import scaled, uniform_urn
 from oboro.secure.law import law_of
@@ -152,7 +153,7 @@ def test_one_entry_less_breaks_the_promise() -> None:
     with pytest.raises(GuaranteeError, match="does not keep its promise"):
         ob.secure.verify(broken)
     with pytest.raises(GuaranteeError, match="does not keep its promise"):
-        ob.secure.NoisePlan.from_dict(broken.to_dict())
+        read(ob.secure.NoisePlan, broken.to_dict(), "the noise plan")
 
 
 @pytest.mark.parametrize("sensitivity", [2, 3, 4, 7])
@@ -230,7 +231,7 @@ def test_a_plan_is_read_without_the_view_that_nobody_asked_for(monkeypatch: pyte
 
     with monkeypatch.context() as patch:
         patch.setattr(ob.secure.noise_plan, "drawer_delta", refuse)
-        assert ob.secure.NoisePlan.from_dict(record) == flat
+        assert read(ob.secure.NoisePlan, record, "the noise plan") == flat
         assert ob.secure.draw_plan(flat, low=0, high=9, unit=ob.Unit.row()).noise == flat
         with pytest.raises(AssertionError, match="for nothing"):
             assert ob.secure.verify(flat).drawer

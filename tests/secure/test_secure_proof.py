@@ -13,6 +13,7 @@ from secure_help import digits, make_ledger, small
 import oboro as ob
 from oboro.errors import GuaranteeError, InputError, ParameterError
 from oboro.noise.bits import UnsafeBitsWarning, UnsafeDeterministicBits
+from oboro.records import read
 from oboro.release import plan_from
 from support import forged
 
@@ -94,7 +95,7 @@ def test_one_entry_less_is_refused_in_a_record() -> None:
     noise = digits((1, (89, 33, 12, 4)), (4, (104, 2)), (8, (2184, 1)), (16, (2493, 1)), delta="1e-10")
     less = forged(noise, urns=(*noise.urns[:-1], ob.secure.Urn.symmetric(16, (2492, 1))))
     with pytest.raises(GuaranteeError, match="does not keep its promise"):
-        ob.secure.NoisePlan.from_dict(less.to_dict())
+        read(ob.secure.NoisePlan, less.to_dict(), "the noise plan")
 
 
 def test_a_draw_says_how_it_adds_its_noise() -> None:

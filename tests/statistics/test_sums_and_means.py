@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from plan_help import DOMAIN, PERSON, ROW, SWAP, questions
+from support import steps
 
 import oboro as ob
 from oboro.domain import Domain, Integer, Real
@@ -148,12 +149,14 @@ def test_what_follows_from_a_plan_is_computed_once(tmp_path: Path, monkeypatch: 
     counted(Scope, "price")
     counted(sys.modules["oboro.statistics.means"], "two_noises")
     counted(sys.modules["oboro.statistics.means"], "shared")
-    ledger = ob.Ledger.create(tmp_path / "a", dataset="x", unit=ob.Unit.row(), budget=ob.Pure(1))
+    ledger = ob.Ledger.create(tmp_path / "a", dataset="x", unit=ob.Unit.row(), budget=ob.Pure(2))
     session = ob.Session({"age": [30, 40, 50]}, domain=ob.Domain([Integer("age", 0, 120)]), ledger=ledger)
     (found,) = session.mean("age", eps=1).interval().to_pylist()
     assert 0 <= found["low"] <= found["high"] <= 120
     assert Counter(called)["price"] == Counter(called)["shared"] == 2
     assert 0 < Counter(called)["two_noises"] < 30
+    # 0.1 ran through 74,620 lines here, and computed the form of the mean 1,384 times
+    assert steps(lambda: session.mean("age", eps=1).interval()) < 12_000
 
 
 @pytest.mark.parametrize("groups", [1, 40, 300])

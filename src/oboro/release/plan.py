@@ -236,8 +236,6 @@ def _read(cls: type, kind: str, record: dict[str, Any], handed: dict[str, Any] |
         )
     if version == 1 and (older := _upgrades.get(kind.partition(".")[0])) is not None:
         given = older(given)
-    if hasattr(cls, "from_dict"):
-        return cls.from_dict(given)
     columns: Columns = {}
     if "domain" in given and not has_field(cls, "domain"):
         domain = read(Domain, given.pop("domain"), "plan.domain")

@@ -15,27 +15,14 @@ from oboro.kinds import path_of, shown, takes, text_of
 from oboro.ledger import plan_hash
 from oboro.privacy import Approx
 from oboro.privacy.rounding import round_up
-from oboro.records import Columns, check_fields, read, write
+from oboro.records import Columns, check_fields, inline, read_fields, write_fields
 from oboro.secure.digits import lower_bound, optimum
 from oboro.secure.law import Law, Urn, law_of
 from oboro.secure.promise import MOST_DRAWS, Between, conditions, drawer_delta, exact_delta, keeps
 
-KIND = "secure.noise"
 MOST_SENT = 2**22  # entries that two parties encrypt, send and check for one answer
 METHODS = ("digits", "paper")
 MOST_URNS = 16
-_WRITTEN = (
-    "kind",
-    "eps",
-    "delta",
-    "sensitivity",
-    "method",
-    "draws",
-    "urns",
-    "entries",
-    "exact_delta",
-    "mean_abs",
-)
 _NO_PROMISE = 1 - Fraction(1, 2**60)  # a delta of 1 promises nothing, and is not written down
 
 
@@ -50,11 +37,12 @@ class NoisePlan:
         are still independent and of the same law.
     """
 
-    promise: Approx
+    promise: inline[Approx]
     sensitivity: int
     method: str
     urns: tuple[Urn, ...]
     draws: int = 1
+    kind = "secure.noise"
 
     def __post_init__(self) -> None:
         check_fields(self, "the noise plan")
@@ -138,58 +126,34 @@ class NoisePlan:
         return plan_hash(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """The canonical form. The last three say what anyone can compute; they show if a file was altered."""
+        """The canonical form: the fields, and what anyone can compute from them, which shows if a file was altered."""
+        return {**write_fields(self), "draws": self.draws} | self._told
+
+    def as_record(self, columns: Columns | None) -> dict[str, Any]:
+        return self.to_dict()
+
+    @property
+    def _told(self) -> dict[str, Any]:
         return {
-            "kind": KIND,
-            "eps": show(self.eps),
-            "delta": show(self.promise.delta),
-            "sensitivity": self.sensitivity,
-            "method": self.method,
-            "draws": self.draws,
-            "urns": write(self.urns),
             "entries": self.entries,
             "exact_delta": show(self.delta),
             "mean_abs": show(self.mean_abs),
         }
 
-    def as_record(self, columns: Columns | None) -> dict[str, Any]:
-        return self.to_dict()
-
-    @classmethod
-    def from_dict(cls, record: Any) -> NoisePlan:
-        """Reads a plan from someone else: every part is checked, the promise too."""
-        return cls.from_record(record, None, "the noise plan")
-
     @classmethod
     def from_record(cls, record: Any, columns: Columns | None, where: str) -> NoisePlan:
-        if type(record) is not dict or record.get("kind") != KIND:
+        """Reads a plan from someone else: every part is checked, the promise too."""
+        if type(record) is not dict or record.get("kind") != cls.kind:
             raise _no_plan(f"kind={shown(record.get('kind') if type(record) is dict else record)}")
-        if sorted(record) != sorted(_WRITTEN):
-            other = sorted(set(_WRITTEN) ^ set(map(str, record)))
-            raise ParameterError(
-                "the noise plan is incomplete",
-                given=f"without or with {', '.join(other)}"[:80],
-                needed=", ".join(_WRITTEN),
-                fix="oboro secure plan --eps 1 --delta 1e-10 -o noise.toml",
-            )
-
-        def part(name: str, hint: Any) -> Any:
-            return read(hint, record[name], f"{where}.{name}")
-
-        plan = cls(
-            Approx(part("eps", Fraction), part("delta", Fraction)),
-            part("sensitivity", int),
-            part("method", str),
-            part("urns", tuple[Urn, ...]),
-            part("draws", int),
-        )
-        actual = plan.to_dict()
-        for name in ("entries", "exact_delta", "mean_abs"):
-            if record[name] != actual[name]:
+        given = dict(record)
+        told = {name: given.pop(name, None) for name in ("entries", "exact_delta", "mean_abs")}
+        plan = read_fields(cls, given, where)
+        for name, actual in plan._told.items():
+            if type(told[name]) is not type(actual) or told[name] != actual:
                 raise ParameterError(
                     "the noise plan was altered",
-                    given=f"{name} = {record[name]}"[:100],
-                    needed=f"{name} = {actual[name]}"[:100],
+                    given=(f"{name} = {told[name]}" if name in record else f"no {name}")[:100],
+                    needed=f"{name} = {actual}"[:100],
                     fix="the file as `oboro secure plan` wrote it",
                 )
         return plan
@@ -206,7 +170,7 @@ class NoisePlan:
     @classmethod
     def load(cls, path: str | Path) -> NoisePlan:
         """Reads a plan from TOML and verifies it."""
-        return cls.from_dict(read_toml(path))
+        return cls.from_record(read_toml(path), None, "the noise plan")
 
     def __str__(self) -> str:
         kind = "digit urns" if self.method == "digits" else f"an urn drawn {self.draws} times (Algorithm 2)"
@@ -273,7 +237,7 @@ def _no_plan(given: str) -> ParameterError:
     return ParameterError(
         "this is not a noise plan",
         given=given[:100],
-        needed=f"kind={KIND!r}, method digits or paper, 1 to {MOST_URNS} urns",
+        needed=f"kind={NoisePlan.kind!r}, method digits or paper, 1 to {MOST_URNS} urns",
         fix="oboro secure plan --eps 1 --delta 1e-10 -o noise.toml",
     )
 
