@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from plan_help import DOMAIN, PERSON, ROW, SWAP, questions
-from support import steps
 
 import oboro as ob
 from oboro.domain import Domain, Integer, Real
@@ -23,6 +22,7 @@ from oboro.statistics.intervals import normal_reach, not_ruled_out, two_noises
 from oboro.statistics.scope import Scope
 from oboro.statistics.session import Plans
 from oboro.statistics.terms import Term
+from support import steps
 
 RNG = np.random.default_rng(4)
 N = 400
