@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -111,3 +116,59 @@ def test_milliseconds_in_a_file_leave_its_other_columns_as_they_are(tmp_path: Pa
     assert codes(Category("s", ["a", "b"]), data) == [0, None, 1]
     assert codes(Integer("i", 0, 9), data) == [1, None, 3]
     assert codes(Integer("since", 0, 9), data) == [1, 2, 3]
+
+
+CLOCKS = {  # the same instant, 2026-01-01 00:30 in Tokyo, and the day that clocks show
+    "Asia/Tokyo": dt.date(2026, 1, 1),
+    "+09:00": dt.date(2026, 1, 1),
+    "UTC": dt.date(2025, 12, 31),
+    "-0330": dt.date(2025, 12, 31),
+}
+INSTANT = 1_767_195_000
+ZONED = Date("x", "2025-12-01", "2026-01-31")
+
+
+def ways(zone: str, path: Path) -> Iterator[Any]:
+    for unit, finer in PER_SECOND.items():
+        table = pa.table({"x": pa.array([INSTANT * finer], pa.int64()).view(pa.timestamp(unit, zone))})
+        yield table
+        pq.write_table(table, path / f"{unit}.parquet")
+        yield path / f"{unit}.parquet"
+    if "/" in zone:
+        yield pd.DataFrame({"x": pd.to_datetime([INSTANT], unit="s", utc=True).tz_convert(zone)})
+        yield pl.DataFrame({"x": [INSTANT]}).select(
+            pl.from_epoch("x").dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
+        )
+
+
+@pytest.mark.parametrize("machine", ["UTC", "Asia/Tokyo", "America/New_York"])
+@pytest.mark.parametrize("zone", CLOCKS)
+def test_the_day_of_a_time_with_a_zone_is_that_of_its_zone_wherever_it_is_read(
+    tmp_path: Path, zone: str, machine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", machine)
+    time.tzset()
+    try:
+        for data in ways(zone, tmp_path):
+            [code] = codes(ZONED, data)
+            assert code is not None
+            assert ZONED.value(code) == CLOCKS[zone]
+        connection = duckdb.connect()
+        connection.execute(f"SET TimeZone = '{machine}'")
+        [code] = codes(ZONED, connection.sql(f"SELECT make_timestamptz({INSTANT * 10**6}) AS x"))
+        assert code is not None
+        assert ZONED.value(code) == dt.date(2025, 12, 31)  # DuckDB has instants alone: UTC
+        assert codes(ZONED, {"x": ["2026-01-01 00:30:00+09:00", "2025-12-31T15:30:00Z"]}) == [31, 30]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_zone_that_nobody_knows_is_refused_where_it_is_needed(tmp_path: Path) -> None:
+    kind = pa.timestamp("ms", "Mars/Olympus")
+    table = pa.table({"x": pa.array([0], pa.int64()).view(kind), "y": [1]})
+    pq.write_table(table, tmp_path / "p.parquet")
+    for data in (open_data(table), open_data(tmp_path / "p.parquet")):
+        assert codes(Integer("y", 0, 9), data) == [1]
+        with pytest.raises(DataError, match="cannot be read safely"):
+            data.need("x")

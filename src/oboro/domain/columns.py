@@ -251,7 +251,11 @@ class Category(Column):
 
 @dataclass(frozen=True, slots=True)
 class Date(Column):
-    """Days from `first` to `last`. A time of day is left off."""
+    """Days from `first` to `last`. A time of day is left off.
+
+    A time with a zone counts on the day that clocks of its zone show: the zone of its column in Arrow, pandas, Polars and
+    Parquet files written from them, UTC in DuckDB and other Parquet files, and in text the day as it is written.
+    """
 
     name: str
     first: date

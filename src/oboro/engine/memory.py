@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from oboro.engine.careful import READABLE, in_words
-from oboro.engine.times import in_microseconds
+from oboro.engine.times import in_microseconds, in_utc
 from oboro.errors import DataError, ParameterError
 from oboro.kinds import list_of
 
@@ -35,7 +35,7 @@ def _table(data: Any) -> Any:
         return _from_pandas(data)
     if module in ("duckdb", "_duckdb") and hasattr(data, "arrow"):
         table = data.arrow()
-        return table.read_all() if hasattr(table, "read_all") else table
+        return in_utc(table.read_all() if hasattr(table, "read_all") else table)
     if hasattr(data, "to_table"):  # a pyarrow dataset
         return data.to_table()
     raise DataError(

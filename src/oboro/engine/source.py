@@ -24,7 +24,7 @@ from oboro.engine.careful import READABLE, Careful, damaged
 from oboro.engine.edition import Edition
 from oboro.engine.memory import to_arrow
 from oboro.engine.text_files import open_text
-from oboro.engine.times import coarse_times, in_microseconds, unreadable, within_reach
+from oboro.engine.times import coarse_times, in_microseconds, on_clocks, unreadable, within_reach, zones_in
 from oboro.errors import DataError
 from oboro.files import reads
 from oboro.kinds import nearest, path_of, shown
@@ -99,19 +99,26 @@ def _from_file(path: Path) -> Source:
     if name.endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")):
         return _opened(open_text(path, "\t" if ".tsv" in name[-7:] else ","), edition, headed=True)
     if name.endswith(".parquet"):
-        dataset, times = coarse_times(path)
-        return _opened(dataset, edition, times=times, parquet=path)
+        dataset, times, zones = coarse_times(path)
+        return _opened(dataset, edition, times=times, zones=zones, parquet=path)
     raise DataError(
         f"the file type of {path.name} is unknown", given=path.suffix or "no extension", needed=READABLE
     )
 
 
 def _opened(
-    given: Any, edition: Edition | None = None, *, times: Mapping[str, str] | None = None, **parts: Any
+    given: Any,
+    edition: Edition | None = None,
+    *,
+    times: Mapping[str, str] | None = None,
+    zones: Mapping[str, str] | None = None,
+    **parts: Any,
 ) -> Source:
     """What DuckDB selects from: `given`, or where that is None the file itself. `times` is SQL for some columns."""
     import duckdb
 
+    if zones is None:
+        zones = zones_in(getattr(given, "schema", ()))
     if given is None and edition is not None:
         connection = _connection(edition.path)
         # text that is not UTF-8 is read as it stands; folders such as year=2026 are no columns
@@ -124,11 +131,18 @@ def _opened(
         if given is not None:
             connection.register("given", given)
         types = _types(connection, relation)
-        safe = {name: within_reach(quoted(name), kind) for name, kind in types.items()} | dict(times or {})
-        replaced = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in safe.items() if sql is not None)
+        strange = {name: zone for name, zone in zones.items() if not _is_zone(connection, zone)}
+        safe = {name: within_reach(quoted(name), kind, zones.get(name)) for name, kind in types.items()}
+        safe |= times or {}
+        replaced = ", ".join(
+            f"{sql} AS {quoted(name)}"
+            for name, sql in safe.items()
+            if sql is not None and name not in strange
+        )
         if replaced:
             relation = f"(SELECT * REPLACE ({replaced}) FROM {relation})"
             types = _types(connection, relation)
+        types |= {name: f"TIME in the unknown zone {zone}" for name, zone in strange.items()}
     except duckdb.Error:  # its text would show values
         if hasattr(given, "schema"):
             raise DataError(
@@ -144,6 +158,17 @@ def _opened(
 
 def _types(connection: Any, relation: str) -> dict[str, str]:
     return {row[0]: row[1] for row in connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()}
+
+
+def _is_zone(connection: Any, zone: str) -> bool:
+    """Whether DuckDB knows the clocks of a zone."""
+    import duckdb
+
+    try:
+        connection.execute(f"SELECT {on_clocks('make_timestamptz(0)', zone)}")
+    except duckdb.Error:
+        return False
+    return True
 
 
 def _connection(*files: Path) -> Any:
@@ -167,6 +192,7 @@ def _connection(*files: Path) -> Any:
     named = [name for path in files for name in (literal(os.path.realpath(path)), _this_file(path))]
     for setting, value in (
         ("enable_progress_bar", "false"),
+        ("TimeZone", "'UTC'"),  # not that of this machine
         ("preserve_insertion_order", "false"),  # the order of rows does not matter here
         ("temp_directory", literal(_spill_folder(connection))),
         ("allowed_paths", f"[{', '.join(named)}]"),

@@ -2,6 +2,10 @@
 
 It would raise on a second that is 31 million years away, whether a value is read, cast or only looked at. Here it counts as the
 first or the last microsecond that DuckDB can write down. What cannot be brought within reach is refused by its type.
+
+A time with a zone becomes the time on the clocks of that zone: which day it was follows from the data, never from where the
+program runs. The zone is the column's own, as its type says in Arrow, pandas, Polars and files written from them; UTC where
+the type says none, as in other Parquet files and in DuckDB. In text the day counts as it is written.
 """
 
 from __future__ import annotations
@@ -15,6 +19,11 @@ from oboro.engine.careful import damaged
 EARLIEST = -9_223_372_022_400_000_000  # microseconds: 290309-12-22 (BC) 00:00:00
 LATEST = 2**63 - 2  # one more is infinity
 _FINER = {"s": 10**6, "ms": 10**3}
+_YEARS = (
+    -62_135_769_600_000_000,
+    253_402_473_600_000_000,
+)  # two days beyond the years 1 to 9999: room for any zone
+_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
 _WITH_ZONE = re.compile(r"\b(TIME|TIMESTAMP) WITH TIME ZONE\b")
 _REFUSED = re.compile(r"\b(TIME|TIME_NS|TIMETZ|JSON)\b")
 _REFUSED_INSIDE = re.compile(r"\b(TIMESTAMP\w*|INTERVAL)\b")
@@ -27,12 +36,45 @@ def unreadable(type_name: str) -> bool:
     return bool(_REFUSED.search(plain) or (nested and _REFUSED_INSIDE.search(plain)))
 
 
-def within_reach(field: str, type_name: str) -> str | None:
-    """SQL for the same column with no time before the earliest; None where there cannot be one."""
+def zones_in(schema: Any) -> dict[str, str]:
+    """The zone of each column of times that has one."""
+    import pyarrow as pa
+
+    return {one.name: one.type.tz for one in schema if pa.types.is_timestamp(one.type) and one.type.tz}
+
+
+def in_utc(table: Any) -> Any:
+    """The same instants, with UTC for a zone: DuckDB's own times have none, and it would put that of this machine."""
+    import pyarrow as pa
+
+    for place, column in enumerate(table.schema):
+        if pa.types.is_timestamp(column.type) and column.type.tz:
+            utc = table.column(place).cast(pa.timestamp(column.type.unit, "UTC"))
+            table = table.set_column(place, column.name, utc)
+    return table
+
+
+def within_reach(field: str, type_name: str, zone: str | None = None) -> str | None:
+    """SQL for the same column with no time before the earliest, on its own clocks; None where there is nothing to do."""
+    if type_name.upper() in ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"):
+        return on_clocks(f"CAST({field} AS TIMESTAMP WITH TIME ZONE)", zone or "UTC")
     if type_name.upper() != "TIMESTAMP":
         return None
     earliest = f"make_timestamp({EARLIEST})"
     return f"CASE WHEN {field} < {earliest} THEN {earliest} ELSE {field} END"
+
+
+def on_clocks(instant: str, zone: str) -> str:
+    """SQL for the time that clocks of a zone show at an instant. What lies beyond the years 1 to 9999 stays beyond."""
+    first, last = (f"make_timestamptz({edge})" for edge in _YEARS)
+    inside = (
+        f"(CASE WHEN {instant} < {first} THEN {first} WHEN {instant} > {last} THEN {last} ELSE {instant} END)"
+    )
+    if found := _OFFSET.fullmatch(zone):
+        sign, hours, minutes = -1 if found[1] == "-" else 1, int(found[2]), int(found[3])
+        return f"make_timestamp(epoch_us({inside}) + {sign * (60 * hours + minutes) * 60 * 10**6})"
+    name = zone.replace("'", "''")
+    return f"timezone('{name}', {inside})"
 
 
 def in_microseconds(table: Any) -> Any:
@@ -52,8 +94,8 @@ def in_microseconds(table: Any) -> Any:
     return table
 
 
-def coarse_times(path: Path) -> tuple[Any, dict[str, str]]:
-    """For a Parquet file with milliseconds: a dataset that has them as whole numbers, and SQL for each. Else nothing.
+def coarse_times(path: Path) -> tuple[Any, dict[str, str], dict[str, str]]:
+    """For a Parquet file with milliseconds: a dataset that has them as whole numbers, and SQL for each. And all zones.
 
     DuckDB's own reader raises on one that is too far away, whatever is done with it.
     """
@@ -69,13 +111,13 @@ def coarse_times(path: Path) -> tuple[Any, dict[str, str]]:
         one.name: one.type for one in schema if pa.types.is_timestamp(one.type) and one.type.unit in _FINER
     }
     if not coarse:
-        return None, {}
+        return None, {}, zones_in(schema)
     whole = [
         pa.field(one.name, pa.int64()) if one.name in coarse or pa.types.is_duration(one.type) else one
         for one in schema
     ]
     dataset = ds.dataset(path, schema=pa.schema(whole), format="parquet")
-    return dataset, {name: _made(name, kind) for name, kind in coarse.items()}
+    return dataset, {name: _made(name, kind) for name, kind in coarse.items()}, zones_in(schema)
 
 
 def _made(name: str, kind: Any) -> str:
@@ -83,8 +125,12 @@ def _made(name: str, kind: Any) -> str:
     field = '"' + name.replace('"', '""') + '"'
     first, last = _limits(kind)
     inside = f"CASE WHEN {field} < {first} THEN {first} WHEN {field} > {last} THEN {last} ELSE {field} END"
-    make = "make_timestamp" if kind.tz is None else "make_timestamptz"
-    return f"{make}(({inside}) * {_FINER[kind.unit]})"
+    counted = f"({inside}) * {_FINER[kind.unit]}"
+    return (
+        f"make_timestamp({counted})"
+        if kind.tz is None
+        else on_clocks(f"make_timestamptz({counted})", kind.tz)
+    )
 
 
 def _finer(kind: Any) -> Any:
