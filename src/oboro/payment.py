@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from oboro.errors import LedgerError, OboroError, PaidError, StoredError
 
+NOTHING_RECORDED = "Nothing was recorded, so nothing more is spent."
 PERHAPS_RECORDED = "It may have been recorded all the same; if so, it stays spent."
 
 
@@ -81,6 +82,7 @@ def delivered() -> None:
 def failed(payment: Payment, error: BaseException) -> PaidError:
     """The error that says what became of a payment. The text of a foreign error may quote a value: only its kind is told."""
     why = error.message if isinstance(error, OboroError) else type(error).__name__
+    why = why.removesuffix(NOTHING_RECORDED).rstrip()  # true of what failed, and not of what was paid before
     detail = f"{why} ({error.given})" if isinstance(error, OboroError) and error.given else why
     if payment.stored:
         return StoredError(

@@ -190,9 +190,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def typed(folder: Path, words: list[str], out: Any = None, err: Any = None, **environment: str) -> Result:
-    """Types one command; `out` and `err` stand for the terminal."""
-    out, err = out or io.StringIO(), err or io.StringIO()
+def typed(folder: Path, words: list[str], out: Any = "", err: Any = "", **environment: str) -> Result:
+    """Types one command; `out` and `err` stand for the terminal, and None for none at all."""
+    out, err = (io.StringIO() if stream == "" else stream for stream in (out, err))
     with (
         chdir(folder),
         mock.patch.dict(os.environ, {"COLUMNS": "200", **environment}),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from doors_world import LEDGER, READING_NOTHING, WRITING, commands, copied, make_world, reservations, typed
+from doors_world import LEDGER, READING_NOTHING, WRITING, commands, reservations, typed
 
 import oboro as ob
 from oboro import files
@@ -17,17 +17,6 @@ from oboro.errors import DataError, OboroError, ParameterError
 
 # the last two: a ledger with a hard link is not even opened, and no copy is called as SQLite calls what is its own
 REFUSED = ("overwrite an input", "the file has a second name", "the file has a name of SQLite's own")
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_world(tmp_path_factory.mktemp("world"))
-
-
-@pytest.fixture
-def folder(world: Path, tmp_path: Path) -> Iterator[Path]:
-    with copied(world, tmp_path / "copy") as copy:
-        yield copy
 
 
 def spellings(option: str, name: str) -> list[list[str]]:

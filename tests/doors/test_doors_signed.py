@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from doors_world import make_world, typed
+from doors_world import typed
 
 import oboro as ob
 from oboro.errors import CertificateError, DataError, LedgerError, OboroError, TamperError
@@ -58,11 +58,6 @@ CHANGES: dict[str, Callable[[str], str]] = {
     "a second document": lambda text: text + text,
     "a comment": lambda text: "/* */" + text,
 }
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_world(tmp_path_factory.mktemp("world"))
 
 
 def signed(record: dict[str, Any]) -> dict[str, Any]:

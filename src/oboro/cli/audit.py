@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from oboro.cli.options import Json, show_json
-from oboro.cli.terminal import echo
+from oboro.cli.terminal import echo, is_watched
 from oboro.errors import OboroError, ParameterError
 from oboro.language import left, said
 
@@ -91,7 +90,7 @@ def _line(report: AuditReport) -> str:
 @contextmanager
 def _watched() -> Iterator[Callable[[str, int, int], None] | None]:
     """A progress bar on stderr, on a terminal only."""
-    if not sys.stderr.isatty():
+    if not is_watched():
         yield None
         return
     from rich.console import Console

@@ -150,6 +150,15 @@ def fetch(
         model_of(released).save(output)
         echo(labelled("written", str(output)))
         return
+    if output is not None and released.to_arrow().column_names == [
+        "sealed"
+    ]:  # what P1 opens, as it was drawn
+        from oboro.files import write_whole
+        from oboro.secure import sealed
+
+        write_whole(output, sealed(released))
+        echo(said(f"drawn and paid for; give {plain(str(output))} to P1, for `oboro secure open`"))
+        return
     if output is not None:
         plans.check_output(output)
     plans.give(released, account, output=output, json=json)

@@ -111,6 +111,7 @@ def start(
 
 def main() -> None:
     """Runs the command line; errors become a few lines and an exit code, never a traceback."""
+    _fill_gaps()
     command = spelling.whole_command(chosen())
     helping.in_own_language(command)
     if any(name.endswith("OBORO_COMPLETE") for name in os.environ):
@@ -118,6 +119,15 @@ def main() -> None:
     with sparing(), payments() as made:  # no command writes over a file that it reads
         code = _ended(lambda: _run(command), made)
     sys.exit(code)
+
+
+def _fill_gaps() -> None:
+    """A standard stream that is missing: else the next file that is opened, perhaps a ledger, is what is printed into."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
 
 
 def _run(command: Any) -> None:
@@ -149,23 +159,27 @@ def _ended(run: Callable[[], None], made: list[Payment]) -> int:
 def _failed(error: BaseException, made: list[Payment]) -> int:
     """What is said of an error. After a payment, nothing is said that could be read as if nothing had been spent."""
     if made and os.environ.get("OBORO_TRACEBACK"):
-        with suppress(Unprintable):
-            trace(type(error), error, error.__traceback__)
+        trace(type(error), error, error.__traceback__)
+    if made and made[-1].delivered and "--json" not in sys.argv and isinstance(error, Exception):
+        echo(
+            said("the release was written; not all that there is to say about it could be printed"), err=True
+        )
+        return 0
     if made and not isinstance(error, PaidError):
         error = failed(made[-1], _in_words(error))
     if isinstance(error, KeyboardInterrupt):
-        _say(said("stopped"))
+        echo(said("stopped"), err=True)
         return 130
     told = _in_words(error)
     if not isinstance(told, OboroError):
         # The text of a foreign error may quote a value, so only its kind is shown.
         bug = f"InternalError: {type(told).__name__}. This is a bug in oboro; OBORO_TRACEBACK=1 shows where."
-        _say(said(bug))
+        echo(said(bug), err=True)
         return 1
     if "--json" in sys.argv:
-        _say(json.dumps(spelling.record(told), ensure_ascii=False))
+        echo(json.dumps(spelling.record(told), ensure_ascii=False), err=True)
     else:
-        _say(spelling.complaint(told), lead=f"{type(told).__name__}: ")
+        echo(spelling.complaint(told), err=True, lead=f"{type(told).__name__}: ")
     return told.exit_code
 
 
@@ -178,11 +192,11 @@ def _in_words(error: BaseException) -> BaseException:
 
 def _unprinted(error: Unprintable, made: list[Payment]) -> int:
     """Nobody reads any more, or the disk behind the screen is full. A release whose file was written is not failed by that."""
-    with suppress(OSError, ValueError):  # what is left in the buffer must not fail once more, at the very end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if made and made[-1].delivered and "--json" not in sys.argv:
-        _say(said("the release was written; not all that there is to say about it could be printed"))
-        return 0
+    if sys.stdout is not None:
+        with suppress(
+            OSError, ValueError
+        ):  # what is left in the buffer must not fail once more, at the very end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if not made and error.errno == errno.EPIPE:
         return 1
     return _failed(OSError(error.errno, error.strerror, "standard output"), made)
@@ -191,15 +205,11 @@ def _unprinted(error: Unprintable, made: list[Payment]) -> int:
 def _misspelt(error: Any) -> int:
     """The command line itself was wrong. It is quoted, and may hold anything."""
     error.message = without_password(plain(error.message, lines=True))
-    try:
-        from typer.rich_utils import rich_format_error
+    with suppress(OSError, ValueError):  # nobody hears it
+        try:
+            from typer.rich_utils import rich_format_error
 
-        rich_format_error(error)
-    except ImportError:
-        error.show()
+            rich_format_error(error)
+        except ImportError:
+            error.show()
     return int(error.exit_code)
-
-
-def _say(text: str, lead: str = "") -> None:
-    with suppress(Unprintable):  # then nobody hears it, and the exit code must do
-        echo(text, err=True, lead=lead)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 
 from oboro.cli import secure_parties
 from oboro.cli.options import Json, Output, show_json
-from oboro.cli.terminal import echo
+from oboro.cli.terminal import echo, is_watched
 from oboro.errors import ParameterError
 from oboro.language import labelled, said
 
@@ -166,7 +165,7 @@ app.command("open", epilog="Example: oboro secure open drawn.bin --plan noise.to
 @contextmanager
 def _bar(what: str) -> Iterator[Callable[[float], None] | None]:
     """A progress bar for people; nothing where nobody watches."""
-    if not sys.stderr.isatty():
+    if not is_watched():
         yield None
         return
     from rich.console import Console

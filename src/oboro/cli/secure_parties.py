@@ -71,7 +71,7 @@ def encrypt(
     """Clamps a number to its public bounds and encrypts it."""
     from oboro import secure
 
-    text = (sys.stdin.readline() if value == "-" else value).strip()
+    text = (sys.stdin.readline() if value == "-" and sys.stdin else value).strip()
     try:
         number = int(text)
     except ValueError:  # the value is private: it is not repeated

@@ -7,6 +7,8 @@ terminal cannot show stops a command. What comes from a file and must stay on it
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import sys
 import traceback
@@ -26,17 +28,28 @@ class Unprintable(OSError):
 
 
 def echo(text: str = "", *, err: bool = False, lead: str = "") -> None:
-    """Prints lines; `lead` stands before them in red, on a terminal."""
+    """Prints lines; `lead` stands before them in red, on a terminal. What nobody hears of an error, the exit code says."""
     stream = sys.stderr if err else sys.stdout
     shown, lead = without_password(plain(text, lines=True)), plain(lead)
     encoding = getattr(stream, "encoding", None) or "utf-8"
     shown = shown.encode(encoding, "backslashreplace").decode(encoding)
-    if lead and stream.isatty():
-        lead = typer.style(lead, fg=typer.colors.RED, bold=True)
     try:
+        if stream is None:  # a program that was started without one
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        if lead and stream.isatty():
+            lead = typer.style(lead, fg=typer.colors.RED, bold=True)
         typer.echo(lead + shown, err=err)
     except (OSError, ValueError) as error:  # ValueError: a stream that was closed
-        raise Unprintable(getattr(error, "errno", None), getattr(error, "strerror", None)) from None
+        if not err:
+            raise Unprintable(getattr(error, "errno", None), getattr(error, "strerror", None)) from None
+
+
+def is_watched() -> bool:
+    """Whether what goes to standard error, such as a progress bar, is seen by somebody."""
+    try:
+        return sys.stderr is not None and sys.stderr.isatty()
+    except ValueError:  # it was closed
+        return False
 
 
 def without_password(text: str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from oboro.cli.terminal import is_watched
 from oboro.language import said
 
 _PATIENCE = 1.0  # seconds
@@ -15,7 +15,7 @@ _PATIENCE = 1.0  # seconds
 @contextmanager
 def progress_bar() -> Iterator[None]:
     """Shows what `oboro.tables.progress` reports while this lasts."""
-    if not sys.stderr.isatty():
+    if not is_watched():
         yield
         return
     from rich.console import Console

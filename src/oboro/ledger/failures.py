@@ -13,9 +13,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from oboro.errors import LedgerError
 from oboro.ledger.file import moved
 from oboro.ledger.place import Place
-from oboro.payment import PERHAPS_RECORDED
-
-NOTHING_RECORDED = "Nothing was recorded, so nothing more is spent."
+from oboro.payment import NOTHING_RECORDED, PERHAPS_RECORDED
 
 
 @dataclass(slots=True)
