@@ -10,8 +10,8 @@ from flint import acb, arb
 
 from oboro.dynamics import calibrate, delta, pure_eps
 from oboro.dynamics import calibration as module
-from oboro.dynamics.mixing import kanter, nodes, size, tail
-from oboro.dynamics.profile import above, gaussian, inflection, majorant
+from oboro.dynamics.mixing import nodes, size, tail
+from oboro.dynamics.profile import gaussian, majorant
 from oboro.dynamics.radial import radial
 from oboro.errors import ParameterError
 from oboro.noise.lazy import precision
@@ -121,24 +121,6 @@ def test_two_quadratures_agree_over_the_whole_range() -> None:
         z = calibrate(alpha=alpha, eps=eps, delta=small, method="mixture")
         rule = nodes(alpha)
         assert float(rule.weight @ gaussian(z * z / rule.value, eps)) == pytest.approx(small, rel=1e-10)
-
-
-def test_the_mean_of_the_majorant_by_a_plain_sum() -> None:
-    rng = np.random.default_rng(13)
-    for _ in range(12):
-        alpha, eps, small = somewhere(rng)
-        z = calibrate(alpha=alpha, eps=eps, delta=small, method="independent")
-        rule = kanter(alpha)
-        # midpoints of cells that begin exactly where the tangent takes over
-        start = (math.log(2 * inflection(eps)) - 2 * math.log(z)) / rule.power
-        width = max(60.0, 12 - rule.least - start)
-        xi = start + width * (np.arange(12000) + 0.5) / 12000
-        v = inflection(eps) * np.exp(np.minimum(rule.power * (xi - start), 600.0))
-        extra = float(
-            (above(v, eps) * np.concatenate([rule.density(part) for part in np.array_split(xi, 12)])).sum()
-        )
-        mixture = delta(alpha=alpha, eps=eps, z=z, method="mixture")
-        assert mixture + extra * width / 12000 == pytest.approx(small, rel=3e-6)
 
 
 def test_the_laplace_transform_of_the_mixing_variable() -> None:

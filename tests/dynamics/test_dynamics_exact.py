@@ -140,7 +140,7 @@ def test_the_table_of_the_mixing_density_is_that_of_its_rules() -> None:
         assert float(law.weight.sum()) == pytest.approx(1, rel=1e-9)
 
 
-STEPS = {"theorem1": 400, "mixture": 600, "independent": 2400, "discrete": 900, "exact": 4500, "pure": 300}
+STEPS = {"theorem1": 430, "mixture": 640, "independent": 2400, "discrete": 900, "exact": 6500, "pure": 300}
 
 
 @pytest.mark.parametrize("method", STEPS)

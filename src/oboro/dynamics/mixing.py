@@ -115,7 +115,7 @@ def kanter(alpha: float) -> Kanter:
 
     b = alpha / 2
     logit = np.concatenate([np.linspace(-16, 12, 900), np.geomspace(12.03, 400, 400)])
-    excess, slope = _excess(logit, b)
+    excess, slope = log_excess(logit, b)
     log_slope = make_interp_spline(np.log(excess), -np.log(slope), k=5)
     plain = Kanter(b, math.log1p(-b) + math.log(b) * b / (1 - b), log_slope, None)
     return replace(plain, table=_tabulated(plain))
@@ -138,7 +138,7 @@ def _reach(b: float) -> float:
     return 60.0 + 90.0 / (1 - b)
 
 
-def _excess(logit: Floats, b: float) -> tuple[Floats, Floats]:
+def log_excess(logit: Floats, b: float) -> tuple[Floats, Floats]:
     """log a(u) - log a(0) and its derivative by u, for u = 1/(1 + e^-logit); near 0 by its series."""
     u, rest = 1 / (1 + np.exp(-logit)), 1 / (1 + np.exp(np.minimum(logit, 700.0)))
     x, y, w = (
