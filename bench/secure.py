@@ -94,13 +94,13 @@ def _complete(plan: ob.secure.NoisePlan, folder: Path) -> tuple[float, int]:
     best, counted = float("inf"), 0
     for _ in range(3):
         start = time.perf_counter()
-        ob.secure.draw(f"127.0.0.1:{port}", answer, ledger, identity, shelf)
+        ob.secure.draw(f"127.0.0.1:{port}", answer, ledger, identity, shelf, plan)
         best = min(best, time.perf_counter() - start)
     with socket.create_server(("127.0.0.1", 0)) as relay:
         total = [0]
         thread = threading.Thread(target=_relay, args=(relay, port, total))
         thread.start()
-        ob.secure.draw(f"127.0.0.1:{relay.getsockname()[1]}", answer, ledger, identity, shelf)
+        ob.secure.draw(f"127.0.0.1:{relay.getsockname()[1]}", answer, ledger, identity, shelf, plan)
         thread.join()
         counted = total[0]
     process.wait(timeout=30)

@@ -314,7 +314,7 @@ NOT_CALLED = {
     ],
     # needs another party at the other end of a connection: its messages are sent through the documents
     "peer": [
-        "secure.Holder", "secure.Identity", "secure.Shelf", "secure.draw", "secure.open_file", "secure.sealed",
+        "secure.Holder", "secure.Identity", "secure.Shelf", "secure.draw", "secure.open_file",
         "secure.serve", "secure.write_urns",
     ],
 }  # fmt: skip

@@ -118,6 +118,40 @@ def test_by_files(oboro: Command) -> None:
     assert "spent, not released" not in oboro("ledger show l.ledger").out
 
 
+def test_a_sealed_answer_that_could_not_be_written_is_fetched_and_opened(
+    oboro: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: bytes) -> None:
+        raise ob.errors.DataError(f"{path} cannot be written", given="no space left")
+
+    common = "--plan noise.toml --key carrier.secret"
+    assert oboro(f"secure urns {common} -o urns.enc").code == 0
+    with monkeypatch.context() as patch:
+        patch.setattr("oboro.release.release.write_whole", full)
+        paid = oboro(
+            "secure draw --urns urns.enc --plan noise.toml --answer answer.enc --ledger l.ledger -o drawn.enc"
+        )
+    assert paid.code == 5  # paid for and stored
+    assert "oboro ledger fetch l.ledger --entry 1 -o FILE" in paid.err
+    assert oboro("ledger fetch l.ledger --entry 1 -o drawn.enc").code == 0
+    assert oboro("certificate verify drawn.enc.certificate.json").code == 0
+    assert abs(int(oboro(f"secure open drawn.enc {common}").out) - 1234) <= 15
+
+
+def test_a_sealed_answer_is_told_like_any_release(oboro: Command) -> None:
+    assert oboro("secure urns --plan noise.toml --key carrier.secret -o urns.enc").code == 0
+    draw = "secure draw --urns urns.enc --plan noise.toml --answer answer.enc --ledger l.ledger"
+    told = oboro(f"{draw} -o drawn.enc --name drawn")
+    assert "standard error" in told.err  # the forecast
+    assert "oboro secure open" in told.out
+    assert "sealed" not in told.out  # nobody reads a ciphertext
+    assert "spent" in told.out
+    record = json.loads(oboro(f"{draw} -o again.enc --name drawn --json").out)
+    assert (record["given_again"], record["output"]) == (True, "again.enc")
+    assert "value" not in record
+    assert Path("again.enc").read_bytes() == Path("drawn.enc").read_bytes()
+
+
 def test_mistakes_are_explained(oboro: Command) -> None:
     for line, text in [
         ("secure draw --plan noise.toml --answer answer.enc --ledger l.ledger", "where the urns come from"),

@@ -52,7 +52,7 @@ def by_files(parties: Parties, tag: str = "") -> tuple[Path, Path]:
     urns, drawn = parties.folder / f"urns{tag}.enc", parties.folder / f"drawn{tag}.enc"
     ob.secure.write_urns(parties.holder, urns)
     release = ob.secure.draw_from_file(urns, parties.answer, parties.ledger, parties.shelf, parties.noise)
-    drawn.write_bytes(ob.secure.sealed(release))
+    release.save(drawn)
     return urns, drawn
 
 
@@ -80,7 +80,7 @@ def test_urns_are_used_once_on_both_sides(parties: Parties) -> None:
     # a second draw from the same urns by a P2 that forgot is refused by P1
     forgetful = ob.secure.Shelf(parties.folder / "forgot")
     second = ob.secure.draw_from_file(urns, parties.answer, parties.ledger, forgetful, parties.noise)
-    drawn.write_bytes(ob.secure.sealed(second))
+    second.save(drawn)
     with pytest.raises(UsedError, match="used before"):
         ob.secure.open_file(parties.holder, drawn)
 
@@ -406,7 +406,7 @@ def test_a_killed_p2_never_draws_twice_from_the_same_urns(parties: Parties) -> N
 
         def work(pipe: int, urns: Path = urns) -> None:
             os.write(pipe, b"!")
-            os.write(pipe, ob.secure.sealed(draw(urns)))
+            os.write(pipe, draw(urns).to_arrow()["sealed"][0].as_py().encode())
 
         reported = kill(work)
         try:

@@ -174,6 +174,39 @@ def test_the_whole_way(oboro: Command, tmp_path: Path) -> None:
     assert oboro(spend)[0] == 3
 
 
+def test_a_model_takes_the_path_of_every_release(
+    oboro: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: bytes) -> None:
+        raise ob.errors.DataError(f"{path} cannot be written", given="no space left")
+
+    ob.Domain([ob.Integer("age", 0, 120), ob.Category("sex", ["F", "M"])]).to_toml(tmp_path / "d.toml")
+    assert oboro("ledger create l.ledger --dataset people --unit row --eps 9 --delta 1e-4")[0] == 0
+    asked = "--domain d.toml --eps 1 --delta 1e-6"
+    release = f"synth release data.csv {asked} --ledger l.ledger"
+    for name in ("model.csv", "model.zip", "model"):  # before anything is paid
+        code, _, err = oboro(f"{release} -o {name}")
+        assert code == 4
+        assert "-o model.oboro" in err
+    with monkeypatch.context() as patch:
+        patch.setattr("oboro.release.release.write_whole", full)
+        code, _, err = oboro(f"{release} -o model.oboro --name m")
+    assert code == 5  # paid for and stored
+    assert "oboro ledger fetch l.ledger --entry 1 -o FILE" in err
+    code, out, err = oboro("ledger fetch l.ledger --entry 1 -o model.oboro")
+    assert code == 0, err
+    assert "oboro synth sample" in out
+    assert oboro(f"{release} -o again.oboro --name m")[0] == 0
+    assert (tmp_path / "again.oboro").read_bytes() == (tmp_path / "model.oboro").read_bytes()
+    assert oboro(f"synth forecast {asked} --unit row --save-plan p.toml")[0] == 0
+    code, out, err = oboro("run p.toml data.csv --ledger l.ledger -o other.oboro --json")
+    assert code == 0, err
+    assert json.loads(out)["certificate"] == "other.oboro"  # within
+    assert not list(tmp_path.glob("*.certificate.json"))
+    for name in ("model.oboro", "other.oboro"):
+        assert ob.synth.load(tmp_path / name).sample(5).num_rows == 5
+
+
 def test_records_forecasts_and_accounts(oboro: Command, tmp_path: Path) -> None:
     ob.Domain([ob.Integer("age", 0, 120), ob.Integer("amount", 0, 99_999)]).to_toml(tmp_path / "d.toml")
     assert oboro("ledger create l.ledger --dataset people --unit row,replace --eps 9 --delta 1e-4")[0] == 0

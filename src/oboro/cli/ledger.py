@@ -144,23 +144,8 @@ def fetch(
 
     account = open_ledger(ledger)
     released = fetch_release(account, name=name, entry=entry)
-    if output is not None and output.suffix.lower() == ".oboro":
-        from oboro.synth.model import model_of
-
-        model_of(released).save(output)
-        echo(labelled("written", str(output)))
-        return
-    if output is not None and released.to_arrow().column_names == [
-        "sealed"
-    ]:  # what P1 opens, as it was drawn
-        from oboro.files import write_whole
-        from oboro.secure import sealed
-
-        write_whole(output, sealed(released))
-        echo(said(f"drawn and paid for; give {plain(str(output))} to P1, for `oboro secure open`"))
-        return
     if output is not None:
-        plans.check_output(output)
+        plans.check_output(released.plan, output)
     plans.give(released, account, output=output, json=json)
 
 

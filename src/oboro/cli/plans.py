@@ -64,12 +64,12 @@ def show_forecast(plan: Plan, *, json: bool, save: Path | None = None) -> None:
 def release(
     plan: Plan, data: Any, ledger: Ledger, *, output: Path | None, name: str | None, dry_run: bool, json: bool
 ) -> None:
-    """Shows the forecast, spends once, writes the table and its certificate."""
+    """Shows the forecast, spends once, writes the release and its certificate."""
     from oboro.release import quote
     from oboro.release import run as run_plan
 
     if output is not None:
-        check_output(output, data)
+        check_output(plan, output, data)
     if dry_run:
         terms = quote(plan, ledger)
         remaining = ledger.remaining
@@ -93,7 +93,7 @@ def release(
 def give(
     released: Release, ledger: Ledger, *, output: Path | None, json: bool, given_again: bool = True
 ) -> None:
-    """Writes a release and its certificate if asked, and says what it is, what it cost and what remains."""
+    """Writes a release with its certificate if asked, and says what it is, what it cost and what remains."""
     certificate = None if output is None else released.save(output)
     if output is not None:
         delivered()
@@ -110,28 +110,25 @@ def give(
             if output is not None
             else {"table": released.outgoing().to_pylist()}
         )
-        show_json({**record, **where, "ledger": released.certificate.record["ledger"]})
+        value = released.value
+        number = {"value": value} if isinstance(value, int | float) else {}
+        show_json({**record, **number, **where, "ledger": released.certificate.record["ledger"]})
         return
     echo(str(released))
     if output is not None:
-        echo(f"\n{labelled('written', str(output))}\n{labelled('', str(certificate))}")
+        echo("\n" + labelled("written", str(output)))
+        if certificate != output:
+            echo(labelled("", str(certificate)))
     again = said("nothing: given again as it was stored")
     echo(labelled("spent", again if given_again else str(released.cost)))
     echo(labelled("remaining", str(ledger.remaining)))
 
 
-def check_output(output: Path, *inputs: Any) -> None:
-    """Refuses a table that cannot be written, or would be written over an input, before anything is spent."""
-    from oboro.errors import ParameterError
-    from oboro.release.release import CERTIFICATE, FORMATS
+def check_output(plan: Plan, output: Path, *inputs: Any) -> None:
+    """Refuses a release that cannot be written, or would be written over an input, before anything is spent."""
+    from oboro.release.release import CERTIFICATE, checked_ending
 
-    if output.suffix.lower() not in FORMATS:
-        raise ParameterError(
-            "the file type of --output is unknown",
-            given=f"-o {output}",
-            needed=" ".join(FORMATS),
-            fix=f"-o {output.stem or 'published'}.parquet",
-        )
+    checked_ending(plan, output, "-o {}")
     check_place(output, *inputs, beside=(CERTIFICATE,))
 
 

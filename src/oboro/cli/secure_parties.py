@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,11 +12,11 @@ import typer
 from oboro.cli.options import DryRun, Json, LedgerAt, Name, Output, To, open_ledger, show_json
 from oboro.cli.terminal import echo
 from oboro.errors import ParameterError
-from oboro.language import labelled, plain, said
-from oboro.payment import delivered
+from oboro.language import labelled, said
 
 if TYPE_CHECKING:
     from oboro.secure import Holder, Identity, Shelf
+    from oboro.secure.drawing import Exchange
 
 PlanFile = Annotated[Path, typer.Option("--plan", help="The noise plan.", metavar="FILE")]
 Agreed = Annotated[
@@ -170,25 +171,18 @@ def draw(
     """P2: pays from the ledger, draws the noise, and gets the noisy answer (with --urns: still encrypted, in -o)."""
     from oboro import secure
     from oboro.cli import plans
+    from oboro.secure.protocol import by_file, connected
 
     account, held, noise = open_ledger(ledger), secure.Answer.load(answer), secure.NoisePlan.load(plan)
-    if dry_run:
-        bound = secure.draw_plan(noise, low=held.low, high=held.high, unit=account.unit)
-        plans.release(bound, None, account, output=None, name=name, dry_run=True, json=json)
-        return
+    bound = secure.draw_plan(noise, low=held.low, high=held.high, unit=account.unit, opened=urns is None)
     shelf = _shelf(state, ledger, account.where)
-    if connect is not None and urns is None:
-        if output is not None:
-            plans.check_output(output, shelf.path, identity, peer)
-        released = secure.draw(connect, held, account, _identity(identity, peer), shelf, noise, name=name)
-        if output is not None:
-            released.save(output)
+    exchange: AbstractContextManager[Exchange | None]
+    if dry_run:
+        exchange = nullcontext()
+    elif connect is not None and urns is None:
+        exchange = connected(connect, held, _identity(identity, peer), shelf, bound)
     elif urns is not None and connect is None and output is not None:
-        from oboro.files import write_whole
-
-        plans.check_place(output, shelf.path, urns)
-        released = secure.draw_from_file(urns, held, account, shelf, noise, name=name)
-        write_whole(output, secure.sealed(released))
+        exchange = nullcontext(by_file(urns, held, shelf, bound))
     else:
         raise ParameterError(
             "where the urns come from is not said",
@@ -196,22 +190,10 @@ def draw(
             needed="--connect HOST:PORT --identity OUR.pem --peer THEIR.crt, or --urns FILE -o FILE",
             fix="--connect 127.0.0.1:9000",
         )
-    if output is not None:
-        delivered()
-    if json:
-        facts = {
-            "cost": released.cost.to_dict(),
-            "remaining": account.remaining.to_dict(),
-            "output": str(output) if output else None,
-        }
-        show_json({**({"value": released.value} if connect else {}), **facts})
-        return
-    sealed = said(f"drawn and paid for; give {plain(str(output))} to P1, for `oboro secure open`")
-    echo(str(released) if connect else sealed)
-    if output is not None:
-        echo("\n" + labelled("written", str(output)))
-    echo(labelled("spent", said(str(released.cost))))
-    echo(labelled("remaining", said(str(account.remaining))))
+    if output is not None:  # before the other party is called
+        plans.check_output(bound, output, shelf.path, urns, identity, peer)
+    with exchange as drawn:
+        plans.release(bound, drawn, account, output=output, name=name, dry_run=dry_run, json=json)
 
 
 def _holder(plan: Path, key: Path, state: Path | None) -> Holder:

@@ -26,7 +26,6 @@ from oboro.cli.options import (
     read_unit,
     show_json,
 )
-from oboro.cli.spelling import typed
 from oboro.cli.synth_options import (
     Assumed,
     Delta,
@@ -34,14 +33,12 @@ from oboro.cli.synth_options import (
     Method,
     N,
     Records,
-    check_output,
     read_condition,
     read_plan,
 )
 from oboro.cli.terminal import echo
 from oboro.errors import ParameterError
 from oboro.language import labelled, plain, said
-from oboro.payment import delivered
 
 app = typer.Typer(help="Synthetic records that behave like the real ones.", no_args_is_help=True)
 
@@ -119,12 +116,9 @@ def release(
 ) -> None:
     """Learns a model (a file .oboro), or with --method gaussian draws records, and pays for it from the ledger."""
     from oboro.domain import Domain
-    from oboro.privacy import guarantee_from
-    from oboro.release import price
 
     account = open_ledger(ledger)
     public = Domain.from_toml(domain)
-    check_output(output, method, data)
     if n is None and account.unit.kind == "row" and account.unit.adjacency == "replace":
         if dry_run:
             raise ParameterError(
@@ -139,45 +133,7 @@ def release(
         counted = said(f"n = {int(n):,} rows, counted; under replace this number is public")
         echo(counted + "\n", err=True)
     plan = read_plan(public, account.unit, eps, delta, rho, method, n, records, n_min, assume_min_eigenvalue)
-    if method == "gaussian" or dry_run:
-        plans.release(
-            plan, data, account, output=None if dry_run else output, name=name, dry_run=dry_run, json=json
-        )
-        return
-    from oboro.synth import release as release_model
-
-    given_again = name is not None and account.find(name) is not None
-    if not given_again:
-        price(plan, account)
-    if not json:
-        echo(typed(f"{plan.forecast()}\n"), err=True)
-    model = release_model(data, plan, ledger=account, name=name)
-    model.save(output)
-    delivered()
-    if json:
-        facts = {
-            "released": plan.describe()["released"],
-            "guarantee": plan.guarantee.to_dict(),
-            "unit": plan.unit.to_dict(),
-        }
-        show_json(
-            {
-                **facts,
-                "name": name,
-                "cost": model.certificate.record["ledger"]["cost"],
-                "given_again": given_again,
-                "output": str(output),
-                "remaining": account.remaining.to_dict(),
-                "ledger": model.certificate.record["ledger"],
-            }
-        )
-        return
-    about_it = typed(said(str(model))).replace(" model.oboro ", f" {output} ")
-    echo(f"{about_it}\n\n{labelled('written', str(output))}")
-    again = said("nothing: given again as it was stored")
-    cost = str(guarantee_from(model.certificate.record["ledger"]["cost"]))
-    echo(labelled("spent", again if given_again else cost))
-    echo(labelled("remaining", said(str(account.remaining))))
+    plans.release(plan, data, account, output=output, name=name, dry_run=dry_run, json=json)
 
 
 @app.command(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oboro.cli import plans
 from oboro.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -87,20 +85,6 @@ def read_plan(
         assume_min_eigenvalue=assumed,
         **whole_counts,
     )
-
-
-def check_output(output: Path, method: str, data: Path) -> None:
-    if method == "gaussian":
-        plans.check_output(output, data)
-    elif output.suffix.lower() != ".oboro":
-        raise ParameterError(
-            "a model is kept in a file that ends in .oboro",
-            given=f"-o {output}",
-            needed=".oboro",
-            fix=f"-o {output.stem or 'model'}.oboro",
-        )
-    else:
-        plans.check_place(output, data)
 
 
 def read_condition(domain: Domain, text: str) -> tuple[str, Any]:

@@ -69,7 +69,11 @@ class Certificate:
 
     @takes(path=path_of)
     def save(self, path: str | Path) -> None:
-        write_whole(Path(path), laid_out(self.to_dict(), _INDENT))
+        write_whole(Path(path), self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """The one file that it is: byte for byte."""
+        return laid_out(self.to_dict(), _INDENT)
 
     @takes(public_key=text_of)
     def verify_signature(self, public_key: str | None = None) -> None:

@@ -1,12 +1,18 @@
-"""Tables as bytes of every format."""
+"""Tables as bytes of every format; and a table with its certificate in one file."""
 
 from __future__ import annotations
 
 import io
+import zipfile
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+FORMATS = (".parquet", ".csv", ".arrow", ".json")
+BUNDLE = ".oboro"  # a file that carries its certificate within
 
 
 def encoded(table: pa.Table, suffix: str) -> bytes:
@@ -37,3 +43,21 @@ def encoded(table: pa.Table, suffix: str) -> bytes:
 
         sink.write(json.dumps(table.to_pylist(), ensure_ascii=False, default=str, indent=1).encode())
     return sink.getvalue()
+
+
+def bundled(parts: Mapping[str, bytes]) -> bytes:
+    """Several files as one, always with the same bytes."""
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as file:
+        for name, content in parts.items():
+            file.writestr(zipfile.ZipInfo(name), content)
+    return sink.getvalue()
+
+
+def unbundled(content: bytes, names: tuple[str, ...]) -> dict[str, bytes]:
+    """What `bundled` wrote. Anything else raises what `zipfile` raises: more in it than these, or something twice."""
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        inside = [(one.filename, one.compress_type) for one in file.infolist()]
+        if inside != [(name, zipfile.ZIP_STORED) for name in names]:
+            raise ValueError
+        return {name: file.read(name) for name in names}

@@ -31,6 +31,7 @@ from oboro.records import (
     write,
     write_fields,
 )
+from oboro.release.files import FORMATS, encoded
 from oboro.release.forecast import Forecast
 from oboro.release.part import Form, Part, cost_of
 
@@ -89,6 +90,20 @@ class Plan:
     def key_columns(self) -> tuple[str, ...]:
         """Whole numbers that are names: they are printed as they are, 533900054, 2026."""
         return ()
+
+    @property
+    def readable(self) -> bool:
+        """Whether the table is for people: it is printed then."""
+        return True
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """How the files of a release end, the first of them proposed. None: a file of any name."""
+        return FORMATS
+
+    def encoded(self, table: Table, ending: str) -> bytes:
+        """The bytes of such a file, from the table that goes out."""
+        return encoded(table, ending)
 
     @property
     def slowness(self) -> int:

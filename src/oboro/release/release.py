@@ -17,15 +17,15 @@ from oboro.language import labelled, phrase, right, room, said
 from oboro.ledger import Entry, Ledger
 from oboro.privacy import Guarantee, Unit
 from oboro.release.certificate import Certificate, certify, certify_file
-from oboro.release.files import encoded
+from oboro.release.files import BUNDLE, bundled, encoded
 from oboro.release.forecast import Forecast
 from oboro.release.plan import Plan
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMATS = (".parquet", ".csv", ".arrow", ".json")
 CERTIFICATE = ".certificate.json"  # is appended to the name of what it certifies
+BUNDLED = ("measurements.parquet", f"measurements.parquet{CERTIFICATE}")
 _SHOWN = 12  # rows of a table that are printed
 
 
@@ -115,19 +115,16 @@ class Release:
     def save(self, path: str | Path, *, certificate: str | Path | None = None) -> Path:
         """Writes the data by its extension, and beside it a certificate that carries the file's hash.
 
-        Both appear whole or not at all. Returns where the certificate is.
+        Both appear whole or not at all. Returns where the certificate is: in the file itself where that is .oboro.
         """
         path = Path(path)
-        if path.suffix.lower() not in FORMATS:
-            raise ParameterError(
-                "the file type is unknown",
-                given=str(path),
-                needed=" ".join(FORMATS),
-                fix=f"{path.with_suffix('').name}.parquet",
-            )
-        suffix, table = path.suffix.lower(), self.outgoing()
-        as_stored = suffix == ".parquet" and table is self._table
-        content = self._content if as_stored else encoded(table, suffix)
+        ending, table = checked_ending(self.plan, path), self.outgoing()
+        if ending == BUNDLE:
+            inside = certify_file(self.certificate, BUNDLED[0], self._content, self._sign)
+            write_whole(path, bundled(dict(zip(BUNDLED, (self._content, inside.to_bytes()), strict=True))))
+            return path
+        as_stored = ending == ".parquet" and table is self._table
+        content = self._content if as_stored else self.plan.encoded(table, ending)
         signed = certify_file(self.certificate, path.name, content, self._sign)
         where = Path(certificate) if certificate is not None else path.with_name(path.name + CERTIFICATE)
         write_whole(path, content)
@@ -141,17 +138,21 @@ class Release:
             labelled("unit", said(str(self.unit))),
             labelled("dataset", self.certificate.record["dataset"]),
         ]
+        if not self.plan.readable:
+            return "\n".join([phrase(self.certificate.record["released"]), "", *about_it, *self._note()])
         head, rows, missing = self._shown()
         if missing is not None:
             about_it.append(labelled("interval", f"{said('none')}: {said(missing)}"))
         elif self.plan.intervals is not None:
             about_it.append(labelled("interval", f"95%, {said(self.plan.leaves_out)}"))
-        if self.plan.footnote is not None:
-            about_it.append(labelled("note", said(self.plan.footnote)))
         lines = self._lines(head, rows)
-        return "\n".join([phrase(self.certificate.record["released"]), "", *lines, "", *about_it])
+        told = [phrase(self.certificate.record["released"]), "", *lines, "", *about_it, *self._note()]
+        return "\n".join(told)
 
     __repr__ = __str__
+
+    def _note(self) -> list[str]:
+        return [] if self.plan.footnote is None else [labelled("note", said(self.plan.footnote))]
 
     def _shown(self) -> tuple[list[str], list[list[str]], str | None]:
         """The head and the first rows as text, and why they have no interval though the plan has one.
@@ -189,17 +190,30 @@ class Release:
         return [*lines, "  " + said(f"... {more:,} more")] if more > 0 else lines
 
     def _repr_html_(self) -> str:
-        head, rows, _ = self._shown()
+        head, rows, _ = self._shown() if self.plan.readable else ([], [], None)
         top = "".join(f"<th>{html.escape(name)}</th>" for name in head)
         body = "".join(
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
         )
-        more = self._table.num_rows - len(rows)
+        more = self._table.num_rows - len(rows) if self.plan.readable else 0
         rest = f"<p>{said(f'... {more:,} more')}</p>" if more > 0 else ""
         facts = (
             f"<p><b>{html.escape(said(str(self.guarantee)))}</b> · {html.escape(said(str(self.unit)))}</p>"
         )
         return f"<h4>{html.escape(phrase(self.certificate.record['released']))}</h4><table><tr>{top}</tr>{body}</table>{rest}{facts}"
+
+
+def checked_ending(plan: Plan, path: Path, spelled: str = "{}") -> str:
+    """How the name of a file ends; refused where no release of this plan is kept in such a file."""
+    ending = path.suffix.lower()
+    if plan.formats and ending not in plan.formats:
+        raise ParameterError(
+            "the file type does not fit what is released",
+            given=spelled.format(path),
+            needed=" ".join(plan.formats),
+            fix=spelled.format(f"{path.stem or 'published'}{plan.formats[0]}"),
+        )
+    return ending
 
 
 def to_content(table: pa.Table) -> bytes:

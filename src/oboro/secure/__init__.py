@@ -10,7 +10,7 @@ from oboro.secure.making import plan
 from oboro.secure.noise_plan import NoisePlan, Verdict, verify
 from oboro.secure.party import create, load_public, load_secret
 from oboro.secure.promise import conditions, drawer_delta, exact_delta
-from oboro.secure.protocol import draw, draw_from_file, open_file, sealed, serve, write_urns
+from oboro.secure.protocol import draw, draw_from_file, open_file, serve, write_urns
 from oboro.secure.shelf import Shelf
 from oboro.secure.trouble import PeerError, UsedError
 from oboro.secure.wire import Identity
@@ -41,7 +41,6 @@ __all__ = [
     "load_secret",
     "open_file",
     "plan",
-    "sealed",
     "serve",
     "verify",
     "write_urns",

@@ -79,6 +79,28 @@ class DrawPlan(Plan):
     kind = "secure.draw"
     leaves_out = "covers the noise; not errors in the answer, nor its clamping"
 
+    @property
+    def readable(self) -> bool:
+        return self.opened
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """A sealed answer is the message for P1, in a file of any name."""
+        return super().formats if self.opened else ()
+
+    @property
+    def footnote(self) -> str | None:
+        return (
+            None
+            if self.opened
+            else "still encrypted: P1, whose urns these were, opens it (oboro secure open)"
+        )
+
+    def encoded(self, table: Any, ending: str) -> bytes:
+        if self.opened:
+            return super().encoded(table, ending)
+        return bytes.fromhex(table.column("sealed")[0].as_py())
+
     def check(self) -> None:
         self.noise.check_sendable()
         checked_bounds(self.low, self.high)
@@ -163,12 +185,12 @@ class DrawPlan(Plan):
             return pa.table({"sealed": [measured.hex()]})
         return pa.table({"value": pa.array([int(measured)], pa.int64())})
 
-    def intervals(self, table: Any, level: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    @property
+    def intervals(self) -> Any:  # type: ignore[override]
+        return self._intervals if self.opened else None
+
+    def _intervals(self, table: Any, level: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The range that holds the true answer with this probability; the bounds are known."""
-        if "value" not in table.column_names:
-            raise ParameterError(
-                "a sealed answer has no interval", needed="the opened number", fix="oboro secure open"
-            )
         low, high = self.noise.law.interval(level)
         value = table.column("value").to_numpy()
         return np.clip(value - high, self.low, self.high), np.clip(value - low, self.low, self.high)

@@ -18,7 +18,8 @@ import hashlib
 import io
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -124,11 +125,19 @@ def draw(
     `noise` is what P2 is ready to pay for: the plan that both agreed upon. A party that offers another is refused.
     """
     plan = draw_plan(noise, low=answer.low, high=answer.high, unit=ledger.unit)
+    with connected(where, answer, identity, shelf, plan) as exchange:
+        return run(plan, exchange, ledger, name, bits=bits)
+
+
+@contextmanager
+def connected(
+    where: str, answer: Answer, identity: Identity, shelf: Shelf, plan: DrawPlan
+) -> Iterator[Exchange]:
+    """What `plan` runs on, from a party that listens and has the same noise plan."""
     with wire.connected(where, identity) as channel:
         try:
-            _check_greeting(channel, answer, noise)
-            exchange = Exchange(answer, partial(_begin, channel, plan), shelf, partial(_settle, channel))
-            return run(plan, exchange, ledger, name, bits=bits)
+            _check_greeting(channel, answer, plan.noise)
+            yield Exchange(answer, partial(_begin, channel, plan), shelf, partial(_settle, channel))
         except OboroError:
             channel.refuse("the drawing party stopped")  # and not why: that may concern its ledger
             raise
@@ -145,19 +154,19 @@ def draw_from_file(
     name: str | None = None,
     bits: Bits | None = None,
 ) -> Release:
-    """The same from a file of urns. What is released is the drawn answer, encrypted: P1 opens it later."""
+    """The same from a file of urns. What is released is the drawn answer, encrypted: P1 opens the file that it is saved as."""
     plan = draw_plan(noise, low=answer.low, high=answer.high, unit=ledger.unit, opened=False)
+    return run(plan, by_file(urns, answer, shelf, plan), ledger, name, bits=bits)
+
+
+def by_file(urns: str | Path, answer: Answer, shelf: Shelf, plan: DrawPlan) -> Exchange:
+    """What `plan` runs on, from a file of urns."""
 
     def read() -> messages.Read:
-        most = messages.HEAD.size + urns_size(noise) + messages.DIGEST
+        most = messages.HEAD.size + urns_size(plan.noise) + messages.DIGEST
         return io.BytesIO(messages.read_file(urns, most)).read
 
-    return run(plan, Exchange(answer, read, shelf), ledger, name, bits=bits)
-
-
-def sealed(release: Release) -> bytes:
-    """The message for P1 in a release that is still encrypted."""
-    return bytes.fromhex(release.to_arrow().column("sealed")[0].as_py())
+    return Exchange(answer, read, shelf)
 
 
 def _check_greeting(channel: Channel, answer: Answer, agreed: NoisePlan) -> None:

@@ -21,6 +21,8 @@ from oboro.kinds import path_of, takes
 from oboro.language import plain
 from oboro.privacy import Guarantee, Unit
 from oboro.release import Certificate, Release, plan_from, read_certificate, verify_certificate
+from oboro.release.files import unbundled
+from oboro.release.release import BUNDLED, checked_ending
 from oboro.synth.coding import to_table
 from oboro.synth.conditions import wanted_codes
 from oboro.synth.copula import CopulaSampler, correlations
@@ -31,10 +33,7 @@ from oboro.synth.sampler import Sampler, TreeSampler
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SUFFIX = ".oboro"
 MOST_RECORDS = 10**9
-_TABLE = "measurements.parquet"
-_CERTIFICATE = f"{_TABLE}.certificate.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,7 @@ class Model:
     certificate: Certificate
     table: Any = field(repr=False)
     _sampler: Sampler = field(repr=False)
-    _release: Release | None = field(default=None, repr=False)
-    _packed: bytes = field(default=b"", repr=False)
+    _origin: Release | bytes = field(repr=False)  # what it was made from: a release, or the file of one
 
     @property
     def guarantee(self) -> Guarantee:
@@ -80,22 +78,11 @@ class Model:
 
     def save(self, path: str | Path) -> Path:
         """Writes one file: the measurements as they were committed, and their certificate."""
+        if isinstance(self._origin, Release):
+            return self._origin.save(path)
         where = Path(path)
-        if where.suffix.lower() != SUFFIX:
-            raise ParameterError(
-                "a model is kept in a file that ends in .oboro",
-                given=str(path),
-                needed=SUFFIX,
-                fix=f"{where.stem or 'model'}{SUFFIX}",
-            )
-        content = self._packed
-        if self._release is not None:
-            with tempfile.TemporaryDirectory() as folder:
-                self._release.save(Path(folder) / _TABLE)
-                content = _zipped(
-                    {name: (Path(folder) / name).read_bytes() for name in (_TABLE, _CERTIFICATE)}
-                )
-        write_whole(where, content)
+        checked_ending(self.plan, where)
+        write_whole(where, self._origin)
         return where
 
     def __str__(self) -> str:
@@ -136,11 +123,7 @@ def load(path: str | Path) -> Model:
     reads(path)
     try:
         packed = Path(path).read_bytes()
-        with zipfile.ZipFile(io.BytesIO(packed)) as file:
-            inside = [(one.filename, one.compress_type) for one in file.infolist()]
-            if inside != [(name, zipfile.ZIP_STORED) for name in (_TABLE, _CERTIFICATE)]:
-                raise ValueError  # something in it twice, or more than we write
-            parts = {name: file.read(name) for name in (_TABLE, _CERTIFICATE)}
+        parts = unbundled(packed, BUNDLED)
     except FileNotFoundError:
         raise DataError(
             f"no such file: {path}",
@@ -167,8 +150,8 @@ def load(path: str | Path) -> Model:
     with tempfile.TemporaryDirectory() as folder:
         for name, content in parts.items():
             (Path(folder) / name).write_bytes(content)
-        record = verify_certificate(Path(folder) / _CERTIFICATE)
-        certificate = read_certificate(Path(folder) / _CERTIFICATE)
+        record = verify_certificate(Path(folder) / BUNDLED[1])
+        certificate = read_certificate(Path(folder) / BUNDLED[1])
     plan = plan_from(record["plan"])
     if not isinstance(plan, ModelPlan):
         raise CertificateError(
@@ -176,8 +159,8 @@ def load(path: str | Path) -> Model:
             given=str(record["plan"].get("kind")),
             needed="synth.marginals, synth.quality or synth.moments",
         )
-    table = pq.read_table(io.BytesIO(parts[_TABLE]))
-    return Model(plan, certificate, table, _sampler(plan, table), None, packed)
+    table = pq.read_table(io.BytesIO(parts[BUNDLED[0]]))
+    return Model(plan, certificate, table, _sampler(plan, table), packed)
 
 
 def _sampler(plan: ModelPlan, table: Any) -> Sampler:
@@ -185,11 +168,3 @@ def _sampler(plan: ModelPlan, table: Any) -> Sampler:
     if isinstance(plan, TablesPlan):
         return TreeSampler(plan.law(measured), measured.bins)
     return CopulaSampler(correlations(measured, plan.ones.total(measured.levels)), measured.bins)
-
-
-def _zipped(parts: Mapping[str, bytes]) -> bytes:
-    sink = io.BytesIO()
-    with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as file:
-        for name, content in parts.items():
-            file.writestr(zipfile.ZipInfo(name), content)
-    return sink.getvalue()

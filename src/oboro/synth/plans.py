@@ -13,6 +13,7 @@ from oboro.errors import ParameterError
 from oboro.noise import Bits, DiscreteGaussian
 from oboro.privacy import ZCDP, Approx, Unit
 from oboro.release import Choice, Forecast, Pair, Part, Plan, part
+from oboro.release.files import BUNDLE
 from oboro.synth.budget import (
     choice_eps,
     noise_for,
@@ -76,6 +77,10 @@ class ModelPlan(Plan):
     @property
     def slowness(self) -> int:
         return 100
+
+    formats = (BUNDLE,)
+    readable = False
+    footnote = "as many records as you like can be drawn from it, at no further cost: oboro synth sample, or model.sample"
 
     def forecast_with(self, more: Sequence[tuple[str, float, int]], notes: Sequence[str]) -> Forecast:
         """The error of the counts of every column, and of what else is counted."""

@@ -8,8 +8,7 @@ from typing import Any
 
 from oboro.errors import ParameterError
 from oboro.files import write_whole
-from oboro.release.files import encoded
-from oboro.release.release import FORMATS
+from oboro.release.files import FORMATS, encoded
 
 
 def check_file(path: str | Path) -> Path:
