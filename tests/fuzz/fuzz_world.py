@@ -37,7 +37,6 @@ name = "region"
 values = ["north", "south"]
 """
 SYSTEM = """horizon = 8
-columns = ["age"]
 [system]
 A = [[0.5]]
 B = [[1.0]]
