@@ -60,6 +60,7 @@ NAVIGATION: dict[str, dict[str, str]] = {
     },
     "Inside": {
         "docs/architecture.md": "Architecture",
+        "docs/adding-a-plan.md": "Add a plan",
         "docs/modules.md": "Every module",
         "docs/reference.md": "Reference",
         "docs/decisions.md": "Decisions",

@@ -1,4 +1,4 @@
-"""How a plan is added: its parts, its proof, its neighbours, and nothing else. docs/architecture.md shows this file."""
+"""How a plan is added: its parts, its proof, its neighbours, and nothing else. docs/adding-a-plan.md shows it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import oboro as ob
 from oboro import audit
-from oboro.errors import GuaranteeError
+from oboro.errors import GuaranteeError, UnitError
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.release import Additive, Forecast, Pair, Part, Plan, load_plan, part, register, same_noise
 
@@ -21,7 +22,7 @@ from oboro.release import Additive, Forecast, Pair, Part, Plan, load_plan, part,
 # -- the plan: 40 lines ------------------------------------------------------------------------------------------------
 @register
 @dataclass(frozen=True)
-class LongestPlan(Plan):
+class LettersPlan(Plan):
     """How many letters all names have together, each counted up to `most`.
 
     Privacy
@@ -33,6 +34,10 @@ class LongestPlan(Plan):
     unit: ob.Unit
     guarantee: ob.Pure
     kind = "mine.letters"
+
+    def check(self) -> None:
+        if self.unit != ob.Unit.row():
+            raise UnitError("one row is one name", given=str(self.unit), needed="a row that comes or goes")
 
     @property
     def noise(self) -> DiscreteLaplace:
@@ -55,8 +60,6 @@ class LongestPlan(Plan):
         return prepared + self.noise.sample((1,) if trials is None else (trials, 1), bits)
 
     def publish(self, measured: Any) -> Any:
-        import pyarrow as pa
-
         return pa.table({"value": measured})
 
     def describe(self) -> dict[str, Any]:
@@ -67,7 +70,7 @@ class LongestPlan(Plan):
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-PLAN = LongestPlan(20, ob.Unit.row(), ob.Pure("0.5"))
+PLAN = LettersPlan(20, ob.Unit.row(), ob.Pure("0.5"))
 
 
 def test_it_is_released_and_certified(tmp_path: Path) -> None:
@@ -92,13 +95,21 @@ def test_it_is_kept_in_a_file(tmp_path: Path) -> None:
     assert load_plan(tmp_path / "plan.toml") == PLAN
 
 
-class HalfTheNoise(LongestPlan):
+class HalfTheNoise(LettersPlan):
     @property
     def noise(self) -> DiscreteLaplace:
         return DiscreteLaplace(Fraction(self.most, 2) / self.guarantee.eps)
 
 
+def test_the_page_shows_this_plan_and_it_is_short() -> None:
+    lines = Path(__file__).read_text(encoding="utf-8").split("# --")[1].split("\n", 1)[1].strip()
+    assert lines in (Path(__file__).parents[2] / "docs" / "adding-a-plan.md").read_text(encoding="utf-8")
+    assert len([line for line in lines.splitlines() if line.strip()]) <= 40
+
+
 def test_a_wrong_promise_cannot_be_made() -> None:
+    with pytest.raises(UnitError):
+        replace(PLAN, unit=ob.Unit.person("name", max_rows=3))
     with pytest.raises(GuaranteeError, match="does not keep its promise"):
         HalfTheNoise(20, ob.Unit.row(), ob.Pure("0.5"))
     assert replace(PLAN, guarantee=ob.Pure("0.1")).noise.scale == 200  # the noise follows the promise
