@@ -38,7 +38,7 @@ import numpy as np
 
 from oboro.dynamics import contour
 from oboro.dynamics.majorant import excess
-from oboro.dynamics.mixing import nodes
+from oboro.dynamics.mixing import kanter
 from oboro.dynamics.radial import Delta, radial
 from oboro.errors import ParameterError
 from oboro.exact import Number, positive, rational, show, usable, whole
@@ -52,6 +52,7 @@ _STEEPEST = 600.0  # 2 eps/(d + alpha): beyond, the radii of levels overflow
 _DISTANCES = (-9, 30)  # powers of ten
 _NEAREST, _FURTHEST = Fraction(1, 10**140), 10**300  # z that doubles can follow, whatever alpha is
 METHODS = ("theorem1", "mixture", "independent", "exact", "discrete", "pure")
+_GAUSS = np.polynomial.legendre.leggauss(16)
 MARGIN = 1e-9  # relative, of z: ten times the largest error of a calibration that was measured
 
 
@@ -120,8 +121,7 @@ def _delta(alpha: float, eps: float, z: float, method: str, dims: int) -> float:
     if method == "theorem1":
         return contour.theorem1(alpha, eps, k)
     if method == "discrete":
-        rule = nodes(alpha)
-        return min(1.0, float(rule.weight @ _concentrated(z * z / (2 * rule.value), eps)))
+        return _discrete(alpha, eps, z)
     if method == "exact" and alpha < 2:
         law = radial(alpha, dims, eps)
         if z <= law.pure * (1 - _UNSURE):
@@ -218,6 +218,34 @@ def _pure(alpha: float, eps: float, dims: int) -> float:
     return 2 * math.sinh(eps / (dims + 1)) if alpha == 1 else radial(alpha, dims, eps).pure
 
 
+def _discrete(alpha: float, eps: float, z: float) -> float:
+    """E c(z^2/(2A)), c the delta of rho-zCDP: Gauss's rule in xi = log(E/a(U)) (mixing.py), in cells short for c and for its density.
+
+    c bends most near rho = eps, over some 1/sqrt(eps) of it. To the left of `low` it is below e^-720, to the right of `high` 1 - e^-40.
+    """
+    if alpha == 2:
+        return float(_concentrated(z * z / 4, eps))
+    rule = kanter(alpha)
+    log_low, log_high = 2 * math.log(eps) - math.log(2900 + 2 * eps), math.log(eps + 50)
+    step = 0.15 / math.sqrt(1 + eps)
+    bends = np.arange(log_low, log_high + step, step)
+    middle = 2 * math.log(z) - math.log(4)
+    top = math.log(745.0) - rule.least
+    bulk = top - np.concatenate([np.arange(0, 30, 0.4), 30 * 1.15 ** np.arange(0, 80)])
+    first = (log_low - middle) / rule.power
+    edges = np.unique(np.concatenate([(bends - middle) / rule.power, bulk, [first]]))
+    edges = edges[(edges >= first) & (edges <= top)]
+    if edges.size < 2:
+        return 1e-300
+    half = np.diff(edges)[:, None] / 2
+    xi = (edges[:-1, None] + half * (_GAUSS[0] + 1)).ravel()
+    log_rho = middle + rule.power * xi
+    value = np.ones(xi.size)
+    bent = log_rho < log_high
+    value[bent] = _concentrated(np.exp(log_rho[bent]), eps)
+    return min(1.0, float((value * rule.density(xi)) @ (half * _GAUSS[1]).ravel()) + 1e-300)
+
+
 def _concentrated(rho: Any, eps: float) -> Any:
     """The delta of rho-zCDP at the best order a: exp((a-1)(a rho - eps)) (1-1/a)^a / (a-1) [Canonne et al.
     2020].
@@ -225,9 +253,9 @@ def _concentrated(rho: Any, eps: float) -> Any:
     Its logarithm is convex in a, with the derivative (2a-1) rho - eps + log((a-1)/a): Newton in log(a-1).
     """
     rho = np.asarray(rho, float)
-    # where rho is small a is about eps/(2 rho), where it is large a - 1 is about e^(eps - rho)
-    x = np.logaddexp(np.log(np.maximum(eps / rho, 1.0)) - math.log(2), np.maximum(eps - rho, -600.0))
-    x = np.where(rho < eps, x, np.maximum(eps - rho, -600.0) - 0.5)
+    # where rho is small a - 1 is about (eps - rho)/(2 rho), where it is large e^(eps - rho)
+    less = eps - rho
+    x = np.log(np.maximum(less, 0.0) / (2 * rho) + np.exp(np.clip(less, -600.0, 0.0)) / (1 + 2 * rho))
     for _ in range(60):
         less = np.exp(x)  # a - 1
         miss = (2 * less + 1) * rho - eps - np.log1p(1 / less)

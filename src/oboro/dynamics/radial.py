@@ -199,7 +199,13 @@ def _edges(law: Levels, s: Floats, eps: float) -> Floats:
     alive = int(np.argmax(law.log_shell(s, log_sinh(s) + law.shape(s)) > _NOTHING))
     first = float(s[alive]) if alive else 0.0
     cuts = np.unique(np.concatenate([bends, even]))
-    return np.concatenate([[first], cuts[(cuts > first + 0.1) & (cuts < law.last)]])
+    cuts = cuts[(cuts > first + 0.1) & (cuts < law.last)]
+    bend = (
+        math.acosh(lift) if eps < law.order else 1.0
+    )  # the level of R is about sqrt(s^2 + bend^2) where eps is small
+    close = bend * 2.0 ** np.arange(-2, 60)
+    close = close[(close > first) & (close < min(cuts.min(initial=law.last), 0.5))]
+    return np.unique(np.concatenate([[first], close, cuts]))
 
 
 def _gap(law: Levels, s: Floats, eps: float) -> tuple[Floats, Floats]:
