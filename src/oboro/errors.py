@@ -47,7 +47,7 @@ class OboroError(Exception):
         lines = [said(plain(self.message))]
         for label, part in (("given", self.given), ("needed", self.needed), ("fix", self.fix)):
             if part is not None:
-                shown = said(plain(part, lines=label == "fix"))
+                shown = said(plain(part))
                 lines.append(f"  {left(said(label), 7)} " + shown.replace("\n", "\n" + " " * 10))
         return "\n".join(lines)
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import io
+import json
 import os
+import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import oboro as ob
 from oboro.cli import main
@@ -145,6 +150,33 @@ WRITING = {
     "ledger backup": ("ledger backup people.ledger", "-o", "", LEDGER),
     "audit": ("audit plan.toml --trials 1000", "-o", "", "plan.toml"),
 }
+OTHERS = {  # commands that write nothing that one names, or read no file
+    "ledger create": "ledger create new.ledger --dataset people --domain people.toml --eps 1",
+    "ledger show": "ledger show people.ledger",
+    "ledger verify": "ledger verify people.ledger",
+    "ledger rotate-key": "ledger rotate-key people.ledger",
+    "ledger upgrade": "ledger upgrade people.ledger --backup before.ledger",
+    "table check": "table check grid.csv --domain grid.toml --count count",
+    "table compare": "table compare grid.csv --domain grid.toml --unit cells:1:1 --eps 1 --count count --strategy tree",
+    "table ask": "table ask table.parquet row=0..3",
+    "histogram check": "histogram check people.csv --domain domain.toml",
+    "secure plan": "secure plan --eps 2 --delta 0.1 --urns 1 --seconds 0.05 --excess 0.5 -o plan2.toml",
+    "secure verify": "secure verify noise.toml",
+    "secure compare": "secure compare --eps 2 --delta 0.1 --seconds 0.05",
+    "secure figure": "secure figure kii-fig1 -o figure.svg",
+    "secure keys": "secure keys carol",
+    "secure assumption": "secure assumption",
+    "secure serve": "secure serve --plan noise.toml --listen nowhere:99999 --key alice.secret --identity alice.pem --peer bob.crt",
+    "secure open": "secure open drawn.enc --plan noise.toml --key alice.secret",
+    "synth account": "synth account --n 1000 --dims 2 --ridge 0.1 --records 10 --delta 1e-5",
+    "dynamics outliers": "dynamics outliers --eps 1 --delta 1e-3 -o outliers.html",
+    "dynamics demo": "dynamics demo -o household",
+    "certificate verify": "certificate verify published.csv.certificate.json",
+    "check": "check people.toml",
+    "forecast": "forecast plan.toml",
+    "demo": "demo -o city",
+    "reproduce": "reproduce kii-table1",
+}
 READING_NOTHING = {  # commands that write and read no file
     "secure plan",
     "secure figure",
@@ -156,7 +188,7 @@ SETUP = [
     "ledger create people.ledger --dataset people --unit row --eps 1000",
     "ledger create approx.ledger --dataset people --unit row --eps 1000 --delta 0.5",
     "ledger create cells.ledger --dataset city --unit cells:1:1 --eps 1000",
-    "ledger create signal.ledger --dataset load --unit signal:1 --eps 1000 --delta 0.9",
+    "ledger create signal.ledger --dataset household --unit signal:1 --eps 1000 --delta 0.9",
     "histogram forecast --domain domain.toml --unit row --column region --eps 0.01 --save-plan plan.toml",
     "run plan.toml people.csv --ledger people.ledger --name first -o published.csv",
     "table release grid.csv --domain grid.toml --count count --eps 1 --ledger cells.ledger --name table -o table.parquet",
@@ -209,8 +241,8 @@ def typed(folder: Path, words: list[str], out: Any = "", err: Any = "", **enviro
     return Result(code, *said)
 
 
-def make_world(folder: Path) -> Path:
-    """Fills a folder."""
+def make_world(folder: Path, names: Mapping[str, str] = {}) -> Path:
+    """Fills a folder; `names` are what things in it are called otherwise."""
     for name, text in {
         "people.csv": PEOPLE,
         "people.toml": DECLARED,
@@ -220,9 +252,17 @@ def make_world(folder: Path) -> Path:
         "system.toml": SYSTEM,
         "load.csv": "load\n" + "0.5\n" * 9,
     }.items():
-        (folder / name).write_text(text)
+        path = folder / names.get(name, name)
+        if path.suffix == ".parquet":  # in which any text is a name
+            rows = [[names.get(word, word) for word in line.split(",")] for line in text.splitlines()]
+            columns = {head: [_value(row[i]) for row in rows[1:]] for i, head in enumerate(rows[0])}
+            pq.write_table(pa.table(columns), path)
+        elif name.endswith(".csv"):
+            path.write_text(text)
+        else:
+            path.write_text(re.sub(r'"([\w.]+)"', lambda found: in_toml(names.get(found[1], found[1])), text))
     for line in SETUP:
-        made = typed(folder, line.split())
+        made = typed(folder, words_of(line, names))
         assert made.code == 0, (line, made.err)
     budget = ob.Conditional(ob.Approx(1000, "0.9"), ob.secure.ASSUMPTION)
     with ob.Ledger.create(
@@ -230,6 +270,20 @@ def make_world(folder: Path) -> Path:
     ) as ledger:
         assert ledger.id
     return folder
+
+
+def _value(text: str) -> Any:
+    return float(text) if "." in text else int(text) if text.isdigit() else text
+
+
+def in_toml(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def words_of(line: str, names: Mapping[str, str] = {}) -> list[str]:
+    """A line as it is typed where things are called otherwise. The first word is always a command."""
+    first, *rest = line.split()
+    return [first, *(names.get(word, word) for word in rest)]
 
 
 @contextmanager

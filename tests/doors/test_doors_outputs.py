@@ -221,6 +221,30 @@ def test_a_tilde_means_the_same_to_all_who_look_at_a_path(
     assert domain.names == ("age",)
 
 
+def test_an_address_is_no_path(folder: Path) -> None:
+    """Libraries follow `file:` and `s3:`. What is checked under one name would be read under another, or from elsewhere."""
+    kept = (folder / "table.parquet").read_bytes()
+    (folder / "table.parquet.certificate.json").unlink()
+    for line in (
+        "table ask {}",
+        "table map {} --domain grid.toml -o table.parquet",
+        "table check {} --domain grid.toml --count count",
+        "dynamics band {} -o table.parquet",
+        "synth report {} {} -o table.parquet",
+        "certificate verify {} --data {}",
+        "ledger show {}",
+    ):
+        for address in (
+            f"file:{folder}/table.parquet",
+            f"file://{folder}/table.parquet",
+            "s3://x/table.parquet",
+        ):
+            result = typed(folder, line.format(*[address] * line.count("{}")).split())
+            assert result.code in (1, 4), (line, result)
+            assert "InternalError" not in result.err, (line, result)
+            assert (folder / "table.parquet").read_bytes() == kept
+
+
 # -- TOML that no machine wrote -------------------------------------------------------------------------------------
 
 

@@ -13,12 +13,15 @@ from oboro import tables
 from oboro.cli.table import app
 from oboro.domain import Category, Domain, Grid, Integer, Mesh
 from oboro.errors import ParameterError
+from oboro.ledger import Ledger
 from oboro.noise import system_bits
-from oboro.privacy import Unit
+from oboro.privacy import Pure, Unit
 from oboro.release import Forecast
 from oboro.report.areas import area_words
 from oboro.report.forecast import write_forecast
 from oboro.tables.cells import Cells
+from oboro.tables.tree import carrying
+from oboro.tables.tree.carrying import NOISY
 from oboro.tables.tree.outlook import _scattered
 
 CITY = Domain([Grid("row", "col")])
@@ -151,3 +154,60 @@ def test_areas_are_folded_only_if_they_differ_in_one_column() -> None:
     assert fold("all of code", "all of code") == ["all of code"]  # one primary mesh is the whole region
     other = Forecast("t", ("of each", "error"), (("count of age", 1.0), ("count of sex", 1.0)))
     assert other.folded() == other
+
+
+# -- what a file will not carry -----------------------------------------------------------------------------------------
+
+LACKS = "the file will carry no intervals"
+
+
+def carries(plan: tables.TablePlan) -> bool:
+    cells = plan.prepare({"row": np.arange(8), "col": np.arange(8)})
+    table = plan.publish(plan.measure(cells, system_bits()))
+    return NOISY in table.schema.metadata
+
+
+def test_a_forecast_says_before_anything_is_spent_that_a_file_will_carry_no_intervals(tmp_path: Path) -> None:
+    """31 million cells: they were released and paid for, and only then could not be shown with intervals."""
+    domain = tmp_path / "large.toml"
+    domain.write_text(TOML.partition("\n\n")[0].replace("[64, 64]", "[5700, 5500]"))
+    for language, words in (("en", LACKS), ("ja", "区間を持ちません")):
+        words_typed = ["forecast", "--domain", str(domain), "--eps", "0.5", "--unit", "cells:1:1"]
+        shown = CliRunner().invoke(app, words_typed, env={"OBORO_LANGUAGE": language})
+        assert shown.exit_code == 0
+        assert words in shown.output
+    where = str(tmp_path / "l.ledger")
+    Ledger.create(where, dataset="d", unit=Unit.cells(), budget=Pure(1)).close()
+    line = ["release", "absent.csv", "--domain", str(domain), "--eps", "0.5", "--ledger", where, "--dry-run"]
+    dry = CliRunner().invoke(app, line)
+    assert dry.exit_code == 0, dry.output
+    assert LACKS in dry.output
+    assert LACKS in CliRunner().invoke(app, [*line, "--json"]).output
+
+
+@pytest.mark.parametrize(("most", "room"), [(10**9, 10**9), (4100, 10**9), (10**9, 2000), (10**9, 20_000)])
+def test_what_a_forecast_says_of_intervals_is_what_happens(
+    monkeypatch: pytest.MonkeyPatch, most: int, room: int
+) -> None:
+    monkeypatch.setattr(carrying, "MOST", most)
+    monkeypatch.setattr(carrying, "_MOST_BYTES", room)
+    plan = tables.plan(Domain([Grid("row", "col", shape=(64, 64))]), unit=Unit.cells(), eps="0.01")
+    notes = " ".join(plan.forecast().notes)
+    assert carries(plan) == (LACKS not in notes)
+    assert ("no intervals" in notes) == (min(most, room) < 10_000)
+
+
+def test_a_forecast_says_where_it_comes_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = tables.plan(Domain([Grid("row", "col", shape=(64, 64))]), unit=Unit.cells(), eps="0.01")
+    sizes = [int(np.prod(plan.mechanism.lattice.nodes(level))) for level in plan.design.levels]  # type: ignore[union-attr,attr-defined]
+    bits = sum(n * (np.log2(noise.sd) + 1.94) for n, noise in zip(sizes, plan.mechanism.noises, strict=True))  # type: ignore[attr-defined]
+    monkeypatch.setattr(carrying, "_MOST_BYTES", int(bits / 6 * 1.1))
+    assert any("the file may carry no intervals" in note for note in plan.mechanism.forecast().notes)
+
+
+def test_the_grid_that_adapts_says_so_at_its_largest() -> None:
+    for side, said in ((4096, False), (8192, True)):
+        grid = Domain([Grid("row", "col", shape=(side, side))])
+        few = {"unit": Unit.cells(adjacency="replace"), "total": 1000}
+        plan = tables.plan(grid, eps="0.1", strategy="adaptive", **few)
+        assert any("may carry no intervals" in note for note in plan.forecast().notes) == said

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oboro.errors import DataError, OboroError
+from oboro.language import Lines, plain
 
 if TYPE_CHECKING:
     from oboro.domain import Domain
@@ -50,7 +51,7 @@ def read(file: Path, question: str = "") -> Declared:
                 f"{file} does not say where the {key} is",
                 given=f"no {key}",
                 needed=f'{key} = "..."',
-                fix=EXAMPLE.format(data="people.parquet", ledger="people.ledger", column="age"),
+                fix=_example("people.parquet", "people.ledger", "age"),
             )
     ledger = record["ledger"]
     return Declared(
@@ -67,16 +68,20 @@ def _data_itself(file: Path, question: str) -> DataError:
     asked = [name for name in names if name in question.replace(",", " ").split()]
     column = (asked or names or ["age"])[0]
     stem = file.name.partition(".")[0]
-    lines = EXAMPLE.format(data=file.name, ledger=f"{stem}.ledger", column=column)
+    lines = _example(file.name, f"{stem}.ledger", column)
     declared = file.with_name(f"{stem}.toml")
-    write = f"write {stem}.toml, and ask {stem}.toml:"
+    write = plain(f"write {stem}.toml, and ask {stem}.toml:")
     return DataError(
         f"{file} is data; a question needs a file that declares it",
         given=f"columns: {', '.join(names)}" if names else str(file),
         needed="a TOML file with data, ledger, who is protected, and the bounds of each column, "
         "known without looking at the data",
-        fix=f"oboro query {declared} ..." if declared.exists() else f"{write}\n{lines}",
+        fix=f"oboro query {declared} ..." if declared.exists() else Lines(f"{write}\n{lines}"),
     )
+
+
+def _example(data: str, ledger: str, column: str) -> Lines:
+    return Lines(EXAMPLE.format(data=plain(data), ledger=plain(ledger), column=plain(column)))
 
 
 def _names(file: Path) -> list[str]:

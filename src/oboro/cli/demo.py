@@ -37,7 +37,8 @@ def demo(
     }
     fresh(output, *where, "household")
     cells = _generated()
-    pq.write_table(cells, where["cells.parquet"])
+    with where["cells.parquet"].open("wb") as file:  # by its path, pyarrow might take it for an address
+        pq.write_table(cells, file)
     domain = Domain([Grid("row", "col", shape=(512, 512))])
     domain.to_toml(where["city.toml"])
     city = said(f"{cells.num_rows:,} inhabited cells of 512 x 512, nobody in them is real")

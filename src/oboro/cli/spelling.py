@@ -93,7 +93,7 @@ def complaint(error: OboroError) -> str:
     lines = [typed(said(plain(error.message)))]
     for label, part in (("given", error.given), ("needed", error.needed), ("fix", error.fix)):
         if part is not None:
-            shown = typed(said(plain(part, lines=label == "fix")))
+            shown = typed(said(plain(part)))
             lines.append(f"  {left(said(label), 7)} " + shown.replace("\n", "\n" + " " * 10))
     return "\n".join(line.rstrip() for line in "\n".join(lines).split("\n"))
 

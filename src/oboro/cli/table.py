@@ -214,9 +214,11 @@ def _read_table(path: Path) -> Any:
     reads(path)
     try:
         if path.suffix.lower() == ".parquet":
+            import pyarrow as pa
             import pyarrow.parquet as pq
 
-            return pq.read_table(path)
+            with pa.OSFile(str(path)) as source:  # a path, and never an address, which pyarrow would follow
+                return pq.read_table(source)
         if path.suffix.lower() == ".csv":
             import pyarrow.csv as csv
 

@@ -59,4 +59,6 @@ def without_password(text: str) -> str:
 
 def trace(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
     """A traceback, for whoever asked for one with OBORO_TRACEBACK."""
-    echo("".join(traceback.format_exception(kind, error, where)), err=True)
+    for part in traceback.format_exception(kind, error, where):
+        ours = part.startswith(("  File ", "\n"))  # a place in a program, or words between two errors
+        echo(part.rstrip("\n") if ours else plain(part.rstrip("\n")), err=True)

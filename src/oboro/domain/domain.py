@@ -14,6 +14,7 @@ from oboro.domain.reading import column_from
 from oboro.errors import BoundsError, DomainError
 from oboro.files import reads, write_whole
 from oboro.kinds import list_of, nearest, path_of, shown, takes
+from oboro.language import Lines
 from oboro.records import Columns
 
 # What a TOML file says about a dataset: its domain, and for commands also who is protected, and where data and ledger are.
@@ -60,7 +61,7 @@ class Domain:
             raise DomainError(
                 f"{where} declares no columns",
                 needed="one [[columns]] table for each column",
-                fix='[[columns]]\nkind = "integer"\nname = "age"\nlow = 0\nhigh = 120',
+                fix=Lines('[[columns]]\nkind = "integer"\nname = "age"\nlow = 0\nhigh = 120'),
             )
         return cls(column_from(column) for column in columns)
 
@@ -158,7 +159,10 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         raise DomainError(f"no such file: {path}", given=str(path), fix="the path of a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DomainError(
-            f"{path} is not valid TOML", given=str(error), needed="TOML in UTF-8", fix='low = 0\nname = "age"'
+            f"{path} is not valid TOML",
+            given=str(error),
+            needed="TOML in UTF-8",
+            fix=Lines('low = 0\nname = "age"'),
         ) from None
     except OSError as error:
         raise DomainError(f"{path} cannot be read", given=error.strerror or str(error)) from None

@@ -8,6 +8,7 @@ from typing import Any
 from oboro.domain.columns import Category, Column, Date, Integer, Real
 from oboro.domain.mesh import Grid, Mesh
 from oboro.errors import BoundsError, DomainError
+from oboro.language import Lines
 
 
 def _grid(names: Sequence[str], shape: Sequence[int]) -> Grid:
@@ -37,7 +38,7 @@ def column_from(record: dict[str, Any]) -> Column:
             f"column {given.get('name', '?')!r} has an unknown kind",
             given=f"kind={kind!r}",
             needed=", ".join(KINDS),
-            fix='[[columns]]\nkind = "integer"\nname = "age"\nlow = 0\nhigh = 120',
+            fix=Lines('[[columns]]\nkind = "integer"\nname = "age"\nlow = 0\nhigh = 120'),
         )
     make, parts = KINDS[kind]
     try:
@@ -47,5 +48,5 @@ def column_from(record: dict[str, Any]) -> Column:
             f"column {given.get('name', '?')!r} of kind {kind!r} has wrong or missing parts",
             given=", ".join(given) or "nothing else",
             needed=parts,
-            fix='[[columns]]\nkind = "integer"\nname = "age"\nlow = 0\nhigh = 120',
+            fix=Lines('[[columns]]\nkind = "integer"\nname = "age"\nlow = 0\nhigh = 120'),
         ) from None

@@ -18,6 +18,7 @@ from oboro.domain.domain import check_entries
 from oboro.errors import DomainError
 from oboro.exact import rational
 from oboro.kinds import shown
+from oboro.language import Lines
 from oboro.records import Columns, read, write
 
 Floats = npt.NDArray[np.float64]
@@ -109,7 +110,7 @@ def system_from(given: Any) -> System:
                 f"the system has no {missing[0]}",
                 given=", ".join(map(str, given)) or "nothing",
                 needed="A, B, C and D",
-                fix='[system]\nA = [["0.9"]]\nB = [[1]]\nC = [[1]]\nD = [[0]]',
+                fix=Lines('[system]\nA = [["0.9"]]\nB = [[1]]\nC = [[1]]\nD = [[0]]'),
             )
         check_entries("the system", given, MATRICES)
         return _of(*(given[name] for name in MATRICES))

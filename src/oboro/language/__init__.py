@@ -48,14 +48,21 @@ def phrase(text: str, language: str | None = None) -> str:
     return text if language == "en" else _said(text, language, named=True)
 
 
+class Lines(str):
+    """A text whose ends of lines are ours: foreign words in it went through `plain` before."""
+
+    __slots__ = ()
+
+
 def plain(text: str, *, lines: bool = False) -> str:
     """A text of anybody's as it may be shown: on one line, and without a sign that a terminal or a reader's eye obeys.
 
     Escape codes, carriage returns, signs that turn the direction of writing or take no room: all are written out, as
-    \\u001b. With `lines`, the ends of lines stay.
+    \\u001b. With `lines`, and in `Lines`, the ends of lines stay.
     """
     if text.isprintable():
         return text
+    lines = lines or isinstance(text, Lines)
     return "".join(
         sign
         if unicodedata.category(sign) not in _UNSEEN or (lines and sign == "\n")

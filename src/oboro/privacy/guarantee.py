@@ -23,6 +23,7 @@ from typing import Any
 from oboro.errors import ParameterError
 from oboro.exact import Number
 from oboro.kinds import names_of, takes
+from oboro.language import plain
 from oboro.privacy.rounding import round_up
 from oboro.privacy.unconditional import ZCDP, Approx, Guarantee, Pure, Renyi
 from oboro.records import read
@@ -77,7 +78,7 @@ class Conditional(Guarantee):
         return Conditional(self.guarantee.to_renyi(order), self.assumptions)
 
     def __str__(self) -> str:
-        return f"{self.guarantee}, provided that {self.assumption}"
+        return f"{self.guarantee}, provided that {plain(self.assumption)}"
 
     def __repr__(self) -> str:
         return f"Conditional({self.guarantee!r}, {list(self.assumptions)!r})"

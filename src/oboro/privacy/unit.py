@@ -16,6 +16,7 @@ from typing import Any
 from oboro.errors import UnitError
 from oboro.exact import Number, positive, show, whole
 from oboro.kinds import takes
+from oboro.language import Lines, plain
 from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi
 from oboro.privacy.rounding import round_up
 
@@ -117,7 +118,7 @@ class Unit:
             return f"a signal within distance {show(self.distance or 0)} in the {norm}-norm"
         who = {
             "row": "one row",
-            "person": f"all rows of one {self.column} (at most {self.max_rows} used)",
+            "person": f"all rows of one {plain(self.column or '')} (at most {self.max_rows} used)",
             "cells": "one unit in one cell"
             if self.max_cells == self.max_per_cell == 1
             else f"one unit in at most {self.max_cells} cells, at most {self.max_per_cell} in each",
@@ -155,7 +156,7 @@ def unit_from(record: dict[str, Any]) -> Unit:
             "the unit has an unknown kind",
             given=f"kind={kind!r}",
             needed="row, person, cells or signal",
-            fix='[unit]\nkind = "person"\ncolumn = "user_id"\nmax_rows = 20',
+            fix=Lines('[unit]\nkind = "person"\ncolumn = "user_id"\nmax_rows = 20'),
         )
     if kind == "signal" and given.get("adjacency") == "replace":
         del given["adjacency"]
@@ -166,7 +167,7 @@ def unit_from(record: dict[str, Any]) -> Unit:
             f"the unit of kind {kind!r} has wrong or missing parts",
             given=", ".join(sorted(given)) or "nothing else",
             needed={"person": "column, max_rows", "signal": "distance"}.get(kind, "adjacency at most"),
-            fix='[unit]\nkind = "person"\ncolumn = "user_id"\nmax_rows = 20',
+            fix=Lines('[unit]\nkind = "person"\ncolumn = "user_id"\nmax_rows = 20'),
         ) from None
 
 

@@ -66,7 +66,8 @@ def _table(published: Any) -> Any:
         if path.suffix.lower() == ".arrow":
             with pa.memory_map(str(path)) as source:
                 return pa.ipc.open_file(source).read_all()
-        return pq.read_table(path)
+        with pa.OSFile(str(path)) as source:  # a path, and never an address, which pyarrow would follow
+            return pq.read_table(source)
     except (OSError, pa.ArrowException) as error:
         raise DataError(
             f"{published} cannot be read",

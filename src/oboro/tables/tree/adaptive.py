@@ -30,6 +30,7 @@ from oboro.release import Part, part
 from oboro.tables.cells import Cells
 from oboro.tables.strategy import Strategy, Table, counts_move
 from oboro.tables.tree.asking import Where
+from oboro.tables.tree.carrying import MOST, may_lack_intervals
 from oboro.tables.tree.design import precision
 from oboro.tables.tree.grid_answers import adaptive_answer, adaptive_intervals
 from oboro.tables.tree.intervals import Answer
@@ -166,6 +167,10 @@ class Adaptive(Strategy):
         _, of_blocks, of_parts = self.noises
         above = self.layout.bits - 2 * DEPTH
         return of_blocks.variance * 2.0 ** (height - above) if height >= above else of_parts.variance
+
+    def remarks(self, expected_total: int | None) -> list[str]:
+        lacks = [may_lack_intervals(self.lattice.leaves)] if self.lattice.leaves > MOST else []
+        return [*super().remarks(expected_total), *lacks]
 
     def intervals(self, table: Table, level: float) -> tuple[Integers, Integers]:
         return adaptive_intervals(self, table, level)

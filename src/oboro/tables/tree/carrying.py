@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,26 @@ def with_noisy(table: Table, plan: dict[str, Any], noisy: Sequence[Integers]) ->
         packed = b"\n".join(_packed(counts) for counts in noisy)
         carried |= {NOISY: packed} if len(packed) <= _MOST_BYTES else {}
     return table.replace_schema_metadata({**(table.schema.metadata or {}), **carried})
+
+
+def without_intervals(levels: Iterable[tuple[int, float]]) -> list[str]:
+    """A note, before anything is spent, if counts of so many nodes and noise of such a standard error will not fit.
+
+    What is counted takes at least as many bits as its noise: log2(sd) + 1.94 for Laplace noise, a little more for
+    Gaussian. So what the noise alone makes too long is too long; that it comes close is said as well.
+    """
+    sizes, bits = 0, 0.0
+    for nodes, sd in levels:
+        sizes, bits = sizes + nodes, bits + nodes * max(math.log2(max(sd, 1e-9)) + 1.94, 0)
+    packed = bits / 8 * 4 / 3
+    if sizes > MOST or packed > _MOST_BYTES:
+        return [f"the file will carry no intervals: {sizes:,} noisy counts are more than fit into one"]
+    return [may_lack_intervals(sizes)] if 1.3 * packed > _MOST_BYTES else []
+
+
+def may_lack_intervals(sizes: int) -> str:
+    """The note where noise or people decide."""
+    return f"the file may carry no intervals: {sizes:,} noisy counts may be more than fit into one"
 
 
 def plan_in(table: Table) -> dict[str, Any]:

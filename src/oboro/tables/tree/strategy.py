@@ -25,6 +25,7 @@ from oboro.tables.layout import Layout
 from oboro.tables.strategy import Noise, Strategy, Table, counts_move, counts_move_squared
 from oboro.tables.tree.answering import tree_answer, tree_intervals
 from oboro.tables.tree.asking import Where
+from oboro.tables.tree.carrying import without_intervals
 from oboro.tables.tree.design import Design, precision
 from oboro.tables.tree.forecast import tree_forecast
 from oboro.tables.tree.intervals import Answer
@@ -205,7 +206,9 @@ class PlannedTree(Strategy):
         named = [f"{self.lattice.name(level)} ({float(share):.1%})" for share, level in measured[:_NAMED]]
         more = [f"{len(measured) - _NAMED} more"] if len(measured) > _NAMED else []
         outlook = [] if expected_total is None else self.outlook(expected_total).notes
-        return [*helps, "measured: " + "; ".join([*named, *more]), *outlook]
+        sizes = [math.prod(self.lattice.nodes(level)) for level in self.chosen.levels]
+        lacks = without_intervals(zip(sizes, [noise.sd for noise in self.noises], strict=True))
+        return [*helps, "measured: " + "; ".join([*named, *more]), *lacks, *outlook]
 
     def outlook(self, total: int) -> Outlook:
         return tree_outlook(self.lattice, self.layout.cells, self.chosen, self.noises, total)
