@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oboro.dynamics import Operator, System, gain, observability, system_from, toeplitz
+from oboro.dynamics import Operator, System, gain, observability, plan, system_from, toeplitz
 from oboro.dynamics.gains import _certain, _weights
 from oboro.errors import DomainError, ParameterError
+from oboro.privacy import Unit
 from support import steps
 
 FIRST = ([["0.9"]], [["1"]], [["1"]], [["0"]])
@@ -87,6 +88,52 @@ def test_all_times() -> None:
 def test_a_system_without_states_is_its_feedthrough() -> None:
     plain = System((), (), ((),), (tuple(system_from(FIRST).a[0]),))
     assert gain(plain, 5, protect="u") == pytest.approx(0.9, rel=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_short_horizons_are_never_refused(seed: int) -> None:
+    """Sparse systems whose parts differ by many powers of ten: some were refused, also at T = 0."""
+    rng = np.random.default_rng(seed)
+    n, m, q = rng.integers(1, 4, 3)
+    a, b, c, d = (
+        rng.normal(size=size) * 10.0 ** rng.integers(-6, 7) * (rng.random(size) < rng.choice([0.3, 1.0]))
+        for size in ((n, n), (n, m), (q, n), (q, m))
+    )
+    for protect in (("x0", "u"), ("u",), ("x0",)):
+        for horizon in (0, 1, 3):
+            truth = np.linalg.norm(Operator(system_from((a, b, c, d)), horizon, protect).dense(), 2)
+            found = gain((a, b, c, d), horizon, protect)
+            assert truth * (1 - 1e-12) <= found <= truth * (1 + 1e-2)
+
+
+def test_a_system_without_outputs_of_its_state() -> None:
+    silent, plain = ([["0.5"]], [["1"]], [["0"]], [["0"]]), ([["0.5"]], [["1"]], [["0"]], [["3"]])
+    for horizon in (0, 7, None):
+        assert gain(silent, horizon) == 0
+    for horizon in (0, 7, 1000):
+        assert 3 <= gain(plain, horizon) <= 3 * (1 + 1e-9)
+    shift = ([["0", "1"], ["0", "0"]], [["0"], ["1"]], [["1", "0"]], [["0"]])  # y(t) = u(t - 2)
+    assert [gain(shift, horizon, protect="u") for horizon in (0, 1)] == [0, 0]
+    assert 1 <= gain(shift, 2, protect="u") <= 1 + 1e-9
+    for system in (silent, shift):
+        with pytest.raises(DomainError, match="nothing that is protected reaches the output"):
+            plan(system, unit=Unit.signal(1), horizon=1, eps=1, delta="1e-5", where="output", protect=("u",))
+
+
+def test_all_times_are_never_below_a_long_time_also_far_from_normal() -> None:
+    """Close where states are alike; where A is far from normal the bound may lie above, as the docstring says."""
+    for coupling, close in ((1, 1e-8), (100, 1e-8)):
+        jordan = ([["0.5", str(coupling)], ["0", "0.5"]], [["0"], ["1"]], [["1", "0"]], [["0"]])
+        truth = 4.0 * coupling  # at frequency 0
+        assert truth * (1 - 1e-12) <= gain(jordan, None, protect="u") <= truth * (1 + close)
+        assert gain(jordan, 300, protect="u") < truth
+    rng = np.random.default_rng(2)
+    for n in (5, 8):
+        a = np.triu(rng.normal(size=(n, n)) * 10, 1) + np.diag(rng.uniform(-0.9, 0.9, n))
+        system = (a, rng.normal(size=(n, 1)), rng.normal(size=(1, n)), np.zeros((1, 1)))
+        from_below = np.linalg.norm(Operator(system_from(system), 200).dense(), 2)
+        assert from_below * (1 - 1e-9) <= gain(system, None) <= 2 * from_below
 
 
 def test_operators_agree_with_each_other() -> None:

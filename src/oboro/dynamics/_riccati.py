@@ -137,7 +137,10 @@ def stationary(a: Any, b: Any, c: Any, d: Any, g: float, extra: float = 0.0) -> 
         warnings.simplefilter(
             "ignore"
         )  # near the least g everything is badly conditioned: what comes out is checked
-        return _stationary(a, b, c, d, g, extra)
+        try:
+            return _stationary(a, b, c, d, g, extra)
+        except (np.linalg.LinAlgError, ValueError):  # singular, or no longer finite
+            return None
 
 
 def _stationary(a: Any, b: Any, c: Any, d: Any, g: float, extra: float) -> Any:
@@ -150,10 +153,7 @@ def _stationary(a: Any, b: Any, c: Any, d: Any, g: float, extra: float) -> Any:
         return None
     if not n or not m:
         return np.asarray(solve_discrete_lyapunov(a.T, weight)) if n else np.zeros((0, 0))
-    try:
-        p = solve_discrete_are(a, b, weight, -room, s=c.T @ d)
-    except (np.linalg.LinAlgError, ValueError):
-        return None
+    p = solve_discrete_are(a, b, weight, -room, s=c.T @ d)
     for _ in range(4):  # Newton: the error of the step before, through the closed loop
         p = (p + p.T) / 2
         rest, side = room - b.T @ p @ b, a.T @ p @ b + c.T @ d

@@ -12,6 +12,10 @@ Finite horizon
     recursion, with which g is found: D5 of the notes.) Where only u is protected x0 = 0 and P_0 is free;
     where only x0 is, B and D are left out.
 
+Short horizon
+    Where no P_t can be proved (C has no say, or numbers lie further apart than float64 can tell) and M has at most 120 rows or
+    columns, g^2 I - M M' or g^2 I - M'M is proved positive definite itself. A gain of 0 is found in exact rationals.
+
 What is trusted
     A float64 recursion proposes g and the P_t, with a little added. Then every matrix inequality is checked
     for the exact rational system in ball arithmetic, each for itself, so no error builds up. A power
@@ -20,32 +24,44 @@ What is trusted
 Infinite horizon
     One P for all times, for a stable system. With x0 protected this is at most sqrt(||G||_inf^2 +
     lambda_max(W_o)), and usually much less.
+
+How close
+    Over a finite horizon mostly within 1e-9 of the truth, where float64 is short of digits within 1%. Over all times within 1e-9 for systems
+    whose states are scaled alike; where A is far from normal P is all but singular, and what can be proved lies further above: 1%
+    is not rare, and 91% was seen. Never below.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 
-from oboro.dynamics.operators import PARTS, check_horizon, check_protect
+from oboro.dynamics.operators import PARTS, Operator, check_horizon, check_protect
 from oboro.dynamics.system import Floats, System, system_from
 from oboro.errors import ParameterError
 from oboro.noise.lazy import Ball, ball, precision
 
 _TIGHT = (2e-11, 8e-11, 3e-10, 8e-10, 1e-8, 1e-6, 1e-4, 1e-2)  # how far above the float's g a proof is tried
 _BITS = 128
+_LARGEST = 120  # rows or columns of a matrix that is proved as a whole
 
 
 def gain(system: Any, horizon: int | None, protect: Any = PARTS) -> float:
-    """A certified upper bound of ||[O_T N_T]||, T = `horizon` (times 0 to T; None for all times), nearly attained."""
+    """A certified upper bound of ||[O_T N_T]||, T = `horizon` (times 0 to T; None for all times), nearly attained.
+
+    Over all times it may lie further above, where A is far from normal; a long finite horizon is then closer.
+    """
     plant, parts = system_from(system), check_protect(protect)
-    if horizon is None:
+    last = None if horizon is None else check_horizon(horizon)
+    if _silent(plant, parts, last):
+        return 0.0
+    if last is None:
         return _infinite(plant, parts)
-    steps = check_horizon(horizon)
+    steps = last if any(map(any, plant.c)) else 0  # without C every time is for itself
     _, high = _search(plant, steps, parts)
     for more in _TIGHT:
         g = math.nextafter(high * (1 + more), math.inf)
@@ -53,7 +69,68 @@ def gain(system: Any, horizon: int | None, protect: Any = PARTS) -> float:
         weights = _weights(plant, steps, parts, high * (1 + more / 2), more)
         if weights is not None and _certain(plant, parts, g, weights):
             return g
+        if more >= _TIGHT[3] and (whole := _whole(plant, steps, parts)) is not None:
+            return whole
     raise _too_hard(plant, f"horizon={steps}")
+
+
+def _silent(system: System, parts: tuple[str, ...], last: int | None) -> bool:
+    """Whether nothing of what is protected reaches the output in time: C A^k B = 0 for all k if for k below the number of states."""
+    if "x0" in parts and any(map(any, system.c)):
+        return False
+    if "u" not in parts:
+        return True
+    if any(map(any, system.d)):
+        return False
+    rows = [list(row) for row in system.c]
+    for _ in range(system.states if last is None else min(system.states, last)):
+        if any(map(any, _product(rows, system.b))):
+            return False
+        rows = _product(rows, system.a)
+    return True
+
+
+def _product(rows: Any, matrix: Any) -> list[list[Any]]:
+    return [
+        [sum(x * y for x, y in zip(row, column, strict=True)) for column in zip(*matrix, strict=True)]
+        for row in rows
+    ]
+
+
+def _whole(system: System, steps: int, parts: tuple[str, ...]) -> float | None:
+    """The gain of a small M, by a proof for M M' or M'M itself; None if M is large."""
+    operator = Operator(system, steps, parts)
+    if min(operator.shape) > _LARGEST or max(operator.shape) > 20 * _LARGEST:
+        return None
+    with precision(4 * _BITS):
+        a, b, c, d = _balls(system, parts)
+        n, q, m = system.states, system.outputs, b.ncols()
+        start = n if "x0" in parts else 0
+        rows = [[0] * operator.shape[1] for _ in range(operator.shape[0])]
+        pulse, row = d, c
+        for k in range(steps + 1):  # block k below the diagonal is D, CB, CAB, ...; C A^k acts on the start
+            for t, i in product(range(k, steps + 1), range(q)):
+                for j in range(m):
+                    rows[t * q + i][start + (t - k) * m + j] = pulse[i, j]
+            for i, j in product(range(q), range(start)):
+                rows[k * q + i][j] = row[i, j]
+            if n:
+                pulse, row = row * b, row * a
+        from flint import arb_mat
+
+        matrix = arb_mat(rows)
+        least = matrix * matrix.transpose() if len(rows) <= len(rows[0]) else matrix.transpose() * matrix
+        size = least.nrows()
+        about = math.sqrt(
+            np.linalg.eigvalsh(
+                np.array([[float(least[i, j]) for j in range(size)] for i in range(size)])
+            ).max()
+        )
+        for more in _TIGHT:
+            g = math.nextafter(about * (1 + more), math.inf)
+            if _positive(_identity(size, _matrix([[g]])[0, 0] ** 2) - least):
+                return g
+    return None
 
 
 def _search(system: System, steps: int, parts: tuple[str, ...]) -> tuple[float, float]:
@@ -169,8 +246,10 @@ def _infinite(system: System, parts: tuple[str, ...]) -> float:
         )
 
     low = _search(system, 200, parts)[0]
-    high, more = low, 1e-9
+    high, more, most = low, 1e-9, 1e6 * low + 1e-290
     while found(high) is None:  # the gain over 200 steps is a start
+        if high > most:
+            raise _too_hard(system, "horizon=None")
         low, high, more = high, high * (1 + more) + 1e-300, 3 * more
     while high > low * (1 + 2e-11):
         middle = (low + high) / 2

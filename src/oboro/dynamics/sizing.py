@@ -10,6 +10,7 @@ from oboro.dynamics.calibration import MARGIN, calibrate, delta_above
 from oboro.dynamics.gains import gain
 from oboro.dynamics.operators import Operator
 from oboro.dynamics.system import System
+from oboro.errors import DomainError
 from oboro.noise.lazy import ball
 from oboro.privacy import Approx, Pure, Unit
 from oboro.privacy.rounding import round_up
@@ -23,7 +24,15 @@ def sensitivity(
     count = Operator(system, horizon, protect).coordinates
     reach = euclidean(unit, count)
     if where == "output":
-        return reach * Fraction(gain(system, horizon, protect))
+        grown = gain(system, horizon, protect)
+        if grown == 0:
+            raise DomainError(
+                "nothing that is protected reaches the output",
+                given=f"a gain of 0 from {' and '.join(protect)} over times 0 to {horizon}",
+                needed="a later horizon, or noise on the input",
+                fix='where="input"',
+            )
+        return reach * Fraction(grown)
     if noise == "discrete":  # each number moves by half a step at most when it is put on the grid
         return reach + round_up(lambda: ball(step) * ball(count).sqrt())
     return reach
