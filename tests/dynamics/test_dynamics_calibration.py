@@ -15,6 +15,7 @@ from oboro.dynamics import calibration as module
 from oboro.dynamics.mixing import nodes, size, tail
 from oboro.dynamics.profile import gaussian, majorant
 from oboro.dynamics.radial import radial
+from oboro.dynamics.reproduce import independent_cauchy
 from oboro.errors import ParameterError
 from oboro.noise.lazy import ball, precision
 
@@ -212,7 +213,7 @@ def test_the_majorant_is_convex_and_above() -> None:
         assert (np.diff(bound, 2) >= -1e-13).all()
 
 
-def test_independent_noise_is_worse_than_one_step_and_within_the_majorant() -> None:
+def test_given_every_a_independent_noise_is_within_the_majorant() -> None:
     """The notes' example: alpha 1, eps 0.3, z 0.6 spread over 20 numbers, given every A: .132 against .107 and .156."""
     rng = np.random.default_rng(14)
     normal = rng.standard_normal((200_000, 20))
@@ -220,6 +221,24 @@ def test_independent_noise_is_worse_than_one_step_and_within_the_majorant() -> N
     found = gaussian(spread, 0.3).mean()
     assert found == pytest.approx(0.132, abs=0.002)
     assert 0.1068 < found < delta(alpha=1, eps="0.3", z="0.6", method="independent")
+
+
+def test_independent_noise_truly_hides_better_than_shared_noise() -> None:
+    """The same example without a bound: nobody sees A."""
+    for z in (0.2, 0.6, 2.0):
+        alone = delta(alpha=1, eps="0.3", z=z, method="exact", dims=1)
+        assert independent_cauchy(0.3, z, 1) == pytest.approx(alone, rel=1e-6, abs=1e-12)
+    shared = delta(alpha=1, eps="0.3", z="0.6", method="exact", dims=20)
+    own = independent_cauchy(0.3, 0.6, 20)
+    assert (own, shared) == pytest.approx((0.0688, 0.1044), abs=5e-5)
+    rng = np.random.default_rng(15)
+    x, shift = rng.standard_cauchy((400_000, 20)), 0.6 / math.sqrt(20)
+    ratio = (np.log1p((x - shift) ** 2) - np.log1p(x * x)).sum(axis=1)
+    part = np.maximum(-np.expm1(0.3 - ratio), 0.0)
+    assert abs(part.mean() - own) < 6 * part.std() / math.sqrt(
+        part.size
+    )  # false alarm 2e-9; the shared one is 80 away
+    assert shared - own > 60 * part.std() / math.sqrt(part.size)
 
 
 def plain_discrete(alpha: float, eps: float, z: float) -> float:

@@ -50,7 +50,7 @@ def independent_noise_under_the_shared_calibration(original: Any, self: Any) -> 
 
 @planted(
     "oboro.dynamics.calibration:excess",
-    caught_by="tests/dynamics/test_dynamics_calibration.py::test_independent_noise_is_worse_than_one_step_and_within_the_majorant",
+    caught_by="tests/dynamics/test_dynamics_calibration.py::test_given_every_a_independent_noise_is_within_the_majorant",
 )
 def majorant_left_out(original: Any, alpha: float, eps: float, z: float) -> float:
     """Independent noise is calibrated as if the change were all in one number, and not spread over many."""
