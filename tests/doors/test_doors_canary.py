@@ -31,7 +31,7 @@ from doors_world import (
 from test_doors_signed import places, signed
 
 import oboro as ob
-from oboro.cli import terminal
+from oboro.cli import spelling, terminal
 from oboro.ledger.canonical import laid_out
 
 SAMPLES = {
@@ -296,6 +296,48 @@ def test_whatever_a_command_reads_is_shown_as_letters(hostile: Path, name: str) 
                 assert_plain(result, words, OURS if isinstance(screen, Terminal) else None)
                 assert "Traceback" not in result.text
                 assert "InternalError" not in result.text
+
+
+def test_units_and_assumptions_are_shown_as_letters(hostile: Path) -> None:
+    """Also in what an error tells to type, which is read from a line of Python."""
+    (hostile / "person.toml").write_text(
+        (hostile / "domain.toml").read_text()
+        + f'[unit]\nkind = "person"\ncolumn = {in_toml(HOSTILE)}\nmax_rows = 3\n'
+    )
+    lines = [
+        [
+            "ledger",
+            "create",
+            "p.ledger",
+            "--dataset",
+            "d",
+            "--domain",
+            "person.toml",
+            "--eps",
+            "9",
+            "--assume",
+            HOSTILE,
+        ],
+        ["ledger", "show", "p.ledger"],
+        ["histogram", "forecast", "--domain", "person.toml", "--column", NAMES["region"], "--eps", "1"],
+        [
+            *("histogram", "forecast", "--domain", "person.toml", "--column", NAMES["region"], "--eps", "1"),
+            *("--save-plan", "person-plan.toml"),
+        ],
+        ["run", "person-plan.toml", NAMES["people.csv"], "--ledger", "people.ledger"],
+        ["run", "plan.toml", NAMES["people.csv"], "--ledger", "p.ledger"],
+        ["run", "person-plan.toml", NAMES["people.csv"], "--ledger", "p.ledger"],
+    ]
+    codes = []
+    for words in lines:
+        for language in ("ja", "en"):
+            result = typed(hostile, words, OBORO_LANGUAGE=language)
+            assert_plain(result, words)
+            assert "InternalError" not in result.err
+        codes.append(result.code)
+    assert codes[1:5] == [0, 0, 0, 4], codes
+    text = f"budget=ob.{ob.Conditional(ob.Pure(1), HOSTILE)!r}"
+    assert_plain(Result(0, spelling.typed(text, {}), ""), text)
 
 
 def test_the_hostile_names_are_really_shown(hostile: Path) -> None:

@@ -174,7 +174,7 @@ def _unit_text(kind: str, arguments: str | None) -> str:
         "signal": [unit.distance, unit.norm],
     }.get(kind, [])
     replace = ",replace" if unit.adjacency == "replace" and kind != "signal" else ""
-    return ":".join([kind, *(str(part) for part in parts)]) + replace
+    return plain(":".join([kind, *(str(part) for part in parts)])) + replace
 
 
 def _column(text: str) -> str | None:
@@ -218,7 +218,9 @@ def _flags(text: str) -> str | None:
             inner = _flags(ast.unparse(call.args[0]))
             given = _literal(call.args[1])
             assumed = [given] if isinstance(given, str) else given
-            return None if inner is None else " ".join([inner, *(f'--assume "{one}"' for one in assumed)])
+            return (
+                None if inner is None else plain(" ".join([inner, *(f'--assume "{one}"' for one in assumed)]))
+            )
         getattr(privacy, call.func.id)
         values = [str(_literal(one)) for one in call.args]
         return " ".join(f"--{name} {value}" for name, value in zip(names[call.func.id], values, strict=True))
