@@ -276,6 +276,22 @@ def test_discrete_noise_keeps_its_promise_where_its_delta_bends(alpha: float, ep
     assert plain_discrete(alpha, eps, z * (1 + 1e-9)) > float(small)
 
 
+@pytest.mark.long("discrete noise over the whole range")
+def test_discrete_noise_keeps_its_promise_everywhere() -> None:
+    tried = 0
+    for alpha, eps, small in product(
+        (0.1, 0.5, 1.0, 1.5, 1.9, 1.999), (1e-3, 1.0, 20.0, 100.0), ("0.3", "1e-6", "1e-50")
+    ):
+        try:
+            z = calibrate(alpha=alpha, eps=eps, delta=small, method="discrete")
+        except ParameterError:
+            continue
+        tried += 1
+        assert plain_discrete(alpha, eps, z) <= float(small), (alpha, eps, small)
+        assert plain_discrete(alpha, eps, z * (1 + 1e-6)) > float(small), (alpha, eps, small)
+    assert tried >= 66
+
+
 def test_the_best_order_of_zcdp_is_found_for_every_rho() -> None:
     """Every order holds, so a poor one is safe; for an eps of 100 and a small rho it made delta 1."""
     for eps in (1e-3, 1.0, 100.0):
