@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doors_world import WRITING, Result, commands, reservations, typed
+from doors_world import OTHERS, WRITING, Result, commands, reservations, typed
 
 import oboro as ob
-from oboro import files
+from oboro import files, secure
 from oboro.errors import LedgerError, ParameterError
 from oboro.language import said
 from oboro.payment import NOTHING_RECORDED
@@ -45,9 +45,9 @@ class Failing(io.StringIO):
         self.error, self.left = error, after
 
     def write(self, text: str) -> int:
-        if self.left <= 0:
+        if text and self.left <= 0:  # nothing is written to see what kind of stream it is
             raise self.error
-        self.left -= 1
+        self.left -= bool(text)
         return super().write(text)
 
 
@@ -144,6 +144,22 @@ def assert_fetched(folder: Path, result: Result) -> None:
     assert fetched.code == 0, fetched
     assert (folder / "again.csv").stat().st_size > 0
     assert reservations(folder) == before
+
+
+def test_a_service_goes_on_when_nobody_reads_its_lines(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = []
+
+    def serve(*_: object, tell: Callable[[str], None], **__: object) -> None:
+        for number in range(3):
+            tell("refused: the other party stopped\nopened 7")
+            served.append(number)
+
+    monkeypatch.setattr(secure, "serve", serve)
+    line = OTHERS["secure serve"].replace("nowhere:99999", "127.0.0.1:0").split()
+    assert typed(folder, line, out=Failing(BROKEN["a reader that went away"](), after=1)).code == 0
+    shown = typed(folder, line)
+    assert len(served) == 6
+    assert not any(text.startswith("opened") for text in shown.out.splitlines())
 
 
 # -- what fails in our own program ----------------------------------------------------------------------------------
@@ -272,7 +288,7 @@ def test_words_that_cannot_be_made_do_not_fail_a_release_that_was_written(
 @pytest.mark.long("demos that fail")
 def test_a_demo_that_fails_has_paid_from_its_own_ledger(tmp_path: Path, demo: str) -> None:
     result = typed(
-        tmp_path, demo.split(), out=Failing(BROKEN["a full disk"](), after=10 if demo == "demo" else 0)
+        tmp_path, demo.split(), out=Failing(BROKEN["a full disk"](), after=3 if demo == "demo" else 0)
     )
     tells(result, STORED)
 

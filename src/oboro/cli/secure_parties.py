@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from oboro.cli.options import DryRun, Json, LedgerAt, Name, Output, To, open_ledger, show_json
-from oboro.cli.terminal import echo
+from oboro.cli.terminal import Unprintable, echo
 from oboro.errors import ParameterError
-from oboro.language import labelled, said
+from oboro.language import labelled, plain, said
 
 if TYPE_CHECKING:
     from oboro.secure import Holder, Identity, Shelf
@@ -119,7 +119,13 @@ def serve(
     with listening(listen) as listener:
         host, port = listener.getsockname()[:2]
         echo(said(f"listening on {host}:{port}, plan {holder.noise.hash[:16]}"))
-        secure.serve(holder, listener, who, count=count, tell=lambda text: echo(said(text)))
+        secure.serve(holder, listener, who, count=count, tell=_tell)
+
+
+def _tell(text: str) -> None:
+    """A line on one connection. That nobody reads it any more ends no service."""
+    with suppress(Unprintable):
+        echo(said(plain(text)))
 
 
 def urns(plan: PlanFile, key: Secret, output: To, state: State = None) -> None:
