@@ -393,9 +393,9 @@ def test_no_value_makes_an_estimator_raise_or_warn(tmp_path: Path, which: str, o
         tmp_path / "l.ledger", dataset="d", unit=ob.Unit.row(), budget=ob.Approx(9, "1e-2")
     )
     made: Any = (
-        estimators.KMeans(1, bounds=(0, 10), ledger=ledger)
+        estimators.KMeans(1, bounds=[(0, 10), (0, 10)], ledger=ledger)
         if which == "KMeans"
-        else estimators.PCA(1, radius=10, ledger=ledger)
+        else estimators.PCA(1, radius=10, origin=(0, 0), ledger=ledger)
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")

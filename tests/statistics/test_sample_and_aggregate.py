@@ -231,6 +231,8 @@ def test_a_record_that_no_function_makes_is_refused() -> None:
         {**good, "seconds": "0"},
         {**good, "seconds": "1e400"},
         {**good, "guarantee": ob.ZCDP(1).to_dict()},
+        {**good, "guarantee": ob.Pure("1e-300").to_dict()},  # no rank has a number then
+        {**good, "guarantee": ob.Pure("1e-400").to_dict()},
         {name: value for name, value in good.items() if name != "isolation"},
         {name: value for name, value in good.items() if name != "label"},
     ):

@@ -10,12 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hostile import TYPED, array
 
 import oboro as ob
 from oboro.cli import main
+from oboro.dynamics.household import FEEDER
 from oboro.noise import bits
+from oboro.release import save_plan
 from oboro.release.release import to_content
+from support import mostly_long
 
 HEADER = "age,region,row,col,count"
 ROWS = [f"{a % 90},{'north' if a % 3 else 'south'},{a % 8},{a % 5},{a % 7}" for a in range(60)]
@@ -66,12 +71,14 @@ def seen(
     Path("people.toml").write_text(DECLARED)
     ob.Domain([ob.Grid("row", "col", shape=(8, 8))]).to_toml("grid.toml")
 
-    def run(line: str, rows: list[str]) -> tuple[int, str, str]:
+    def run(line: str, rows: list[str] | None) -> tuple[int, str, str]:
         for old in [*tmp_path.glob("*.ledger*"), *tmp_path.glob("*.oboro")]:
             old.unlink()
         ob.Ledger.create("row.ledger", dataset="people", unit=ob.Unit.row(), budget=ob.Approx(9, "1e-3"))
+        ob.Ledger.create("load.ledger", dataset="load", unit=ob.Unit.signal(1), budget=ob.Approx(9, "1e-2"))
         ob.Ledger.create("cells.ledger", dataset="city", unit=ob.Unit.cells(), budget=ob.Pure(9))
-        Path("data.csv").write_text("\n".join([HEADER, *rows]) + "\n")
+        if isinstance(rows, list):
+            Path("data.csv").write_text("\n".join([HEADER, *rows]) + "\n")
         monkeypatch.setattr(bits, "_system", type(test_bits)("the same noise"))
         monkeypatch.setattr(sys, "argv", ["oboro", *[word.replace(",", " ") for word in line.split()]])
         capsys.readouterr()
@@ -109,6 +116,60 @@ def test_all_but_the_table_is_the_same_to_the_letter(seen: Any) -> None:
         del page["ledger"]["id"], page["ledger"]["hash"]
         pages.append(page)
     assert all(page == pages[0] for page in pages)
+
+
+TYPED_LINES = {
+    "histogram": "histogram release data.parquet --domain people.toml --column region --eps 0.5 --ledger row.ledger",
+    "mean by region": "query people.toml mean,age --by region --eps 0.5",
+    "median": "query people.toml median,age --eps 0.5",
+    "table": "table release data.parquet --domain grid.toml --count count --eps 0.5 --ledger cells.ledger",
+    "synthetic": "synth release data.parquet --domain people.toml --eps 1 --delta 1e-6 --ledger row.ledger -o model.oboro",
+    "signal": "dynamics release data.parquet --system feeder.toml --column age --eps 1 --delta 1e-3 --ledger load.ledger",
+    "plan": "run plan.toml data.parquet --ledger row.ledger",
+}
+SOME = [
+    "double",
+    "uint64",
+    "decimal(38,37)",
+    "timestamp s None",
+    "timestamp ms Asia/Tokyo",
+    "date32",
+    "text",
+    "text that is not UTF-8",
+]
+
+
+@pytest.mark.filterwarnings("ignore::oboro.noise.bits.UnsafeBitsWarning")
+@pytest.mark.parametrize(
+    "asked",
+    mostly_long(
+        "hostile neighbours",
+        [(name, kind) for name in TYPED_LINES for kind in TYPED],
+        list(zip(TYPED_LINES, SOME, strict=False)),
+    ),
+)
+def test_no_value_of_a_file_changes_the_exit_code_or_what_is_said(asked: tuple[str, str], seen: Any) -> None:
+    name, kind = asked
+    Path("people.toml").write_text(DECLARED.replace("data.csv", "data.parquet"))
+    Path("feeder.toml").write_text(FEEDER)
+    domain = ob.Domain([ob.Integer("age", 0, 99)])
+    save_plan(ob.histogram_plan(domain, "age", unit=ob.Unit.row(), eps="0.5"), "plan.toml")
+    known = [value for value in [*TYPED[kind][1], None] if _written(kind, [value])]
+    traces = []
+    for values in (known, known[:1] * len(known)):
+        if not _written(kind, values):
+            continue  # Parquet has no such type
+        code, out, err = seen(TYPED_LINES[name], None)
+        traces.append((code, err, "" if name == "table" else form(out)))
+    assert not traces or traces[0] == traces[1]
+
+
+def _written(kind: str, values: list[Any]) -> bool:
+    try:
+        pq.write_table(pa.table({name: array(kind, values) for name in HEADER.split(",")}), "data.parquet")
+    except (pa.ArrowException, OverflowError):
+        return False
+    return True
 
 
 # -- planted faults ----------------------------------------------------------------------------------------------

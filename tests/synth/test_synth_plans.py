@@ -77,6 +77,15 @@ def test_a_person_with_many_rows_is_bounded() -> None:
     assert codes.shape == (1, 5)
 
 
+def test_persons_are_those_of_every_other_plan() -> None:
+    """0.0 and -0.0 are one person, and not a number is nobody."""
+    rows = {"who": np.array([0.0, -0.0, 0.0, -0.0, np.nan, np.nan, 1.0]), "a": ["x"] * 7}
+    unit, domain = ob.Unit.person("who", 1), ob.Domain([SMALL["a"]])
+    assert read_codes(rows, domain, unit).shape == (1, 2)
+    counted = ob.histogram_plan(domain, "a", unit=unit, eps=1).prepare(rows)
+    assert counted.sum() == 2
+
+
 def test_a_choice_costs_at_most_its_share() -> None:
     for rho in (Fraction(1, 1000), Fraction(3, 7), Fraction(1, 10**9)):
         assert choice_eps(rho) ** 2 / 8 <= rho

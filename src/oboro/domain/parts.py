@@ -5,6 +5,7 @@ Only what is declared is ever refused. A value that is no number is None, and th
 
 from __future__ import annotations
 
+import math
 from datetime import date, datetime
 from fractions import Fraction
 from typing import Any
@@ -51,11 +52,13 @@ def nearest_step(number: Fraction, low: Fraction, high: Fraction, step: Fraction
 
 def number_of(value: Any) -> Fraction | None:
     """A number as an exact rational; bounds take care of infinity; None if it is no number."""
-    if isinstance(value, float) and value in (float("inf"), float("-inf")):
-        return _BEYOND if value > 0 else -_BEYOND
     try:
-        return rational("value", int(value) if isinstance(value, bool) else value)
-    except ValueError:
+        if isinstance(value, int):
+            return Fraction(int(value))
+        if isinstance(value, float) and math.isinf(value):
+            return _BEYOND if float.__gt__(value, 0.0) else -_BEYOND
+        return rational("value", value)
+    except Exception:  # whatever an object in the data may do when it is asked for its number
         return None
 
 

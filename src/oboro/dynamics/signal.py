@@ -9,6 +9,7 @@ How many samples there are, and of how many inputs, is public, and refused if it
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,7 +81,8 @@ def numbers(given: Any, width: int = 1) -> Floats:
     """
     kind = getattr(given, "dtype", None)
     if isinstance(kind, np.dtype) and kind.kind in "biuf":
-        return np.array(given, np.float64)
+        with np.errstate(all="ignore"):  # a number may be beyond doubles
+            return np.array(given, np.float64)
     try:
         values = list(given)
     except TypeError:  # one number, or what stands in its place
@@ -89,23 +91,28 @@ def numbers(given: Any, width: int = 1) -> Floats:
         return np.array(_number(given))
     if width > 1 and len(values) == width and all(map(_is_one, values)):
         values = [values]
-    samples = [_sample(one, width) for one in values]
+    with warnings.catch_warnings():  # of numbers with an imaginary part
+        warnings.simplefilter("ignore")
+        samples = [_sample(one, width) for one in values]
     return np.array(samples, np.float64).reshape(len(samples), width)
 
 
 def _sample(given: Any, width: int) -> list[float]:
-    several = [given] if width == 1 and _is_one(given) else [] if _is_one(given) else list(given)
+    if _is_one(given):
+        several = [given] if width == 1 else []
+    else:
+        several = list(given) if len(given) == width else []
     return [_number(one) for one in several] if len(several) == width else [float("nan")] * width
 
 
 def _is_one(given: Any) -> bool:
-    return not isinstance(given, list | tuple) and getattr(given, "ndim", 0) == 0
+    return not isinstance(given, list | tuple) and not (isinstance(given, np.ndarray) and given.ndim)
 
 
 def _number(given: Any) -> float:
     try:
         return float(given)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # whatever an object in the data may do when it is asked for its number
         return float("nan")
 
 

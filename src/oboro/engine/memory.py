@@ -6,8 +6,11 @@ beside it. What can be changed in place afterwards, as pandas and NumPy can, is 
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from typing import Any
+
+import numpy as np
 
 from oboro.engine.careful import READABLE, in_words
 from oboro.engine.times import in_microseconds, in_utc
@@ -49,23 +52,7 @@ def _table(data: Any) -> Any:
 def _from_pandas(frame: Any) -> Any:
     import pyarrow as pa
 
-    columns = []
-    for place, name in enumerate(frame.columns):
-        column = frame.iloc[:, place]
-        kind = getattr(column.dtype, "categories", column).dtype
-        try:
-            if str(kind) == "object" or getattr(kind, "storage", None) == "python":
-                texts = column.astype(object).map(_text, na_action="ignore")
-                columns.append(pa.array(texts, pa.string(), from_pandas=True))
-            else:
-                columns.append(pa.array(column.copy(), from_pandas=True))
-        except (pa.ArrowException, TypeError):
-            raise DataError(
-                f"column {name!r} has a type that cannot be read",
-                given=str(column.dtype),
-                needed="numbers, texts, categories, dates or truth values",
-                fix=f"frame.drop(columns={name!r})",
-            ) from None
+    columns = [_column(str(name), frame.iloc[:, place]) for place, name in enumerate(frame.columns)]
     return pa.table(columns, names=[str(name) for name in frame.columns])
 
 
@@ -73,20 +60,40 @@ def _from_columns(data: dict[str, Any]) -> Any:
     """A dictionary of columns: what has a type keeps it, a Python list is read as text."""
     import pyarrow as pa
 
-    columns = {}
-    for name, values in data.items():
-        typed = hasattr(values, "dtype") and values.dtype != object and getattr(values, "ndim", 1) == 1
-        if typed or isinstance(values, pa.Array | pa.ChunkedArray):
-            columns[str(name)] = (
-                pa.array(values.copy() if hasattr(values, "copy") else values) if typed else values
-            )
-        else:
-            columns[str(name)] = pa.array(
-                [_text(value) for value in _list_of(str(name), values)], pa.string()
-            )
+    columns = {str(name): _column(str(name), values) for name, values in data.items()}
     if len({len(column) for column in columns.values()}) > 1:
         raise DataError("the columns have different lengths", needed="one value for each row in every column")
     return pa.table(columns)
+
+
+def _column(name: str, values: Any) -> Any:
+    """One column. A type that is no text and no object keeps its values; all else is read value by value."""
+    import pyarrow as pa
+
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    kind = getattr(values, "dtype", None)
+    kind = getattr(getattr(kind, "categories", None), "dtype", kind)  # of what pandas counts as a category
+    if kind is None or getattr(values, "ndim", 1) != 1 or _in_python(kind):
+        return pa.array([_text(value) for value in _list_of(name, values)], pa.string())
+    try:
+        return pa.array(values.copy() if hasattr(values, "copy") else values, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, NotImplementedError):
+        raise DataError(
+            f"column {name!r} has a type that cannot be read",
+            given=str(getattr(values, "dtype", kind)),
+            needed="numbers, texts, categories, dates or truth values",
+            fix="data without that column",
+        ) from None
+
+
+def _in_python(kind: Any) -> bool:
+    """Whether values of this type are Python's own, or texts of NumPy, which need not be valid."""
+    return (
+        str(kind) == "object"
+        or getattr(kind, "storage", None) == "python"
+        or getattr(kind, "kind", "") in "US"
+    )
 
 
 def _list_of(name: str, values: Any) -> list[Any]:
@@ -100,13 +107,24 @@ def _list_of(name: str, values: Any) -> list[Any]:
 
 
 def _text(value: Any) -> str | None:
-    """One value as text, by itself: how it is read must not depend on the values beside it."""
-    if value is None or (isinstance(value, float) and value != value):
-        return None
-    if isinstance(value, bool) or (isinstance(value, float) and value.is_integer()):
-        value = int(value)  # equal numbers, equal texts
+    """One value as text, by itself: how it is read must not depend on the values beside it. What has no text is missing."""
+    if type(value) is str and value.isascii():
+        return value
     try:
-        text = str(value)
-    except ValueError:  # a whole number of thousands of digits
-        text = str(Decimal(value))
-    return text.encode("utf-8", "backslashreplace").decode()
+        if value is None or _is_missing(value):
+            return None
+        if isinstance(value, bool | np.bool_) or (isinstance(value, float) and float.is_integer(value)):
+            value = int(value)  # equal numbers, equal texts
+        elif isinstance(value, bytes | bytearray | memoryview):
+            value = bytes(value).decode("utf-8", "backslashreplace")
+        text = str(Decimal(value)) if isinstance(value, int) and value.bit_length() > 10_000 else str(value)
+        return text.encode("utf-8", "backslashreplace").decode()
+    except Exception:  # whatever an object in the data may do when it is asked for its text
+        return None
+
+
+def _is_missing(value: Any) -> bool:
+    """Not a number, and what pandas and NumPy have for a value that is not there."""
+    if isinstance(value, float):
+        return math.isnan(value)
+    return type(value).__name__ in ("NAType", "NaTType", "MaskedConstant")

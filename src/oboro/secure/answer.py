@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oboro.domain.parts import number_of
 from oboro.errors import ParameterError
-from oboro.exact import rational, whole
+from oboro.exact import whole
 from oboro.files import write_whole
 from oboro.kinds import path_of, takes
 from oboro.noise.bits import Bits, system_bits
@@ -33,7 +33,7 @@ class Answer:
     def encrypt(cls, number: int, *, low: int, high: int, public: bytes, bits: Bits | None = None) -> Answer:
         """Clamps a number to its bounds and encrypts it. The bounds must be known without looking at the data."""
         low, high, public = *checked_bounds(low, high), checked_point(public, "the public key")
-        clamped = _clamped(number, low, high)
+        clamped = clamped_to(number, low, high)
         return cls(public, low, high, elgamal.encrypt(public, clamped, bits or system_bits()))
 
     def __add__(self, other: Answer) -> Answer:
@@ -64,11 +64,13 @@ class Answer:
         return cls(public, low, high, cipher)
 
 
-def _clamped(number: Any, low: int, high: int) -> int:
-    """Towards 0 to a whole number, then to the bounds. What is not a number counts as the lower bound."""
-    if isinstance(number, float) and not math.isfinite(number):
-        return high if number > 0 else low
-    return max(low, min(high, int(rational("number", number))))
+def clamped_to(number: Any, low: int, high: int) -> int:
+    """Towards 0 to a whole number, then to the bounds. What is not a number counts as the lower bound.
+
+    The number is private, so nothing about it is refused: not its kind, nor its size.
+    """
+    found = number_of(number)
+    return low if found is None else max(low, min(high, int(found)))
 
 
 def checked_bounds(low: int, high: int) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from oboro.privacy import Conditional, Unit
 from oboro.records import write
 from oboro.release import Forecast, Pair, Part, Plan, Weighted, register
 from oboro.secure import elgamal, messages
-from oboro.secure.answer import Answer, checked_bounds
+from oboro.secure.answer import Answer, checked_bounds, clamped_to
 from oboro.secure.elgamal import CIPHERTEXT
 from oboro.secure.group import POINT
 from oboro.secure.holder import NAME, check_same, urns_size
@@ -154,7 +154,7 @@ class DrawPlan(Plan):
     def prepare(self, data: Exchange | int) -> Ready | int:
         """Takes fresh urns and checks every byte. A plain number is clamped: for one party, and for the audit."""
         if not isinstance(data, Exchange):
-            return max(self.low, min(self.high, int(data)))
+            return clamped_to(data, self.low, self.high)
         answer = data.answer
         check_range(self.low + self.noise.law.lowest, self.high + self.noise.law.highest)
         if (answer.low, answer.high) != (self.low, self.high):

@@ -28,6 +28,7 @@ from oboro.statistics.decoding import Rows, all_codes, rows_from
 from oboro.statistics.functions import called, label_of, text_of
 from oboro.statistics.isolation import PLAIN, SEALED, Computing, Job, can_seal, rehearse
 from oboro.statistics.points import check_different
+from oboro.statistics.quantiles import check_eps
 from oboro.statistics.scope import Scope
 
 Integers = npt.NDArray[np.int64]
@@ -110,6 +111,7 @@ class SampleAggregatePlan(Plan):
                 needed="an eps, and without a seal the assumption about the function",
                 fix=repr(promise(Pure(1), self.isolation)),
             )
+        check_eps(promised)
 
     @property
     def unit(self) -> Unit:

@@ -49,13 +49,24 @@ class _Private(BaseEstimator):  # type: ignore[misc]
     name: str | None
     expected_n: int | None
 
-    def _read(self, X: Any, *, reset: bool = True) -> tuple[Table, int]:  # noqa: N803
+    def _read(self, X: Any, public: Any = None, *, reset: bool = True) -> tuple[Table, int]:  # noqa: N803
         """The columns x0, x1, ... of X as they are, and how many rows they have.
+
+        A list has no columns but those of its rows, which are private, and there may be none: to `fit` it the width must be
+        `public`, that of the bounds or the origin.
 
         scikit-learn sees the shape alone, with zeros in place of values: it would quote a value that it does not like. A
         value that is no number is missing, alike for every row.
         """
-        data = table_of(X)
+        width = len(public) if isinstance(public, list | tuple | np.ndarray) else None
+        if reset and isinstance(X, list | tuple) and width is None:
+            raise DataError(
+                "a list does not say how many columns there are",
+                given=f"a {type(X).__name__} of rows",
+                needed="an array, a data frame, or a pair of bounds (for PCA an origin) for each column",
+                fix="fit(np.array(X))",
+            )
+        data = table_of(X, width)
         if data is None:
             check_array(X, estimator=self)  # says what is wrong with its kind or its shape
             raise _no_table(X)
@@ -128,7 +139,7 @@ class KMeans(ClusterMixin, TransformerMixin, _Private):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> KMeans:  # noqa: N803
         """Finds the centres. Costs eps."""
-        data, rows = self._read(X)
+        data, rows = self._read(X, self.bounds if _is_pairs(self.bounds) else None)
         columns = _bounded(self.bounds, len(data))
         plan = clusters_plan(self._scope(rows), columns, self.n_clusters, eps=self.eps, method=self.method)
         table = self._released(cast(Plan, plan), data)
@@ -192,7 +203,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Private):  # type:
 
     def fit(self, X: Any, y: Any = None) -> PCA:  # noqa: N803
         """Finds the components. Costs what `guarantee_` says."""
-        data, rows = self._read(X)
+        data, rows = self._read(X, self.origin)
         if self.radius is None:
             raise _no_bounds("radius", "PCA(5, radius=1)")
         radius = rational("radius", self.radius)
@@ -234,10 +245,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Private):  # type:
         return int(self.components_.shape[0])
 
 
-def table_of(X: Any) -> list[Any] | None:  # noqa: N803
+def table_of(X: Any, width: int | None = None) -> list[Any] | None:  # noqa: N803
     """The columns of a table, an array or a list of rows, whatever they hold; None if it is none of these.
 
-    In a list the rows that are public in number have the length that most of them have: one that is not so long is missing.
+    A row of a list that has not this width is missing. Without one it is what most rows have: for rows that are not private.
     """
     if isinstance(X, np.ndarray):
         plain = X.dtype.kind in "biuf"
@@ -248,12 +259,20 @@ def table_of(X: Any) -> list[Any] | None:  # noqa: N803
         return [table.column(i) for i in range(table.num_columns)]
     if not isinstance(X, list | tuple):
         return table_of(np.asarray(X)) if hasattr(X, "__array__") else None
-    lengths = Counter(len(row) for row in X if isinstance(row, list | tuple | np.ndarray))
-    if not lengths:
-        return None
-    width = lengths.most_common(1)[0][0]
-    right = [isinstance(row, list | tuple | np.ndarray) and len(row) == width for row in X]
+    sizes = [_size(row) for row in X]
+    if width is None:
+        lengths = Counter(size for size in sizes if size is not None)
+        if not lengths:
+            return None
+        width = lengths.most_common(1)[0][0]
+    right = [size == width for size in sizes]
     return [[row[i] if whole else None for row, whole in zip(X, right, strict=True)] for i in range(width)]
+
+
+def _size(row: Any) -> int | None:
+    if isinstance(row, np.ndarray):
+        return len(row) if row.ndim == 1 else None
+    return len(row) if isinstance(row, list | tuple) else None
 
 
 def _no_table(given: Any) -> DataError:
@@ -264,13 +283,19 @@ def _no_table(given: Any) -> DataError:
     )
 
 
+def _is_pairs(bounds: Any) -> bool:
+    """Whether there is a pair of bounds for each column, and not one for all."""
+    if bounds is None:
+        return False
+    each = list(bounds)
+    return len(each) != 2 or isinstance(each[0], tuple | list | np.ndarray)
+
+
 def _bounded(bounds: Any, width: int) -> list[Real]:
     """A column for each feature, from one pair of bounds or from a pair for each."""
     if bounds is None:
         raise _no_bounds("bounds", "KMeans(3, bounds=(0, 10))")
-    pairs = list(bounds)
-    if len(pairs) == 2 and not isinstance(pairs[0], tuple | list | np.ndarray):
-        pairs = [tuple(pairs)] * width
+    pairs = list(bounds) if _is_pairs(bounds) else [tuple(bounds)] * width
     if len(pairs) != width:
         raise BoundsError(
             "bounds do not fit the columns",

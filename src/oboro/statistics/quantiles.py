@@ -76,7 +76,7 @@ class QuantilePlan(Plan):
         self.scope.check_groups()
         _check_order(self.column)
         _check_quantiles(self.quantiles)
-        _check_eps(self.guarantee)
+        check_eps(self.guarantee)
         self._check_method()
         coarse = self.method in ("joint", "splitting") and fineness(self.column.size) < _TIES
         if coarse or self.scope.groups * self.column.size > LARGEST:
@@ -318,7 +318,7 @@ def _check_quantiles(quantiles: Sequence[Fraction]) -> None:
         )
 
 
-def _check_eps(promise: Pure) -> None:
+def check_eps(promise: Pure) -> None:
     if promise.eps * 2**40 < 1:  # as for noise: then every answer is as likely, and ranks have no numbers
         raise ParameterError(
             "eps is too small",

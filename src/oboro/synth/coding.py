@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.engine import code_sql, open_data
-from oboro.engine.source import Source, quoted
+from oboro.engine.bounding import counted_rows
+from oboro.engine.source import Source
 from oboro.errors import DataError, DomainError, UnitError
 from oboro.privacy import Unit
 
@@ -82,22 +83,12 @@ def count_rows(data: Any) -> int:
 
 
 def _rows(source: Source, columns: Sequence[Column], unit: Unit) -> str:
-    coded = [
-        f"coalesce(({code_sql(column, source.types[column.name])})::BIGINT, {column.size}) AS c{place}"
+    """SQL for the codes of the rows that count: none is null, so all do, up to a person's limit."""
+    coded = {
+        f"c{place}": f"coalesce(({code_sql(column, source.types[column.name])})::BIGINT, {column.size})"
         for place, column in enumerate(columns)
-    ]
-    names = ", ".join(f"c{place}" for place in range(len(columns)))
-    if unit.kind == "row":
-        return f"SELECT {', '.join(coded)} FROM {source.relation}"
-    assert unit.column is not None
-    source.need(unit.column)
-    person = f"CAST({quoted(unit.column)} AS VARCHAR)"
-    return (
-        f"WITH coded AS (SELECT {person} AS person, {', '.join(coded)} FROM {source.relation} WHERE {person} IS NOT NULL), "
-        f"numbered AS (SELECT *, row_number() OVER (PARTITION BY person, {names}) AS copy FROM coded), "
-        f"ranked AS (SELECT {names}, row_number() OVER (PARTITION BY person ORDER BY hash(person, {names}, copy), {names}, copy) AS place "
-        f"FROM numbered) SELECT {names} FROM ranked WHERE place <= {unit.max_rows}"
-    )
+    }
+    return counted_rows(source, coded, unit)
 
 
 def to_table(domain: Domain, codes: Sequence[Integers]) -> Any:

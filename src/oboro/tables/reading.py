@@ -7,6 +7,7 @@ One rule for every record, and nothing of it ever raises an error:
 
     a count that is a fraction                goes to the nearest whole number, downwards if it is half way
     a count that is negative                  becomes 0
+    a count beyond what its type tells apart  counts as that: 2^24 in floats of 32 bits, 2^53 in doubles
     a count that is missing, NaN or a text    becomes 0
     several records of one cell               add up; a cell holds at most `cap`, so that no sum overflows
     a cell that the domain does not know      is dropped, and so is one that the mask rules out
@@ -15,7 +16,7 @@ One rule for every record, and nothing of it ever raises an error:
 The sensitivity is that of counts after this rule. None of its steps makes two counts differ by more than they
 did, if what a unit adds to a count is a whole number m, also where a computer added it and rounded: a double x goes to k - 1 or less
 if x <= k - 1/2; then x + m <= k + m - 1/2, a double, and rounding keeps the order, so what stands for x + m goes to k + m - 1 or
-less. (Upwards at the half would move 0.49999999999999994 and 1.5 by 2.) Texts and decimals are read digit by digit.
+less. (Upwards at the half would move 0.49999999999999994 and 1.5 by 2.) Beyond 2^24, or 2^53, floats lie 2 apart and more. Texts and decimals are read digit by digit.
 """
 
 from __future__ import annotations
@@ -185,6 +186,7 @@ def _count_sql(name: str, source: Source, most: int) -> str:
     if base in WHOLE:
         return f"coalesce(TRY_CAST(least(greatest({field}, 0), {most}) AS BIGINT), 0)"
     number = double_sql(name, source)
+    most = min(most, 2**24 if base == "FLOAT" else most if base == "DECIMAL" else 2**53)
     nearest = f"TRY_CAST(CASE WHEN {number} < {2**52} THEN ceil({number} - 0.5) ELSE {number} END AS BIGINT)"  # from there on whole
     if base == "DECIMAL":
         nearest = _nearest_below_half(field, source.types[name])
