@@ -226,6 +226,7 @@ def test_a_record_that_no_function_makes_is_refused() -> None:
         {**good, "outputs": []},
         {**good, "outputs": [AGE.to_dict()]},
         {**good, "columns": []},
+        {**good, "columns": [ob.Grid("row", "col", shape=(2, 2)).to_dict()]},  # rows have no such value
         {**good, "blocks": 0},
         {**good, "blocks": "5.5"},
         {**good, "seconds": "0"},

@@ -14,6 +14,7 @@ import oboro as ob
 from oboro import audit
 from oboro.errors import DataError, GuaranteeError, InputError, UnitError
 from oboro.noise import DiscreteGaussian
+from oboro.noise.bits import system_bits
 from oboro.release import load_plan, save_plan
 from oboro.synth.budget import choice_eps, rho_within, squared_sensitivity, summed_sensitivity
 from oboro.synth.coding import read_codes
@@ -75,6 +76,16 @@ def test_a_person_with_many_rows_is_bounded() -> None:
     rows = {"who": ["one"] * 50 + ["two"] * 2 + [None] * 5, "a": ["x", "y"] * 28 + ["x"]}
     codes = read_codes(rows, ob.Domain([SMALL["a"]]), ob.Unit.person("who", 3))
     assert codes.shape == (1, 5)
+
+
+@pytest.mark.parametrize("asked", [{"rho": "500001.5"}, {"eps": 1_000_003, "delta": "0.01"}, {"rho": "501"}])
+def test_more_than_noise_can_follow_is_refused(asked: dict[str, Any]) -> None:
+    for method in ("marginals", "quality", "moments"):
+        with pytest.raises(ob.errors.ParameterError, match="rho is out of range"):
+            ob.synth.plan(SMALL, unit=ob.Unit.row(), method=method, **asked)
+        plan = ob.synth.plan(SMALL, unit=ob.Unit.row(), method=method, rho=500)
+        rows = next(iter(plan.neighbours())).one
+        assert plan.publish(plan.measure(plan.prepare(rows), system_bits())).num_rows
 
 
 def test_persons_are_those_of_every_other_plan() -> None:

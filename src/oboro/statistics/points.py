@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.domain import Column, Date, Integer, Real
+from oboro.domain import Category, Column, Date, Integer, Real
 from oboro.errors import DomainError
 from oboro.statistics.decoding import counted_codes
 from oboro.statistics.scope import Scope
@@ -35,7 +35,14 @@ def check_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
 
 
 def check_different(columns: Sequence[Column]) -> None:
-    """A column is used once."""
+    """A column is used once, and each is one that rows have a value of."""
+    for column in columns:
+        if not isinstance(column, Integer | Real | Category | Date):
+            raise DomainError(
+                f"column {column.name!r} cannot be read from rows here",
+                given=column.kind,
+                needed="integer, real, category or date",
+            )
     names = [column.name for column in columns]
     if len(set(names)) < len(names):
         raise DomainError(

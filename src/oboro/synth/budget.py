@@ -13,6 +13,7 @@ from oboro.privacy import ZCDP, Approx, Guarantee, Unit
 from oboro.privacy.parameters import positive_delta
 
 _DIGITS = 6
+MOST_RHO = 500
 
 
 def promised(eps: Number | None, delta: Number | None, rho: Number | None) -> Approx | ZCDP:
@@ -34,9 +35,9 @@ def promised(eps: Number | None, delta: Number | None, rho: Number | None) -> Ap
 
 @lru_cache(maxsize=64)  # one run asks for it many times
 def rho_within(guarantee: Guarantee) -> Fraction:
-    """The largest rho, to six digits, whose zCDP implies the guarantee."""
+    """The largest rho, to six digits, whose zCDP implies the guarantee. At most 500: beyond, noise is 0 in doubles."""
     if isinstance(guarantee, ZCDP):
-        return positive("rho", guarantee.rho)
+        return _checked(positive("rho", guarantee.rho))
     assert isinstance(guarantee, Approx)
     positive_delta(guarantee.delta)
     low, high = Fraction(0), guarantee.eps  # rho < eps always, for the conversion adds something positive
@@ -54,7 +55,19 @@ def rho_within(guarantee: Guarantee) -> Fraction:
             needed="an eps that buys some rho",
             fix='eps="0.1"',
         )
-    return low
+    return _checked(low)
+
+
+def _checked(rho: Fraction) -> Fraction:
+    """The noise of the least share has a variance of about 2 e^(-rho), which what follows divides by."""
+    if rho > MOST_RHO:
+        raise ParameterError(
+            "rho is out of range",
+            given=f"rho={show(rho)}",
+            needed=f"at most {MOST_RHO}, or an eps that buys no more",
+            fix='eps=1, delta="1e-6"',
+        )
+    return rho
 
 
 def squared_sensitivity(unit: Unit) -> int:
