@@ -16,16 +16,92 @@
     │   └── StoredError        the release is stored in the ledger all the same, and can be had again at no cost
     └── CertificateError       a certificate that does not verify
 
-None of them ever depends on a private value. Each carries its parts as attributes, so that a program
-can show them in its own way:
+None of them ever depends on a private value. Each carries its parts as attributes, and names the `argument` that it is
+about, so that a program can show them in its own way:
 
-    >>> ParameterError("eps must be positive", given="eps=0", needed="a number above 0", fix='eps="0.1"')
-    ParameterError('eps must be positive')
+    >>> error = ParameterError("eps must be positive", given=told(eps="0"), fix=setting(eps="0.1"))
+    >>> error.argument, error.fix
+    ('eps', 'eps="0.1"')
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from oboro.language import left, plain, said
+
+Settings = tuple[tuple[str, str, Any], ...]  # fragment of a text, argument, value
+
+
+class Setting(str):
+    """Arguments with their values, among other words: `eps="0.1", delta="1e-6"`.
+
+    Its text is Python. Whoever is spoken to in other words reads `settings`: each fragment of the text, with the argument and
+    the value that it stands for.
+    """
+
+    __slots__ = ("settings",)
+    settings: Settings
+
+    def __new__(cls, text: str, settings: Settings = ()) -> Setting:
+        made = super().__new__(cls, text)
+        made.settings = settings
+        return made
+
+    def __add__(self, other: str) -> Setting:
+        return Setting(str(self) + str(other), (*self.settings, *getattr(other, "settings", ())))
+
+    def __radd__(self, other: str) -> Setting:
+        return Setting(str(other) + str(self), self.settings)
+
+
+def setting(**values: Any) -> Setting:
+    """What to hand over: `setting(eps="0.1")` is the line `eps="0.1"`."""
+    return _setting({name: (_written(value), value) for name, value in values.items()})
+
+
+def told(**texts: str) -> Setting:
+    """What was handed over, or a piece of Python, as it is: `told(eps="0")` is `eps=0`."""
+    return _setting({name: (text, text.strip("\"'")) for name, text in texts.items()})
+
+
+def _setting(values: dict[str, tuple[str, Any]]) -> Setting:
+    settings = tuple((f"{name}={text}", name, value) for name, (text, value) in values.items())
+    return Setting(", ".join(fragment for fragment, _, _ in settings), settings)
+
+
+class Declaration(str):
+    """A column as it is declared: `ob.Integer("age", 0, 120)`. Its `record` is the same as a table of a TOML file."""
+
+    __slots__ = ("record",)
+    record: dict[str, Any]
+
+
+def declaration(kind: str, **record: Any) -> Declaration:
+    """`declaration("integer", name="age", low=0, high=120)` is the line `ob.Integer("age", 0, 120)`."""
+    values = [
+        f"{name}={_written(value)}" if name in ("step", "shape", "level") else _written(value)
+        for name, value in record.items()
+        if name != "names"
+    ]
+    names = [_written(name) for name in record.get("names", ())]
+    made = Declaration(f"ob.{kind.capitalize()}({', '.join([*names, *values])})")
+    made.record = {"kind": kind, **record}
+    return made
+
+
+def _written(value: Any) -> str:
+    """A value as a line of Python has it."""
+    if isinstance(value, str):
+        return f'"{value}"'
+    if value is ...:
+        return "..."
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key!r}: {_written(one)}' for key, one in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    ours = type(value).__module__.startswith("oboro.")
+    return f"ob.{value!r}" if ours else repr(value)
 
 
 class OboroError(Exception):
@@ -34,13 +110,20 @@ class OboroError(Exception):
     exit_code = 1
 
     def __init__(
-        self, message: str, *, given: str | None = None, needed: str | None = None, fix: str | None = None
+        self,
+        message: str,
+        *,
+        given: str | None = None,
+        needed: str | None = None,
+        fix: str | None = None,
+        argument: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.given = given
         self.needed = needed
         self.fix = fix
+        self.argument = argument or _only(given) or _only(fix)
 
     def __str__(self) -> str:
         """In the reader's language; the attributes stay English."""
@@ -58,7 +141,14 @@ class OboroError(Exception):
             "given": self.given,
             "needed": self.needed,
             "fix": self.fix,
+            "argument": self.argument,
         }
+
+
+def _only(part: str | None) -> str | None:
+    """The argument that a part names, if it names one."""
+    names = {name for _, name, _ in getattr(part, "settings", ())}
+    return names.pop() if len(names) == 1 else None
 
 
 class InputError(OboroError, ValueError):

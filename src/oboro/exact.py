@@ -12,7 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 
 Number = int | float | str | Decimal | Fraction
 
@@ -50,9 +50,9 @@ def positive(name: str, value: Any) -> Fraction:
     if number <= 0:
         raise ParameterError(
             f"{name} must be positive",
-            given=f"{name}={show(number)}",
+            given=told(**{name: show(number)}),
             needed="a number above 0",
-            fix=f'{name}="0.1"',
+            fix=setting(**{name: "0.1"}),
         )
     return number
 
@@ -63,9 +63,9 @@ def not_negative(name: str, value: Any) -> Fraction:
     if number < 0:
         raise ParameterError(
             f"{name} must not be negative",
-            given=f"{name}={show(number)}",
+            given=told(**{name: show(number)}),
             needed="0 or more",
-            fix=f'{name}="0.1"',
+            fix=setting(**{name: "0.1"}),
         )
     return number
 
@@ -76,7 +76,10 @@ def whole(name: str, value: Any, *, least: int = 0, most: int | None = None) -> 
     limits = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
     if number.denominator != 1 or number < least or (most is not None and number > most):
         raise ParameterError(
-            f"{name} is out of range", given=f"{name}={show(number)}", needed=limits, fix=f"{name}={least}"
+            f"{name} is out of range",
+            given=told(**{name: show(number)}),
+            needed=limits,
+            fix=told(**{name: f"{least}"}),
         )
     return int(number)
 
@@ -91,9 +94,9 @@ def usable(name: str, number: Fraction, digits: tuple[int, int] = (-100, 100)) -
         return float(number)
     raise ParameterError(
         f"{name} is beyond use",
-        given=f"{name}={about(number)}",
+        given=told(**{name: about(number)}),
         needed=f"from 1e{digits[0]} to 1e{digits[1]}",
-        fix=f"{name}=1",
+        fix=setting(**{name: 1}),
     )
 
 
@@ -160,7 +163,7 @@ def _not_a_number(name: str, value: Any) -> ParameterError:
     shown = repr(value)
     return ParameterError(
         f"{name} is not a number",
-        given=f"{name}={shown if len(shown) <= 60 else shown[:57] + '...'}",
+        given=told(**{name: f"{shown if len(shown) <= 60 else shown[:57] + '...'}"}),
         needed="an integer, a decimal, a fraction, or a text such as '0.1', '1e-6' or '1/3'",
-        fix=f'{name}="0.1"',
+        fix=setting(**{name: "0.1"}),
     )

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from oboro.errors import DataError, ParameterError
+from oboro.errors import DataError, ParameterError, told
 from oboro.kinds import path_of
 
 BESIDE_SQLITE = ("-journal", "-wal", "-shm")  # what SQLite may keep beside a file, now or later
@@ -70,7 +70,7 @@ def refuse_input(path: Path, spare: Iterable[str | os.PathLike[str]] = ()) -> No
         if same or place in one.places:
             raise ParameterError(
                 "the output would overwrite an input",
-                given=f"output={path}",
+                given=told(output=f"{path}"),
                 needed="a name that is none of the files that are read, nor one beside a ledger",
                 fix=f"-o published-{path.name}",
             )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,7 +53,7 @@ def instance(name: str, value: Any, *kinds: type) -> Any:
         return value
     raise ParameterError(
         f"{name} is of the wrong kind",
-        given=f"{name}={shown(value)}",
+        given=told(**{name: shown(value)}),
         needed=" or ".join(kind.__name__ for kind in kinds),
     )
 
@@ -72,9 +72,9 @@ def path_of(name: str, value: Any) -> Path:
             return Path(path)
     raise ParameterError(
         f"{name} is not a path",
-        given=f"{name}={shown(value)}",
+        given=told(**{name: shown(value)}),
         needed="the path of a file",
-        fix=f'{name}="file"',
+        fix=setting(**{name: "file"}),
     )
 
 
@@ -82,7 +82,7 @@ def text_of(name: str, value: Any) -> str:
     """A text that can be written down: no half characters."""
     if isinstance(value, str) and _encodes(value):
         return value
-    raise ParameterError(f"{name} is not a text", given=f"{name}={shown(value)}", needed="a text")
+    raise ParameterError(f"{name} is not a text", given=told(**{name: shown(value)}), needed="a text")
 
 
 def list_of(name: str, value: Any) -> list[Any]:
@@ -93,7 +93,10 @@ def list_of(name: str, value: Any) -> list[Any]:
         except TypeError:  # an array without dimensions
             pass
     raise ParameterError(
-        f"{name} is not a list", given=f"{name}={shown(value)}", needed="a list", fix=f"{name}=[...]"
+        f"{name} is not a list",
+        given=told(**{name: shown(value)}),
+        needed="a list",
+        fix=setting(**{name: [...]}),
     )
 
 
@@ -114,7 +117,7 @@ def numbers_of(name: str, value: Any) -> Any:
         array = np.array(np.nan)
     if not np.isfinite(array).all():
         raise ParameterError(
-            f"{name} is not an array of numbers", given=f"{name}={shown(value)}", needed="finite numbers"
+            f"{name} is not an array of numbers", given=told(**{name: shown(value)}), needed="finite numbers"
         )
     return array
 
@@ -143,9 +146,9 @@ def unknown(argument: str, value: Any, known: Iterable[str]) -> ParameterError:
     close = nearest(value, names)
     return ParameterError(
         f"{argument} is unknown" + (f": did you mean {close!r}?" if close else ""),
-        given=f"{argument}={shown(value)}",
+        given=told(**{argument: shown(value)}),
         needed=", ".join(names),
-        fix=f'{argument}="{close or names[0]}"',
+        fix=setting(**{argument: f"{close or names[0]}"}),
     )
 
 

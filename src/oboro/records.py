@@ -27,7 +27,7 @@ from datetime import date
 from fractions import Fraction
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, told
 from oboro.exact import rational, show
 from oboro.kinds import nearest, shown
 
@@ -165,7 +165,7 @@ def check_fields(value: Any, where: str) -> None:
         if not _fits(one.hint, held):
             raise ParameterError(
                 f"{where} has a field of the wrong kind",
-                given=f"{one.name}={shown(held)}",
+                given=told(**{one.name: shown(held)}),
                 needed=str(one.hint) if get_args(one.hint) else one.hint.__name__,
             )
 
@@ -299,7 +299,7 @@ def _kinds(base: type) -> dict[str, type]:
 def _unknown_kind(where: str, kind: Any, known: Mapping[str, Any]) -> ParameterError:
     return ParameterError(
         f"{where} has an unknown kind",
-        given=f"kind={shown(kind)}",
+        given=told(kind=shown(kind)),
         needed=", ".join(known),
         fix=f'kind = "{next(iter(known))}"',
     )
@@ -352,4 +352,6 @@ def _read_date(record: Any, where: str) -> date:
 
 
 def _wrong(where: str, record: Any, needed: str) -> ParameterError:
-    return ParameterError(f"{where} is of the wrong kind", given=f"{where}={shown(record)}", needed=needed)
+    return ParameterError(
+        f"{where} is of the wrong kind", given=told(**{where: shown(record)}), needed=needed
+    )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 import json
+import pickle
 import re
 import shlex
 import sys
@@ -21,6 +23,7 @@ import oboro as ob
 from oboro.cli import main
 from oboro.cli.main import app
 from oboro.cli.spelling import typed
+from oboro.errors import declaration, setting, told
 from oboro.release import plan_from
 from oboro.statistics.bins import Bins
 from oboro.statistics.means import mean_plan
@@ -203,16 +206,68 @@ def test_what_is_to_be_done_can_be_typed(oboro: Command, line: str, says: str) -
 
 def test_lines_of_python_become_what_is_typed() -> None:
     options = {"eps": "--eps", "unit": "--unit", "expected_n": "--expected-n", "records": "--records"}
-    assert typed('eps=3, records=10**5, unit=ob.Unit.person("who", max_rows=20)', options) == (
-        "--eps 3 --records 100000 --unit person:who:20"
-    )
+    person = ob.Unit.person("who", max_rows=20)
+    line = setting(eps=3, records=10**5, unit=person)
+    assert line == "eps=3, records=100000, unit=ob.Unit.person('who', max_rows=20)"
+    assert typed(line, options) == "--eps 3 --records 100000 --unit person:who:20"
     assert typed("say expected_n for the error", options) == "say --expected-n for the error"
-    assert typed('unit=ob.Unit.row("replace")', {"ledger": "--ledger"}).endswith("--unit row,replace")
-    assert typed('ob.Category("sex", ["F", "M"])').splitlines()[-1] == 'values = ["F", "M"]'
-    assert typed("budget=ob.Conditional(ob.Pure(1), ['they do not collude'])", {}) == (
+    assert typed(setting(unit=ob.Unit.row("replace")), {"ledger": "--ledger"}).endswith("--unit row,replace")
+    assert typed(setting(unit=ob.Unit.signal(2)), {"unit": "--unit"}) == "--unit signal:2:2"
+    category = declaration("category", name="sex", values=["F", "M"])
+    assert category == 'ob.Category("sex", ["F", "M"])'
+    assert typed(category).splitlines()[-1] == 'values = ["F", "M"]'
+    grid = declaration("grid", names=["row", "col"], shape=[512, 512])
+    assert grid == 'ob.Grid("row", "col", shape=[512, 512])'
+    assert eval(grid, {"ob": ob}) == ob.Grid("row", "col", shape=(512, 512))
+    assert typed(setting(budget=ob.Conditional(ob.Pure(1), ["they do not collude"])), {}) == (
         'oboro ledger create new.ledger --dataset TEXT --unit UNIT --eps 1 --assume "they do not collude"'
     )
+    assert typed(setting(unit=person, budget=ob.Approx(1, "1e-6")), {}).endswith(
+        "--unit person:who:20 --eps 1 --delta 1e-6"
+    )
     assert typed("age >= 20", options) == "age >= 20"
+    assert typed(told(eps="'abc'"), options) == "--eps abc"
+    assert typed("oboro secure plan, or " + setting(method="digits"), {"method": "--method"}) == (
+        "oboro secure plan, or --method digits"
+    )
+    assert typed(setting(edges=range(0, 121, 10)), {"edges": "--edges"}) == "--edges COLUMN=0:120:10"
+    assert typed(setting(total=None), {"total": "--total"}) == "without --total"
+    assert typed(setting(missing=3), {}) == "missing = 3"
+
+
+def test_an_error_names_its_argument(oboro: Command) -> None:
+    for build, argument in (
+        (lambda: ob.Pure(-1), "eps"),
+        (lambda: ob.Unit.person("who", max_rows=0), "max_rows"),
+        (lambda: ob.Ledger.create("x.ledger", dataset="", unit=ob.Unit.row(), budget=ob.Pure(1)), "dataset"),
+        (lambda: ob.synth.plan(ob.Domain([ob.Integer("a", 0, 1)]), unit=ob.Unit.row(), method="x"), "method"),
+        (lambda: ob.save_plan(ob.Pure(1), "x"), "plan"),
+        (lambda: ob.Domain([]), None),
+    ):
+        with pytest.raises(ob.OboroError) as refused:
+            build()
+        again = pickle.loads(pickle.dumps(refused.value))
+        assert refused.value.argument == again.argument == refused.value.to_dict()["argument"] == argument
+    code, _, err = oboro(
+        "synth forecast --domain people.toml --eps 1 --delta 1e-6 --n-min 0.5 --method gaussian --records 9 --unit row --json"
+    )
+    assert code == 4
+    assert json.loads(err)["argument"] == "--n-min"
+
+
+def test_no_argument_is_hidden_in_a_text() -> None:
+    """An error says `setting(eps=...)`, never `"eps=..."`: then every door can say it in its own words."""
+    hidden = []
+    for path in Path(ob.__file__).parent.rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for part in call.keywords if isinstance(call, ast.Call) else ():
+                if part.arg not in ("given", "needed", "fix"):
+                    continue
+                for one in ast.walk(part.value):
+                    text = str(one.value).split("(")[0] if isinstance(one, ast.Constant) else ""
+                    if not text.startswith("--") and re.search(r"(^|[ ,])[a-z_]+=|Unit\.|Ledger\.", text):
+                        hidden.append(f"{path.name}:{one.lineno} {text}")
+    assert hidden == []
 
 
 def test_a_forecast_names_the_option_that_it_lacks(oboro: Command) -> None:

@@ -17,7 +17,7 @@ from oboro.audit.findings import AuditReport
 from oboro.audit.flattening import alike, released
 from oboro.audit.run import ALARM, judge_worlds
 from oboro.engine import open_data
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting
 from oboro.exact import whole
 from oboro.kinds import each_of, takes
 from oboro.ledger import Ledger
@@ -94,7 +94,7 @@ def _times(cost: Guarantee, count: int) -> Guarantee:
             "so many releases have no delta left",
             given=f"{count} releases at {cost}",
             needed="fewer runs, or a plan with a smaller delta",
-            fix="runs=20",
+            fix=setting(runs=20),
         )
     return Approx(cost.eps * count, cost.delta * count)
 

@@ -17,7 +17,7 @@ from oboro.audit.events import Floats, judge, promising, statistics
 from oboro.audit.findings import AuditReport, Finding, promised, promised_divergences
 from oboro.audit.flattening import alike, flat
 from oboro.audit.search import random_pairs
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, told
 from oboro.exact import whole
 from oboro.kinds import each_of, takes
 from oboro.noise.bits import Bits, system_bits
@@ -38,7 +38,7 @@ def _attackable(name: str, value: Any) -> Any:
         return value
     raise ParameterError(
         f"{name} is not a plan",
-        given=f"{name}={type(value).__name__}",
+        given=told(**{name: f"{type(value).__name__}"}),
         needed="what a plan function of oboro returns",
         fix='ob.histogram_plan(domain, "age", unit=ob.Unit.row(), eps=1)',
     )
@@ -67,7 +67,7 @@ def run(
             "the plan names no neighbours",
             given=plan.kind,
             needed="at least one pair to attack",
-            fix="pairs=[Pair(one, other, why)]",
+            fix=told(pairs="[Pair(one, other, why)]"),
         )
     if pairs is None:
         chosen += _found(plan, SEARCHED if search is None else search, max(200, trials // _SCREENED), source)

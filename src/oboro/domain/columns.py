@@ -31,7 +31,7 @@ from oboro.domain.parts import (
     set_parts,
     whole_part,
 )
-from oboro.errors import BoundsError, DomainError
+from oboro.errors import BoundsError, DomainError, declaration, setting, told
 from oboro.exact import Number, positive, rational, usable
 from oboro.kinds import list_of, shown, takes
 from oboro.records import Columns, write_fields
@@ -128,8 +128,8 @@ class Integer(Column):
         if self.step < 1:
             raise DomainError(
                 f"column {name!r} needs a positive step",
-                given=f"step={step}",
-                fix=f'Integer("{name}", {low}, {high}, step=1)',
+                given=told(step=f"{step}"),
+                fix=declaration("integer", name=name, low=low, high=high, step=1),
             )
         check_grid(name, Fraction(self.low), Fraction(self.high), Fraction(self.step))
         set_parts(
@@ -220,16 +220,16 @@ class Category(Column):
         if not declared or not (texts or numbers) or len(set(declared)) != len(declared):
             raise DomainError(
                 f"column {name!r} needs its possible values",
-                given=f"values={values!r}",
+                given=told(values=repr(values)),
                 needed="different texts, or different whole numbers, known without looking at the data",
-                fix=f'Category("{name}", ["north", "south"])',
+                fix=declaration("category", name=name, values=["north", "south"]),
             )
         if missing is not None and not (isinstance(missing, str | int) and missing in declared):
             raise DomainError(
                 f"column {name!r}: missing must be one of its values",
-                given=f"missing={missing!r}",
+                given=told(missing=repr(missing)),
                 needed="one of the declared values",
-                fix=f"missing={declared[0]!r}",
+                fix=setting(missing=declared[0]),
             )
         set_parts(self, name=name, values=declared, missing=missing)
 
@@ -276,9 +276,9 @@ class Date(Column):
         if self.last < self.first:
             raise BoundsError(
                 f"column {name!r} ends before it begins",
-                given=f"first={self.first}, last={self.last}",
+                given=told(first=f"{self.first}", last=f"{self.last}"),
                 needed="first on or before last",
-                fix=f'Date("{name}", "{self.last}", "{self.first}")',
+                fix=declaration("date", name=name, first=str(self.last), last=str(self.first)),
             )
         if missing is not None:
             set_parts(self, missing=inside(name, self.first, self.last, as_date(name, "missing", missing)))

@@ -11,7 +11,7 @@ from typing import Any
 
 from oboro.domain.columns import LARGEST, Column
 from oboro.domain.reading import column_from
-from oboro.errors import BoundsError, DomainError
+from oboro.errors import BoundsError, DomainError, declaration
 from oboro.files import reads, write_whole
 from oboro.kinds import list_of, nearest, path_of, shown, takes
 from oboro.language import Lines
@@ -36,7 +36,7 @@ class Domain:
                 "a domain is a list of columns",
                 given=repr(wrong[0]) if wrong else "no column",
                 needed="Integer, Real, Category, Date, Grid or Mesh columns",
-                fix='Domain([Integer("age", 0, 120), Category("sex", ["F", "M"])])',
+                fix=declaration("integer", name="age", low=0, high=120),
             )
         seen: set[str] = set()
         for name in [source for column in given for source in column.sources]:
@@ -127,7 +127,7 @@ class Domain:
             f"column {shown(name)} has no bounds.",
             given=given,
             needed="the smallest and largest value that count, known without looking at the data",
-            fix=f'ob.Integer("{name}", 0, 120)',
+            fix=declaration("integer", name=name, low=0, high=120),
         )
 
     def __contains__(self, name: object) -> bool:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from oboro.domain.columns import Column
 from oboro.domain.morton import Integers, Pattern, morton_pattern, unweave, weave, width
-from oboro.errors import DomainError
+from oboro.errors import DomainError, declaration, setting, told
 from oboro.exact import whole
 from oboro.kinds import list_of, takes
 
@@ -45,9 +45,9 @@ class Grid(Column):
         ):
             raise DomainError(
                 "a grid needs two or more different columns, and a side for each",
-                given=f"names={list(names)}, shape={list(sizes)}",
+                given=told(names=f"{list(names)}", shape=f"{list(sizes)}"),
                 needed="as many names as sides",
-                fix='Grid("row", "col", shape=(512, 512))',
+                fix=declaration("grid", names=["row", "col"], shape=[512, 512]),
             )
         sides = tuple(
             whole(f"side of {name!r}", side, least=1, most=2**31)
@@ -151,18 +151,18 @@ class Mesh(Column):
         if not isinstance(name, str) or not name or not isinstance(level, str) or level not in LEVELS:
             raise DomainError(
                 "a mesh needs a name and a level",
-                given=f"name={name!r}, level={level!r}",
+                given=told(name=repr(name), level=repr(level)),
                 needed=", ".join(LEVELS),
-                fix='Mesh("code", level="500m")',
+                fix=declaration("mesh", name="code", level="500m"),
             )
         given = JAPAN if region is None else tuple(region)
         codes = sorted({whole("primary mesh", code, least=0, most=9999) for code in given})
         if not codes:
             raise DomainError(
                 "the region of a mesh is empty",
-                given="region=[]",
+                given=told(region="[]"),
                 needed="primary mesh codes",
-                fix="region=[5339, 5340]",
+                fix=setting(region=[5339, 5340]),
             )
         # neighbours on the map are neighbours in the list
         order = np.argsort(

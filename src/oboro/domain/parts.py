@@ -10,7 +10,7 @@ from datetime import date, datetime
 from fractions import Fraction
 from typing import Any
 
-from oboro.errors import BoundsError, DomainError
+from oboro.errors import BoundsError, DomainError, declaration, setting, told
 from oboro.exact import rational, show, whole
 
 LARGEST = 2**62  # values that a column may have
@@ -22,7 +22,7 @@ def check_grid(name: str, low: Fraction, high: Fraction, step: Fraction) -> None
     if high < low:
         raise BoundsError(
             f"column {name!r} has its bounds the wrong way round",
-            given=f"low={show(low)}, high={show(high)}",
+            given=told(low=show(low), high=show(high)),
             needed="low of at most high",
             fix=f'Integer("{name}", {show(high)}, {show(low)})',
         )
@@ -31,9 +31,9 @@ def check_grid(name: str, low: Fraction, high: Fraction, step: Fraction) -> None
         top = low + step * (steps.numerator // steps.denominator)
         raise BoundsError(
             f"column {name!r}: the step does not lead from low to high",
-            given=f"low={show(low)}, high={show(high)}, step={show(step)}",
+            given=told(low=show(low), high=show(high), step=show(step)),
             needed="high - low a multiple of step",
-            fix=f"high={show(top)}",
+            fix=told(high=show(top)),
         )
     if steps + 1 > LARGEST:
         raise DomainError(
@@ -73,9 +73,9 @@ def as_date(name: str, which: str, value: Any) -> date:
     except (TypeError, ValueError, LookupError):
         raise BoundsError(
             f"column {name!r}: {which} is not a date",
-            given=f"{which}={value!r}",
+            given=told(**{which: repr(value)}),
             needed="a date such as 2026-01-31",
-            fix=f'{which}="2026-01-31"',
+            fix=setting(**{which: "2026-01-31"}),
         ) from None
 
 
@@ -84,9 +84,9 @@ def inside(name: str, low: Any, high: Any, value: Any) -> Any:
     if not low <= value <= high:
         raise DomainError(
             f"column {name!r}: missing lies outside the bounds",
-            given=f"missing={value}",
+            given=told(missing=f"{value}"),
             needed=f"{low} to {high}",
-            fix=f"missing={low}",
+            fix=told(missing=f"{low}"),
         )
     return value
 
@@ -108,16 +108,20 @@ def rational_part(name: str, which: str, value: Any) -> Fraction:
 def _no_bounds(name: str, which: str) -> BoundsError:
     return BoundsError(
         f"column {name!r} has no bounds",
-        given=f"{which}=None",
+        given=told(**{which: "None"}),
         needed="the smallest and largest value that count, known without looking at the data",
-        fix=f'ob.Integer("{name}", 0, 120)',
+        fix=declaration("integer", name=name, low=0, high=120),
     )
 
 
 def name_part(name: Any) -> str:
     """The name of a column."""
     if not isinstance(name, str) or not name:
-        raise DomainError("a column needs a name", given=f"name={name!r}", fix='Integer("age", 0, 120)')
+        raise DomainError(
+            "a column needs a name",
+            given=told(name=repr(name)),
+            fix=declaration("integer", name="age", low=0, high=120),
+        )
     return name
 
 

@@ -7,14 +7,16 @@ from typing import Any
 
 from oboro.domain.columns import Category, Column, Date, Integer, Real
 from oboro.domain.mesh import Grid, Mesh
-from oboro.errors import BoundsError, DomainError
+from oboro.errors import BoundsError, DomainError, told
 from oboro.language import Lines
 
 
 def _grid(names: Sequence[str], shape: Sequence[int]) -> Grid:
     if not isinstance(names, list | tuple):
         raise DomainError(
-            "a grid needs the names of its columns", given=f"names={names!r}", fix='names = ["row", "col"]'
+            "a grid needs the names of its columns",
+            given=told(names=repr(names)),
+            fix='names = ["row", "col"]',
         )
     return Grid(*names, shape=shape)
 
@@ -36,7 +38,7 @@ def column_from(record: dict[str, Any]) -> Column:
     if not isinstance(kind, str) or kind not in KINDS:
         raise DomainError(
             f"column {given.get('name', '?')!r} has an unknown kind",
-            given=f"kind={kind!r}",
+            given=told(kind=repr(kind)),
             needed=", ".join(KINDS),
             fix=Lines('[[columns]]\nkind = "integer"\nname = "age"\nlow = 0\nhigh = 120'),
         )

@@ -40,7 +40,7 @@ from oboro.dynamics import contour
 from oboro.dynamics.majorant import excess
 from oboro.dynamics.mixing import kanter
 from oboro.dynamics.radial import Delta, radial
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show, usable, whole
 from oboro.kinds import unknown
 from oboro.noise.laplace import as_float
@@ -69,7 +69,10 @@ def calibrate(
     if method == "pure":
         if delta is not None and rational("delta", delta) != 0:
             raise ParameterError(
-                "pure has no delta", given=f"delta={delta}", needed="no delta", fix='method="exact"'
+                "pure has no delta",
+                given=told(delta=f"{delta}"),
+                needed="no delta",
+                fix=setting(method="exact"),
             )
         return _pure(tail, loss, dimensions)
     small = _small(delta)
@@ -84,7 +87,10 @@ def delta(
     at = usable("z", positive("z", z), _DISTANCES)
     if method == "pure":
         raise ParameterError(
-            "pure has no delta", given='method="pure"', needed=", ".join(METHODS[:-1]), fix='method="exact"'
+            "pure has no delta",
+            given=told(method='"pure"'),
+            needed=", ".join(METHODS[:-1]),
+            fix=setting(method="exact"),
         )
     return _delta(tail, loss, at, method, dimensions)
 
@@ -210,7 +216,7 @@ def _root(miss: Callable[[float], float], low: float, high: float, tolerance: fl
             "no noise can be calibrated for this promise",
             given="an eps or a delta far from what is used",
             needed="such as eps below 100 and delta above 1e-100",
-            fix='eps=1, delta="1e-6"',
+            fix=setting(eps=1, delta="1e-6"),
         ) from None
 
 
@@ -274,42 +280,42 @@ def _checked(alpha: Number, eps: Number, method: str, dims: int | None) -> tuple
     if not _LEAST <= loss <= _MOST:
         raise ParameterError(
             "eps is beyond what can be calibrated",
-            given=f"eps={eps}",
+            given=told(eps=f"{eps}"),
             needed=f"{_LEAST:g} to {_MOST:g}",
-            fix="eps=1",
+            fix=setting(eps=1),
         )
     if not isinstance(method, str) or method not in METHODS:
         raise unknown("method", method, dict.fromkeys(["mixture", *METHODS]))
     if method in ("exact", "pure") and dims is None:
         raise ParameterError(
             f"method {method!r} needs the number of dimensions",
-            given="dims=None",
+            given=told(dims="None"),
             needed="how many numbers get noise",
-            fix="dims=10",
+            fix=setting(dims=10),
         )
     if method == "pure" and tail == 2:
         raise ParameterError(
             "Gaussian noise is never pure",
-            given="alpha=2",
+            given=told(alpha="2"),
             needed="alpha below 2, or a delta",
-            fix='delta="1e-6"',
+            fix=setting(delta="1e-6"),
         )
     if method not in ("exact", "pure"):
         return tail, loss, 1
     if tail < 0.3:
         raise ParameterError(
             f"alpha is too small for method {method!r}",
-            given=f"alpha={tail:g}",
+            given=told(alpha=f"{tail:g}"),
             needed="at least 0.3",
-            fix='method="mixture"',
+            fix=setting(method="mixture"),
         )
     count = whole("dims", dims, least=1, most=10**4 if tail != 1 or method == "exact" else 10**9)
     if 2 * loss > _STEEPEST * (count + tail):
         raise ParameterError(
             f"eps is too large for method {method!r}",
-            given=f"eps={eps}",
+            given=told(eps=f"{eps}"),
             needed=f"at most {_STEEPEST / 2 * (count + tail):g} for {count} numbers",
-            fix="eps=1",
+            fix=setting(eps=1),
         )
     return tail, loss, count
 
@@ -323,14 +329,17 @@ def check_alpha(alpha: Number) -> float:
     tail = positive("alpha", alpha)
     if tail > 2:
         raise ParameterError(
-            "alpha must be at most 2", given=f"alpha={show(tail)}", needed="0 < alpha <= 2", fix="alpha=1.5"
+            "alpha must be at most 2",
+            given=told(alpha=show(tail)),
+            needed="0 < alpha <= 2",
+            fix=setting(alpha=1.5),
         )
     if tail < rational("alpha", "0.1"):
         raise ParameterError(
             "alpha is too small to be of use",
-            given=f"alpha={show(tail)}",
+            given=told(alpha=show(tail)),
             needed="at least 0.1: there the noise is 10^10 times the distance, and its tails outgrow float64 below",
-            fix="alpha=0.5",
+            fix=setting(alpha=0.5),
         )
     return float(tail)
 
@@ -338,15 +347,21 @@ def check_alpha(alpha: Number) -> float:
 def _small(delta: Number | None) -> float:
     if delta is None:
         raise ParameterError(
-            "delta is missing", given="delta=None", needed="a number above 0 and below 1", fix='delta="1e-5"'
+            "delta is missing",
+            given=told(delta="None"),
+            needed="a number above 0 and below 1",
+            fix=setting(delta="1e-5"),
         )
     value = positive("delta", delta)
     if value >= rational("delta", "0.9"):
         raise ParameterError(
-            "delta is too large", given=f"delta={show(value)}", needed="below 0.9", fix='delta="1e-5"'
+            "delta is too large", given=told(delta=show(value)), needed="below 0.9", fix=setting(delta="1e-5")
         )
     if value * 10**250 < 1:
         raise ParameterError(
-            "delta is too small", given=f"delta={delta}", needed="at least 1e-250", fix='delta="1e-5"'
+            "delta is too small",
+            given=told(delta=f"{delta}"),
+            needed="at least 1e-250",
+            fix=setting(delta="1e-5"),
         )
     return float(value)

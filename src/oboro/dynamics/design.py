@@ -19,7 +19,7 @@ from oboro.dynamics.gains import _matrix, _positive
 from oboro.dynamics.operators import PARTS, Operator, check_horizon, check_protect
 from oboro.dynamics.sigma import response_square
 from oboro.dynamics.system import system_from
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, usable
 from oboro.kinds import numbers_of, text_of
 from oboro.noise.laplace import as_float
@@ -99,7 +99,10 @@ def design(
     if kind == "scalar":
         return np.asarray(factor * np.linalg.norm(m, 2) ** 2 * np.eye(len(m)))
     raise ParameterError(
-        "kind is unknown", given=f"kind={kind!r}", needed='"scalar" or "optimal"', fix='kind="optimal"'
+        "kind is unknown",
+        given=told(kind=repr(kind)),
+        needed='"scalar" or "optimal"',
+        fix=setting(kind="optimal"),
     )
 
 

@@ -42,7 +42,7 @@ import numpy as np
 
 from oboro.dynamics.operators import PARTS, Operator, check_horizon, check_protect
 from oboro.dynamics.system import Floats, System, system_from
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting
 from oboro.noise.lazy import Ball, ball, precision
 
 _TIGHT = (2e-11, 8e-11, 3e-10, 8e-10, 1e-8, 1e-6, 1e-4, 1e-2)  # how far above the float's g a proof is tried
@@ -231,7 +231,7 @@ def _infinite(system: System, parts: tuple[str, ...]) -> float:
             "an unstable system has no gain over infinite time",
             given=f"an eigenvalue of modulus {radius:.6g}",
             needed="all below 1, or a finite horizon",
-            fix="horizon=1000",
+            fix=setting(horizon=1000),
         )
     from oboro.dynamics._riccati import stationary
 

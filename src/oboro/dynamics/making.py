@@ -13,7 +13,7 @@ from oboro.dynamics.sigma import check_condition, distance_in, read_sigma
 from oboro.dynamics.signal_plan import METHODS, SignalPlan, check_facts, check_place_of_sigma
 from oboro.dynamics.sizing import default_step, needed_scale, rounded_root, sensitivity
 from oboro.dynamics.system import Matrix, System, system_from
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational
 from oboro.kinds import list_of, names_of, takes
 from oboro.ledger import Ledger
@@ -66,7 +66,10 @@ def plan(
         method = "mixture"  # Gaussian numbers are independent already: the exact Gaussian delta holds, no majorant is needed
     if horizon is None:
         raise ParameterError(
-            "a plan needs a last time", given="horizon=None", needed="a whole number", fix="horizon=200"
+            "a plan needs a last time",
+            given=told(horizon="None"),
+            needed="a whole number",
+            fix=setting(horizon=200),
         )
     model, last, parts = system_from(system), check_horizon(horizon), check_protect(protect)
     check_facts(model, last, unit, promise, tail, where, noise, str(method), parts)
@@ -132,7 +135,7 @@ def release(u: Any, plan: SignalPlan, *, ledger: Ledger, x0: Any = None, name: s
             "x0 is not protected by this plan",
             given="x0 with the data",
             needed="a public start in the plan",
-            fix="plan(..., x0=x0)",
+            fix=told(x0="x0"),
         )
     return run(plan, {"u": u, "x0": x0}, ledger, name)
 

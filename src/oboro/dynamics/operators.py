@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.dynamics.system import System
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import whole
 from oboro.kinds import takes
 
@@ -35,9 +35,9 @@ def check_protect(protect: object) -> tuple[str, ...]:
     if not given or not all(isinstance(part, str) and part in PARTS for part in given):
         raise ParameterError(
             "protect is not understood",
-            given=f"protect={protect!r}",
+            given=told(protect=repr(protect)),
             needed='"x0", "u" or both',
-            fix='protect=("x0", "u")',
+            fix=setting(protect=("x0", "u")),
         )
     return tuple(part for part in PARTS if part in given)
 

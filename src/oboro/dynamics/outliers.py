@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from oboro.dynamics import mixing
 from oboro.dynamics.calibration import calibrate
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show, usable
 from oboro.kinds import list_of, takes
 from oboro.noise.laplace import as_float, check_level
@@ -73,9 +73,9 @@ def _heavy(index: Number) -> float:
     if not 0 < alpha < 2:
         raise ParameterError(
             "alphas are for heavy tails",
-            given=f"alpha={show(alpha)}",
+            given=told(alpha=show(alpha)),
             needed="above 0 and below 2; the Gaussian is there anyway",
-            fix='alphas=("1", "1.5")',
+            fix=setting(alphas=("1", "1.5")),
         )
     return as_float(alpha)
 

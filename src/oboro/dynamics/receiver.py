@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from oboro.dynamics.mixing import nodes, size
 from oboro.dynamics.signal_plan import SignalPlan
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, usable
 from oboro.kinds import numbers_of, takes
 
@@ -70,16 +70,16 @@ def estimate(
     if not -1 < rho < 1:
         raise ParameterError(
             "correlation is out of range",
-            given=f"correlation={correlation}",
+            given=told(correlation=f"{correlation}"),
             needed="between -1 and 1",
-            fix="correlation=0.9",
+            fix=setting(correlation=0.9),
         )
     if plan.sigma:
         raise ParameterError(
             "the filter is for noise that is not correlated over time",
             given="a plan with sigma",
             needed="noise on the input, or of one scale on the output",
-            fix='plan(..., noise="shared"), which is the least sigma',
+            fix=setting(noise="shared") + ", which is the least sigma",
         )
     width = usable("sd", positive("sd", sd))
     prior = Prior(

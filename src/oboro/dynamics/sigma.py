@@ -17,7 +17,7 @@ from oboro.dynamics.gains import _matrix, _positive
 from oboro.dynamics.operators import Operator
 from oboro.dynamics.sizing import euclidean, rounded_up
 from oboro.dynamics.system import Floats, Matrix, System
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import rational, usable
 from oboro.noise.lazy import Ball, ball, precision
 from oboro.privacy import Unit
@@ -44,7 +44,7 @@ def check_sigma(sigma: Matrix, size: int) -> None:
             "sigma is too large to be checked",
             given=f"{size} outputs in all",
             needed=f"at most {_LARGEST}",
-            fix='where="input", which is the least sigma and needs no matrix',
+            fix=setting(where="input") + ", which is the least sigma and needs no matrix",
         )
     if len(sigma) != size or any(len(row) != size for row in sigma):
         shape = f"{len(sigma)} x {len(sigma[0]) if sigma else 0}"
@@ -52,7 +52,7 @@ def check_sigma(sigma: Matrix, size: int) -> None:
             "sigma does not fit the output",
             given=shape,
             needed=f"{size} x {size}: a row for each output at each time from 0 to the horizon",
-            fix=f"sigma=numpy.eye({size})",
+            fix=told(sigma=f"numpy.eye({size})"),
         )
     if any(sigma[i][j] != sigma[j][i] for i in range(size) for j in range(i)):
         raise ParameterError(
@@ -93,7 +93,7 @@ def check_condition(least: Fraction) -> None:
             "sigma does not meet condition (10)",
             given=f"neighbours {float(least):.6g} times too far apart in its norm",
             needed="sigma >= (distance / z)^2 M M'",
-            fix=f"sigma=sigma * {float(rounded_up(least * least, 6)):g}",
+            fix=told(sigma=f"sigma * {float(rounded_up(least * least, 6)):g}"),
         )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.errors import DataError
+from oboro.errors import DataError, setting, told
 
 Floats = npt.NDArray[np.float64]
 
@@ -55,7 +55,7 @@ def read_record(
             "the input is longer than the plan's horizon" if len(samples) else "the input has no samples",
             given=f"{len(samples)} samples",
             needed=f"1 to {most}: times 0 to the horizon",
-            fix=f"horizon={max(len(samples) - 1, 0)}",
+            fix=told(horizon=f"{max(len(samples) - 1, 0)}"),
         )
     start = np.zeros(states) if x0 is None else numbers(x0).ravel()
     if start.shape != (states,):
@@ -63,7 +63,7 @@ def read_record(
             "x0 does not fit the system",
             given=f"{start.size} numbers",
             needed=f"{states}, one for each state",
-            fix="x0=None",
+            fix=setting(x0=None),
         )
     return Record(cleaned(start, limit), cleaned(samples, limit))
 

@@ -21,7 +21,7 @@ from oboro.dynamics.signal import Record, read_record
 from oboro.dynamics.sizing import default_step, kept_delta, rounded_root, sensitivity
 from oboro.dynamics.system import Matrix, System
 from oboro.dynamics.truth import Truth
-from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError
+from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError, setting, told
 from oboro.exact import positive, show, usable
 from oboro.kinds import text_of, unknown
 from oboro.noise import Bits
@@ -107,15 +107,15 @@ class SignalPlan(Plan):
             if self.scale != 1:
                 raise ParameterError(
                     "sigma says how large the noise is",
-                    given=f"scale={show(self.scale)}",
-                    needed="scale=1 beside sigma",
-                    fix="scale=1",
+                    given=told(scale=show(self.scale)),
+                    needed=setting(scale=1) + " beside sigma",
+                    fix=setting(scale=1),
                 )
         widest = max(self.widths)
         if widest / self.step > _MOST_STEPS:
             raise ParameterError(
-                "the grid is too fine for the noise", given=f"step={show(self.step)}, scale={show(widest)}", needed="a scale of at most 2^45 steps",
-                fix=f'step="{show(default_step(widest))}"',
+                "the grid is too fine for the noise", given=told(step=show(self.step), scale=show(widest)), needed="a scale of at most 2^45 steps",
+                fix=setting(step=show(default_step(widest))),
             )  # fmt: skip
         self._check_start()
         if len(self.columns) != self.system.inputs or not all(text_of("columns", c) for c in self.columns):
@@ -123,21 +123,21 @@ class SignalPlan(Plan):
                 "columns do not fit the system",
                 given=", ".join(self.columns),
                 needed=f"{self.system.inputs}, one for each input",
-                fix='columns="u"',
+                fix=setting(columns="u"),
             )
 
     def _check_start(self) -> None:
         if self.start and "x0" in self.protect:
             raise ParameterError(
-                "a protected start is not part of the plan", given="x0 with protect='x0'", needed="x0 with the data",
-                fix="release(u, plan, x0=x0, ledger=ledger)",
+                "a protected start is not part of the plan", given="x0 with " + told(protect="'x0'"), needed="x0 with the data",
+                fix=told(x0="x0"),
             )  # fmt: skip
         if self.start and len(self.start) != self.system.states:
             raise DomainError(
                 "x0 does not fit the system",
                 given=f"{len(self.start)} numbers",
                 needed=str(self.system.states),
-                fix="x0=None",
+                fix=setting(x0=None),
             )
         for x in self.start:
             usable("x0", x)
@@ -159,9 +159,9 @@ class SignalPlan(Plan):
         if lost >= 1:
             raise GuaranteeError(
                 "the noise of the plan does not keep its promise",
-                given=f"{self.guarantee}, scale={show(noise.scale)}",
+                given=f"{self.guarantee}, " + told(scale=show(noise.scale)),
                 needed="a larger scale",
-                fix="ob.dynamics.plan(...)",
+                fix="a plan as its function makes it",
             )
         what = "every output" if self.where == "output" else " and ".join(self.protect)
         return (Part(noise, what, self.sensitivity, Approx(eps, lost)),)
@@ -297,23 +297,25 @@ def check_facts(
     if check_protect(protect) != protect:
         raise ParameterError(
             "protect is not understood",
-            given=f"protect={protect!r}",
+            given=told(protect=repr(protect)),
             needed='"x0", "u" or both',
-            fix='protect=("x0", "u")',
+            fix=setting(protect=("x0", "u")),
         )
     check_horizon(horizon)
     if unit.kind != "signal":
         raise UnitError(
             "a system's input is a signal",
             given=str(unit),
-            needed="Unit.signal",
-            fix="unit=ob.Unit.signal(distance=1)",
+            needed="a unit of signals",
+            fix=setting(unit=Unit.signal(1)),
         )
     usable("distance", unit.distance or Fraction(0), (-250, 250))
     check_words(where, noise, method, guarantee, alpha)
     if Operator(system, horizon, protect).coordinates == 0:
         raise DomainError(
-            "nothing is protected", given="protect=('x0',) and a system without states", fix='protect=("u",)'
+            "nothing is protected",
+            given=told(protect="('x0',)") + " and a system without states",
+            fix=setting(protect=("u",)),
         )
 
 
@@ -325,22 +327,22 @@ def check_words(where: str, noise: str, method: str, guarantee: Guarantee, alpha
     if noise == "discrete" and where == "output":
         raise ParameterError(
             "discrete noise is for the input",
-            given='where="output"',
-            needed='where="input"',
-            fix='noise="shared"',
+            given=told(where='"output"'),
+            needed=setting(where="input"),
+            fix=setting(noise="shared"),
         )
     allowed = METHODS[noise] if alpha < 2 or noise != "independent" else ("mixture",)
     if method not in allowed:
         raise ParameterError(
             f"noise {noise!r} cannot be calibrated by {method!r}",
-            given=f"method={method!r}" + (", delta=None" if method == "pure" else ""),
+            given=told(method=repr(method)) + (", no delta" if method == "pure" else ""),
             needed=" or ".join(allowed),
-            fix='noise="shared"' if method in METHODS["shared"] else f'method="{allowed[0]}"',
+            fix=setting(noise="shared") if method in METHODS["shared"] else setting(method=allowed[0]),
         )
     if isinstance(guarantee, Pure) != (method == "pure") or not isinstance(guarantee, Pure | Approx):
         raise GuaranteeError(
-            "the guarantee does not fit the method", given=f"{guarantee}, method={method!r}", needed="delta, or method='pure'",
-            fix='delta="1e-5"',
+            "the guarantee does not fit the method", given=f"{guarantee}, " + told(method=repr(method)), needed="delta, or " + setting(method="pure"),
+            fix=setting(delta="1e-5"),
         )  # fmt: skip
 
 
@@ -348,9 +350,9 @@ def check_place_of_sigma(where: str, noise: str) -> None:
     if (where, noise) != ("output", "shared"):
         raise ParameterError(
             "sigma is the shape of shared noise on the output",
-            given=f"where={where!r}, noise={noise!r}",
-            needed='where="output", noise="shared"',
-            fix="plan(..., sigma=sigma), without where and noise",
+            given=told(where=repr(where), noise=repr(noise)),
+            needed=setting(where="output", noise="shared"),
+            fix=told(sigma="sigma") + ", without where and noise",
         )
 
 

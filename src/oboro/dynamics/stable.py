@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from oboro.dynamics import mixing
 from oboro.dynamics.calibration import check_alpha
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational
 from oboro.kinds import numbers_of
 from oboro.noise import floatball as fb
@@ -113,13 +113,15 @@ class Stable:
         object.__setattr__(self, "sigma", positive("sigma", sigma))
         object.__setattr__(self, "beta", rational("beta", beta))
         if abs(self.beta) > 1:
-            raise ParameterError("beta is out of range", given=f"beta={beta}", needed="-1 to 1", fix="beta=0")
+            raise ParameterError(
+                "beta is out of range", given=told(beta=f"{beta}"), needed="-1 to 1", fix=setting(beta=0)
+            )
         if self.alpha == 1 and self.beta != 0:
             raise ParameterError(
                 "alpha = 1 has no skewness in this definition",
-                given=f"beta={beta}",
+                given=told(beta=f"{beta}"),
                 needed="alpha other than 1",
-                fix="beta=0",
+                fix=setting(beta=0),
             )
 
     def characteristic(self, t: npt.ArrayLike) -> Any:
@@ -176,7 +178,10 @@ class EllipticalStable:
         alpha = float(self.alpha)
         if alpha == 2:
             raise ParameterError(
-                "a Gaussian has no power law", given="alpha=2", needed="alpha below 2", fix="alpha=1.5"
+                "a Gaussian has no power law",
+                given=told(alpha="2"),
+                needed="alpha below 2",
+                fix=setting(alpha=1.5),
             )
         # (1 - alpha)/(2 Gamma(2 - alpha) cos(pi alpha/2)) as printed, without its hole at alpha = 1
         constant = math.gamma(alpha) * math.sin(math.pi * alpha / 2) / math.pi

@@ -22,7 +22,7 @@ from oboro.dynamics.noising import Scale
 from oboro.dynamics.signal import cleaned, numbers, read_record
 from oboro.dynamics.signal_plan import SignalPlan, table_of
 from oboro.dynamics.truth import Truth
-from oboro.errors import DataError, LedgerError, ParameterError
+from oboro.errors import DataError, LedgerError, ParameterError, setting, told
 from oboro.kinds import takes
 from oboro.ledger import Ledger
 from oboro.ledger.records import Reservation
@@ -78,7 +78,7 @@ class Stream:
                 "the stream has ended" if self._closed else "the stream is at its horizon",
                 given=f"time {self.time}",
                 needed=f"times 0 to {plan.horizon}, while it is open",
-                fix=f"plan(..., horizon={max(2 * plan.horizon, 1)}), reserved as a whole",
+                fix=setting(horizon=max(2 * plan.horizon, 1)) + ", reserved as a whole",
             )
         sample = numbers(u).ravel()
         if sample.size != plan.system.inputs:
@@ -159,7 +159,7 @@ def stream(
             "x0 is not protected by this plan",
             given="x0 with the data",
             needed="a public start in the plan",
-            fix="plan(..., x0=x0)",
+            fix=told(x0="x0"),
         )
     quoted = quote(plan, ledger)
     plan = made_from(quoted)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain.domain import check_entries
-from oboro.errors import DomainError
+from oboro.errors import DomainError, told
 from oboro.exact import rational
 from oboro.kinds import shown
 from oboro.language import Lines
@@ -55,7 +55,9 @@ class System:
                 )
             if any(abs(x) > MOST for row in part for x in row):
                 raise DomainError(
-                    f"{name} has an entry beyond use", given=f"{name}={shown(part)}", needed="at most 1e100"
+                    f"{name} has an entry beyond use",
+                    given=told(**{name: shown(part)}),
+                    needed="at most 1e100",
                 )
 
     @property
@@ -147,7 +149,9 @@ def _matrix(name: str, given: Any) -> Matrix:
     if rows and not isinstance(rows[0], list | tuple):
         rows = [rows] if name in "CD" else [[x] for x in rows] if name == "B" else [rows]
     if not all(isinstance(row, list | tuple) for row in rows):
-        raise DomainError(f"{name} is not a matrix", given=f"{name}={shown(given)}", needed="rows of numbers")
+        raise DomainError(
+            f"{name} is not a matrix", given=told(**{name: shown(given)}), needed="rows of numbers"
+        )
     return tuple(tuple(rational(name, x) for x in row) for row in rows)
 
 

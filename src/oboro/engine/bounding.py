@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from oboro.engine.source import Source, quoted
 from oboro.engine.tally import stream_counts
-from oboro.errors import UnitError
+from oboro.errors import UnitError, setting
 from oboro.kinds import takes
 from oboro.privacy import Unit
 
@@ -145,8 +145,8 @@ def person_sql(source: Source, unit: Unit) -> str:
         raise UnitError(
             "rows are counted for a unit of rows or persons",
             given=str(unit),
-            needed="Unit.row or Unit.person",
-            fix="unit=ob.Unit.row()",
+            needed="a unit of rows or persons",
+            fix=setting(unit=Unit.row()),
         )
     source.need(unit.column)
     field = quoted(unit.column)

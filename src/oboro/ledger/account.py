@@ -11,7 +11,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Connection
 
-from oboro.errors import BudgetError, LedgerError, NameTakenError, ParameterError, TamperError
+from oboro.errors import BudgetError, LedgerError, NameTakenError, ParameterError, TamperError, setting, told
 from oboro.exact import whole
 from oboro.files import BESIDE_SQLITE, reads
 from oboro.kinds import path_of, takes
@@ -333,15 +333,19 @@ class Ledger:
         taken = records.entry_named(connection, name)
         if taken is None:
             return
+        fix: str
         if taken.body["plan_hash"] != digest:
-            message, fix = "the name belongs to another plan", 'name="another name"'
+            message, fix = "the name belongs to another plan", setting(name="another name")
         elif records.commit_of(connection, taken.position) is None:
             message = "the run under this name died, or is not done yet; what it reserved is spent and gone"
-            fix = 'name="another name", which is paid for again'
+            fix = setting(name="another name") + ", which is paid for again"
         else:
-            message, fix = "a release of this name is stored already", f"ledger.find({name!r}).content()"
+            message, fix = (
+                "a release of this name is stored already",
+                f'oboro ledger fetch {self.where} --name "{name}"',
+            )
         raise NameTakenError(
-            message, given=f"name={name!r}, entry {taken.position}", needed="a new name", fix=fix
+            message, given=told(name=repr(name)) + f", entry {taken.position}", needed="a new name", fix=fix
         )
 
     def _refuse_forged(self, connection: Connection, *entries: Entry) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, inspect, select, text
 
 from oboro._version import __version__
-from oboro.errors import LedgerError, ParameterError
+from oboro.errors import LedgerError, ParameterError, setting
 from oboro.ledger import currency, keys, records, schema
 from oboro.ledger.chain import Entry
 from oboro.ledger.database import Database
@@ -32,7 +32,10 @@ def create(
     printable("dataset", dataset)
     if not isinstance(unit, Unit):
         raise ParameterError(
-            "unit is not a unit", given=repr(unit)[:80], needed="who is protected", fix="unit=ob.Unit.row()"
+            "unit is not a unit",
+            given=repr(unit)[:80],
+            needed="who is protected",
+            fix=setting(unit=Unit.row()),
         )
     currency.checked_budget(budget)
     if place.path is not None and not place.path.parent.is_dir():
@@ -64,7 +67,7 @@ def recognise(place: Place) -> tuple[Database, Entry]:
         raise LedgerError(
             "there is no ledger here",
             given=place.shown,
-            fix=f'Ledger.create("{place.shown}", dataset=..., unit=..., budget=...)',
+            fix=f"oboro ledger create {place.shown} --dataset TEXT --unit UNIT --eps NUMBER",
         )
     database = Database(place)
     with database.reading() as connection:
@@ -72,7 +75,7 @@ def recognise(place: Place) -> tuple[Database, Entry]:
             raise LedgerError(
                 "this is not a ledger, or its creation was cut short",
                 given=place.shown,
-                fix="if it is empty, Ledger.create can be run on it again",
+                fix="if it is empty, a ledger can be created in it again",
             )
         schema_of(connection, place)
         first = records.first_entry(connection)
@@ -131,7 +134,7 @@ def printable(name: str, value: str) -> str:
             f"{name} cannot be used",
             given=f"{name}={value!r}"[:80],
             needed="1 to 200 printable characters",
-            fix=f'{name}="city 2026"',
+            fix=setting(**{name: "city 2026"}),
         )
     return value
 
@@ -145,7 +148,7 @@ def _claim(connection: Connection, place: Place) -> None:
             "the ledger exists already",
             given=place.shown,
             needed="a new place",
-            fix=f'Ledger.open("{place.shown}")',
+            fix=f"oboro ledger show {place.shown}",
         )
     if connection.dialect.name == "sqlite" and inspect(connection).get_table_names():
         raise LedgerError("the file is a database of something else", given=place.shown, fix='"a new path"')

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from oboro.errors import GuaranteeError, ParameterError
+from oboro.errors import GuaranteeError, ParameterError, setting
 from oboro.privacy import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi, Unit, convert, translate
 
 _CURRENCIES = {  # what a ledger keeps, and what can be paid from it
@@ -26,17 +26,17 @@ def price(unit: Unit, guarantee: Guarantee, ledger_unit: Unit, budget: Guarantee
     """What a plan for `unit` with `guarantee` costs in a ledger; refused where no proved rule says so."""
     if not isinstance(guarantee, Guarantee):
         raise ParameterError(
-            "guarantee is not a guarantee", given=repr(guarantee)[:80], fix="guarantee=ob.Pure(1)"
+            "guarantee is not a guarantee", given=repr(guarantee)[:80], fix=setting(guarantee=Pure(1))
         )
     if not isinstance(unit, Unit):
-        raise ParameterError("unit is not a unit", given=repr(unit)[:80], fix="unit=ob.Unit.row()")
+        raise ParameterError("unit is not a unit", given=repr(unit)[:80], fix=setting(unit=Unit.row()))
     unknown = sorted(set(guarantee.assumptions) - set(budget.assumptions))
     if unknown:
         raise GuaranteeError(
             "the plan rests on an assumption that the ledger was not created with",
             given="; ".join(unknown),
             needed="; ".join(budget.assumptions) or "no assumption at all",
-            fix=f"Ledger.create(..., budget=ob.Conditional({budget.unconditional!r}, {unknown!r}))",
+            fix=setting(budget=Conditional(budget.unconditional, unknown)),
         )
     _writable(guarantee)
     moved = translate(guarantee, unit, ledger_unit).unconditional
@@ -46,7 +46,7 @@ def price(unit: Unit, guarantee: Guarantee, ledger_unit: Unit, budget: Guarantee
             "a plan that costs nothing cannot be reserved",
             given=str(guarantee),
             needed="a guarantee above 0",
-            fix='guarantee=ob.Pure("0.1")',
+            fix=setting(guarantee=Pure("0.1")),
         )
     _writable(cost)
     return Conditional(cost, guarantee.assumptions) if guarantee.assumptions else cost
@@ -62,20 +62,22 @@ def _converted(cost: Guarantee, budget: Guarantee, unit: Unit) -> Guarantee:
             f"the ledger keeps {kept}: a cost of {cost} cannot be paid from it",
             given=str(cost),
             needed=f"a plan with {taken}, or another ledger",
-            fix=f"Ledger.create(..., unit=ob.{unit!r}, budget=ob.{cost!r})",
+            fix=setting(unit=unit, budget=cost),
         ) from None
 
 
 def checked_budget(budget: Guarantee) -> Guarantee:
     """A budget that something can be bought with."""
     if not isinstance(budget, Guarantee):
-        raise ParameterError("budget is not a guarantee", given=repr(budget)[:80], fix="budget=ob.Pure(1)")
+        raise ParameterError(
+            "budget is not a guarantee", given=repr(budget)[:80], fix=setting(budget=Pure(1))
+        )
     if amounts(budget)[0] <= 0:
         raise ParameterError(
             "the budget must be positive",
             given=str(budget),
             needed="eps or rho above 0",
-            fix="budget=ob.Pure(1)",
+            fix=setting(budget=Pure(1)),
         )
     _writable(budget)
     return budget
@@ -139,5 +141,5 @@ def _writable(guarantee: Guarantee) -> None:
             "the exact amount would be too long to write down",
             given=f"a fraction of more than {LONGEST} bits",
             needed="costs whose denominators have much in common",
-            fix='eps="0.125"',
+            fix=setting(eps="0.125"),
         )

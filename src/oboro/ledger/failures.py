@@ -67,7 +67,7 @@ def _sqlite(place: Place, error: sqlite3.Error, progress: Progress) -> LedgerErr
         )
     if code == "SQLITE_NOTADB":
         return LedgerError(
-            "the file is not a ledger", given=place.shown, fix='Ledger.create("a new path", ...)'
+            "the file is not a ledger", given=place.shown, fix="a ledger of its own, in a new file"
         )
     if code.startswith("SQLITE_CORRUPT"):
         return _damaged(place, error)
@@ -100,7 +100,7 @@ def _postgres(place: Place, error: BaseException, progress: Progress, *, lost: b
             "the connection to the ledger was lost." + progress.outcome,
             given=place.shown,
             needed="a reachable server",
-            fix="look at ledger.history() once the server is back",
+            fix=f"oboro ledger show {place.shown}, once the server is back",
         )
     if state is None and not progress.writing and not progress.committing:
         return LedgerError(

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from oboro.errors import LedgerError
+from oboro.errors import LedgerError, setting
 from oboro.files import reads
 from oboro.ledger.file import identity, sync_folder
 
@@ -128,7 +128,8 @@ def load_current(path: Path, public_key: str) -> Ed25519PrivateKey:
             "the private key of the ledger is not here; without it the ledger can only be read",
             given=f"looked for {path}",
             needed="the key that was made with the ledger",
-            fix='Ledger.open(..., key="path of the key")',
+            fix="put the key back where it was",
+            argument="key",
         )
     key = load(path)
     if public_half(key) != public_key:
@@ -136,7 +137,8 @@ def load_current(path: Path, public_key: str) -> Ed25519PrivateKey:
             "the private key is not the one that this ledger is signed with now",
             given=f"{path}, whose public key is {public_half(key)}",
             needed=f"the key of {public_key}",
-            fix='Ledger.open(..., key="path of the key")',
+            fix="put the key back where it was",
+            argument="key",
         )
     return key
 
@@ -169,5 +171,5 @@ def _in_words(path: Path, done: str) -> Iterator[None]:
             f"the private key cannot be {done}",
             given=f"{path}: {error.strerror or error}",
             needed="a place that you can write to and others cannot read",
-            fix='key="path of the key"',
+            fix=setting(key="path of the key"),
         ) from None

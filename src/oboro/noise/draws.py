@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, not_negative, rational, show, whole
 from oboro.kinds import takes
 from oboro.noise.bits import Bits, Words, system_bits
@@ -238,8 +238,8 @@ def probability(name: str, value: Number) -> Fraction:
     if not 0 <= p <= 1:
         raise ParameterError(
             f"{name} is not a probability",
-            given=f"{name}={show(p)}",
+            given=told(**{name: show(p)}),
             needed="a number from 0 to 1",
-            fix=f'{name}="0.5"',
+            fix=setting(**{name: "0.5"}),
         )
     return p

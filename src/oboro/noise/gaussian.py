@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, told
 from oboro.exact import Number, positive, show
 from oboro.noise.bits import Bits, system_bits
 from oboro.noise.laplace import _SMALL, DiscreteLaplace, Integers, Size, as_float, check_level
@@ -55,7 +55,7 @@ class DiscreteGaussian:
         if exact > LARGEST_VARIANCE:
             raise ParameterError(
                 "variance is too large",
-                given=f"variance={show(exact)}",
+                given=told(variance=show(exact)),
                 needed=f"at most 2^80 = {LARGEST_VARIANCE}",
                 fix="a coarser step of the domain, or a larger rho",
             )

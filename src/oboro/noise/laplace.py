@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show
 from oboro.noise.bits import Bits, system_bits
 from oboro.noise.sizes import checked_size
@@ -60,7 +60,7 @@ class DiscreteLaplace:
         if exact > LARGEST_SCALE + 1:  # the Gaussian sampler proposes with floor(sigma) + 1
             raise ParameterError(
                 "scale is too large",
-                given=f"scale={show(exact)}",
+                given=told(scale=show(exact)),
                 needed=f"at most 2^40 = {LARGEST_SCALE}",
                 fix="a coarser step of the domain, or a larger eps",
             )
@@ -139,9 +139,9 @@ def check_level(level: float, name: str = "level") -> float:
     if not 0 < exact < 1:
         raise ParameterError(
             f"{name} must lie between 0 and 1",
-            given=f"{name}={level!r}",
+            given=told(**{name: repr(level)}),
             needed="such as 0.95",
-            fix=f"{name}=0.95",
+            fix=setting(**{name: 0.95}),
         )
     return float(exact)
 

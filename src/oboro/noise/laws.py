@@ -18,7 +18,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import positive, show
 from oboro.noise.bits import Words
 from oboro.noise.lazy import Ball, ball
@@ -177,9 +177,9 @@ class PositiveStable:
         if alpha >= 1:
             raise ParameterError(
                 "alpha must be below 1",
-                given=f"alpha={show(alpha)}",
+                given=told(alpha=show(alpha)),
                 needed="0 < alpha < 1",
-                fix='alpha="0.5"',
+                fix=setting(alpha="0.5"),
             )
         object.__setattr__(self, "alpha", alpha)
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, told
 from oboro.exact import not_negative, positive, rational
 from oboro.kinds import takes
 from oboro.noise import floatball as fb
@@ -169,7 +169,7 @@ def _centre(
             "centre does not fit the draws",
             given=f"an array of {centre.dtype} with shape {centre.shape}",
             needed=f"whole numbers, one for each draw: shape {shape}",
-            fix="centre=indices.astype(np.int64)",
+            fix=told(centre="indices.astype(np.int64)"),
         )
     return centre.astype(np.int64), Fraction(0)
 

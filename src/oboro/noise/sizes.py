@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting
 from oboro.exact import whole
 
 Size = int | tuple[int, ...]
@@ -25,6 +25,6 @@ def checked_size(size: Any) -> tuple[Size, int]:
     count = math.prod(shape) if isinstance(shape, tuple) else shape
     if count > MOST:
         raise ParameterError(
-            "size is too large", given=f"{count:,} draws", needed=f"at most {MOST:,}", fix="size=1000"
+            "size is too large", given=f"{count:,} draws", needed=f"at most {MOST:,}", fix=setting(size=1000)
         )
     return shape, count

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from oboro.errors import GuaranteeError
+from oboro.errors import GuaranteeError, setting, told
 from oboro.exact import show
 from oboro.privacy.event import Event, GaussianNoise, LaplaceNoise
 from oboro.privacy.guarantee import ZCDP, Approx, Guarantee, Pure, Renyi
@@ -33,7 +33,7 @@ def advanced(events: Sequence[Event], delta: Fraction) -> Approx:
     costs = [(cost_of(event).unconditional, count) for event, count in counted(events).items()]
     if not all(isinstance(cost, Pure) for cost, _ in costs):
         raise GuaranteeError(
-            "advanced composition is for pure costs", needed="Pure parts", fix='method="pld"'
+            "advanced composition is for pure costs", needed="Pure parts", fix=setting(method="pld")
         )
     eps = [(cost.eps, count) for cost, count in costs if isinstance(cost, Pure)]
     if not eps:
@@ -65,7 +65,7 @@ def renyi(events: Sequence[Event], delta: Fraction) -> Approx:
     for event, cost, _ in parts:
         if not isinstance(cost, Pure | ZCDP):
             raise GuaranteeError(
-                f"Rényi composition is not known for {cost}", given=repr(event), fix='method="pld"'
+                f"Rényi composition is not known for {cost}", given=repr(event), fix=setting(method="pld")
             )
 
     def divergence(order: Fraction, event: Event, cost: Guarantee) -> Any:
@@ -92,7 +92,7 @@ def pld(events: Sequence[Event], delta: Fraction) -> Approx:
     from oboro.privacy.losses import Bell, Law, Slope, Steps, eps_of
 
     laws: list[tuple[Law, Fraction, int]] = []
-    square = eps = told = plain = tells = Fraction(0)
+    square = eps = tiny = plain = tells = Fraction(0)
     for event, count in counted(events).items():
         cost = cost_of(event).unconditional
         if type(event) is GaussianNoise and not event.discrete:
@@ -103,30 +103,30 @@ def pld(events: Sequence[Event], delta: Fraction) -> Approx:
                 f"a privacy loss distribution is not known for {cost}",
                 given=repr(event),
                 needed="Laplace noise, continuous Gaussian noise, or a Pure or Approx cost",
-                fix='method="zcdp"',
+                fix=setting(method="zcdp"),
             )
         small = cost.delta if isinstance(cost, Approx) else Fraction(0)
         plain, tells = plain + cost.eps * count, tells + small * count
         if cost.eps == 0 or cost.eps > _HUGE:  # nothing to gain: added, as the ledger does
-            eps, told = eps + cost.eps * count, told + small * count
+            eps, tiny = eps + cost.eps * count, tiny + small * count
         elif type(event) is LaplaceNoise:
             steps = Steps(event.scale, int(event.sensitivity)) if event.discrete else Slope(cost.eps)
             laws.append((steps, small, count))
         else:
             laws.append((Steps(1 / cost.eps), small, count))
     if square > 2 * _HUGE:
-        eps, told = eps + ZCDP(square / 2).to_approx(delta / 2).eps, told + delta / 2
+        eps, tiny = eps + ZCDP(square / 2).to_approx(delta / 2).eps, tiny + delta / 2
     elif square > 0:
         laws.append((Bell.of(square, delta / 2**40), Fraction(0), 1))
-    found = eps_of(laws, delta - told) if delta > told else None
+    found = eps_of(laws, delta - tiny) if delta > tiny else None
     valid = [] if found is None else [eps + found]
     if square == 0 and tells <= delta:
         valid.append(plain)
     if not valid:
         raise GuaranteeError(
             "these parts keep no (eps, delta) promise at so small a delta",
-            given=f"delta={show(delta)}",
+            given=told(delta=show(delta)),
             needed="more than the deltas of the parts together",
-            fix='delta="1e-3"',
+            fix=setting(delta="1e-3"),
         )
     return Approx(min(valid), delta)

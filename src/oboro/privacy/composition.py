@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number
 from oboro.kinds import each_of, takes, text_of
 from oboro.privacy import accounting
@@ -52,16 +52,19 @@ def compose(*parts: Guarantee | Event, delta: Number | None = None, method: str 
         if method not in (None, "basic"):
             raise ParameterError(
                 f"method {method!r} needs delta",
-                given="delta=None",
+                given=told(delta="None"),
                 needed="a number above 0",
-                fix='delta="1e-6"',
+                fix=setting(delta="1e-6"),
             )
         return added(events)
     small = positive_delta(delta)
     method = method or "pld"
     if method not in list(METHODS):
         raise ParameterError(
-            "method is unknown", given=f"method={method!r}", needed=", ".join(METHODS), fix='method="pld"'
+            "method is unknown",
+            given=told(method=repr(method)),
+            needed=", ".join(METHODS),
+            fix=setting(method="pld"),
         )
     assumptions = sorted({text for event in events for text in cost_of(event).assumptions})
     total = METHODS[method](events, small)
@@ -93,7 +96,7 @@ def parallel(*guarantees: Guarantee, unit: Unit, inside: Sequence[Guarantee] | N
                 "inside does not fit the groups",
                 given=f"{len(inside)} costs for {len(guarantees)} groups",
                 needed="the cost of a replacement inside each group, in their order",
-                fix="inside=None",
+                fix=setting(inside=None),
             )
         within = [part.unconditional for part in inside]
         total = _largest(one_currency([_largest(costs, 2), *within]), 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, not_negative, rational, show
 
 
@@ -14,9 +14,9 @@ def renyi_order(order: Number) -> Fraction:
     if at <= 1:
         raise ParameterError(
             "a Rényi order must be above 1",
-            given=f"order={show(at)}",
+            given=told(order=show(at)),
             needed="a number above 1",
-            fix="order=8",
+            fix=setting(order=8),
         )
     return at
 
@@ -27,9 +27,9 @@ def probability(delta: Number) -> Fraction:
     if number >= 1:
         raise ParameterError(
             "delta must be below 1",
-            given=f"delta={show(number)}",
+            given=told(delta=show(number)),
             needed="0 or more, and below 1",
-            fix='delta="1e-6"',
+            fix=setting(delta="1e-6"),
         )
     return number
 
@@ -40,8 +40,8 @@ def positive_delta(delta: Number) -> Fraction:
     if small == 0:
         raise ParameterError(
             "delta must be positive here",
-            given="delta=0",
+            given=told(delta="0"),
             needed="a number above 0 and below 1",
-            fix='delta="1e-6"',
+            fix=setting(delta="1e-6"),
         )
     return small

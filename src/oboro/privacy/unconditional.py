@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from oboro.errors import GuaranteeError, ParameterError
+from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import Number, not_negative, show
 from oboro.privacy.parameters import positive_delta, probability, renyi_order
 from oboro.privacy.rounding import round_up
@@ -123,9 +123,9 @@ class Approx(Guarantee):
         if wanted.delta < self.delta:
             raise GuaranteeError(
                 "a smaller delta cannot be had from a larger one",
-                given=f"{self}, delta={show(wanted.delta)}",
+                given=f"{self}, " + told(delta=show(wanted.delta)),
                 needed=f"delta of at least {show(self.delta)}",
-                fix=f'delta="{show(self.delta)}"',
+                fix=setting(delta=show(self.delta)),
             )
         return wanted
 
@@ -219,9 +219,9 @@ class Renyi(Guarantee):
         if at > self.order:
             raise GuaranteeError(
                 "a higher Rényi order cannot be had from a lower one",
-                given=f"{self}, order={show(at)}",
+                given=f"{self}, " + told(order=show(at)),
                 needed=f"an order of at most {show(self.order)}",
-                fix=f"order={show(self.order)}",
+                fix=told(order=show(self.order)),
             )
         return Renyi(at, self.eps)
 
@@ -253,7 +253,10 @@ def bottom(cost: Callable[[float], Any], low: float, high: float) -> float:
 
 def _unknown_rule(rule: str) -> ParameterError:
     return ParameterError(
-        "rule is unknown", given=f"rule={rule!r}", needed='"tight" or "simple"', fix='rule="tight"'
+        "rule is unknown",
+        given=told(rule=repr(rule)),
+        needed='"tight" or "simple"',
+        fix=setting(rule="tight"),
     )
 
 

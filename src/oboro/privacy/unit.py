@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from oboro.errors import UnitError
+from oboro.errors import UnitError, setting, told
 from oboro.exact import Number, positive, show, whole
 from oboro.kinds import takes
 from oboro.language import Lines, plain
@@ -47,9 +47,9 @@ class Unit:
         if not isinstance(column, str) or not column:
             raise UnitError(
                 "column must name who a row belongs to",
-                given=f"column={column!r}",
+                given=told(column=repr(column)),
                 needed="the name of a column",
-                fix='Unit.person("user_id", max_rows=20)',
+                fix=setting(unit=Unit.person("user_id", max_rows=20)),
             )
         rows = whole("max_rows", max_rows, least=1, most=2**31)
         return cls(kind="person", adjacency=_adjacency(adjacency), column=column, max_rows=rows)
@@ -75,9 +75,9 @@ class Unit:
             if exponent < 1:
                 raise UnitError(
                     "norm must be at least 1",
-                    given=f"norm={show(exponent)}",
+                    given=told(norm=show(exponent)),
                     needed="1, 2, ... or 'inf'",
-                    fix="norm=2",
+                    fix=setting(norm=2),
                 )
         return cls(kind="signal", adjacency="replace", distance=positive("distance", distance), norm=exponent)
 
@@ -89,7 +89,7 @@ class Unit:
                 "a signal does not fall into groups",
                 given=str(self),
                 needed="a unit of rows, persons or cells",
-                fix="Unit.row()",
+                fix=setting(unit=Unit.row()),
             )
         return self.max_rows or self.max_cells or 1
 
@@ -154,7 +154,7 @@ def unit_from(record: dict[str, Any]) -> Unit:
     if kind not in makers:
         raise UnitError(
             "the unit has an unknown kind",
-            given=f"kind={kind!r}",
+            given=told(kind=repr(kind)),
             needed="row, person, cells or signal",
             fix=Lines('[unit]\nkind = "person"\ncolumn = "user_id"\nmax_rows = 20'),
         )
@@ -186,7 +186,7 @@ def translate(guarantee: Guarantee, made_for: Unit, wanted: Unit) -> Guarantee:
             "the plan protects another unit than the ledger",
             given=f"plan: {made_for}",
             needed=f"ledger: {wanted}",
-            fix=f"unit=ob.{wanted!r}",
+            fix=setting(unit=wanted),
         )
     if made_for.adjacency == wanted.adjacency:
         return guarantee
@@ -195,7 +195,7 @@ def translate(guarantee: Guarantee, made_for: Unit, wanted: Unit) -> Guarantee:
             "a promise about replacing a unit says nothing about adding or removing one",
             given=f"plan: {made_for}",
             needed=f"ledger: {wanted}",
-            fix=f"unit=ob.{wanted!r}",
+            fix=setting(unit=wanted),
         )
     return two_steps(guarantee)
 
@@ -235,7 +235,7 @@ def two_steps(guarantee: Guarantee) -> Guarantee:
         "a Rényi promise of one order does not carry over from add/remove to replace",
         given=str(guarantee),
         needed="a plan made for the ledger's adjacency",
-        fix='Unit.row("replace")',
+        fix=setting(unit=Unit.row("replace")),
     )
 
 
@@ -243,8 +243,8 @@ def _adjacency(adjacency: str) -> str:
     if not isinstance(adjacency, str) or adjacency not in ADJACENCIES:
         raise UnitError(
             "adjacency is unknown",
-            given=f"adjacency={adjacency!r}",
+            given=told(adjacency=repr(adjacency)),
             needed='"add/remove" or "replace"',
-            fix='Unit.row("replace")',
+            fix=setting(unit=Unit.row("replace")),
         )
     return adjacency

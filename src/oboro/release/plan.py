@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from oboro.domain import Column, Domain, read_toml
-from oboro.errors import GuaranteeError, InputError, ParameterError
+from oboro.errors import GuaranteeError, InputError, ParameterError, told
 from oboro.files import write_whole
 from oboro.kinds import path_of, shown, takes
 from oboro.noise.bits import Bits
@@ -224,7 +224,7 @@ def plan_from(record: dict[str, Any], handed: dict[str, Any] | None = None) -> A
     if not isinstance(kind, str) or kind not in _known:
         raise ParameterError(
             "the plan has an unknown kind",
-            given=f"kind={shown(kind)}",
+            given=told(kind=shown(kind)),
             needed="a plan that this version of oboro can make",
             fix='kind = "statistics.histogram"',
         )
@@ -245,7 +245,7 @@ def _read(cls: type, kind: str, record: dict[str, Any], handed: dict[str, Any] |
     if type(version) is not int or not 1 <= version <= VERSION:
         raise ParameterError(
             "the plan was written by another version of oboro",
-            given=f"version={shown(version)}",
+            given=told(version=shown(version)),
             needed=f"a version up to {VERSION}",
             fix="a newer oboro",
         )
@@ -307,7 +307,7 @@ def _with(name: str, value: Any, *parts: str) -> Any:
         return value
     raise ParameterError(
         f"{name} is not a plan",
-        given=f"{name}={shown(value)}",
+        given=told(**{name: shown(value)}),
         needed="what a plan function of oboro returns",
     )
 

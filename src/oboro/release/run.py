@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oboro._version import __version__
-from oboro.errors import BudgetError, InputError, LedgerError, ParameterError
+from oboro.errors import BudgetError, InputError, LedgerError, ParameterError, setting, told
 from oboro.exact import whole
 from oboro.kinds import takes, text_of
 from oboro.ledger import Ledger
@@ -163,14 +163,14 @@ def fetch(ledger: Ledger, *, name: str | None = None, entry: int | None = None) 
             "say which release",
             given="neither" if name is None else "both",
             needed="a name, or the number of an entry",
-            fix="entry=1",
+            fix=setting(entry=1),
         )
     stored = ledger.find(name) if name is not None else ledger.find_entry(entry or 0)
     cost = None if stored is None else stored.reserved.cost
     if stored is None or cost is None:
         raise LedgerError(
             "the ledger has no such release",
-            given=f"name={name!r}" if name is not None else f"entry={entry}",
+            given=told(name=repr(name)) if name is not None else told(entry=f"{entry}"),
             needed="one that is listed",
             fix=f"oboro ledger show {ledger.where}",
         )

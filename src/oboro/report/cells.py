@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Column, Domain
-from oboro.errors import DataError
+from oboro.errors import DataError, setting
 from oboro.report.place import Place, Window, is_place
 
 Integers = npt.NDArray[np.int64]
@@ -153,7 +153,7 @@ def count_column(table: Table, place: Place, layers: Layers) -> str:
         raise DataError(
             "the table has no column of counts",
             given=", ".join(table.column_names),
-            fix='write_map(..., count="people")',
+            fix=setting(count="people"),
         )
     return left[-1]
 
@@ -167,7 +167,7 @@ def _counts(table: Table, name: str) -> Integers:
             f"column {name!r} does not hold counts",
             given=str(column.type),
             needed="int64 without gaps",
-            fix='count="people"',
+            fix=setting(count="people"),
         )
     numbers = np.asarray(column.to_numpy(), np.int64)
     if numbers.size and int(numbers.min()) < 0:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from oboro.domain import Domain
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, told
 from oboro.exact import rational
 from oboro.files import write_whole
 from oboro.kinds import path_of, takes, text_of
@@ -92,7 +92,7 @@ def write_map(
     """
     if not hasattr(table, "column_names"):
         raise ParameterError(
-            "table is not a table", given=f"table={shown_value(table)}", needed="what to_arrow() gives"
+            "table is not a table", given=told(table=f"{shown_value(table)}"), needed="what to_arrow() gives"
         )
     check_language(language)
     place = Place.of(domain)

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from oboro._version import __version__
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.report.words import LANGUAGES, PAGE, Words
 
 # A full moon, and three bands of haze that drift across its lower half.
@@ -69,9 +69,9 @@ def check_language(language: str | None) -> str | None:
     if language is not None and language not in LANGUAGES:
         raise ParameterError(
             "language is unknown",
-            given=f"language={language!r}",
+            given=told(language=repr(language)),
             needed='"en", "ja", or None for the reader\'s own',
-            fix='language="ja"',
+            fix=setting(language="ja"),
         )
     return language
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Column, Domain, Grid, Mesh
-from oboro.errors import DataError, DomainError
+from oboro.errors import DataError, DomainError, declaration
 
 Integers = npt.NDArray[np.int64]
 Table = Any  # pyarrow.Table, loaded on first use
@@ -72,7 +72,7 @@ class Place:
         raise DomainError(
             "a map needs a grid or a mesh in the domain",
             given=", ".join(domain.names),
-            fix='Domain([Grid("row", "col", shape=(512, 512)), ...])',
+            fix=declaration("grid", names=["row", "col"], shape=[512, 512]),
         )
 
     @property

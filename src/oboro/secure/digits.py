@@ -26,7 +26,7 @@ from itertools import permutations
 import numpy as np
 import numpy.typing as npt
 
-from oboro.errors import GuaranteeError, ParameterError
+from oboro.errors import GuaranteeError, ParameterError, told
 from oboro.secure.law import Urn, law_of
 from oboro.secure.promise import keeps
 
@@ -70,7 +70,7 @@ def digit_urns(
         "no digit urns were found that keep the promise",
         given=f"{urns} urns within {seconds:g} s",
         needed="more time, more urns, or a larger eps or delta",
-        fix=f"urns={urns + 1}, seconds={4 * seconds:g}",
+        fix=told(urns=f"{urns + 1}", seconds=f"{4 * seconds:g}"),
     )
 
 
@@ -79,7 +79,7 @@ def uniform_urn(sensitivity: int) -> Urn:
     if sensitivity > MOST_SENSITIVITY:
         raise ParameterError(
             "sensitivity is too large for an urn",
-            given=f"sensitivity={sensitivity}",
+            given=told(sensitivity=f"{sensitivity}"),
             needed=f"at most {MOST_SENSITIVITY:,}",
             fix="a coarser step of the answer: round it, and divide the sensitivity",
         )

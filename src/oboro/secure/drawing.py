@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Column
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, told
 from oboro.kinds import takes
 from oboro.noise.bits import Bits
 from oboro.noise.draws import uniform_integer, uniform_integers
@@ -173,7 +173,7 @@ class DrawPlan(Plan):
             return prepared + (noise if trials is not None else noise[0])
         if trials is not None:
             raise ParameterError(
-                "encrypted urns are drawn from once", given=f"trials={trials}", fix="a plain number"
+                "encrypted urns are drawn from once", given=told(trials=f"{trials}"), fix="a plain number"
             )
         drawn = pack_drawn(self, prepared, draw(prepared, self.noise, bits))
         return drawn if prepared.settle is None else prepared.settle(prepared.name, drawn)

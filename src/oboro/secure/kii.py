@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil
 
-from oboro.errors import GuaranteeError, ParameterError
+from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import about, positive, whole
 from oboro.secure.law import Urn
 from oboro.secure.promise import MOST_DRAWS, exp_between
@@ -42,7 +42,10 @@ def algorithm2(
     draws = whole("draws", draws, least=1, most=MOST_DRAWS)
     if not isinstance(stop, str) or stop not in STOPS:
         raise ParameterError(
-            "stop is unknown", given=f"stop={stop!r}", needed='"tables" or "proof"', fix='stop="tables"'
+            "stop is unknown",
+            given=told(stop=repr(stop)),
+            needed='"tables" or "proof"',
+            fix=setting(stop="tables"),
         )
     eps, delta = positive("eps", eps), positive("delta", delta)
     sensitivity = whole("sensitivity", sensitivity, least=1)
@@ -67,7 +70,7 @@ def smallest_init(rate: Fraction, draws: int) -> int:
     if rate < Fraction(draws, MOST_INIT):
         raise ParameterError(
             "Algorithm 2 needs too large an init",
-            given=f"eps / sensitivity = {about(rate)}, draws={draws}",
+            given=f"eps / sensitivity = {about(rate)}, " + told(draws=f"{draws}"),
             needed=f"eps / sensitivity of at least draws / {MOST_INIT:,}",
             fix="a larger eps, or a coarser step of the answer",
         )
@@ -93,9 +96,9 @@ def _steps(rate: Fraction, draws: int, init: int, counts: list[int]) -> Iterator
         if count < 0:
             raise GuaranteeError(
                 "Algorithm 2 asks for a negative number of entries",
-                given=f"init={init}",
+                given=told(init=f"{init}"),
                 needed="a larger init",
-                fix=f"init={2 * init}",
+                fix=told(init=f"{2 * init}"),
             )
         counts.append(count)
         convolution.append(rest + slope * count)

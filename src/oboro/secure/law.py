@@ -10,7 +10,7 @@ from functools import reduce
 
 from flint import fmpz_poly
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting
 from oboro.exact import whole
 from oboro.kinds import list_of, takes
 from oboro.noise.laplace import check_level
@@ -141,7 +141,7 @@ def law_of(urns: Sequence[Urn], draws: int = 1) -> Law:
             "there is nothing to draw from",
             given=f"{len(urns)} urns, {draws} draws",
             needed="at least one of each",
-            fix="draws=1",
+            fix=setting(draws=1),
         )
     support = draws * sum(urn.last - urn.first for urn in urns) + 1
     if support > LONGEST_SUPPORT:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from oboro.errors import GuaranteeError, ParameterError
+from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import Number, not_negative, positive, show, whole
 from oboro.kinds import text_of, unknown
 from oboro.noise.laplace import as_float
@@ -44,9 +44,9 @@ def plan(
     if promise.delta >= Fraction(1, 2):
         raise ParameterError(
             "delta must be below 1/2",
-            given=f"delta={show(promise.delta)}",
+            given=told(delta=show(promise.delta)),
             needed="a small number",
-            fix='delta="1e-10"',
+            fix=setting(delta="1e-10"),
         )
     if text_of("method", method) == "paper":
         return _paper(promise, sensitivity, draws, stop, init)
@@ -71,8 +71,8 @@ def _paper(promise: Approx, sensitivity: int, draws: int, stop: str, init: int |
     if failed:
         raise GuaranteeError(
             f"Algorithm 2 fails here: condition ({failed[0]}) of Theorem 4.1 does not hold (Conjecture 4.2.1 is false)",
-            given=f"draws={draws}, init={urn.counts[0]}",
+            given=told(draws=f"{draws}", init=f"{urn.counts[0]}"),
             needed="an urn that the theorem covers",
-            fix='method="digits"',
+            fix=setting(method="digits"),
         )
     return made

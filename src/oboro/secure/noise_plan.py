@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from oboro.domain import read_toml
-from oboro.errors import GuaranteeError, ParameterError
+from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import about, show, whole
 from oboro.kinds import path_of, shown, takes, text_of
 from oboro.ledger import plan_hash
@@ -55,7 +55,7 @@ class NoisePlan:
                 "the noise does not keep its promise",
                 given=f"delta({show(self.eps)}) = {about(self.kept.delta, 8)}",
                 needed=f"at most {show(self.promise.delta)}",
-                fix='oboro secure plan, or method="digits"',
+                fix="oboro secure plan, or " + setting(method="digits"),
             )
 
     @property
@@ -117,7 +117,7 @@ class NoisePlan:
                 "the urns are too large to be sent",
                 given=f"{entries:,} entries",
                 needed=f"at most {MOST_SENT:,}",
-                fix='oboro.secure.plan(..., method="digits", urns=4)',
+                fix=setting(method="digits", urns=4),
             )
 
     @cached_property
@@ -215,7 +215,10 @@ def verify(plan: NoisePlan, *, view: str = "everyone") -> Verdict:
     """
     if view not in ("everyone", "drawer"):
         raise ParameterError(
-            "view is unknown", given=f"view={view!r}", needed='"everyone" or "drawer"', fix='view="drawer"'
+            "view is unknown",
+            given=told(view=repr(view)),
+            needed='"everyone" or "drawer"',
+            fix=setting(view="drawer"),
         )
     eps, delta = plan.promise.eps, plan.promise.delta
     found = _delta(plan) if view == "everyone" else _drawer_delta(plan)
@@ -228,7 +231,7 @@ def verify(plan: NoisePlan, *, view: str = "everyone") -> Verdict:
             "the noise does not keep its promise",
             given=f"delta({show(eps)}) = {about(found.high, 8)}",
             needed=f"at most {show(delta)}",
-            fix='oboro secure plan, or method="digits"',
+            fix="oboro secure plan, or " + setting(method="digits"),
         )
     return Verdict(plan, _delta(plan), conditions(plan.law, eps, delta, plan.sensitivity))
 
@@ -237,7 +240,7 @@ def _no_plan(given: str) -> ParameterError:
     return ParameterError(
         "this is not a noise plan",
         given=given[:100],
-        needed=f"kind={NoisePlan.kind!r}, method digits or paper, 1 to {MOST_URNS} urns",
+        needed=told(kind=repr(NoisePlan.kind)) + f", method digits or paper, 1 to {MOST_URNS} urns",
         fix="oboro secure plan --eps 1 --delta 1e-10 -o noise.toml",
     )
 

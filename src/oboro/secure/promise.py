@@ -24,7 +24,7 @@ from operator import mul
 
 from flint import arb, fmpz_poly
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import whole
 from oboro.noise.lazy import ball, precision
 from oboro.secure.law import Law, Urn
@@ -144,7 +144,10 @@ def _exp_floor(rate: Fraction, bits: int) -> int:
     """floor(2^bits e^rate), beyond doubt."""
     if not 0 < rate <= 64:
         raise ParameterError(
-            "eps is out of range", given=f"eps={rate}", needed="above 0 and at most 64", fix="eps=1"
+            "eps is out of range",
+            given=told(eps=f"{rate}"),
+            needed="above 0 and at most 64",
+            fix=setting(eps=1),
         )
     digits = bits + 160
     while True:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from oboro.errors import GuaranteeError
+from oboro.errors import GuaranteeError, told
 from oboro.exact import usable
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ def analytic_sigma(eps: Fraction, delta: Fraction) -> Fraction:
         with precision(256):
             if spent(sigma, eps) <= _ball(delta):
                 return sigma
-    raise GuaranteeError("no Gaussian noise was found for this guarantee", given=f"eps={eps}, delta={delta}")
+    raise GuaranteeError(
+        "no Gaussian noise was found for this guarantee", given=told(eps=f"{eps}", delta=f"{delta}")
+    )
 
 
 def spent(sigma: Fraction, eps: Fraction) -> Ball:

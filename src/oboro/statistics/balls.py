@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Column, Date
-from oboro.errors import DomainError, ParameterError
+from oboro.errors import DomainError, ParameterError, told
 from oboro.exact import Number, positive, rational, show, usable
 from oboro.kinds import list_of, takes, text_of
 from oboro.privacy import Pure
@@ -51,9 +51,9 @@ class Ball:
         if norm not in NORMS:
             raise ParameterError(
                 "the norm of a ball is unknown",
-                given=f"norm={norm!r}",
+                given=told(norm=repr(norm)),
                 needed='"l1" or "l2"',
-                fix='Ball("l2", radius=50)',
+                fix=told(ball="l2:50"),
             )
         at = None if origin is None else tuple(rational("origin", number) for number in origin)
         object.__setattr__(self, "norm", norm)
@@ -125,7 +125,7 @@ class InBall:
             raise ParameterError(
                 "the origin has a number for each column",
                 given=f"{len(self.ball.origin)} numbers for {len(self.columns)} columns",
-                fix=f"origin={[0] * len(self.columns)}",
+                fix=told(origin=f"{[0] * len(self.columns)}"),
             )
         for column, (first, step) in zip(self.columns, self._whole, strict=True):
             if max(abs(first), step, abs(first + step * (column.size - 1))) >= _WIDEST:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from oboro.domain import Column, Date, Domain, Integer, Real
 from oboro.domain.columns import as_date
-from oboro.errors import DomainError
+from oboro.errors import DomainError, setting, told
 from oboro.exact import rational, show
 from oboro.kinds import list_of, shown, takes
 
@@ -36,7 +36,7 @@ class Bins:
         if starts and (starts[0] != 0 or sorted(set(starts)) != list(starts) or starts[-1] >= column.size):
             raise DomainError(
                 f"column {column.name!r}: the bins are not in order",
-                given=f"starts={shown(list(starts))}",
+                given=told(starts=shown(list(starts))),
                 needed="increasing codes, the first of them 0",
             )
         object.__setattr__(self, "column", column)
@@ -87,7 +87,7 @@ def bins_of(
                 f"there are edges for {name!r}, which is not counted",
                 given=f"edges of {name}",
                 needed=f"edges of {', '.join(names)}",
-                fix=f"edges={{{names[0]!r}: ...}}",
+                fix=setting(edges={names[0]: ...}),
             )
     return tuple(Bins(domain[name], cut.get(name)) for name in names)
 
@@ -96,16 +96,16 @@ def _starts(column: Column, edges: list[Any]) -> tuple[int, ...]:
     if not isinstance(column, Integer | Real | Date):
         raise DomainError(
             f"column {column.name!r} has categories, not intervals",
-            given=f"edges={edges[:4]}...",
+            given=told(edges=f"{edges[:4]}..."),
             needed="no edges",
-            fix="edges=None",
+            fix=setting(edges=None),
         )
     first, last = column.value(0), column.value(column.size - 1)
     wrong = DomainError(
         f"the edges do not fit column {column.name!r}",
         given=f"edges from {edges[0]} to {edges[-1]}" if edges else "no edges",
         needed=f"increasing values on the column's steps, from {first} to {last} (or one step beyond)",
-        fix=f"edges=[{first}, ..., {last}]",
+        fix=setting(edges=[first, ..., last]),
     )
     if len(edges) < 2:
         raise wrong

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Column, Domain, Real
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show, whole
 from oboro.kinds import list_of, shown, unknown
 from oboro.noise.bits import Bits
@@ -81,25 +81,25 @@ class SampleAggregatePlan(Plan):
         if self.seconds > MOST_SECONDS:
             raise ParameterError(
                 "seconds are too many",
-                given=f"seconds={show(self.seconds)}",
+                given=told(seconds=show(self.seconds)),
                 needed=f"at most {MOST_SECONDS:,}",
-                fix="seconds=5",
+                fix=setting(seconds=5),
             )
         check_different(self.columns)
         check_different(self.outputs)
         if not self.label.isprintable() or not 0 < len(self.label) <= 200:
             raise ParameterError(
                 "label is no name for a certificate",
-                given=f"label={shown(self.label)}",
+                given=told(label=shown(self.label)),
                 needed="up to 200 printable characters",
-                fix='label="ratio, version 1"',
+                fix=setting(label="ratio, version 1"),
             )
         if not self.columns or not 1 <= len(self.outputs) <= MOST_OUTPUTS:
             raise ParameterError(
                 "sample and aggregate needs columns and outputs",
                 given=f"{len(self.columns)} columns, {len(self.outputs)} outputs",
                 needed=f"at least one of each, and at most {MOST_OUTPUTS:,} outputs, on grids of real numbers",
-                fix='columns=["age"], bounds=(0, 120)',
+                fix=setting(columns=["age"], bounds=(0, 120)),
             )
         self.scope.check_whole("sample and aggregate has")
         promised = self.guarantee.unconditional
@@ -318,7 +318,9 @@ def _outputs(bounds: Sequence[Any], step: Number | None) -> tuple[Real, ...]:
     outputs = []
     for i, pair in enumerate(several):
         if len(pair) != 2:
-            raise ParameterError("bounds are two numbers", given=f"{len(pair)} of them", fix="bounds=(0, 10)")
+            raise ParameterError(
+                "bounds are two numbers", given=f"{len(pair)} of them", fix=setting(bounds=(0, 10))
+            )
         low, high = pair
         width = rational("bounds", high) - rational("bounds", low)
         positive("the width of bounds", width)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Column, Domain
-from oboro.errors import DomainError
+from oboro.errors import DomainError, setting
 from oboro.exact import Number, positive, whole
 from oboro.kinds import unknown
 from oboro.noise import Bits, DiscreteLaplace
@@ -59,7 +59,7 @@ class GridClustersPlan(Plan):
                 "the grid has too many cells",
                 given=f"{self.bins} bins in each of {len(self.columns)} columns",
                 needed=f"at most {MOST_CELLS:,} cells",
-                fix='method="lloyd"',
+                fix=setting(method="lloyd"),
             )
         whole("k", self.k, least=1, most=min(self.bins ** len(self.columns), 10_000))
 

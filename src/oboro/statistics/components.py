@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Column, Domain
-from oboro.errors import GuaranteeError, ParameterError
+from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import Number, positive, show, usable, whole
 from oboro.noise.bits import Bits
 from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit
@@ -80,14 +80,14 @@ class ComponentsPlan(Plan):
             )
         if self.norm == 1 and not isinstance(self.guarantee, Pure):
             raise GuaranteeError(
-                "the slides' way has a pure guarantee", given=str(self.guarantee), fix='eps="1"'
+                "the slides' way has a pure guarantee", given=str(self.guarantee), fix=setting(eps="1")
             )
         spends = self.guarantee.rho if isinstance(self.guarantee, ZCDP) else self.guarantee.eps
         if spends == 0:
-            raise GuaranteeError("nothing is to be spent", given=str(self.guarantee), fix='eps="1"')
+            raise GuaranteeError("nothing is to be spent", given=str(self.guarantee), fix=setting(eps="1"))
         if isinstance(self.guarantee, Approx) and self.guarantee.delta == 0:
             raise GuaranteeError(
-                "Gaussian noise needs a delta above 0", given=str(self.guarantee), fix='delta="1e-6"'
+                "Gaussian noise needs a delta above 0", given=str(self.guarantee), fix=setting(delta="1e-6")
             )
         self.frame.check()
         self.forecast()  # refuses what cannot be drawn
@@ -292,7 +292,7 @@ def components_plan(
     noise for eps alone. `method="slides"` is the slides' way, corrected: lengths in the 1-norm, Laplace noise.
     """
     if method not in (None, "slides") or not isinstance(guarantee, Pure | Approx | ZCDP):
-        raise ParameterError("method is unknown", given=f"method={method!r}", needed='"slides", or none')
+        raise ParameterError("method is unknown", given=told(method=repr(method)), needed='"slides", or none')
     at = tuple(Fraction(0) for _ in columns) if origin is None else tuple(Fraction(x) for x in origin)
     return ComponentsPlan(
         tuple(columns),

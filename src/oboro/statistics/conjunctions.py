@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Column, Domain
-from oboro.errors import DomainError, ParameterError
+from oboro.errors import DomainError, ParameterError, declaration, setting, told
 from oboro.exact import Number, positive, show
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.privacy import Pure, Unit
@@ -54,8 +54,8 @@ class ConjunctionPlan(Plan):
         if not 0 < self.failure < 1:
             raise ParameterError(
                 "failure must lie between 0 and 1",
-                given=f"failure={show(self.failure)}",
-                fix='failure="0.01"',
+                given=told(failure=show(self.failure)),
+                fix=setting(failure="0.01"),
             )
 
     @property
@@ -145,5 +145,5 @@ def check_two_values(columns: Sequence[Column]) -> None:
                 f"column {column.name!r} does not have two values",
                 given=f"{column.size} values",
                 needed="two: the first is no, the second is yes",
-                fix=f'ob.Category("{column.name}", ["no", "yes"])',
+                fix=declaration("category", name=column.name, values=["no", "yes"]),
             )

@@ -22,7 +22,7 @@ from oboro.domain import Real
 from oboro.engine import open_data
 from oboro.engine.coding import doubles
 from oboro.engine.memory import to_arrow
-from oboro.errors import BoundsError, DataError
+from oboro.errors import BoundsError, DataError, setting, told
 from oboro.exact import rational
 from oboro.ledger import Ledger
 from oboro.noise.bits import system_bits
@@ -301,7 +301,7 @@ def _bounded(bounds: Any, width: int) -> list[Real]:
             "bounds do not fit the columns",
             given=f"{len(pairs)} pairs for {width} columns",
             needed="one pair for all columns, or a pair for each",
-            fix="bounds=(0, 10)",
+            fix=setting(bounds=(0, 10)),
         )
     columns = []
     for i, (low, high) in enumerate(pairs):
@@ -313,7 +313,7 @@ def _bounded(bounds: Any, width: int) -> list[Real]:
 def _no_bounds(which: str, fix: str) -> BoundsError:
     return BoundsError(
         f"{which} must be given",
-        given=f"{which}=None",
+        given=told(**{which: "None"}),
         needed="what is known without looking at the data",
         fix=fix,
     )

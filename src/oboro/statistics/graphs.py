@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from oboro.domain import Real
 from oboro.domain.columns import LARGEST
-from oboro.errors import DataError, ParameterError
+from oboro.errors import DataError, ParameterError, told
 from oboro.exact import Number, positive, rational, show, whole
 from oboro.ledger import Ledger
 from oboro.noise.bits import Bits
@@ -70,7 +70,7 @@ class MstCostPlan(SmoothPlan):
         if self.nodes * self.weight.size > LARGEST:  # what is published is a number of 64 bits
             raise ParameterError(
                 "cap is out of range",
-                given=f"cap={show(self.cap)}, in steps of {show(self.step)}, {self.nodes} nodes",
+                given=told(cap=show(self.cap)) + f", in steps of {show(self.step)}, {self.nodes} nodes",
                 needed="at most 2^62 steps for the edges of a tree together",
                 fix="a larger step",
             )

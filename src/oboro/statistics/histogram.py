@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from oboro.domain import Domain
 from oboro.engine import count_cells, open_data
-from oboro.errors import DomainError, UnitError
+from oboro.errors import DomainError, UnitError, setting
 from oboro.exact import Number, whole
 from oboro.kinds import names_of, takes
 from oboro.ledger import Ledger
@@ -63,8 +63,8 @@ class HistogramPlan(Plan):
             raise UnitError(
                 "a histogram counts rows",
                 given=str(self.unit),
-                needed="Unit.row or Unit.person",
-                fix="unit=ob.Unit.row()",
+                needed="a unit of rows or persons",
+                fix=setting(unit=Unit.row()),
             )
         if not self.bins or len({bins.column.name for bins in self.bins}) != len(self.bins):
             raise DomainError("a histogram needs one or more different columns", fix='"age"')
@@ -73,7 +73,8 @@ class HistogramPlan(Plan):
                 "the histogram has too many bins",
                 given=" x ".join(map(str, self.shape)),
                 needed=f"at most {MOST_BINS:,}",
-                fix="edges=range(0, 121, 10), or oboro.tables for huge sparse tables",
+                fix=setting(edges=range(0, 121, 10))
+                + ", or a table (oboro table release), which may be huge and sparse",
             )
         Domain([bins.column for bins in self.bins]).cells  # noqa: B018  # refuses more than a number of 64 bits can tell
         if self.expected_n is not None:

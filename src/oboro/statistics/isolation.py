@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting
 from oboro.statistics.functions import called, imported
 
 Numbers = tuple[float, ...]
@@ -117,7 +117,7 @@ def check_isolation(isolation: str) -> None:
             "this system cannot seal a process",
             given=f"{platform.system()} on {platform.machine()}",
             needed="Linux on x86-64 that allows seccomp filters, as the plan says",
-            fix=f'isolation="{PLAIN}", which makes the promise conditional on the function',
+            fix=setting(isolation=PLAIN) + ", which makes the promise conditional on the function",
         )
 
 
@@ -199,7 +199,7 @@ class Computing:
                 "the function cannot be computed in a sealed process",
                 given=_printable(problem),
                 needed="modules that load within two minutes, start no threads and share no memory",
-                fix=f'isolation="{PLAIN}", which makes the promise conditional on the function',
+                fix=setting(isolation=PLAIN) + ", which makes the promise conditional on the function",
             )
         self._control = ours
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive
 from oboro.privacy import Approx, Pure
 from oboro.statistics.batch import as_pure
@@ -48,8 +48,8 @@ class Learning(Questions[Result]):
             if delta is not None or noise is not None or beta is not None:
                 raise ParameterError(
                     "delta, noise and beta are for smooth sensitivity",
-                    given=f"method={method!r}",
-                    fix='method="smooth"',
+                    given=told(method=repr(method)),
+                    fix=setting(method="smooth"),
                 )
             return super().quantile(column, quantiles, method=method, **asked)
         one = quantiles if not isinstance(quantiles, Sequence) or isinstance(quantiles, str) else None
@@ -176,5 +176,5 @@ def _with_delta(promise: Promise, delta: Number | None) -> SmoothPromise:
     if delta is None:
         return promise
     if not isinstance(promise, Pure):
-        raise ParameterError("delta goes with eps", given="rho and delta", fix='eps="1", delta="1e-6"')
+        raise ParameterError("delta goes with eps", given="rho and delta", fix=setting(eps="1", delta="1e-6"))
     return Approx(promise.eps, positive("delta", delta))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Column, Domain
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show, whole
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.privacy import Pure, Unit
@@ -55,7 +55,7 @@ class LloydPlan(Plan):
         whole("rounds", self.rounds, least=1, most=1000)
         if not 0 < self.share < 1:
             raise ParameterError(
-                "share must lie between 0 and 1", given=f"share={show(self.share)}", fix='share="1/2"'
+                "share must lie between 0 and 1", given=told(share=show(self.share)), fix=setting(share="1/2")
             )
 
     @property

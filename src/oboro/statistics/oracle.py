@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from oboro.domain import Domain
 from oboro.engine import add_up
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, rational, show
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.privacy import Pure, Unit
@@ -198,8 +198,8 @@ def _part(name: str, value: Number) -> Fraction:
     if not Fraction(1, 10**250) <= part < 1:
         raise ParameterError(
             f"{name} must lie between 0 and 1",
-            given=f"{name}={show(part)}",
+            given=told(**{name: show(part)}),
             needed="at least 1e-250",
-            fix=f'{name}="0.01"',
+            fix=setting(**{name: "0.01"}),
         )
     return part

@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Column, Real
-from oboro.errors import GuaranteeError, ParameterError
+from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import Number, rational, show
 from oboro.kinds import list_of, takes
 from oboro.noise.bits import Bits
@@ -79,13 +79,13 @@ class OwnFunctionPlan(SmoothPlan):
 
     def check(self) -> None:
         if not self.name:
-            raise ParameterError("your own function has no name", fix='name="midrange, version 1"')
+            raise ParameterError("your own function has no name", fix=setting(name="midrange, version 1"))
         if not 0 < self.seconds <= MOST_SECONDS:
             raise ParameterError(
                 "seconds are out of range",
-                given=f"seconds={show(self.seconds)}",
+                given=told(seconds=show(self.seconds)),
                 needed=f"more than 0, at most {MOST_SECONDS:,}",
-                fix="seconds=5",
+                fix=setting(seconds=5),
             )
         if (assumed := ASSUMPTION.format(name=self.name)) not in self.guarantee.assumptions:
             raise GuaranteeError(
@@ -165,11 +165,13 @@ def own_function_plan(
     if not isinstance(name, str) or not name or not callable(function) or not callable(sensitivity):
         raise ParameterError(
             "a plan for your own function needs the function, its smooth sensitivity and a name",
-            given=f"name={name!r}",
+            given=told(name=repr(name)),
             fix='own_function_plan(midrange, midrange_sensitivity, name="midrange, version 1", ...)',
         )
     if len(bounds) != 2:
-        raise ParameterError("bounds are two numbers", given=f"{len(bounds)} of them", fix="bounds=(0, 10)")
+        raise ParameterError(
+            "bounds are two numbers", given=f"{len(bounds)} of them", fix=setting(bounds=(0, 10))
+        )
     low, high = (rational("bounds", bound) for bound in bounds)
     conditional = Conditional(guarantee, ASSUMPTION.format(name=name))
     chosen = calibrate(noise, guarantee.unconditional, beta=beta)

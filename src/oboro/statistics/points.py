@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Category, Column, Date, Integer, Real
-from oboro.errors import DomainError
+from oboro.errors import DomainError, declaration
 from oboro.statistics.decoding import counted_codes
 from oboro.statistics.scope import Scope
 
@@ -29,7 +29,7 @@ def check_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
             "points need columns of numbers",
             given=f"{wrong[0].kind} column {wrong[0].name!r}" if wrong else "no column",
             needed="integer, real or date columns with more than one value",
-            fix='ob.Real("height", 0, 250, "0.1")',
+            fix=declaration("real", name="height", low=0, high=250, step="0.1"),
         )
     return tuple(columns)
 

@@ -15,7 +15,7 @@ import numpy as np
 from oboro.domain import Column, Date, Domain, Integer, Real
 from oboro.domain.columns import LARGEST
 from oboro.engine import count_cells
-from oboro.errors import DomainError, ParameterError
+from oboro.errors import DomainError, ParameterError, declaration, setting, told
 from oboro.exact import Number, rational, show, usable
 from oboro.noise import Bits
 from oboro.privacy import Pure, Unit
@@ -93,10 +93,10 @@ class QuantilePlan(Plan):
         if wrong or (self.method == "joint" and best != "joint"):
             raise ParameterError(
                 f"the method {self.method!r} does not fit",
-                given=f"{len(self.quantiles)} quantiles, n={self.scope.n}",
+                given=f"{len(self.quantiles)} quantiles, " + told(n=f"{self.scope.n}"),
                 needed=f"single for one; splitting or independent for several; joint for up to {joint.MOST_QUANTILES} "
                 f"where n is public and at most {joint.MOST_ROWS:,}",
-                fix=f"method={best!r}",
+                fix=setting(method=best),
             )
 
     @property
@@ -303,7 +303,7 @@ def _check_order(column: Column) -> None:
             f"column {column.name!r} has no order",
             given=f"a column of kind {column.kind!r}",
             needed="an Integer, Real or Date column",
-            fix=f'ob.Integer("{column.name}", 0, 120)',
+            fix=declaration("integer", name=column.name, low=0, high=120),
         )
 
 
@@ -312,9 +312,9 @@ def _check_quantiles(quantiles: Sequence[Fraction]) -> None:
     if not fine or not 1 <= len(quantiles) <= MOST_QUANTILES or sorted(set(quantiles)) != list(quantiles):
         raise ParameterError(
             "the quantiles cannot be used",
-            given=f"quantiles={[show(q) for q in quantiles[:6]]}",
+            given=told(quantiles=f"{[show(q) for q in quantiles[:6]]}"),
             needed=f"up to {MOST_QUANTILES} increasing numbers strictly between 0 and 1",
-            fix="quantiles=[.1, .5, .9]",
+            fix=setting(quantiles=[0.1, 0.5, 0.9]),
         )
 
 
@@ -322,8 +322,8 @@ def check_eps(promise: Pure) -> None:
     if promise.eps * 2**40 < 1:  # as for noise: then every answer is as likely, and ranks have no numbers
         raise ParameterError(
             "eps is too small",
-            given=f"eps={show(promise.eps)}",
+            given=told(eps=show(promise.eps)),
             needed="at least 2^-40",
-            fix='eps="0.1"',
+            fix=setting(eps="0.1"),
         )
     usable("eps", promise.eps)

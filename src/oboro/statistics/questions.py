@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack
 
 from oboro.domain import Domain
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, told
 from oboro.exact import Number
 from oboro.kinds import names_of, shown, takes, unknown
 from oboro.privacy import Unit
@@ -65,7 +65,7 @@ class Questions(Generic[Result]):
         if "weight" in asked and not self.weighted:
             raise ParameterError(
                 "a weight is for the questions of a batch",
-                given=f"weight={shown(asked['weight'])}",
+                given=told(weight=shown(asked["weight"])),
                 needed="questions that share one price",
                 fix="with session.batch(eps=1) as batch:",
             )

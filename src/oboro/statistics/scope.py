@@ -11,7 +11,7 @@ from typing import Any
 
 from oboro.domain import Column
 from oboro.engine import Source, count_units, open_data
-from oboro.errors import DataError, DomainError, ParameterError, UnitError
+from oboro.errors import DataError, DomainError, ParameterError, UnitError, setting, told
 from oboro.exact import whole
 from oboro.kinds import shown
 from oboro.privacy import Unit
@@ -65,15 +65,15 @@ class Scope:
             raise UnitError(
                 "a statistic is about rows",
                 given=str(self.unit),
-                needed="Unit.row or Unit.person",
-                fix="unit=ob.Unit.row()",
+                needed="a unit of rows or persons",
+                fix=setting(unit=Unit.row()),
             )
         if self.n is not None and not self.replaced:
             raise UnitError(
                 "n is private under add/remove",
-                given=f"n={self.n}",
+                given=told(n=f"{self.n}"),
                 needed="a guess, which need not be right",
-                fix=f"expected_n={self.n}",
+                fix=told(expected_n=f"{self.n}"),
             )
         for name, value in (("n", self.n), ("expected_n", self.expected_n)):
             if value is not None:
@@ -150,7 +150,7 @@ class Scope:
                 "the data has another number of units than the plan, and under replace that number is public",
                 given=f"{found:,} units",
                 needed=f"{self.n:,}",
-                fix=f"a plan with n={found}",
+                fix="a plan with " + setting(n=found),
             )
         return source, None if self.where is None else self.where.sql(source)
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from oboro.domain import Category, Date, Domain
 from oboro.engine import Source, count_units, open_data
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting
 from oboro.exact import Number, positive, show
 from oboro.kinds import takes
 from oboro.language import left, plain, room
@@ -69,7 +69,7 @@ class Session(Learning[Release]):
                 "the answer is public: there is nothing to pay for",
                 given=plan.describe()["released"],
                 needed="a question whose answer depends on values",
-                fix=f"session.n, which is {self.n}",
+                fix=f"the public n, which is {self.n}",
             )
         return run(plan, self.source, self.ledger, name)
 
@@ -86,7 +86,7 @@ class Session(Learning[Release]):
         if delta is not None:
             if not isinstance(promise, Pure):
                 raise ParameterError(
-                    "delta goes with eps", given="rho and delta", fix='eps="1", delta="1e-6"'
+                    "delta goes with eps", given="rho and delta", fix=setting(eps="1", delta="1e-6")
                 )
             promise = Approx(promise.eps, positive("delta", delta))
         return Batch(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from oboro.domain import Column, Date, Domain, Integer, Real
 from oboro.domain.columns import LARGEST
-from oboro.errors import DomainError, ParameterError
+from oboro.errors import DomainError, ParameterError, setting, told
 from oboro.exact import Number, rational, show
 from oboro.noise.bits import Bits
 from oboro.privacy import Unit
@@ -67,9 +67,9 @@ class SmoothQuantilePlan(SmoothPlan):
         if not 0 <= self.q <= 1 or not isinstance(self.column, Integer | Real | Date):
             raise ParameterError(
                 "a quantile is a part of an ordered column",
-                given=f"q={show(self.q)} of {self.column.kind} column {self.column.name!r}",
+                given=told(q=show(self.q)) + f" of {self.column.kind} column {self.column.name!r}",
                 needed="a number from 0 to 1, of an integer, real or date column",
-                fix='q="0.5"',
+                fix=setting(q="0.5"),
             )
 
     @property
@@ -141,9 +141,9 @@ class TrimmedMeanPlan(SmoothPlan):
         if not 0 <= self.trim < Fraction(1, 2) or not isinstance(self.column, Integer | Real):
             raise ParameterError(
                 "a trimmed mean leaves off less than half at each end, of a column of numbers",
-                given=f"trim={show(self.trim)} of {self.column.kind} column {self.column.name!r}",
+                given=told(trim=show(self.trim)) + f" of {self.column.kind} column {self.column.name!r}",
                 needed="0 <= trim < 0.5, and an integer or real column",
-                fix='trim="0.1"',
+                fix=setting(trim="0.1"),
             )
         if self.scope.where is not None:
             raise ParameterError(

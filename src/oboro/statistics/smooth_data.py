@@ -11,7 +11,8 @@ import numpy as np
 
 from oboro.domain import Column, Integer, Real
 from oboro.engine import code_sql, counted_rows
-from oboro.errors import DomainError, UnitError
+from oboro.errors import DomainError, UnitError, setting, told
+from oboro.privacy import Unit
 from oboro.release import Forecast
 from oboro.statistics.decay import Decaying
 from oboro.statistics.scope import Scope
@@ -32,9 +33,9 @@ def check_scope(scope: Scope) -> Scope:
     if not scope.replaced or scope.rows != 1 or not scope.n:
         raise UnitError(
             "smooth sensitivity is for replaced units with one row each, and a public n",
-            given=f"{scope.unit}, n={scope.n}",
-            needed='Unit.row("replace"), and at least one row',
-            fix='unit=ob.Unit.row("replace")',
+            given=f"{scope.unit}, " + told(n=f"{scope.n}"),
+            needed=setting(unit=Unit.row("replace")) + ", and at least one row",
+            fix=setting(unit=Unit.row("replace")),
         )
     if scope.by:
         raise DomainError(

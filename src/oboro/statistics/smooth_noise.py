@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.errors import GuaranteeError, ParameterError
+from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import Number, positive, show, usable
 from oboro.kinds import takes
 from oboro.noise.bits import Bits
@@ -128,9 +128,9 @@ class SmoothPlan(Plan):
         if (found.law, found.beta) != (self.law, self.beta):
             raise ParameterError(
                 "the noise of the plan is incomplete",
-                given=f"{self.law!r}, beta={self.beta!r}",
+                given=f"{self.law!r}, " + told(beta=repr(self.beta)),
                 needed="a law with its parameter, and beta",
-                fix=f"{found.law!r}, beta={show(found.beta)}",
+                fix=f"{found.law!r}, " + told(beta=show(found.beta)),
             )
         return found
 
@@ -155,7 +155,7 @@ def calibrate(
             "Laplace noise with a smooth sensitivity has no pure guarantee",
             given=f"{guarantee}. {COUNTEREXAMPLE}",
             needed="Cauchy or Student t noise, or a delta",
-            fix='noise=ob.noise.Cauchy(), or eps="1", delta="1e-6"',
+            fix=told(noise="ob.noise.Cauchy()") + ", or " + setting(eps="1", delta="1e-6"),
         )
     if isinstance(law, Cauchy) and isinstance(guarantee, Pure):
         smoothness = _beta(beta, guarantee.eps * share)
@@ -170,7 +170,7 @@ def calibrate(
         "this noise does not give this guarantee",
         given=f"{law!r}, {guarantee}",
         needed="Cauchy or StudentT for eps, Laplace for eps and delta, LaplaceLogNormal for rho",
-        fix='noise=ob.noise.Cauchy(), eps="1"',
+        fix=told(noise="ob.noise.Cauchy()") + ", " + setting(eps="1"),
     )
 
 
@@ -188,9 +188,9 @@ def smooth_guarantee(eps: Number | None, delta: Number | None, rho: Number | Non
     if rho is not None or eps is None:
         raise ParameterError(
             "say eps, or eps and delta, or rho",
-            given=f"eps={eps}, delta={delta}, rho={rho}",
+            given=told(eps=f"{eps}", delta=f"{delta}", rho=f"{rho}"),
             needed="one guarantee",
-            fix='eps="1"',
+            fix=setting(eps="1"),
         )
     return (
         Pure(positive("eps", eps))
@@ -223,7 +223,7 @@ def _laplace(law: Laplace, guarantee: Approx, beta: Number | None) -> SmoothNois
             "Laplace noise with a smooth sensitivity is proved for eps up to 4.7 and delta up to 0.1 only",
             given=str(guarantee),
             needed="eps <= 4.7 and 0 < delta <= 0.1 (at eps = 20 the claim is false)",
-            fix='eps="1", delta="1e-6"',
+            fix=setting(eps="1", delta="1e-6"),
         )
     most = _round_down(lambda: ball(eps) / (2 * (2 / ball(delta)).log()))
     smoothness = _beta(beta, most)
@@ -254,9 +254,9 @@ def _within(name: str, number: Fraction, least: Fraction, most: Fraction) -> Fra
         return number
     raise ParameterError(
         f"{name} is out of range",
-        given=f"{name}={show(number)}",
+        given=told(**{name: show(number)}),
         needed=f"{show(least)} to {show(most)}",
-        fix=f"{name}=1",
+        fix=setting(**{name: 1}),
     )
 
 
@@ -275,9 +275,9 @@ def _checked(noise: SmoothNoise) -> SmoothNoise:
 def _too_smooth(beta: Fraction) -> ParameterError:
     return ParameterError(
         "beta leaves nothing of the guarantee for the noise",
-        given=f"beta={show(beta)}",
+        given=told(beta=show(beta)),
         needed="a smaller beta, or none: then a good one is derived",
-        fix="beta=None",
+        fix=setting(beta=None),
     )
 
 

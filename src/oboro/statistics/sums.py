@@ -11,7 +11,7 @@ from typing import Any
 
 from oboro.domain import Column, Domain, Integer, Real
 from oboro.engine import add_up
-from oboro.errors import DomainError
+from oboro.errors import DomainError, declaration
 from oboro.noise import Bits
 from oboro.privacy import ZCDP, Unit
 from oboro.records import inline
@@ -156,5 +156,5 @@ def ends(column: Column) -> tuple[Fraction, Fraction]:
         f"column {column.name!r} has no numbers to add up",
         given=f"a column of kind {column.kind!r}",
         needed="an Integer or Real column",
-        fix=f'ob.Integer("{column.name}", 0, 120)',
+        fix=declaration("integer", name=column.name, low=0, high=120),
     )

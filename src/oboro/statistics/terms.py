@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting
 from oboro.exact import Number, positive
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import ZCDP, Pure, Unit, parallel
@@ -224,7 +224,7 @@ def promised(eps: Number | None, rho: Number | None) -> Promise:
             "say eps, or rho",
             given="neither" if eps is None else "both",
             needed="eps for Laplace noise and a pure guarantee, or rho for Gaussian noise and zCDP",
-            fix='eps="0.1"',
+            fix=setting(eps="0.1"),
         )
     return Pure(positive("eps", eps)) if eps is not None else ZCDP(positive("rho", rho))
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from oboro.errors import GuaranteeError, ParameterError
+from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show, whole
 from oboro.kinds import instance
 from oboro.privacy import Approx, Renyi
@@ -149,9 +149,9 @@ def ridge_for(
     if good(Fraction(10**6)) is None:
         raise GuaranteeError(
             "no ridge makes so many records private",
-            given=f"records={records}, eps={show(eps)}, delta={show(delta)}",
+            given=told(records=f"{records}", eps=show(eps), delta=show(delta)),
             needed="fewer records, or more rows to draw them from",
-            fix='method="marginals", whose model gives as many records as you like',
+            fix=setting(method="marginals") + ", whose model gives as many records as you like",
         )
     while high - low > 2e-4:
         middle = (low + high) / 2
@@ -171,13 +171,16 @@ def _at(order: Number, curve: Curve) -> Fraction:
     exact = rational("order", order)
     if exact <= 1:
         raise ParameterError(
-            "order must be above 1", given=f"order={show(exact)}", needed="a number above 1", fix="order=4"
+            "order must be above 1",
+            given=told(order=show(exact)),
+            needed="a number above 1",
+            fix=setting(order=4),
         )
     cost = curve(exact)
     if cost is None:
         raise GuaranteeError(
             "the bound does not hold at this order",
-            given=f"order={show(exact)}",
+            given=told(order=show(exact)),
             needed="an order within the conditions of the bound (oboro.synth.bounds), for this n, dims and eigenvalue",
             fix="a smaller order, a larger n, or a larger ridge",
         )
@@ -190,7 +193,7 @@ def _tau(dims: int, min_eigenvalue: Number | None, ridge: Number | None) -> Frac
             "either min_eigenvalue or ridge is needed",
             given="both" if ridge is not None else "neither",
             needed="ridge, which promises for every dataset, or min_eigenvalue, which assumes something of it",
-            fix='ridge="0.01"',
+            fix=setting(ridge="0.01"),
         )
     if min_eigenvalue is None:
         return 4 * whole("dims", dims, least=1) / positive("ridge", ridge)
@@ -198,9 +201,9 @@ def _tau(dims: int, min_eigenvalue: Number | None, ridge: Number | None) -> Frac
     if least > 1:
         raise ParameterError(
             "min_eigenvalue is too large",
-            given=f"min_eigenvalue={show(least)}",
+            given=told(min_eigenvalue=show(least)),
             needed="at most 1, the largest variance of a column in [-1, 1]",
-            fix='min_eigenvalue="0.01"',
+            fix=setting(min_eigenvalue="0.01"),
         )
     return 4 * dims / least
 
@@ -208,12 +211,15 @@ def _tau(dims: int, min_eigenvalue: Number | None, ridge: Number | None) -> Frac
 def _check_bound(bound: str, known: tuple[str, str], ridge: Number | None) -> None:
     if not isinstance(bound, str) or bound not in known:
         raise ParameterError(
-            "bound is unknown", given=f"bound={bound!r}", needed=" or ".join(known), fix=f'bound="{known[0]}"'
+            "bound is unknown",
+            given=told(bound=repr(bound)),
+            needed=" or ".join(known),
+            fix=setting(bound=f"{known[0]}"),
         )
     if bound == "paper" and ridge is not None:
         raise ParameterError(
             "the paper has no ridge",
-            given='bound="paper", ridge',
+            given=setting(bound="paper") + ", ridge",
             needed="one of them",
-            fix=f'bound="{known[0]}"',
+            fix=setting(bound=f"{known[0]}"),
         )

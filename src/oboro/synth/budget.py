@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, show
 from oboro.noise import DiscreteGaussian
 from oboro.privacy import ZCDP, Approx, Guarantee, Unit
@@ -29,7 +29,7 @@ def promised(eps: Number | None, delta: Number | None, rho: Number | None) -> Ap
         )
         or "nothing",
         needed="eps and delta, or rho for a ledger of zCDP",
-        fix='eps=1, delta="1e-6"',
+        fix=setting(eps=1, delta="1e-6"),
     )
 
 
@@ -51,9 +51,9 @@ def rho_within(guarantee: Guarantee) -> Fraction:
     if low == 0:
         raise ParameterError(
             "eps is too small",
-            given=f"eps={show(guarantee.eps)}",
+            given=told(eps=show(guarantee.eps)),
             needed="an eps that buys some rho",
-            fix='eps="0.1"',
+            fix=setting(eps="0.1"),
         )
     return _checked(low)
 

@@ -17,7 +17,7 @@ from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.engine import code_sql, open_data
 from oboro.engine.bounding import counted_rows
 from oboro.engine.source import Source
-from oboro.errors import DataError, DomainError, UnitError
+from oboro.errors import DataError, DomainError, UnitError, setting, told
 from oboro.privacy import Unit
 
 Integers = npt.NDArray[np.int64]
@@ -34,8 +34,8 @@ def check_synthesisable(domain: Domain, unit: Unit) -> None:
         raise UnitError(
             "synthetic data is made from rows",
             given=str(unit),
-            needed="Unit.row or Unit.person",
-            fix="unit=ob.Unit.row()",
+            needed="a unit of rows or persons",
+            fix=setting(unit=Unit.row()),
         )
     for column in domain:
         if not isinstance(column, Integer | Real | Category | Date):
@@ -43,14 +43,14 @@ def check_synthesisable(domain: Domain, unit: Unit) -> None:
                 f"column {column.name!r} cannot be synthesised",
                 given=column.kind,
                 needed="integer, real, category or date",
-                fix=f'Category("{column.name}", [...]) with the places as values',
+                fix="a category with the places as values",
             )
     if unit.column is not None and unit.column in domain:
         raise DomainError(
             f"column {unit.column!r} says who a row belongs to and cannot be synthesised",
             given=f"unit {unit}, and a column of the domain",
             needed="a domain without it",
-            fix=f"domain.only({', '.join(repr(name) for name in domain.names if name != unit.column)})",
+            fix=f"a domain without {unit.column!r}",
         )
 
 
@@ -71,7 +71,7 @@ def read_codes(data: Any, domain: Domain, unit: Unit, n: int | None = None) -> I
             "the data has another number of rows than the plan",
             given=f"{codes.shape[1]:,} rows",
             needed=f"n = {n:,}: under replace the number of rows is public",
-            fix=f"n={codes.shape[1]}",
+            fix=told(n=f"{codes.shape[1]}"),
         )
     return codes
 

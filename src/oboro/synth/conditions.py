@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from oboro.domain import Category, Column, Domain
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.kinds import nearest, takes
 from oboro.synth.coding import Integers, code_count
 from oboro.synth.oneway import Floats, Shape
@@ -62,9 +62,9 @@ def _not_there(column: Column, value: Any) -> ParameterError:
     example = next((one for one in getattr(column, "values", ()) if str(one) == close), column.value(0))
     return ParameterError(
         f"column {column.name!r} has no such value",
-        given=f"where={{{column.name!r}: {value!r}}}",
+        given=told(where=f"{{{column.name!r}: {value!r}}}"),
         needed="a value of the domain, a list of them, or a tuple (lowest, highest) of a number or date",
-        fix=f"where={{{column.name!r}: {example!r}}}",
+        fix=setting(where={column.name: example}),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.noise import Bits, DiscreteGaussian
 from oboro.release import Forecast, Part, part, register
 from oboro.synth.binning import Binned
@@ -137,9 +137,9 @@ class CopulaSampler:
                 return [np.concatenate([part[i] for part in kept])[:n] for i in range(len(self.bins))]
         raise ParameterError(
             "records like this are too rare in the model",
-            given="where=...",
+            given=told(where="..."),
             needed="conditions that a record meets more often than once in a few hundred",
-            fix='method="marginals", whose model draws under conditions directly',
+            fix=setting(method="marginals") + ", whose model draws under conditions directly",
         )
 
     def _codes(self, n: int, rng: np.random.Generator) -> list[Integers]:

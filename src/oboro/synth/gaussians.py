@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, rational
 from oboro.kinds import numbers_of, takes
 
@@ -52,9 +52,9 @@ def renyi_gaussians(
     if not 0 < exact <= MOST_ORDER:
         raise ParameterError(
             "order is out of range",
-            given=f"order={order}",
+            given=told(order=f"{order}"),
             needed=f"above 0 and at most {MOST_ORDER:,}",
-            fix="order=2",
+            fix=setting(order=2),
         )
     a = float(exact)
     one, two = (

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.synth.reading import Compared
 
 MOST_ROWS = 50_000
@@ -42,9 +42,9 @@ def usefulness(
         if not fitting:
             raise ParameterError(
                 "target is not a column of two labels",
-                given=f"target={target!r}",
+                given=told(target=repr(target)),
                 needed="a column of both tables with two labels",
-                fix="target=None",
+                fix=setting(target=None),
             )
     if not fitting or len(columns) < 2:
         return None
@@ -57,7 +57,7 @@ def usefulness(
             return None
         raise ParameterError(
             "target needs scikit-learn",
-            given=f"target={target!r}",
+            given=told(target=repr(target)),
             needed="scikit-learn",
             fix="pip install 'oboro[sklearn]'",
         ) from None
@@ -76,13 +76,13 @@ def usefulness(
     facts, answers = table(True, test)
     scores = []
     for real, rows in ((False, made), (True, train)):
-        seen, told = table(real, rows)
-        if told.all() or not told.any() or answers.all() or not answers.any():
+        seen, labels = table(real, rows)
+        if labels.all() or not labels.any() or answers.all() or not answers.any():
             scores.append(0.5)  # nothing to tell apart
             continue
         with threadpool_limits(
             1
         ):  # its threads wait by spinning, which on a busy machine takes longer than the work
-            learner = HistGradientBoostingClassifier(random_state=0).fit(seen, told)
+            learner = HistGradientBoostingClassifier(random_state=0).fit(seen, labels)
         scores.append(float(roc_auc_score(answers, learner.predict_proba(facts)[:, 1])))
     return Usefulness(chosen.name, chosen.labels[1], scores[0], scores[1])

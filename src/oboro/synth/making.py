@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from oboro.domain import Domain
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number
 from oboro.kinds import takes, text_of, unknown
 from oboro.ledger import Ledger
@@ -55,9 +55,9 @@ def plan(
         if records is None or eps is None or delta is None or rho is not None:
             raise ParameterError(
                 "the Gaussian method needs eps, delta and the number of records",
-                given=f"eps={eps}, delta={delta}, rho={rho}, records={records}",
+                given=told(eps=f"{eps}", delta=f"{delta}", rho=f"{rho}", records=f"{records}"),
                 needed="records: each one costs, so their number is part of the plan",
-                fix='eps=3, delta="1e-5", records=10**5',
+                fix=setting(eps=3, delta="1e-5", records=10**5),
             )
         return gaussian_plan(
             domain,
@@ -75,7 +75,7 @@ def plan(
             f"method {method!r} gives a model, not a fixed number of records",
             given=", ".join(f"{name}={value}" for name, value in extra.items() if value is not None),
             needed="none of these",
-            fix="model.sample(10_000), after the release",
+            fix="as many records as you like, drawn from the model after the release",
         )
     kinds: dict[str, type[ModelPlan]] = {
         "marginals": MarginalsPlan,

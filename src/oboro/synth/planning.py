@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oboro.domain import Domain
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import show, whole
 from oboro.noise import DiscreteGaussian
 from oboro.privacy import Unit
@@ -25,17 +25,17 @@ def check_n(unit: Unit, n: Any) -> None:
         if n is None:
             raise ParameterError(
                 "n is needed: under replace the number of rows is public",
-                given="n=None",
+                given=told(n="None"),
                 needed="the number of rows of the data",
-                fix="n=32_561",
+                fix=setting(n=32_561),
             )
         whole("n", n, least=1)
     elif n is not None:
         raise ParameterError(
             "n is private for this unit",
-            given=f"n={n}, {unit}",
+            given=told(n=f"{n}") + f", {unit}",
             needed="no n: the model estimates it from noisy counts",
-            fix='unit=ob.Unit.row("replace"), if the number of rows may be known',
+            fix=setting(unit=Unit.row("replace")) + ", if the number of rows may be known",
         )
 
 

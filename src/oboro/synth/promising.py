@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from oboro.domain import Category, Domain
-from oboro.errors import DomainError, ParameterError, UnitError
+from oboro.errors import DomainError, ParameterError, UnitError, setting, told
 from oboro.exact import whole
 from oboro.privacy import Unit
 from oboro.synth import bounds
@@ -51,8 +51,8 @@ def check_facts(domain: Domain, unit: Unit, n: Any, n_min: Any) -> None:
         raise UnitError(
             "the Gaussian method protects rows",
             given=str(unit),
-            needed="Unit.row",
-            fix='unit=ob.Unit.row("replace")',
+            needed="a unit of rows",
+            fix=setting(unit=Unit.row("replace")),
         )
     if len(domain) > MOST_COLUMNS:
         raise DomainError(
@@ -66,7 +66,7 @@ def check_facts(domain: Domain, unit: Unit, n: Any, n_min: Any) -> None:
                 f"column {column.name!r} is not a number",
                 given=f"{column.size} categories",
                 needed="numbers, dates, or two categories, for the Gaussian method",
-                fix='method="marginals"',
+                fix=setting(method="marginals"),
             )
         if column.size > LARGEST:
             raise DomainError(
@@ -79,17 +79,17 @@ def check_facts(domain: Domain, unit: Unit, n: Any, n_min: Any) -> None:
         if n is None or n_min is not None:
             raise ParameterError(
                 "n is needed: under replace the number of rows is public",
-                given=f"n={n}, n_min={n_min}",
+                given=told(n=f"{n}", n_min=f"{n_min}"),
                 needed="n",
-                fix="n=32_561",
+                fix=setting(n=32_561),
             )
         whole("n", n, least=2, most=10**15)
     else:
         if n_min is None or n is not None:
             raise ParameterError(
                 "n is private under add/remove: a public lower bound is needed",
-                given=f"n={n}, n_min={n_min}",
+                given=told(n=f"{n}", n_min=f"{n_min}"),
                 needed="n_min; a dataset with fewer rows is filled up with a public record",
-                fix="n_min=10_000",
+                fix=setting(n_min=10_000),
             )
         whole("n_min", n_min, least=3, most=10**15)

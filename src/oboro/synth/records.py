@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from oboro.domain import Domain
-from oboro.errors import GuaranteeError, ParameterError
+from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import Number, about, positive, show, whole
 from oboro.noise import Bits
 from oboro.privacy import Approx, Conditional, Renyi, Unit
@@ -195,15 +195,15 @@ def gaussian_plan(
     if least > 1:
         raise ParameterError(
             "assume_min_eigenvalue is too large",
-            given=f"assume_min_eigenvalue={show(least)}",
+            given=told(assume_min_eigenvalue=show(least)),
             needed="at most 1, the largest variance of a column in [-1, 1]",
-            fix='assume_min_eigenvalue="0.01"',
+            fix=setting(assume_min_eigenvalue="0.01"),
         )
     best = best_order(record_curve(unit, len(domain), n, n_min, None, least), count, wanted.delta)
     if best is None or best.approx.eps > wanted.eps:
         raise GuaranteeError(
             "so many records cost more than eps under this assumption",
-            given=f"records={count}, assume_min_eigenvalue={show(least)}, eps={show(wanted.eps)}",
+            given=told(records=f"{count}", assume_min_eigenvalue=show(least), eps=show(wanted.eps)),
             needed="no order shows it" if best is None else f"eps of at least {about(best.approx.eps, 6)}",
             fix="without assume_min_eigenvalue, a ridge is found for the asked eps",
         )

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, told
 from oboro.synth.binning import Binned
 from oboro.synth.coding import Integers
 from oboro.synth.conditions import Segments, Wanted, restricted
@@ -54,7 +54,9 @@ class TreeSampler:
             kept = codes / every
         if not kept.any():
             raise ParameterError(
-                "the model gives these values no chance", given="where=...", needed="values that can occur"
+                "the model gives these values no chance",
+                given=told(where="..."),
+                needed="values that can occur",
             )
         return kept
 

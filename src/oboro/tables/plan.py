@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from oboro.domain import Column, Domain
-from oboro.errors import DomainError, ParameterError, UnitError
+from oboro.errors import DomainError, ParameterError, UnitError, setting, told
 from oboro.exact import Number, positive, whole
 from oboro.kinds import takes, text_of
 from oboro.ledger import Ledger
@@ -81,8 +81,8 @@ class TablePlan(Plan):
             raise UnitError(
                 "a table counts rows or cells",
                 given=str(self.unit),
-                needed="Unit.cells, Unit.row or Unit.person",
-                fix="unit=ob.Unit.cells()",
+                needed="a unit of cells, rows or persons",
+                fix=setting(unit=Unit.cells()),
             )
         self._check_count()
         if self.total is not None:
@@ -99,15 +99,15 @@ class TablePlan(Plan):
         if not self.count or self.count in sources:
             raise ParameterError(
                 "count must name a column beside those of the domain",
-                given=f"count={self.count!r}",
-                fix='count="people"',
+                given=told(count=repr(self.count)),
+                fix=setting(count="people"),
             )
         if self.unit.kind != "cells":
             raise UnitError(
                 "data that is counted already does not show its rows",
-                given=f"count={self.count!r} and {self.unit}",
+                given=told(count=repr(self.count)) + f" and {self.unit}",
                 needed="how many cells one unit is in, and with how much",
-                fix="unit=ob.Unit.cells(max_cells=1, max_per_cell=1)",
+                fix=setting(unit=Unit.cells()),
             )
 
     @cached_property

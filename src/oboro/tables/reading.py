@@ -32,7 +32,7 @@ from oboro.domain import Column, Grid, Integer, Mesh
 from oboro.engine import Source, code_sql, count_cells, open_data
 from oboro.engine.source import quoted
 from oboro.engine.types import FLOATS, WHOLE, base_type
-from oboro.errors import DataError
+from oboro.errors import DataError, setting
 from oboro.privacy import Unit
 from oboro.tables.cells import Cells, cap, sort_cells
 from oboro.tables.layout import Layout
@@ -109,7 +109,7 @@ def _count_rows(source: Source, fields: list[tuple[str, int]], layout: Layout, u
         raise DataError(
             "the columns are too wide to be counted together",
             needed="at most 2^62 combinations",
-            fix='count="people"',
+            fix=setting(count="people"),
         )
     person = "" if unit.column is None else f", {quoted(unit.column)}"
     if unit.column is not None:

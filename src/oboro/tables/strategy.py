@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from oboro.errors import DataError, DomainError, GuaranteeError, ParameterError
+from oboro.errors import DataError, DomainError, GuaranteeError, ParameterError, setting, told
 from oboro.exact import show
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import Approx, Pure, Unit
@@ -74,7 +74,7 @@ class Strategy:
                 f"the domain is too large for strategy {self.name!r}",
                 given=f"2^{self.layout.bits} cells",
                 needed=f"at most 2^{self.largest_bits}: {self.why}",
-                fix='strategy="wavelet"',
+                fix=setting(strategy="wavelet"),
             )
         needed = self.needs()
         if needed is not None:
@@ -82,7 +82,7 @@ class Strategy:
                 f"strategy {self.name!r} cannot serve this domain",
                 given=", ".join(self.layout.domain.names),
                 needed=needed,
-                fix='strategy="wavelet"',
+                fix=setting(strategy="wavelet"),
             )
 
     def check(self) -> None:
@@ -90,23 +90,26 @@ class Strategy:
         if self.total is not None and (self.unit.adjacency != "replace" or not self.takes_total):
             raise ParameterError(
                 "a public total cannot be used here",
-                given=f"total={self.total}, {self.unit}, strategy={self.name!r}",
-                needed='strategy="tree" and adjacency="replace", under which the number of units is public',
-                fix="total=None",
+                given=told(total=f"{self.total}") + f", {self.unit}, " + told(strategy=repr(self.name)),
+                needed=setting(strategy="tree")
+                + " and "
+                + setting(adjacency="replace")
+                + ", under which the number of units is public",
+                fix=setting(total=None),
             )
         if not self.planned and (self.workload is not None or self.design is not None):
             raise ParameterError(
                 "only a tree is planned for a workload",
-                given=f"workload={str(self.workload)!r}, strategy={self.name!r}",
-                needed='strategy="tree"',
-                fix='strategy="tree"',
+                given=told(workload=repr(str(self.workload)), strategy=repr(self.name)),
+                needed=setting(strategy="tree"),
+                fix=setting(strategy="tree"),
             )
         if not self.planned and isinstance(self.guarantee, Approx):
             raise GuaranteeError(
                 "only a tree uses a delta",
-                given=f"strategy={self.name!r}",
-                needed='strategy="tree"',
-                fix="delta=None",
+                given=told(strategy=repr(self.name)),
+                needed=setting(strategy="tree"),
+                fix=setting(delta=None),
             )
         self.check_domain()
 
@@ -165,7 +168,7 @@ class Strategy:
         return DataError(
             f"a table by strategy {self.name} carries nothing that intervals could come from",
             needed="a table by one of the strategies tree, filtered, adaptive",
-            fix='strategy="tree"',
+            fix=setting(strategy="tree"),
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, told
 from oboro.exact import Number, positive, rational
 from oboro.statistics.decay import Decaying, largest_terms
 
@@ -36,7 +36,7 @@ def smooth_mst_cost(weights: Any, cap: Number, beta: Number) -> float:
     if not 0 <= rational("cap", cap) / step <= 2**61:
         raise ParameterError(
             "cap is out of range",
-            given=f"cap={cap}, in steps of {step}",
+            given=told(cap=f"{cap}") + f", in steps of {step}",
             needed="0 or more, and at most 2^61 steps",
             fix="weights and cap with fewer digits",
         )

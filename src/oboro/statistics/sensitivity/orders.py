@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, whole
 from oboro.kinds import list_of, takes
 from oboro.statistics.decay import Decaying
@@ -73,7 +73,9 @@ def trimmed_mean(data: Sorted, trim: int, beta: Number) -> Decaying:
 def on_grid(values: npt.ArrayLike, bounds: Sequence[Number]) -> tuple[Sorted, Fraction]:
     """Values clamped to their bounds, as whole numbers of a common step, sorted; and the step."""
     if len(bounds) != 2:
-        raise ParameterError("bounds are two numbers", given=f"{len(bounds)} of them", fix="bounds=(0, 10)")
+        raise ParameterError(
+            "bounds are two numbers", given=f"{len(bounds)} of them", fix=setting(bounds=(0, 10))
+        )
     low, high = (rational("bounds", bound) for bound in bounds)
     try:
         array = np.asarray(values)
@@ -82,7 +84,7 @@ def on_grid(values: npt.ArrayLike, bounds: Sequence[Number]) -> tuple[Sorted, Fr
     if high < low or array.ndim != 1 or array.size == 0 or array.dtype.kind not in "biuf":
         raise ParameterError(
             "values and bounds do not fit",
-            given=f"{array.dtype} values of shape {array.shape}, bounds={tuple(bounds)}",
+            given=f"{array.dtype} values of shape {array.shape}, " + told(bounds=f"{tuple(bounds)}"),
             needed="numbers in one row, at least one, and bounds from the lowest to the highest",
             fix="smooth_order_statistic([1, 2, 3], 2, (0, 10), beta=1)",
         )

@@ -24,7 +24,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from oboro.errors import DomainError
+from oboro.errors import DomainError, setting
 from oboro.exact import positive, whole
 from oboro.noise.laplace import DiscreteLaplace
 
@@ -60,7 +60,7 @@ def exponent(n: int, largest: int, why: str) -> int:
             "the domain is too large for this strategy",
             given=f"{n} cells",
             needed=f"at most {largest}: {why}",
-            fix='strategy="wavelet"',
+            fix=setting(strategy="wavelet"),
         )
     return n.bit_length() - 1
 

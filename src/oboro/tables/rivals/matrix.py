@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace
 from oboro.tables.rivals.common import Floats, Integers, column_noise, exponent
@@ -51,9 +51,9 @@ def gram(k: int, workload: str = "blocks") -> Floats:
         return both / (n * (n + 1) / 2)
     raise ParameterError(
         "unknown workload",
-        given=f"workload={workload!r}",
+        given=told(workload=repr(workload)),
         needed=" or ".join(WORKLOADS),
-        fix='workload="blocks"',
+        fix=setting(workload="blocks"),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.errors import DomainError
+from oboro.errors import DomainError, setting
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace
 from oboro.tables.rivals import privelet
@@ -53,7 +53,7 @@ def measure(counts: Integers, eps: Fraction, bits: Bits, sensitivity: int = 1) -
             "privelet2d needs a table of rows and columns",
             given=f"an array of {counts.ndim} dimensions",
             needed="2 dimensions, each a power of two",
-            fix='strategy="privelet", which takes one row of cells',
+            fix=setting(strategy="privelet") + ", which takes one row of cells",
         )
     rows, columns = (exponent(side, largest, why) for side in counts.shape)
     exponent(counts.size, largest, why)

@@ -22,7 +22,7 @@ from functools import cached_property
 import numpy as np
 
 from oboro.domain import Grid
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import show
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.privacy import Unit
@@ -57,9 +57,9 @@ def check_rule(total: int | None, eps: Fraction, cells: int) -> None:
     if total is None or not worth_it(total, eps, cells):
         raise ParameterError(
             "the adaptive grid is for few people in many cells",
-            given=f"total={total}, eps={show(eps)}, {cells} cells",
-            needed='a public total (adjacency="replace") with total * eps / cells below 1',
-            fix='strategy="tree"',
+            given=told(total=f"{total}", eps=show(eps)) + f", {cells} cells",
+            needed="a public total (" + setting(adjacency="replace") + ") with total * eps / cells below 1",
+            fix=setting(strategy="tree"),
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from oboro.domain import Column, Grid, Mesh
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.kinds import nearest
 from oboro.tables.layout import Layout
 from oboro.tables.tree.intervals import Choice
@@ -29,7 +29,7 @@ def check_names(layout: Layout, where: Where) -> None:
                 "the question names a column that the table does not have",
                 given=str(name),
                 needed=", ".join(known),
-                fix=f"{nearest(name, known) or known[0]}=0",
+                fix=setting(**{nearest(name, known) or known[0]: 0}),
             )
 
 
@@ -49,7 +49,7 @@ def read_question(words: list[str]) -> dict[str, Any]:
                 "the question is not understood",
                 given=word,
                 needed="COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH",
-                fix="row=100..131",
+                fix=told(row="100..131"),
             )
         low, dots, high = text.partition("..")
         where[name] = (low, high) if dots else text.split(",")
@@ -134,7 +134,7 @@ def listed(values: Any) -> list[Any]:
 def no_value(name: str, value: Any) -> ParameterError:
     return ParameterError(
         f"column {name!r} has no such value",
-        given=f"{name}={value!r}",
+        given=told(**{name: repr(value)}),
         needed="values of the domain: one, several, or a range from low to high",
         fix=f"{name}=0..9",
     )

@@ -82,5 +82,5 @@ def _wrong(given: str) -> ParameterError:
         "the levels and shares of the plan cannot be used",
         given=given,
         needed="different levels of the domain, that of cells among them, with positive shares that add up to 1",
-        fix="a plan as ob.tables.plan makes it",
+        fix="a plan as its function makes it",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from oboro.errors import GuaranteeError
+from oboro.errors import GuaranteeError, setting, told
 from oboro.privacy import ZCDP, Approx
 
 _DIGITS = 10**6
@@ -16,7 +16,10 @@ def rho_of(promise: Approx) -> Fraction:
     """The largest rho, to six digits, for which rho-zCDP keeps the promise [Canonne, Kamath, Steinke 2020, Prop. 12]."""
     if promise.delta <= 0:
         raise GuaranteeError(
-            "Gaussian noise needs a delta above 0", given="delta=0", needed="such as 1e-10", fix="delta=None"
+            "Gaussian noise needs a delta above 0",
+            given=told(delta="0"),
+            needed="such as 1e-10",
+            fix=setting(delta=None),
         )
     unit = (
         promise.eps**2 / _DIGITS
@@ -36,6 +39,6 @@ def rho_of(promise: Approx) -> Fraction:
             "no Gaussian noise keeps so small a delta at so large an eps",
             given=str(promise),
             needed="a larger delta",
-            fix="delta=None",
+            fix=setting(delta=None),
         )
     return low * unit

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from oboro.domain import Domain
-from oboro.errors import GuaranteeError
+from oboro.errors import GuaranteeError, setting
 from oboro.exact import show
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.privacy import Approx, Unit
@@ -152,8 +152,8 @@ class PlannedTree(Strategy):
             raise GuaranteeError(
                 "Laplace noise has no use for a delta",
                 given=f"{self.guarantee}, and a design without rho",
-                needed="a plan as ob.tables.plan makes it",
-                fix="delta=None",
+                needed="a plan as its function makes it",
+                fix=setting(delta=None),
             )
 
     @property

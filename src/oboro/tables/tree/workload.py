@@ -28,7 +28,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import whole
 from oboro.kinds import list_of, names_of, shown, takes, text_of
 from oboro.records import Columns, read, write_fields
@@ -260,9 +260,9 @@ def _sides(sides: Sequence[int]) -> tuple[int, ...]:
 def _unknown(given: Any) -> ParameterError:
     return ParameterError(
         "the workload is unknown",
-        given=f"workload={shown(given)}",
+        given=told(workload=shown(given)),
         needed=", ".join(f"{kind}()" for kind in KINDS),
-        fix="workload=ob.tables.blocks()",
+        fix=setting(workload="blocks"),
     )
 
 
