@@ -10,7 +10,7 @@ from oboro.dynamics.calibration import MARGIN, calibrate, delta_above
 from oboro.dynamics.gains import gain
 from oboro.dynamics.operators import Operator
 from oboro.dynamics.system import System
-from oboro.errors import DomainError
+from oboro.errors import DomainError, setting
 from oboro.noise.lazy import ball
 from oboro.privacy import Approx, Pure, Unit
 from oboro.privacy.rounding import round_up
@@ -30,7 +30,7 @@ def sensitivity(
                 "nothing that is protected reaches the output",
                 given=f"a gain of 0 from {' and '.join(protect)} over times 0 to {horizon}",
                 needed="a later horizon, or noise on the input",
-                fix='where="input"',
+                fix=setting(where="input"),
             )
         return reach * Fraction(grown)
     if noise == "discrete":  # each number moves by half a step at most when it is put on the grid
