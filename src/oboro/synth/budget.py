@@ -63,9 +63,9 @@ def _checked(rho: Fraction) -> Fraction:
     if rho > MOST_RHO:
         raise ParameterError(
             "rho is out of range",
-            given=f"rho={show(rho)}",
+            given=told(rho=show(rho)),
             needed=f"at most {MOST_RHO}, or an eps that buys no more",
-            fix='eps=1, delta="1e-6"',
+            fix=setting(eps=1, delta="1e-6"),
         )
     return rho
 
