@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from oboro import audit, tables
+from oboro.arrays import Floats
 from oboro.domain import Category, Domain, Grid
 from oboro.errors import DomainError, ParameterError
 from oboro.noise import system_bits
@@ -18,7 +19,6 @@ from oboro.tables.layout import Layout
 from oboro.tables.quality import block_errors
 from oboro.tables.strategy import Strategy
 from oboro.tables.tree import adaptive
-from oboro.tables.tree.lattice import Floats
 from oboro.tables.tree.strategy import PlannedTree
 from oboro.tables.wavelet import Wavelet
 

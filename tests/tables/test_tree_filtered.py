@@ -11,6 +11,7 @@ import pytest
 
 import oboro as ob
 from oboro import audit, tables
+from oboro.arrays import Floats
 from oboro.domain import Category, Domain, Grid, Integer, Mesh
 from oboro.errors import DataError
 from oboro.noise import DiscreteLaplace, system_bits
@@ -20,7 +21,6 @@ from oboro.tables.layout import Layout
 from oboro.tables.quality import block_errors
 from oboro.tables.tree import filtered
 from oboro.tables.tree.filtered import Filtered
-from oboro.tables.tree.lattice import Floats
 from oboro.tables.tree.leftover import answers_for_blocks
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.standing_out import cut_of

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import oboro as ob
 from oboro import audit, tables
+from oboro.arrays import Floats, Integers
 from oboro.domain import Category, Domain, Grid, Integer
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.noise import DiscreteGaussian, DiscreteLaplace, system_bits
@@ -23,7 +24,7 @@ from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.quality import block_errors
 from oboro.tables.tree.design import Design
-from oboro.tables.tree.lattice import Floats, Integers, lattice_of
+from oboro.tables.tree.lattice import lattice_of
 from oboro.tables.tree.project import project
 from oboro.tables.tree.strategy import PlannedTree, design_for
 from oboro.tables.tree.workload import DEFAULT, SIDES, Workload

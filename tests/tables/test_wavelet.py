@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oboro.arrays import Integers
 from oboro.domain import Category, Domain, Grid
 from oboro.noise import DiscreteLaplace, system_bits
 from oboro.privacy import Unit
 from oboro.tables import city, wavelet
-from oboro.tables.cells import Cells, Integers
+from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.quality import block_errors
 

@@ -13,14 +13,13 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Floats
 from oboro.audit.enumeration import REPLAYED, SameBits
 from oboro.audit.findings import Finding
 from oboro.noise import system_bits
 from oboro.release import Chosen
 
-Floats = npt.NDArray[np.float64]
 LARGEST = 2**16  # values of the column
 
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from oboro.arrays import Floats
 from oboro.audit.events import lower, upper
-from oboro.audit.learning import Floats
 
 CELLS = (2, 4, 8, 16)
 

@@ -19,7 +19,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from oboro.audit import losses
 from oboro.audit.findings import ORDERS, AuditReport, Finding
@@ -31,7 +30,6 @@ from oboro.privacy import ZCDP, Approx, Pure, Renyi
 from oboro.release import Additive, Chosen, Pair, Weighted
 from oboro.release.plan import attackable
 
-Integers = npt.NDArray[np.int64]
 Draw = Callable[
     [Any, Bits, int], Any
 ]  # the noise alone, for as many trials: what `measure` gives minus what was prepared

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from oboro.audit.learning import Floats, statistics
+from oboro.arrays import Floats
+from oboro.audit.learning import statistics
 
 __all__ = ["Event", "Floats", "Judgement", "judge", "lower", "promising", "statistics", "upper"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.audit.learning import Floats
+from oboro.arrays import Floats
 
 
 def flat(measured: Any, trials: int) -> Floats:

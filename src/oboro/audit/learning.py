@@ -19,9 +19,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from oboro.arrays import Floats
+
 Feature = Callable[[Floats], Floats]
 
 _TELLING = 24  # numbers that are looked at one by one

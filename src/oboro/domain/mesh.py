@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.domain.columns import Column
-from oboro.domain.morton import Integers, Pattern, morton_pattern, unweave, weave, width
+from oboro.domain.morton import Pattern, morton_pattern, unweave, weave, width
 from oboro.errors import DomainError, declaration, setting, told
 from oboro.exact import whole
 from oboro.kinds import list_of, takes

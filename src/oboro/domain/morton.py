@@ -15,7 +15,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
+from oboro.arrays import Integers
+
 Pattern = tuple[tuple[int, ...], ...]  # for each number the places of its bits in the key, the lowest first
 
 _CHUNK = 12

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Floats
 from oboro.dynamics import mixing
 from oboro.dynamics.operators import row_norms
 from oboro.noise.laplace import check_level
@@ -20,8 +20,6 @@ from oboro.release import Forecast
 
 if TYPE_CHECKING:
     from oboro.dynamics.signal_plan import SignalPlan
-
-Floats = npt.NDArray[np.float64]
 
 
 def error_scales(plan: SignalPlan) -> Floats:

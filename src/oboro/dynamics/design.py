@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Floats
 from oboro.dynamics.calibration import MARGIN, calibrate
 from oboro.dynamics.gains import _matrix, _positive
 from oboro.dynamics.operators import PARTS, Operator, check_horizon, check_protect
@@ -24,8 +25,6 @@ from oboro.exact import Number, positive, usable
 from oboro.kinds import numbers_of, text_of
 from oboro.noise.laplace import as_float
 from oboro.noise.lazy import precision
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,13 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 from flint import arb
 
+from oboro.arrays import Floats, Integers
 from oboro.dynamics.noising import FURTHEST, Scale, StableNoise
 from oboro.noise import Bits, DiscreteGaussian
 from oboro.noise.gaussian import LARGEST_VARIANCE
 from oboro.noise.lazy import Real, precision
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 _KEPT = 6  # bits of A after the first: rounding up adds 1/64 to the variance at most
 

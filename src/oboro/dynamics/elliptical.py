@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Floats, Integers
 from oboro.dynamics.noising import _CHUNK, FURTHEST, StableNoise, Values, _Scales, _settle
 from oboro.dynamics.sigma import factor
 from oboro.dynamics.system import Matrix
@@ -22,10 +22,8 @@ from oboro.exact import show
 from oboro.noise import floatball as fb
 from oboro.noise.bits import Bits
 from oboro.noise.compiling import compiled
-from oboro.noise.laws import Floats, Normal
+from oboro.noise.laws import Normal
 from oboro.noise.lazy import Real, Uniform, ball, precision
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

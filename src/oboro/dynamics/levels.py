@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Floats
 from oboro.dynamics.mixing import Nodes, nodes
-
-Floats = npt.NDArray[np.float64]
 
 _APART, _GROW = 0.08, 4.0  # knots of the first table: even up to s = 4 or so, then ever further apart
 _ROUNDS, _CLOSE = 7, 3e-13  # a knot is added in the middle wherever the table is off by more

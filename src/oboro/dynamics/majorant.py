@@ -28,12 +28,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Floats
 from oboro.dynamics.mixing import log_excess
 from oboro.dynamics.profile import inflection, slope
-
-Floats = npt.NDArray[np.float64]
 
 _STEP = 0.01  # between knots of u: log a grows by 2% of itself, more closely near 0
 _FIRST = 0.05

@@ -21,9 +21,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from oboro.arrays import Floats
 
 _FAR = 45.0  # K(s) u'(s - shift) is below e^-45 of its peak for b s < -45 and for s > 4
 _STEP = 0.15

@@ -21,15 +21,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Floats, Integers
 from oboro.dynamics.stable import SymmetricStable
 from oboro.errors import ParameterError
 from oboro.noise import floatball as fb
 from oboro.noise.bits import Bits, Words
 from oboro.noise.compiling import compiled
-from oboro.noise.laws import Floats, Law, Normal, PositiveStable
+from oboro.noise.laws import Law, Normal, PositiveStable
 from oboro.noise.lazy import Ball, Real, Uniform, ball, precision
-
-Integers = npt.NDArray[np.int64]
 
 FURTHEST = 1 << 62  # indices are clamped to this, which is post-processing: the laws have no moments
 _CHUNK = 1 << 14

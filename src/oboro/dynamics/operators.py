@@ -9,14 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Floats
 from oboro.dynamics.system import System
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import whole
 from oboro.kinds import takes
-
-Floats = npt.NDArray[np.float64]
 
 PARTS = ("x0", "u")
 _MOST_ENTRIES = 50_000_000

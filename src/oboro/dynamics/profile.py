@@ -13,9 +13,8 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from oboro.arrays import Floats
 
 _SMALLEST = 1e-300
 

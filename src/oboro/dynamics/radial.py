@@ -23,9 +23,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Floats
 from oboro.dynamics.levels import Levels, levels, log_sinh
-
-Floats = npt.NDArray[np.float64]
 
 _POINTS, _KNOTS = 24, 24  # Gauss points in a piece, and knots of the table, which are closer where it bends
 _LONGEST = 0.6  # of a piece, near 0; then ever longer

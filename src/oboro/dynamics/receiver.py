@@ -19,15 +19,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Floats
 from oboro.dynamics.mixing import nodes, size
 from oboro.dynamics.signal_plan import SignalPlan
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, usable
 from oboro.kinds import numbers_of, takes
-
-Floats = npt.NDArray[np.float64]
 
 _BANK = 24
 _ROUNDS = 6

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Floats
 from oboro.dynamics.gains import _matrix, _positive
 from oboro.dynamics.operators import Operator
 from oboro.dynamics.sizing import euclidean, rounded_up
-from oboro.dynamics.system import Floats, Matrix, System
+from oboro.dynamics.system import Matrix, System
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import rational, usable
 from oboro.noise.lazy import Ball, ball, precision

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Floats, Integers
 from oboro.dynamics.bands import error_scales, error_sizes, forecast_of, interval_columns
 from oboro.dynamics.calibration import check_alpha
 from oboro.dynamics.elliptical import EllipticalNoise
@@ -27,9 +27,6 @@ from oboro.kinds import text_of, unknown
 from oboro.noise import Bits
 from oboro.privacy import Approx, Guarantee, Pure, Unit
 from oboro.release import Forecast, Pair, Part, Plan, register
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 WHERE = ("input", "output")
 METHODS = {  # what each kind of noise may be calibrated by, the default first

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Floats
 from oboro.dynamics import mixing
 from oboro.dynamics.calibration import check_alpha
 from oboro.errors import ParameterError, setting, told
@@ -25,8 +26,6 @@ from oboro.noise._enclosures import float_balls, folded, run
 from oboro.noise.bits import Bits, Words, system_bits
 from oboro.noise.compiling import compiled
 from oboro.noise.lazy import Ball, ball
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

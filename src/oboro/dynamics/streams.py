@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Floats
 from oboro.dynamics.discrete import one_by_one
 from oboro.dynamics.elliptical import EllipticalNoise
 from oboro.dynamics.noising import Scale
@@ -30,8 +30,6 @@ from oboro.noise.bits import Bits, system_bits
 from oboro.noise.lazy import Real
 from oboro.release import Quote, Release, quote
 from oboro.release.run import keep, reserve
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)

@@ -12,8 +12,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Floats
 from oboro.domain.domain import check_entries
 from oboro.errors import DomainError, told
 from oboro.exact import rational
@@ -21,7 +21,6 @@ from oboro.kinds import shown
 from oboro.language import Lines
 from oboro.records import Columns, read, write
 
-Floats = npt.NDArray[np.float64]
 Matrix = tuple[tuple[Fraction, ...], ...]
 
 MATRICES = ("A", "B", "C", "D")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Floats
 from oboro.dynamics.operators import Operator
 from oboro.dynamics.sigma import floats_of
 from oboro.dynamics.system import Matrix
@@ -15,8 +15,6 @@ from oboro.release import Pair
 
 if TYPE_CHECKING:
     from oboro.dynamics.signal_plan import SignalPlan
-
-Floats = npt.NDArray[np.float64]
 
 
 def worst_pairs(plan: SignalPlan) -> Iterator[Pair]:

@@ -17,13 +17,13 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.domain import Column, Integer
 from oboro.engine.careful import in_words
 from oboro.engine.edition import Edition
 from oboro.engine.source import Source
 from oboro.engine.tally import LARGE, tally, whole_numbers
 
-Integers = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.integer[Any]]
 Pieces = Callable[[], Iterator[Any]]  # Arrow arrays, one after the other
 Found = TypeVar("Found")

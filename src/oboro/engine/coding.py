@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.engine.arrays import held
 from oboro.engine.bounding import all_rows, dropped_rows, rows_of_nobody
@@ -17,8 +18,6 @@ from oboro.engine.types import FLOATS, WHOLE, base_type
 from oboro.errors import DomainError
 from oboro.kinds import each_of, takes
 from oboro.privacy import Unit
-
-Integers = npt.NDArray[np.int64]
 
 _WIDTH = {
     "TINYINT": 7,

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from oboro.engine.source import Source
 
-Integers = npt.NDArray[np.int64]
-
 _BATCH = 2**20  # rows
 LARGE = 2**18  # from so many rows on, waiting for the compiled loops pays
 

@@ -7,14 +7,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Floats
 from oboro.noise import floatball as fb
 from oboro.noise.bits import Words
 from oboro.noise.compiling import compiled
 from oboro.noise.lazy import ball, precision
-
-Floats = npt.NDArray[np.float64]
 
 
 def run(kernel: Callable[..., None], words: Words, *parameters: float) -> tuple[Floats, Floats]:

@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Bools, Integers
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, not_negative, rational, show, whole
 from oboro.kinds import takes
@@ -20,8 +21,6 @@ from oboro.noise.bits import Bits, Words, system_bits
 from oboro.noise.lazy import Ball, Real, Uniform, ball, enclosing, precision
 from oboro.noise.sizes import checked_size
 
-Integers = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Size = int | tuple[int, ...]
 Scalar = TypeVar("Scalar", bound=np.generic)
 

@@ -31,10 +31,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.errors import ParameterError, told
 from oboro.exact import Number, positive, show
 from oboro.noise.bits import Bits, system_bits
-from oboro.noise.laplace import _SMALL, DiscreteLaplace, Integers, Size, as_float, check_level
+from oboro.noise.laplace import _SMALL, DiscreteLaplace, Size, as_float, check_level
 from oboro.noise.sizes import checked_size
 
 LARGEST_VARIANCE = 2**80

@@ -34,12 +34,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show
 from oboro.noise.bits import Bits, system_bits
 from oboro.noise.sizes import checked_size
 
-Integers = npt.NDArray[np.int64]
 Size = int | tuple[int, ...]
 
 LARGEST_SCALE = 2**40

@@ -16,14 +16,12 @@ from fractions import Fraction
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Floats
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import positive, show
 from oboro.noise.bits import Words
 from oboro.noise.lazy import Ball, ball
-
-Floats = npt.NDArray[np.float64]
 
 
 @runtime_checkable

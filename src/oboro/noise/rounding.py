@@ -22,17 +22,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Floats, Integers
 from oboro.errors import ParameterError, told
 from oboro.exact import not_negative, positive, rational
 from oboro.kinds import takes
 from oboro.noise import floatball as fb
 from oboro.noise.bits import Bits, system_bits
 from oboro.noise.compiling import compiled
-from oboro.noise.laws import Floats, Law
+from oboro.noise.laws import Law
 from oboro.noise.lazy import Ball, Real, Uniform, ball, enclosing, precision
 from oboro.noise.sizes import checked_size
-
-Integers = npt.NDArray[np.int64]
 
 _CHUNK = 1 << 14  # draws at a time: words and float balls stay in cache
 _FEW = 500  # up to so many draws, all are settled by `_cell`: the compiled loops are not worth loading

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from oboro.arrays import Table
 from oboro.domain import Column, Domain, read_toml
 from oboro.errors import GuaranteeError, InputError, ParameterError, told
 from oboro.files import write_whole
@@ -35,7 +36,6 @@ from oboro.release.files import FORMATS, encoded
 from oboro.release.forecast import Forecast
 from oboro.release.part import Form, Part, cost_of
 
-Table = Any  # pyarrow.Table, loaded on first use
 VERSION = 2  # of plan records; those of oboro 0.1 carry none
 
 

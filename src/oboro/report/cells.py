@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Integers, Table
 from oboro.domain import Column, Domain
 from oboro.errors import DataError, setting
 from oboro.report.place import Place, Window, is_place
-
-Integers = npt.NDArray[np.int64]
-Table = Any  # pyarrow.Table, loaded on first use
 
 MOST_VALUES = 400  # a longer list to choose from helps nobody: such a column is summed over
 INTERVAL = ("low", "high")  # the columns that Release.interval() appends

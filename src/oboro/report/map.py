@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Table
 from oboro.domain import Domain
 from oboro.errors import ParameterError, told
 from oboro.exact import rational
@@ -35,7 +36,6 @@ from oboro.report.words import INTERNAL, MAP
 
 __all__ = ["Comparison", "write_map"]
 
-Table = Any  # pyarrow.Table, loaded on first use
 
 MOST_BLOCKS = 2**23  # what a browser draws with ease: 2896 x 2896, or all of Japan in square kilometres
 MOST_ENTRIES = 2_000_000  # counts that are not zero; about 1.5 bytes each in the page

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
+from oboro.arrays import Integers
 
 
 def pack(*streams: Integers) -> str:

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Integers, Table
 from oboro.domain import Column, Domain, Grid, Mesh
 from oboro.errors import DataError, DomainError, declaration
-
-Integers = npt.NDArray[np.int64]
-Table = Any  # pyarrow.Table, loaded on first use
 
 # Sides of the meshes of JIS X 0410, in 250 m; five kilometres is the standard's own step between one and ten.
 _MESHES = {"250m": 1, "500m": 2, "1km": 4, "5km": 20, "10km": 40, "80km": 320}

@@ -11,7 +11,7 @@ from oboro.errors import GuaranteeError, told
 from oboro.exact import usable
 
 if TYPE_CHECKING:
-    from oboro.noise.lazy import Ball
+    from oboro.noise.lazy import Ball as Enclosure
 
 
 @lru_cache(maxsize=256)
@@ -34,7 +34,7 @@ def analytic_sigma(eps: Fraction, delta: Fraction) -> Fraction:
     )
 
 
-def spent(sigma: Fraction, eps: Fraction) -> Ball:
+def spent(sigma: Fraction, eps: Fraction) -> Enclosure:
     """The delta that Gaussian noise costs at eps, enclosed."""
     root, half = _ball(Fraction(2)).sqrt(), _ball(1 / (2 * sigma))
     first = ((_ball(eps * sigma) - half) / root).erfc() / 2
@@ -59,7 +59,7 @@ def _search(eps: float, delta: float) -> float:
     return high
 
 
-def _ball(number: Fraction) -> Ball:
+def _ball(number: Fraction) -> Enclosure:
     from oboro.noise.lazy import ball
 
     return ball(number)

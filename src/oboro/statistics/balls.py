@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.domain import Column, Date
 from oboro.errors import DomainError, ParameterError, told
 from oboro.exact import Number, positive, rational, show, usable
@@ -24,7 +25,7 @@ from oboro.statistics.clipping import MOST_COLUMNS, clipped, shifted, streamed
 from oboro.statistics.decoding import one_unit
 from oboro.statistics.scope import Scope
 from oboro.statistics.sums import ends
-from oboro.statistics.terms import Integers, Promise, Vector, vector
+from oboro.statistics.terms import Promise, Vector, vector
 
 NORMS = ("l1", "l2")
 Totals = tuple[

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.domain import Column, Domain, Real
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show, whole
@@ -31,7 +32,6 @@ from oboro.statistics.points import check_different
 from oboro.statistics.quantiles import check_eps
 from oboro.statistics.scope import Scope
 
-Integers = npt.NDArray[np.int64]
 Prepared = tuple[Integers, Integers, Job]
 ASSUMPTION = (
     "functions that are run without a seal look at nothing but their block, and leave nothing for another"

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Integers
 from oboro.domain import Column
 from oboro.engine import code_sql, counted_rows
 from oboro.statistics.scope import Scope
-from oboro.statistics.terms import Integers
 
 CHUNK = 2**20  # rows: so many products of numbers below 2^21 fit into 63 bits
 MOST_COLUMNS = 2**16  # then coordinates still have a bit more than the radius when lengths are computed

@@ -5,12 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Floats, Integers
 from oboro.statistics.points import REACH
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 def nearest(points: Integers, centres: Integers) -> Integers:

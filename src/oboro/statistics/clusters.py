@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.domain import Column, Domain
 from oboro.errors import DomainError, setting
 from oboro.exact import Number, positive, whole
@@ -26,7 +26,6 @@ from oboro.statistics.lloyd import LloydPlan, lloyd_plan
 from oboro.statistics.points import REACH, centres_table, check_columns, points
 from oboro.statistics.scope import Scope
 
-Integers = npt.NDArray[np.int64]
 MOST_CELLS = 2**20
 METHODS = ("grid", "lloyd", "slides")
 

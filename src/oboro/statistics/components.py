@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.domain import Column, Domain
 from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import Number, positive, show, usable, whole
@@ -26,7 +27,6 @@ from oboro.statistics.decoding import one_unit
 from oboro.statistics.points import check_columns
 from oboro.statistics.scope import Scope
 
-Integers = npt.NDArray[np.int64]
 RADIUS = 2**14  # of the ball of whole numbers that rows are put into
 
 

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.domain import Column, Domain
 from oboro.errors import DomainError, ParameterError, declaration, setting, told
 from oboro.exact import Number, positive, show
@@ -21,8 +21,6 @@ from oboro.release import Additive, Forecast, Pair, Part, Plan, part, register, 
 from oboro.statistics.decoding import counted_codes
 from oboro.statistics.points import check_different
 from oboro.statistics.scope import Scope
-
-Integers = npt.NDArray[np.int64]
 
 
 @register

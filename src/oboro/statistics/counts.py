@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Integers
 from oboro.engine import add_up
 from oboro.errors import DomainError
 from oboro.noise import Bits
@@ -17,7 +18,7 @@ from oboro.privacy import Pure, Unit
 from oboro.records import inline
 from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_column, part, register
 from oboro.statistics.scope import Scope
-from oboro.statistics.terms import Integers, Promise, Term, counted, measured, term
+from oboro.statistics.terms import Promise, Term, counted, measured, term
 
 
 @register

@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Floats, Integers
 from oboro.domain import Column
 from oboro.engine import check_width
 from oboro.privacy import Pure
 from oboro.release import Forecast, register
 from oboro.statistics.balls import Ball
-from oboro.statistics.moments import Floats, Moments, upper_triangle
+from oboro.statistics.moments import Moments, upper_triangle
 from oboro.statistics.scope import Scope
-from oboro.statistics.terms import Integers, Promise, Vector, counted, part, shared, values
+from oboro.statistics.terms import Promise, Vector, counted, part, shared, values
 
 
 @register

@@ -14,12 +14,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.exact import Number, not_negative, positive
 from oboro.noise.laplace import as_float
 
-Integers = npt.NDArray[np.int64]
 SLACK = 2.0**-36  # far above the relative error of a float logarithm, product and difference
 
 

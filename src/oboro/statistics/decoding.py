@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.domain import Category, Column, Date, Integer, Real
 from oboro.engine import code_sql, counted_rows
 from oboro.engine.bounding import person_sql
@@ -15,7 +16,6 @@ from oboro.engine.coding import in_order
 from oboro.privacy import Unit
 from oboro.statistics.scope import Scope
 
-Integers = npt.NDArray[np.int64]
 Rows = dict[str, npt.NDArray[Any]]
 
 

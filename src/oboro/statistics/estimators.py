@@ -18,6 +18,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from oboro.arrays import Floats
 from oboro.domain import Real
 from oboro.engine import open_data
 from oboro.engine.coding import doubles
@@ -33,7 +34,6 @@ from oboro.statistics.components import components_plan
 from oboro.statistics.scope import Scope
 from oboro.statistics.smooth_noise import smooth_guarantee
 
-Floats = npt.NDArray[np.float64]
 Table = dict[str, Any]
 _STEPS = 2**12  # of the grid that each column is put on
 

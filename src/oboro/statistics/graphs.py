@@ -11,8 +11,8 @@ from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.domain import Real
 from oboro.domain.columns import LARGEST
 from oboro.errors import DataError, ParameterError, told
@@ -29,7 +29,6 @@ from oboro.statistics.smooth_noise import SmoothLaw, SmoothPlan, SmoothPromise, 
 if TYPE_CHECKING:
     from oboro.noise.laws import Law
 
-Integers = npt.NDArray[np.int64]
 MOST_NODES = 2**20
 _NOTE = "the noise follows the graph, privately: where no edge matters much it is far smaller"
 

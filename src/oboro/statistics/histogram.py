@@ -9,8 +9,8 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.domain import Domain
 from oboro.engine import count_cells, open_data
 from oboro.errors import DomainError, UnitError, setting
@@ -27,7 +27,6 @@ from oboro.statistics.standing_out import noise_note
 from oboro.statistics.terms import Noise, Promise, in_groups, moved_parts, noise_for, promised
 from oboro.statistics.where import Condition
 
-Integers = npt.NDArray[np.int64]
 MOST_BINS = 2**27
 
 

@@ -12,13 +12,12 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Floats
 from oboro.noise import DiscreteLaplace
 from oboro.noise.laplace import check_level
 from oboro.statistics.terms import Noise, Term
 
-Floats = npt.NDArray[np.float64]
 _DIGITS = 60  # binary ones, of an end between the best value and a bound
 
 

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.domain import Column, Domain
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show, whole
@@ -21,8 +21,6 @@ from oboro.release import Forecast, Pair, Part, Plan, part, register
 from oboro.statistics.clustering import nearest, starting_centres
 from oboro.statistics.points import REACH, centres_table, check_columns, points
 from oboro.statistics.scope import Scope
-
-Integers = npt.NDArray[np.int64]
 
 
 @register

@@ -8,10 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from oboro.arrays import Floats
 from oboro.errors import ParameterError
 from oboro.exact import positive
 from oboro.noise.bits import Words
-from oboro.noise.laws import Floats, Laplace, Normal
+from oboro.noise.laws import Laplace, Normal
 from oboro.noise.lazy import Ball, ball
 
 

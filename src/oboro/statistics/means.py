@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Floats, Integers
 from oboro.domain import Column
 from oboro.privacy import Pure
 from oboro.release import Forecast, register
 from oboro.statistics.balls import Ball
 from oboro.statistics.intervals import not_ruled_out, two_noises
-from oboro.statistics.moments import Floats, Moments
+from oboro.statistics.moments import Moments
 from oboro.statistics.scope import Scope
 from oboro.statistics.standing_out import noise_note
-from oboro.statistics.terms import Integers, Promise, Vector, counted, part, shared, values
+from oboro.statistics.terms import Promise, Vector, counted, part, shared, values
 
 
 @register

@@ -10,9 +10,7 @@ from itertools import combinations_with_replacement
 from math import prod
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from oboro.arrays import Integers
 from oboro.domain import Column, Domain
 from oboro.engine import add_up
 from oboro.errors import DomainError
@@ -23,18 +21,8 @@ from oboro.release import Additive, Pair, Part, Plan, noise_by_column
 from oboro.statistics.balls import Ball, InBall, Totals
 from oboro.statistics.scope import Scope
 from oboro.statistics.sums import ends
-from oboro.statistics.terms import (
-    Integers,
-    Promise,
-    Term,
-    Vector,
-    measured,
-    part,
-    shared,
-    vector_parts,
-)
+from oboro.statistics.terms import Promise, Term, Vector, measured, part, shared, vector_parts
 
-Floats = npt.NDArray[np.float64]
 MOST_COLUMNS = 64
 
 

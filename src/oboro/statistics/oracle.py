@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.domain import Domain
 from oboro.engine import add_up
 from oboro.errors import ParameterError, setting, told
@@ -29,8 +29,6 @@ from oboro.statistics.perceptron import perceptron_plan
 from oboro.statistics.scope import Scope
 from oboro.statistics.smooth_data import check_scope
 from oboro.statistics.tree import tree_plan
-
-Integers = npt.NDArray[np.int64]
 
 
 @register

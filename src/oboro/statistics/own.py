@@ -25,9 +25,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
+from oboro.arrays import Integers
 from oboro.domain import Column, Real
 from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import Number, rational, show
@@ -42,7 +40,6 @@ from oboro.statistics.smooth_noise import SmoothLaw, SmoothPlan, calibrate
 if TYPE_CHECKING:
     from oboro.noise.laws import Law
 
-Integers = npt.NDArray[np.int64]
 MOST_SECONDS = 86_400  # a day
 Numbers = tuple[float, ...]
 ASSUMPTION = (

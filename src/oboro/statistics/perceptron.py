@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.domain import Column, Domain
 from oboro.exact import Number, positive, whole
 from oboro.noise import Bits, DiscreteLaplace
@@ -21,8 +21,6 @@ from oboro.statistics.conjunctions import check_two_values
 from oboro.statistics.decoding import counted_codes, one_unit
 from oboro.statistics.points import REACH, check_columns, check_different, scaled
 from oboro.statistics.scope import Scope
-
-Integers = npt.NDArray[np.int64]
 
 
 @register

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Floats, Integers
 from oboro.domain import Category, Column, Date, Integer, Real
 from oboro.errors import DomainError, declaration
 from oboro.statistics.decoding import counted_codes
 from oboro.statistics.scope import Scope
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 REACH = (
     2**10
 )  # half the points of the grid that a column is put on; -REACH is its lowest value, REACH its highest

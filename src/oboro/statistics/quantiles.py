@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Integers
 from oboro.domain import Column, Date, Domain, Integer, Real
 from oboro.domain.columns import LARGEST
 from oboro.engine import count_cells
@@ -22,7 +23,7 @@ from oboro.privacy import Pure, Unit
 from oboro.records import inline
 from oboro.release import Choice, Chosen, Forecast, Pair, Part, Plan, register
 from oboro.statistics import joint
-from oboro.statistics.ranks import Integers, Ranks, fineness
+from oboro.statistics.ranks import Ranks, fineness
 from oboro.statistics.scope import Scope
 from oboro.statistics.splitting import grid_quantile, grid_quantiles, levels, split_errors, split_quantiles
 from oboro.statistics.terms import cases

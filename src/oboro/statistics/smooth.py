@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
+from oboro.arrays import Integers
 from oboro.domain import Column, Date, Domain, Integer, Real
 from oboro.domain.columns import LARGEST
 from oboro.errors import DomainError, ParameterError, setting, told
@@ -36,7 +34,6 @@ from oboro.statistics.smooth_noise import SmoothLaw, SmoothPlan, SmoothPromise, 
 if TYPE_CHECKING:
     from oboro.noise.laws import Law
 
-Integers = npt.NDArray[np.int64]
 FINER = 1000  # a trimmed mean is published in thousandths of the column's step
 
 

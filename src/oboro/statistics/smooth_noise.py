@@ -22,8 +22,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import Number, positive, show, usable
 from oboro.kinds import takes
@@ -36,7 +36,6 @@ from oboro.release import Part, Plan
 from oboro.statistics.decay import Decaying
 from oboro.statistics.lognormal import LaplaceLogNormal
 
-Integers = npt.NDArray[np.int64]
 SmoothLaw = Cauchy | StudentT | Laplace | LaplaceLogNormal  # those with a proof
 SmoothPromise = Pure | Approx | ZCDP
 _DIGITS = 30  # of a cost, which is rounded up; s and beta were rounded down to 15

@@ -17,9 +17,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from oboro.arrays import Integers
 from oboro.noise import Bits, exponential_mechanism, uniform_integer
 from oboro.noise.draws import exponential_choices, uniform_integers
-from oboro.statistics.ranks import Integers, Ranks, fineness
+from oboro.statistics.ranks import Ranks, fineness
 
 _GRAIN = 2**24  # of a score: the denominators of shares of shares have up to 60 bits
 _HIGHEST = 2**62  # score; with fewer than 2^38 rows none is as high

@@ -9,6 +9,7 @@ from functools import cached_property
 from math import gcd
 from typing import Any
 
+from oboro.arrays import Integers
 from oboro.domain import Column, Domain, Integer, Real
 from oboro.engine import add_up
 from oboro.errors import DomainError, declaration
@@ -18,16 +19,7 @@ from oboro.records import inline
 from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_column, register
 from oboro.statistics.scope import Scope
 from oboro.statistics.standing_out import noise_note
-from oboro.statistics.terms import (
-    Integers,
-    Promise,
-    Term,
-    counted,
-    measured,
-    moved_parts,
-    term,
-    values,
-)
+from oboro.statistics.terms import Promise, Term, counted, measured, moved_parts, term, values
 
 
 @register

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.errors import ParameterError, setting
 from oboro.exact import Number, positive
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
@@ -32,7 +33,6 @@ from oboro.privacy import ZCDP, Pure, Unit, parallel
 from oboro.release.part import Choice, Part
 from oboro.release.part import part as privacy_part
 
-Integers = npt.NDArray[np.int64]
 Noise = DiscreteLaplace | DiscreteGaussian
 Promise = Pure | ZCDP
 

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.domain import Column, Domain
 from oboro.errors import DomainError
 from oboro.exact import Number, positive, whole
@@ -22,7 +22,6 @@ from oboro.statistics.decoding import counted_codes
 from oboro.statistics.points import check_different
 from oboro.statistics.scope import Scope
 
-Integers = npt.NDArray[np.int64]
 MOST_COUNTS = 2**20
 
 

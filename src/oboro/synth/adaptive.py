@@ -9,9 +9,9 @@ from itertools import combinations
 from math import prod
 from typing import Any
 
+from oboro.arrays import Integers
 from oboro.noise import Bits
 from oboro.release import Forecast, register
-from oboro.synth.coding import Integers
 from oboro.synth.inference import Noisy, fit, independent
 from oboro.synth.joint import joint_law
 from oboro.synth.junction import Clique, junction_tree

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from oboro.arrays import Floats, Integers
 from oboro.domain import Category, Column
-from oboro.synth.coding import Integers
-from oboro.synth.oneway import Floats, Shape
+from oboro.synth.oneway import Shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.engine import code_sql, open_data
 from oboro.engine.bounding import counted_rows
 from oboro.engine.source import Source
 from oboro.errors import DataError, DomainError, UnitError, setting, told
 from oboro.privacy import Unit
-
-Integers = npt.NDArray[np.int64]
 
 
 def code_count(column: Column) -> int:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Floats, Integers
 from oboro.domain import Category, Column, Domain
 from oboro.errors import ParameterError, setting, told
 from oboro.kinds import nearest, takes
-from oboro.synth.coding import Integers, code_count
-from oboro.synth.oneway import Floats, Shape
+from oboro.synth.coding import code_count
+from oboro.synth.oneway import Shape
 
 
 @dataclass(frozen=True, slots=True)

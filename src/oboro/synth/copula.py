@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Floats, Integers
 from oboro.errors import ParameterError, setting, told
 from oboro.noise import Bits, DiscreteGaussian
 from oboro.release import Forecast, Part, part, register
 from oboro.synth.binning import Binned
-from oboro.synth.coding import Integers
 from oboro.synth.conditions import Wanted
-from oboro.synth.junction import Floats
 from oboro.synth.measured import Measured
 from oboro.synth.oneway import Shape
 from oboro.synth.planning import describe_plan

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Floats, Integers
 from oboro.noise import floatball as fb
 from oboro.noise.bits import Bits, Words
 from oboro.noise.compiling import compiled
-from oboro.noise.laws import Floats, Normal
+from oboro.noise.laws import Normal
 from oboro.noise.lazy import Ball, Uniform, ball, precision
-from oboro.synth.coding import Integers
 from oboro.synth.moments import Moments, factor
 
 _CHUNK = 1 << 14

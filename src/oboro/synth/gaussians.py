@@ -12,8 +12,6 @@ from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, rational
 from oboro.kinds import numbers_of, takes
 
-Floats = npt.NDArray[np.float64]
-
 MOST_ORDER = 10**12
 
 

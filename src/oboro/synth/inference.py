@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oboro.synth.junction import Clique, Floats, Junction, junction_tree, spread_axes, sum_axes
+from oboro.arrays import Floats
+from oboro.synth.junction import Clique, Junction, junction_tree, spread_axes, sum_axes
 
 
 @dataclass(frozen=True, slots=True)

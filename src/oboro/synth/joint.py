@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Floats
 from oboro.synth.inference import Law
-from oboro.synth.junction import Clique, Floats, sum_axes
+from oboro.synth.junction import Clique, sum_axes
 
 _LEAST = 1e-300
 

@@ -15,7 +15,8 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from oboro.arrays import Floats
+
 Clique = tuple[int, ...]
 
 _LEAST = 1e-300

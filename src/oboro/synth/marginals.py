@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Integers
 from oboro.noise import Bits
 from oboro.release import Forecast, register
-from oboro.synth.coding import Integers
 from oboro.synth.junction import Clique
 from oboro.synth.measured import Measured
 from oboro.synth.planning import describe_plan

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Integers
 from oboro.domain import Domain
 from oboro.synth.binning import Binned
-from oboro.synth.coding import Integers
 from oboro.synth.junction import Clique
 from oboro.synth.oneway import Level, Shape
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from oboro.synth.coding import Integers
+from oboro.arrays import Integers
 
 LARGEST = 2**31  # codes below this are split into two halves of 16 bits
 _ROWS = 2**20  # so many products below 2^32 stay below 2^53, where doubles are exact integers

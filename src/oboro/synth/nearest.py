@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from oboro.synth.reading import Compared, Floats
+from oboro.arrays import Floats
+from oboro.synth.reading import Compared
 
 ASKED = 500  # rows whose nearest neighbour is looked for
 AMONG = 20_000  # real rows among which it is looked for

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Floats, Integers
 from oboro.domain import Category, Column
 from oboro.noise import Bits, DiscreteGaussian
-from oboro.synth.coding import Integers, code_count
-
-Floats = npt.NDArray[np.float64]
+from oboro.synth.coding import code_count
 
 ALL_VALUES = 128  # up to so many values are counted one by one
 MOST_PARTS = 64  # a block is cut into at most so many

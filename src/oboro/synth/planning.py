@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Integers
 from oboro.domain import Domain
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import show, whole
@@ -14,7 +15,6 @@ from oboro.noise import DiscreteGaussian
 from oboro.privacy import Unit
 from oboro.release import Pair
 from oboro.synth.budget import squared_sensitivity
-from oboro.synth.coding import Integers
 
 MOST_CATEGORIES = 2**16
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
+from oboro.arrays import Integers
 from oboro.domain import Domain
 from oboro.errors import ParameterError
 from oboro.noise import Bits, DiscreteGaussian
@@ -21,7 +22,7 @@ from oboro.synth.budget import (
     squared_sensitivity,
     summed_sensitivity,
 )
-from oboro.synth.coding import Integers, check_synthesisable, read_codes
+from oboro.synth.coding import check_synthesisable, read_codes
 from oboro.synth.inference import Law, fit
 from oboro.synth.measured import Measured, to_rows
 from oboro.synth.planning import MOST_CATEGORIES, check_n, neighbours_of, repeated

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Floats
 from oboro.exact import about, whole
 from oboro.language import left
 from oboro.synth.learning import Usefulness, usefulness
 from oboro.synth.nearest import Nearness, nearness
-from oboro.synth.reading import Compared, Floats, read_both
+from oboro.synth.reading import Compared, read_both
 
 SEEN = "touches real data and is not private: for the steward's eyes only"
 

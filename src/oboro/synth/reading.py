@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Floats, Integers
 from oboro.engine import open_data
 from oboro.engine.coding import texts
 from oboro.engine.source import Source, quoted
@@ -19,9 +19,6 @@ BINS = 20
 MOST_LABELS = 50
 
 _NUMERIC = (*WHOLE, *FLOATS, "DECIMAL", "BOOLEAN")
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

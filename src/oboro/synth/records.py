@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Integers
 from oboro.domain import Domain
 from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import Number, about, positive, show, whole
@@ -19,7 +20,7 @@ from oboro.privacy.parameters import renyi_order
 from oboro.release import Forecast, Pair, Part, Plan, register
 from oboro.synth.account import eigenvalue_assumption
 from oboro.synth.accounting import Curve, best_order, ridge_for
-from oboro.synth.coding import Integers, read_codes, to_table
+from oboro.synth.coding import read_codes, to_table
 from oboro.synth.drawing import draw_records
 from oboro.synth.moments import Moments, moments_of
 from oboro.synth.promising import check_facts, record_curve

@@ -8,12 +8,12 @@ from typing import Protocol
 
 import numpy as np
 
+from oboro.arrays import Floats, Integers
 from oboro.errors import ParameterError, told
 from oboro.synth.binning import Binned
-from oboro.synth.coding import Integers
 from oboro.synth.conditions import Segments, Wanted, restricted
 from oboro.synth.inference import Law
-from oboro.synth.junction import Floats, spread_evenly, with_evidence
+from oboro.synth.junction import spread_evenly, with_evidence
 
 
 class Sampler(Protocol):

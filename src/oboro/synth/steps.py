@@ -10,15 +10,15 @@ from math import prod
 
 import numpy as np
 
+from oboro.arrays import Floats, Integers
 from oboro.domain import Domain
 from oboro.noise import Bits, DiscreteGaussian
 from oboro.noise.draws import exponential_mechanism
 from oboro.privacy import Unit
 from oboro.synth.binning import Binned, binned
 from oboro.synth.budget import choice_eps, noise_for, summed_sensitivity
-from oboro.synth.coding import Integers
 from oboro.synth.inference import Noisy
-from oboro.synth.junction import Clique, Floats
+from oboro.synth.junction import Clique
 from oboro.synth.oneway import Level, measure_column, shape_of, shares, total_of
 
 

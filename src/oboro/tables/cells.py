@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.tables.layout import Layout
-
-Integers = npt.NDArray[np.int64]
 
 LARGEST_TOTAL = 2**61
 _EXACT_IN_A_DOUBLE = 2**52

@@ -22,10 +22,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from oboro.arrays import Floats, Integers
 
 SIDE = 512
 PEOPLE = 40_000_000

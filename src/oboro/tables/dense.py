@@ -13,11 +13,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from oboro.arrays import Integers
 from oboro.domain import Grid
 from oboro.exact import about
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.release import Part, part
-from oboro.tables.cells import Cells, Integers
+from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.rivals import fourier, hierarchy, laplace, matrix, privelet, privelet2d, threshold
 from oboro.tables.rivals.common import column_noise

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Floats
 from oboro.domain import Column, Domain, Grid, Mesh
 from oboro.domain.mesh import LEVELS
 from oboro.domain.morton import width
@@ -20,7 +20,6 @@ from oboro.tables.layout import Layout
 if TYPE_CHECKING:
     from oboro.tables.strategy import Strategy
 
-Floats = npt.NDArray[np.float64]
 
 _WITHIN = math.log(20) / math.sqrt(
     2

@@ -19,9 +19,10 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.domain import Category, Column, Domain, Grid, Mesh
 from oboro.domain.mesh import Groups, chain_patterns
-from oboro.domain.morton import Integers, Pattern, unweave, weave, width
+from oboro.domain.morton import Pattern, unweave, weave, width
 from oboro.errors import DomainError
 
 MOST_BITS = 62

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Integers
 from oboro.domain import Domain
 from oboro.engine import open_data
 from oboro.errors import DataError, DomainError
 from oboro.exact import whole
 from oboro.privacy import Unit
 from oboro.tables.layout import Layout
-from oboro.tables.reading import Integers, read_cells
+from oboro.tables.reading import read_cells
 
 LARGEST = 2**26  # combinations of the masked columns; each takes a few bytes while the mask is made
 

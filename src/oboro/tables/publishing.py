@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Integers, Table
 from oboro.domain import Category, Column, Date, Domain, Grid, Integer, Mesh
-from oboro.tables.cells import Cells, Integers
+from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout, column_groups
-
-Table = Any  # pyarrow.Table, loaded on first use
 
 
 def to_table(cells: Cells, layout: Layout, count: str) -> Table:

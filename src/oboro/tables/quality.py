@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oboro.tables.cells import Cells, Integers
+from oboro.arrays import Integers
+from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 
 

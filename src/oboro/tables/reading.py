@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.domain import Column, Grid, Integer, Mesh
 from oboro.engine import Source, code_sql, count_cells, open_data
 from oboro.engine.source import quoted
@@ -37,8 +37,6 @@ from oboro.privacy import Unit
 from oboro.tables.cells import Cells, cap, sort_cells
 from oboro.tables.layout import Layout
 from oboro.tables.loading import loops_loading
-
-Integers = npt.NDArray[np.int64]
 
 _CHUNK = 1 << 15  # records at a time: they stay in cache
 _ROOM = 1 << 20  # records to begin with; from 4 MB on NumPy asks for large pages

@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from oboro.arrays import Integers, Table
 from oboro.errors import DataError, DomainError, GuaranteeError, ParameterError, setting, told
 from oboro.exact import show
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
@@ -25,12 +26,10 @@ if TYPE_CHECKING:
     from oboro.tables.tree.asking import Where
     from oboro.tables.tree.design import Design
     from oboro.tables.tree.intervals import Answer
-    from oboro.tables.tree.lattice import Integers
     from oboro.tables.tree.outlook import Outlook
     from oboro.tables.tree.workload import Workload
 
 Noise = DiscreteLaplace | DiscreteGaussian
-Table = Any  # pyarrow.Table, loaded on first use
 
 
 @dataclass(frozen=True, eq=False)

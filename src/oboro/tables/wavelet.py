@@ -39,6 +39,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.exact import about, percent
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.noise.laplace import as_float
@@ -50,7 +51,6 @@ from oboro.tables.forecasting import published_if_even
 from oboro.tables.layout import Layout
 from oboro.tables.strategy import Strategy
 
-Integers = npt.NDArray[np.int64]
 Draw = Callable[[int], tuple[Integers, Integers]]  # so many draws of noise, and words with as many fair bits
 
 _FIRST_BLOCK, _LARGEST_BLOCK = 1 << 10, 1 << 18

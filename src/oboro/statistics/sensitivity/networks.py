@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.errors import ParameterError, told
 from oboro.exact import Number, positive, rational
 from oboro.statistics.decay import Decaying, largest_terms
 
-Integers = npt.NDArray[np.int64]
 Pair = tuple[int, int]
 MOST_NODES = 2**20
 _BLOCK = 512  # rows of a product of matrices at a time

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.noise.laplace import as_float
 from oboro.statistics.decay import Decaying, largest_terms, slack
 
-Integers = npt.NDArray[np.int64]
 _TINY = 2.0**-1000  # a smaller beta leaves nothing out anyway
 _OUTER = 1 << 20  # so many windows are looked at one and all, without loading the compiler
 

@@ -21,15 +21,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
+from oboro.arrays import Floats, Integers
 from oboro.errors import DomainError, setting
 from oboro.exact import positive, whole
 from oboro.noise.laplace import DiscreteLaplace
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Numbers = TypeVar("Numbers", Integers, Floats)
 
 DENSE = 2**26  # cells: half a gigabyte for each array of 64 bits, of which there are four or so

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from oboro.arrays import Integers
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace
-from oboro.tables.rivals.common import DENSE, Integers, column_noise, exponent
+from oboro.tables.rivals.common import DENSE, column_noise, exponent
 
 largest = DENSE
 why = "every cell takes noise, empty or not, and hardly any stays empty"

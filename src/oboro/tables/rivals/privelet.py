@@ -12,9 +12,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from oboro.arrays import Floats, Integers
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace
-from oboro.tables.rivals.common import DENSE, Floats, Integers, column_noise, exponent
+from oboro.tables.rivals.common import DENSE, column_noise, exponent
 
 largest = DENSE
 why = "every node takes noise, empty or not"

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Floats, Integers
 from oboro.errors import DomainError, setting
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace
 from oboro.tables.rivals import privelet
-from oboro.tables.rivals.common import Floats, Integers, column_noise, exponent
+from oboro.tables.rivals.common import column_noise, exponent
 
 largest = privelet.largest
 why = privelet.why

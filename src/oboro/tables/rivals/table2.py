@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Floats, Integers
 from oboro.noise.bits import Bits, system_bits
 from oboro.tables.city import city
 from oboro.tables.rivals import laplace, privelet, privelet2d
-from oboro.tables.rivals.common import Floats, Integers, joined
+from oboro.tables.rivals.common import joined
 from oboro.tables.rivals.scoreboard import wavelet_dense
 
 EPS = Fraction(1, 10)

@@ -23,12 +23,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from oboro.arrays import Integers
 from oboro.errors import DomainError
 from oboro.exact import whole
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace, as_float
 from oboro.tables.rivals import laplace
-from oboro.tables.rivals.common import Integers
 
 largest = 2**62
 why = "a cell is named by a number of 62 bits"

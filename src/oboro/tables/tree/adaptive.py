@@ -21,6 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
+from oboro.arrays import Bools, Floats, Integers, Table
 from oboro.domain import Grid
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import show
@@ -28,15 +29,15 @@ from oboro.noise import Bits, DiscreteLaplace
 from oboro.privacy import Unit
 from oboro.release import Part, part
 from oboro.tables.cells import Cells
-from oboro.tables.strategy import Strategy, Table, counts_move
+from oboro.tables.strategy import Strategy, counts_move
 from oboro.tables.tree.asking import Where
 from oboro.tables.tree.carrying import MOST, may_lack_intervals
 from oboro.tables.tree.design import precision
 from oboro.tables.tree.grid_answers import adaptive_answer, adaptive_intervals
 from oboro.tables.tree.intervals import Answer
-from oboro.tables.tree.lattice import Floats, Integers, Lattice, Level, lattice_of
+from oboro.tables.tree.lattice import Lattice, Level, lattice_of
 from oboro.tables.tree.measure import Measured
-from oboro.tables.tree.project import Bools, project
+from oboro.tables.tree.project import project
 from oboro.tables.tree.region import region_of
 from oboro.tables.tree.solve import least_squares, moments
 from oboro.tables.tree.workload import block

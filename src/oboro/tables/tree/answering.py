@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from oboro.arrays import Integers, Table
 from oboro.noise.laplace import check_level
 from oboro.records import write
-from oboro.tables.strategy import Table
 from oboro.tables.tree.asking import Where, choices
 from oboro.tables.tree.carrying import NOISY, cells_in, noisy_in
 from oboro.tables.tree.intervals import Answer, Estimates, estimates, hull
-from oboro.tables.tree.lattice import Integers
 
 if TYPE_CHECKING:
     from oboro.tables.tree.strategy import PlannedTree

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Integers
 from oboro.domain import Column, Grid, Mesh
 from oboro.errors import ParameterError, setting, told
 from oboro.kinds import nearest
 from oboro.tables.layout import Layout
 from oboro.tables.tree.intervals import Choice
-from oboro.tables.tree.lattice import Integers, Lattice, Tree
+from oboro.tables.tree.lattice import Lattice, Tree
 
 Where = Mapping[str, Any]
 

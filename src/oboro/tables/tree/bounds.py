@@ -22,16 +22,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Bools, Floats, Integers
 from oboro.tables.layout import Layout
 from oboro.tables.tree.intervals import reach
-from oboro.tables.tree.lattice import Floats, Integers, Lattice, Level
+from oboro.tables.tree.lattice import Lattice, Level
 from oboro.tables.tree.region import Region, everything
 from oboro.tables.tree.solve import least_squares, moments
 from oboro.tables.tree.workload import chosen
-
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

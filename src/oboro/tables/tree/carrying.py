@@ -21,19 +21,17 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Integers, Table
 from oboro.errors import DataError
 from oboro.privacy import Unit
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.publishing import count_name
 from oboro.tables.reading import read_cells
-from oboro.tables.tree.lattice import Integers
 
 PLAN, NOISY = b"oboro.plan", b"oboro.noisy"
 MOST = 2**25  # counts
 _MOST_BYTES = 80_000_000  # readers of Parquet refuse a footer of more than 100 MB
-
-Table = Any  # pyarrow.Table, loaded on first use
 
 
 def with_noisy(table: Table, plan: dict[str, Any], noisy: Sequence[Integers]) -> Table:

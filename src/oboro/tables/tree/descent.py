@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from oboro.tables.tree.lattice import Floats
+from oboro.arrays import Floats
 
 Objective = Callable[[Floats], tuple[float, Floats]]  # value and gradient
 

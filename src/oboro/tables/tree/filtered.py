@@ -22,6 +22,7 @@ from math import prod
 
 import numpy as np
 
+from oboro.arrays import Bools, Floats, Integers, Table
 from oboro.domain.morton import width
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.privacy import Unit
@@ -30,16 +31,16 @@ from oboro.release import part as privacy_part
 from oboro.tables import progress, wavelet
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
-from oboro.tables.strategy import Strategy, Table, counts_move
+from oboro.tables.strategy import Strategy, counts_move
 from oboro.tables.tree.asking import Where
 from oboro.tables.tree.design import precision
 from oboro.tables.tree.intervals import Answer
-from oboro.tables.tree.lattice import Floats, Integers, Lattice, Level, Tree
+from oboro.tables.tree.lattice import Lattice, Level, Tree
 from oboro.tables.tree.leftover import filtered_answer, filtered_intervals, unallocated
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.outlook import Outlook, filtered_outlook
 from oboro.tables.tree.planner import plan_shares
-from oboro.tables.tree.project import Bools, project
+from oboro.tables.tree.project import project
 from oboro.tables.tree.region import region_of
 from oboro.tables.tree.solve import least_squares, moments
 from oboro.tables.tree.standing_out import stand_out, within

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from oboro.arrays import Integers, Table
 from oboro.noise.laplace import check_level
 from oboro.tables.tree.bounds import Round, Top, bounds, least_squares_top
-from oboro.tables.tree.carrying import Table, cells_in, noisy_in
+from oboro.tables.tree.carrying import cells_in, noisy_in
 from oboro.tables.tree.design import precision
 from oboro.tables.tree.intervals import Answer, reach
-from oboro.tables.tree.lattice import Integers
 from oboro.tables.tree.region import Region
 
 if TYPE_CHECKING:

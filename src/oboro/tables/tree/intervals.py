@@ -22,12 +22,13 @@ from functools import lru_cache, reduce
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Floats, Integers
 from oboro.exact import about
 from oboro.noise.laplace import check_level
 from oboro.tables.layout import Layout
 from oboro.tables.strategy import Noise
 from oboro.tables.tree.design import Design, precision
-from oboro.tables.tree.lattice import Floats, Integers, Lattice, lattice_of
+from oboro.tables.tree.lattice import Lattice, lattice_of
 from oboro.tables.tree.measure import estimated
 from oboro.tables.tree.solve import moments
 from oboro.tables.tree.workload import block, chosen

@@ -22,13 +22,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Floats, Integers
 from oboro.domain import Category, Column, Domain, Grid, Mesh
 from oboro.domain.mesh import LEVELS
 from oboro.domain.morton import width
 from oboro.tables.layout import Layout, column_groups
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Level = tuple[int, ...]
 Step = tuple[tuple[int, int], ...]  # which axes a step divides, and into how many parts each
 

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from oboro.arrays import Bools, Integers
 from oboro.noise import Bits
 from oboro.tables import progress
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.strategy import Noise
 from oboro.tables.tree.design import Design, precision
-from oboro.tables.tree.lattice import Integers, Lattice, lattice_of
-from oboro.tables.tree.project import Bools, project
+from oboro.tables.tree.lattice import Lattice, lattice_of
+from oboro.tables.tree.project import project
 from oboro.tables.tree.solve import least_squares
 
 _TOGETHER = 1 << 18  # draws

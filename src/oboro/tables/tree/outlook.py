@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from oboro.arrays import Floats, Integers
 from oboro.exact import about, percent
 from oboro.noise.bits import UnsafeBitsWarning, UnsafeDeterministicBits
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.strategy import Noise
 from oboro.tables.tree.design import Design, precision
-from oboro.tables.tree.lattice import Floats, Integers, Lattice, Level, Tree
+from oboro.tables.tree.lattice import Lattice, Level, Tree
 from oboro.tables.tree.project import project, spine_of
 from oboro.tables.tree.solve import least_squares
 

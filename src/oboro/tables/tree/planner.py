@@ -20,8 +20,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from oboro.arrays import Floats
 from oboro.tables.tree.descent import minimise
-from oboro.tables.tree.lattice import Floats, Lattice, Level
+from oboro.tables.tree.lattice import Lattice, Level
 from oboro.tables.tree.workload import Workload, profiles, sized_profiles
 
 _STARTS = 8

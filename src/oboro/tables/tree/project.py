@@ -14,12 +14,10 @@ All of this is post-processing of noisy numbers and public facts.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from oboro.arrays import Bools, Floats, Integers
 from oboro.tables.cells import LARGEST_TOTAL
-from oboro.tables.tree.lattice import Floats, Integers, Lattice, Tree
-
-Bools = npt.NDArray[np.bool_]
+from oboro.tables.tree.lattice import Lattice, Tree
 
 
 def project(

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oboro.arrays import Integers
 from oboro.domain import Column, Grid, Mesh
 from oboro.tables.layout import Layout, column_groups
 from oboro.tables.tree.asking import Where, check_names, code_of, listed, no_value
-from oboro.tables.tree.lattice import Integers
 
 
 @dataclass(frozen=True)

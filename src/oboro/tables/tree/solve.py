@@ -26,7 +26,8 @@ from itertools import product
 
 import numpy as np
 
-from oboro.tables.tree.lattice import Floats, Integers, Lattice, Level
+from oboro.arrays import Floats, Integers
+from oboro.tables.tree.lattice import Lattice, Level
 
 
 def moments(lattice: Lattice, levels: Sequence[Level], precisions: Sequence[float]) -> Floats:

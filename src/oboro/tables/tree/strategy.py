@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Floats, Integers, Table
 from oboro.domain import Domain
 from oboro.errors import GuaranteeError, setting
 from oboro.exact import show
@@ -22,14 +23,14 @@ from oboro.release import part as privacy_part
 from oboro.tables import wavelet
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
-from oboro.tables.strategy import Noise, Strategy, Table, counts_move, counts_move_squared
+from oboro.tables.strategy import Noise, Strategy, counts_move, counts_move_squared
 from oboro.tables.tree.answering import tree_answer, tree_intervals
 from oboro.tables.tree.asking import Where
 from oboro.tables.tree.carrying import without_intervals
 from oboro.tables.tree.design import Design, precision
 from oboro.tables.tree.forecast import tree_forecast
 from oboro.tables.tree.intervals import Answer
-from oboro.tables.tree.lattice import Floats, Integers, Lattice, Tree, lattice_of
+from oboro.tables.tree.lattice import Lattice, Tree, lattice_of
 from oboro.tables.tree.measure import Measured, measure
 from oboro.tables.tree.outlook import Outlook, tree_outlook
 from oboro.tables.tree.planner import plan_shares

@@ -28,11 +28,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from oboro.arrays import Floats
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import whole
 from oboro.kinds import list_of, names_of, shown, takes, text_of
 from oboro.records import Columns, read, write_fields
-from oboro.tables.tree.lattice import Floats, Lattice, Tree
+from oboro.tables.tree.lattice import Lattice, Tree
 
 SIDES = (1, 3, 7, 15, 31, 63, 127)
 LONG_SIDES = (*SIDES, 255)
