@@ -11,7 +11,7 @@ import numpy as np
 import oboro as ob
 from bench.measure import Row, seconds
 from oboro.dynamics.calibration import _calibrated
-from oboro.dynamics.noising import Values
+from oboro.dynamics.laws import Values
 
 SECOND_ORDER = ([["1.6", "-0.8"], ["1", "0"]], [["1"], ["0"]], [["0.1", "0.05"]], [["0.02"]])
 SAMPLES = 1_000_000

@@ -19,7 +19,7 @@ import phe
 import oboro as ob
 from bench.measure import Row, seconds
 from oboro.noise.bits import system_bits
-from oboro.secure import drawing, elgamal, group, opening
+from oboro.secure import draws, elgamal, group, opening
 
 # 5,000 entries: (1, 1e-10) by the urns of the research notes, the last one a little larger
 URNS = ((1, (89, 33, 12, 4)), (4, (104, 2)), (8, (2184, 1)), (16, (2517, 1)))
@@ -47,8 +47,8 @@ def rows() -> Iterator[Row]:
         start = time.perf_counter()
         entries = b"".join(holder.urns()[1])
         setup = time.perf_counter() - start
-    ready = drawing.Ready(answer, bytes(32), entries[-32 - 64 * plan.entries : -32], None)
-    yield _limit("secure: the draw", 1e3 * seconds(lambda: drawing.draw(ready, plan, bits)), "ms", 5)
+    ready = draws.Ready(answer, bytes(32), entries[-32 - 64 * plan.entries : -32], None)
+    yield _limit("secure: the draw", 1e3 * seconds(lambda: draws.draw(ready, plan, bits)), "ms", 5)
     point = group.base(group.scalar_of(HIGH))  # the last that is found
     opening.make_ready(0, 2**21 - 1)
     yield _limit(

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oboro.dynamics import EllipticalStable, Stable, SymmetricStable, noising
+from oboro.dynamics import EllipticalStable, Stable, SymmetricStable
+from oboro.dynamics import laws as noising
 from oboro.dynamics.discrete import add_discrete, on_grid, rounded_mixing
+from oboro.dynamics.laws import FURTHEST, Scale, StableNoise, Values
 from oboro.dynamics.mixing import nodes
-from oboro.dynamics.noising import FURTHEST, Scale, StableNoise, Values
 from oboro.errors import ParameterError
 from oboro.noise.bits import Bits, UnsafeDeterministicBits
 from oboro.noise.lazy import precision

@@ -209,7 +209,7 @@ def test_a_release_computes_everything_once(tmp_path: Path, monkeypatch: pytest.
 
     own = made(where="output")
     ledger = ob.Ledger.create(tmp_path / "l.ledger", dataset="l", unit=UNIT, budget=Approx(10, "0.5"))
-    here = sys.modules["oboro.dynamics.signal_plan"]
+    here = sys.modules["oboro.dynamics.plan"]
     for owner, name in (
         (SignalPlan, "forecast"),
         (here, "sensitivity"),

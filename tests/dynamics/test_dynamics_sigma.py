@@ -15,8 +15,8 @@ import pytest
 import oboro as ob
 from oboro.dynamics import calibrate, design, estimate, plan, release
 from oboro.dynamics.elliptical import EllipticalNoise, Record
+from oboro.dynamics.laws import Scale, Values
 from oboro.dynamics.mixing import size
-from oboro.dynamics.noising import Scale, Values
 from oboro.dynamics.operators import Operator
 from oboro.dynamics.sigma import distance_in, factor, response_square
 from oboro.dynamics.system import system_from

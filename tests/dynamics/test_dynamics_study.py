@@ -11,7 +11,7 @@ import oboro as ob
 from oboro.dynamics import condition, design, detections, estimate, operators, plan
 from oboro.dynamics.operators import Operator, respond
 from oboro.dynamics.outliers import ruined
-from oboro.dynamics.reproduce import REPRODUCTIONS
+from oboro.dynamics.papers.ito import REPRODUCTIONS
 from oboro.dynamics.system import system_from
 from oboro.errors import ParameterError
 from oboro.noise.bits import Bits

@@ -16,7 +16,7 @@ GAIN = "tests/dynamics/test_dynamics_gain.py"
 
 
 @planted(
-    "oboro.dynamics.noising:StableNoise.add",
+    "oboro.dynamics.laws:StableNoise.add",
     caught_by=f"{NOISE}::test_the_law_is_right_and_a_scale_off_by_a_few_percent_is_seen[1.5]",
 )
 def stable_scale_20_percent_short(original: Any, self: Any, values: Any, bits: Any, trials: int = 1) -> Any:
@@ -24,14 +24,14 @@ def stable_scale_20_percent_short(original: Any, self: Any, values: Any, bits: A
     return original(replace(self, scale=self.scale * Fraction(4, 5)), values, bits, trials)
 
 
-@planted("oboro.dynamics.noising:Scale.take", caught_by=f"{NOISE}::test_a_scale_is_for_one_record")
+@planted("oboro.dynamics.laws:Scale.take", caught_by=f"{NOISE}::test_a_scale_is_for_one_record")
 def one_scale_for_two_records(original: Any, self: Any) -> Any:
     """The heavy-tailed scale of a record may be used for a second one."""
     return self.ball
 
 
 @planted(
-    "oboro.dynamics.noising:StableNoise._ratios",
+    "oboro.dynamics.laws:StableNoise._ratios",
     caught_by=f"{NOISE}::test_each_number_under_a_shared_a_has_the_same_law[1.5]",
 )
 def one_scale_for_all_records(original: Any, self: Any, mixing: Any) -> Any:
@@ -40,7 +40,7 @@ def one_scale_for_all_records(original: Any, self: Any, mixing: Any) -> Any:
 
 
 @planted(
-    "oboro.dynamics.signal_plan:SignalPlan.mechanism",
+    "oboro.dynamics.plan:SignalPlan.mechanism",
     caught_by=PLAN + "::test_the_promise_is_tied_to_the_noise_that_is_drawn[{'noise': 'shared'}]",
 )
 def independent_noise_under_the_shared_calibration(original: Any, self: Any) -> Any:

@@ -89,7 +89,7 @@ def urns_used_twice(original: Any, self: Any, name: bytes, plan: str) -> None:
 
 
 @planted(
-    "oboro.secure.drawing:uniform_integers",
+    "oboro.secure.draws:uniform_integers",
     caught_by="tests/secure/test_secure_digits.py::test_draws_have_the_law_that_is_verified",
 )
 def first_entries_never_drawn(original: Any, below: int, size: Any, bits: Any = None) -> Any:

@@ -163,7 +163,7 @@ def parts_of_blocks_not_paid_for(original: Any, eps: Any, unit: Any) -> Any:
 
 
 @planted(
-    "oboro.tables.rivals.threshold:empty_reaching",
+    "oboro.tables.papers.threshold:empty_reaching",
     caught_by=f"{RIVALS}::test_dense_and_sparse_agree_on_how_many_pass",
 )
 def empty_cells_never_published(

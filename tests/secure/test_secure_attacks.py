@@ -10,7 +10,7 @@ from secure_help import digits, fits, small
 import oboro as ob
 from oboro.errors import OboroError
 from oboro.noise.bits import system_bits
-from oboro.secure import Answer, Holder, PeerError, Shelf, drawing, elgamal, group, messages, opening
+from oboro.secure import Answer, Holder, PeerError, Shelf, draws, elgamal, group, messages, opening
 from oboro.secure.elgamal import CIPHERTEXT, SecretKey
 
 BITS = system_bits()
@@ -26,11 +26,11 @@ class Setting:
         self.answer = Answer.encrypt(42, low=0, high=100, public=self.secret.public)
         self.holder = Holder(noise, self.secret, shelf)
         message = b"".join(self.holder.urns()[1])
-        self.name, self.entries = drawing.read_urns(reader(message), noise, self.secret.public)
-        self.ready = drawing.Ready(self.answer, self.name, self.entries, None)
+        self.name, self.entries = draws.read_urns(reader(message), noise, self.secret.public)
+        self.ready = draws.Ready(self.answer, self.name, self.entries, None)
 
     def draw(self) -> bytes:
-        return drawing.draw(self.ready, self.noise, BITS)
+        return draws.draw(self.ready, self.noise, BITS)
 
     def recognised(self, drawn: bytes) -> list[tuple[int, int]]:
         """P1's attack: which two of its ciphertexts, added to the answer's, make this one? Meet in the middle."""
@@ -98,7 +98,7 @@ def test_a_mark_of_small_order_would_survive_and_is_refused(setting: Setting, to
     body = setting.name + bytes.fromhex(setting.noise.hash) + setting.secret.public + marked
     message = messages.pack(messages.URNS, body + setting.entries[CIPHERTEXT:])
     with pytest.raises(PeerError, match="prime-order group"):
-        drawing.read_urns(reader(message), setting.noise, setting.secret.public)
+        draws.read_urns(reader(message), setting.noise, setting.secret.public)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_p2_sees_nothing_in_the_urns(setting: Setting) -> None:
     orders = set()
     for _ in range(4):
         message = b"".join(setting.holder.urns()[1])
-        _, entries = drawing.read_urns(reader(message), setting.noise, setting.secret.public)
+        _, entries = draws.read_urns(reader(message), setting.noise, setting.secret.public)
         numbers = [
             opening.find(elgamal.number_point(setting.secret, entries[at : at + CIPHERTEXT]), -30, 30)
             for at in range(0, CIPHERTEXT * 60, CIPHERTEXT)

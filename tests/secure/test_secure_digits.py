@@ -13,7 +13,7 @@ from secure_help import digits, fits, small
 import oboro as ob
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.noise.bits import UnsafeDeterministicBits
-from oboro.secure.comparing import two_laplace
+from oboro.secure.compare import two_laplace
 from oboro.secure.digits import lower_bound
 from support import forged
 

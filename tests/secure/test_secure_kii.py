@@ -13,8 +13,7 @@ from oboro.errors import GuaranteeError, ParameterError
 from oboro.secure import algorithm2
 from oboro.secure.kii import _steps, smallest_init
 from oboro.secure.law import Urn, law_of
-from oboro.secure.promise import exp_between
-from oboro.secure.reproduce import (
+from oboro.secure.papers.kii import (
     DELTAS,
     DRAWS,
     EPSES,
@@ -26,6 +25,7 @@ from oboro.secure.reproduce import (
     ratios,
     table1,
 )
+from oboro.secure.promise import exp_between
 from support import steps
 
 
@@ -41,7 +41,7 @@ def test_table_1_is_short_and_small() -> None:
     assert 1000 < steps(table1) < 30_000
     code = (
         "import re\n"
-        "from oboro.secure.reproduce import table1; table1()\n"
+        "from oboro.secure.papers.kii import table1; table1()\n"
         "peak = re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())  # ru_maxrss may be the parent's\n"
         "print(int(peak[1]) / 1024)"
     )

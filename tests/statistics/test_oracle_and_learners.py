@@ -15,12 +15,12 @@ from oboro.errors import InputError
 from oboro.noise import DiscreteLaplace
 from oboro.privacy import Pure
 from oboro.release import plan_from, run
+from oboro.statistics.arguments import parse
 from oboro.statistics.conjunctions import conjunction_plan
+from oboro.statistics.learners import tree_plan
 from oboro.statistics.oracle import Oracle, query_plan, query_price
-from oboro.statistics.parsing import parse
 from oboro.statistics.perceptron import perceptron_plan
 from oboro.statistics.scope import Scope
-from oboro.statistics.tree import tree_plan
 
 DOMAIN = ob.Domain([ob.Integer("age", 0, 100), ob.Category("sick", ["no", "yes"])])
 REPLACE = ob.Unit.row("replace")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oboro.synth.reproduce import PRINTED_1, PRINTED_2, REPRODUCTIONS, figure2, table1, table2
+from oboro.synth.papers.miura import PRINTED_1, PRINTED_2, REPRODUCTIONS, figure2, table1, table2
 
 
 def test_table_1_is_the_printed_one() -> None:

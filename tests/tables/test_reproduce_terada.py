@@ -15,10 +15,10 @@ import pytest
 
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace
-from oboro.tables import reproduce, wavelet
+from oboro.tables import wavelet
 from oboro.tables.cells import Cells
-from oboro.tables.rivals import privelet, scoreboard
-from oboro.tables.rivals.common import joined
+from oboro.tables.papers import privelet, scoreboard, terada
+from oboro.tables.papers.common import joined
 
 NAMES = ["terada-table1", "terada-table2", *[f"terada-fig{number}" for number in range(1, 8)]]
 
@@ -26,12 +26,12 @@ NAMES = ["terada-table1", "terada-table2", *[f"terada-fig{number}" for number in
 @pytest.fixture(scope="module")
 def table2() -> dict[str, list[tuple[Any, ...]]]:
     """Rows of Table 2 by system: RMSE printed, ours, ratio, theory, ratio; MAE printed, ours, ratio."""
-    rows = reproduce.table2().rows
-    return {method.name: list(rows[8 * i : 8 * i + 8]) for i, method in enumerate(reproduce.METHODS)}
+    rows = terada.table2().rows
+    return {method.name: list(rows[8 * i : 8 * i + 8]) for i, method in enumerate(terada.METHODS)}
 
 
 def test_every_table_and_figure_with_measurements_is_there() -> None:
-    assert [entry.name for entry in reproduce.REPRODUCTIONS] == NAMES
+    assert [entry.name for entry in terada.REPRODUCTIONS] == NAMES
 
 
 @pytest.mark.long("tests of the papers' tables")
@@ -59,7 +59,7 @@ def test_mean_absolute_errors_are_those_of_the_paper(table2: dict[str, Any], sys
 
 @pytest.mark.long("tests of the papers' tables")
 def test_curves_are_those_of_the_table(table2: dict[str, Any]) -> None:
-    entries = {entry.name: entry for entry in reproduce.REPRODUCTIONS}
+    entries = {entry.name: entry for entry in terada.REPRODUCTIONS}
     whole, zoomed = entries["terada-fig6"].make().rows, entries["terada-fig7"].make().rows
     assert whole[0] == ("Laplace MAE", *table2["Laplace"][6][1:])
     assert whole[-2] == ("Proposed RMSE", *table2["Proposed"][1][1:])
@@ -69,13 +69,13 @@ def test_curves_are_those_of_the_table(table2: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", ["terada-table2", "terada-fig5", "terada-fig6", "terada-fig7"])
 def test_pages_that_show_the_proposed_method_say_that_the_city_was_fitted(name: str) -> None:
-    entry = next(entry for entry in reproduce.REPRODUCTIONS if entry.name == name)
+    entry = next(entry for entry in terada.REPRODUCTIONS if entry.name == name)
     assert any("fitted, not found" in note for note in entry.make().notes)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
 def test_maps_have_about_as_many_negative_cells_as_printed(number: int) -> None:
-    entry = next(entry for entry in reproduce.REPRODUCTIONS if entry.name == f"terada-fig{number}")
+    entry = next(entry for entry in terada.REPRODUCTIONS if entry.name == f"terada-fig{number}")
     found = entry.make()
     rows = {label: (printed, ours) for label, printed, ours in found.rows}
     if number == 1:
@@ -105,7 +105,7 @@ def test_what_a_block_gets_depends_on_the_nodes_above_it_alone() -> None:
 def test_every_system_of_table_1_is_scored(system: scoreboard.System) -> None:
     counts = np.random.default_rng(2).integers(0, 2, 2**6) * np.random.default_rng(3).integers(0, 10**4, 2**6)
     cells = Cells.from_dense(counts)
-    found = scoreboard.score(system, cells, 6, reproduce.EPS, within=6, trials=2)
+    found = scoreboard.score(system, cells, 6, terada.EPS, within=6, trials=2)
     assert len(found.rmse) == 3
     assert min(found.rmse) >= 0
     assert found.seconds > 0
@@ -117,8 +117,8 @@ def test_every_system_of_table_1_is_scored(system: scoreboard.System) -> None:
 def test_table_1_shows_growth(monkeypatch: pytest.MonkeyPatch) -> None:
     few = [system for system in scoreboard.SYSTEMS if system.name in ("Xiao, Morton order", "proposed, T2")]
     few = [replace(few[0], exponents=(8, 14)), replace(few[1], exponents=(14, 18, 30))]
-    monkeypatch.setattr(reproduce, "SYSTEMS", few)
-    found = reproduce.table1()
+    monkeypatch.setattr(terada, "SYSTEMS", few)
+    found = terada.table1()
     assert [row[2] for row in found.rows] == ["2^8", "2^14", "2^14", "2^18", "2^30"]
     columns = {name: [row[i] for row in found.rows] for i, name in enumerate(found.columns)}
     assert columns["grows as n^"][0] is None

@@ -11,7 +11,7 @@ import pytest
 from oboro.errors import DomainError
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace
-from oboro.tables.rivals import fourier, laplace
+from oboro.tables.papers import fourier, laplace
 
 EPS = Fraction(1, 10)
 

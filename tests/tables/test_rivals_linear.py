@@ -14,7 +14,7 @@ from oboro.domain.morton import morton_pattern, weave, width
 from oboro.errors import DomainError, ParameterError
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace
-from oboro.tables.rivals import fourier, hierarchy, laplace, matrix, privelet, privelet2d
+from oboro.tables.papers import fourier, hierarchy, laplace, matrix, privelet, privelet2d
 from support import mostly_long
 
 EPS = Fraction(1, 10)

@@ -11,7 +11,7 @@ import pytest
 
 from oboro.errors import ParameterError
 from oboro.noise.bits import Bits
-from oboro.tables.rivals import hierarchy, laplace, matrix, privelet
+from oboro.tables.papers import hierarchy, laplace, matrix, privelet
 
 EPS = Fraction(1, 10)
 workloads = pytest.mark.parametrize("workload", matrix.WORKLOADS)

@@ -13,7 +13,7 @@ from scipy.special import chdtrc
 from oboro.errors import DomainError, ParameterError
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace
-from oboro.tables.rivals import laplace, threshold
+from oboro.tables.papers import laplace, threshold
 
 EPS = Fraction(1, 2)
 KEYS, COUNTS, SIZE, LIMIT = np.array([2, 0]), np.array([3, 0]), 4, 2

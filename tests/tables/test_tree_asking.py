@@ -22,7 +22,7 @@ from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.tree import grid_answers, leftover
 from oboro.tables.tree.adaptive import Adaptive
-from oboro.tables.tree.bounds import Top
+from oboro.tables.tree.answers import Top
 from oboro.tables.tree.filtered import Filtered
 from oboro.tables.tree.intervals import reach
 from oboro.tables.tree.region import everything, region_of

@@ -32,9 +32,9 @@ def samples() -> dict[str, Any]:
 
 def _counts_and_sums() -> Iterator[tuple[str, Any]]:
     from oboro.statistics import histogram_plan
+    from oboro.statistics.arguments import parse
     from oboro.statistics.batch import BatchPlan
     from oboro.statistics.oracle import query_plan
-    from oboro.statistics.parsing import parse
     from oboro.statistics.scope import Scope
     from oboro.statistics.session import Plans
 
@@ -129,9 +129,9 @@ def _learners() -> Iterator[tuple[str, Any]]:
     from oboro.statistics.clusters import clusters_plan
     from oboro.statistics.components import components_plan
     from oboro.statistics.conjunctions import conjunction_plan
+    from oboro.statistics.learners import tree_plan
     from oboro.statistics.perceptron import perceptron_plan
     from oboro.statistics.scope import Scope
-    from oboro.statistics.tree import tree_plan
 
     rows, swapped, persons = Scope(ROW), Scope(REPLACED, n=4), Scope(PERSON)
     answers = [Category(name, ["no", "yes"]) for name in ("smokes", "drinks")]

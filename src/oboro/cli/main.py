@@ -25,8 +25,8 @@ import typer
 
 from oboro._version import __version__
 from oboro.cli import (
-    audit,
     certificate,
+    checks,
     demo,
     dynamics,
     helping,
@@ -77,7 +77,7 @@ app.command("demo", rich_help_panel=TRUST)(demo.demo)
 app.command("check", rich_help_panel=TRUST, epilog="Example: oboro check people.toml")(query.check)
 app.add_typer(certificate.app, name="certificate", rich_help_panel=TRUST)
 app.command("audit", rich_help_panel=TRUST, epilog="Example: oboro audit plan.toml -o audit.html")(
-    audit.audit
+    checks.audit
 )
 app.command("reproduce", rich_help_panel=TRUST, epilog="Example: oboro reproduce kii-table1")(
     reproduce.reproduce

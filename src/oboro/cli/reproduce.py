@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from oboro.release import Reproducible
 
 CAPABILITIES = (
-    "oboro.tables.reproduce",
-    "oboro.secure.reproduce",
-    "oboro.dynamics.reproduce",
-    "oboro.synth.reproduce",
+    "oboro.tables.papers.terada",
+    "oboro.secure.papers.kii",
+    "oboro.dynamics.papers.ito",
+    "oboro.synth.papers.miura",
 )  # modules with a list REPRODUCTIONS
 
 

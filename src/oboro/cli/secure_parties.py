@@ -16,7 +16,7 @@ from oboro.language import labelled, plain, said
 
 if TYPE_CHECKING:
     from oboro.secure import Holder, Identity, Shelf
-    from oboro.secure.drawing import Exchange
+    from oboro.secure.draws import Exchange
 
 PlanFile = Annotated[Path, typer.Option("--plan", help="The noise plan.", metavar="FILE")]
 Agreed = Annotated[

@@ -6,8 +6,8 @@ from oboro.dynamics.gains import gain
 from oboro.dynamics.making import plan, release
 from oboro.dynamics.operators import Operator, observability, toeplitz
 from oboro.dynamics.outliers import detections
+from oboro.dynamics.plan import SignalPlan
 from oboro.dynamics.receiver import estimate
-from oboro.dynamics.signal_plan import SignalPlan
 from oboro.dynamics.stable import EllipticalStable, Stable, SymmetricStable
 from oboro.dynamics.streams import Stream, stream
 from oboro.dynamics.system import System, system_from

@@ -19,7 +19,7 @@ from oboro.noise.laplace import check_level
 from oboro.release import Forecast
 
 if TYPE_CHECKING:
-    from oboro.dynamics.signal_plan import SignalPlan
+    from oboro.dynamics.plan import SignalPlan
 
 
 def error_scales(plan: SignalPlan) -> Floats:

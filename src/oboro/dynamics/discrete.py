@@ -16,7 +16,7 @@ import numpy as np
 from flint import arb
 
 from oboro.arrays import Floats, Integers
-from oboro.dynamics.noising import FURTHEST, Scale, StableNoise
+from oboro.dynamics.laws import FURTHEST, Scale, StableNoise
 from oboro.noise import Bits, DiscreteGaussian
 from oboro.noise.gaussian import LARGEST_VARIANCE
 from oboro.noise.lazy import Real, precision

@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from oboro.arrays import Floats, Integers
-from oboro.dynamics.noising import _CHUNK, FURTHEST, StableNoise, Values, _Scales, _settle
+from oboro.dynamics.laws import _CHUNK, FURTHEST, StableNoise, Values, _Scales, _settle
 from oboro.dynamics.sigma import factor
 from oboro.dynamics.system import Matrix
 from oboro.exact import show

@@ -136,7 +136,7 @@ def _whole(system: System, steps: int, parts: tuple[str, ...]) -> float | None:
 
 def _search(system: System, steps: int, parts: tuple[str, ...]) -> tuple[float, float]:
     """The gain in floats, by bisection on the Riccati recursion: it exists up to the last step, or it does not."""
-    from oboro.dynamics._riccati import feasible
+    from oboro.dynamics._compiled import feasible
 
     a, b, c, d = _arrays(system, parts)
     low, high = _bounds(a, b, c, d, steps, parts)
@@ -157,7 +157,7 @@ def _weights(
     system: System, steps: int, parts: tuple[str, ...], g: float, more: float
 ) -> Iterable[Floats] | None:
     """P_{T+1}, ..., P_0 of the recursion at g, each a little above what the one before asks for."""
-    from oboro.dynamics._riccati import recursion
+    from oboro.dynamics._compiled import recursion
 
     a, b, c, d = _arrays(system, parts)
     scale = float(np.abs(c.T @ c).max(initial=0.0))
@@ -234,7 +234,7 @@ def _infinite(system: System, parts: tuple[str, ...]) -> float:
             needed="all below 1, or a finite horizon",
             fix=setting(horizon=1000),
         )
-    from oboro.dynamics._riccati import stationary
+    from oboro.dynamics._compiled import stationary
 
     a, b, c, d = _arrays(system, parts)
 

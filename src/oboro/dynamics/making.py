@@ -9,8 +9,8 @@ from typing import Any
 
 from oboro.dynamics.calibration import MARGIN, check_alpha
 from oboro.dynamics.operators import PARTS, Operator, check_horizon, check_protect
+from oboro.dynamics.plan import METHODS, SignalPlan, check_facts, check_place_of_sigma
 from oboro.dynamics.sigma import check_condition, distance_in, read_sigma
-from oboro.dynamics.signal_plan import METHODS, SignalPlan, check_facts, check_place_of_sigma
 from oboro.dynamics.sizing import default_step, needed_scale, rounded_root, sensitivity
 from oboro.dynamics.system import Matrix, System, system_from
 from oboro.errors import ParameterError, setting, told

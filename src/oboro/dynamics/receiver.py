@@ -22,7 +22,7 @@ import numpy as np
 
 from oboro.arrays import Floats
 from oboro.dynamics.mixing import nodes, size
-from oboro.dynamics.signal_plan import SignalPlan
+from oboro.dynamics.plan import SignalPlan
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, usable
 from oboro.kinds import numbers_of, takes

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from oboro.arrays import Floats
-from oboro.dynamics.noising import Values
+from oboro.dynamics.laws import Values
 from oboro.dynamics.system import System
 from oboro.noise import floatball as fb
 from oboro.noise.lazy import Real, ball, precision

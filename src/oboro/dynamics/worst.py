@@ -14,7 +14,7 @@ from oboro.dynamics.system import Matrix
 from oboro.release import Pair
 
 if TYPE_CHECKING:
-    from oboro.dynamics.signal_plan import SignalPlan
+    from oboro.dynamics.plan import SignalPlan
 
 
 def worst_pairs(plan: SignalPlan) -> Iterator[Pair]:

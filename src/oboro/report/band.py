@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.dynamics.signal_plan import SignalPlan
+from oboro.dynamics.plan import SignalPlan
 from oboro.exact import about
 from oboro.files import write_whole
 from oboro.release import Certificate

@@ -149,8 +149,8 @@ def _figures_card(shown: Sequence[Shown], window: Window, sides: Sequence[int]) 
 def _rmse(true: Cells, released: Cells, window: Window, side: int) -> float:
     part = window.at(side)
     difference = np.zeros(part.rows * part.cols)
-    for cells, sign in ((released, 1), (true, -1)):
-        blocks = sum_blocks(cells, window, side, by_layer=False)
+    for seen, sign in ((released, 1), (true, -1)):
+        blocks = sum_blocks(seen, window, side, by_layer=False)
         difference[blocks.position] += sign * blocks.count
     return float(np.sqrt(np.mean(difference**2)))
 

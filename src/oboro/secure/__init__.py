@@ -1,8 +1,8 @@
 """Noise that no party knows, drawn from encrypted urns."""
 
 from oboro.secure.answer import Answer
-from oboro.secure.comparing import compare
-from oboro.secure.drawing import ASSUMPTION, DrawPlan, draw_plan
+from oboro.secure.compare import compare
+from oboro.secure.draws import ASSUMPTION, DrawPlan, draw_plan
 from oboro.secure.holder import Holder
 from oboro.secure.kii import algorithm2
 from oboro.secure.law import Law, Urn

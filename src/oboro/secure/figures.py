@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from oboro.errors import ParameterError
-from oboro.secure.reproduce import curves, ratios
+from oboro.secure.papers.kii import curves, ratios
 
 NAMES = ("kii-fig1", "kii-fig2", "kii-fig3", "kii-fig4")
 _WIDTH, _HEIGHT, _LEFT, _TOP = 720, 240, 70, 30

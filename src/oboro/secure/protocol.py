@@ -31,7 +31,7 @@ from oboro.noise.bits import Bits
 from oboro.release import Release, run
 from oboro.secure import messages, opening, wire
 from oboro.secure.answer import Answer, checked_bounds
-from oboro.secure.drawing import DrawPlan, Exchange, draw_plan
+from oboro.secure.draws import DrawPlan, Exchange, draw_plan
 from oboro.secure.group import POINT, checked_point
 from oboro.secure.holder import NAME, Holder, check_same, urns_size
 from oboro.secure.noise_plan import NoisePlan

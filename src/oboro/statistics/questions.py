@@ -14,6 +14,7 @@ from oboro.exact import Number
 from oboro.kinds import names_of, shown, takes, unknown
 from oboro.privacy import Unit
 from oboro.release import Plan
+from oboro.statistics.arguments import parse
 from oboro.statistics.balls import Ball
 from oboro.statistics.batch import as_pure
 from oboro.statistics.bins import Bins, bins_of
@@ -21,7 +22,6 @@ from oboro.statistics.counts import count_plan
 from oboro.statistics.covariances import covariance_plan
 from oboro.statistics.histogram import HistogramPlan
 from oboro.statistics.means import mean_plan
-from oboro.statistics.parsing import parse
 from oboro.statistics.quantiles import quantile_plan
 from oboro.statistics.scope import Scope
 from oboro.statistics.sums import sum_plan

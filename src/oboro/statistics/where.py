@@ -97,7 +97,7 @@ class Condition:
 
     @classmethod
     def from_record(cls, record: Any, columns: Columns | None, where: str) -> Condition:
-        from oboro.statistics.parsing import parse
+        from oboro.statistics.arguments import parse
 
         if not columns:
             raise DomainError(

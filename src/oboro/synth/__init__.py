@@ -6,8 +6,8 @@ from oboro.synth.adaptive import QualityPlan
 from oboro.synth.copula import MomentsPlan
 from oboro.synth.draft import draft
 from oboro.synth.gaussians import renyi_gaussians
-from oboro.synth.making import plan, release
 from oboro.synth.marginals import MarginalsPlan
+from oboro.synth.methods import plan, release
 from oboro.synth.model import Model, load
 from oboro.synth.quality import Quality, quality
 from oboro.synth.records import GaussianPlan

@@ -16,8 +16,8 @@ from oboro.synth.inference import Noisy, fit, independent
 from oboro.synth.joint import joint_law
 from oboro.synth.junction import Clique, junction_tree
 from oboro.synth.measured import Measured
+from oboro.synth.plan import TablesPlan
 from oboro.synth.planning import describe_plan
-from oboro.synth.plans import TablesPlan
 from oboro.synth.steps import choose_table, counts_of, noisy_table
 
 MOST_BINS = 16

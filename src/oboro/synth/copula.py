@@ -18,8 +18,8 @@ from oboro.synth.binning import Binned
 from oboro.synth.conditions import Wanted
 from oboro.synth.measured import Measured
 from oboro.synth.oneway import Shape
+from oboro.synth.plan import ModelPlan
 from oboro.synth.planning import describe_plan
-from oboro.synth.plans import ModelPlan
 
 STEPS = 1000  # a score goes from -1000 to 1000
 WIDTH = 2.5  # standard deviations that this stands for

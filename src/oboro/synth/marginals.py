@@ -14,8 +14,8 @@ from oboro.noise import Bits
 from oboro.release import Forecast, register
 from oboro.synth.junction import Clique
 from oboro.synth.measured import Measured
+from oboro.synth.plan import TablesPlan
 from oboro.synth.planning import describe_plan
-from oboro.synth.plans import TablesPlan
 from oboro.synth.steps import choose_table, counts_of
 
 MOST_BINS = 32

@@ -27,7 +27,7 @@ from oboro.synth.coding import to_table
 from oboro.synth.conditions import wanted_codes
 from oboro.synth.copula import CopulaSampler, correlations
 from oboro.synth.measured import from_rows
-from oboro.synth.plans import ModelPlan, TablesPlan
+from oboro.synth.plan import ModelPlan, TablesPlan
 from oboro.synth.sampler import Sampler, TreeSampler
 
 if TYPE_CHECKING:

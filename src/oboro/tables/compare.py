@@ -18,8 +18,8 @@ from oboro.kinds import names_of, takes
 from oboro.noise import Bits, system_bits
 from oboro.privacy import Pure, Unit
 from oboro.tables.cells import Cells
-from oboro.tables.dense import Listing
 from oboro.tables.layout import Layout
+from oboro.tables.papers.dense import Listing
 from oboro.tables.quality import BlockError, block_errors, dense_block_errors
 from oboro.tables.reading import read_cells
 from oboro.tables.strategies import STRATEGIES, strategy_called

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from oboro.kinds import unknown
-from oboro.tables.dense import RIVALS
+from oboro.tables.papers.dense import RIVALS
 from oboro.tables.strategy import Strategy
 from oboro.tables.tree.adaptive import Adaptive
 from oboro.tables.tree.filtered import Filtered

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from oboro.arrays import Floats, Integers
 from oboro.noise.bits import Bits, system_bits
 from oboro.tables.city import city
-from oboro.tables.rivals import laplace, privelet, privelet2d
-from oboro.tables.rivals.common import joined
-from oboro.tables.rivals.scoreboard import wavelet_dense
+from oboro.tables.papers import laplace, privelet, privelet2d
+from oboro.tables.papers.common import joined
+from oboro.tables.papers.scoreboard import wavelet_dense
 
 EPS = Fraction(1, 10)
 K = 18

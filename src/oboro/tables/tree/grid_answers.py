@@ -9,7 +9,7 @@ import numpy as np
 
 from oboro.arrays import Integers, Table
 from oboro.noise.laplace import check_level
-from oboro.tables.tree.bounds import Round, Top, bounds, least_squares_top
+from oboro.tables.tree.answers import Round, Top, bounds, least_squares_top
 from oboro.tables.tree.carrying import cells_in, noisy_in
 from oboro.tables.tree.design import precision
 from oboro.tables.tree.intervals import Answer, reach

@@ -18,7 +18,7 @@ from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.publishing import key_columns
 from oboro.tables.quality import block_errors
-from oboro.tables.tree.bounds import Round, Top, bounds, least_squares_top
+from oboro.tables.tree.answers import Round, Top, bounds, least_squares_top
 from oboro.tables.tree.carrying import cells_in, noisy_in
 from oboro.tables.tree.design import precision
 from oboro.tables.tree.intervals import Answer

@@ -19,7 +19,7 @@ from oboro.arrays import Integers
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.noise.laplace import as_float
 from oboro.tables.cells import Cells
-from oboro.tables.rivals.threshold import empty_reaching
+from oboro.tables.papers.threshold import empty_reaching
 
 FALSE = 0.1  # the share of published cells that may be empty
 _TOGETHER = 1 << 20  # cells that are noised at once

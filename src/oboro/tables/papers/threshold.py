@@ -28,7 +28,7 @@ from oboro.errors import DomainError
 from oboro.exact import whole
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace, as_float
-from oboro.tables.rivals import laplace
+from oboro.tables.papers import laplace
 
 largest = 2**62
 why = "a cell is named by a number of 62 bits"

@@ -20,8 +20,8 @@ from oboro.noise import Bits, DiscreteLaplace
 from oboro.release import Part, part
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
-from oboro.tables.rivals import fourier, hierarchy, laplace, matrix, privelet, privelet2d, threshold
-from oboro.tables.rivals.common import column_noise
+from oboro.tables.papers import fourier, hierarchy, laplace, matrix, privelet, privelet2d, threshold
+from oboro.tables.papers.common import column_noise
 from oboro.tables.strategy import Strategy, counts_move
 
 _CLAMPED = "negative estimates are published as 0, so that sums over areas with few people come out too high"

@@ -21,8 +21,8 @@ from oboro.noise.bits import Bits, system_bits
 from oboro.tables import wavelet
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
+from oboro.tables.papers import fourier, hierarchy, laplace, matrix, privelet, privelet2d, threshold
 from oboro.tables.quality import block_errors, dense_block_errors
-from oboro.tables.rivals import fourier, hierarchy, laplace, matrix, privelet, privelet2d, threshold
 
 Published = Any  # estimates of all cells in one array, or the cells that are not 0
 _PATIENCE = 2.0  # seconds: no further trial begins after that

@@ -22,7 +22,7 @@ from oboro.arrays import Floats, Integers
 from oboro.errors import ParameterError, setting, told
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace
-from oboro.tables.rivals.common import column_noise, exponent
+from oboro.tables.papers.common import column_noise, exponent
 
 largest = 2**8
 why = "the search inverts an n x n matrix at every step"

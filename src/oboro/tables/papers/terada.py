@@ -17,7 +17,7 @@ import numpy as np
 from oboro.noise.bits import system_bits
 from oboro.release.reproduction import Reproducible, Reproduction
 from oboro.tables.cells import Cells
-from oboro.tables.rivals.scoreboard import SYSTEMS, middle, score, window
+from oboro.tables.papers.scoreboard import SYSTEMS, middle, score, window
 from oboro.tables.rivals.table2 import (
     COARSE,
     COARSE_TRIALS,

@@ -15,8 +15,8 @@ from oboro.arrays import Floats, Integers
 from oboro.errors import DomainError, setting
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace
-from oboro.tables.rivals import privelet
-from oboro.tables.rivals.common import column_noise, exponent
+from oboro.tables.papers import privelet
+from oboro.tables.papers.common import column_noise, exponent
 
 largest = privelet.largest
 why = privelet.why

@@ -10,7 +10,7 @@ from fractions import Fraction
 from oboro.arrays import Integers
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace
-from oboro.tables.rivals.common import DENSE, column_noise, exponent
+from oboro.tables.papers.common import DENSE, column_noise, exponent
 
 largest = DENSE
 why = "every cell takes noise, empty or not, and hardly any stays empty"

@@ -17,7 +17,7 @@ from oboro.synth.budget import promised
 from oboro.synth.copula import MomentsPlan
 from oboro.synth.marginals import MarginalsPlan
 from oboro.synth.model import Model, model_of
-from oboro.synth.plans import ModelPlan
+from oboro.synth.plan import ModelPlan
 from oboro.synth.records import GaussianPlan, gaussian_plan
 
 METHODS = ("marginals", "quality", "moments", "gaussian")

@@ -15,7 +15,7 @@ import numpy as np
 from oboro.arrays import Floats, Integers
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace
-from oboro.tables.rivals.common import DENSE, column_noise, exponent
+from oboro.tables.papers.common import DENSE, column_noise, exponent
 
 largest = DENSE
 why = "every node takes noise, empty or not"

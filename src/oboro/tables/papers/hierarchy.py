@@ -15,7 +15,7 @@ from oboro.arrays import Floats, Integers
 from oboro.exact import whole
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace
-from oboro.tables.rivals.common import DENSE, column_noise, exponent, joined
+from oboro.tables.papers.common import DENSE, column_noise, exponent, joined
 
 largest = DENSE // 2  # twice as many numbers as cells are measured
 why = "every node takes noise, empty or not"

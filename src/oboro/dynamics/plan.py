@@ -14,7 +14,7 @@ from oboro.arrays import Floats, Integers
 from oboro.dynamics.bands import error_scales, error_sizes, forecast_of, interval_columns
 from oboro.dynamics.calibration import check_alpha
 from oboro.dynamics.elliptical import EllipticalNoise
-from oboro.dynamics.noising import StableNoise, Values
+from oboro.dynamics.laws import StableNoise, Values
 from oboro.dynamics.operators import PARTS, Operator, check_horizon, check_protect, respond
 from oboro.dynamics.sigma import check_sigma, distance_in
 from oboro.dynamics.signal import Record, read_record

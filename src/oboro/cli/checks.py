@@ -18,6 +18,7 @@ from oboro.language import left, said
 if TYPE_CHECKING:
     from oboro.audit import AuditReport
 
+
 TRIALS = 200_000
 
 
