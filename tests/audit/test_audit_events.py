@@ -12,9 +12,8 @@ import pytest
 
 import oboro as ob
 from oboro import audit
-from oboro.audit.divergence import judge_divergence
-from oboro.audit.events import judge, statistics
-from oboro.audit.search import random_pairs
+from oboro.audit.events import judge, judge_divergence, statistics
+from oboro.audit.run import random_pairs
 from oboro.noise import DiscreteGaussian
 from oboro.noise.bits import system_bits
 from oboro.release import Pair

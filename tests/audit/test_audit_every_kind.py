@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from oboro import audit
-from oboro.audit.every import FULL_ALARM, everything
-from oboro.audit.samples import CAPABILITIES
+from oboro.audit.samples import CAPABILITIES, FULL_ALARM, everything
 from oboro.release import plan as registry
 from oboro.tables.strategies import STRATEGIES
 from support import mostly_long

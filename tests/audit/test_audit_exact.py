@@ -13,7 +13,7 @@ import pytest
 
 import oboro as ob
 from oboro import audit
-from oboro.audit import losses
+from oboro.audit import enumeration
 from oboro.errors import ParameterError
 from oboro.noise import DiscreteGaussian, DiscreteLaplace, exponential_mechanism, uniform_integer
 
@@ -113,27 +113,29 @@ def test_a_promise_that_is_a_trillionth_too_small_is_seen() -> None:
 def test_the_loss_of_laplace_noise_has_its_known_delta() -> None:
     """For a move of 1: delta(eps) = P(Z <= 0) (1 - e^(eps - 1/scale))."""
     noise = DiscreteLaplace(2)
-    law = losses.added([(noise, 1)])
+    law = enumeration.added([(noise, 1)])
     assert sum(law.values()) == pytest.approx(1, abs=1e-15)
-    assert losses.delta_at(law, 0.2) == pytest.approx(float(noise.cdf(0)) * -math.expm1(0.2 - 0.5), rel=1e-13)
+    assert enumeration.delta_at(law, 0.2) == pytest.approx(
+        float(noise.cdf(0)) * -math.expm1(0.2 - 0.5), rel=1e-13
+    )
     k = np.arange(-400, 401)
     p, q = noise.pmf(k), noise.pmf(k - 3)
-    three = losses.delta_at(losses.added([(noise, 3)]), 0.4)
+    three = enumeration.delta_at(enumeration.added([(noise, 3)]), 0.4)
     assert three == pytest.approx(float(np.maximum(p - math.exp(0.4) * q, 0).sum()), rel=1e-12)
 
 
 def test_discrete_gaussian_noise_has_the_divergence_of_its_proof() -> None:
     noise = DiscreteGaussian(Fraction(9, 2))
     for order in (Fraction(2), Fraction(4), Fraction(9)):
-        assert losses.divergence([(noise, 2)], order) == pytest.approx(float(order * 4 / 9), abs=1e-12)
-    below = losses.divergence([(DiscreteGaussian(Fraction(1, 10)), 1)], Fraction(3, 2))
+        assert enumeration.divergence([(noise, 2)], order) == pytest.approx(float(order * 4 / 9), abs=1e-12)
+    below = enumeration.divergence([(DiscreteGaussian(Fraction(1, 10)), 1)], Fraction(3, 2))
     assert below < 1.5 * 5  # at orders between whole numbers a little less
 
 
 def test_eps_is_found_at_a_delta() -> None:
-    law = losses.added([(DiscreteLaplace(1), 1)] * 3)
-    found = losses.eps_at([lambda eps: losses.delta_at(law, eps)], 0.05)
-    assert losses.delta_at(law, found) <= 0.05 < losses.delta_at(law, found - 1e-9)
+    law = enumeration.added([(DiscreteLaplace(1), 1)] * 3)
+    found = enumeration.eps_at([lambda eps: enumeration.delta_at(law, eps)], 0.05)
+    assert enumeration.delta_at(law, found) <= 0.05 < enumeration.delta_at(law, found - 1e-9)
 
 
 # -- walking through bits --------------------------------------------------------------------------------------------

@@ -257,7 +257,7 @@ def test_a_stopwatch_sees_work_that_depends_on_data(monkeypatch: pytest.MonkeyPa
     real = structure.timing(plan, pair, rounds=60)
     assert 0.5 <= real.advantage <= 1
     assert "told apart" in str(real)
-    monkeypatch.setattr("oboro.audit.timing.time", watch)
+    monkeypatch.setattr("oboro.audit.structure.time", watch)
     found = structure.timing(Slow(plan, watch), pair, rounds=60)  # type: ignore[arg-type]
     assert found.advantage == 1
     fair = structure.timing(plan, pair, rounds=60)

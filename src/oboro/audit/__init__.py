@@ -1,12 +1,10 @@
 """The attack on any plan."""
 
-from oboro.audit.endtoend import EndToEnd, end_to_end
+from oboro.audit.endtoend import EndToEnd, Walked, end_to_end, walk
 from oboro.audit.enumeration import exact
-from oboro.audit.every import everything
 from oboro.audit.findings import AuditReport, Finding
 from oboro.audit.run import run
-from oboro.audit.samples import samples
-from oboro.audit.walking import Walked, walk
+from oboro.audit.samples import everything, samples
 
 __all__ = [
     "AuditReport",

@@ -8,19 +8,24 @@ have spent exactly what they cost, no more and no less.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from oboro.audit.events import alike, released
 from oboro.audit.findings import AuditReport
-from oboro.audit.flattening import alike, released
 from oboro.audit.run import ALARM, judge_worlds
 from oboro.engine import open_data
 from oboro.errors import ParameterError, setting
 from oboro.exact import whole
 from oboro.kinds import each_of, takes
 from oboro.ledger import Ledger
+from oboro.noise import Bits
+from oboro.noise.bits import Words
 from oboro.privacy import ZCDP, Approx, Conditional, Guarantee, Pure, compose
 from oboro.release import Pair, run
 from oboro.release.plan import attackable
@@ -101,3 +106,145 @@ def _times(cost: Guarantee, count: int) -> Guarantee:
 
 def _plain(guarantee: Guarantee) -> Guarantee:
     return guarantee.unconditional if isinstance(guarantee, Conditional) else guarantee
+
+
+# Walking through a sampler's random bits: the law of what it draws, from the code that draws it and nothing else.
+#
+# A sampler reads words of 64 bits until it is sure. Its answer is the same for whole ranges of a word, so the ranges are
+# found by bisection, and a word that decides nothing yet is followed by the next. The lengths of the ranges are the
+# probabilities. A word that starts everything over (a rejected draw) is left out, and the rest is scaled up. Ranges that are
+# rarer than `least` are not followed: their probability is what the walk leaves unknown.
+#
+# Two ends of a range and its middle that agree are taken for a range that agrees: samplers compare words with thresholds. So a
+# walk finds a wrong threshold, a wrong rejection or a wrong sign; it does not find a single word singled out.
+
+ALL = 1 << 64
+_CELLS = 64  # ranges to start with
+_REJECTED = 0xFFFFFFFF  # a half-word that stands for (minus, 0), which the Laplace sampler throws away
+_ENDS = [edge for power in (2, 9, 21) for edge in (ALL >> power, ALL - (ALL >> power))]
+_TAILS = [  # words to go on with: one near either end, or in between, then any
+    [end, *(int(word) for word in np.random.default_rng(seed).integers(0, ALL, 12, np.uint64))]
+    for seed, end in enumerate(_ENDS)
+]
+
+
+@dataclass
+class Walked:
+    """The chance of each answer, and what the walk did not follow. Every chance is exact but for `unknown`."""
+
+    chances: dict[Hashable, Fraction] = field(default_factory=dict)
+    unknown: Fraction = Fraction(0)
+
+
+def walk(draw: Callable[[Bits], Hashable], least: Fraction = Fraction(1, 1 << 56)) -> Walked:
+    """The law of `draw(bits)`. It must end with probability 1, and look at its bits in order."""
+    found = Walked()
+    again = _follow(draw, [], Fraction(1), least, found)
+    found.chances = {answer: chance / (1 - again) for answer, chance in found.chances.items()}
+    return found
+
+
+def _follow(
+    draw: Callable[[Bits], Any], before: list[int], weight: Fraction, least: Fraction, found: Walked
+) -> Fraction:
+    """Adds what follows these words to what was found; gives the probability that everything starts over."""
+    if weight < least:
+        found.unknown += weight
+        return Fraction(0)
+    pieces = [
+        piece
+        for piece in _pieces(draw, before)
+        if piece[2][0] or not _alike(draw, [*before, piece[0]], before)
+    ]
+    kept = sum(last - first + 1 for first, last, _ in pieces)
+    again = Fraction(0)
+    for first, last, seen in pieces:
+        share = weight * Fraction(last - first + 1, kept)
+        if seen[0]:
+            found.chances[seen[1]] = found.chances.get(seen[1], Fraction(0)) + share
+        elif before and _alike(draw, [*before, first], []):
+            again += share
+        else:
+            again += _follow(draw, [*before, first], share, least, found)
+    return again
+
+
+def _alike(draw: Callable[[Bits], Any], one: list[int], other: list[int]) -> bool:
+    """Whether a sampler goes on alike after these words and after those, whatever follows: near either end, and in between."""
+    ends = [edge for power in (1, 2, 3, 5, 8, 13, 21, 34) for edge in (ALL >> power, ALL - (ALL >> power))]
+    return all(
+        _answer(draw, [*one, first, *tail]) == _answer(draw, [*other, first, *tail])
+        for first in ends
+        for tail in _TAILS[:2]
+    )
+
+
+def _pieces(draw: Callable[[Bits], Any], before: list[int]) -> list[tuple[int, int, Any]]:
+    """Ranges of the next word that mean the same."""
+    known: dict[int, Any] = {}
+
+    def seen(word: int) -> Any:
+        if word not in known:
+            known[word] = _signature(draw, [*before, word])
+        return known[word]
+
+    pieces: list[tuple[int, int, Any]] = []
+    width = ALL // _CELLS
+    waiting = [(cell * width, (cell + 1) * width - 1) for cell in reversed(range(_CELLS))]
+    while waiting:
+        first, last = waiting.pop()
+        middle = (first + last) // 2
+        if seen(first) == seen(middle) == seen(last):
+            if pieces and pieces[-1][2] == seen(first):
+                first = pieces.pop()[0]
+            pieces.append((first, last, seen(last)))
+        elif first == last:
+            pieces.append((first, last, seen(first)))
+        else:
+            waiting += [(middle + 1, last), (first, middle)]
+    return pieces
+
+
+def _signature(draw: Callable[[Bits], Any], words: Sequence[int]) -> tuple[bool, Any]:
+    """(True, the answer) if these words decide it, otherwise (False, the answers with some words to follow)."""
+    try:
+        return True, draw(_Scripted(words))
+    except _OutOfBits:
+        return False, tuple(_answer(draw, [*words, *tail]) for tail in _TAILS)
+
+
+def _answer(draw: Callable[[Bits], Any], words: Sequence[int]) -> Any:
+    try:
+        return draw(_Scripted(words))
+    except _OutOfBits:
+        return None
+
+
+class _OutOfBits(Exception):
+    """The sampler wants more words than were written down for it."""
+
+
+class _Scripted(Bits):
+    """Hands out the words of a script, one by one. Never for a release."""
+
+    safe = False
+    description = "UNSAFE scripted bits: protects nobody"
+
+    def __init__(self, script: Sequence[int]) -> None:
+        self._script = list(script)
+        super().__init__()
+
+    def words(self, count: int) -> Words:
+        return np.asarray([self._take() for _ in range(count)], np.uint64)
+
+    def halves(self, count: int) -> Any:
+        """One half-word of the script, sign bit on top, then half-words that are rejected: one draw for each word."""
+        out = np.full(count, _REJECTED, np.uint32)
+        top = self._take() >> 32
+        out[0] = ((top & 0x7FFFFFFF) << 1) | (top >> 31)
+        return out
+
+    def _take(self) -> int:
+        if not self._script:
+            raise _OutOfBits
+        return self._script.pop(0)

@@ -13,22 +13,135 @@ walking.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from oboro.audit import losses
+from oboro.arrays import Floats
+from oboro.audit.events import flat
 from oboro.audit.findings import ORDERS, AuditReport, Finding
-from oboro.audit.flattening import flat
 from oboro.errors import ParameterError
 from oboro.kinds import each_of, takes
-from oboro.noise import Bits, system_bits
+from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace, system_bits
 from oboro.privacy import ZCDP, Approx, Pure, Renyi
 from oboro.release import Additive, Chosen, Pair, Weighted
 from oboro.release.plan import attackable
+
+# The privacy loss of noise on whole numbers, computed from its law.
+#
+# For worlds P and Q the loss of an output is L = ln P/Q. Its law under P says everything: eps is its largest value, the
+# delta at eps is the mean of (1 - e^(eps - L))+, the divergence of order a is ln E e^((a-1) L) / (a-1). Losses of
+# independent numbers add up.
+
+Noise = DiscreteLaplace | DiscreteGaussian
+Move = tuple[Noise, int]  # the noise of a number, and how far apart the worlds are in it
+Losses = dict[Fraction, float]  # a loss and its probability
+
+LONGEST = 2_000_000  # terms of a sum
+MOST_LOSSES = 200_000
+_TAIL = 45  # standard deviations: what lies beyond has a probability below e^-1000
+
+
+class TooMany(Exception):
+    """More terms than are worth adding up."""
+
+
+def pure_eps(moves: Iterable[Move]) -> Fraction | None:
+    """The largest loss, as an exact rational: sum |move| / scale. None where the noise has no largest loss."""
+    total = Fraction(0)
+    for noise, move in moves:
+        if isinstance(noise, DiscreteLaplace):
+            total += Fraction(abs(move)) / noise.scale
+        elif move:
+            return None
+    return total
+
+
+def divergence(moves: Iterable[Move], order: Fraction) -> float:
+    """The Rényi divergence of this order, by adding up the law; numbers are independent, so theirs add up."""
+    return math.fsum(_one_divergence(noise, abs(move), float(order)) for noise, move in moves if move)
+
+
+def _one_divergence(noise: Noise, move: int, order: float) -> float:
+    if isinstance(noise, DiscreteLaplace):
+        rate, reach = float(1 / noise.scale), math.ceil(_TAIL * float(noise.scale)) + order * move
+    else:
+        rate, reach = float(1 / (2 * noise.sigma2)), _TAIL * math.sqrt(noise.sigma2) + order * move
+    if reach > LONGEST:
+        raise TooMany
+    k = np.arange(-math.ceil(reach), math.ceil(reach) + 1, dtype=np.float64)
+    power = 1 if isinstance(noise, DiscreteLaplace) else 2
+    weight, moved = -rate * np.abs(k) ** power, -rate * np.abs(k - move) ** power
+    mixed = order * weight + (1 - order) * moved
+    top = float(mixed.max())
+    return (math.log(math.fsum(np.exp(mixed - top))) + top - math.log(math.fsum(np.exp(weight)))) / (
+        order - 1
+    )
+
+
+def added(moves: Sequence[Move]) -> Losses:
+    """The law of the summed loss under the first world."""
+    total: Losses = {Fraction(0): 1.0}
+    for noise, move in moves:
+        if move:
+            own = _laplace_losses(noise, abs(move)) if isinstance(noise, DiscreteLaplace) else None
+            if own is None or len(total) * len(own) > MOST_LOSSES:
+                raise TooMany
+            total = _sum(total, own)
+    return total
+
+
+def _laplace_losses(noise: DiscreteLaplace, move: int) -> Losses:
+    """L(k) = (|k - move| - |k|) / scale: move/scale up to k = 0, then two steps less for each k, from k = move on the least."""
+    if move > MOST_LOSSES:
+        raise TooMany
+    step = 1 / noise.scale
+    losses = {step * move: float(noise.cdf(0)), -step * move: float(noise.cdf(-move))}
+    for k in range(1, move):
+        losses[step * (move - 2 * k)] = losses.get(step * (move - 2 * k), 0.0) + float(noise.pmf(k))
+    return losses
+
+
+def _sum(one: Losses, other: Losses) -> Losses:
+    total: Losses = {}
+    for a, p in one.items():
+        for b, q in other.items():
+            total[a + b] = total.get(a + b, 0.0) + p * q
+    return total
+
+
+def delta_at(losses: Losses, eps: float) -> float:
+    """The least delta at eps, in this direction."""
+    return math.fsum(p * -math.expm1(eps - float(loss)) for loss, p in losses.items() if float(loss) > eps)
+
+
+def weights_delta(one: Mapping[int, int], other: Mapping[int, int], total: int, eps: float) -> float:
+    """sum of (P - e^eps Q)+ for whole-number weights over one total."""
+    return math.fsum(
+        max(0.0, weight / total - math.exp(eps) * other.get(output, 0) / total)
+        for output, weight in one.items()
+    )
+
+
+def eps_at(delta_of: Sequence[Callable[[float], float]], delta: float) -> float:
+    """The least eps at which every function gives at most `delta`, to 1e-13."""
+    low, high = 0.0, 700.0
+
+    def worst(eps: float) -> float:
+        return max(function(eps) for function in delta_of)
+
+    if worst(high) > delta:
+        return math.inf
+    if worst(low) <= delta:
+        return 0.0
+    while high - low > 1e-13 * max(1.0, high):
+        middle = (low + high) / 2
+        low, high = (low, middle) if worst(middle) <= delta else (middle, high)
+    return high
+
 
 Draw = Callable[
     [Any, Bits, int], Any
@@ -62,10 +175,8 @@ def computed(plan: Any, pair: Pair, prepared: Sequence[Any] | None = None) -> li
     if isinstance(form, Weighted):
         return _weighted(plan, form, worlds, pair.why)
     if isinstance(form, Chosen):
-        from oboro.audit.choices import chosen_findings
-
         return chosen_findings(plan, form, worlds, pair.why)
-    if not all(_replays(plan, form, prepared) for prepared in worlds):
+    if not all(_sums_replay(plan, form, prepared) for prepared in worlds):
         return []
     one, other = (form.numbers(prepared) for prepared in worlds)
     if one.shape != other.shape:
@@ -77,19 +188,19 @@ def computed(plan: Any, pair: Pair, prepared: Sequence[Any] | None = None) -> li
     ]
     try:
         return _judged(plan.guarantee.unconditional, moves, pair.why)
-    except losses.TooMany:
+    except TooMany:
         return []
 
 
-def _judged(promise: Any, moves: list[losses.Move], why: str) -> list[Finding]:
+def _judged(promise: Any, moves: list[Move], why: str) -> list[Finding]:
     if isinstance(promise, Pure):
-        eps = losses.pure_eps(moves)
+        eps = pure_eps(moves)
         return [
             Finding(why, Fraction(0), promise.eps, math.inf if eps is None else float(eps), None, "computed")
         ]
     if isinstance(promise, Approx):
-        law = losses.added(moves)
-        eps_true = losses.eps_at([partial(losses.delta_at, law)], float(promise.delta))
+        law = added(moves)
+        eps_true = eps_at([partial(delta_at, law)], float(promise.delta))
         return [Finding(why, promise.delta, promise.eps, eps_true, None, "computed")]
     if isinstance(promise, ZCDP | Renyi):
         orders = ORDERS if isinstance(promise, ZCDP) else (promise.order,)
@@ -98,7 +209,7 @@ def _judged(promise: Any, moves: list[losses.Move], why: str) -> list[Finding]:
                 why,
                 Fraction(0),
                 promise.to_renyi(order).eps,
-                losses.divergence(moves, order),
+                divergence(moves, order),
                 None,
                 "computed",
                 order,
@@ -125,7 +236,7 @@ class SameBits(Bits):
         return self._given
 
 
-def _replays(plan: Any, form: Additive, prepared: Any) -> bool:
+def _sums_replay(plan: Any, form: Additive, prepared: Any) -> bool:
     """Whether `measure` gives the prepared numbers plus the declared noise, in every number of some trials."""
     seed = system_bits().words(6).tobytes()
     seen = flat(plan.measure(prepared, SameBits(seed), REPLAYED), REPLAYED)
@@ -147,9 +258,9 @@ def _weighted(plan: Any, form: Weighted, worlds: Sequence[Any], why: str) -> lis
         return []
     one, other = (form.weights(prepared) for prepared in worlds)
     total = sum(one.values())
-    directions = [partial(losses.weights_delta, p, q, total) for p, q in ((one, other), (other, one))]
+    directions = [partial(weights_delta, p, q, total) for p, q in ((one, other), (other, one))]
     promise = plan.guarantee.unconditional
-    eps = losses.eps_at(directions, float(promise.delta))
+    eps = eps_at(directions, float(promise.delta))
     return [Finding(why, promise.delta, promise.eps, eps, None, "computed")]
 
 
@@ -157,3 +268,71 @@ def _weighted_replays(plan: Any, form: Weighted, prepared: Any) -> bool:
     seed = system_bits().words(6).tobytes()
     drawn = form.draw(prepared, SameBits(seed), REPLAYED)
     return bool(np.array_equal(plan.measure(prepared, SameBits(seed), REPLAYED), drawn))
+
+
+# The true cost of a quantile: the law of the exponential mechanism on a small grid, computed from the proof's own score.
+#
+# The score of each value is computed here from its definition, by counting rows, not by the code that draws. That `measure`
+# draws by this law is replayed: it and this module see the same bits, and each uniform number must lie between the two edges
+# of the law that its answer says.
+
+LARGEST = 2**16  # values of the column
+
+
+def chosen_findings(plan: Any, form: Chosen, worlds: Sequence[Any], why: str) -> list[Finding]:
+    """eps of one quantile for each group: groups are independent, so their largest losses add up."""
+    if form.size > LARGEST:
+        return []
+    if not all(_choices_replay(plan, form, prepared) for prepared in worlds):
+        return []
+    eps = 0.0
+    for one, other in zip(*worlds, strict=True):
+        eps += max(float(np.abs(_log_law(form, one) - _log_law(form, other)).max()), 0.0)
+    return [Finding(why, Fraction(0), plan.guarantee.eps, eps, None, "computed")]
+
+
+def _log_law(form: Chosen, ranks: Any) -> Floats:
+    """ln P(value) for each value of the column: -eta * score, less the logarithm of the total."""
+    q, size = form.quantile, form.size
+    rows = np.zeros(size, np.int64)
+    rows[ranks.codes] = np.diff(np.concatenate([[0], ranks.upto]))
+    at_or_below = np.cumsum(rows)
+    below, n = at_or_below - rows, int(rows.sum())
+    score = np.maximum(
+        0, np.maximum(q.denominator * below - q.numerator * n, q.numerator * n - q.denominator * at_or_below)
+    )
+    weight = -float(form.eta) * (score - score.min()).astype(float)
+    return np.asarray(weight - math.log(math.fsum(np.exp(weight))))
+
+
+def _choices_replay(plan: Any, form: Chosen, prepared: Any) -> bool:
+    """Whether each answer lies where the law puts the uniform number that it was drawn with."""
+    seed = system_bits().words(6).tobytes()
+    drawn = np.asarray(plan.measure(prepared, SameBits(seed), REPLAYED))[:, :, 0]
+    bits = SameBits(seed)
+    for group, ranks in enumerate(prepared):
+        uniform = bits.words(REPLAYED).astype(float) * 2.0**-64
+        edges = np.concatenate([[0.0], np.cumsum(np.exp(_log_law(form, ranks)))])
+        starts, stops = _runs(ranks.codes, form.size, drawn[:, group])
+        if np.any(uniform < edges[starts] - 1e-12) or np.any(uniform > edges[stops] + 1e-12):
+            return False
+        _skip(bits, starts, stops)
+    return True
+
+
+def _runs(codes: Any, size: int, drawn: Any) -> tuple[Any, Any]:
+    """The run of values that are drawn together with each answer: a value that rows have, or those between two."""
+    after = np.searchsorted(codes, drawn, side="left")
+    bounds = np.concatenate([codes, [size]])
+    own = bounds[np.minimum(after, codes.size)] == drawn
+    starts = np.where(own, drawn, np.concatenate([[0], codes + 1])[after])
+    return starts, np.where(own, drawn + 1, bounds[after])
+
+
+def _skip(bits: SameBits, starts: Any, stops: Any) -> None:
+    """Draws the places within the runs again, as `measure` did, so that the next group sees the same bits."""
+    from oboro.noise.draws import uniform_integers
+
+    for start in np.unique(starts):
+        mine = starts == start
+        uniform_integers(int(stops[mine][0] - start), int(mine.sum()), bits)

@@ -14,20 +14,143 @@ from __future__ import annotations
 import io
 import logging
 import math
+import tempfile
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from oboro.audit.releasing import Trait, certificates, spending
-from oboro.audit.timing import Timing, timing
-from oboro.exact import whole
+from oboro.exact import about, whole
+from oboro.ledger import Ledger
+from oboro.noise import bits as source_of_bits
 from oboro.noise.bits import Bits, UnsafeBitsWarning, UnsafeDeterministicBits, system_bits
 from oboro.release import Pair, Plan
+from oboro.release import run as run_plan
+
+# Whole releases, watched: what stood in the ledger when noise was drawn, and what certificates tell.
+
+MAY_DIFFER = ("content.sha256", "content.rows", "ledger.id", "ledger.hash", "time", "public_key")
+
+
+@dataclass(frozen=True, slots=True)
+class Trait:
+    """One attack: what it looked at, whether the promise held, and what it saw."""
+
+    attack: str
+    holds: bool
+    seen: str
+
+
+class WatchedBits(Bits):
+    """Real bits that note what stood in the ledger when the first of them were drawn."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.entries: tuple[str, ...] | None = None
+        super().__init__()
+
+    def words(self, count: int) -> npt.NDArray[np.uint64]:
+        if self.entries is None:
+            self.entries = tuple(entry.kind for entry in self.ledger.history())
+        return super().words(count)
+
+
+def spending(plan: Plan, pair: Pair) -> Trait:
+    """A whole release, with watched bits handed in and watched bits behind the back."""
+    with _ledger(plan) as ledger:
+        given, hidden = WatchedBits(ledger), WatchedBits(ledger)
+        with _system(hidden):
+            run_plan(plan, pair.one, ledger, bits=given)
+    if hidden.entries is not None:
+        return Trait("ledger", False, "noise came from bits that were not handed in")
+    if given.entries != ("create", "reserve"):
+        return Trait("ledger", False, f"when noise was drawn the ledger held {given.entries}")
+    return Trait("ledger", True, "reserved, then drawn")
+
+
+def certificates(plan: Plan, pair: Pair) -> Trait:
+    """The certificates of both worlds, part by part."""
+    pages = []
+    for data in (pair.one, pair.other):
+        with _ledger(plan) as ledger:
+            pages.append(dict(_parts(run_plan(plan, data, ledger, "attack").certificate.record)))
+    parts = pages[0].keys() | pages[1].keys()
+    told = sorted(
+        part for part in parts if pages[0].get(part) != pages[1].get(part) and part not in MAY_DIFFER
+    )
+    if told:
+        return Trait("certificate", False, f"{told[0]} differs between neighbours")
+    return Trait("certificate", True, f"{len(parts)} parts, the same but for {', '.join(MAY_DIFFER)}")
+
+
+@contextmanager
+def _ledger(plan: Plan) -> Iterator[Ledger]:
+    """A ledger that the plan just fits into."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "attack.ledger"
+        with Ledger.create(path, dataset="made up", unit=plan.unit, budget=plan.guarantee) as ledger:
+            yield ledger
+
+
+@contextmanager
+def _system(bits: Bits) -> Iterator[None]:
+    """Whoever asks for the system's bits gets these."""
+    before = source_of_bits._system
+    source_of_bits._system = bits
+    try:
+        yield
+    finally:
+        source_of_bits._system = before
+
+
+def _parts(record: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(record, dict):
+        for name, value in record.items():
+            yield from _parts(value, f"{before}.{name}" if before else name)
+    else:
+        yield before, record
+
+
+# A stopwatch on two worlds.
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How often a stopwatch tells two worlds apart: 1/2 is never, 1 is always."""
+
+    advantage: float
+    error: float  # three standard deviations of the advantage
+    rounds: int
+
+    def __str__(self) -> str:
+        return f"told apart {about(self.advantage, 3)} ± {about(self.error, 2)} of the time, {self.rounds:,} rounds"
+
+
+def timing(plan: Plan, pair: Pair, *, rounds: int = 1000, bits: Bits | None = None) -> Timing:
+    """Times `measure` in both worlds, in turns. Reported; oboro promises nothing about time."""
+    source = bits or system_bits()
+    prepared = [plan.prepare(data) for data in (pair.one, pair.other)]
+    took = np.empty((2, rounds))
+    for turn in range(rounds):
+        for world in (turn % 2, 1 - turn % 2):
+            start = time.perf_counter_ns()
+            plan.measure(prepared[world], source)
+            took[world, turn] = time.perf_counter_ns() - start
+    first = np.sort(took[0])
+    quicker, not_slower = (
+        np.searchsorted(first, took[1], side).mean() / rounds for side in ("left", "right")
+    )
+    below = (
+        float(quicker + not_slower) / 2
+    )  # P(the first is quicker); a clock that ticks slowly gives ties, half each
+    return Timing(max(below, 1 - below), 3 * math.sqrt((2 * rounds + 1) / (12 * rounds**2)), rounds)
+
 
 __all__ = [
     "HOSTILE",

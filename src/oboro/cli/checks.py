@@ -69,7 +69,7 @@ def _reports(plans: list[Path], everything: bool, trials: int | None) -> Iterato
     """Reports, each as soon as it is there, and whether one line says enough."""
     from oboro.audit import everything as all_of_them
     from oboro.audit import run
-    from oboro.audit.every import TRIALS as EACH
+    from oboro.audit.samples import TRIALS as EACH
     from oboro.release import load_plan
 
     loaded = [(path, load_plan(path)) for path in plans]
