@@ -22,7 +22,7 @@ import typer
 import oboro as ob
 from oboro.cli import main
 from oboro.cli.main import app
-from oboro.cli.spelling import typed
+from oboro.cli.terminal import typed
 from oboro.errors import declaration, setting, told
 from oboro.release import plan_from
 from oboro.statistics.bins import Bins

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 import oboro as ob
 from oboro.cli import main
-from oboro.cli.spelling import whole_command
+from oboro.cli.terminal import whole_command
 
 PEOPLE = "age,region\n" + "".join(f"{a % 90},{'north' if a % 3 else 'south'}\n" for a in range(60))
 COLUMNS = """

@@ -31,7 +31,8 @@ from doors_world import (
 from test_doors_signed import places, signed
 
 import oboro as ob
-from oboro.cli import spelling, terminal
+from oboro.cli import terminal
+from oboro.cli import terminal as spelling
 from oboro.ledger.canonical import laid_out
 
 SAMPLES = {

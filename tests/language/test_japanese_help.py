@@ -13,7 +13,7 @@ import pytest
 
 from oboro import language
 from oboro.cli import main
-from oboro.cli.spelling import whole_command
+from oboro.cli.terminal import whole_command
 
 JAPANESE = tomllib.loads((Path(language.__file__).parent / "ja.toml").read_text(encoding="utf-8"))
 

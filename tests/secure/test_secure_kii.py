@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from oboro.cli.reproduce import reproductions
+from oboro.cli.checks import reproductions
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.secure import algorithm2
 from oboro.secure.kii import _steps, smallest_init

@@ -1,4 +1,4 @@
-"""`oboro audit`: attacks plans with neighbouring data, and says what it could certify."""
+"""`oboro certificate`: checks what was published, with the public key alone."""
 
 from __future__ import annotations
 
@@ -6,18 +6,80 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from oboro.cli.options import Json, show_json
 from oboro.cli.terminal import echo, is_watched
 from oboro.errors import OboroError, ParameterError
-from oboro.language import left, said
+from oboro.language import labelled, left, phrase, said
 
 if TYPE_CHECKING:
     from oboro.audit import AuditReport
+import importlib
 
+from oboro.kinds import nearest
+
+if TYPE_CHECKING:
+    from oboro.release import Reproducible
+
+
+app = typer.Typer(help="Check the signed page that goes out with a release.", no_args_is_help=True)
+
+
+@app.command(epilog="Example: oboro certificate verify published.csv.certificate.json")
+def verify(
+    file: Annotated[Path, typer.Argument(help="The certificate.", metavar="FILE")],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", help="The released file; by default the one beside the certificate.", metavar="FILE"
+        ),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key", help="The public key you trust, in hex. Without it, the one in the file.", metavar="HEX"
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Checks the signature and the hash of the released file."""
+    from oboro.release import verify_certificate
+    from oboro.release.certificate import promised
+
+    record = verify_certificate(file, data=data, public_key=key)
+    if json:
+        show_json({"valid": True, "key_checked": key is not None, "certificate": record})
+        return
+    bound = record.get("file")
+    unit, guarantee = promised(record)
+    facts = {
+        "released": phrase(record["released"]),
+        "dataset": record["dataset"],
+        "unit": said(str(unit)),
+        "guarantee": said(str(guarantee)),
+        "noise": ", ".join(said(law) for law in _laws(record["noise"])) or said("none"),
+        "file": bound["name"] if bound else said("none"),
+        "ledger": said(f"entry {record['ledger']['position']} of {record['ledger']['id']}"),
+        "time": record["time"],
+        "signed by": record["public_key"],
+    }
+    echo("\n".join([said("valid"), *("  " + labelled(label, text) for label, text in facts.items())]))
+    if key is None:
+        note = "compare that key with one the publisher gave you another way, or pass it with --key"
+        echo(f"  {said('note')}: {said(note)}")
+
+
+def _laws(noise: Any) -> list[str]:
+    """The different laws of noise of a release, which may consist of several parts."""
+    parts = noise.values() if isinstance(noise, dict) else noise if isinstance(noise, list) else ()
+    own = [noise["law"]] if isinstance(noise, dict) and isinstance(noise.get("law"), str) else []
+    return list(dict.fromkeys([*own, *(law for part in parts for law in _laws(part))]))
+
+
+# `oboro audit`: attacks plans with neighbouring data, and says what it could certify.
 
 TRIALS = 200_000
 
@@ -104,3 +166,50 @@ def _watched() -> Iterator[Callable[[str, int, int], None] | None]:
             bar.update(task, description=name, completed=done, total=total)
 
         yield watch
+
+
+# `oboro reproduce`: the papers' tables, computed again and set beside what was printed.
+
+CAPABILITIES = (
+    "oboro.tables.papers.terada",
+    "oboro.secure.papers.kii",
+    "oboro.dynamics.papers.ito",
+    "oboro.synth.papers.miura",
+)  # modules with a list REPRODUCTIONS
+
+
+def reproductions() -> dict[str, Reproducible]:
+    """Everything that can be reproduced, by name."""
+    found = [one for module in CAPABILITIES for one in importlib.import_module(module).REPRODUCTIONS]
+    return {one.name: one for one in found}
+
+
+def reproduce(
+    name: Annotated[
+        str | None, typer.Argument(help="Which table; without it, the list.", metavar="NAME")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Reproduces a table of a paper, and marks where the paper errs."""
+    known = reproductions()
+    if name is None:
+        if json:
+            show_json([{"name": one.name, "title": one.title} for one in known.values()])
+            return
+        width = max(len(key) for key in known)
+        for one in known.values():
+            echo(f"  {one.name.ljust(width)}  {one.title}")
+        return
+    if name not in known:
+        close = nearest(name, known)
+        raise ParameterError(
+            "no such table" + (f": did you mean {close!r}?" if close else ""),
+            given=name,
+            needed=", ".join(known),
+            fix=f"oboro reproduce {close or next(iter(known))}",
+        )
+    table = known[name].make()
+    if json:
+        show_json(table.to_dict())
+    else:
+        echo(str(table))

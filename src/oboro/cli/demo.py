@@ -22,7 +22,7 @@ def demo(
     """
     import pyarrow.parquet as pq
 
-    from oboro.cli.dynamics_demo import fresh, publish_household
+    from oboro.cli.dynamics import fresh, publish_household
     from oboro.domain import Domain, Grid
     from oboro.ledger import Ledger
     from oboro.privacy import Pure, Unit

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from oboro.errors import ParameterError
+
+if TYPE_CHECKING:
+    from oboro.privacy import Unit
 from oboro.cli import plans
-from oboro.cli.dynamics_demo import demo
-from oboro.cli.dynamics_options import (
-    Alpha,
-    Column,
-    Delta,
-    Horizon,
-    Method,
-    Noise,
-    SystemArgument,
-    SystemOption,
-    Where,
-    count_samples,
-    read_start,
-    read_system,
-    system_plan,
-)
 from oboro.cli.options import (
     DataFile,
     DryRun,
@@ -41,7 +29,180 @@ from oboro.cli.options import (
     show_json,
 )
 from oboro.cli.terminal import echo
+from oboro.errors import LedgerError
 from oboro.language import labelled, left, right, said
+
+# What the commands about systems share: their options, and the plan that a TOML file and they describe.
+
+MATRICES = ("A", "B", "C", "D")
+
+SystemArgument = Annotated[
+    Path,
+    typer.Argument(help="TOML file with \\[system] A, B, C, D and horizon, and \\[unit].", metavar="SYSTEM"),
+]
+SystemOption = Annotated[
+    Path, typer.Option("--system", help="TOML file with \\[system] A, B, C, D and horizon.", metavar="FILE")
+]
+Delta = Annotated[
+    str | None,
+    typer.Option(
+        "--delta",
+        help="The probability of an exception, such as 1e-5; without it the promise is pure.",
+        metavar="NUMBER",
+    ),
+]
+Alpha = Annotated[
+    str,
+    typer.Option(
+        "--alpha", help="Tail index: 2 is Gaussian, a smaller one hides larger outliers.", metavar="NUMBER"
+    ),
+]
+Where = Annotated[
+    str | None,
+    typer.Option("--where", help="Where the noise is added: input (the default) or output.", metavar="WORD"),
+]
+Noise = Annotated[
+    str | None,
+    typer.Option(
+        "--noise",
+        help="How it is drawn: independent (the default), shared (one A for the record) or discrete.",
+        metavar="WORD",
+    ),
+]
+Method = Annotated[
+    str | None,
+    typer.Option("--method", help="With --noise shared: mixture, theorem1, exact or pure.", metavar="WORD"),
+]
+Horizon = Annotated[
+    int | None,
+    typer.Option(
+        "--horizon", help="The last time; by default that of the file, else of the signal.", metavar="NUMBER"
+    ),
+]
+Column = Annotated[
+    list[str],
+    typer.Option("--column", help="The column of the input; repeat for more.", metavar="COLUMN"),
+]
+
+
+def system_plan(system: Path, unit: Unit, horizon: int | None, column: list[str], **said: Any) -> Any:
+    """A plan for the system in a file, which may also say the horizon and a sigma."""
+    from oboro import dynamics
+
+    record = read_system(system)
+    last = record.get("horizon") if horizon is None else horizon
+    if last is None:
+        raise ParameterError(
+            "the horizon is not said",
+            given=f"no --horizon, and no horizon in {system}",
+            needed="the last time",
+            fix="--horizon 200",
+        )
+    return dynamics.plan(
+        record.get("system", {name: part for name, part in record.items() if name in MATRICES}),
+        unit=unit,
+        horizon=last,
+        columns=column or None,
+        sigma=record.get("sigma"),
+        **said,
+    )
+
+
+def read_system(path: Path) -> dict[str, Any]:
+    """What the file of a system says; its matrices may stand in a table of their own."""
+    from oboro.domain.domain import check_entries, read_toml
+
+    record = read_toml(path)
+    check_entries(
+        str(path), record, ("system", "horizon", "sigma", "unit", *(() if "system" in record else MATRICES))
+    )
+    return record
+
+
+def count_samples(data: Path) -> int:
+    """How many samples there are, which is public."""
+    from oboro.engine import open_data
+
+    source = open_data(data)
+    return int(source.connection.execute(f"SELECT count(*) FROM {source.relation}").fetchone()[0])
+
+
+def read_start(text: str) -> list[float]:
+    """x0, as `--x0` gives it: numbers with commas between."""
+    from oboro.exact import rational
+
+    return [float(rational("--x0", part)) for part in text.split(",")]
+
+
+# `oboro dynamics demo`: a household's load through a thermal lag, from the signal to the pages.
+
+PAGES = ("band.html", "band-with-truth.html", "outliers.html")
+
+
+def demo(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="The folder to write into.", metavar="FOLDER")
+    ] = Path("dynamics-demo"),
+    data: Annotated[
+        Path | None, typer.Option("--data", help="A real load instead of a generated one.", metavar="FILE")
+    ] = None,
+    column: Annotated[str, typer.Option("--column", help="Its column.", metavar="COLUMN")] = "load",
+) -> None:
+    """Publishes a household's load through a thermal lag: a week of half hours, with the band over time and the outliers page."""
+    from oboro.report.outliers import write_outliers
+
+    made, released = publish_household(output, data, column)
+    write_outliers(output / "outliers.html", eps="1", delta="1e-3")
+    echo(f"{made.forecast()}\n\n{released}\n")
+    for page in ("published.csv", *PAGES):
+        echo(labelled("written", str(output / page)))
+
+
+def fresh(output: Path, *names: str) -> None:
+    """Makes the folder. Nothing that stands there already is written over: it may be somebody's data."""
+    output.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        if (output / name).exists():
+            raise LedgerError(
+                "the demo was run here before, or the folder is in use",
+                given=str(output / name),
+                needed="an empty folder: a demo writes over nothing",
+                fix="-o another-folder",
+            )
+
+
+def publish_household(output: Path, data: Path | None = None, column: str = "load") -> tuple[Any, Any]:
+    """Writes a feeder, a load if none is given, its release and two pages; returns the plan and the release."""
+    import numpy as np
+
+    from oboro.dynamics.household import FEEDER, household_load
+    from oboro.dynamics.operators import respond
+    from oboro.dynamics.signal import from_table
+    from oboro.ledger import Ledger
+    from oboro.privacy import Approx, unit_from
+    from oboro.release import run
+    from oboro.report.band import write_band
+
+    feeder, book = output / "feeder.toml", output / "load.ledger"
+    made_here = () if data is not None else ("load.csv",)
+    fresh(output, "load.ledger", "feeder.toml", *made_here, "published.csv", *PAGES)
+    feeder.write_text(FEEDER, encoding="utf-8")
+    real = data is not None
+    if data is None:
+        data = output / "load.csv"
+        data.write_text("load\n" + "".join(f"{x}\n" for x in household_load(336)), encoding="utf-8")
+    unit = unit_from(read_system(feeder)["unit"])
+    made = system_plan(feeder, unit, None, [column], eps="1", delta="1e-3", alpha="1.5")
+    load = from_table(data, (column,))[: made.horizon + 1]
+    ledger = Ledger.create(book, dataset="household load", unit=unit, budget=Approx(1, "1e-3"))
+    released = run(made, load, ledger, name="load")
+    released.save(output / "published.csv")
+    truth = respond(made.system, np.zeros(made.system.states), made.prepare(load).u)[:, 0].tolist()
+    signed = released.certificate
+    write_band(output / "band.html", made, released, certificate=signed)
+    write_band(output / "band-with-truth.html", made, released, truth=truth, private=real, certificate=signed)
+    return made, released
+
 
 app = typer.Typer(
     help="Private outputs of linear systems: a plant, a building, a feeder.", no_args_is_help=True

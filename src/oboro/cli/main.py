@@ -24,27 +24,67 @@ from typing import Annotated, Any
 import typer
 
 from oboro._version import __version__
-from oboro.cli import (
-    certificate,
-    checks,
-    demo,
-    dynamics,
-    helping,
-    histogram,
-    ledger,
-    plans,
-    query,
-    reproduce,
-    secure,
-    spelling,
-    synth,
-    table,
-)
+from oboro.cli import checks, demo, dynamics, histogram, ledger, plans, query, secure, synth, table, terminal
+from oboro.cli import checks as certificate
+from oboro.cli import checks as reproduce
 from oboro.cli.terminal import Unprintable, echo, trace, without_password
 from oboro.errors import OboroError, PaidError
 from oboro.files import sparing
 from oboro.language import chosen, plain, said
 from oboro.payment import Payment, failed, payments
+
+# What `--help` says, in the reader's language. The words of commands and options stay as they are typed.
+
+_TITLES = {
+    "ARGUMENTS_PANEL_TITLE": "Arguments",
+    "OPTIONS_PANEL_TITLE": "Options",
+    "COMMANDS_PANEL_TITLE": "Commands",
+    "ERRORS_PANEL_TITLE": "Error",
+    "DEFAULT_STRING": "[default: {}]",
+    "REQUIRED_LONG_STRING": "[required]",
+    "ENVVAR_STRING": "[env var: {}]",
+}
+
+
+def in_own_language(command: Any) -> None:
+    """Translates the help of a command and of all below it, and the titles around it."""
+    other = chosen() != "en"
+    if other:
+        _translate(command)
+    asked = other and ("--help" in sys.argv or len(sys.argv) <= 2)
+    if asked or "typer.rich_utils" in sys.modules:  # it takes a while to load: not where nobody will see it
+        from typer import rich_utils
+
+        for name, text in _TITLES.items():
+            if hasattr(rich_utils, name):
+                setattr(rich_utils, name, said(text))
+
+
+def _translate(command: Any) -> None:
+    command.help = "\n\n".join(said(part.strip()) for part in (command.help or "").split("\n\n"))
+    command.epilog = said(command.epilog or "")
+    if getattr(command, "rich_help_panel", None):
+        command.rich_help_panel = said(command.rich_help_panel)
+    for one in command.params:
+        if getattr(one, "help", None):
+            one.help = said(one.help)
+    _translate_help_option(command)
+    for inner in getattr(command, "commands", {}).values():
+        _translate(inner)
+
+
+def _translate_help_option(command: Any) -> None:
+    """The option that every command has is made when it is asked for."""
+    made = command.get_help_option
+
+    def translated(context: Any) -> Any:
+        option = made(context)
+        if option is not None and option.help:
+            option.help = said(option.help)
+        return option
+
+    command.get_help_option = translated
+
 
 app = typer.Typer(
     name="oboro",
@@ -112,8 +152,8 @@ def start(
 def main() -> None:
     """Runs the command line; errors become a few lines and an exit code, never a traceback."""
     _fill_gaps()
-    command = spelling.whole_command(chosen())
-    helping.in_own_language(command)
+    command = terminal.whole_command(chosen())
+    in_own_language(command)
     if any(name.endswith("OBORO_COMPLETE") for name in os.environ):
         command()  # the shell asks what could be typed
     with sparing(), payments() as made:  # no command writes over a file that it reads
@@ -177,9 +217,9 @@ def _failed(error: BaseException, made: list[Payment]) -> int:
         echo(said(bug), err=True)
         return 1
     if "--json" in sys.argv:
-        echo(json.dumps(spelling.record(told), ensure_ascii=False), err=True)
+        echo(json.dumps(terminal.record(told), ensure_ascii=False), err=True)
     else:
-        echo(spelling.complaint(told), err=True, lead=f"{type(told).__name__}: ")
+        echo(terminal.complaint(told), err=True, lead=f"{type(told).__name__}: ")
     return told.exit_code
 
 

@@ -10,8 +10,7 @@ import typer
 
 from oboro import files
 from oboro.cli.options import DataFile, DryRun, Json, LedgerAt, Name, Output, open_ledger, show_json
-from oboro.cli.spelling import typed
-from oboro.cli.terminal import echo
+from oboro.cli.terminal import echo, typed
 from oboro.kinds import path_of
 from oboro.language import labelled, phrase, said
 from oboro.payment import delivered

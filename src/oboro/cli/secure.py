@@ -2,18 +2,244 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sys
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oboro.cli import secure_parties
-from oboro.cli.options import Json, Output, show_json
-from oboro.cli.terminal import echo, is_watched
+from oboro.cli.options import DryRun, Json, LedgerAt, Name, Output, To, open_ledger, show_json
+from oboro.cli.terminal import Unprintable, echo
 from oboro.errors import ParameterError
-from oboro.language import labelled, said
+from oboro.language import labelled, plain, said
+
+if TYPE_CHECKING:
+    from oboro.secure import Holder, Identity, Shelf
+    from oboro.secure.draws import Exchange
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from oboro.cli.terminal import is_watched
+
+# What each of two parties does: keys, encrypted answers, urns, draws, openings.
+
+PlanFile = Annotated[Path, typer.Option("--plan", help="The noise plan.", metavar="FILE")]
+Agreed = Annotated[
+    Path,
+    typer.Option(
+        "--plan",
+        help="The noise plan that both agreed upon: what this draw may cost, and no other.",
+        metavar="FILE",
+    ),
+]
+Secret = Annotated[Path, typer.Option("--key", help="P1's NAME.secret.", metavar="FILE")]
+Own = Annotated[Path | None, typer.Option("--identity", help="Our NAME.pem.", metavar="FILE")]
+Peer = Annotated[Path | None, typer.Option("--peer", help="The other party's NAME.crt.", metavar="FILE")]
+State = Annotated[
+    Path | None,
+    typer.Option(
+        "--state",
+        help="Where used urns are written down; beside the key or ledger by default.",
+        metavar="FILE",
+    ),
+]
+
+
+def keys(name: Annotated[str, typer.Argument(help="A name for the party.", metavar="NAME")]) -> None:
+    """Makes the files of one party: NAME.secret, NAME.public, NAME.pem, NAME.crt."""
+    from oboro import secure
+
+    paths = secure.create(name)
+    echo(labelled("keep", f"{paths['secret']}  {paths['pem']}"))
+    echo(labelled("give away", f"{paths['public']}  {paths['crt']}"))
+
+
+def assumption() -> None:
+    """Prints what a draw rests on, for `oboro ledger create --assume`."""
+    from oboro import secure
+
+    echo(secure.ASSUMPTION)
+
+
+def encrypt(
+    value: Annotated[
+        str, typer.Argument(help="A whole number, or - to read it from standard input.", metavar="VALUE")
+    ],
+    low: Annotated[
+        int, typer.Option("--low", help="The least it can be, known without the data.", metavar="NUMBER")
+    ],
+    high: Annotated[int, typer.Option("--high", help="The most it can be.", metavar="NUMBER")],
+    key: Annotated[
+        Path, typer.Option("--key", help="The NAME.public of the party that will open.", metavar="FILE")
+    ],
+    output: To,
+) -> None:
+    """Clamps a number to its public bounds and encrypts it."""
+    from oboro import secure
+
+    text = (sys.stdin.readline() if value == "-" and sys.stdin else value).strip()
+    try:
+        number = int(text)
+    except ValueError:  # the value is private: it is not repeated
+        raise ParameterError(
+            "VALUE is not a whole number", needed="such as 42", fix="oboro secure encrypt 42 ..."
+        ) from None
+    secure.Answer.encrypt(number, low=low, high=high, public=secure.load_public(key)).save(output)
+    echo(labelled("written", said(f"{output}, between {low} and {high}")))
+
+
+def add(
+    files: Annotated[list[Path], typer.Argument(help="Encrypted numbers under one key.", metavar="FILE")],
+    output: To,
+) -> None:
+    """Adds encrypted numbers; the bounds are added too."""
+    from oboro import secure
+
+    first, *rest = [secure.Answer.load(file) for file in files]
+    for one in rest:
+        first = first + one
+    first.save(output)
+    echo(labelled("written", said(f"{output}, between {first.low} and {first.high}")))
+
+
+def serve(
+    plan: PlanFile,
+    listen: Annotated[str, typer.Option("--listen", help="Where to wait for P2.", metavar="HOST:PORT")],
+    key: Secret,
+    identity: Own,
+    peer: Peer,
+    state: State = None,
+    count: Annotated[
+        int | None, typer.Option("--connections", "--count", help="Stop after so many.", metavar="NUMBER")
+    ] = None,
+) -> None:
+    """P1: sends fresh urns over TLS and opens what was drawn, once for each."""
+    from oboro import secure
+    from oboro.secure.wire import listening
+
+    holder = _holder(plan, key, state)
+    holder.noise.check_sendable()
+    who = _identity(identity, peer)
+    who.context(server=True)  # complains now, not at the first connection
+    with listening(listen) as listener:
+        host, port = listener.getsockname()[:2]
+        echo(said(f"listening on {host}:{port}, plan {holder.noise.hash[:16]}"))
+        secure.serve(holder, listener, who, count=count, tell=_tell)
+
+
+def _tell(text: str) -> None:
+    """A line on one connection. That nobody reads it any more ends no service."""
+    with suppress(Unprintable):
+        echo(said(plain(text)))
+
+
+def urns(plan: PlanFile, key: Secret, output: To, state: State = None) -> None:
+    """P1, by files: writes fresh urns for one answer."""
+    from oboro import secure
+    from oboro.cli import plans
+
+    holder = _holder(plan, key, state)
+    plans.check_place(output, holder.shelf.path)
+    name = secure.write_urns(holder, output)
+    echo(labelled("written", said(f"{output}, urns {name.hex()[:16]}")))
+
+
+def open_drawn(
+    file: Annotated[Path, typer.Argument(help="What P2 drew.", metavar="FILE")],
+    plan: PlanFile,
+    key: Secret,
+    state: State = None,
+    json: Json = False,
+) -> None:
+    """P1, by files: opens what was drawn from its urns, once."""
+    from oboro import secure
+
+    name, number = secure.open_file(_holder(plan, key, state), file)
+    if json:
+        show_json({"value": number, "urns": name.hex()})
+    else:
+        echo(str(number))
+
+
+def draw(
+    answer: Annotated[Path, typer.Option("--answer", help="The answer, encrypted for P1.", metavar="FILE")],
+    plan: Agreed,
+    ledger: LedgerAt,
+    connect: Annotated[
+        str | None, typer.Option("--connect", help="Where P1 listens.", metavar="HOST:PORT")
+    ] = None,
+    urns: Annotated[
+        Path | None, typer.Option("--urns", help="Or: a file of urns from P1.", metavar="FILE")
+    ] = None,
+    identity: Own = None,
+    peer: Peer = None,
+    state: State = None,
+    output: Output = None,
+    name: Name = None,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """P2: pays from the ledger, draws the noise, and gets the noisy answer (with --urns: still encrypted, in -o)."""
+    from oboro import secure
+    from oboro.cli import plans
+    from oboro.secure.protocol import by_file, connected
+
+    account, held, noise = open_ledger(ledger), secure.Answer.load(answer), secure.NoisePlan.load(plan)
+    bound = secure.draw_plan(noise, low=held.low, high=held.high, unit=account.unit, opened=urns is None)
+    shelf = _shelf(state, ledger, account.where)
+    exchange: AbstractContextManager[Exchange | None]
+    if dry_run:
+        exchange = nullcontext()
+    elif connect is not None and urns is None:
+        exchange = connected(connect, held, _identity(identity, peer), shelf, bound)
+    elif urns is not None and connect is None and output is not None:
+        exchange = nullcontext(by_file(urns, held, shelf, bound))
+    else:
+        raise ParameterError(
+            "where the urns come from is not said",
+            given="neither or both of --connect and --urns, or --urns alone",
+            needed="--connect HOST:PORT --identity OUR.pem --peer THEIR.crt, or --urns FILE -o FILE",
+            fix="--connect 127.0.0.1:9000",
+        )
+    if output is not None:  # before the other party is called
+        plans.check_output(bound, output, shelf.path, urns, identity, peer)
+    with exchange as drawn:
+        plans.release(bound, drawn, account, output=output, name=name, dry_run=dry_run, json=json)
+
+
+def _holder(plan: Path, key: Path, state: Path | None) -> Holder:
+    from oboro import secure
+
+    return secure.Holder(secure.NoisePlan.load(plan), secure.load_secret(key), _shelf(state, str(key)))
+
+
+def _shelf(state: Path | None, beside: str, shown: str = "") -> Shelf:
+    """Where used urns are written down; `shown` is how an address may be printed."""
+    from oboro import secure
+
+    if state is None and "://" in beside:
+        raise ParameterError(
+            "where used urns are written down is not said",
+            given=shown,
+            needed="a file",
+            fix="--state urns.state",
+        )
+    return secure.Shelf(state or Path(f"{beside}.urns"))
+
+
+def _identity(own: Path | None, peer: Path | None) -> Identity:
+    from oboro import secure
+
+    if own is None or peer is None:
+        raise ParameterError(
+            "a connection needs a certificate on each side",
+            given="no --identity" if own is None else "no --peer",
+            needed="--identity OUR.pem --peer THEIR.crt",
+            fix="oboro secure keys NAME",
+        )
+    return secure.Identity(own, peer)
+
 
 app = typer.Typer(
     help="Noise that no party knows, drawn from encrypted urns by two parties.", no_args_is_help=True
@@ -140,25 +366,25 @@ def figure(
     echo(labelled("written", str(output)))
 
 
-app.command("keys", epilog="Example: oboro secure keys alice")(secure_parties.keys)
-app.command("assumption", epilog="Example: oboro secure assumption")(secure_parties.assumption)
+app.command("keys", epilog="Example: oboro secure keys alice")(keys)
+app.command("assumption", epilog="Example: oboro secure assumption")(assumption)
 app.command(
     "encrypt", epilog="Example: oboro secure encrypt 42 --low 0 --high 1000 --key alice.public -o answer.enc"
-)(secure_parties.encrypt)
-app.command("add", epilog="Example: oboro secure add one.enc two.enc -o sum.enc")(secure_parties.add)
+)(encrypt)
+app.command("add", epilog="Example: oboro secure add one.enc two.enc -o sum.enc")(add)
 app.command(
     "serve",
     epilog="Example: oboro secure serve --plan noise.toml --listen 127.0.0.1:9000 --key alice.secret --identity alice.pem --peer bob.crt",
-)(secure_parties.serve)
+)(serve)
 app.command(
     "draw",
     epilog="Example: oboro secure draw --plan noise.toml --answer answer.enc --connect 127.0.0.1:9000 --identity bob.pem --peer alice.crt --ledger bob.ledger",
-)(secure_parties.draw)
+)(draw)
 app.command("urns", epilog="Example: oboro secure urns --plan noise.toml --key alice.secret -o urns.bin")(
-    secure_parties.urns
+    urns
 )
 app.command("open", epilog="Example: oboro secure open drawn.bin --plan noise.toml --key alice.secret")(
-    secure_parties.open_drawn
+    open_drawn
 )
 
 

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from oboro.cli.options import read_unit
+
+if TYPE_CHECKING:
+    from oboro.privacy import Unit
+    from oboro.tables.plan import TablePlan
+    from oboro.tables.tree import Workload
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from oboro.cli import plans
-from oboro.cli.ask import ask
 from oboro.cli.options import (
     DataFile,
     DomainFile,
@@ -20,28 +29,262 @@ from oboro.cli.options import (
     Name,
     Output,
     Page,
+    SavePlan,
     UnitText,
     certificate_beside,
     open_ledger,
     show_json,
 )
-from oboro.cli.table_forecast import forecast
-from oboro.cli.table_options import (
-    Count,
-    Delta,
-    Impossible,
-    Possible,
-    StrategyName,
-    Total,
-    Workloads,
-    make_plan,
-    unit_of,
-)
-from oboro.cli.terminal import echo
-from oboro.cli.watching import progress_bar
+from oboro.cli.terminal import echo, is_watched
 from oboro.errors import ParameterError
 from oboro.files import reads
-from oboro.language import labelled, left, phrase, room, said
+from oboro.language import labelled, left, phrase, plain, room, said
+
+# What plans of tables are made from on the command line.
+
+Count = Annotated[
+    str | None,
+    typer.Option(
+        "--count", help="The column that says how many; without it every row counts 1.", metavar="COLUMN"
+    ),
+]
+StrategyName = Annotated[
+    str | None,
+    typer.Option(
+        "--strategy",
+        help="How it is measured: tree (the default), filtered, adaptive, wavelet, threshold, or a rival that "
+        "`oboro table compare` lists.",
+        metavar="WORD",
+    ),
+]
+Possible = Annotated[
+    Path | None,
+    typer.Option("--possible", help="File of the only cells that can hold anyone. Public.", metavar="FILE"),
+]
+Impossible = Annotated[
+    Path | None,
+    typer.Option("--impossible", help="File of cells that cannot: the sea. Public.", metavar="FILE"),
+]
+Total = Annotated[
+    int | None,
+    typer.Option(
+        "--total", help="How many there are in all, if that is public (under replace).", metavar="NUMBER"
+    ),
+]
+Workloads = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--workload",
+        help="What readers will ask, for a tree: blocks, squares, squares:3,15, rectangles, cells, marginals:sex,age "
+        "or never_worse. Repeat to add; by default blocks and squares.",
+        metavar="WORD",
+    ),
+]
+Delta = Annotated[
+    str | None,
+    typer.Option(
+        "--delta",
+        help="The probability of an exception, such as 1e-6: a tree's noise is then Gaussian. It mostly does not help.",
+        metavar="NUMBER",
+    ),
+]
+
+
+def make_plan(
+    domain: Path,
+    eps: str,
+    unit: Unit,
+    strategy: str | None,
+    count: str | None,
+    possible: Path | None,
+    impossible: Path | None,
+    total: int | None,
+    workload: list[str] | None,
+    delta: str | None,
+) -> TablePlan:
+    """A plan from what was typed."""
+    from oboro.domain import Domain
+    from oboro.tables import plan
+
+    public = Domain.from_toml(domain)
+    return plan(
+        public,
+        unit=unit,
+        eps=eps,
+        strategy=strategy,
+        count=count,
+        possible=possible,
+        impossible=impossible,
+        total=total,
+        workload=_workload(workload),
+        delta=delta,
+    )
+
+
+def unit_of(text: str | None, domain: Path) -> Unit:
+    """`--unit`, or `[unit]` of the domain's file, or one person in one cell."""
+    from oboro.domain import read_toml
+    from oboro.privacy import Unit
+
+    if text is None and "unit" not in read_toml(domain):
+        return Unit.cells()
+    return read_unit(text, domain)
+
+
+def _workload(kinds: list[str] | None) -> Workload | None:
+    """`squares:3,15` and the like, added up."""
+    from oboro.exact import whole
+    from oboro.kinds import unknown
+    from oboro.records import read
+    from oboro.tables.tree.workload import KINDS, LONG_SIDES, SIDES, Workload
+
+    if not kinds:
+        return None
+    usual = {"squares": SIDES, "rectangles": LONG_SIDES}
+    parts: list[dict[str, Any]] = []
+    for text in kinds:
+        kind, _, more = text.partition(":")
+        if kind not in KINDS:
+            raise unknown("workload", kind, KINDS)
+        values = [value for value in more.split(",") if value]
+        if kind == "marginals":
+            parts.append({"kind": kind, **({"columns": [values]} if values else {})})
+        else:
+            sides = [whole("side", value) for value in values] or list(usual.get(kind, ()))
+            parts.append({"kind": kind, **({"sides": sides} if sides else {})})
+    found: Workload = read(Workload, parts, "workload")
+    return found
+
+
+# `oboro table forecast`: the error of a table before anything is spent, in print or as a page.
+
+Expected = Annotated[
+    int | None,
+    typer.Option(
+        "--expected-n",
+        "--expected-total",
+        help="A guess of how many there are, for the forecast.",
+        metavar="NUMBER",
+    ),
+]
+ForecastPage = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Also write a page.", metavar="FILE"),
+]
+
+
+def forecast(
+    *,
+    domain: DomainFile,
+    count: Count = None,
+    unit: UnitText = None,
+    eps: Eps,
+    delta: Delta = None,
+    strategy: StrategyName = None,
+    possible: Possible = None,
+    impossible: Impossible = None,
+    total: Total = None,
+    workload: Workloads = None,
+    expected_total: Expected = None,
+    output: ForecastPage = None,
+    language: Language = None,
+    save_plan: SavePlan = None,
+    json: Json = False,
+) -> None:
+    """The error by area, before anything is spent. Reads no data. The unit is one person in one cell unless said."""
+    if output is not None and output.suffix.lower() != ".html":
+        raise ParameterError(
+            "a forecast is written as a page",
+            given=f"-o {output}",
+            needed=".html",
+            fix=f"-o {output.stem or 'forecast'}.html",
+        )
+    own = unit_of(unit, domain)
+    plan = make_plan(domain, eps, own, strategy, count, possible, impossible, total, workload, delta)
+    if output is not None:
+        from oboro.report.forecast import write_forecast
+
+        write_forecast(plan, output, expected_total=expected_total, language=language)
+    if expected_total is None:
+        plans.show_forecast(plan, json=json, save=save_plan)
+    elif json:
+        facts = {"released": plan.describe()["released"], "guarantee": plan.guarantee.to_dict()}
+        show_json({**facts, "forecast": plan.forecast(expected_total).to_dict()})
+    else:
+        plans.show_forecast(plan, json=False, save=save_plan)
+        for note in plan.forecast(expected_total).notes:
+            if note not in plan.forecast().notes:
+                echo(f"  {said('note')}: {said(plain(note))}")
+    if output is not None:
+        echo(labelled("written", str(output)), err=json)
+
+
+# `oboro table ask`: questions to a published table.
+
+Published = Annotated[
+    Path,
+    typer.Argument(
+        help="The published table: the Parquet or Arrow file, by strategy tree, filtered or adaptive.",
+        metavar="PUBLISHED",
+    ),
+]
+Question = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH. What is not named is taken as a whole.",
+        metavar="QUESTION",
+    ),
+]
+Level = Annotated[float, typer.Option("--level", help="How sure the interval is.", metavar="NUMBER")]
+
+
+def ask(published: Published, question: Question = None, level: Level = 0.95, json: Json = False) -> None:
+    """How many a published table counts in a part of it, with an interval. Needs the file alone."""
+    from oboro.tables import ask as ask_table
+    from oboro.tables.tree.asking import read_question
+
+    answer = ask_table(published, read_question(question or []), level=level)
+    if json:
+        show_json(answer.to_dict())
+        return
+    echo(said(str(answer)))
+
+
+# A progress bar on anything over a second: on stderr, and only on a terminal.
+
+_PATIENCE = 1.0  # seconds
+
+
+@contextmanager
+def progress_bar() -> Iterator[None]:
+    """Shows what `oboro.tables.progress` reports while this lasts."""
+    if not is_watched():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    from oboro.tables.progress import watched
+
+    started = time.monotonic()
+    bar = Progress(console=Console(stderr=True), transient=True)
+    tasks: dict[str, TaskID] = {}
+
+    def show(stage: str, share: float) -> None:
+        if time.monotonic() - started < _PATIENCE:
+            return
+        if not tasks:
+            bar.start()
+        if stage not in tasks:
+            tasks[stage] = bar.add_task(said(stage), total=1.0)
+        bar.update(tasks[stage], completed=share)
+
+    try:
+        with watched(show):
+            yield
+    finally:
+        bar.stop()
+
 
 app = typer.Typer(
     help="Private tables of counts: meshes, and meshes by anything, of any size.", no_args_is_help=True

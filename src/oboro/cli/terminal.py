@@ -8,15 +8,21 @@ terminal cannot show stops a command. What comes from a file and must stay on it
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
+import shlex
 import sys
 import traceback
+from collections.abc import Mapping
+from functools import lru_cache
 from types import TracebackType
+from typing import Any
 
 import typer
 
-from oboro.language import plain
+from oboro.errors import Declaration, OboroError, Settings
+from oboro.language import chosen, left, plain, said
 
 # between the name of a user and the last @, also where a slash of the address is missing; and options of a database
 _PASSWORD = re.compile(r'(://[^\s":/@]*|postgres[\w+]*:?/*[^\s":/@]*):(?!//)[^\s"]*@', re.IGNORECASE)
@@ -62,3 +68,160 @@ def trace(kind: type[BaseException], error: BaseException, where: TracebackType 
     for part in traceback.format_exception(kind, error, where):
         ours = part.startswith(("  File ", "\n"))  # a place in a program, or words between two errors
         echo(part.rstrip("\n") if ours else plain(part.rstrip("\n")), err=True)
+
+
+# The same words as they are typed: an error that shows a line of Python shows an option or lines of TOML here.
+#
+# Below the command line an error says `setting(eps="0.1")` or `declaration("integer", ...)`, which are lines of Python and know
+# what they stand for. Here the running command decides: an argument that is one of its options becomes that option, a
+# column becomes a `[[columns]]` table, a unit and a budget become what `--unit` and `oboro ledger create` take.
+
+_TOML = ("missing", "low", "high", "step", "region", "level", "kind", "values", "first", "last", "sigma", "n")
+_LEDGER = "oboro ledger create new.ledger --dataset TEXT"
+
+
+def typed(part: str, options: Mapping[str, str] | None = None, *, shown: str | None = None) -> str:
+    """A part of an error, or a note, in the words of the command that runs; `options` are its arguments.
+
+    `shown` is the same part in the reader's language.
+    """
+    if isinstance(part, Declaration):
+        return toml_lines(part.record)
+    known = running_options() if options is None else options
+    settings: Settings = getattr(part, "settings", ())
+    if any(hasattr(value, "unconditional") for _, _, value in settings):
+        return _new_ledger({name: value for _, name, value in settings})
+    words = {fragment: plain(_option(fragment, name, value, known)) for fragment, name, value in settings}
+    if words and part == ", ".join(words):
+        fragment, name, _ = settings[0]
+        if len(words) == 1 and name in _TOML and name not in known:  # a line of the file that declares it
+            return plain(fragment.replace("=", " = ", 1))
+        options_alone = all(word.startswith("--") for word in words.values())
+        return (" " if options_alone else ", ").join(words.values())
+    text = part if shown is None else shown
+    for fragment, word in words.items():
+        text = text.replace(plain(fragment), word, 1)
+    return _named(text, known)
+
+
+def complaint(error: OboroError) -> str:
+    """The whole error, in the reader's language and as it is typed."""
+    lines = [typed(error.message, shown=said(plain(error.message)))]
+    for label, part in (("given", error.given), ("needed", error.needed), ("fix", error.fix)):
+        if part is not None:
+            shown = typed(part, shown=said(plain(part)))
+            lines.append(f"  {left(said(label), 7)} " + shown.replace("\n", "\n" + " " * 10))
+    return "\n".join(line.rstrip() for line in "\n".join(lines).split("\n"))
+
+
+def record(error: OboroError) -> dict[str, str | None]:
+    """The same for programs: in English."""
+    parts = {"message": error.message, "given": error.given, "needed": error.needed, "fix": error.fix}
+    argument = error.argument and running_options().get(error.argument, error.argument)
+    told = {name: None if part is None else typed(part) for name, part in parts.items()}
+    return {**error.to_dict(), **told, "argument": argument}
+
+
+def running_options() -> dict[str, str]:
+    """The options of the command that was typed, by the names of their arguments."""
+    command = whole_command(chosen())
+    for word in sys.argv[1:]:
+        inner = getattr(command, "commands", {})
+        if word not in inner:
+            break
+        command = inner[word]
+    return {
+        one.name: next((opt for opt in one.opts if opt.startswith("--")), one.opts[0])
+        for one in command.params
+        if getattr(one, "opts", [""])[0].startswith("-")
+    }
+
+
+@lru_cache
+def whole_command(language: str) -> Any:
+    """All commands, as they are understood: made once for each language, for it takes a while."""
+    import typer
+
+    from oboro.cli.main import app
+
+    return typer.main.get_command(app)
+
+
+def toml_lines(record: Mapping[str, Any]) -> str:
+    """A column as a `[[columns]]` table."""
+    lines = (f"{key} = {plain(json.dumps(value, ensure_ascii=False))}" for key, value in record.items())
+    return "\n".join(["[[columns]]", *lines])
+
+
+def _option(fragment: str, name: str, value: Any, known: Mapping[str, str]) -> str:
+    """One argument and its value as the command takes it, or as Python if it takes none such."""
+    if hasattr(value, "adjacency"):
+        return _unit_place(known) + unit_text(value)
+    if name == "adjacency":
+        return f"--unit ...,{value}"
+    if name == "quantiles" and isinstance(value, list):
+        return f'"quantile COLUMN {" ".join(map(str, value))}"'
+    option = known.get(name) or known.get(name.removesuffix("s")) or (name if name.startswith("-") else None)
+    if option is None:
+        return fragment
+    if value is None or value == "None":
+        return f"without {option}"
+    return f"{option} {_value(name, value)}"
+
+
+def _value(name: str, value: Any) -> str:
+    if name == "edges":
+        return _edges(value)
+    if isinstance(value, dict):
+        return " ".join(f"{column}={one}" for column, one in value.items())
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    text = "NUMBERS" if value == name else str(value)
+    return shlex.quote(text) if " " in text else text
+
+
+def _edges(value: Any) -> str:
+    """Edges are given as FIRST:LAST:WIDTH of a column."""
+    if isinstance(value, range):
+        return f"COLUMN={value[0]}:{value[-1]}:{value.step}"
+    if isinstance(value, dict):
+        return f"{next(iter(value))}=FIRST:LAST:WIDTH"
+    return f"COLUMN={value[0]}:{value[-1]}:WIDTH" if isinstance(value, list) else str(value)
+
+
+def _named(text: str, known: Mapping[str, str]) -> str:
+    """A sentence whose arguments of several words are called by their options."""
+
+    def word(one: str) -> str:
+        bare = one.strip(",.:;()")
+        return one.replace(bare, known[bare]) if "_" in bare and bare in known else one
+
+    return "\n".join(" ".join(map(word, line.split(" "))) for line in text.split("\n"))
+
+
+def _unit_place(known: Mapping[str, str]) -> str:
+    """Where the unit of this command is said."""
+    if "unit" in known:
+        return "--unit "
+    return f"{_LEDGER} --eps NUMBER --unit " if "ledger" in known else "the unit of the file: "
+
+
+def unit_text(unit: Any) -> str:
+    """A unit as `--unit` takes it."""
+    parts = {
+        "person": [unit.column, unit.max_rows],
+        "cells": [unit.max_cells, unit.max_per_cell],
+        "signal": [unit.distance, unit.norm or "inf"],
+    }.get(unit.kind, [])
+    replace = ",replace" if unit.adjacency == "replace" and unit.kind != "signal" else ""
+    return ":".join([unit.kind, *(str(part) for part in parts)]) + replace
+
+
+def _new_ledger(values: Mapping[str, Any]) -> str:
+    """A budget, and perhaps a unit, as `oboro ledger create` takes them."""
+    budget = next(value for value in values.values() if hasattr(value, "unconditional"))
+    facts = budget.unconditional.to_dict()
+    flags = [f"--{name} {value}" for name, value in facts.items() if name != "kind"]
+    assumed = [f'--assume "{one}"' for one in budget.assumptions]
+    unit = unit_text(values["unit"]) if "unit" in values else "UNIT"
+    return plain(" ".join([f"{_LEDGER} --unit {unit}", *flags, *assumed]))
