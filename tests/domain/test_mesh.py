@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oboro.domain import Category, Domain, Grid, Mesh, column_from
-from oboro.domain.mesh import JAPAN, LEVELS
-from oboro.domain.morton import morton_pattern, unweave, weave
+from oboro.domain.mesh import JAPAN, LEVELS, morton_pattern, unweave, weave
 from oboro.errors import BoundsError, DomainError
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oboro.domain.morton import morton_pattern, weave, width
+from oboro.domain.mesh import morton_pattern, weave, width
 from oboro.errors import DomainError, ParameterError
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace

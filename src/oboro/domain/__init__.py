@@ -1,9 +1,8 @@
 """What values are possible: columns and domains."""
 
 from oboro.domain.columns import Category, Column, Date, Integer, Real
-from oboro.domain.domain import Domain, read_toml
+from oboro.domain.domain import Domain, column_from, read_toml
 from oboro.domain.mesh import Grid, Mesh
-from oboro.domain.reading import column_from
 
 __all__ = [
     "Category",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oboro.domain.parts import number_of
+from oboro.domain.columns import number_of
 from oboro.errors import ParameterError
 from oboro.exact import whole
 from oboro.files import write_whole

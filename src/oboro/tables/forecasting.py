@@ -9,8 +9,7 @@ import numpy as np
 
 from oboro.arrays import Floats
 from oboro.domain import Column, Domain, Grid, Mesh
-from oboro.domain.mesh import LEVELS
-from oboro.domain.morton import width
+from oboro.domain.mesh import LEVELS, width
 from oboro.exact import about
 from oboro.noise import DiscreteLaplace
 from oboro.noise.laplace import as_float

@@ -21,8 +21,7 @@ import numpy.typing as npt
 
 from oboro.arrays import Integers
 from oboro.domain import Category, Column, Domain, Grid, Mesh
-from oboro.domain.mesh import Groups, chain_patterns
-from oboro.domain.morton import Pattern, unweave, weave, width
+from oboro.domain.mesh import Groups, Pattern, chain_patterns, unweave, weave, width
 from oboro.errors import DomainError
 
 MOST_BITS = 62

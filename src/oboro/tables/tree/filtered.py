@@ -23,7 +23,7 @@ from math import prod
 import numpy as np
 
 from oboro.arrays import Bools, Floats, Integers, Table
-from oboro.domain.morton import width
+from oboro.domain.mesh import width
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.privacy import Unit
 from oboro.release import Part as PrivacyPart

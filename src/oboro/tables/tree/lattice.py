@@ -24,8 +24,7 @@ import numpy.typing as npt
 
 from oboro.arrays import Floats, Integers
 from oboro.domain import Category, Column, Domain, Grid, Mesh
-from oboro.domain.mesh import LEVELS
-from oboro.domain.morton import width
+from oboro.domain.mesh import LEVELS, width
 from oboro.tables.layout import Layout, column_groups
 
 Level = tuple[int, ...]

@@ -165,6 +165,6 @@ def _scattered(layout: Layout, people: int) -> Cells:
 
 
 def _morton(row: Integers, col: Integers) -> Integers:
-    from oboro.domain.morton import morton_pattern, weave
+    from oboro.domain.mesh import morton_pattern, weave
 
     return weave([row, col], morton_pattern([9, 9]))
