@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from statistics import median
 
 import oboro as ob
-from oboro.dynamics.household import household_load
+from oboro.dynamics.system import household_load
 
 READINGS = 336  # a week of half hours
 load = household_load(READINGS)

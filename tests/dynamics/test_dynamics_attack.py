@@ -16,7 +16,7 @@ import pytest
 
 import oboro as ob
 from oboro.dynamics import SignalPlan, plan
-from oboro.dynamics.levels import levels
+from oboro.dynamics.radial import levels
 from oboro.noise.bits import Bits
 from oboro.release import Pair
 from support import forged

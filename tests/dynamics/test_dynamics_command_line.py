@@ -11,7 +11,7 @@ import pytest
 
 import oboro as ob
 from oboro.cli import main
-from oboro.dynamics.household import FEEDER, household_load
+from oboro.dynamics.system import FEEDER, household_load
 from oboro.report.band import write_band
 
 Command = Callable[..., tuple[int, str, str]]
@@ -150,7 +150,7 @@ def test_a_page_with_a_private_truth_says_so(tmp_path: Path) -> None:
 
 
 def test_an_entry_of_a_system_that_nobody_reads_is_refused(oboro: Command, tmp_path: Path) -> None:
-    from oboro.dynamics.household import FEEDER
+    from oboro.dynamics.system import FEEDER
 
     for text in (
         FEEDER.replace("horizon", "horizn"),

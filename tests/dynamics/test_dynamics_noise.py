@@ -15,8 +15,7 @@ import pytest
 
 from oboro.dynamics import EllipticalStable, Stable, SymmetricStable
 from oboro.dynamics import laws as noising
-from oboro.dynamics.discrete import add_discrete, on_grid, rounded_mixing
-from oboro.dynamics.laws import FURTHEST, Scale, StableNoise, Values
+from oboro.dynamics.laws import FURTHEST, Scale, StableNoise, Values, add_discrete, on_grid, rounded_mixing
 from oboro.dynamics.mixing import nodes
 from oboro.errors import ParameterError
 from oboro.noise.bits import Bits, UnsafeDeterministicBits
@@ -190,7 +189,7 @@ def test_the_discrete_variant(test_bits: Bits) -> None:
     draws = add_discrete(noise, np.zeros(200), test_bits, 20)
     assert draws.shape == (20, 200)
     assert 1 < np.median(np.abs(draws)) < 12
-    from oboro.dynamics.discrete import LARGEST_VARIANCE
+    from oboro.dynamics.laws import LARGEST_VARIANCE
 
     huge = StableNoise(Fraction(3, 2), Fraction(LARGEST_VARIANCE), Fraction(1), shared=True)
     assert not add_discrete(

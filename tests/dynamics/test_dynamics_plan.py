@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import oboro as ob
 from oboro.dynamics import Operator, SignalPlan, calibrate, gain, plan, release, stream
-from oboro.dynamics.operators import respond
-from oboro.dynamics.truth import Truth
+from oboro.dynamics.laws import Truth
+from oboro.dynamics.system import respond
 from oboro.errors import DataError, GuaranteeError, InputError, LedgerError, NameTakenError, ParameterError
 from oboro.noise.bits import Bits
 from oboro.release import load_plan, plan_from, save_plan

@@ -6,7 +6,7 @@ import numpy as np
 
 import oboro as ob
 from oboro.dynamics import plan
-from oboro.dynamics.discrete import on_grid
+from oboro.dynamics.laws import on_grid
 
 LAG = ([["0.9"]], [["0.1"]], [["1"]], [["0"]])
 

@@ -15,10 +15,10 @@ import pytest
 
 import oboro as ob
 from oboro.dynamics import SignalPlan, calibrate, delta, plan, release
-from oboro.dynamics.contour import mixture
+from oboro.dynamics.calibration import mixture
 from oboro.dynamics.mixing import nodes
 from oboro.dynamics.profile import from_above, gaussian
-from oboro.dynamics.sizing import kept_delta, needed_scale
+from oboro.dynamics.sigma import kept_delta, needed_scale
 from oboro.errors import GuaranteeError, InputError, ParameterError
 from oboro.privacy import Approx, Pure
 from oboro.release import plan_from

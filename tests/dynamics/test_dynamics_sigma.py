@@ -17,9 +17,8 @@ from oboro.dynamics import calibrate, design, estimate, plan, release
 from oboro.dynamics.elliptical import EllipticalNoise, Record
 from oboro.dynamics.laws import Scale, Values
 from oboro.dynamics.mixing import size
-from oboro.dynamics.operators import Operator
 from oboro.dynamics.sigma import distance_in, factor, response_square
-from oboro.dynamics.system import system_from
+from oboro.dynamics.system import Operator, system_from
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.noise.bits import Bits, UnsafeDeterministicBits
 from oboro.noise.laws import Normal

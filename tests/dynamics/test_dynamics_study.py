@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import oboro as ob
-from oboro.dynamics import condition, design, detections, estimate, operators, plan
-from oboro.dynamics.operators import Operator, respond
+from oboro.dynamics import condition, design, detections, estimate, plan
+from oboro.dynamics import system as operators
 from oboro.dynamics.outliers import ruined
 from oboro.dynamics.papers.ito import REPRODUCTIONS
-from oboro.dynamics.system import system_from
+from oboro.dynamics.system import Operator, respond, system_from
 from oboro.errors import ParameterError
 from oboro.noise.bits import Bits
 

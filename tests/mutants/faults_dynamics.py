@@ -73,14 +73,14 @@ def start_forgotten_in_the_gain(
     return original(system, horizon, ("u",))
 
 
-@planted("oboro.dynamics.sizing:euclidean", caught_by=f"{PLAN}::test_the_p_norm_is_turned_into_the_euclidean")
+@planted("oboro.dynamics.sigma:euclidean", caught_by=f"{PLAN}::test_the_p_norm_is_turned_into_the_euclidean")
 def p_norm_taken_as_euclidean(original: Any, unit: Any, count: int) -> Fraction:
     """A distance in the largest sample is taken as a Euclidean one, short by the root of the record's length."""
     return unit.distance
 
 
 @planted(
-    "oboro.dynamics.sizing:sensitivity",
+    "oboro.dynamics.sigma:sensitivity",
     caught_by="tests/dynamics/test_dynamics_power.py::test_rounding_to_the_grid_first_is_paid_for",
 )
 def rounding_first_for_free(

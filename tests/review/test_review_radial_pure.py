@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from oboro.dynamics.calibration import calibrate
-from oboro.dynamics.levels import levels
-from oboro.dynamics.radial import _gap, radial
+from oboro.dynamics.radial import _gap, levels, radial
 
 
 def _cauchy_delta(eps: float, z: float) -> float:

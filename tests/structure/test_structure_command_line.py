@@ -16,7 +16,7 @@ from hostile import TYPED, array
 
 import oboro as ob
 from oboro.cli import main
-from oboro.dynamics.household import FEEDER
+from oboro.dynamics.system import FEEDER
 from oboro.noise import bits
 from oboro.release import save_plan
 from oboro.release.release import to_content

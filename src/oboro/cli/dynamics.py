@@ -175,9 +175,8 @@ def publish_household(output: Path, data: Path | None = None, column: str = "loa
     """Writes a feeder, a load if none is given, its release and two pages; returns the plan and the release."""
     import numpy as np
 
-    from oboro.dynamics.household import FEEDER, household_load
-    from oboro.dynamics.operators import respond
     from oboro.dynamics.signal import from_table
+    from oboro.dynamics.system import FEEDER, household_load, respond
     from oboro.ledger import Ledger
     from oboro.privacy import Approx, unit_from
     from oboro.release import run

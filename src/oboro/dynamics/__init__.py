@@ -1,16 +1,14 @@
 """Private outputs of linear systems under heavy-tailed noise."""
 
 from oboro.dynamics.calibration import calibrate, delta, pure_eps
-from oboro.dynamics.design import condition, design
 from oboro.dynamics.gains import gain
-from oboro.dynamics.making import plan, release
-from oboro.dynamics.operators import Operator, observability, toeplitz
 from oboro.dynamics.outliers import detections
-from oboro.dynamics.plan import SignalPlan
+from oboro.dynamics.plan import SignalPlan, plan, release
 from oboro.dynamics.receiver import estimate
+from oboro.dynamics.sigma import condition, design
 from oboro.dynamics.stable import EllipticalStable, Stable, SymmetricStable
 from oboro.dynamics.streams import Stream, stream
-from oboro.dynamics.system import System, system_from
+from oboro.dynamics.system import Operator, System, observability, system_from, toeplitz
 
 __all__ = [
     "EllipticalStable",

@@ -41,8 +41,7 @@ from typing import Any
 import numpy as np
 
 from oboro.arrays import Floats
-from oboro.dynamics.operators import PARTS, Operator, check_horizon, check_protect
-from oboro.dynamics.system import System, system_from
+from oboro.dynamics.system import PARTS, Operator, System, check_horizon, check_protect, system_from
 from oboro.errors import ParameterError, setting
 from oboro.noise.lazy import Ball, ball, precision
 

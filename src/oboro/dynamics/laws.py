@@ -12,6 +12,7 @@ A record's A is drawn when its noise is, and lives as long: nothing keeps it, so
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,13 +21,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from flint import arb
 
 from oboro.arrays import Floats, Integers
 from oboro.dynamics.stable import SymmetricStable
+from oboro.dynamics.system import System
 from oboro.errors import ParameterError
+from oboro.noise import DiscreteGaussian
 from oboro.noise import floatball as fb
 from oboro.noise.bits import Bits, Words
 from oboro.noise.compiling import compiled
+from oboro.noise.gaussian import LARGEST_VARIANCE
 from oboro.noise.laws import Law, Normal, PositiveStable
 from oboro.noise.lazy import Ball, Real, Uniform, ball, precision
 
@@ -254,3 +259,133 @@ def _reused(why: str) -> ParameterError:
         needed="a new scale for every record: two under one scale are not protected",
         fix="ob.dynamics.stream(plan, ledger=ledger), once for each record",
     )
+
+
+# The discrete variant: values on the grid, one A for the record, exact discrete Gaussian noise given A.
+#
+# Given A, discrete Gaussian noise of variance A scale^2 is rho-zCDP with rho = z^2/(2A) in any dimension
+# [Canonne, Kamath, Steinke 2020]; delta is the mean over A of what that implies (calibration.py, "discrete"). A
+# is rounded up to a rational, which only adds noise. The continuous Gaussian's profile does not bound the
+# discrete one; this calibration is its own.
+
+_KEPT = 6  # bits of A after the first: rounding up adds 1/64 to the variance at most
+
+
+def on_grid(values: Floats, step: Fraction) -> Integers:
+    """The nearest multiples of `step`, exactly; halves go up."""
+    nearest = [math.floor(Fraction(v) / step + Fraction(1, 2)) for v in values.tolist()]
+    return np.array([max(-FURTHEST, min(FURTHEST, index)) for index in nearest], np.int64)
+
+
+def add_discrete(noise: StableNoise, values: Floats, bits: Bits, trials: int) -> Integers:
+    """Grid indices with noise, shape (trials, values). Records of the same rounded A are drawn together."""
+    indices = on_grid(values, noise.step)
+    out = np.zeros((trials, indices.size), np.int64)
+    mixing = [rounded_mixing(Scale(noise.alpha, bits)) for _ in range(trials)]
+    for value in set(mixing):
+        variance = value * (noise.scale / noise.step) ** 2
+        if variance > LARGEST_VARIANCE:  # as likely for everybody; then nothing of the data is published
+            continue
+        rows = [trial for trial, one in enumerate(mixing) if one == value]
+        out[rows] = indices + DiscreteGaussian(variance).sample((len(rows), indices.size), bits)
+    return out
+
+
+def one_by_one(noise: StableNoise, scale: Scale, bits: Bits) -> Callable[[Fraction | Real], int]:
+    """The same for a stream: A is drawn now, and every number that comes gets its noise."""
+    variance = rounded_mixing(scale) * (noise.scale / noise.step) ** 2
+    law = DiscreteGaussian(variance) if variance <= LARGEST_VARIANCE else None
+
+    def add(value: Fraction | Real) -> int:
+        assert isinstance(value, Fraction)  # discrete noise is for the input, which is given in floats
+        if law is None:
+            return 0
+        return int(on_grid(np.array([float(value)]), noise.step)[0]) + int(law.sample(1, bits)[0])
+
+    return add
+
+
+def rounded_mixing(scale: Scale) -> Fraction:
+    """A, rounded up to seven significant bits, beyond doubt. (Any grid would do, as long as it is up.)"""
+    root = scale.take()
+    digits = 128
+    while True:
+        with precision(digits):
+            value = root() ** 2
+            if value > 0 and value.is_finite():
+                shift = _KEPT - math.floor(math.log2(float(value.mid())))
+                index = (value * arb(2) ** shift).ceil().unique_fmpz()
+                if index is not None:
+                    return Fraction(int(index)) / Fraction(2) ** shift
+        digits *= 2
+
+
+# The true output of a system as real numbers, enclosed as closely as asked: the centre of output noise.
+#
+# Noise on the output is calibrated to the exact response. A float's rounding could move neighbours further
+# apart than the gain says; a ball that shrinks on demand cannot.
+
+
+class Truth:
+    """y(t) for times that have been fed in. Inputs are floats, exactly."""
+
+    def __init__(self, system: System, x0: Floats, u: Floats | None = None) -> None:
+        self._system = system
+        self._x0 = [float(x) for x in x0]
+        self._inputs: list[list[float]] = [] if u is None else u.tolist()
+        self._runs: dict[int, _Run] = {}
+
+    def feed(self, u: Floats) -> None:
+        """The input at the next time."""
+        self._inputs.append([float(x) for x in u])
+
+    def values(self) -> Values:
+        """All outputs so far, in the order of time."""
+        outputs = self._system.outputs
+
+        def exact(i: int) -> Real:
+            return self.output(*divmod(i, outputs))
+
+        with precision(128):
+            balls = [fb.float_ball(exact(i)()) for i in range(len(self._inputs) * outputs)]
+        mid, rad = np.array(balls).T.copy()
+        return Values(mid, rad, exact)
+
+    def output(self, time: int, channel: int) -> Real:
+        """One output at one time, as a function that encloses it at the precision in force."""
+
+        def enclose() -> Any:
+            from flint import ctx
+
+            if ctx.prec not in self._runs:
+                self._runs[ctx.prec] = _Run(self._system, self._x0)
+            return self._runs[ctx.prec].upto(time, self._inputs)[channel]
+
+        return enclose
+
+
+class _Run:
+    """The recursion in balls at one precision, as far as it has been needed."""
+
+    def __init__(self, system: System, x0: list[float]) -> None:
+        from flint import arb, arb_mat
+
+        n, m, q = system.states, system.inputs, system.outputs
+        shapes = ((system.a, n, n), (system.b, n, m), (system.c, q, n), (system.d, q, m))
+        self.a, self.b, self.c, self.d = (
+            arb_mat(rows, columns, [ball(x) for row in part for x in row]) for part, rows, columns in shapes
+        )
+        self.x = arb_mat(n, 1, [arb(x) for x in x0])
+        self.y: list[list[Any]] = []
+
+    def upto(self, time: int, inputs: list[list[float]]) -> list[Any]:
+        from flint import arb, arb_mat
+
+        while len(self.y) <= time:
+            now = inputs[len(self.y)]
+            u = arb_mat(len(now), 1, [arb(x) for x in now])
+            y = self.c * self.x + self.d * u if self.x.nrows() else self.d * u
+            self.y.append([y[i, 0] for i in range(y.nrows())])
+            if self.x.nrows():
+                self.x = self.a * self.x + self.b * u
+        return self.y[time]

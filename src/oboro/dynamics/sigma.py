@@ -7,21 +7,102 @@ in ball arithmetic for the exact M, from rational A, B, C, D; floats only propos
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from oboro.arrays import Floats
-from oboro.dynamics.gains import _matrix, _positive
-from oboro.dynamics.operators import Operator
-from oboro.dynamics.sizing import euclidean, rounded_up
-from oboro.dynamics.system import Matrix, System
-from oboro.errors import ParameterError, setting, told
-from oboro.exact import rational, usable
+from oboro.dynamics.calibration import MARGIN, calibrate, delta_above
+from oboro.dynamics.gains import _matrix, _positive, gain
+from oboro.dynamics.system import PARTS, Matrix, Operator, System, check_horizon, check_protect, system_from
+from oboro.errors import DomainError, ParameterError, setting, told
+from oboro.exact import Number, positive, rational, usable
+from oboro.kinds import numbers_of, text_of
+from oboro.noise.laplace import as_float
 from oboro.noise.lazy import Ball, ball, precision
-from oboro.privacy import Unit
+from oboro.privacy import Approx, Pure, Unit
+from oboro.privacy.rounding import round_up
+
+# How much noise a plan needs: the sensitivity, rounded up, and the scale, with the calibration's margin.
+
+
+@lru_cache(maxsize=256)
+def sensitivity(
+    system: System, horizon: int, unit: Unit, where: str, protect: tuple[str, ...], noise: str, step: Fraction
+) -> Fraction:
+    """An upper bound of the Euclidean distance of neighbours, where the noise is added."""
+    count = Operator(system, horizon, protect).coordinates
+    reach = euclidean(unit, count)
+    if where == "output":
+        grown = gain(system, horizon, protect)
+        if grown == 0:
+            raise DomainError(
+                "nothing that is protected reaches the output",
+                given=f"a gain of 0 from {' and '.join(protect)} over times 0 to {horizon}",
+                needed="a later horizon, or noise on the input",
+                fix=setting(where="input"),
+            )
+        return reach * Fraction(grown)
+    if noise == "discrete":  # each number moves by half a step at most when it is put on the grid
+        return reach + round_up(lambda: ball(step) * ball(count).sqrt())
+    return reach
+
+
+def euclidean(unit: Unit, count: int) -> Fraction:
+    """The unit's distance in the Euclidean norm: |x|_2 <= N^max(0, 1/2 - 1/p) |x|_p."""
+    distance = unit.distance
+    assert distance is not None
+    excess = Fraction(1, 2) - (0 if unit.norm is None else 1 / unit.norm)
+    if excess <= 0 or count == 1:
+        return distance
+    return round_up(lambda: ball(distance) * (ball(count).log() * ball(excess)).exp())
+
+
+def needed_scale(
+    reach: Fraction, guarantee: Approx | Pure, alpha: Fraction, method: str, dims: int, margin: float = MARGIN
+) -> Fraction:
+    """The least scale, with a margin for the errors of the calibration, rounded up to 12 digits."""
+    small = guarantee.delta if isinstance(guarantee, Approx) else None
+    z = calibrate(alpha=alpha, eps=guarantee.eps, delta=small, method=method, dims=dims)
+    scale, more = rounded_up(reach / Fraction(z * (1 - margin)), 12), Fraction(MARGIN)
+    while more < 1 and kept_delta(reach, scale, guarantee.eps, alpha, method, dims) > (small or 0):
+        scale, more = (
+            rounded_up(scale * (1 + more), 12),
+            2 * more,
+        )  # far from what is used delta is a little rough
+    return scale
+
+
+def kept_delta(
+    reach: Fraction, scale: Fraction, eps: Fraction, alpha: Fraction, method: str, dims: int
+) -> Fraction:
+    """The delta that noise of this scale keeps at eps; 0 where eps is pure, and 1 where nothing is kept.
+
+    From above: the distance is taken longer than it is, by more than the errors of a calibration.
+    """
+    z = reach / scale * (1 + Fraction(MARGIN) / 4)
+    return Fraction(min(delta_above(alpha=alpha, eps=eps, z=z, method=method, dims=dims), 1.0))
+
+
+def default_step(reach: Fraction) -> Fraction:
+    """The power of ten below a thousandth of the sensitivity: rounding is then lost in the noise."""
+    return Fraction(10) ** (math.floor(math.log10(reach)) - 3)
+
+
+def rounded_up(number: Fraction, digits: int) -> Fraction:
+    grid = Fraction(10) ** (digits - 1 - math.floor(math.log10(number)))
+    return Fraction(math.ceil(number * grid)) / grid
+
+
+def rounded_root(number: Fraction) -> Fraction:
+    """About the square root, for choosing a grid."""
+    return rounded_up(Fraction(math.sqrt(number)), 3)
+
 
 _LARGEST = 256  # outputs in all: a proof takes the cube of it
 _BITS = 256
@@ -174,3 +255,93 @@ def _not_positive() -> ParameterError:
         needed="noise in every direction in which the output can move",
         fix="sigma + 0.001 * numpy.eye(len(sigma))",
     )
+
+
+# Theorem 1 with any Sigma: checks the paper's condition (10), and designs Sigma. Dense matrices, for study.
+#
+# (10) says lambda_max(M' Sigma^-1 M)^(1/2) <= Q^-1(delta)/c, which is Sigma >= (c/Q^-1)^2 M M'. So Sigma* =
+# (c/Q^-1)^2 M M' is the least Sigma that (10) allows, for every cost that grows with Sigma, and Sigma* is the
+# response to isotropic noise on the input: this is why plans put the noise there. `plan(..., sigma=...)`
+# releases under any Sigma that meets (10).
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Both sides of (10). `holds` is decided by balls, with half of the calibration's margin, not by the floats shown."""
+
+    left: float
+    right: float
+    holds: bool
+
+
+def condition(
+    system: Any,
+    shape: npt.ArrayLike,
+    *,
+    horizon: int,
+    alpha: Number,
+    eps: Number,
+    delta: Number,
+    distance: Number = 1,
+    method: str = "theorem1",
+    protect: Any = PARTS,
+) -> Condition:
+    """Whether noise SG(alpha, Sigma) on the output is (eps, delta)-private by condition (10)."""
+    m = _operator(system, horizon, protect)
+    sigma = numbers_of("shape", shape)
+    if sigma.shape != (len(m), len(m)) or not np.array_equal(sigma, sigma.T):
+        raise ParameterError(
+            "Sigma does not fit the output",
+            given=f"shape {sigma.shape}",
+            needed=f"symmetric, {len(m)} x {len(m)}",
+            fix="numpy.eye(len(m))",
+        )
+    reach = max(as_float(positive("distance", distance)), 1e-300)
+    right = calibrate(alpha=alpha, eps=eps, delta=delta, method=method, dims=len(m)) / reach
+    with precision(192):
+        exact = response_square(system_from(system), check_horizon(horizon), check_protect(protect))
+        least = exact / _matrix([[right * (1 - MARGIN / 2)]])[0, 0] ** 2
+        holds = _positive(_matrix(sigma)) and _positive(_matrix(sigma) - least)
+    left = (
+        float(np.sqrt(np.linalg.eigvalsh(m.T @ np.linalg.solve(sigma, m))[-1]))
+        if np.linalg.eigvalsh(sigma)[0] > 0
+        else np.inf
+    )
+    return Condition(left, right, holds)
+
+
+def design(
+    system: Any,
+    *,
+    horizon: int,
+    alpha: Number,
+    eps: Number,
+    delta: Number,
+    distance: Number = 1,
+    kind: str = "optimal",
+    method: str = "theorem1",
+    protect: Any = PARTS,
+) -> Floats:
+    """A Sigma that meets (10): "scalar" is ||M||^2 I, "optimal" is M M', each times (c/Q^-1)^2.
+
+    M M' may be singular, and then has no inverse for (10) to speak of. It is still right: it is the noise of
+    the input.
+    """
+    m = _operator(system, horizon, protect)
+    z = calibrate(alpha=alpha, eps=eps, delta=delta, method=method, dims=len(m)) * (1 - MARGIN)
+    factor = (usable("distance", positive("distance", distance)) / z) ** 2
+    kind = text_of("kind", kind)
+    if kind == "optimal":
+        return np.asarray(factor * (m @ m.T))
+    if kind == "scalar":
+        return np.asarray(factor * np.linalg.norm(m, 2) ** 2 * np.eye(len(m)))
+    raise ParameterError(
+        "kind is unknown",
+        given=told(kind=repr(kind)),
+        needed='"scalar" or "optimal"',
+        fix=setting(kind="optimal"),
+    )
+
+
+def _operator(system: Any, horizon: int, protect: Any) -> Floats:
+    return Operator(system_from(system), check_horizon(horizon), check_protect(protect)).dense()

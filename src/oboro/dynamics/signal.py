@@ -13,12 +13,27 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oboro.arrays import Floats
+from oboro.dynamics import mixing
+from oboro.dynamics.system import row_norms
 from oboro.errors import DataError, setting, told
+from oboro.noise.laplace import check_level
+from oboro.release import Forecast
+
+if TYPE_CHECKING:
+    from oboro.dynamics.plan import SignalPlan
+from collections.abc import Iterator
+
+from oboro.dynamics.sigma import floats_of
+from oboro.dynamics.system import Matrix, Operator
+from oboro.release import Pair
+
+if TYPE_CHECKING:
+    from oboro.dynamics.plan import SignalPlan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,3 +143,147 @@ def from_table(data: Any, columns: tuple[str, ...]) -> Floats:
     from oboro.engine.coding import doubles
 
     return doubles(open_data(data), columns)
+
+
+# How far off a published output will be: medians and bands, because heavy tails have no variance.
+#
+# where="output": every output has the noise itself, of scale sqrt(sigma_ii) if its shape is sigma. where="input": the error of an output is a sum of noise
+# over the row of M that belongs to it. Independent stable noise of scale s sums to stable noise of scale s (sum
+# |M_ij|^alpha)^(1/alpha); with one A for the record the sum is s sqrt(A) times a normal number of variance sum
+# M_ij^2. Both are exact.
+
+
+def error_scales(plan: SignalPlan) -> Floats:
+    """The scale of the stable error of each output at each time."""
+    if plan.sigma:
+        diagonal = np.sqrt([float(plan.sigma[i][i]) for i in range(len(plan.sigma))])
+        return diagonal.reshape(plan.horizon + 1, plan.system.outputs)
+    if plan.where == "output":
+        return np.full((plan.horizon + 1, plan.system.outputs), float(plan.scale))
+    power = float(plan.alpha) if plan.noise == "independent" else 2.0
+    return float(plan.scale) * row_norms(plan.system, plan.horizon, plan.protect, power)
+
+
+def error_sizes(plan: SignalPlan, level: float) -> Floats:
+    """The size that the error stays within with probability `level`."""
+    return plan.error_scales * mixing.size(float(plan.alpha), check_level(level))
+
+
+def forecast_of(plan: SignalPlan) -> Forecast:
+    """The median error and the 95% band at a few times."""
+    scales = plan.error_scales
+    alpha = float(plan.alpha)
+    median, wide = mixing.size(alpha, 0.5), mixing.size(alpha, 0.95)
+    several = plan.system.outputs > 1
+    rows = [
+        (f"{t}, output {j + 1}" if several else str(t), median * scales[t, j], wide * scales[t, j])
+        for t in _times(plan.horizon)
+        for j in range(plan.system.outputs)
+    ]
+    size = "of shape sigma" if plan.sigma else f"of scale {float(plan.scale):.6g}"
+    notes = [f"noise {size} on {plan.dims:,} numbers, calibrated by {plan.method!r}"]
+    if alpha < 2:
+        notes.append(
+            "heavy tails: there is no variance"
+            + (", and no mean" if alpha <= 1 else "")
+            + "; now and then an error is much larger"
+        )
+    if plan.noise != "independent" and alpha < 2:
+        notes.append("all errors of a record share one scale: a record is good or bad as a whole")
+    if plan.where == "input" and plan.system.radius >= 1:
+        notes.append("the system is not stable: its response to the noise grows without end")
+    return Forecast(
+        "expected error of the output over time",
+        ("time", "median |error|", "95% within ±"),
+        tuple(rows),
+        tuple(notes),
+    )
+
+
+def interval_columns(plan: SignalPlan, table: Any, level: float) -> tuple[Floats, Floats]:
+    sizes = error_sizes(plan, level)
+    t = table.column("t").to_numpy()
+    channel = (
+        table.column("output").to_numpy() - 1 if "output" in table.column_names else np.zeros(len(t), int)
+    )
+    y = table.column("y").to_numpy()
+    return y - sizes[t, channel], y + sizes[t, channel]
+
+
+def _times(horizon: int) -> list[int]:
+    """0, 1, 2, 5, 10, ... and the last."""
+    times = {0, horizon}
+    size = 1
+    while size <= horizon:
+        times |= {size * k for k in (1, 2, 5) if size * k <= horizon}
+        size *= 10
+    return sorted(times)
+
+
+# Worst-case neighbours of a plan, for the audit.
+
+
+def worst_pairs(plan: SignalPlan) -> Iterator[Pair]:
+    operator = Operator(plan.system, plan.horizon, plan.protect)
+    count = operator.coordinates
+    distance = float(plan.unit.distance or 0)
+    power = np.inf if plan.unit.norm is None else float(plan.unit.norm)
+
+    def pair(direction: Floats, why: str) -> Pair:
+        size = (
+            np.abs(direction).max() if power == np.inf else (np.abs(direction) ** power).sum() ** (1 / power)
+        )
+        change = direction * (distance / size) * (1 - 1e-12)  # neighbours beyond doubt
+        return Pair(_data(plan, operator, 0 * change), _data(plan, operator, change), why)
+
+    first = np.zeros(count)
+    first[0] = 1.0
+    if plan.where == "input":
+        yield pair(first, "all of the change in one number")
+        if count > 1 and (plan.noise == "independent" or power > 2):
+            spread = (
+                np.ones(count) if power > 2 else np.r_[np.ones(min(count, 20)), np.zeros(max(count - 20, 0))]
+            )
+            yield pair(spread, "the change spread over many numbers")
+        return
+    direction = _largest(operator) if not plan.sigma else _largest_in(operator, plan.sigma)
+    yield pair(direction, "the change that the system amplifies most")
+
+
+def _largest(operator: Operator) -> Floats:
+    """The right singular vector of the largest gain, about: the power iteration."""
+    vector = np.linspace(1.0, 1.1, operator.coordinates)
+    for _ in range(200):
+        vector = operator.adjoint(operator @ vector)
+        size = np.linalg.norm(vector)
+        if not size > 0:
+            return np.linspace(1.0, 1.1, operator.coordinates)
+        vector /= size
+    return vector
+
+
+def _largest_in(operator: Operator, sigma: Matrix) -> Floats:
+    """The same in the norm of sigma^-1: the right singular vector of L^-1 M."""
+    root = np.linalg.cholesky(floats_of(sigma))
+    return np.asarray(np.linalg.svd(np.linalg.solve(root, operator.dense()))[2][0])
+
+
+def _data(plan: SignalPlan, operator: Operator, values: Floats) -> dict[str, Any]:
+    x0, u = operator.split(values)
+    return {"u": u, "x0": x0}
+
+
+def random_pair(plan: SignalPlan, random: Any) -> Pair:
+    """A random record, and one as far from it as neighbours may be, in a random direction."""
+    operator = Operator(plan.system, plan.horizon, plan.protect)
+    distance = float(plan.unit.distance or 0)
+    power = np.inf if plan.unit.norm is None else float(plan.unit.norm)
+    base = random.normal(size=operator.coordinates) * distance
+    direction = random.normal(size=operator.coordinates) * (random.random(operator.coordinates) < 0.7)
+    direction[int(random.integers(0, direction.size))] += 1.0
+    size = np.linalg.norm(direction, ord=power)
+    change = direction * (distance / size) * (1 - 1e-9)  # neighbours beyond doubt, rounding included
+    one, other = (
+        dict(zip(("x0", "u"), operator.split(values), strict=True)) for values in (base, base + change)
+    )
+    return Pair(one, other, "a random signal, moved in a random direction")

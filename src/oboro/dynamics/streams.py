@@ -16,12 +16,10 @@ from typing import Any
 import numpy as np
 
 from oboro.arrays import Floats
-from oboro.dynamics.discrete import one_by_one
 from oboro.dynamics.elliptical import EllipticalNoise
-from oboro.dynamics.laws import Scale
+from oboro.dynamics.laws import Scale, Truth, one_by_one
 from oboro.dynamics.plan import SignalPlan, table_of
 from oboro.dynamics.signal import cleaned, numbers, read_record
-from oboro.dynamics.truth import Truth
 from oboro.errors import DataError, LedgerError, ParameterError, setting, told
 from oboro.kinds import takes
 from oboro.ledger import Ledger

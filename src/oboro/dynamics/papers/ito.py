@@ -12,11 +12,10 @@ import numpy as np
 
 from oboro.dynamics import mixing
 from oboro.dynamics.calibration import calibrate, delta, pure_eps
-from oboro.dynamics.design import design
-from oboro.dynamics.operators import Operator
 from oboro.dynamics.outliers import detections, ruined
 from oboro.dynamics.profile import gaussian
-from oboro.dynamics.system import system_from
+from oboro.dynamics.sigma import design
+from oboro.dynamics.system import Operator, system_from
 from oboro.release.reproduction import Reproducible, Reproduction
 
 _CASES = (("0.5", "1"), ("1", "0.1"), ("1", "1"), ("1.5", "1"), ("1.5", "3"), ("1.8", "0.3"), ("2", "1"))
