@@ -33,7 +33,7 @@ from test_doors_signed import places, signed
 import oboro as ob
 from oboro.cli import terminal
 from oboro.cli import terminal as spelling
-from oboro.ledger.canonical import laid_out
+from oboro.ledger.chain import laid_out
 
 SAMPLES = {
     **{

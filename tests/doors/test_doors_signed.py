@@ -19,8 +19,7 @@ from doors_world import typed
 import oboro as ob
 from oboro.errors import CertificateError, DataError, LedgerError, OboroError, TamperError
 from oboro.ledger import canonical, verify_export
-from oboro.ledger.canonical import laid_out
-from oboro.ledger.chain import Entry, seal
+from oboro.ledger.chain import Entry, laid_out, seal
 from oboro.ledger.copies import export_of
 from oboro.ledger.keys import public_half
 from oboro.release import read_certificate, verify_certificate

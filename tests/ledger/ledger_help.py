@@ -10,7 +10,7 @@ from typing import Any
 
 from kills import collect, in_child
 from oboro.ledger import Ledger, Reservation
-from oboro.ledger.currency import amounts
+from oboro.ledger.replay import amounts
 from oboro.privacy import Guarantee, Pure
 
 PLAN: dict[str, Any] = {"kind": "histogram", "bins": ["a", "b"], "eps": "0.1"}

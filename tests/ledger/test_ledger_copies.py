@@ -15,7 +15,7 @@ from ledger_help import assert_sound, spend
 from kills import collect, in_child
 from oboro.errors import LedgerError, OboroError, TamperError
 from oboro.ledger import Head, Ledger, verify_export
-from oboro.ledger.canonical import laid_out
+from oboro.ledger.chain import laid_out
 from oboro.privacy import Pure
 
 Create = Callable[..., Ledger]

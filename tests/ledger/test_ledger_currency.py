@@ -13,7 +13,7 @@ from ledger_help import assert_sound, spend
 
 from oboro.errors import BudgetError, GuaranteeError, ParameterError
 from oboro.ledger import Ledger
-from oboro.ledger.currency import added, affords, amounts, nothing, remaining
+from oboro.ledger.replay import added, affords, amounts, nothing, remaining
 from oboro.privacy import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi, Unit
 
 

@@ -15,8 +15,7 @@ from sqlalchemy.exc import OperationalError
 
 from oboro.errors import LedgerError, OboroError, ParameterError, TamperError
 from oboro.ledger import Ledger, database, records
-from oboro.ledger.failures import Progress, in_words
-from oboro.ledger.place import Place
+from oboro.ledger.file import Place, Progress, in_words
 from oboro.privacy import Pure, Unit
 
 

@@ -16,8 +16,7 @@ from ledger_help import spend
 
 from oboro.errors import LedgerError, TamperError
 from oboro.ledger import Head, Ledger, canonical, keys, verify_export
-from oboro.ledger.canonical import laid_out
-from oboro.ledger.chain import TAG, entry_hash, fault, seal
+from oboro.ledger.chain import TAG, entry_hash, fault, laid_out, seal
 from oboro.ledger.keys import public_half
 from oboro.privacy import Pure, Unit
 

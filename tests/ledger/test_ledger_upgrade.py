@@ -19,9 +19,10 @@ import oboro as ob
 from kills import collect, in_child, kills
 from oboro.cli.main import app
 from oboro.errors import LedgerError, ParameterError, TamperError
-from oboro.ledger import Head, Ledger, schema, verify_export
+from oboro.ledger import Head, Ledger, verify_export
+from oboro.ledger import database as schema
 from oboro.ledger.database import Database
-from oboro.ledger.place import Place
+from oboro.ledger.file import Place
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "0.1"
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -15,38 +15,38 @@ UPGRADE = "tests/ledger/test_ledger_upgrade.py"
 
 
 @planted(
-    "oboro.ledger.currency:affords",
+    "oboro.ledger.replay:affords",
     caught_by=f"{ACCOUNT}::test_ten_times_one_tenth_is_one_and_not_a_grain_more[sqlite]",
 )
 def total_not_checked(original: Any, budget: Any, spent: Any, cost: Any) -> bool:
     """Each cost is compared with the budget by itself; what was spent before is not added."""
-    from oboro.ledger.currency import nothing
+    from oboro.ledger.replay import nothing
 
     return original(budget, nothing(budget), cost)
 
 
 @planted(
-    "oboro.ledger.currency:affords",
+    "oboro.ledger.replay:affords",
     caught_by=f"{ACCOUNT}::test_ten_times_one_tenth_is_one_and_not_a_grain_more[sqlite]",
 )
 def total_checked_in_floats(original: Any, budget: Any, spent: Any, cost: Any) -> bool:
     """The budget is compared in floating point, so that grains can be spent for ever."""
-    from oboro.ledger.currency import amounts
+    from oboro.ledger.replay import amounts
 
     sums = zip(amounts(budget), amounts(spent), amounts(cost), strict=True)
     return all(float(s) + float(c) <= float(b) for b, s, c in sums)
 
 
-@planted("oboro.ledger.currency:affords", caught_by=f"{CURRENCY}::test_approx_counts_eps_and_delta")
+@planted("oboro.ledger.replay:affords", caught_by=f"{CURRENCY}::test_approx_counts_eps_and_delta")
 def delta_not_counted(original: Any, budget: Any, spent: Any, cost: Any) -> bool:
     """Only the eps of an (eps, delta) budget runs out."""
-    from oboro.ledger.currency import amounts
+    from oboro.ledger.replay import amounts
 
     return amounts(spent)[0] + amounts(cost)[0] <= amounts(budget)[0]
 
 
 @planted(
-    "oboro.ledger.currency:convert",
+    "oboro.ledger.replay:convert",
     caught_by=f"{CURRENCY}::test_renyi_counts_at_the_order_of_the_budget",
 )
 def best_renyi_order_at_the_end(original: Any, guarantee: Any, currency: Any) -> Any:
@@ -57,7 +57,7 @@ def best_renyi_order_at_the_end(original: Any, guarantee: Any, currency: Any) ->
 
 
 @planted(
-    "oboro.ledger.currency:price",
+    "oboro.ledger.replay:price",
     caught_by=f"{CURRENCY}::test_a_conditional_plan_needs_a_ledger_with_its_assumption",
 )
 def assumption_not_asked_for(original: Any, unit: Any, guarantee: Any, ledger_unit: Any, budget: Any) -> Any:
@@ -66,7 +66,7 @@ def assumption_not_asked_for(original: Any, unit: Any, guarantee: Any, ledger_un
 
 
 @planted(
-    "oboro.ledger.currency:translate",
+    "oboro.ledger.replay:translate",
     caught_by=f"{ACCOUNT}::test_a_plan_for_another_unit_is_translated_or_refused[sqlite]",
 )
 def unit_not_compared(original: Any, guarantee: Any, made_for: Any, wanted: Any) -> Any:
@@ -117,7 +117,7 @@ def name_used_again(original: Any, self: Any, *, name: Any = None, **given: Any)
 
 
 @planted(
-    "oboro.ledger.checking:verify",
+    "oboro.ledger.copies:verify",
     caught_by=f"{TAMPER}::test_a_tail_that_was_cut_off_is_found_by_a_head_that_was_kept[3]",
 )
 def cut_tail_not_noticed(original: Any, database: Any, key_path: Any, expected: Any = None) -> Any:
@@ -168,7 +168,7 @@ def log_beside_the_name_kept(original: Any, self: Any) -> None:
 
 
 @planted(
-    "oboro.ledger.creation:refuse_older",
+    "oboro.ledger.account:refuse_older",
     caught_by=f"{UPGRADE}::test_an_older_ledger_is_read_but_not_spent_from[sqlite]",
 )
 def older_schema_written_to(original: Any, connection: Any, place: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import oboro as ob
 from oboro.errors import BudgetError, DataError, NameTakenError, PaidError, ParameterError, UnitError
-from oboro.ledger.canonical import laid_out
+from oboro.ledger.chain import laid_out
 from oboro.release import register, verify_certificate
 from oboro.statistics import HistogramPlan
 

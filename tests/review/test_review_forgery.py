@@ -14,8 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import oboro as ob
 from oboro.errors import LedgerError
 from oboro.ledger import keys
-from oboro.ledger.canonical import canonical
-from oboro.ledger.chain import entry_hash, seal
+from oboro.ledger.chain import canonical, entry_hash, seal
 from oboro.ledger.keys import public_half
 
 PLAN = {"kind": "test"}

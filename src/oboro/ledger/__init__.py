@@ -1,8 +1,7 @@
 """What has been spent: the durable account of one named dataset and one unit."""
 
 from oboro.ledger.account import Ledger
-from oboro.ledger.canonical import canonical, plan_hash
-from oboro.ledger.chain import Entry, Head
+from oboro.ledger.chain import Entry, Head, canonical, plan_hash
 from oboro.ledger.copies import verify_export
 from oboro.ledger.keys import PublicKey, verify_signature
 from oboro.ledger.records import Reservation, Stored

@@ -3,27 +3,172 @@
 from __future__ import annotations
 
 import os
+import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sqlalchemy import Connection
+from sqlalchemy import Connection, inspect, select, text
 
+from oboro._version import __version__
 from oboro.errors import BudgetError, LedgerError, NameTakenError, ParameterError, TamperError, setting, told
 from oboro.exact import whole
 from oboro.files import BESIDE_SQLITE, reads
 from oboro.kinds import path_of, takes
-from oboro.ledger import checking, copies, creation, currency, keys, records, schema
-from oboro.ledger.canonical import canonical, plan_hash, sha256
-from oboro.ledger.chain import TAG, Entry, Head, root_of, signer_of
+from oboro.ledger import copies, keys, records, replay
+from oboro.ledger import copies as checking
+from oboro.ledger import database as schema
+from oboro.ledger.chain import TAG, Entry, Head, canonical, plan_hash, root_of, sha256, signer_of
 from oboro.ledger.database import Database
+from oboro.ledger.file import Place
 from oboro.ledger.keys import PublicKey
-from oboro.ledger.place import Place
 from oboro.ledger.records import Reservation, Stored, tampered
 from oboro.ledger.replay import Verification
 from oboro.privacy import Guarantee, Unit, guarantee_from, unit_from
+
+# Making a ledger, recognising one, and upgrading one of an older oboro.
+#
+# A ledger is made in one transaction, on either database: a creation that is killed leaves nothing behind
+# but perhaps an empty file and a key, and both are taken up when it is tried again. Of two who create the
+# same ledger at once, one wins and the other is told that it exists.
+
+_CREATING = 0x6F626F726F  # the advisory lock that creators on one PostgreSQL database take turns with
+
+
+def create(
+    place: Place, *, dataset: str, unit: Unit, budget: Guarantee, key: str | os.PathLike[str] | None
+) -> tuple[Database, Path, Entry]:
+    """A new ledger with its first entry."""
+    printable("dataset", dataset)
+    if not isinstance(unit, Unit):
+        raise ParameterError(
+            "unit is not a unit",
+            given=repr(unit)[:80],
+            needed="who is protected",
+            fix=setting(unit=Unit.row()),
+        )
+    replay.checked_budget(budget)
+    if place.path is not None and not place.path.parent.is_dir():
+        raise LedgerError("the folder does not exist", given=place.shown, fix=f"mkdir -p {place.path.parent}")
+    ledger_id = uuid.uuid4().hex
+    key_path = place.key_path(ledger_id, key)
+    database = Database(place, create=True)
+    with database.writing() as connection:
+        _claim(connection, place)
+        schema.metadata.create_all(connection)
+        connection.execute(schema.about.insert().values(one=1, schema=schema.VERSION, id=ledger_id))
+        private = keys.ensure(key_path)  # on disk before the entry that names it
+        facts = {
+            "id": ledger_id,
+            "schema": schema.VERSION,
+            "dataset": dataset,
+            "unit": unit.to_dict(),
+            "budget": budget.to_dict(),
+            "spent": replay.nothing(budget).to_dict(),
+            "key": keys.public_half(private),
+        }
+        first = records.append(connection, None, "create", facts, private)
+    return database, key_path, first
+
+
+def recognise(place: Place) -> tuple[Database, Entry]:
+    """An existing ledger and its first entry. Refuses what is not a ledger, or is from a newer oboro."""
+    if place.path is not None and not place.path.exists():
+        raise LedgerError(
+            "there is no ledger here",
+            given=place.shown,
+            fix=f"oboro ledger create {place.shown} --dataset TEXT --unit UNIT --eps NUMBER",
+        )
+    database = Database(place)
+    with database.reading() as connection:
+        if not _has_ledger(connection):
+            raise LedgerError(
+                "this is not a ledger, or its creation was cut short",
+                given=place.shown,
+                fix="if it is empty, a ledger can be created in it again",
+            )
+        schema_of(connection, place)
+        first = records.first_entry(connection)
+    database.end_log()
+    return database, first
+
+
+def schema_of(connection: Connection, place: Place) -> int:
+    """The schema of a ledger, if this version of oboro knows it."""
+    version = connection.scalar(select(schema.about.c.schema)) or 0
+    if version not in range(1, schema.VERSION + 1):
+        raise LedgerError(
+            "the ledger was written by a newer oboro"
+            if version > schema.VERSION
+            else "the ledger is damaged",
+            given=f"{place.shown}: schema {version}",
+            needed=f"schema {schema.VERSION}",
+            fix="pip install --upgrade oboro",
+        )
+    return int(version)
+
+
+def refuse_older(connection: Connection, place: Place) -> None:
+    """Only the newest schema is written to: what this version promises of a ledger is promised of that."""
+    version = schema_of(connection, place)
+    if version != schema.VERSION:
+        raise LedgerError(
+            "the ledger is of an older oboro: it can be read, and spent from once it is upgraded",
+            given=f"{place.shown}: schema {version}",
+            needed=f"schema {schema.VERSION}",
+            fix=f"oboro ledger upgrade {place.shown}",
+        )
+
+
+def upgrade_facts(connection: Connection, place: Place) -> dict[str, Any]:
+    """What an entry says about the upgrade of a ledger to the newest schema."""
+    version = schema_of(connection, place)
+    if version == schema.VERSION:
+        raise LedgerError(
+            "there is nothing to upgrade",
+            given=f"{place.shown}: schema {version}",
+            needed="a ledger of an older oboro",
+        )
+    return {"from": version, "schema": schema.VERSION, "software": f"oboro {__version__}"}
+
+
+def printable(name: str, value: str) -> str:
+    """A text that people can read, type and tell apart."""
+    if (
+        not isinstance(value, str)
+        or not 1 <= len(value) <= 200
+        or not value.isprintable()
+        or not value.strip()
+    ):
+        raise ParameterError(
+            f"{name} cannot be used",
+            given=f"{name}={value!r}"[:80],
+            needed="1 to 200 printable characters",
+            fix=setting(**{name: "city 2026"}),
+        )
+    return value
+
+
+def _claim(connection: Connection, place: Place) -> None:
+    """Makes sure that nothing is there yet, and that no other creator is at work."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _CREATING})
+    if _has_ledger(connection):
+        raise LedgerError(
+            "the ledger exists already",
+            given=place.shown,
+            needed="a new place",
+            fix=f"oboro ledger show {place.shown}",
+        )
+    if connection.dialect.name == "sqlite" and inspect(connection).get_table_names():
+        raise LedgerError("the file is a database of something else", given=place.shown, fix='"a new path"')
+
+
+def _has_ledger(connection: Connection) -> bool:
+    return inspect(connection).has_table(schema.about.name)
+
 
 PathLike = str | os.PathLike[str]
 
@@ -55,14 +200,14 @@ class Ledger:
     ) -> Ledger:
         """A new ledger. The kind of the budget is the currency for good; a path means SQLite, a URL PostgreSQL."""
         place = Place.of(where)
-        database, key_path, first = creation.create(place, dataset=dataset, unit=unit, budget=budget, key=key)
+        database, key_path, first = create(place, dataset=dataset, unit=unit, budget=budget, key=key)
         return cls._from(place, database, key_path, first)
 
     @classmethod
     def open(cls, where: PathLike, *, key: PathLike | None = None) -> Ledger:
         """An existing ledger. `key` is the path of its private key, if that is not in its usual place."""
         place = Place.of(where)
-        database, first = creation.recognise(place)
+        database, first = recognise(place)
         return cls._from(place, database, place.key_path(first.body["id"], key), first)
 
     @classmethod
@@ -90,11 +235,11 @@ class Ledger:
     @property
     def remaining(self) -> Guarantee:
         """What is left: budget minus spent, exactly."""
-        return currency.remaining(self.budget, self.spent)
+        return replay.remaining(self.budget, self.spent)
 
     def price(self, unit: Unit, guarantee: Guarantee) -> Guarantee:
         """What a plan would cost here. Spends nothing; refused where no proved rule gives a price."""
-        return currency.price(unit, guarantee, self.unit, self.budget)
+        return replay.price(unit, guarantee, self.unit, self.budget)
 
     def affords(self, cost: Guarantee) -> bool:
         """Whether a cost about the ledger's unit could be paid now. Others may be quicker: only `reserve` decides.
@@ -103,8 +248,8 @@ class Ledger:
         """
         cost = self.price(self.unit, cost)
         with self._database.reading() as connection:
-            creation.refuse_older(connection, self._database.place)
-            return currency.affords(self.budget, self._checked_last(connection).spent, cost)
+            refuse_older(connection, self._database.place)
+            return replay.affords(self.budget, self._checked_last(connection).spent, cost)
 
     def reserve(
         self, *, plan: dict[str, Any], unit: Unit, guarantee: Guarantee, name: str | None = None
@@ -115,13 +260,13 @@ class Ledger:
         nothing is spent.
         """
         if name is not None:
-            creation.printable("name", name)
+            printable("name", name)
         digest, cost = plan_hash(plan), self.price(unit, guarantee)
         with self._database.writing() as connection:
             last = self._turn(connection)
             if name is not None:
                 self._refuse_taken(connection, name, digest)
-            if not currency.affords(self.budget, last.spent, cost):
+            if not replay.affords(self.budget, last.spent, cost):
                 raise self._too_expensive(cost, last.spent)
             facts = {
                 "name": name,
@@ -130,7 +275,7 @@ class Ledger:
                 "unit": unit.to_dict(),
                 "guarantee": guarantee.to_dict(),
                 "cost": cost.to_dict(),
-                "spent": currency.added(self.budget, last.spent, cost).to_dict(),
+                "spent": replay.added(self.budget, last.spent, cost).to_dict(),
             }
             entry = records.append(connection, last, "reserve", facts, self._private_key(last))
         self._database.saw(entry.head)
@@ -159,7 +304,7 @@ class Ledger:
 
     def find(self, name: str) -> Stored | None:
         """The release that was reserved under `name`, finished or not."""
-        creation.printable("name", name)
+        printable("name", name)
         with self._database.reading() as connection:
             return self._stored(connection, records.entry_named(connection, name))
 
@@ -248,7 +393,7 @@ class Ledger:
     def schema(self) -> int:
         """How the ledger is kept. One of an older oboro can be read, and spent from once it is upgraded."""
         with self._database.reading() as connection:
-            return creation.schema_of(connection, self._database.place)
+            return schema_of(connection, self._database.place)
 
     @takes(backup=path_of)
     def upgrade(self, backup: PathLike) -> Entry:
@@ -261,7 +406,7 @@ class Ledger:
         self._database.end_log()
         with self._database.writing() as connection:
             last = self._turn(connection, older=True)
-            facts = creation.upgrade_facts(connection, self._database.place)
+            facts = upgrade_facts(connection, self._database.place)
             copies.copy(self._database.place, connection, backup, spare=self._files())
             entry = records.append(connection, last, "upgrade", facts, self._private_key(last))
             schema.state(connection, facts["schema"])
@@ -314,7 +459,7 @@ class Ledger:
         """The last entry, which nobody else can append to before this transaction ends."""
         last = self._checked_last(connection, lock=True)
         if not older:
-            creation.refuse_older(connection, self._database.place)
+            refuse_older(connection, self._database.place)
         seen = self._database.seen
         if seen is not None and records.hash_at(connection, seen.position) != seen.hash:
             raise TamperError(
@@ -379,7 +524,7 @@ class Ledger:
         return BudgetError(
             "the budget does not cover the plan; nothing was spent",
             given=f"a cost of {cost.unconditional}",
-            needed=f"at most what remains, {currency.remaining(self.budget, spent).unconditional}, "
+            needed=f"at most what remains, {replay.remaining(self.budget, spent).unconditional}, "
             f"of a budget of {self.budget.unconditional}",
             fix="a plan that costs less, or a new ledger if more may be spent about these people",
         )

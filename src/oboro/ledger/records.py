@@ -11,10 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Connection, Row, Select, func, select
 
 from oboro.errors import LedgerError, OboroError, TamperError
-from oboro.ledger.canonical import canonical, sha256
-from oboro.ledger.chain import Entry, fault, seal
-from oboro.ledger.database import Database, serialise
-from oboro.ledger.schema import entries, parts
+from oboro.ledger.chain import Entry, canonical, fault, seal, sha256
+from oboro.ledger.database import Database, entries, parts, serialise
 from oboro.privacy import Guarantee
 
 PART = 8 << 20  # bytes

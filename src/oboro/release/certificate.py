@@ -18,7 +18,7 @@ from oboro.errors import CertificateError, InputError
 from oboro.files import reads, write_whole
 from oboro.kinds import path_of, takes, text_of
 from oboro.ledger import Entry, Ledger, canonical
-from oboro.ledger.canonical import is_hex, laid_out, read_laid_out
+from oboro.ledger.chain import is_hex, laid_out, read_laid_out
 from oboro.privacy import Guarantee, Unit, guarantee_from, unit_from
 from oboro.release.forecast import Forecast
 from oboro.release.plan import Plan
