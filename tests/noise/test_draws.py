@@ -16,12 +16,13 @@ from law_checks import Scripted, fits
 from scipy.special import bdtr, pdtr
 
 from oboro.errors import ParameterError
-from oboro.noise import counting, draws
+from oboro.noise import draws
+from oboro.noise import draws as counting
 from oboro.noise.bits import Bits
-from oboro.noise.counting import binomial
 from oboro.noise.draws import (
     bernoulli,
     bernoulli_exp,
+    binomial,
     choose,
     exponential_mechanism,
     permutation,

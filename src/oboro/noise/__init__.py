@@ -14,10 +14,10 @@ from oboro.noise.gaussian import DiscreteGaussian
 from oboro.noise.laplace import DiscreteLaplace
 
 if TYPE_CHECKING:
-    from oboro.noise.counting import binomial
     from oboro.noise.draws import (
         bernoulli,
         bernoulli_exp,
+        binomial,
         choose,
         exponential_mechanism,
         permutation,

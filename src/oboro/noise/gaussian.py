@@ -35,8 +35,8 @@ from oboro.arrays import Integers
 from oboro.errors import ParameterError, told
 from oboro.exact import Number, positive, show
 from oboro.noise.bits import Bits, system_bits
+from oboro.noise.draws import checked_size
 from oboro.noise.laplace import _SMALL, DiscreteLaplace, Size, as_float, check_level
-from oboro.noise.sizes import checked_size
 
 LARGEST_VARIANCE = 2**80
 _SUMMED = 2000  # up to this sigma, probabilities for forecasts are summed term by term

@@ -38,7 +38,7 @@ from oboro.arrays import Integers
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show
 from oboro.noise.bits import Bits, system_bits
-from oboro.noise.sizes import checked_size
+from oboro.noise.draws import checked_size
 
 Size = int | tuple[int, ...]
 

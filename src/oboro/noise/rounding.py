@@ -29,9 +29,9 @@ from oboro.kinds import takes
 from oboro.noise import floatball as fb
 from oboro.noise.bits import Bits, system_bits
 from oboro.noise.compiling import compiled
+from oboro.noise.draws import checked_size
 from oboro.noise.laws import Law
 from oboro.noise.lazy import Ball, Real, Uniform, ball, enclosing, precision
-from oboro.noise.sizes import checked_size
 
 _CHUNK = 1 << 14  # draws at a time: words and float balls stay in cache
 _FEW = 500  # up to so many draws, all are settled by `_cell`: the compiled loops are not worth loading

@@ -107,8 +107,7 @@ def empty_reaching(
     keys: Integers, size: int, law: DiscreteLaplace, threshold: int, bits: Bits
 ) -> tuple[Integers, Integers]:
     """The empty cells that reach the threshold, by the three steps of the proof. `keys` are sorted."""
-    from oboro.noise.counting import binomial
-    from oboro.noise.draws import choose
+    from oboro.noise.draws import binomial, choose
     from oboro.noise.lazy import Ball, ball
 
     def chance() -> Ball:
