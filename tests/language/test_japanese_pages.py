@@ -15,11 +15,9 @@ from oboro.audit.samples import samples
 from oboro.domain import Domain, Grid
 from oboro.privacy import Unit
 from oboro.report.audit import write_audit
-from oboro.report.band import write_band
+from oboro.report.band import write_band, write_outliers
 from oboro.report.forecast import write_forecast
-from oboro.report.outliers import write_outliers
-from oboro.report.page import say
-from oboro.report.words import Words
+from oboro.report.page import Words, say
 
 
 def english_only(page: str) -> list[str]:

@@ -22,8 +22,8 @@ from oboro.domain import Category, Domain, Grid, Integer, Mesh
 from oboro.errors import DataError, DomainError, ParameterError
 from oboro.report import Comparison, write_map
 from oboro.report import map as map_module
-from oboro.report.payload import unpack
-from oboro.report.place import Place
+from oboro.report.cells import Place
+from oboro.report.map import unpack
 
 SIDE = 64
 GRID = Domain([Grid("row", "col", shape=(SIDE, SIDE))])

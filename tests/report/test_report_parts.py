@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oboro.release import Forecast
-from oboro.report import areas, chart, colour, promise
-from oboro.report.page import asset, safe_json, say
-from oboro.report.payload import pack, unpack
-from oboro.report.words import INTERNAL, MAP, PAGE, PROMISE, Words
+from oboro.report import cells, chart, promise
+from oboro.report import chart as areas
+from oboro.report.map import pack, unpack
+from oboro.report.page import INTERNAL, MAP, PAGE, PROMISE, Words, asset, safe_json, say
 
 
 @given(st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 300)))
@@ -32,19 +32,19 @@ def test_the_same_counts_make_the_same_page() -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_colours_are_ordered_by_lightness_in_even_steps(theme: str) -> None:
-    colours = colour.sequential(theme)
-    light = [colour.lightness(each) for each in colours]
+    colours = cells.sequential(theme)
+    light = [cells.lightness(each) for each in colours]
     assert light == sorted(light, reverse=theme == "light")
-    steps = [math.dist(colour.to_lab(one), colour.to_lab(other)) for one, other in pairwise(colours)]
+    steps = [math.dist(cells.to_lab(one), cells.to_lab(other)) for one, other in pairwise(colours)]
     assert max(steps) < 1.35 * min(steps)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_too_few_and_too_many_differ_along_blue_and_yellow_which_nearly_everyone_sees(theme: str) -> None:
-    colours = colour.diverging(theme)
+    colours = cells.diverging(theme)
     half = len(colours) // 2
     assert all(
-        colour.to_lab(below)[2] > 0 > colour.to_lab(above)[2]
+        cells.to_lab(below)[2] > 0 > cells.to_lab(above)[2]
         for below, above in zip(colours[:half], colours[half:], strict=True)
     )
 
@@ -119,12 +119,12 @@ def test_widths_are_read_by_block_and_by_mesh() -> None:
 
 
 def test_a_chart_has_a_point_for_each_value_and_none_without() -> None:
-    drawn = chart.lines(["1", "2", "4"], {"a<b": [1, 10, 0], "c": [5, 50, 500]}, describe='"error"')
+    drawn = chart.line_chart(["1", "2", "4"], {"a<b": [1, 10, 0], "c": [5, 50, 500]}, describe='"error"')
     assert drawn.count("<circle") == 6
     assert "a&lt;b" in drawn
     assert "&quot;error&quot;" in drawn
-    assert chart.lines(["1"], {"a": [1]}, describe="") == ""
-    assert chart.lines(["1", "2"], {"a": [0, 0]}, describe="") == ""
+    assert chart.line_chart(["1"], {"a": [1]}, describe="") == ""
+    assert chart.line_chart(["1", "2"], {"a": [0, 0]}, describe="") == ""
 
 
 def test_what_is_the_same_in_both_languages_is_said_once() -> None:

@@ -17,7 +17,7 @@ from oboro.ledger import Ledger
 from oboro.noise import system_bits
 from oboro.privacy import Pure, Unit
 from oboro.release import Forecast
-from oboro.report.areas import area_words
+from oboro.report.chart import area_words
 from oboro.report.forecast import write_forecast
 from oboro.tables.cells import Cells
 from oboro.tables.tree import carrying

@@ -149,7 +149,7 @@ def demo(
     column: Annotated[str, typer.Option("--column", help="Its column.", metavar="COLUMN")] = "load",
 ) -> None:
     """Publishes a household's load through a thermal lag: a week of half hours, with the band over time and the outliers page."""
-    from oboro.report.outliers import write_outliers
+    from oboro.report.band import write_outliers
 
     made, released = publish_household(output, data, column)
     write_outliers(output / "outliers.html", eps="1", delta="1e-3")
@@ -367,7 +367,7 @@ def outliers(
 ) -> None:
     """How well an outlier hides under Gaussian, Laplace and stable noise, as a page. Reads no data."""
     from oboro.dynamics.outliers import detections
-    from oboro.report.outliers import write_outliers
+    from oboro.report.band import write_outliers
 
     write_outliers(output, eps=eps, delta=delta)
     found = detections(eps=eps, delta=delta, sizes=(5, 10, 20, 50))

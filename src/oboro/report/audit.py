@@ -9,8 +9,7 @@ from pathlib import Path
 from oboro.audit import AuditReport, Finding
 from oboro.exact import about
 from oboro.files import write_whole
-from oboro.report.page import escape, label, render, say
-from oboro.report.words import Words
+from oboro.report.page import Words, escape, label, render, say
 
 HEADS = (
     Words("neighbours", "隣り合うデータ"),

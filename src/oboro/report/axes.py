@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from oboro.report.page import escape, label, say
-from oboro.report.words import Words
+from oboro.report.page import Words, escape, label, say
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 320, 62, 16, 36, 50
 

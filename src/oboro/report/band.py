@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from oboro.dynamics.outliers import SIZES, Detection, detections
 from oboro.dynamics.plan import SignalPlan
-from oboro.exact import about
+from oboro.exact import Number, about
 from oboro.files import write_whole
 from oboro.release import Certificate
 from oboro.report import axes, promise
-from oboro.report.page import escape, render, say
-from oboro.report.words import INTERNAL, Words
+from oboro.report.page import INTERNAL, Words, escape, render, say
 
 _MOST_POINTS = 600
 
-WORDS = {
+BAND_WORDS = {
     "output": Words("The published output", "公開された出力"),
     "over_time": Words("published output over time", "公開された出力の時間変化"),
     "band": Words(
@@ -60,12 +61,12 @@ def write_band(
     keep = slice(None, None, plan.system.outputs)
     t, y = table.column("t").to_numpy()[keep].tolist(), table.column("y").to_numpy()[keep].tolist()
     drawn, cut = _drawn(t, y, low[keep].tolist(), high[keep].tolist(), None if truth is None else list(truth))
-    told = say(WORDS["band"], "p") + (say(WORDS["cut"], "p") if cut else "")
+    told = say(BAND_WORDS["band"], "p") + (say(BAND_WORDS["cut"], "p") if cut else "")
     record = _record(plan, certificate)
     page = render(
-        title=Words.same(record["dataset"]) if "dataset" in record else WORDS["output"],
-        body=f"<main class='sheet'><div class='side wide'><section class='card'>{say(WORDS['output'], 'h2')}{told}{drawn}"
-        f"{_key(truth is not None)}<div class='figures'>{_figures(plan, len(y))}</div></section>{promise.promise(record)}</div></main>",
+        title=Words.same(record["dataset"]) if "dataset" in record else BAND_WORDS["output"],
+        body=f"<main class='sheet'><div class='side wide'><section class='card'>{say(BAND_WORDS['output'], 'h2')}{told}{drawn}"
+        f"{_band_key(truth is not None)}<div class='figures'>{_figures(plan, len(y))}</div></section>{promise.promise(record)}</div></main>",
         subtitle=promise.chip(record),
         language=language,
         internal=None if truth is None else INTERNAL["signal" if private else "made_up"],
@@ -88,9 +89,9 @@ def _figures(plan: SignalPlan, count: int) -> str:
     """How far off the output is, by the plan alone: at a time in the middle."""
     typical, wide = (float(np.median(plan.band(level)[:, 0])) for level in (0.5, 0.95))
     shown = [
-        (f"± {about(typical, 3)}", WORDS["typical"]),
-        (f"± {about(wide, 3)}", WORDS["wide"]),
-        (f"{count:,}", WORDS["samples"]),
+        (f"± {about(typical, 3)}", BAND_WORDS["typical"]),
+        (f"± {about(wide, 3)}", BAND_WORDS["wide"]),
+        (f"{count:,}", BAND_WORDS["samples"]),
     ]
     return "".join(
         f'<div><div class="figure">{escape(value)}</div>{say(words, "p")}</div>' for value, words in shown
@@ -118,19 +119,119 @@ def _drawn(
     around = [*zip(t, high, strict=True), *reversed(list(zip(t, low, strict=True)))]
     outline = " ".join(f"{px(a):.1f},{py(b):.1f}" for a, b in around)
     across = [px(a) for a in t]
-    line = axes.polyline(across, [py(b) for b in y], WORDS["published"])
+    line = axes.polyline(across, [py(b) for b in y], BAND_WORDS["published"])
     parts.append(f'<g class="series s0"><polygon class="band" points="{outline}"/>{line}</g>')
     if truth is not None:
-        dark = axes.polyline(across[: len(truth)], [py(b) for b in truth], WORDS["true"])
+        dark = axes.polyline(across[: len(truth)], [py(b) for b in truth], BAND_WORDS["true"])
         parts.append(f'<g class="series truth">{dark}</g>')
     beyond = any(not bottom <= value <= top for value in (*y, *low, *high))
-    return axes.chart(WORDS["over_time"], parts, below=WORDS["time"], beside=WORDS["axis"]), beyond
+    return axes.chart(
+        BAND_WORDS["over_time"], parts, below=BAND_WORDS["time"], beside=BAND_WORDS["axis"]
+    ), beyond
 
 
-def _key(truth: bool) -> str:
+def _band_key(truth: bool) -> str:
     items = [("s0", "published"), ("s0 area", "interval"), *([("truth", "true")] if truth else [])]
     return (
         '<ul class="series-key">'
-        + "".join(say(WORDS[word], "li", f'class="{look}"') for look, word in items)
+        + "".join(say(BAND_WORDS[word], "li", f'class="{look}"') for look, word in items)
         + "</ul>"
+    )
+
+
+# A page about noise on systems: how well an outlier hides.
+
+OUTLIER_WORDS = {
+    "found": Words("How often an outlier is found", "外れ値が見つかる割合"),
+    "equal": Words("At equal privacy", "プライバシーが等しいとき"),
+    "median": Words("At equal median noise", "ノイズの中央値が等しいとき"),
+    "how": Words(
+        "The most powerful test for an outlier of known size in one number, at {alarm}% false alarms. Lower hides better.",
+        "大きさの分かっている外れ値を一つの値から見つける最強力検定（誤警報 {alarm}%）。低いほどよく隠れます。",
+    ),
+    "part": Words(
+        "Part of what heavy tails hide is simply more noise; here every noise has the same median size, {median}.",
+        "裾の重いノイズが隠すものの一部は、単にノイズが大きいためです。ここでは中央値をすべて {median} に揃えています。",
+    ),
+    "shared": Words(
+        "“One A, long record” is the noise of the paper's Theorem 1: whoever sees the whole record learns its scale, and a single outlier "
+        "stands out again. Independent noise at every time is the outlier mode.",
+        "「A が一つ、長い記録」は論文の定理 1 のノイズです。記録全体を見る者はその尺度を知るため、単独の外れ値は再び目立ちます。"
+        "外れ値を隠すには各時刻に独立なノイズを使います。",
+    ),
+    "size": Words("size of the outlier, in units of the distance", "外れ値の大きさ（距離を単位とする）"),
+    "rate": Words("how often it is found", "見つかる割合"),
+    "noise": Words("noise", "ノイズ"),
+    "middle": Words("median of |noise|", "|ノイズ| の中央値"),
+    "sizes": Words("found, by the size of the outlier", "外れ値の大きさごとの発見率"),
+}
+
+
+def write_outliers(
+    path: str | Path, *, eps: Number, delta: Number, language: str | None = None
+) -> tuple[Detection, ...]:
+    """Writes the page and returns the curves at equal (eps, delta)."""
+    sizes = sorted({*SIZES, *(round(10 ** (k / 16), 3) for k in range(38))})
+    equal = detections(eps=eps, delta=delta, sizes=sizes)
+    median = equal[0].median
+    same = detections(eps=eps, delta=delta, sizes=sizes, median=median)
+    body = "<main class='sheet narrow'>"
+    for title, curves, told in (
+        ("equal", equal, OUTLIER_WORDS["how"].fill(alarm=1)),
+        ("median", same, OUTLIER_WORDS["part"].fill(median=about(median))),
+    ):
+        drawn = rates(curves) + _outlier_key(curves) + _table(curves)
+        body += f"<section class='card'>{say(OUTLIER_WORDS[title], 'h2')}{say(told, 'p')}{drawn}</section>"
+    body += f"<section class='card'>{say(OUTLIER_WORDS['shared'], 'p')}</section></main>"
+    page = render(
+        title=OUTLIER_WORDS["found"],
+        subtitle=f"<span class='chip'>eps = {escape(eps)}, delta = {escape(delta)}</span>",
+        body=body,
+        language=language,
+    )
+    write_whole(Path(path), page.encode())
+    return equal
+
+
+def rates(curves: Sequence[Detection]) -> str:
+    """Detection rates against the size of the outlier, on a logarithmic axis."""
+    sizes = curves[0].sizes
+    px, py = axes.across(math.log(sizes[0]), math.log(sizes[-1])), axes.upwards(0, 1)
+    parts = [axes.rule(py(share), f"{100 * share:g}%") for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    parts += [axes.tick(px(math.log(size)), f"{size:g}") for size in SIZES]
+    across = [px(math.log(size)) for size in sizes]
+    for curve in curves:
+        line = axes.polyline(across, [py(rate) for rate in curve.rates], Words.sentence(curve.noise))
+        parts.append(f'<g class="series {_look(curve)}">{line}</g>')
+    return axes.chart(
+        OUTLIER_WORDS["found"], parts, below=OUTLIER_WORDS["size"], beside=OUTLIER_WORDS["rate"]
+    )
+
+
+def _look(curve: Detection) -> str:
+    """A colour for each law; the same with dashes where one A is shared."""
+    law = curve.noise.partition(",")[0]
+    colour = {"Gaussian": 0, "Laplace (pure eps)": 1, "stable 1.5": 2, "stable 1": 5}.get(law, 3)
+    return f"s{colour}" + (" dashed" if "one A" in curve.noise else "")
+
+
+def _outlier_key(curves: Sequence[Detection]) -> str:
+    items = "".join(say(Words.sentence(curve.noise), "li", f'class="{_look(curve)}"') for curve in curves)
+    return f'<ul class="series-key">{items}</ul>'
+
+
+def _table(curves: Sequence[Detection]) -> str:
+    shown = [i for i, size in enumerate(curves[0].sizes) if size in SIZES]
+    first, middle = (say(OUTLIER_WORDS[word], "th", 'rowspan="2"') for word in ("noise", "middle"))
+    over = say(OUTLIER_WORDS["sizes"], "th", f'colspan="{len(shown)}"')
+    head = "".join(f"<th>{curves[0].sizes[i]:g}</th>" for i in shown)
+    rows = "".join(
+        f"<tr>{say(Words.sentence(curve.noise), 'td')}<td>{curve.median:.2f}</td>"
+        + "".join(f"<td>{100 * curve.rates[i]:.1f}%</td>" for i in shown)
+        + "</tr>"
+        for curve in curves
+    )
+    return (
+        f'<div class="scroll"><table><thead><tr>{first}{middle}{over}</tr><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
     )

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from oboro.exact import about
+from oboro.release import Forecast
+from oboro.report.page import PROMISE, Words, say
 from oboro.report.page import label as name_of
-from oboro.report.page import say
-from oboro.report.words import Words
 
 WIDTH, HEIGHT = 320, 196
 LEFT, RIGHT, TOP, BOTTOM = 40, 12, 24, 38
 
 
-def lines(
+def line_chart(
     labels: Sequence[str | Words],
     series: Mapping[str, Sequence[float]],
     *,
@@ -98,3 +100,157 @@ def _ticks(low: float, high: float) -> list[float]:
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     ticks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
     return [tick for tick in ticks if low * 0.9999 <= tick <= high * 1.0001]
+
+
+# Errors by the size of an area, for any page: their names in few words, a chart, and a table with aligned figures.
+
+_SQUARE = re.compile(r"(?:(\d+) x \1 to )?(\d+) x \2 of ([^;]+)")
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_MOST_LINES = 6
+
+
+def forecast_of(record: Mapping[str, Any]) -> Forecast | None:
+    """The forecast of a certificate, with its figures as numbers again."""
+    columns, rows = list(record.get("columns", [])), list(record.get("rows", []))
+    if not columns or not rows:
+        return None
+    read = tuple((str(row[0]), *(_read(value) for value in row[1:])) for row in rows)
+    notes = tuple(str(note) for note in record.get("notes", []))
+    return Forecast(str(record.get("title", "")), tuple(str(name) for name in columns), read, notes)
+
+
+def area_words(names: Sequence[str]) -> list[Words]:
+    """ "8 x 8 of row,col; each sex" is "8 × 8 cells; each sex", if no other place is named."""
+    parts = [name.split("; ") for name in names]
+    grid = _only_grid(parts)
+    return [_joined([_part(part, grid) for part in one]) for one in parts]
+
+
+def error_chart(found: Forecast) -> str:
+    """The 95% reach by size of area: a line for all values of the other columns together, and one for each breakdown."""
+    column = next(
+        (i for i, name in enumerate(found.columns) if i and "95" in name), min(1, len(found.columns) - 1)
+    )
+    if column == 0 or any(isinstance(row[column], str) for row in found.rows):
+        return ""
+    names = [str(row[0]).split("; ") for row in found.rows]
+    alike = len({len(parts) for parts in names}) == 1
+    area = max(range(len(names[0])), key=lambda i: len({parts[i] for parts in names})) if alike else 0
+    if not alike:  # then only the number of cells tells areas apart
+        names = [[str(row[1])] for row in found.rows]
+    lines: dict[str, dict[str, float]] = {}
+    for parts, row in zip(names, found.rows, strict=True):
+        breakdown = "; ".join(part for i, part in enumerate(parts) if i != area)
+        lines.setdefault(breakdown, {})[parts[area]] = float(row[column])
+    places = list(dict.fromkeys(parts[area] for parts in names))
+    whole = [(name, own) for name, own in lines.items() if len(own) == len(places)][:_MOST_LINES]
+    series = {name: [own[place] for place in places] for name, own in whole}
+    labels = [_short(place) for place in places]
+    drawn = line_chart(
+        labels,
+        series,
+        describe=Words.sentence(found.title),
+        below=PROMISE["error_cells" if not alike else "error_side" if labels[0].en == "1" else "error_size"],
+        beside=PROMISE["error_reach"]
+        if "95" in found.columns[column]
+        else Words.sentence(found.columns[column]),
+    )
+    key = "".join(say(Words.name(name), "li", f'class="s{i}"') for i, name in enumerate(series))
+    return drawn + (f'<ul class="series-key">{key}</ul>' if drawn and len(series) > 1 else "")
+
+
+def error_table(found: Forecast, leave_out: Sequence[str] = ()) -> str:
+    """Areas and their figures; neighbouring areas of equal figures in one row."""
+    folded = found.folded()
+    kept = [i for i, name in enumerate(folded.columns) if i == 0 or name not in leave_out]
+    areas = area_words([str(row[0]) for row in folded.rows])
+    columns = [aligned([row[i] for row in folded.rows]) for i in kept[1:]]
+    head = "".join(say(Words.sentence(folded.columns[i]), "th", "scope=col") for i in kept)
+    rows = "".join(
+        f"<tr>{say(area, 'td')}{''.join(say(value, 'td') for value in values)}</tr>"
+        for area, *values in zip(areas, *columns, strict=True)
+    )
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+
+def aligned(values: Sequence[Any]) -> list[Words]:
+    """Figures of one column, all with as many decimals as the smallest needs for three digits."""
+    if any(isinstance(value, str) for value in values):
+        return [Words.name(_power(value) if isinstance(value, str) else _plain(value)) for value in values]
+    if all(isinstance(value, int) for value in values):
+        return [Words.same(f"{value:,}") for value in values]
+    sizes = [abs(value) for value in values if value]
+    places = 2 - math.floor(math.log10(min(sizes))) if sizes else 0
+    if places > 4 or max(sizes, default=0) >= 1e15:
+        return [Words.same(about(value)) for value in values]
+    return [Words.same(f"{value:,.{max(places, 0)}f}") for value in values]
+
+
+def _power(text: str) -> str:
+    """2^20 with its exponent raised."""
+    return re.sub(r"\b2\^(\d+)", lambda found: "2" + found[1].translate(_RAISED), text)
+
+
+def _plain(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else about(value)
+
+
+def _part(part: str, grid: str | None) -> Words:
+    found = _SQUARE.fullmatch(part)
+    if grid is not None and found:
+        sides = [side for side in (found[1], found[2]) if side]
+        told = [f"{int(side):,} × {int(side):,}" for side in sides]
+        return Words(" to ".join(told) + " cells", " ～ ".join(told) + " セル")
+    if grid is not None and part == f"all of {grid}":
+        return Words("all cells", "全セル")
+    return Words.name(part)
+
+
+def note_words(notes: Sequence[str], names: Sequence[str]) -> list[Words]:
+    """Notes, with areas called as `area_words` calls them."""
+    grid = _only_grid([name.split("; ") for name in names])
+    said = [Words.sentence(note) for note in notes]
+    if grid is None:
+        return said
+    square, of = r"\b(\d+) x \1", re.escape(grid)
+    return [
+        Words(
+            re.sub(f"{square} of {of}", r"\1 × \1 cells", note.en),
+            re.sub(f"{of} の {square}", r"\1 × \1 セル", note.ja),
+        )
+        for note in said
+    ]
+
+
+def _only_grid(parts: Sequence[Sequence[str]]) -> str | None:
+    """The columns of the one grid whose squares are named."""
+    grids = {found[3] for one in parts for part in one if (found := _SQUARE.fullmatch(part))}
+    return grids.pop() if len(grids) == 1 else None
+
+
+def _joined(parts: Sequence[Words]) -> Words:
+    """A line breaks between parts, and within a part only if it is long."""
+    kept = [
+        Words(*(text.replace(" ", "\u00a0") if len(text) < 20 else text for text in part)) for part in parts
+    ]
+    return Words("; ".join(part.en for part in kept), "；".join(part.ja for part in kept))
+
+
+def _short(place: str) -> Words:
+    """For an axis: "8 x 8 of row,col" is 8; "500 m mesh" is 500 m."""
+    if place.startswith("all of "):
+        return Words("all", "全体")
+    square = _SQUARE.fullmatch(place)
+    return (
+        Words.same(short(int(square[2]), 1024)) if square else Words.name(_power(place).removesuffix(" mesh"))
+    )
+
+
+def _read(value: Any) -> Any:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    try:
+        number = float(str(value))
+    except ValueError:
+        return str(value)
+    return number if math.isfinite(number) else str(value)

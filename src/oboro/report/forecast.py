@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from oboro.exact import about, percent
 from oboro.files import write_whole
 from oboro.release import Forecast
-from oboro.report import areas, promise
-from oboro.report.page import escape, render, say
-from oboro.report.words import PROMISE, Words
+from oboro.report import chart, promise
+from oboro.report.page import PROMISE, Words, escape, render, say
 
 if TYPE_CHECKING:
     from oboro.tables.plan import TablePlan
@@ -76,7 +75,7 @@ def _body(plan: TablePlan, found: Forecast, outlook: Outlook | None, promised: s
     return f"""<main class="sheet">
 <section class="card">{say(WORDS["free"], "p")}{_figures(outlook)}</section>
 <div class="side wide">
-<div class="stack"><section class="card">{say(PROMISE["error"], "h2")}{areas.error_chart(found)}{areas.error_table(found)}</section></div>
+<div class="stack"><section class="card">{say(PROMISE["error"], "h2")}{chart.error_chart(found)}{chart.error_table(found)}</section></div>
 <div class="stack">{promised}{measured}
 <section class="card">{say(WORDS["notes"], "h2")}<ul class="notes">{notes}</ul></section></div>
 </div>
@@ -108,7 +107,7 @@ def _figures(outlook: Outlook | None) -> str:
 
 def _measured(plan: TablePlan) -> str:
     """Levels and their shares of the budget, as bars."""
-    named = areas.area_words(plan.levels)
+    named = chart.area_words(plan.levels)
     pairs = sorted(zip(plan.shares, named, strict=True), reverse=True)[:16]
     top = float(pairs[0][0])
     bars = "".join(

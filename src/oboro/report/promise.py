@@ -11,9 +11,8 @@ from typing import Any
 from oboro.errors import InputError
 from oboro.exact import about
 from oboro.privacy.guarantee import guarantee_from
-from oboro.report import areas
-from oboro.report.page import escape, say
-from oboro.report.words import PROMISE, Words
+from oboro.report import chart
+from oboro.report.page import PROMISE, Words, escape, say
 
 _CLOSENESS = (
     (1.5, "next_to_nothing"),
@@ -79,15 +78,15 @@ def unit_words(unit: Mapping[str, Any]) -> Words:
 
 def error_by_area(forecast: Mapping[str, Any]) -> str:
     """The forecast as a card: a chart and a table."""
-    found = areas.forecast_of(forecast)
+    found = chart.forecast_of(forecast)
     if found is None:
         return ""
     notes = "".join(
-        say(note, "li") for note in areas.note_words(found.notes, [str(row[0]) for row in found.rows])
+        say(note, "li") for note in chart.note_words(found.notes, [str(row[0]) for row in found.rows])
     )
     return (
         f'<section class="card error">{say(PROMISE["error"], "h2")}{say(PROMISE["error_note"], "p")}'
-        f"{areas.error_chart(found)}{areas.error_table(found, leave_out=('cells',))}"
+        f"{chart.error_chart(found)}{chart.error_table(found, leave_out=('cells',))}"
         f"{f'<ul class=notes>{notes}</ul>' if notes else ''}</section>"
     )
 

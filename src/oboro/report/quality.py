@@ -12,8 +12,7 @@ import numpy as np
 from oboro.files import write_whole
 from oboro.release import Certificate
 from oboro.report import promise
-from oboro.report.page import escape, label, render, say
-from oboro.report.words import INTERNAL, Words
+from oboro.report.page import INTERNAL, Words, escape, label, render, say
 
 if TYPE_CHECKING:
     from oboro.synth import Quality
