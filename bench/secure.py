@@ -19,7 +19,8 @@ import phe
 import oboro as ob
 from bench.measure import Row, seconds
 from oboro.noise.bits import system_bits
-from oboro.secure import draws, elgamal, group, opening
+from oboro.secure import draws, elgamal, group
+from oboro.secure import draws as opening
 
 # 5,000 entries: (1, 1e-10) by the urns of the research notes, the last one a little larger
 URNS = ((1, (89, 33, 12, 4)), (4, (104, 2)), (8, (2184, 1)), (16, (2517, 1)))

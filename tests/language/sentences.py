@@ -8,10 +8,10 @@ from pathlib import Path
 
 import oboro
 from oboro import errors
-from oboro.secure import trouble
+from oboro.secure import group
 
 SOURCE = Path(oboro.__file__).parent
-ERRORS = {name for module in (errors, trouble) for name in vars(module) if name.endswith("Error")}
+ERRORS = {name for module in (errors, group) for name in vars(module) if name.endswith("Error")}
 
 
 def sentences() -> dict[str, str]:

@@ -14,7 +14,7 @@ ATTACKS = "tests/secure/test_secure_attacks.py"
 
 
 @planted(
-    "oboro.secure.kii:algorithm2",
+    "oboro.secure.papers.kii:algorithm2",
     caught_by="tests/secure/test_secure_kii.py::test_the_rule_that_the_proof_needs_stops_earlier",
 )
 def kii_stop_rule_as_printed(original: Any, *given: Any, stop: str = "tables", **more: Any) -> Any:
@@ -23,7 +23,7 @@ def kii_stop_rule_as_printed(original: Any, *given: Any, stop: str = "tables", *
 
 
 @planted(
-    "oboro.secure.promise:keeps",
+    "oboro.secure.law:keeps",
     caught_by=f"{PROMISE}::test_both_counterexamples_to_conjecture_4_2_1_are_refused[0.01-proof-None-does not keep]",
 )
 def urns_used_on_trust(original: Any, law: Any, eps: Fraction, delta: Fraction, sensitivity: int) -> bool:
@@ -32,7 +32,7 @@ def urns_used_on_trust(original: Any, law: Any, eps: Fraction, delta: Fraction, 
 
 
 @planted(
-    "oboro.secure.promise:exact_delta",
+    "oboro.secure.law:exact_delta",
     caught_by=f"{PROMISE}::test_steps_multiplied_by_the_sensitivity_protect_nothing",
 )
 def only_the_largest_shift_verified(
@@ -47,13 +47,12 @@ def only_the_largest_shift_verified(
 
 
 @planted(
-    "oboro.secure.promise:drawer_delta",
+    "oboro.secure.law:drawer_delta",
     caught_by=f"{PROMISE}::test_the_paper_promises_more_than_its_drawer_gets",
 )
 def drawer_forgets_its_indices(original: Any, urn: Any, draws: int, eps: Fraction, sensitivity: int) -> Any:
     """The party that drew twice from one urn is taken not to know whether it drew the same entry."""
-    from oboro.secure.law import law_of
-    from oboro.secure.promise import exact_delta
+    from oboro.secure.law import exact_delta, law_of
 
     return exact_delta(law_of([urn], draws), eps, sensitivity)
 
@@ -73,15 +72,15 @@ def points_not_checked(original: Any, data: bytes) -> bool:
     return len(data) == 32
 
 
-@planted("oboro.secure.holder:permutation", caught_by=f"{ATTACKS}::test_p2_sees_nothing_in_the_urns")
+@planted("oboro.secure.draws:permutation", caught_by=f"{ATTACKS}::test_p2_sees_nothing_in_the_urns")
 def urns_not_shuffled(original: Any, n: int, bits: Any = None) -> Any:
     """Urns are sent in the order of their values, so that P2 knows what it drew."""
     return np.arange(n)
 
 
 @planted(
-    "oboro.secure.shelf:Shelf.claim",
-    "oboro.secure.shelf:Shelf.use",
+    "oboro.secure.party:Shelf.claim",
+    "oboro.secure.party:Shelf.use",
     caught_by="tests/secure/test_secure_protocol.py::test_urns_are_used_once_on_both_sides",
 )
 def urns_used_twice(original: Any, self: Any, name: bytes, plan: str) -> None:

@@ -10,7 +10,8 @@ from secure_help import digits, fits, small
 import oboro as ob
 from oboro.errors import OboroError
 from oboro.noise.bits import system_bits
-from oboro.secure import Answer, Holder, PeerError, Shelf, draws, elgamal, group, messages, opening
+from oboro.secure import Answer, Holder, PeerError, Shelf, draws, elgamal, group, messages
+from oboro.secure import draws as opening
 from oboro.secure.elgamal import CIPHERTEXT, SecretKey
 
 BITS = system_bits()

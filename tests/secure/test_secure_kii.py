@@ -11,8 +11,7 @@ import pytest
 from oboro.cli.checks import reproductions
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.secure import algorithm2
-from oboro.secure.kii import _steps, smallest_init
-from oboro.secure.law import Urn, law_of
+from oboro.secure.law import Urn, exp_between, law_of
 from oboro.secure.papers.kii import (
     DELTAS,
     DRAWS,
@@ -21,11 +20,12 @@ from oboro.secure.papers.kii import (
     TABLE1,
     TABLE2,
     TABLE3,
+    _steps,
     curves,
     ratios,
+    smallest_init,
     table1,
 )
-from oboro.secure.promise import exp_between
 from support import steps
 
 

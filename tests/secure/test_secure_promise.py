@@ -17,8 +17,7 @@ from oboro.errors import GuaranteeError, ParameterError
 from oboro.records import read
 from oboro.secure import Law, Urn, conditions, drawer_delta, exact_delta
 from oboro.secure.digits import scaled, uniform_urn
-from oboro.secure.law import law_of
-from oboro.secure.promise import keeps
+from oboro.secure.law import keeps, law_of
 from support import forged
 
 ONE = Fraction(1)

@@ -360,7 +360,7 @@ def figure(
 ) -> None:
     """Draws a figure of the paper, computed again, as SVG."""
     from oboro.files import write_whole
-    from oboro.secure.figures import svg
+    from oboro.secure.papers.kii import svg
 
     write_whole(output, svg(name).encode())
     echo(labelled("written", str(output)))

@@ -11,8 +11,7 @@ from oboro.exact import Number, about, positive, whole
 from oboro.kinds import list_of, takes
 from oboro.noise.laplace import as_float
 from oboro.release import Forecast
-from oboro.secure.making import plan
-from oboro.secure.noise_plan import NoisePlan, verify
+from oboro.secure.noise_plan import NoisePlan, plan, verify
 
 
 @takes(urns=list_of, draws=list_of)

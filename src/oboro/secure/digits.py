@@ -9,7 +9,7 @@ Which radices, counts and place values need the fewest entries is found by searc
 point, from many starts. A search may be wrong, so exact integers decide: only urns that keep the promise are given.
 
 Privacy
-    `oboro.secure.promise` computes delta(eps) of what is returned; nothing rests on the search.
+    `oboro.secure.law` computes delta(eps) of what is returned; nothing rests on the search.
     A sensitivity D above 1 is served by D Z + U, with U uniform on D consecutive values from its own urn: at shift
     s its delta is (s/D) delta_Z. Multiplying the place values by D would leave delta = 1 at shift 1. For even D the
     two centred choices of U are mixed half and half, and delta is convex.
@@ -27,8 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.errors import GuaranteeError, ParameterError, told
-from oboro.secure.law import Urn, law_of
-from oboro.secure.promise import keeps
+from oboro.secure.law import Urn, keeps, law_of
 
 MOST_SENSITIVITY = 10_000
 _EDGES = (1, 2, 4, 8, 16, 32, 64)  # entries of the largest digit in the first urn

@@ -5,33 +5,251 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
+from math import isqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Column
+from oboro.domain.columns import number_of
 from oboro.errors import ParameterError, told
-from oboro.kinds import takes
-from oboro.noise.bits import Bits
-from oboro.noise.draws import uniform_integer, uniform_integers
+from oboro.exact import whole
+from oboro.files import write_whole
+from oboro.kinds import path_of, takes
+from oboro.noise.bits import Bits, system_bits
+from oboro.noise.draws import permutation, uniform_integer, uniform_integers
 from oboro.privacy import Conditional, Unit
 from oboro.records import write
 from oboro.release import Forecast, Pair, Part, Plan, Weighted, register
-from oboro.secure import elgamal, messages
-from oboro.secure.answer import Answer, checked_bounds, clamped_to
-from oboro.secure.elgamal import CIPHERTEXT
-from oboro.secure.group import POINT
-from oboro.secure.holder import NAME, check_same, urns_size
+from oboro.secure import elgamal, group, messages
+from oboro.secure.elgamal import CIPHERTEXT, SecretKey
+from oboro.secure.group import POINT, PeerError, checked_point
 from oboro.secure.noise_plan import NoisePlan
-from oboro.secure.opening import check_range
-from oboro.secure.shelf import Shelf
+from oboro.secure.party import Shelf
+
+# From m G back to m: baby steps and giant steps over a public range.
+#
+# A point and its negative differ in one bit of their 32 bytes, so a table of B multiples of the base point recognises
+# 2 B + 1 numbers. The table of sqrt(8 R) multiples for a range of R is made once, by `make_ready` while there is time;
+# then an opening takes at most a sixteenth as many steps.
+# The time depends on the number found, which is the noisy answer: public.
+
+LARGEST_RANGE = 2**34
+_LARGEST_TABLE = 2**17
+_SIGN = 0x80
+
+
+def check_range(low: int, high: int) -> None:
+    """Refuses a range that could not be searched."""
+    if high < low or high - low >= LARGEST_RANGE:
+        raise ParameterError(
+            "the range of the noisy answer cannot be searched",
+            given=f"{low} to {high}",
+            needed=f"at most {LARGEST_RANGE:,} values, the noise included",
+            fix="narrower bounds, or a coarser step of the answer",
+        )
+
+
+def make_ready(low: int, high: int) -> None:
+    """Makes the table for a range before it is needed."""
+    check_range(low, high)
+    _multiples(_reach(low, high))
+
+
+def find(point: bytes, low: int, high: int) -> int | None:
+    """The m in [low, high] with m G = point, or None."""
+    check_range(low, high)
+    reach = _reach(low, high)
+    table = _multiples(reach)
+    stride = group.base(group.scalar_of(2 * reach + 1))
+    centre = low + reach
+    rest = group.subtract(point, group.base(group.scalar_of(centre)))
+    while centre - reach <= high:
+        j = table.get(_unsigned(rest))
+        if j is not None:
+            found = centre + j if rest == group.base(group.scalar_of(j)) else centre - j
+            return found if low <= found <= high else None
+        rest = group.subtract(rest, stride)
+        centre += 2 * reach + 1
+    return None
+
+
+def _reach(low: int, high: int) -> int:
+    return min(_LARGEST_TABLE, high - low + 1, isqrt(8 * (high - low + 1)) + 1)
+
+
+@lru_cache(maxsize=4)
+def _multiples(reach: int) -> dict[bytes, int]:
+    """0, 1, ..., reach times the base point, without their signs."""
+    table, one, point = {group.IDENTITY: 0}, group.base(group.scalar_of(1)), group.IDENTITY
+    for j in range(1, reach + 1):
+        point = group.add(point, one)
+        table[_unsigned(point)] = j
+    return table
+
+
+def _unsigned(point: bytes) -> bytes:
+    return point[:31] + bytes([point[31] & ~_SIGN])
+
+
+# An encrypted answer: a number between public bounds, under the public key of the party that will open it.
+
+LARGEST = 2**53
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A ciphertext with what is public about it: its key and its bounds."""
+
+    public: bytes
+    low: int
+    high: int
+    ciphertext: bytes
+
+    @classmethod
+    @takes(public=bytes)
+    def encrypt(cls, number: int, *, low: int, high: int, public: bytes, bits: Bits | None = None) -> Answer:
+        """Clamps a number to its bounds and encrypts it. The bounds must be known without looking at the data."""
+        low, high, public = *checked_bounds(low, high), checked_point(public, "the public key")
+        clamped = clamped_to(number, low, high)
+        return cls(public, low, high, elgamal.encrypt(public, clamped, bits or system_bits()))
+
+    def __add__(self, other: Answer) -> Answer:
+        """The encrypted sum; its bounds are the sums of the bounds."""
+        if self.public != other.public:
+            raise ParameterError(
+                "answers under different keys cannot be added",
+                given=f"{self.public.hex()[:16]}... and {other.public.hex()[:16]}...",
+                needed="one public key",
+                fix="encrypt both for the party that will open the sum",
+            )
+        low, high = checked_bounds(self.low + other.low, self.high + other.high)
+        return Answer(self.public, low, high, elgamal.add(self.ciphertext, other.ciphertext))
+
+    def save(self, path: str | Path) -> None:
+        body = self.public + messages.BOUNDS.pack(self.low, self.high) + self.ciphertext
+        write_whole(Path(path), messages.pack(messages.ANSWER, body))
+
+    @classmethod
+    @takes(path=path_of)
+    def load(cls, path: str | Path) -> Answer:
+        """Reads an answer file; every byte is checked."""
+        body = messages.unpack(messages.ANSWER, messages.read_file(path))
+        messages.check_size(body, POINT + messages.BOUNDS.size + elgamal.CIPHERTEXT, str(path))
+        public = checked_point(body[:POINT], "the public key")
+        low, high = checked_bounds(*messages.BOUNDS.unpack_from(body, POINT))
+        cipher = elgamal.checked_ciphertext(body[-elgamal.CIPHERTEXT :], "the answer")
+        return cls(public, low, high, cipher)
+
+
+def clamped_to(number: Any, low: int, high: int) -> int:
+    """Towards 0 to a whole number, then to the bounds. What is not a number counts as the lower bound.
+
+    The number is private, so nothing about it is refused: not its kind, nor its size.
+    """
+    found = number_of(number)
+    return low if found is None else max(low, min(high, int(found)))
+
+
+def checked_bounds(low: int, high: int) -> tuple[int, int]:
+    """Whole numbers in order, close enough to be searched."""
+    low = whole("low", low, least=-LARGEST, most=LARGEST)
+    high = whole("high", high, least=-LARGEST, most=LARGEST)
+    check_range(low, high)
+    return low, high
+
+
+# P1, the holder of the key: makes urns, and opens what was drawn from them, once.
+#
+# What P1 sees is one renewed ciphertext. It decrypts to answer + noise, and is otherwise uniform: it does not show which
+# entries were drawn, though P1 made them all.
+
+NAME = 32  # bytes
+_HELD_TOGETHER = 256  # entries that are sent at a time, so that the other party can check while we encrypt
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """P1: a noise plan, the secret key, and the shelf that says which urns were used."""
+
+    noise: NoisePlan
+    secret: SecretKey
+    shelf: Shelf
+
+    def urns(self, bits: Bits | None = None, *, kept: bool = True) -> tuple[bytes, Iterator[bytes]]:
+        """Fresh shuffled encrypted urns: their name, and the message in parts.
+
+        They are on the shelf before the first byte is out. `kept=False` is for urns that only the present connection
+        may open: those count as used from the start, whatever happens to it.
+        """
+        self.noise.check_sendable()
+        bits = bits or system_bits()
+        name = bits.words(NAME // 8).tobytes()
+        self.shelf.put(name, self.noise.hash, used=not kept)
+        return name, messages.pack_parts(messages.URNS, urns_size(self.noise), self._parts(name, bits))
+
+    def open(self, message: bytes, *, only: bytes | None = None) -> tuple[bytes, int]:
+        """The name of the urns and the noisy answer of a DRAWN message, once; `only` names urns of a connection."""
+        body = messages.unpack(messages.DRAWN, message)
+        return self.open_body(body, only=only)
+
+    def open_body(self, body: bytes, *, only: bytes | None = None) -> tuple[bytes, int]:
+        messages.check_size(body, 2 * NAME + POINT + messages.BOUNDS.size + CIPHERTEXT, "the drawn answer")
+        name, plan, public = body[:NAME], body[NAME : 2 * NAME], body[2 * NAME : 2 * NAME + POINT]
+        low, high = checked_bounds(*messages.BOUNDS.unpack_from(body, 2 * NAME + POINT))
+        ciphertext = elgamal.checked_ciphertext(body[-CIPHERTEXT:], "the drawn answer")
+        check_same("plan", plan, bytes.fromhex(self.noise.hash))
+        check_same("key", public, self.secret.public)
+        if only is None:
+            self.shelf.use(name, self.noise.hash)  # before the key is used
+        else:
+            check_same("name of the urns", name, only)
+        law = self.noise.law
+        number = find(elgamal.number_point(self.secret, ciphertext), low + law.lowest, high + law.highest)
+        if number is None:
+            raise PeerError(
+                "what was drawn cannot be opened",
+                needed="an answer clamped to its bounds, encrypted for this key",
+                fix="oboro secure encrypt, and fresh urns",
+            )
+        return name, number
+
+    def _parts(self, name: bytes, bits: Bits) -> Iterator[bytes]:
+        yield name + bytes.fromhex(self.noise.hash) + self.secret.public
+        for urn in self.noise.sent:
+            entries = urn.entries()
+            scalars = {value: group.scalar_of(value) for value in set(entries)}
+            order = permutation(len(entries), bits).tolist()
+            for start in range(0, len(order), _HELD_TOGETHER):
+                yield b"".join(
+                    elgamal.encrypt_own(self.secret, scalars[entries[index]], bits)
+                    for index in order[start : start + _HELD_TOGETHER]
+                )
+
+
+def urns_size(noise: NoisePlan) -> int:
+    """Bytes in the body of an URNS message."""
+    return 2 * NAME + POINT + CIPHERTEXT * sum(urn.size for urn in noise.sent)
+
+
+def check_same(what: str, given: bytes, needed: bytes) -> None:
+    """Refuses a message that speaks of another plan, key or urns."""
+    if given != needed:
+        raise PeerError(
+            f"the message is about another {what}",
+            given=f"{given.hex()[:16]}...",
+            needed=f"{needed.hex()[:16]}...",
+            fix="the same plan and key on both sides",
+        )
+
 
 ASSUMPTION = (
     "the two parties follow the protocol and do not collude, and decisional Diffie-Hellman is hard on ed25519"
 )
-_TOGETHER = 256 * CIPHERTEXT  # bytes that are checked at a time
+_DRAWN_TOGETHER = 256 * CIPHERTEXT  # bytes that are checked at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +445,7 @@ def read_urns(read: messages.Read, noise: NoisePlan, public: bytes) -> tuple[byt
     """Name and entries of fresh urns. All entries are checked, not only those that will be drawn: which of them a
     party stumbles over must not depend on its indices."""
     rest, head, entries = b"", b"", []
-    for part in messages.receive_parts(read, messages.URNS, urns_size(noise), _TOGETHER):
+    for part in messages.receive_parts(read, messages.URNS, urns_size(noise), _DRAWN_TOGETHER):
         rest += part
         if not head:
             head, rest = rest[: 2 * NAME + POINT], rest[2 * NAME + POINT :]

@@ -10,8 +10,25 @@ from __future__ import annotations
 
 from nacl import bindings
 
+from oboro.errors import OboroError
 from oboro.noise.bits import Bits
-from oboro.secure.trouble import PeerError
+
+# What goes wrong between two parties.
+#
+#     OboroError
+#     └── PeerError          the other party, or a file from it, sent something that cannot be used, or went away
+#         └── UsedError      urns that were used before
+#
+# No text of these errors depends on an answer, an index or an entry.
+
+
+class PeerError(OboroError):
+    """The other party sent something that cannot be used, or went away."""
+
+
+class UsedError(PeerError):
+    """Urns are used once. These were used before, or may have been."""
+
 
 ORDER = 2**252 + 27742317777372353535851937790883648493
 POINT = 32  # bytes

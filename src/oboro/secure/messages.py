@@ -23,7 +23,7 @@ from pathlib import Path
 
 from oboro.errors import DataError
 from oboro.files import reads
-from oboro.secure.trouble import PeerError
+from oboro.secure.group import PeerError
 
 MAGIC = b"OBOROSEC"
 VERSION = 1

@@ -29,13 +29,21 @@ from oboro.kinds import path_of, takes, text_of
 from oboro.ledger import Ledger, canonical
 from oboro.noise.bits import Bits
 from oboro.release import Release, run
-from oboro.secure import messages, opening, wire
-from oboro.secure.answer import Answer, checked_bounds
-from oboro.secure.draws import DrawPlan, Exchange, draw_plan
+from oboro.secure import draws, messages, wire
+from oboro.secure.draws import (
+    NAME,
+    Answer,
+    DrawPlan,
+    Exchange,
+    Holder,
+    check_same,
+    checked_bounds,
+    draw_plan,
+    urns_size,
+)
 from oboro.secure.group import POINT, checked_point
-from oboro.secure.holder import NAME, Holder, check_same, urns_size
 from oboro.secure.noise_plan import NoisePlan
-from oboro.secure.shelf import Shelf
+from oboro.secure.party import Shelf
 from oboro.secure.wire import Channel, Identity
 
 Tell = Callable[[str], None]
@@ -80,10 +88,10 @@ def answer_one(holder: Holder, channel: Channel, tell: Tell, bits: Bits | None =
         check_same("plan", begin[:NAME], bytes.fromhex(holder.noise.hash))
         low, high = checked_bounds(*messages.BOUNDS.unpack_from(begin, NAME))
         law = holder.noise.law
-        opening.check_range(low + law.lowest, high + law.highest)
+        draws.check_range(low + law.lowest, high + law.highest)
         name, parts = holder.urns(bits, kept=False)
         channel.send_all(parts)
-        opening.make_ready(low + law.lowest, high + law.highest)  # while P2 checks the urns
+        draws.make_ready(low + law.lowest, high + law.highest)  # while P2 checks the urns
         drawn = messages.receive(channel.read, messages.DRAWN)
         _, number = holder.open_body(drawn, only=name)
         channel.send(messages.pack(messages.OPENED, name + messages.NUMBER.pack(number)))

@@ -13,8 +13,8 @@ from pathlib import Path
 from oboro.errors import DataError, ParameterError
 from oboro.files import reads
 from oboro.secure import messages
+from oboro.secure.group import PeerError
 from oboro.secure.party import check_private
-from oboro.secure.trouble import PeerError
 
 SECONDS = 60.0  # without a byte from the other party
 

@@ -1,16 +1,153 @@
-"""The tables and figures of Kii, made again: `oboro reproduce kii-table1`, for one. All exact integers."""
+"""Algorithm 2 of Kii: one urn from which n entries are drawn, so that their sum is nearly discrete Laplace.
+
+The urn is built from its ends inwards. With counts a_0, ..., a_L of the values -+(L), ..., 0 the next count is the
+largest for which the n-fold convolution c rises by at most e^(eps/sensitivity) from place L to L + 1. Only one
+coefficient of the convolution is new in each step [J.C.P. Miller's recurrence, exact integers]:
+    a_0 m c_m = sum over k = 1..m of (n k - (m - k)) a_k c_(m-k).
+
+Three choices are not printed, or printed wrongly, and are those that give the paper's tables: solutions are rounded
+down; the count of 0 is the last of D (line 16 prints D[i]); and the printed tables stop by the sum of D, not of the
+symmetric D that the proof speaks of. Conjecture 4.2.1 is false, so what comes out must be verified before use.
+"""
 
 from __future__ import annotations
 
+import html
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from math import ceil
 from typing import Any
 
+import numpy as np
+
+from oboro.errors import GuaranteeError, ParameterError, setting, told
+from oboro.exact import about, positive, whole
 from oboro.release.reproduction import Reproducible, Reproduction
-from oboro.secure.kii import algorithm2
-from oboro.secure.law import Law, Urn, law_of
-from oboro.secure.prior import rounded_laplace, rounded_root
-from oboro.secure.promise import drawer_delta, exact_delta
+from oboro.secure.law import MOST_DRAWS, Law, Urn, drawer_delta, exact_delta, exp_between, law_of
+
+STOPS = ("tables", "proof")
+MOST_STEPS = 3000
+MOST_INIT = 10**6
+
+
+def algorithm2(
+    eps: Fraction,
+    delta: Fraction,
+    sensitivity: int,
+    draws: int,
+    *,
+    init: int | None = None,
+    stop: str = "tables",
+) -> Urn:
+    """The urn of Algorithm 2. Not verified: `oboro.secure.plan` does that.
+
+    `stop="tables"` is the rule behind the paper's tables, `stop="proof"` the one its proof needs; it ends earlier.
+    """
+    draws = whole("draws", draws, least=1, most=MOST_DRAWS)
+    if not isinstance(stop, str) or stop not in STOPS:
+        raise ParameterError(
+            "stop is unknown",
+            given=told(stop=repr(stop)),
+            needed='"tables" or "proof"',
+            fix=setting(stop="tables"),
+        )
+    eps, delta = positive("eps", eps), positive("delta", delta)
+    sensitivity = whole("sensitivity", sensitivity, least=1)
+    rate = eps / sensitivity
+    start = smallest_init(rate, draws) if init is None else whole("init", init, least=1, most=MOST_INIT)
+    counts: list[int] = []
+    ends, inner = 0, 0  # the sum of c_k for k < sensitivity; the sum of all counts but the last
+    for last, coefficient in _steps(rate, draws, start, counts):
+        if len(counts) <= sensitivity:
+            ends += coefficient
+        if len(counts) >= 2:
+            total = inner + last if stop == "tables" else 2 * inner + last
+            # L + 1 >= sensitivity, with L + 1 = len(counts)
+            if len(counts) >= sensitivity and ends <= delta * total**draws:
+                return Urn.symmetric(1, counts[::-1])
+        inner += last
+    raise AssertionError  # pragma: no cover  # _steps raises first
+
+
+def smallest_init(rate: Fraction, draws: int) -> int:
+    """The smallest I such that every init >= I satisfies the paper's (4): floor(e^rate init / n) > init / n."""
+    if rate < Fraction(draws, MOST_INIT):
+        raise ParameterError(
+            "Algorithm 2 needs too large an init",
+            given=f"eps / sensitivity = {about(rate)}, " + told(draws=f"{draws}"),
+            needed=f"eps / sensitivity of at least draws / {MOST_INIT:,}",
+            fix="a larger eps, or a coarser step of the answer",
+        )
+    e = exp_between(rate, 256)
+    enough = ceil(draws / (e.low - 1))  # from here on the two sides differ by 1 or more
+    for init in range(enough, 0, -1):
+        if int(e.low * init / draws) <= Fraction(init, draws):
+            return init + 1
+    return 1
+
+
+def _steps(rate: Fraction, draws: int, init: int, counts: list[int]) -> Iterator[tuple[int, int]]:
+    """Appends to `counts`, each time yielding the new count and the new coefficient of the convolution."""
+    counts.append(init)
+    convolution = [init**draws]
+    yield init, convolution[0]
+    slope = draws * init ** (draws - 1)
+    while len(counts) < MOST_STEPS:
+        m = len(counts)
+        known = sum((draws * k - (m - k)) * counts[k] * convolution[m - k] for k in range(1, m))
+        rest = known // (init * m)
+        count = _largest(convolution[-1], rest, slope, rate)
+        if count < 0:
+            raise GuaranteeError(
+                "Algorithm 2 asks for a negative number of entries",
+                given=told(init=f"{init}"),
+                needed="a larger init",
+                fix=told(init=f"{2 * init}"),
+            )
+        counts.append(count)
+        convolution.append(rest + slope * count)
+        yield count, convolution[-1]
+    raise ParameterError(
+        "Algorithm 2 does not end soon enough",
+        given=f"{MOST_STEPS:,} steps without reaching delta",
+        needed="a larger eps for this sensitivity, or a larger delta",
+        fix="a coarser step of the answer",
+    )
+
+
+def _largest(before: int, rest: int, slope: int, rate: Fraction) -> int:
+    """floor((e^rate before - rest) / slope), beyond doubt."""
+    bits = 64 + before.bit_length()
+    while True:
+        e = exp_between(rate, bits)
+        low, high = ((bound * before - rest) // slope for bound in (e.low, e.high))
+        if low == high:
+            return low
+        bits *= 2
+
+
+# The two constructions that the paper refutes: truncated discrete Laplace laws, rounded. For its figures 1 and 2 only.
+#
+# The paper multiplies by ceil(1/smallest). The sizes that it prints come out with 1/smallest itself.
+
+
+def rounded_laplace(reach: int) -> Urn:
+    """(A): the law on -reach..reach at eps = 1, divided by its smallest value and rounded; drawn once."""
+    counts = [exp_between(Fraction(k), 256).low if k else Fraction(1) for k in range(reach, -1, -1)]
+    return Urn.symmetric(1, [round(count) for count in counts])
+
+
+def rounded_root(reach: int) -> Urn:
+    """(B): the square root of that law under convolution, by the Fourier transform; drawn twice."""
+    size = 2 * reach + 1
+    law = np.exp(-np.abs(np.arange(size) - reach).astype(float))
+    spectrum = np.fft.fft(np.fft.ifftshift(law / law.sum())).real
+    root = np.fft.ifft(np.sqrt(np.abs(spectrum))).real[: reach // 2 + 1]
+    return Urn.symmetric(1, [round(float(value)) for value in root / root[-1]])
+
+
+# The tables and figures of Kii, made again: `oboro reproduce kii-table1`, for one. All exact integers.
 
 DRAWS = (1, 2, 3, 4)
 DELTAS = tuple(Fraction(1, 10**power) for power in (4, 6, 8, 10))
@@ -206,3 +343,60 @@ REPRODUCTIONS = (
     Reproducible("kii-fig3", "the law of Algorithm 2 at n = 2", figure3),
     Reproducible("kii-fig4", "the law of Algorithm 2 at n = 4, eps = 0.1", figure4),
 )
+
+
+# The paper's figures as small SVG pictures: probabilities on a logarithmic scale, and their steps against eps.
+
+NAMES = ("kii-fig1", "kii-fig2", "kii-fig3", "kii-fig4")
+_WIDTH, _HEIGHT, _LEFT, _TOP = 720, 240, 70, 30
+Points = Sequence[tuple[float, float]]
+
+
+def svg(name: str) -> str:
+    """One figure: above the laws of one draw and of the sum, below ln P(k+1) - ln P(k) with +-eps marked."""
+    if name not in NAMES:
+        raise ParameterError("no such figure", given=name, needed=", ".join(NAMES), fix="kii-fig1")
+    urn, draws, law = curves(name)
+    eps = 0.1 if name == "kii-fig4" else 1.0
+    one = [(k, math.log10(c / urn.size)) for k, c in enumerate(urn.counts, urn.first) if c]
+    total = [(k, math.log10(w / law.total)) for k, w in enumerate(law.weights, law.lowest) if w]
+    laws = (
+        {"log10 of one draw": one}
+        if draws == 1
+        else {"log10 of one draw": one, f"log10 of the sum of {draws}": total}
+    )
+    upper = _panel(laws, (), 0)
+    lower = _panel({"ln P(k+1) - ln P(k)": ratios(law)}, (-eps, eps), _HEIGHT + 2 * _TOP)
+    height = 2 * (_HEIGHT + 2 * _TOP)
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH + _LEFT + 20} {height}" font-family="sans-serif" font-size="13">'
+    return head + '<rect width="100%" height="100%" fill="white"/>' + upper + lower + "</svg>\n"
+
+
+def _panel(series: Mapping[str, Points], marks: Sequence[float], down: int) -> str:
+    xs = [x for points in series.values() for x, _ in points]
+    ys = [y for points in series.values() for _, y in points] + list(marks)
+    low, high = min(ys), max(ys)
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across = _LEFT + _WIDTH * (x - min(xs)) / (max(xs) - min(xs))
+        return across, down + _TOP + _HEIGHT * (high - y) / (high - low)
+
+    parts = []
+    for y in (*marks, low, high):
+        _, at = place(0, y)
+        dash = ' stroke-dasharray="5 4"' if y in marks else ""
+        parts.append(
+            f'<line x1="{_LEFT}" x2="{_LEFT + _WIDTH}" y1="{at:.1f}" y2="{at:.1f}" stroke="#999"{dash}/>'
+        )
+        parts.append(f'<text x="{_LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{y:.3g}</text>')
+    for x in (min(xs), 0, max(xs)):
+        parts.append(
+            f'<text x="{place(x, low)[0]:.1f}" y="{down + _TOP + _HEIGHT + 18}" text-anchor="middle">{x:g}</text>'
+        )
+    for number, (label, points) in enumerate(series.items()):
+        colour = ("#1b6ca8", "#c0392b")[number]
+        line = " ".join("{:.1f},{:.1f}".format(*place(x, y)) for x, y in points)
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="1.6"/>')
+        shown = html.escape(label)
+        parts.append(f'<text x="{_LEFT + 8 + 200 * number}" y="{down + 20}" fill="{colour}">{shown}</text>')
+    return "".join(parts)
