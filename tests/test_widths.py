@@ -24,21 +24,19 @@ from oboro.noise.bits import system_bits
 from oboro.privacy import ZCDP, Approx, Pure
 from oboro.release import plan_from
 from oboro.statistics import splitting
-from oboro.statistics.balls import Ball, InBall
-from oboro.statistics.clipping import CHUNK, MOST_COLUMNS, clipped, shifted
+from oboro.statistics.balls import CHUNK, MOST_COLUMNS, Ball, InBall, clipped, shifted
 from oboro.statistics.clusters import clusters_plan
 from oboro.statistics.components import RADIUS, components_plan, in_ball, second_moments
-from oboro.statistics.covariances import covariance_plan
 from oboro.statistics.graphs import mst_cost_plan
 from oboro.statistics.histogram import histogram_plan
 from oboro.statistics.means import mean_plan
+from oboro.statistics.moments import covariance_plan
 from oboro.statistics.points import REACH, scaled
 from oboro.statistics.quantiles import quantile_plan
-from oboro.statistics.ranks import Ranks, fineness
 from oboro.statistics.scope import Scope
-from oboro.statistics.sensitivity.windows import Sorted
-from oboro.statistics.smooth import FINER, smooth_quantile_plan, trimmed_mean_plan
-from oboro.statistics.smooth_data import sum_between
+from oboro.statistics.sensitivity.orders import Sorted
+from oboro.statistics.smooth import FINER, smooth_quantile_plan, sum_between, trimmed_mean_plan
+from oboro.statistics.splitting import Ranks, fineness
 from oboro.statistics.sums import sum_plan
 from oboro.statistics.terms import counted, term
 from oboro.synth.copula import STEPS

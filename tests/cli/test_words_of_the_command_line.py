@@ -25,9 +25,8 @@ from oboro.cli.main import app
 from oboro.cli.terminal import typed
 from oboro.errors import declaration, setting, told
 from oboro.release import plan_from
-from oboro.statistics.bins import Bins
 from oboro.statistics.means import mean_plan
-from oboro.statistics.scope import Scope
+from oboro.statistics.scope import Bins, Scope
 from oboro.statistics.sums import sum_plan
 
 Command = Callable[..., tuple[int, str, str]]

@@ -141,7 +141,7 @@ def smoothness_for_free(original: Any, law: Any, guarantee: Any, **more: Any) ->
 )
 def local_sensitivity_for_the_smooth_one(original: Any, data: Any, rank: int, beta: Any) -> Any:
     """Noise follows the local sensitivity, which itself tells where the data lie."""
-    from oboro.statistics.decay import Decaying
+    from oboro.statistics.smooth_noise import Decaying
 
     gap = max(data.at(rank + 1) - data.at(rank), data.at(rank) - data.at(rank - 1))
     return Decaying([(gap, 0)], original(data, rank, beta).beta)
@@ -157,8 +157,8 @@ def quantile_at_twice_its_price(original: Any, self: Any, q: Any) -> Any:
 
 
 @planted(
-    "oboro.statistics.lloyd:LloydPlan.sum_noise",
-    "oboro.statistics.lloyd:LloydPlan.count_noise",
+    "oboro.statistics.clusters:LloydPlan.sum_noise",
+    "oboro.statistics.clusters:LloydPlan.count_noise",
     caught_by=f"{CLUSTERS}::test_a_round_of_lloyd_moves_by_what_the_noise_is_made_for[one row, replaced]",
 )
 def clusters_pay_for_one_round(original: Any, self: Any) -> Any:
@@ -207,7 +207,7 @@ def sums_wrapped_by_the_data(original: Any, terms: Any, groups: int, found: Any)
 
 
 @planted(
-    "oboro.statistics.clipping:shifted",
+    "oboro.statistics.balls:shifted",
     caught_by="tests/test_widths.py::test_vectors_lie_in_their_ball_however_far_out_their_row_is",
 )
 def squares_that_run_over(original: Any, away: Any, shift: int) -> Any:
@@ -232,7 +232,7 @@ def unsealed_function_promised_as_if_sealed(original: Any, self: Any) -> Any:
 
 
 @planted(
-    "oboro.statistics.functions:_import_of",
+    "oboro.statistics.isolation:_import_of",
     caught_by="tests/statistics/test_functions.py::test_whatever_needs_its_surroundings_is_refused[with_a_global-DATA]",
 )
 def variables_of_the_program_let_through(original: Any, name: str, function: Any) -> Any:

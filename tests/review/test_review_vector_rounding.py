@@ -9,9 +9,8 @@ import pytest
 
 import oboro as ob
 from oboro.statistics.balls import Ball
-from oboro.statistics.bins import Bins
-from oboro.statistics.covariances import covariance_plan
-from oboro.statistics.scope import Scope
+from oboro.statistics.moments import covariance_plan
+from oboro.statistics.scope import Bins, Scope
 from oboro.statistics.terms import promised
 
 RADIUS = 2**20

@@ -19,8 +19,7 @@ from oboro.errors import InputError
 from oboro.privacy import ZCDP, Pure, Unit
 from oboro.release import load_plan, save_plan
 from oboro.statistics import Ball
-from oboro.statistics.balls import InBall
-from oboro.statistics.clipping import clipped
+from oboro.statistics.balls import InBall, clipped
 from oboro.statistics.session import Plans
 from oboro.statistics.terms import in_groups, vector
 

@@ -20,11 +20,9 @@ from oboro.noise.lazy import ball, precision
 from oboro.privacy import ZCDP, Approx, Pure
 from oboro.release import load_plan, save_plan
 from oboro.statistics import components as comp
-from oboro.statistics.analytic import analytic_sigma, spent
 from oboro.statistics.balls import Ball, InBall
-from oboro.statistics.clustering import nearest, starting_centres
-from oboro.statistics.clusters import clusters_plan
-from oboro.statistics.components import RADIUS, components_plan, in_ball
+from oboro.statistics.clusters import clusters_plan, nearest, starting_centres
+from oboro.statistics.components import RADIUS, analytic_sigma, components_plan, in_ball, spent
 from oboro.statistics.points import REACH, points
 from oboro.statistics.scope import Scope
 

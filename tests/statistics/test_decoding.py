@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import oboro as ob
-from oboro.statistics.decoding import all_codes
+from oboro.statistics.points import all_codes
 from oboro.statistics.scope import Scope
 
 AGE = ob.Integer("age", 0, 100)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oboro.errors import ParameterError
-from oboro.statistics.functions import MOST, called, imported, label_of, text_of
+from oboro.statistics.isolation import MOST, called, imported, label_of, text_of
 
 if TYPE_CHECKING:
     from oboro.domain import Domain

@@ -16,10 +16,8 @@ from oboro.noise import DiscreteLaplace
 from oboro.privacy import Pure
 from oboro.release import plan_from, run
 from oboro.statistics.arguments import parse
-from oboro.statistics.conjunctions import conjunction_plan
-from oboro.statistics.learners import tree_plan
+from oboro.statistics.learners import conjunction_plan, perceptron_plan, tree_plan
 from oboro.statistics.oracle import Oracle, query_plan, query_price
-from oboro.statistics.perceptron import perceptron_plan
 from oboro.statistics.scope import Scope
 
 DOMAIN = ob.Domain([ob.Integer("age", 0, 100), ob.Category("sick", ["no", "yes"])])

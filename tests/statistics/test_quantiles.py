@@ -16,12 +16,19 @@ from oboro.domain import Domain, Integer
 from oboro.errors import InputError
 from oboro.privacy import Unit
 from oboro.release import load_plan, save_plan
-from oboro.statistics import joint as joint_module
-from oboro.statistics import ranks as ranks_module
-from oboro.statistics.joint import Joint
-from oboro.statistics.ranks import Ranks, fineness, spread
+from oboro.statistics import splitting as joint_module
+from oboro.statistics import splitting as ranks_module
 from oboro.statistics.session import Plans
-from oboro.statistics.splitting import grid_quantile, levels, split_errors, split_quantiles
+from oboro.statistics.splitting import (
+    Joint,
+    Ranks,
+    fineness,
+    grid_quantile,
+    levels,
+    split_errors,
+    split_quantiles,
+    spread,
+)
 from support import chi_square_tail
 
 F = Fraction

@@ -25,7 +25,7 @@ from oboro.errors import (
     UnitError,
 )
 from oboro.release import load_plan, save_plan
-from oboro.statistics.batch import BatchPlan, as_pure, shares
+from oboro.statistics.questions import BatchPlan, as_pure, shares
 from oboro.statistics.session import Batch, Forecasts, Plans
 
 DOMAIN = ob.Domain(

@@ -20,13 +20,11 @@ from oboro.noise import Cauchy, Laplace, StudentT, sample_rounded
 from oboro.privacy import ZCDP, Approx, Pure
 from oboro.release import Pair, load_plan, plan_from, save_plan
 from oboro.statistics import sensitivity
-from oboro.statistics.decay import Decaying
 from oboro.statistics.graphs import MstCostPlan, TrianglesPlan, mst_cost_plan, triangles_plan
-from oboro.statistics.lognormal import LaplaceLogNormal
 from oboro.statistics.own import own_function_plan
 from oboro.statistics.scope import Scope
 from oboro.statistics.smooth import smooth_quantile_plan, trimmed_mean_plan
-from oboro.statistics.smooth_noise import calibrate, smooth_guarantee
+from oboro.statistics.smooth_noise import Decaying, LaplaceLogNormal, calibrate, smooth_guarantee
 
 AGE = ob.Integer("age", 0, 20)
 TRIALS = 60_000

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from oboro.errors import ParameterError
 from oboro.statistics import sensitivity
-from oboro.statistics.decay import Decaying, largest_terms
-from oboro.statistics.sensitivity import windows
+from oboro.statistics.sensitivity import orders
+from oboro.statistics.smooth_noise import Decaying, largest_terms
 from support import steps
 
 BETAS = [Fraction(1, 10), Fraction(2, 5), Fraction(3, 2)]
@@ -183,7 +183,7 @@ def test_the_compiled_search_equals_looking_at_every_window(
         every = sensitivity.smooth_order_statistic(x, 450, (0, 10**6), beta)
         whole = sensitivity.smooth_trimmed_mean(x, 90, (0, 10**6), beta)
         with monkeypatch.context() as patch:
-            patch.setattr(windows, "_OUTER", 0)
+            patch.setattr(orders, "_OUTER", 0)
             assert sensitivity.smooth_order_statistic(x, 450, (0, 10**6), beta) == every
             assert sensitivity.smooth_trimmed_mean(x, 90, (0, 10**6), beta) == whole
 

@@ -18,7 +18,7 @@ from oboro.domain import Domain, Integer, Real
 from oboro.errors import DataError, DomainError, InputError, ParameterError, UnitError
 from oboro.noise import DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import Unit
-from oboro.statistics.intervals import normal_reach, not_ruled_out, two_noises
+from oboro.statistics.means import normal_reach, not_ruled_out, two_noises
 from oboro.statistics.scope import Scope
 from oboro.statistics.session import Plans
 from oboro.statistics.terms import Term

@@ -199,7 +199,7 @@ def spreads(plan: Any, trials: int = 4000) -> list[float]:
 
 
 def batch(shares: tuple[str, str], *, swapped: bool = False) -> Any:
-    from oboro.statistics.batch import BatchPlan
+    from oboro.statistics.questions import BatchPlan
     from oboro.statistics.session import Plans
 
     plans = Plans(DOMAIN, ob.Unit.row(), None)

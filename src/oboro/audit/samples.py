@@ -37,8 +37,8 @@ def samples() -> dict[str, Any]:
 def _counts_and_sums() -> Iterator[tuple[str, Any]]:
     from oboro.statistics import histogram_plan
     from oboro.statistics.arguments import parse
-    from oboro.statistics.batch import BatchPlan
     from oboro.statistics.oracle import query_plan
+    from oboro.statistics.questions import BatchPlan
     from oboro.statistics.scope import Scope
     from oboro.statistics.session import Plans
 
@@ -132,9 +132,7 @@ def _smooth() -> Iterator[tuple[str, Any]]:
 def _learners() -> Iterator[tuple[str, Any]]:
     from oboro.statistics.clusters import clusters_plan
     from oboro.statistics.components import components_plan
-    from oboro.statistics.conjunctions import conjunction_plan
-    from oboro.statistics.learners import tree_plan
-    from oboro.statistics.perceptron import perceptron_plan
+    from oboro.statistics.learners import conjunction_plan, perceptron_plan, tree_plan
     from oboro.statistics.scope import Scope
 
     rows, swapped, persons = Scope(ROW), Scope(REPLACED, n=4), Scope(PERSON)

@@ -6,13 +6,9 @@ for scikit-learn, is imported by itself.
 
 from oboro.statistics import sensitivity
 from oboro.statistics.balls import Ball
-from oboro.statistics.batch import BatchPlan
-from oboro.statistics.bins import Bins
 from oboro.statistics.blocks import SampleAggregatePlan
-from oboro.statistics.clusters import GridClustersPlan, clusters_plan
+from oboro.statistics.clusters import GridClustersPlan, LloydPlan, clusters_plan
 from oboro.statistics.components import ComponentsPlan, components_plan
-from oboro.statistics.counts import CountPlan
-from oboro.statistics.covariances import CovariancePlan
 from oboro.statistics.graphs import (
     MstCostPlan,
     TrianglesPlan,
@@ -22,14 +18,16 @@ from oboro.statistics.graphs import (
     triangles_plan,
 )
 from oboro.statistics.histogram import HistogramPlan, histogram, histogram_plan
-from oboro.statistics.lloyd import LloydPlan
 from oboro.statistics.means import MeanPlan
+from oboro.statistics.moments import CovariancePlan
 from oboro.statistics.oracle import Oracle, QueryPlan
 from oboro.statistics.own import OwnFunctionPlan, own_function_plan
 from oboro.statistics.quantiles import QuantilePlan
+from oboro.statistics.questions import BatchPlan
+from oboro.statistics.scope import Bins
 from oboro.statistics.session import Batch, Session
 from oboro.statistics.smooth import SmoothQuantilePlan, TrimmedMeanPlan
-from oboro.statistics.sums import SumPlan
+from oboro.statistics.sums import CountPlan, SumPlan
 
 __all__ = [
     "Ball",

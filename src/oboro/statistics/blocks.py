@@ -25,10 +25,18 @@ from oboro.noise.bits import Bits
 from oboro.privacy import Conditional, Pure, Unit
 from oboro.records import apart, inline
 from oboro.release import Choice, Forecast, Pair, Part, Plan, part, register
-from oboro.statistics.decoding import Rows, all_codes, rows_from
-from oboro.statistics.functions import called, label_of, text_of
-from oboro.statistics.isolation import PLAIN, SEALED, Computing, Job, can_seal, rehearse
-from oboro.statistics.points import check_different
+from oboro.statistics.isolation import (
+    PLAIN,
+    SEALED,
+    Computing,
+    Job,
+    called,
+    can_seal,
+    label_of,
+    rehearse,
+    text_of,
+)
+from oboro.statistics.points import Rows, all_codes, check_different, rows_from
 from oboro.statistics.quantiles import check_eps
 from oboro.statistics.scope import Scope
 

@@ -23,7 +23,7 @@ from oboro.privacy import Unit
 from oboro.release import Forecast, Pair, Release, register, run
 from oboro.statistics.sensitivity import networks
 from oboro.statistics.sensitivity.networks import count_triangles, edges_of, joined_pairs, tree_cost
-from oboro.statistics.smooth_data import Smooth
+from oboro.statistics.smooth import Smooth
 from oboro.statistics.smooth_noise import SmoothLaw, SmoothPlan, SmoothPromise, calibrate, smooth_guarantee
 
 if TYPE_CHECKING:

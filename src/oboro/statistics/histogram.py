@@ -21,10 +21,8 @@ from oboro.noise import Bits
 from oboro.privacy import Pure, Unit
 from oboro.release import Additive, Forecast, Pair, Part, Plan, Release, register, run, same_noise
 from oboro.statistics.arguments import parse
-from oboro.statistics.bins import Bins, bins_of
-from oboro.statistics.scope import MOST_GROUPS, MOST_UNITS, Scope
-from oboro.statistics.standing_out import noise_note
-from oboro.statistics.terms import Noise, Promise, in_groups, moved_parts, noise_for, promised
+from oboro.statistics.scope import MOST_GROUPS, MOST_UNITS, Bins, Scope, bins_of
+from oboro.statistics.terms import Noise, Promise, in_groups, moved_parts, noise_for, noise_note, promised
 from oboro.statistics.where import Condition
 
 MOST_BINS = 2**27

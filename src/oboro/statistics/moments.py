@@ -10,18 +10,30 @@ from itertools import combinations_with_replacement
 from math import prod
 from typing import Any
 
-from oboro.arrays import Integers
+import numpy as np
+
+from oboro.arrays import Floats, Integers
 from oboro.domain import Column, Domain
-from oboro.engine import add_up
+from oboro.engine import add_up, check_width
 from oboro.errors import DomainError
 from oboro.noise import Bits
-from oboro.privacy import Unit
+from oboro.privacy import Pure, Unit
 from oboro.records import inline
-from oboro.release import Additive, Pair, Part, Plan, noise_by_column
+from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_column, register
 from oboro.statistics.balls import Ball, InBall, Totals
 from oboro.statistics.scope import Scope
 from oboro.statistics.sums import ends
-from oboro.statistics.terms import Promise, Term, Vector, measured, part, shared, vector_parts
+from oboro.statistics.terms import (
+    Promise,
+    Term,
+    Vector,
+    counted,
+    measured,
+    part,
+    shared,
+    values,
+    vector_parts,
+)
 
 MOST_COLUMNS = 64
 
@@ -204,3 +216,224 @@ class Moments(Plan):
 
 def upper_triangle(d: int) -> list[tuple[int, int]]:
     return list(combinations_with_replacement(range(d), 2))
+
+
+# Variance of a column, and covariances of several, for each of several groups; within bounds, or in a ball.
+
+
+@register
+@dataclass(frozen=True)
+class CovariancePlan(Moments):
+    """Covariances of all pairs of columns (divided by n, not n - 1); for one column its variance.
+
+    Codes are moved to s = 2c - M in [-M, M], as for means. With a ball, rows are vectors of whole numbers in it.
+
+    Privacy
+        If every row counts for sure, n is public and V = n sum(s t) - sum(s) sum(t) is a whole number, n^2 times the
+        covariance. Replacing row z by z', with the mean m of the other n - 1 rows, changes it by
+        (n-1) ((z'-m)(z'-m)^T - (z-m)(z-m)^T), so one entry by at most 4 (n-1) M M', and all entries of the upper
+        triangle can be moved so far at once. (The slides' 8 g^2/n is twice that for one column.) In a ball of radius
+        g they move together by at most (n-1) times 5 g^2 or 2 sqrt(d(d+3)) g^2 in the 1-norm, 4 g^2 in the 2-norm.
+        Otherwise the noisy sums of s, of s t (of 2 s^2 - M^2 on the diagonal, but not in a ball) and of 1 are
+        released. Let them cost e, f and h where a row comes or goes, e + f + h in all. Replacing inside a group costs at
+        most 2 (e + f), and for one column with e = f at most (25/8) e: |u-u'| + 2|u^2-u'^2| for u, u' in [-1, 1]
+        is largest at u = 1, u' = -1/4. With Gaussian noise 4 (e + f), and in a ball 4 e + 2 f: its products move
+        by sqrt 2 g^2. `Scope.price` puts these together. k rows of a unit: k times the noise.
+    """
+
+    kind = "statistics.covariance"
+    leaves_out = "covers the noise, cautiously; not errors in the data, nor records left out or clamped"
+    interval_in_files = True
+
+    def check(self) -> None:
+        super().check()
+        if self.ball is None:
+            check_width(self.columns, self.pairs)
+
+    @cached_property
+    def pairs(self) -> list[tuple[int, int]]:
+        return upper_triangle(len(self.columns))
+
+    @cached_property
+    def split(self) -> tuple[Fraction, Fraction, Fraction]:
+        """e, f and h, as shares of what a row costs that comes or goes."""
+        pure, boxed = isinstance(self.guarantee, Pure), self.ball is None
+        if not self.scope.replaced or (self.scope.by and pure):
+            shares = (1, 1, 1)
+        elif self.scope.by:
+            shares = (1, 1, 2) if boxed else (1, 2, 1)
+        elif pure:
+            shares = (8, 8, 9) if boxed and len(self.columns) == 1 else (1, 1, 2)
+        else:
+            shares = (1, 1, 6) if boxed else (1, 2, 5)
+        sums, products, count = (Fraction(share, sum(shares)) for share in shares)
+        return sums, products, count
+
+    @cached_property
+    def inside(self) -> tuple[Fraction, Fraction]:
+        """How many times as far sums and products move where a row is replaced within its group, where both cost most."""
+        if not isinstance(self.guarantee, Pure):
+            return Fraction(4), Fraction(4 if self.ball is None else 2)
+        sums, products, _ = self.split
+        one_column = self.ball is None and len(self.columns) == 1 and sums == products
+        return (Fraction(5, 4), Fraction(15, 8)) if one_column else (Fraction(2), Fraction(2))
+
+    @cached_property
+    def vectors(self) -> tuple[Vector, ...]:
+        """V of each pair; or each sum, each product, and the count."""
+        if self.sure:
+            return self.frame.covariances(max(1, (self.scope.n or 1) - 1), self.guarantee)
+        shares, inside, rows = self.split, self.inside, self.scope.rows
+        within = shares[0] * inside[0] + shares[1] * inside[1]
+        sums, products, count = (part(self.scope.price(self.guarantee, within), share) for share in shares)
+        return (
+            *self.frame.sums(rows, sums, inside[0]),
+            *self.frame.products(rows, products, inside[1]),
+            shared(["count"], 1, rows, count, 0, split=False),
+        )
+
+    def forecast(self) -> Forecast:
+        size, n = self.scope.size, self.scope.n or 1
+        rows: list[tuple[Any, ...]] = []
+        for at, (i, j) in enumerate(self.pairs):
+            noise, scale = self.terms[at if self.sure else len(self.columns) + at], self._scale(i, j)
+            scale /= n**2 if self.sure else (size or 1) * self._doubled(i, j)
+            name = self._name(i, j) + ("" if self.sure or size else " x rows")
+            rows.append((name, noise.sd * scale, noise.within(0.95) * scale))
+        middle = "middle of the range" if self.ball is None else "origin"
+        notes = [
+            f"near the {middle}; more where the means are far from it",
+            self.size_in_words("the error itself"),
+        ]
+        if self.sure:
+            notes = [f"n = {n:,} is public, and every row counts"]
+        columns = ("of each", "standard error", "95% within ±")
+        return Forecast("expected error of each covariance", columns, tuple(rows), tuple(notes))
+
+    def prepare(self, data: Any) -> Integers:
+        found = self.frame.totals(self.scope, data, products=True)
+        sums = {group: self._combined(*totals) for group, totals in found.items()}
+        return counted(self.terms, self.scope.groups, sums)
+
+    def _combined(self, n: int, s: Sequence[int], st: Sequence[int]) -> list[int]:
+        if self.sure:
+            return [n * both - s[i] * s[j] for both, (i, j) in zip(st, self.pairs, strict=True)]
+        moved = [
+            2 * both - (self.columns[i].size - 1) ** 2 * n if self._doubled(i, j) == 2 else both
+            for both, (i, j) in zip(st, self.pairs, strict=True)
+        ]
+        return [*s, *moved, n]
+
+    def _doubled(self, i: int, j: int) -> int:
+        """2 where 2 s^2 - M^2 is released in place of s^2."""
+        return 2 if i == j and self.ball is None else 1
+
+    def publish(self, measured: Integers) -> Any:
+        """For each pair the covariance; where n is private also the noisy moments that it comes from."""
+        import pyarrow as pa
+
+        noisy, d, frame, parts = values(self.terms, measured), len(self.columns), self.frame, []
+        for at, (i, j) in enumerate(self.pairs):
+            scale, span = self._scale(i, j), self.columns[i].size - 1
+            named: dict[str, Any] = {**self.scope.labels()}
+            if d > 1:
+                named |= {
+                    "column": [self.columns[i].name] * len(noisy),
+                    "with": [self.columns[j].name] * len(noisy),
+                }
+            if self.sure:
+                value = noisy[:, at] * scale / (self.scope.n or 1) ** 2
+                parts.append(pa.table({**named, "value": np.clip(value, *self._range(i, j))}))
+                continue
+            count = noisy[:, -1]
+            rows = np.maximum(count, 1)
+            both = noisy[:, d + at]
+            both = both if self._doubled(i, j) == 1 else (both + span**2 * count) / 2
+            one, other = (noisy[:, c] / rows * frame.unit(c) for c in (i, j))
+            moment = both * scale / rows
+            value = np.clip(moment - one * other, *self._range(i, j))
+            means = {"mean": frame.centre(i) + one} | (
+                {"other mean": frame.centre(j) + other} if d > 1 else {}
+            )
+            moments = {"moment": moment, **means, "count": count}
+            parts.append(pa.table({**named, "value": value, **moments}))
+        return pa.concat_tables(parts)
+
+    def intervals(self, table: Any, level: float) -> tuple[Floats, Floats]:
+        """For each covariance a range that holds the true one with at least this probability.
+
+        Where several noises take part, each is bounded with its share of what may be missed, and the worst is taken.
+        """
+        low, high = np.zeros(len(table)), np.zeros(len(table))
+        value, frame = table.column("value").to_numpy(), self.frame
+        groups = self.scope.groups
+        for at, (i, j) in enumerate(self.pairs):
+            mine = slice(at * groups, (at + 1) * groups)
+            if len(value[mine]) == 0:
+                break  # the first rows of a table are shown by themselves
+            if self.sure:
+                reach = self.terms[at].within(level) * self._scale(i, j) / (self.scope.n or 1) ** 2
+                low[mine], high[mine] = value[mine] - reach, value[mine] + reach
+            else:
+                last = "other mean" if len(self.columns) > 1 else "mean"
+                moment, one, other, count = (
+                    table.column(name).to_numpy()[mine] for name in ("moment", "mean", last, "count")
+                )
+                centred = one - frame.centre(i), other - frame.centre(j)
+                low[mine], high[mine] = self._worst(at, i, j, 1 - (1 - level) / 4, moment, *centred, count)
+            slack = 4 * sum(frame.rounding(c) * (frame.high(c) - frame.low(c)) for c in (i, j))
+            low[mine] = np.clip(low[mine] - slack, *self._range(i, j))
+            high[mine] = np.clip(high[mine] + slack, *self._range(i, j))
+        return low, high
+
+    def _worst(
+        self, at: int, i: int, j: int, level: float, moment: Floats, one: Floats, other: Floats, count: Floats
+    ) -> tuple[Floats, Floats]:
+        terms, d, frame = self.terms, len(self.columns), self.frame
+        c = terms[-1].within(level)
+        rows = np.maximum(count, 1)
+        fewest, most = np.maximum(count - c, 1), np.maximum(count + c, 1)
+        reach = terms[d + at].within(level) / self._doubled(i, j)
+        if self._doubled(i, j) == 2:
+            reach += (self.columns[i].size - 1) ** 2 * c / 2
+        spread = [(moment * rows, reach * self._scale(i, j))]
+        for column, centre in ((i, one), (j, other)):
+            spread.append((centre * rows, terms[column].within(level) * frame.unit(column)))
+        ranges = [_over(total - r, total + r, fewest, most) for total, r in spread]
+        products = [a * b for a in ranges[1] for b in ranges[2]]
+        if i == j:
+            smallest, largest = np.abs(ranges[1][0]), np.abs(ranges[1][1])
+            crosses = (ranges[1][0] <= 0) & (ranges[1][1] >= 0)
+            products = [
+                np.where(crosses, 0.0, np.minimum(smallest, largest) ** 2),
+                np.maximum(smallest, largest) ** 2,
+            ]
+        return ranges[0][0] - np.max(products, axis=0), ranges[0][1] - np.min(products, axis=0)
+
+    def _scale(self, i: int, j: int) -> float:
+        """From s t to the product of values."""
+        return self.frame.unit(i) * self.frame.unit(j)
+
+    def _range(self, i: int, j: int) -> tuple[float, float]:
+        """The smallest and largest covariance that there can be."""
+        largest = self.frame.spread(i, j)
+        return (0.0 if i == j else -largest), largest
+
+    def _name(self, i: int, j: int) -> str:
+        names = [self.columns[c].name for c in (i, j)]
+        return f"variance of {names[0]}" if i == j else f"covariance of {names[0]}, {names[1]}"
+
+    def describe(self) -> dict[str, Any]:
+        return self.described("variance" if len(self.columns) == 1 else "covariances")
+
+
+def covariance_plan(
+    columns: Sequence[Column], scope: Scope, promise: Promise, ball: Ball | None = None
+) -> CovariancePlan:
+    """The covariances of number columns, over the rows that have them all."""
+    return CovariancePlan(tuple(columns), scope, promise, ball)
+
+
+def _over(low: Floats, high: Floats, fewest: Floats, most: Floats) -> tuple[Floats, Floats]:
+    """The range of total/count for a total in [low, high] and a count in [fewest, most], all positive."""
+    return np.where(low >= 0, low / most, low / fewest), np.where(high >= 0, high / fewest, high / most)

@@ -24,11 +24,9 @@ from oboro.privacy import Pure, Unit
 from oboro.records import inline
 from oboro.release import Additive, Forecast, Pair, Part, Plan, Release, part, register, same_noise
 from oboro.statistics.arguments import parse
-from oboro.statistics.conjunctions import conjunction_plan
-from oboro.statistics.learners import tree_plan
-from oboro.statistics.perceptron import perceptron_plan
+from oboro.statistics.learners import conjunction_plan, perceptron_plan, tree_plan
 from oboro.statistics.scope import Scope
-from oboro.statistics.smooth_data import check_scope
+from oboro.statistics.smooth import check_scope
 
 
 @register

@@ -33,9 +33,8 @@ from oboro.kinds import list_of, takes
 from oboro.noise.bits import Bits
 from oboro.privacy import Conditional, Guarantee, Unit
 from oboro.release import Forecast, Pair, register
-from oboro.statistics.decay import Decaying
 from oboro.statistics.seal import flat
-from oboro.statistics.smooth_noise import SmoothLaw, SmoothPlan, calibrate
+from oboro.statistics.smooth_noise import Decaying, SmoothLaw, SmoothPlan, calibrate
 
 if TYPE_CHECKING:
     from oboro.noise.laws import Law

@@ -10,9 +10,88 @@ import numpy.typing as npt
 
 from oboro.arrays import Floats, Integers
 from oboro.domain import Category, Column, Date, Integer, Real
+from oboro.engine import code_sql, counted_rows
+from oboro.engine.bounding import person_sql
+from oboro.engine.coding import in_order
 from oboro.errors import DomainError, declaration
-from oboro.statistics.decoding import counted_codes
+from oboro.privacy import Unit
 from oboro.statistics.scope import Scope
+
+# Rows on the public grid, as integers and as values again: what plans that look at whole rows read.
+
+Rows = dict[str, npt.NDArray[Any]]
+
+
+def counted_codes(scope: Scope, columns: Sequence[Column], data: Any) -> Integers:
+    """One row of codes for each row that counts. A record that any column leaves out is left out."""
+    source, condition = scope.open(data)
+    source.need(*[column.name for column in columns])
+    fields = {f"c{i}": code_sql(column, source.types[column.name]) for i, column in enumerate(columns)}
+    query = f"SELECT * FROM ({counted_rows(source, fields, scope.unit, condition)})"
+    found = source.connection.execute(query).fetchnumpy()
+    codes = [np.asarray(found[name]).astype(np.int64) for name in fields]
+    return np.stack(codes, axis=1) if codes else np.empty((0, 0), np.int64)
+
+
+def all_codes(scope: Scope, columns: Sequence[Column], data: Any) -> tuple[Integers, Integers]:
+    """One row of codes for each row of the data, in its order, and whose it is. -1 where a record is left out.
+
+    For a unit of rows, row i belongs to unit i: its position, which is public under replace. A row that belongs to
+    nobody, or does not meet the condition, is left out too.
+    """
+    source, condition = scope.open(data)
+    source.need(*[column.name for column in columns])
+    fields = {f"c{i}": f"coalesce({code_sql(c, source.types[c.name])}, -1)" for i, c in enumerate(columns)}
+    met = "true" if condition is None else f"coalesce({condition}, false)"
+    # by its hash: an id may be long, and two persons with one hash are in one block, which costs neither of them anything
+    who = "NULL::UBIGINT" if scope.unit.kind == "row" else _hashed(person_sql(source, scope.unit))
+    chosen = ", ".join(f"({field})::BIGINT AS {name}" for name, field in fields.items())
+    found = in_order(source, f"SELECT {chosen}, {met} AS met, {who} AS who FROM {source.relation}")
+    codes = np.stack([np.asarray(found[name], np.int64) for name in fields], axis=1)
+    codes[~np.asarray(found["met"]).astype(np.bool_)] = -1
+    return codes, _units(scope.unit, found["who"], codes)
+
+
+def rows_from(columns: Sequence[Column], codes: Integers) -> Rows:
+    """Codes as the values that they stand for: numbers, texts or dates, an array for each column."""
+    return {column.name: _values(column, codes[:, i]) for i, column in enumerate(columns)}
+
+
+def one_unit(scope: Scope, columns: Sequence[Column], own: Sequence[int] | None, rest: Sequence[int]) -> Any:
+    """A table for the audit: one unit with these codes in all its rows, or nobody; under replace, n - 1 others."""
+    mine = 0 if own is None else scope.rows
+    others = max(0, (scope.n or 1) - 1) if scope.replaced else 0
+    table: dict[str, Any] = {
+        column.name: [column.value((own or rest)[i])] * mine + [column.value(rest[i])] * others
+        for i, column in enumerate(columns)
+    }
+    if scope.unit.column is not None:
+        table[scope.unit.column] = ["own"] * mine + [f"other {i}" for i in range(others)]
+    return table
+
+
+def _units(unit: Unit, who: Any, codes: Integers) -> Integers:
+    if unit.kind == "row":
+        return np.arange(len(codes))
+    nobody = np.ma.getmaskarray(np.ma.asarray(who))
+    codes[nobody] = -1
+    return np.unique(np.ma.getdata(np.ma.asarray(who)), return_inverse=True)[1].astype(np.int64)
+
+
+def _hashed(person: str) -> str:
+    return f"CASE WHEN ({person}) IS NOT NULL THEN hash({person}) END"
+
+
+def _values(column: Column, codes: Integers) -> npt.NDArray[Any]:
+    if isinstance(column, Integer):
+        return column.low + column.step * codes
+    if isinstance(column, Real):
+        return float(column.low) + float(column.step) * codes
+    if isinstance(column, Date):
+        return np.datetime64(column.first) + codes
+    assert isinstance(column, Category)
+    return np.asarray(column.values)[codes]
+
 
 REACH = (
     2**10

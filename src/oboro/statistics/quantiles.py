@@ -22,10 +22,17 @@ from oboro.noise import Bits
 from oboro.privacy import Pure, Unit
 from oboro.records import inline
 from oboro.release import Choice, Chosen, Forecast, Pair, Part, Plan, register
-from oboro.statistics import joint
-from oboro.statistics.ranks import Ranks, fineness
+from oboro.statistics import splitting
 from oboro.statistics.scope import Scope
-from oboro.statistics.splitting import grid_quantile, grid_quantiles, levels, split_errors, split_quantiles
+from oboro.statistics.splitting import (
+    Ranks,
+    fineness,
+    grid_quantile,
+    grid_quantiles,
+    levels,
+    split_errors,
+    split_quantiles,
+)
 from oboro.statistics.terms import cases
 
 METHODS = ("single", "joint", "splitting", "independent")
@@ -95,8 +102,8 @@ class QuantilePlan(Plan):
             raise ParameterError(
                 f"the method {self.method!r} does not fit",
                 given=f"{len(self.quantiles)} quantiles, " + told(n=f"{self.scope.n}"),
-                needed=f"single for one; splitting or independent for several; joint for up to {joint.MOST_QUANTILES} "
-                f"where n is public and at most {joint.MOST_ROWS:,}",
+                needed=f"single for one; splitting or independent for several; joint for up to {splitting.MOST_QUANTILES} "
+                f"where n is public and at most {splitting.MOST_ROWS:,}",
                 fix=setting(method=best),
             )
 
@@ -218,7 +225,7 @@ class QuantilePlan(Plan):
     def _drawer(self, ranks: Ranks) -> Any:
         size, quantiles = self.column.size, self.quantiles
         if self.method == "joint":
-            return joint.Joint.of(ranks, size, quantiles, self.joint_eta).draw
+            return splitting.Joint.of(ranks, size, quantiles, self.joint_eta).draw
         if self.method == "splitting":
             return lambda bits: split_quantiles(ranks, size, quantiles, self.level_price, bits)
         # answers that come out in another order than their quantiles are put in order: post-processing
@@ -289,8 +296,8 @@ def _best(quantiles: Sequence[Fraction], scope: Scope) -> str:
     if len(quantiles) == 1:
         return "single"
     # only a public n may decide, and only a small one can be afforded: the work grows with its square
-    small = scope.n is not None and scope.n * scope.rows <= joint.MOST_ROWS
-    return "joint" if small and len(quantiles) <= joint.MOST_QUANTILES else "splitting"
+    small = scope.n is not None and scope.n * scope.rows <= splitting.MOST_ROWS
+    return "joint" if small and len(quantiles) <= splitting.MOST_QUANTILES else "splitting"
 
 
 def _apart(q: Fraction) -> int:

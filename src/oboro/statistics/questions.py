@@ -3,30 +3,231 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
 from fractions import Fraction
+from functools import cached_property
+from math import isqrt
 from typing import Any, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack
 
 from oboro.domain import Domain
 from oboro.errors import ParameterError, told
-from oboro.exact import Number
+from oboro.exact import Number, show
 from oboro.kinds import names_of, shown, takes, unknown
-from oboro.privacy import Unit
-from oboro.release import Plan
+from oboro.noise import Bits
+from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit, compose
+from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_plan, register
 from oboro.statistics.arguments import parse
 from oboro.statistics.balls import Ball
-from oboro.statistics.batch import as_pure
-from oboro.statistics.bins import Bins, bins_of
-from oboro.statistics.counts import count_plan
-from oboro.statistics.covariances import covariance_plan
 from oboro.statistics.histogram import HistogramPlan
 from oboro.statistics.means import mean_plan
+from oboro.statistics.moments import covariance_plan
 from oboro.statistics.quantiles import quantile_plan
-from oboro.statistics.scope import Scope
-from oboro.statistics.sums import sum_plan
+from oboro.statistics.scope import Bins, Scope, bins_of
+from oboro.statistics.sums import count_plan, sum_plan
 from oboro.statistics.terms import Promise
 from oboro.statistics.where import Condition
+
+# Several questions that are paid for together.
+
+MOST_QUESTIONS = 10_000
+_FINE = 256  # what tight composition saves is found in steps of 1/256
+
+
+@register
+@dataclass(frozen=True)
+class BatchPlan(Plan):
+    """Plans for the same unit that are reserved, measured and released together.
+
+    Privacy
+        The plans are fixed in advance and draw independent noise, so their costs add up: the sum of eps, or of rho.
+        With a delta, a batch of pure plans has the guarantee that their privacy loss distributions give, each the worst
+        with its eps, in exact integers (privacy/losses.py). That is valid because no question depends on an answer.
+        What each question promises covers its own parts, which was checked when it was made. A unit may come for one
+        question and be replaced for another, so it is their promises that add up, not parts case by case.
+    """
+
+    plans: tuple[Plan, ...]
+    guarantee: Guarantee
+    kind = "statistics.batch"
+
+    def check(self) -> None:
+        if not 1 <= len(self.plans) <= MOST_QUESTIONS:
+            raise ParameterError(
+                "a batch needs questions",
+                given=f"{len(self.plans)} questions",
+                needed=f"1 to {MOST_QUESTIONS:,}",
+                fix="batch.count()",
+            )
+        if len({plan.unit for plan in self.plans}) > 1:
+            raise ParameterError("the questions of a batch protect different units", needed="one unit")
+
+    @property
+    def unit(self) -> Unit:
+        return self.plans[0].unit
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts of every question."""
+        return tuple(
+            replace(part, of=f"question {place}: {part.of}")
+            for place, plan in enumerate(self.plans)
+            for part in plan.parts
+        )
+
+    @cached_property
+    def cost(self) -> Guarantee:
+        return total(self.plans, self.guarantee)
+
+    def added(self) -> Additive | None:
+        return noise_by_plan([plan.added() for plan in self.plans])
+
+    @property
+    def slowness(self) -> int:
+        return max(plan.slowness for plan in self.plans)
+
+    def forecast(self) -> Forecast:
+        """What each question costs, and its first expected error."""
+        rows = []
+        for plan in self.plans:
+            inner = plan.forecast()
+            rows += [
+                (f"{plan.describe()['released']}: {row[0]}", str(plan.guarantee), row[-1])
+                for row in inner.rows
+            ]
+        saved = total(self.plans, Pure(0)) if isinstance(self.guarantee, Approx) else None
+        notes = [f"{len(self.plans)} questions, together {self.guarantee}"]
+        if isinstance(saved, Pure):
+            notes.append(f"asked one by one they would cost eps = {show(saved.eps)}")
+        return Forecast("a batch", ("question", "its share", "95% within ±"), tuple(rows), tuple(notes))
+
+    def prepare(self, data: Any) -> list[Any]:
+        from oboro.engine import open_data
+
+        source = open_data(data)
+        return [plan.prepare(source) for plan in self.plans]
+
+    def measure(self, prepared: list[Any], bits: Bits, trials: int | None = None) -> list[Any]:
+        return [plan.measure(part, bits, trials) for plan, part in zip(self.plans, prepared, strict=True)]
+
+    def publish(self, measured: list[Any]) -> Any:
+        """One row for each number: the question, what it is of, the value, and a 95% interval where there is one."""
+        import pyarrow as pa
+
+        rows: list[dict[str, Any]] = []
+        for place, (plan, part) in enumerate(zip(self.plans, measured, strict=True)):
+            rows += _rows(place, plan, plan.publish(part))
+        schema = [
+            ("number", pa.int32()),
+            ("question", pa.string()),
+            ("of", pa.string()),
+            ("value", pa.float64()),
+        ]
+        schema += [("low", pa.float64()), ("high", pa.float64())]
+        if any("day" in row for row in rows):
+            schema.append(("day", pa.date32()))
+        return pa.Table.from_pylist(rows, pa.schema(schema))
+
+    def describe(self) -> dict[str, Any]:
+        parts = [plan.describe() for plan in self.plans]
+        shares = [str(plan.guarantee) for plan in self.plans]
+        return {
+            "released": f"{len(parts)} questions: " + "; ".join(part["released"] for part in parts),
+            "noise": {"parts": [{**p["noise"], "share": s} for p, s in zip(parts, shares, strict=True)]},
+        }
+
+    def neighbours(self) -> Iterator[Pair]:
+        """Each question's worst cases, with one unit at an end of every column that the others ask about."""
+        columns = {name: column for plan in self.plans for name, column in _asked_about(plan).items()}
+        for plan in self.plans:
+            for pair in plan.neighbours():
+                for end in (0, 1):
+                    one, other = (_with_columns(data, columns, end) for data in (pair.one, pair.other))
+                    yield Pair(one, other, pair.why)
+                    if one is pair.one:
+                        break  # the question is about every column already
+
+
+def total(plans: Sequence[Plan], kind: Guarantee) -> Guarantee:
+    """What plans cost together: exact sums, or privacy loss distributions where the kind is (eps, delta)."""
+    costs = [plan.guarantee for plan in plans]
+    if isinstance(kind, Approx) and kind.delta > 0:
+        summed = compose(*costs)
+        if isinstance(summed, Pure) and summed.eps <= kind.eps:
+            return summed
+        return compose(*costs, delta=kind.delta)
+    return compose(*costs)
+
+
+def shares(promise: Promise | Approx, weights: Sequence[Fraction]) -> list[Promise]:
+    """What each question may cost, in proportion to its weight, so that all together keep the promise.
+
+    With a delta every share is raised by the largest factor, in steps of 1/256, that tight composition allows.
+    """
+    whole = sum(weights, Fraction(0))
+    if isinstance(promise, ZCDP):
+        return [ZCDP(promise.rho * weight / whole) for weight in weights]
+    plain = [promise.eps * weight / whole for weight in weights]
+    if isinstance(promise, Pure):
+        return [Pure(eps) for eps in plain]
+
+    def fits(steps: int) -> bool:
+        raised = [Pure(eps * steps / _FINE) for eps in plain]
+        return compose(*raised, delta=promise.delta).to_approx(promise.delta).eps <= promise.eps
+
+    low, high = _FINE, _FINE * (len(plain) + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return [Pure(eps * low / _FINE) for eps in plain]
+
+
+def as_pure(promise: Promise) -> Pure:
+    """For a question that only has a pure form: eps with eps^2/2 <= rho, rounded down."""
+    if isinstance(promise, Pure):
+        return promise
+    fine = 10**12
+    return Pure(Fraction(isqrt(int(2 * promise.rho * fine * fine)), fine))
+
+
+def _asked_about(plan: Plan) -> dict[str, Any]:
+    """The columns that a question uses, by name."""
+    record = plan.describe().get("domain")
+    return {} if not record else {column.name: column for column in Domain.from_dict(record)}
+
+
+def _with_columns(data: Any, columns: dict[str, Any], end: int) -> Any:
+    """An example table with the columns that it lacks: all rows at their lowest values, or at their highest."""
+    import pyarrow as pa
+
+    if not isinstance(data, pa.Table):
+        return data
+    for name, column in columns.items():
+        if name not in data.column_names:
+            value = column.value((column.size - 1) * end)
+            data = data.append_column(name, pa.array([value] * data.num_rows, pa.array([value]).type))
+    return data
+
+
+def _rows(place: int, plan: Plan, table: Any) -> list[dict[str, Any]]:
+    value = "value" if "value" in table.column_names else table.column_names[-1]
+    labels = table.column_names[: table.column_names.index(value)]
+    ends = None
+    if plan.intervals is not None:
+        ends = zip(*(end.tolist() for end in plan.intervals(table, 0.95)), strict=True)
+    question = plan.describe()["released"]
+    rows = []
+    for record in table.to_pylist():
+        of = ", ".join(str(record[name]) for name in labels)
+        row = {"number": place, "question": question, "of": of}
+        row |= {"day": record[value]} if isinstance(record[value], date) else {"value": float(record[value])}
+        if ends is not None:
+            low, high = next(ends)
+            row |= {"low": float(low), "high": float(high)}
+        rows.append(row)
+    return rows
+
 
 Result = TypeVar("Result")
 Build = Callable[[Promise], Plan]

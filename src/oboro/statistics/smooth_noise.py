@@ -16,25 +16,145 @@ range the proof fails (at eps = 20 the claim is false). S and S/s are private. T
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from oboro.arrays import Integers
+from oboro.arrays import Floats, Integers
 from oboro.errors import GuaranteeError, ParameterError, setting, told
-from oboro.exact import Number, positive, show, usable
+from oboro.exact import Number, not_negative, positive, show, usable
 from oboro.kinds import takes
-from oboro.noise.bits import Bits
-from oboro.noise.laws import Cauchy, Laplace, Law, StudentT
+from oboro.noise.bits import Bits, Words
+from oboro.noise.laplace import as_float
+from oboro.noise.laws import Cauchy, Laplace, Law, Normal, StudentT
 from oboro.noise.lazy import Ball, ball
 from oboro.privacy import ZCDP, Approx, Guarantee, Pure
 from oboro.privacy.guarantee import round_up
 from oboro.release import Part, Plan
-from oboro.statistics.decay import Decaying
-from oboro.statistics.lognormal import LaplaceLogNormal
+
+# Laplace noise with a log-normal scale: tails heavy enough for a smooth sensitivity, light enough for zCDP.
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceLogNormal:
+    """Z = L e^(sigma N), L Laplace and N normal, independent [Bun and Steinke 2019].
+
+    Without `sigma`, the one that suits the guarantee is derived when a plan is made.
+    """
+
+    sigma: Fraction | None = None
+    uniforms: ClassVar[int] = 3
+    kind = "Laplace-log-normal"
+
+    def __post_init__(self) -> None:
+        if self.sigma is not None:
+            object.__setattr__(self, "sigma", positive("sigma", self.sigma))
+
+    def ball(self, *u: Ball) -> Ball:
+        return Laplace().ball(u[0]) * (ball(self._sigma) * Normal().ball(*u[1:])).exp()
+
+    def enclose(self, words: Words) -> tuple[Floats, Floats]:
+        from oboro.noise import _enclosures  # loads the compiler
+
+        mid, rad = Laplace().enclose(words[:1])
+        normal, normal_rad = Normal().enclose(words[1:])
+        sigma, sigma_rad = _enclosures.float_balls(self._sigma)
+        _enclosures.scaled(normal, normal_rad, sigma, sigma_rad, mid, rad)
+        return mid, rad
+
+    def cdf(self, x: float) -> float:
+        """The mean of the Laplace law's over N, by Gauss-Hermite."""
+        nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+        tail = np.exp(-abs(x) * np.exp(-float(self._sigma) * nodes)) @ weights / weights.sum() / 2
+        return float(tail if x < 0 else 1 - tail)
+
+    def quantile(self, p: float) -> float:
+        from scipy.optimize import brentq
+
+        if p < 0.5:
+            return -self.quantile(1 - p)
+        return float(brentq(lambda x: self.cdf(x) - p, 0.0, 1e6))
+
+    @property
+    def _sigma(self) -> Fraction:
+        if self.sigma is None:
+            raise ParameterError(
+                "LaplaceLogNormal has no sigma yet",
+                needed="a plan, which derives it from rho, or a number",
+                fix='LaplaceLogNormal("0.5")',
+            )
+        return self.sigma
+
+
+# Sensitivities that fade with distance: the largest of finitely many terms w e^(-beta k), as an exact real.
+#
+# Every smooth sensitivity here has this form: w is how far the answer can move once k records have been changed.
+# Which term is the largest is not decided by floats. They only sort out terms that are smaller beyond doubt; the
+# maximum of the others is enclosed in ball arithmetic. Two different terms are never equal: e^x is transcendental
+# for rational x other than 0 [Lindemann].
+
+SLACK = 2.0**-36  # far above the relative error of a float logarithm, product and difference
+
+
+@dataclass(frozen=True, slots=True)
+class Decaying:
+    """max of w e^(-beta k) over `terms` (w, k); 0 if there are none. Calling it encloses it: a `lazy.Real`."""
+
+    terms: tuple[tuple[Fraction, int], ...]
+    beta: Fraction
+
+    def __init__(self, terms: Iterable[tuple[Number, int]], beta: Number) -> None:
+        kept = {(not_negative("a term", w), int(k)) for w, k in terms}
+        object.__setattr__(self, "terms", tuple(sorted(term for term in kept if term[0] > 0)))
+        object.__setattr__(self, "beta", positive("beta", beta))
+
+    def __call__(self) -> Any:
+        from oboro.noise.lazy import ball
+
+        largest = ball(0)
+        for w, k in self.terms:
+            largest = largest.max(ball(w) * ball(-self.beta * k).exp())
+        return largest
+
+    def times(self, factor: Fraction) -> Decaying:
+        """The same, `factor` times as large."""
+        return Decaying(((w * factor, k) for w, k in self.terms), self.beta)
+
+    def __float__(self) -> float:
+        from oboro.noise.lazy import precision
+
+        with precision(192):
+            return float(self().mid())
+
+
+def largest_terms(w: Integers, k: Integers, beta: Fraction) -> list[tuple[int, int]]:
+    """Those (w, k) that may be the largest w e^(-beta k): all that floats cannot rule out."""
+    keep = w > 0
+    w, k = w[keep], k[keep]
+    if not w.size:
+        return []
+    score = np.log(w.astype(np.float64)) - _rate(beta) * k
+    best = score.max()
+    near = score >= best - slack(beta, int(k[int(score.argmax())]))
+    return sorted(set(zip(w[near].tolist(), k[near].tolist(), strict=True)))
+
+
+def slack(beta: Fraction, k: int) -> float:
+    """More than floats can be wrong about log w - beta k, for terms as large as one at distance k.
+
+    A term that is as large at distance k' has beta (k' - k) <= log w' - log w <= 44, as w < 2^63.
+    """
+    return SLACK * (64 + _rate(beta) * k)
+
+
+def _rate(beta: Fraction) -> float:
+    """A float near beta; beyond 1e250 the order of the terms is the same as there."""
+    return min(as_float(beta), 1e250)
+
 
 SmoothLaw = Cauchy | StudentT | Laplace | LaplaceLogNormal  # those with a proof
 SmoothPromise = Pure | Approx | ZCDP

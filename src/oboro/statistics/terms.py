@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from oboro.arrays import Integers
 from oboro.errors import ParameterError, setting
-from oboro.exact import Number, positive
+from oboro.exact import Number, about, positive
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import ZCDP, Pure, Unit, parallel
 from oboro.release.part import Choice, Part
@@ -253,3 +253,28 @@ def values(terms: Sequence[Term], noisy: Integers) -> npt.NDArray[np.float64]:
     """Noisy sums in units of 1, for publishing. (Half a quantum makes up for rounding down.)"""
     quanta = np.asarray([term.quantum for term in terms], float)
     return np.asarray(noisy * quanta + (quanta - 1) / 2, float)
+
+
+# Whether counts and groups will stand out of the noise: a note for forecasts, from public facts alone.
+
+MANY = 100  # parts from which on it is worth a note, if nobody knows how many rows there are
+
+
+def noise_note(parts: int, rows: int | None, least: float, each: str = "count") -> tuple[str, ...]:
+    """Says so where most of `parts` will be noise: each needs `least` rows to stand out, of `rows` in all.
+
+    `rows` is public or a guess. Without it the note says how many rows it takes, if there are many parts.
+    """
+    if parts < 2 or (rows is None and parts < MANY):
+        return ()
+    if rows is None:
+        return (
+            f"a {each} of fewer than {about(least)} rows is mostly noise: with fewer than {about(least * parts)} "
+            f"rows in all, so are most of these {parts:,}",
+        )
+    if rows >= least * parts:
+        return ()
+    return (
+        f"most will be noise: a {each} has {about(rows / parts)} of {rows:,} rows on average, and needs "
+        f"{about(least)} to stand out; fewer and larger ones say more",
+    )

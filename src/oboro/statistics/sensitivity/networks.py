@@ -17,7 +17,7 @@ import numpy.typing as npt
 from oboro.arrays import Integers
 from oboro.errors import ParameterError, told
 from oboro.exact import Number, positive, rational
-from oboro.statistics.decay import Decaying, largest_terms
+from oboro.statistics.smooth_noise import Decaying, largest_terms
 
 Pair = tuple[int, int]
 MOST_NODES = 2**20
