@@ -21,9 +21,8 @@ from oboro.domain import Category, Domain, Integer
 from oboro.noise import system_bits
 from oboro.privacy import Unit
 from oboro.synth import plan
-from oboro.synth.drawing import draw_records
-from oboro.synth.moments import moments_of
-from oboro.synth.sampler import TreeSampler
+from oboro.synth.model import TreeSampler
+from oboro.synth.records import draw_records, moments_of
 
 DATA = Path(os.environ.get("OBORO_DATA", "../shared/data"))
 COUNT = 1_000_000

@@ -40,8 +40,8 @@ from oboro.statistics.splitting import Ranks, fineness
 from oboro.statistics.sums import sum_plan
 from oboro.statistics.terms import counted, term
 from oboro.synth.copula import STEPS
-from oboro.synth.moments import LARGEST as LARGEST_CODE
-from oboro.synth.moments import moments_of
+from oboro.synth.records import LARGEST as LARGEST_CODE
+from oboro.synth.records import moments_of
 from oboro.tables.cells import LARGEST_TOTAL, cap, sort_cells
 from oboro.tables.mask import layout_of
 

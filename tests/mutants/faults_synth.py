@@ -16,18 +16,18 @@ PLANS = "tests/synth/test_synth_plans.py"
 
 
 @planted(
-    "oboro.synth.bounds:private_ridge",
+    "oboro.synth.accounting:private_ridge",
     caught_by=f"{BOUNDS}::test_the_private_bound_with_another_letter_would_be_false",
 )
 def ridge_in_the_wrong_formula(original: Any, order: Fraction, n: int, tau: Fraction, dims: int) -> Any:
     """The ridge stands where the formula for private n has the smallest eigenvalue."""
-    from oboro.synth.bounds import private_exact
+    from oboro.synth.accounting import private_exact
 
     return private_exact(order, n, min(4 * dims / tau, Fraction(1)), dims)
 
 
 @planted(
-    "oboro.synth.drawing:draw_records",
+    "oboro.synth.records:draw_records",
     caught_by=f"{RECORDS}::test_records_have_the_mean_and_spread_that_the_method_says",
 )
 def eigenvalue_measured_instead_of_promised(
@@ -41,7 +41,7 @@ def eigenvalue_measured_instead_of_promised(
     return original(moments, sizes, max(ridge - Fraction(max(least, 0.0)), Fraction(0)), count, bits)
 
 
-@planted("oboro.synth.drawing:draw_records", caught_by=f"{RECORDS}::test_records_are_the_ideal_ones")
+@planted("oboro.synth.records:draw_records", caught_by=f"{RECORDS}::test_records_are_the_ideal_ones")
 def records_redrawn_until_inside(
     original: Any, moments: Any, sizes: Any, ridge: Fraction, count: int, bits: Any
 ) -> Any:
@@ -54,7 +54,7 @@ def records_redrawn_until_inside(
 
 
 @planted(
-    "oboro.synth.promising:record_curve",
+    "oboro.synth.records:record_curve",
     caught_by="tests/synth/test_synth_power.py::test_a_hundred_records_cost_a_hundred_times_one[n public]",
 )
 def records_cost_as_one(
@@ -83,7 +83,7 @@ def small_data_not_filled_up(original: Any, self: Any, data: Any) -> Any:
 
 
 @planted(
-    "oboro.synth.budget:squared_sensitivity",
+    "oboro.synth.plan:squared_sensitivity",
     caught_by=f"{PLANS}::test_a_unit_moves_a_table_by_no_more_than_its_sensitivity",
 )
 def rows_of_a_person_not_squared(original: Any, unit: Any) -> int:
@@ -92,7 +92,7 @@ def rows_of_a_person_not_squared(original: Any, unit: Any) -> int:
 
 
 @planted(
-    "oboro.synth.budget:choice_eps",
+    "oboro.synth.plan:choice_eps",
     caught_by=f"{PLANS}::test_a_choice_costs_at_most_its_share",
 )
 def choice_of_a_table_underpaid(original: Any, rho: Fraction) -> Fraction:
@@ -101,7 +101,7 @@ def choice_of_a_table_underpaid(original: Any, rho: Fraction) -> Fraction:
 
 
 @planted(
-    "oboro.synth.steps:Ones.noises",
+    "oboro.synth.plan:Ones.noises",
     caught_by=f"{PLANS}::test_all_steps_together_cost_what_was_promised_and_no_more[one row, added or removed-marginals]",
 )
 def every_column_at_the_whole_share(original: Any, self: Any) -> Any:
@@ -110,7 +110,7 @@ def every_column_at_the_whole_share(original: Any, self: Any) -> Any:
 
 
 @planted(
-    "oboro.synth.steps:choose_table",
+    "oboro.synth.plan:choose_table",
     caught_by=f"{PLANS}::test_the_worst_table_is_chosen_with_the_chances_that_the_proof_speaks_of",
 )
 def best_table_taken_outright(

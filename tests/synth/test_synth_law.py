@@ -7,11 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oboro.synth.binning import binned
-from oboro.synth.inference import Law, Noisy, fit
-from oboro.synth.joint import joint_law
-from oboro.synth.junction import junction_tree, spread_evenly
-from oboro.synth.oneway import Shape, on_simplex
+from oboro.synth.junction import Law, Noisy, fit, joint_law, junction_tree, spread_evenly
+from oboro.synth.measured import Shape, binned, on_simplex
 
 SHAPE = (2, 3, 2, 4, 2)
 TABLES = [(0, 1), (1, 2), (2, 3), (0, 3), (4,)]

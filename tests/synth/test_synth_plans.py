@@ -16,9 +16,15 @@ from oboro.errors import DataError, GuaranteeError, InputError, UnitError
 from oboro.noise import DiscreteGaussian
 from oboro.noise.bits import system_bits
 from oboro.release import load_plan, save_plan
-from oboro.synth.budget import choice_eps, rho_within, squared_sensitivity, summed_sensitivity
 from oboro.synth.coding import read_codes
-from oboro.synth.steps import choose_table, counts_of
+from oboro.synth.plan import (
+    choice_eps,
+    choose_table,
+    counts_of,
+    rho_within,
+    squared_sensitivity,
+    summed_sensitivity,
+)
 
 METHODS = ("marginals", "quality", "moments")
 UNITS = [ob.Unit.row(), ob.Unit.row("replace"), ob.Unit.person("who", 3), ob.Unit.person("who", 3, "replace")]
@@ -129,7 +135,7 @@ def test_the_audit_finds_nothing(method: str, unit: ob.Unit) -> None:
 
 @pytest.mark.long("statistical tests")
 def test_the_audit_sees_a_sensitivity_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    from oboro.synth import steps
+    from oboro.synth import plan as steps
 
     plan = ob.synth.plan(SMALL, unit=ob.Unit.row("replace"), n=4, rho="0.5")
     monkeypatch.setattr(steps, "noise_for", lambda unit, rho: DiscreteGaussian(Fraction(1, 200) / rho))

@@ -17,9 +17,8 @@ from oboro.noise import Normal
 from oboro.noise.floatball import float_ball
 from oboro.noise.lazy import ball, precision
 from oboro.release import load_plan, save_plan
-from oboro.synth import drawing
-from oboro.synth.drawing import draw_records
-from oboro.synth.moments import factor, moments_of
+from oboro.synth import records
+from oboro.synth.records import draw_records, factor, moments_of
 
 DOMAIN = ob.Domain(
     [ob.Integer("age", 0, 100), ob.Real("score", -1, 1, "0.001"), ob.Category("sex", ["F", "M"])]
@@ -94,14 +93,14 @@ def test_records_are_the_ideal_ones(test_bits, monkeypatch: pytest.MonkeyPatch) 
     lower, pivots = factor(moments, sizes, Fraction(1, 10))
     centre = [Fraction(total, 4) for total in moments.sums]
     matrix = [
-        [drawing._entry(lower[i][k] * Fraction(sizes[i] - 1, 2), pivots[k]) for k in range(2)]
+        [records._entry(lower[i][k] * Fraction(sizes[i] - 1, 2), pivots[k]) for k in range(2)]
         for i in range(2)
     ]
     slow = [
-        drawing._record(words[:, :, i], centre, matrix, np.array(sizes) - 1, test_bits) for i in range(300)
+        records._record(words[:, :, i], centre, matrix, np.array(sizes) - 1, test_bits) for i in range(300)
     ]
     assert fast.tolist() == slow
-    monkeypatch.setattr(drawing, "_settle", lambda *args: args[-1].fill(True))  # every record is left open
+    monkeypatch.setattr(records, "_settle", lambda *args: args[-1].fill(True))  # every record is left open
     assert draw_records(moments, sizes, Fraction(1, 10), 5, test_bits).shape == (5, 2)
 
 
@@ -110,7 +109,7 @@ def test_a_ball_too_wide_is_left_open(test_bits) -> None:
         centre = np.array([float_ball(ball(Fraction(1, 2)))])
     entries = np.zeros((1, 1, 2))
     out, is_open = np.zeros((1, 1), np.int64), np.zeros(1, np.bool_)
-    drawing._settle(
+    records._settle(
         *(np.asarray(part)[:, None] for part in Normal().enclose(test_bits.words(2).reshape(2, 1))),
         centre,
         entries,

@@ -254,8 +254,7 @@ def sample(
 ) -> None:
     """Draws records from a model: as many as you like, at no further cost."""
     from oboro.exact import whole
-    from oboro.synth.model import load
-    from oboro.synth.writing import check_file, write_records
+    from oboro.synth.model import check_file, load, write_records
 
     check_file(output)
     count = whole("-n", n)

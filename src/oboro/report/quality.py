@@ -16,7 +16,7 @@ from oboro.report.page import INTERNAL, Words, escape, label, render, say
 
 if TYPE_CHECKING:
     from oboro.synth import Quality
-    from oboro.synth.reading import Compared
+    from oboro.synth.coding import Compared
 
 WORDS = {
     "title": Words("Quality of synthetic data", "合成データの品質"),

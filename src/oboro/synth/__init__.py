@@ -5,10 +5,10 @@ from oboro.synth.accounting import rdp_private_n, rdp_public_n
 from oboro.synth.adaptive import QualityPlan
 from oboro.synth.copula import MomentsPlan
 from oboro.synth.draft import draft
-from oboro.synth.gaussians import renyi_gaussians
 from oboro.synth.marginals import MarginalsPlan
 from oboro.synth.methods import plan, release
 from oboro.synth.model import Model, load
+from oboro.synth.papers.miura import renyi_gaussians
 from oboro.synth.quality import Quality, quality
 from oboro.synth.records import GaussianPlan
 

@@ -12,13 +12,9 @@ from typing import Any
 from oboro.arrays import Integers
 from oboro.noise import Bits
 from oboro.release import Forecast, register
-from oboro.synth.inference import Noisy, fit, independent
-from oboro.synth.joint import joint_law
-from oboro.synth.junction import Clique, junction_tree
+from oboro.synth.junction import Clique, Noisy, fit, independent, joint_law, junction_tree
 from oboro.synth.measured import Measured
-from oboro.synth.plan import TablesPlan
-from oboro.synth.planning import describe_plan
-from oboro.synth.steps import choose_table, counts_of, noisy_table
+from oboro.synth.plan import TablesPlan, choose_table, counts_of, describe_plan, noisy_table
 
 MOST_BINS = 16
 LEAST_IN_NOISE = 4  # a bin holds at least so many standard deviations of a table's noise

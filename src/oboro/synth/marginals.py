@@ -14,9 +14,7 @@ from oboro.noise import Bits
 from oboro.release import Forecast, register
 from oboro.synth.junction import Clique
 from oboro.synth.measured import Measured
-from oboro.synth.plan import TablesPlan
-from oboro.synth.planning import describe_plan
-from oboro.synth.steps import choose_table, counts_of
+from oboro.synth.plan import TablesPlan, choose_table, counts_of, describe_plan
 
 MOST_BINS = 32
 LEAST_IN_NOISE = 6  # a bin holds at least so many standard deviations of a pair's noise

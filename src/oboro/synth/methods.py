@@ -13,11 +13,10 @@ from oboro.noise import Bits
 from oboro.privacy import Unit
 from oboro.release import Release, run
 from oboro.synth.adaptive import QualityPlan
-from oboro.synth.budget import promised
 from oboro.synth.copula import MomentsPlan
 from oboro.synth.marginals import MarginalsPlan
 from oboro.synth.model import Model, model_of
-from oboro.synth.plan import ModelPlan
+from oboro.synth.plan import ModelPlan, promised
 from oboro.synth.records import GaussianPlan, gaussian_plan
 
 METHODS = ("marginals", "quality", "moments", "gaussian")

@@ -6,15 +6,16 @@ import io
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from oboro.arrays import Floats, Integers
 from oboro.domain import Domain
-from oboro.errors import CertificateError, DataError, ParameterError
+from oboro.errors import CertificateError, DataError, ParameterError, told
 from oboro.exact import whole
 from oboro.files import reads, write_whole
 from oboro.kinds import path_of, takes
@@ -24,14 +25,91 @@ from oboro.release import Certificate, Release, plan_from, read_certificate, ver
 from oboro.release.files import unbundled
 from oboro.release.release import BUNDLED, checked_ending
 from oboro.synth.coding import to_table
-from oboro.synth.conditions import wanted_codes
-from oboro.synth.copula import CopulaSampler, correlations
-from oboro.synth.measured import from_rows
+from oboro.synth.copula import CopulaSampler, Segments, Wanted, correlations, restricted, wanted_codes
+from oboro.synth.junction import Law, spread_evenly, with_evidence
+from oboro.synth.measured import Binned, from_rows
 from oboro.synth.plan import ModelPlan, TablesPlan
-from oboro.synth.sampler import Sampler, TreeSampler
 
 if TYPE_CHECKING:
     import pyarrow as pa
+from oboro.release.files import FORMATS, encoded
+
+# Records from a law of bins: first the bins, then a block of codes within each, then a code.
+
+
+class Sampler(Protocol):
+    """Draws records as codes, one array for each column."""
+
+    def draw(self, n: int, wanted: Mapping[int, Wanted], rng: np.random.Generator) -> list[Integers]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSampler:
+    """A junction tree over bins."""
+
+    law: Law
+    bins: tuple[Binned, ...]
+
+    def draw(self, n: int, wanted: Mapping[int, Wanted], rng: np.random.Generator) -> list[Integers]:
+        segments = [restricted(column.shape, wanted.get(i)) for i, column in enumerate(self.bins)]
+        evidence = {i: self._kept(i, segments[i]) for i in wanted}
+        potentials = with_evidence(self.law.junction, self.law.potentials, evidence)
+        laws = self.law.junction.marginals(potentials)
+        for i, weight in evidence.items():  # what is excluded has no share at all, not even a tiny one
+            laws = [
+                _cleared(law, clique, i, weight)
+                for law, clique in zip(laws, self.law.junction.cliques, strict=True)
+            ]
+        drawn = self.law.junction.draw(laws, n, rng)
+        return [codes_within(column, segments[i], drawn[i], rng) for i, column in enumerate(self.bins)]
+
+    def _kept(self, i: int, segments: Segments) -> Floats:
+        """Which share of each bin is wanted; a bin that is believed empty counts by how many of its codes are."""
+        column = self.bins[i]
+        bins = column.bin[segments.block]
+        mass, whole = np.bincount(bins, segments.mass, minlength=column.size), column.mass
+        codes = np.bincount(bins, segments.stop - segments.start, minlength=column.size)
+        every = np.bincount(column.bin, column.shape.stop - column.shape.start, minlength=column.size)
+        kept = np.where(whole > 0, mass / np.maximum(whole, 1e-12), codes / every)
+        if not kept.any():  # nothing is believed to be there: then all of what is wanted is alike
+            kept = codes / every
+        if not kept.any():
+            raise ParameterError(
+                "the model gives these values no chance",
+                given=told(where="..."),
+                needed="values that can occur",
+            )
+        return kept
+
+
+def codes_within(column: Binned, segments: Segments, bins: Integers, rng: np.random.Generator) -> Integers:
+    """A code for each record, given its bin."""
+    owner = column.bin[segments.block]
+    order = np.argsort(owner, kind="stable")
+    values = segments.start < column.shape.values  # an empty bin is drawn from evenly, but never gives a null
+    mass = (segments.mass + 1e-9 * values * (segments.stop - segments.start))[order]
+    first = np.searchsorted(owner[order], np.arange(column.size))
+    place = np.empty(bins.size, np.int64)
+    for b in range(column.size):
+        inside = np.flatnonzero(bins == b)
+        if inside.size:
+            last = first[b + 1] if b + 1 < column.size else owner.size
+            law = mass[first[b] : last][None, :]
+            place[inside] = first[b] + spread_evenly(law, np.zeros(inside.size, np.int64), rng)
+    chosen = order[place]
+    width = segments.stop[chosen] - segments.start[chosen]
+    return np.asarray(
+        segments.start[chosen] + np.minimum((rng.random(bins.size) * width).astype(np.int64), width - 1)
+    )
+
+
+def _cleared(law: Floats, clique: Sequence[int], column: int, weight: Floats) -> Floats:
+    if column not in clique:
+        return law
+    keep = (weight > 0).reshape([-1 if axis == column else 1 for axis in clique])
+    cleared = np.where(keep, law, 0.0)
+    return cleared / max(float(cleared.sum()), 1e-300)
+
 
 MOST_RECORDS = 10**9
 
@@ -168,3 +246,36 @@ def _sampler(plan: ModelPlan, table: Any) -> Sampler:
     if isinstance(plan, TablesPlan):
         return TreeSampler(plan.law(measured), measured.bins)
     return CopulaSampler(correlations(measured, plan.ones.total(measured.levels)), measured.bins)
+
+
+# Synthetic records as a file; the extension decides the format. CSV opens in Excel: UTF-8 with a mark, lines end as it likes.
+
+
+def check_file(path: str | Path) -> Path:
+    """Refuses a file that cannot be written, before anything is done for it."""
+    where = Path(path)
+    if where.suffix.lower() not in FORMATS:
+        raise ParameterError(
+            "the file type is unknown",
+            given=str(path),
+            needed=" ".join(FORMATS),
+            fix=f"{where.stem or 'synthetic'}.parquet",
+        )
+    return where
+
+
+def write_records(table: Any, path: str | Path) -> None:
+    """Writes an Arrow table so that it is there whole or not at all."""
+    where = check_file(path)
+    write_whole(where, _encoded(table, where.suffix.lower()))
+
+
+def _encoded(table: Any, suffix: str) -> bytes:
+    if suffix != ".csv":
+        return encoded(table, suffix)
+    import pyarrow.csv as csv
+
+    sink = io.BytesIO()
+    # without quotes around every text; a text that needs them has them
+    csv.write_csv(table, sink, csv.WriteOptions(quoting_style="needed"))
+    return b"\xef\xbb\xbf" + sink.getvalue()

@@ -2,31 +2,277 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
+from math import prod
 from typing import Any, ClassVar
 
-from oboro.arrays import Integers
+import numpy as np
+
+from oboro.arrays import Floats, Integers
 from oboro.domain import Domain
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
+from oboro.exact import Number, positive, show, whole
 from oboro.noise import Bits, DiscreteGaussian
-from oboro.privacy import ZCDP, Approx, Unit
+from oboro.noise.draws import exponential_mechanism
+from oboro.privacy import ZCDP, Approx, Guarantee, Unit
+from oboro.privacy.parameters import positive_delta
 from oboro.release import Choice, Forecast, Pair, Part, Plan, part
 from oboro.release.files import BUNDLE
-from oboro.synth.budget import (
-    choice_eps,
-    noise_for,
-    rho_within,
-    squared_sensitivity,
-    summed_sensitivity,
-)
 from oboro.synth.coding import check_synthesisable, read_codes
-from oboro.synth.inference import Law, fit
-from oboro.synth.measured import Measured, to_rows
-from oboro.synth.planning import MOST_CATEGORIES, check_n, neighbours_of, repeated
-from oboro.synth.steps import Ones, noisy_table
+from oboro.synth.junction import Clique, Law, Noisy, fit
+from oboro.synth.measured import (
+    Binned,
+    Level,
+    Measured,
+    binned,
+    measure_column,
+    shape_of,
+    shares,
+    to_rows,
+    total_of,
+)
+
+# How a plan's privacy is split between its steps: exact rationals that never add up to more than was promised.
+
+_DIGITS = 6
+MOST_RHO = 500
+
+
+def promised(eps: Number | None, delta: Number | None, rho: Number | None) -> Approx | ZCDP:
+    """What is promised: eps with delta, or rho."""
+    if rho is not None and eps is None and delta is None:
+        return ZCDP(positive("rho", rho))
+    if rho is None and eps is not None and delta is not None:
+        return Approx(positive("eps", eps), positive("delta", delta))
+    raise ParameterError(
+        "the privacy to spend is not said",
+        given=", ".join(
+            name for name, value in (("eps", eps), ("delta", delta), ("rho", rho)) if value is not None
+        )
+        or "nothing",
+        needed="eps and delta, or rho for a ledger of zCDP",
+        fix=setting(eps=1, delta="1e-6"),
+    )
+
+
+@lru_cache(maxsize=64)  # one run asks for it many times
+def rho_within(guarantee: Guarantee) -> Fraction:
+    """The largest rho, to six digits, whose zCDP implies the guarantee. At most 500: beyond, noise is 0 in doubles."""
+    if isinstance(guarantee, ZCDP):
+        return _checked(positive("rho", guarantee.rho))
+    assert isinstance(guarantee, Approx)
+    positive_delta(guarantee.delta)
+    low, high = Fraction(0), guarantee.eps  # rho < eps always, for the conversion adds something positive
+    for _ in range(60):
+        middle = _rounded((low + high) / 2)
+        if middle in (low, high):
+            break
+        low, high = (
+            (middle, high) if ZCDP(middle).to_approx(guarantee.delta).eps <= guarantee.eps else (low, middle)
+        )
+    if low == 0:
+        raise ParameterError(
+            "eps is too small",
+            given=told(eps=show(guarantee.eps)),
+            needed="an eps that buys some rho",
+            fix=setting(eps="0.1"),
+        )
+    return _checked(low)
+
+
+def _checked(rho: Fraction) -> Fraction:
+    """The noise of the least share has a variance of about 2 e^(-rho), which what follows divides by."""
+    if rho > MOST_RHO:
+        raise ParameterError(
+            "rho is out of range",
+            given=told(rho=show(rho)),
+            needed=f"at most {MOST_RHO}, or an eps that buys no more",
+            fix=setting(eps=1, delta="1e-6"),
+        )
+    return rho
+
+
+def squared_sensitivity(unit: Unit) -> int:
+    """How far, squared, one unit moves any one table of counts in the 2-norm.
+
+    All of a unit's m rows lie in one cell at worst: m^2. Under replace they leave one cell and enter another: 2 m^2.
+    """
+    m = unit.contributions
+    return m * m * (2 if unit.adjacency == "replace" else 1)
+
+
+def summed_sensitivity(unit: Unit) -> int:
+    """How far one unit moves any one table of counts in all: m, or 2m under replace."""
+    return unit.contributions * (2 if unit.adjacency == "replace" else 1)
+
+
+def noise_for(unit: Unit, rho: Fraction) -> DiscreteGaussian:
+    """The noise that makes one table of counts rho-zCDP."""
+    return DiscreteGaussian(Fraction(squared_sensitivity(unit)) / (2 * rho))
+
+
+def choice_eps(rho: Fraction) -> Fraction:
+    """The eps of an exponential mechanism that costs at most rho: eps^2/8 <= rho [Cesar and Rogers 2021]."""
+    scaled = 8 * rho * 10 ** (2 * 12)
+    return Fraction(math.isqrt(math.floor(scaled)), 10**12)
+
+
+def _rounded(number: Fraction) -> Fraction:
+    """To six digits, downwards."""
+    if number == 0:
+        return number
+    if 1e-300 < number < 1e300:
+        places = _DIGITS - math.ceil(math.log10(number))
+    else:
+        places = _DIGITS + len(str(number.denominator)) - len(str(number.numerator))
+    scale = Fraction(10) ** places
+    return Fraction(math.floor(number * scale)) / scale
+
+
+# What all plans for synthetic data have in common: checks, worst cases for the audit, words for the certificate.
+
+MOST_CATEGORIES = 2**16
+
+
+def check_n(unit: Unit, n: Any) -> None:
+    """Under replace the number of rows is public and part of the plan; under add/remove it is private and must not be."""
+    if unit.kind == "row" and unit.adjacency == "replace":
+        if n is None:
+            raise ParameterError(
+                "n is needed: under replace the number of rows is public",
+                given=told(n="None"),
+                needed="the number of rows of the data",
+                fix=setting(n=32_561),
+            )
+        whole("n", n, least=1)
+    elif n is not None:
+        raise ParameterError(
+            "n is private for this unit",
+            given=told(n=f"{n}") + f", {unit}",
+            needed="no n: the model estimates it from noisy counts",
+            fix=setting(unit=Unit.row("replace")) + ", if the number of rows may be known",
+        )
+
+
+def repeated(once: Callable[[], Integers], trials: int) -> Integers:
+    """Many independent measurements, one row each, filled up with zeros where one has fewer numbers than another."""
+    rows = [once() for _ in range(trials)]
+    out = np.zeros((trials, max(row.size for row in rows)), np.int64)
+    for place, row in enumerate(rows):
+        out[place, : row.size] = row
+    return out
+
+
+def neighbours_of(domain: Domain, unit: Unit, n: int | None) -> Iterator[Pair]:
+    """A crowd at the first values; one unit with all its rows at the last ones, or not there, or in the crowd."""
+    first = {column.name: column.value(0) for column in domain}
+    last = {column.name: column.value(column.size - 1) for column in domain}
+    rows = unit.contributions
+    crowd = (n or 20) - (rows if n is not None else 0)
+
+    def data(odd: dict[str, Any] | None) -> dict[str, list[Any]]:
+        table = {
+            name: [first[name]] * crowd + ([odd[name]] * rows if odd is not None else []) for name in first
+        }
+        if unit.kind == "person":
+            assert unit.column is not None
+            table[unit.column] = [f"crowd {i}" for i in range(crowd)] + (
+                ["someone"] * rows if odd is not None else []
+            )
+        return table
+
+    if unit.adjacency == "replace":
+        yield Pair(data(first), data(last), "all rows of one unit move from the first values to the last")
+    else:
+        yield Pair(data(last), data(None), "one unit with all its rows at the last values, or nobody")
+
+
+def describe_plan(plan: Any, released: str, noise: DiscreteGaussian) -> dict[str, Any]:
+    return {
+        "released": released,
+        "noise": {
+            **noise.to_dict(),
+            "squared sensitivity": str(squared_sensitivity(plan.unit)),
+            "rho in all": show(plan.rho),
+        },
+        "domain": plan.domain.to_dict(),
+    }
+
+
+# The steps that plans share: every column on its own, choosing a table by its error, measuring it, and fitting a law.
+
+
+@dataclass(frozen=True)
+class Ones:
+    """Every column on its own: each table of counts costs its share of rho, levels of one column together `rho` / d."""
+
+    domain: Domain
+    unit: Unit
+    rho: Fraction
+    n: int | None
+
+    @cached_property
+    def noises(self) -> list[list[DiscreteGaussian]]:
+        each = self.rho / len(self.domain)
+        return [[noise_for(self.unit, each * share) for share in shares(column)] for column in self.domain]
+
+    def measure(self, codes: Integers, bits: Bits) -> list[list[Level]]:
+        return [
+            measure_column(codes[i], column, self.noises[i], bits) for i, column in enumerate(self.domain)
+        ]
+
+    def total(self, levels: Sequence[Sequence[Level]]) -> float:
+        return float(self.n) if self.n is not None else total_of(levels, self.noises)
+
+    def binned(self, levels: Sequence[Sequence[Level]], most: int, least: float) -> list[Binned]:
+        """Shapes and bins, from noisy counts alone."""
+        total = self.total(levels)
+        return [
+            binned(shape_of(levels[i], self.noises[i], column, total), column, most, least)
+            for i, column in enumerate(self.domain)
+        ]
+
+    def tables(self, levels: Sequence[Sequence[Level]], bins: Sequence[Binned], total: float) -> list[Noisy]:
+        """Each column's bins as a table for the fit; the variance of a bin is that of the blocks of the first level in it."""
+        found = []
+        for i, column in enumerate(bins):
+            first, noise = levels[i][0], self.noises[i][0]
+            blocks = np.bincount(column.bins_of(first.start), minlength=column.size)
+            variance = np.maximum(blocks, 1) * noise.sd**2
+            found.append(Noisy((i,), column.mass / total, total**2 / variance))
+        return found
+
+
+def counts_of(bins: Sequence[Integers], sizes: Sequence[int], columns: Clique) -> Integers:
+    """True counts of the bins of these columns."""
+    shape = [sizes[i] for i in columns]
+    cell = np.ravel_multi_index([bins[i] for i in columns], shape)
+    return np.bincount(cell, minlength=prod(shape)).reshape(shape).astype(np.int64)
+
+
+def choose_table(
+    true: Sequence[Integers], expected: Sequence[Floats], sd: float, unit: Unit, rho: Fraction, bits: Bits
+) -> int:
+    """The table that is expected worst, by the exponential mechanism: costs at most `rho`.
+
+    The score of a table is the sum of |true - expected|, with the expected counts rounded to whole numbers, less what the
+    noise itself would add to it. One unit moves the sum by at most `summed_sensitivity`; the rest is public.
+    """
+    scores = [
+        int(np.abs(counts - np.rint(guess).astype(np.int64)).sum()) - round(0.8 * sd * counts.size)
+        for counts, guess in zip(true, expected, strict=True)
+    ]
+    eta = choice_eps(rho) / (2 * summed_sensitivity(unit))
+    return exponential_mechanism(-np.asarray(scores, np.int64), eta, bits=bits)
+
+
+def noisy_table(columns: Clique, counts: Integers, noise: DiscreteGaussian, total: float) -> Noisy:
+    """A measured table for the fit."""
+    return Noisy(columns, counts / total, np.full(counts.shape, total**2 / noise.sd**2))
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,158 @@ from typing import Any
 import numpy as np
 
 from oboro.arrays import Floats
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import about, whole
 from oboro.language import left
-from oboro.synth.learning import Usefulness, usefulness
-from oboro.synth.nearest import Nearness, nearness
-from oboro.synth.reading import Compared, read_both
+from oboro.synth.coding import Compared, read_both
+
+# How close synthetic rows come to real ones, beside how close real rows come to one another.
+
+ASKED = 500  # rows whose nearest neighbour is looked for
+AMONG = 20_000  # real rows among which it is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """Distance to the nearest real row: the mean over columns of 0 to 1, by range for numbers, equal or not for labels."""
+
+    median: float
+    real_median: float
+    copies: float  # share of synthetic rows that equal a real one
+    real_copies: float  # share of real rows that equal another
+    distances: tuple[float, ...]
+    real_distances: tuple[float, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "median": round(self.median, 6),
+            "real_median": round(self.real_median, 6),
+            "copies": round(self.copies, 6),
+            "real_copies": round(self.real_copies, 6),
+        }
+
+
+def nearness(columns: Sequence[Compared], rng: np.random.Generator) -> Nearness:
+    """Synthetic rows, and as many real rows that are taken out, against the same other real rows."""
+    order = rng.permutation(columns[0].real.size)
+    asked, among = order[: min(ASKED, order.size // 2)], order[min(ASKED, order.size // 2) :][:AMONG]
+    made = rng.permutation(columns[0].synthetic.size)[:ASKED]
+    if not among.size or not made.size or not asked.size:
+        return Nearness(0.0, 0.0, 0.0, 0.0, (), ())
+    base = _scaled(columns, True, among)
+    synthetic = _nearest(_scaled(columns, False, made), base, columns)
+    real = _nearest(_scaled(columns, True, asked), base, columns)
+    return Nearness(
+        float(np.median(synthetic)),
+        float(np.median(real)),
+        float(np.mean(synthetic < 1e-9)),
+        float(np.mean(real < 1e-9)),
+        tuple(synthetic.tolist()),
+        tuple(real.tolist()),
+    )
+
+
+def _scaled(columns: Sequence[Compared], real: bool, rows: Any) -> Floats:
+    table = []
+    for column in columns:
+        values = (column.real if real else column.synthetic)[rows]
+        if column.numeric:
+            known = column.real[~np.isnan(column.real)]
+            width = float(known.max() - known.min()) if known.size else 1.0
+            values = values / (width or 1.0)
+        table.append(np.nan_to_num(values, nan=-9.0))  # missing is near missing only
+    return np.stack(table)
+
+
+def _nearest(rows: Floats, base: Floats, columns: Sequence[Compared]) -> Floats:
+    best = np.empty(rows.shape[1])
+    for i in range(rows.shape[1]):
+        total = np.zeros(base.shape[1])
+        for j, column in enumerate(columns):
+            away = np.abs(base[j] - rows[j, i])
+            total += np.minimum(away, 1.0) if column.numeric else away > 0
+        best[i] = total.min() / len(columns)
+    return best
+
+
+# Train on synthetic rows, test on real ones: what a model learned from the synthetic table is worth.
+
+MOST_ROWS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Usefulness:
+    """Area under the ROC curve on a quarter of the real rows: trained on synthetic rows, and on the other real rows."""
+
+    target: str
+    label: str
+    synthetic: float
+    real: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "target": self.target,
+            "label": self.label,
+            "auc_synthetic": round(self.synthetic, 6),
+            "auc_real": round(self.real, 6),
+        }
+
+
+def usefulness(
+    columns: Sequence[Compared], target: str | None, rng: np.random.Generator
+) -> Usefulness | None:
+    """Gradient boosting for a column of two labels; None where there is none, or scikit-learn is not installed."""
+    fitting = [column for column in columns if not column.numeric and column.size == 3]
+    if target is not None:
+        fitting = [column for column in fitting if column.name == target]
+        if not fitting:
+            raise ParameterError(
+                "target is not a column of two labels",
+                given=told(target=repr(target)),
+                needed="a column of both tables with two labels",
+                fix=setting(target=None),
+            )
+    if not fitting or len(columns) < 2:
+        return None
+    try:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+        from sklearn.metrics import roc_auc_score
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        if target is None:
+            return None
+        raise ParameterError(
+            "target needs scikit-learn",
+            given=told(target=repr(target)),
+            needed="scikit-learn",
+            fix="pip install 'oboro[sklearn]'",
+        ) from None
+    chosen = fitting[-1]
+    others = [column for column in columns if column is not chosen]
+
+    def table(real: bool, rows: Any) -> tuple[Any, Any]:
+        answer = (chosen.real if real else chosen.synthetic)[rows]
+        known = ~np.isnan(answer)
+        facts = np.stack([(column.real if real else column.synthetic)[rows] for column in others], axis=1)
+        return facts[known], answer[known] == 1
+
+    order = rng.permutation(chosen.real.size)[:MOST_ROWS]
+    test, train = order[: order.size // 4], order[order.size // 4 :]
+    made = rng.permutation(chosen.synthetic.size)[:MOST_ROWS]
+    facts, answers = table(True, test)
+    scores = []
+    for real, rows in ((False, made), (True, train)):
+        seen, labels = table(real, rows)
+        if labels.all() or not labels.any() or answers.all() or not answers.any():
+            scores.append(0.5)  # nothing to tell apart
+            continue
+        with threadpool_limits(
+            1
+        ):  # its threads wait by spinning, which on a busy machine takes longer than the work
+            learner = HistGradientBoostingClassifier(random_state=0).fit(seen, labels)
+        scores.append(float(roc_auc_score(answers, learner.predict_proba(facts)[:, 1])))
+    return Usefulness(chosen.name, chosen.labels[1], scores[0], scores[1])
+
 
 SEEN = "touches real data and is not private: for the steward's eyes only"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -10,20 +10,267 @@ from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Integers
-from oboro.domain import Domain
-from oboro.errors import GuaranteeError, ParameterError, setting, told
+from oboro.arrays import Floats, Integers
+from oboro.domain import Category, Domain
+from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError, setting, told
 from oboro.exact import Number, about, positive, show, whole
-from oboro.noise import Bits
+from oboro.noise import floatball as fb
+from oboro.noise.bits import Bits, Words
+from oboro.noise.compiling import compiled
+from oboro.noise.laws import Normal
+from oboro.noise.lazy import Ball, Uniform, ball, precision
 from oboro.privacy import Approx, Conditional, Renyi, Unit
 from oboro.privacy.parameters import renyi_order
 from oboro.release import Forecast, Pair, Part, Plan, register
+from oboro.synth import accounting
 from oboro.synth.account import eigenvalue_assumption
 from oboro.synth.accounting import Curve, best_order, ridge_for
-from oboro.synth.coding import read_codes, to_table
-from oboro.synth.drawing import draw_records
-from oboro.synth.moments import Moments, moments_of
-from oboro.synth.promising import check_facts, record_curve
+from oboro.synth.coding import check_synthesisable, read_codes, to_table
+
+# Exact sums and products of codes, and the exact factor of a covariance: integers and rationals throughout.
+
+LARGEST = 2**31  # codes below this are split into two halves of 16 bits
+_ROWS = 2**20  # so many products below 2^32 stay below 2^53, where doubles are exact integers
+
+Matrix = list[list[Fraction]]
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """How many records, their sum and their sum of products, exactly. Private: never saved or shown."""
+
+    count: int
+    sums: tuple[int, ...]
+    products: tuple[tuple[int, ...], ...]
+
+
+def moments_of(codes: Integers) -> Moments:
+    """Of codes below 2^31, one line for each column. The products are matrix products of doubles that are whole and small."""
+    dims, n = codes.shape
+    products = [[0] * dims for _ in range(dims)]
+    sums = [0] * dims
+    for first in range(0, n, _ROWS):
+        part = codes[:, first : first + _ROWS]
+        sums = [
+            total + int(more) for total, more in zip(sums, part.sum(axis=1), strict=True)
+        ]  # below 2^51 each
+        high, low = (part >> 16).astype(float), (part & 0xFFFF).astype(float)
+        cross = high @ low.T
+        for scale, block in (
+            (1 << 32, high @ high.T),
+            (1 << 16, cross),
+            (1 << 16, cross.T),
+            (1, low @ low.T),
+        ):
+            for i in range(dims):
+                for j in range(dims):
+                    products[i][j] += scale * int(block[i, j])
+    return Moments(n, tuple(sums), tuple(map(tuple, products)))
+
+
+def factor(moments: Moments, sizes: Sequence[int], ridge: Fraction) -> tuple[Matrix, list[Fraction]]:
+    """L and D with L D L' = covariance + ridge, all exact, for codes that stand for [-1, 1].
+
+    L has ones on its diagonal. Where a pivot is 0, so is the rest of its column, because no eigenvalue is negative.
+    """
+    dims = len(sizes)
+    n = moments.count
+    half = [Fraction(2, size - 1) if size > 1 else Fraction(0) for size in sizes]  # a step of the code
+    rest = [
+        [
+            half[i]
+            * half[j]
+            * (Fraction(moments.products[i][j], n) - Fraction(moments.sums[i] * moments.sums[j], n * n))
+            + (ridge if i == j else 0)
+            for j in range(dims)
+        ]
+        for i in range(dims)
+    ]
+    lower: Matrix = [[Fraction(int(i == j)) for j in range(dims)] for i in range(dims)]
+    pivots = []
+    for k in range(dims):
+        pivot = rest[k][k]
+        pivots.append(pivot)
+        if pivot == 0:
+            continue
+        for i in range(k + 1, dims):
+            lower[i][k] = rest[i][k] / pivot
+        for i in range(k + 1, dims):
+            for j in range(k + 1, dims):
+                rest[i][j] -= lower[i][k] * lower[j][k] * pivot
+    return lower, pivots
+
+
+# What the Gaussian method asks of public facts, what one of its records costs, and that a plan keeps its promise.
+
+MOST_COLUMNS = 64
+
+
+def record_curve(
+    unit: Unit, dims: int, n: int | None, n_min: int | None, ridge: Fraction | None, least: Fraction | None
+) -> Curve:
+    width = ridge or least
+    assert width is not None
+    tau = 4 * dims / width
+    if unit.adjacency == "replace":
+        assert n is not None
+        return lambda order: accounting.public_tight(order, n, tau)
+    assert n_min is not None
+    if dims == 1 and least is not None:
+        width = min(
+            width, Fraction(1, 2)
+        )  # up to there the bound falls as n grows, so that n_min stands for all larger sizes
+        tau = 4 / width
+
+    def both(order: Fraction) -> Fraction | None:
+        one = (
+            accounting.private_ridge(order, n_min, tau, dims)
+            if ridge is not None
+            else accounting.private_exact(order, n_min, width, dims)
+        )
+        other = accounting.public_tight(order, n_min, tau)  # among datasets that are filled up to n_min
+        return None if one is None or other is None else max(one, other)
+
+    return both
+
+
+def check_facts(domain: Domain, unit: Unit, n: Any, n_min: Any) -> None:
+    check_synthesisable(domain, unit)
+    if unit.kind != "row":
+        raise UnitError(
+            "the Gaussian method protects rows",
+            given=str(unit),
+            needed="a unit of rows",
+            fix=setting(unit=Unit.row("replace")),
+        )
+    if len(domain) > MOST_COLUMNS:
+        raise DomainError(
+            "too many columns for the Gaussian method",
+            given=str(len(domain)),
+            needed=f"at most {MOST_COLUMNS}",
+        )
+    for column in domain:
+        if isinstance(column, Category) and column.size > 2:
+            raise DomainError(
+                f"column {column.name!r} is not a number",
+                given=f"{column.size} categories",
+                needed="numbers, dates, or two categories, for the Gaussian method",
+                fix=setting(method="marginals"),
+            )
+        if column.size > LARGEST:
+            raise DomainError(
+                f"column {column.name!r} has too many values",
+                given=str(column.size),
+                needed="at most 2^31",
+                fix="a larger step",
+            )
+    if unit.adjacency == "replace":
+        if n is None or n_min is not None:
+            raise ParameterError(
+                "n is needed: under replace the number of rows is public",
+                given=told(n=f"{n}", n_min=f"{n_min}"),
+                needed="n",
+                fix=setting(n=32_561),
+            )
+        whole("n", n, least=2, most=10**15)
+    else:
+        if n_min is None or n is not None:
+            raise ParameterError(
+                "n is private under add/remove: a public lower bound is needed",
+                given=told(n=f"{n}", n_min=f"{n_min}"),
+                needed="n_min; a dataset with fewer rows is filled up with a public record",
+                fix=setting(n_min=10_000),
+            )
+        whole("n_min", n_min, least=3, most=10**15)
+
+
+# Gaussian records on a public grid, exactly: certified rounding for vectors.
+#
+# The ideal record is centre + A z, with z independent standard normals, every coordinate rounded to a whole number and clipped. The
+# uniforms behind z are known by their first 64 bits; compiled float balls settle all coordinates of nearly every record. Where a ball
+# touches an edge, the whole record is settled in ball arithmetic from the same uniforms, with as many more bits as it takes. So what comes
+# out is the ideal record, whatever the private centre and matrix are.
+
+_CHUNK = 1 << 14
+_LAW = Normal()
+
+Entry = Callable[[], Ball]  # encloses one entry of the matrix at the precision that is in force
+
+
+def draw_records(moments: Moments, sizes: Sequence[int], ridge: Fraction, count: int, bits: Bits) -> Integers:
+    """`count` records as codes, one line each: N(mean, covariance + ridge) on [-1, 1]^d, clipped, on the grid of codes."""
+    dims = len(sizes)
+    lower, pivots = factor(moments, sizes, ridge)
+    centre = [Fraction(total, moments.count) for total in moments.sums]  # the mean, in codes
+    matrix: list[list[Entry]] = [
+        [_entry(lower[i][k] * Fraction(sizes[i] - 1, 2), pivots[k]) for k in range(dims)] for i in range(dims)
+    ]
+    with precision(128):
+        centres = np.array([fb.float_ball(ball(c)) for c in centre])
+        entries = np.array([[fb.float_ball(entry()) for entry in row] for row in matrix])
+    most = np.asarray(sizes, np.int64) - 1
+    out = np.empty((count, dims), np.int64)
+    for first in range(0, count, _CHUNK):
+        part = out[first : first + _CHUNK]
+        words = bits.words(2 * dims * len(part)).reshape(dims, 2, len(part))
+        mids, rads = np.empty((dims, len(part))), np.empty((dims, len(part)))
+        for k in range(dims):
+            mids[k], rads[k] = _LAW.enclose(words[k])
+        is_open = np.empty(len(part), np.bool_)
+        _settle(mids, rads, centres, entries, part, is_open)
+        for i in np.flatnonzero(is_open):
+            part[i] = _record(words[:, :, i], centre, matrix, most, bits)
+        np.clip(part, 0, most, out=part)
+    return out
+
+
+def _entry(scale: Fraction, pivot: Fraction) -> Entry:
+    return lambda: ball(scale) * ball(pivot).sqrt()
+
+
+def _record(
+    words: Words, centre: Sequence[Fraction], matrix: Sequence[Sequence[Entry]], most: Integers, bits: Bits
+) -> list[int]:
+    """All coordinates of one record, by balls; the bits are doubled until each lies in one cell."""
+    pairs = [[Uniform(bits, int(word), 64) for word in pair] for pair in words]
+    while True:
+        with precision(2 * pairs[0][0].known):
+            normals = [_LAW.ball(*(u.ball() for u in pair)) for pair in pairs]
+            cells = []
+            for c, row in zip(centre, matrix, strict=True):
+                value = ball(c)
+                for entry, z in zip(row, normals, strict=True):
+                    width = entry()
+                    value = value + (width if width.is_zero() else width * z)  # z need not be finite yet
+                cells.append((value + 0.5).floor().unique_fmpz())
+        if all(cell is not None for cell in cells):
+            return [min(max(int(cell), 0), int(top)) for cell, top in zip(cells, most, strict=True)]
+        for pair in pairs:
+            for u in pair:
+                u.extend(u.known)
+
+
+@compiled
+def _settle(mids: Floats, rads: Floats, centres: Floats, entries: Any, out: Integers, is_open: Any) -> None:
+    """Rounds every coordinate whose float ball lies in one cell; a record with any other is open.
+
+    Below 2^51, k is a whole number exactly and x - k is right to a factor 1 + u; the margin of 2^-50 covers the test itself.
+    """
+    dims = centres.shape[0]
+    for i in range(out.shape[0]):
+        is_open[i] = False
+        for j in range(dims):
+            x, x_rad = centres[j, 0], centres[j, 1]
+            for k in range(j + 1):
+                y, y_rad = fb.mul_ball(entries[j, k, 0], entries[j, k, 1], mids[k, i], rads[k, i])
+                x, x_rad = fb.add_ball(x, x_rad, y, y_rad)
+            cell = np.floor(x + 0.5)
+            certain = abs(x - cell) + x_rad < 0.5 - 2.0**-50 and abs(cell) < 2.0**51
+            if certain:
+                out[i, j] = np.int64(cell)
+            else:
+                out[i, j] = 0
+                is_open[i] = True
 
 
 @dataclass(frozen=True, slots=True)
