@@ -43,7 +43,7 @@ from oboro.synth.copula import STEPS
 from oboro.synth.records import LARGEST as LARGEST_CODE
 from oboro.synth.records import moments_of
 from oboro.tables.cells import LARGEST_TOTAL, cap, sort_cells
-from oboro.tables.mask import layout_of
+from oboro.tables.plan import layout_of
 
 ROWS = MOST_ROWS - 1
 WIDE = 2**62

@@ -129,7 +129,7 @@ def one_draw_for_all_cells_of_a_level(original: Any, true: Any, noises: Any, bit
 
 
 @planted(
-    "oboro.tables.tree.design:Design.laplace",
+    "oboro.tables.tree.workload:Design.laplace",
     caught_by=f"{TREE}::test_the_sensitivity_of_all_levels_together_is_that_of_the_promise",
 )
 def every_level_at_the_whole_budget(original: Any, self: Any, eps: Any, unit: Any) -> Any:
@@ -141,7 +141,7 @@ def every_level_at_the_whole_budget(original: Any, self: Any, eps: Any, unit: An
 
 
 @planted(
-    "oboro.tables.tree.design:Design.gaussian",
+    "oboro.tables.tree.workload:Design.gaussian",
     caught_by=f"{TREE}::test_with_delta_the_noise_is_gaussian_and_the_promise_kept",
 )
 def gaussian_table_without_its_square(original: Any, self: Any, rho: Any, unit: Any) -> Any:
@@ -174,7 +174,7 @@ def empty_cells_never_published(
 
 
 @planted(
-    "oboro.tables.tree.standing_out:empty_reaching",
+    "oboro.tables.tree.filtered:empty_reaching",
     caught_by="tests/tables/test_table_power.py::test_empty_cells_are_published_as_often_as_the_filter_says",
 )
 def filter_sees_stored_cells_alone(

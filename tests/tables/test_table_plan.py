@@ -18,9 +18,9 @@ from oboro.noise import DiscreteLaplace, system_bits
 from oboro.privacy import Pure, Unit
 from oboro.release import load_plan, plan_from, save_plan
 from oboro.tables.cells import Cells
-from oboro.tables.forecasting import published_if_even
 from oboro.tables.layout import Layout
 from oboro.tables.quality import block_errors, dense_block_errors
+from oboro.tables.strategy import published_if_even
 
 SMALL = Domain([Grid("row", "col", shape=(6, 5)), Category("sex", ["F", "M"])])
 SQUARE = Domain([Grid("row", "col", shape=(8, 8))])

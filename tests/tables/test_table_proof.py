@@ -20,8 +20,8 @@ from oboro.noise import DiscreteGaussian, DiscreteLaplace, system_bits
 from oboro.privacy import ZCDP, Approx, Pure, Unit
 from oboro.release import plan_from
 from oboro.tables.strategy import Strategy
-from oboro.tables.tree.design import Design
 from oboro.tables.tree.strategy import PlannedTree
+from oboro.tables.tree.workload import Design
 from support import forged
 
 GRID = Domain([Grid("row", "col", shape=(8, 8))])

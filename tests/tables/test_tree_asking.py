@@ -20,12 +20,12 @@ from oboro.noise import system_bits
 from oboro.privacy import Pure, Unit
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
-from oboro.tables.tree import grid_answers, leftover
+from oboro.tables.tree import adaptive as grid_answers
+from oboro.tables.tree import leftover
 from oboro.tables.tree.adaptive import Adaptive
-from oboro.tables.tree.answers import Top
+from oboro.tables.tree.answers import Top, everything, region_of
 from oboro.tables.tree.filtered import Filtered
 from oboro.tables.tree.intervals import reach
-from oboro.tables.tree.region import everything, region_of
 
 LAND = Domain([Grid("row", "col", shape=(2**13, 2**13)), Category("sex", ["F", "M", "X"])])
 FEW = Domain([Grid("row", "col", shape=(128, 128))])
@@ -211,7 +211,7 @@ def test_a_region_counts_the_cells_of_every_block(domain: Domain, where: dict[st
 
 def _chosen(layout: Layout, keys: Any, where: dict[str, Any]) -> Any:
     """By looking at the value of each cell."""
-    from oboro.tables.publishing import key_columns
+    from oboro.tables.strategy import key_columns
 
     inside = np.ones(keys.size, np.bool_)
     for name, values in key_columns(keys, layout):

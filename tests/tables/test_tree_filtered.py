@@ -20,10 +20,9 @@ from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.quality import block_errors
 from oboro.tables.tree import filtered
-from oboro.tables.tree.filtered import Filtered
+from oboro.tables.tree.filtered import Filtered, cut_of
 from oboro.tables.tree.leftover import answers_for_blocks
 from oboro.tables.tree.measure import Measured
-from oboro.tables.tree.standing_out import cut_of
 from oboro.tables.wavelet import Wavelet
 
 WIDE = Layout(Domain([Grid("row", "col", shape=(2**18, 2**18))]))
@@ -141,7 +140,7 @@ def test_domains_that_cannot_be_listed_are_filtered(domain: Domain, tmp_path: Pa
 
 
 def _first(plan: tables.TablePlan) -> list[tuple[str, list[object]]]:
-    from oboro.tables.publishing import key_columns
+    from oboro.tables.strategy import key_columns
 
     return [(name, values.to_pylist()) for name, values in key_columns(np.zeros(1, np.int64), plan.layout)]
 

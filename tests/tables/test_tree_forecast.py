@@ -20,8 +20,8 @@ from oboro.release import Forecast
 from oboro.report.chart import area_words
 from oboro.report.forecast import write_forecast
 from oboro.tables.cells import Cells
-from oboro.tables.tree import carrying
-from oboro.tables.tree.carrying import NOISY
+from oboro.tables.tree import intervals
+from oboro.tables.tree.intervals import NOISY
 from oboro.tables.tree.outlook import _scattered
 
 CITY = Domain([Grid("row", "col")])
@@ -189,8 +189,8 @@ def test_a_forecast_says_before_anything_is_spent_that_a_file_will_carry_no_inte
 def test_what_a_forecast_says_of_intervals_is_what_happens(
     monkeypatch: pytest.MonkeyPatch, most: int, room: int
 ) -> None:
-    monkeypatch.setattr(carrying, "MOST", most)
-    monkeypatch.setattr(carrying, "_MOST_BYTES", room)
+    monkeypatch.setattr(intervals, "MOST", most)
+    monkeypatch.setattr(intervals, "_MOST_BYTES", room)
     plan = tables.plan(Domain([Grid("row", "col", shape=(64, 64))]), unit=Unit.cells(), eps="0.01")
     notes = " ".join(plan.forecast().notes)
     assert carries(plan) == (LACKS not in notes)
@@ -201,7 +201,7 @@ def test_a_forecast_says_where_it_comes_close(monkeypatch: pytest.MonkeyPatch) -
     plan = tables.plan(Domain([Grid("row", "col", shape=(64, 64))]), unit=Unit.cells(), eps="0.01")
     sizes = [int(np.prod(plan.mechanism.lattice.nodes(level))) for level in plan.design.levels]  # type: ignore[union-attr,attr-defined]
     bits = sum(n * (np.log2(noise.sd) + 1.94) for n, noise in zip(sizes, plan.mechanism.noises, strict=True))  # type: ignore[attr-defined]
-    monkeypatch.setattr(carrying, "_MOST_BYTES", int(bits / 6 * 1.1))
+    monkeypatch.setattr(intervals, "_MOST_BYTES", int(bits / 6 * 1.1))
     assert any("the file may carry no intervals" in note for note in plan.mechanism.forecast().notes)
 
 

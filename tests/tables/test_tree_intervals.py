@@ -20,7 +20,7 @@ from oboro.domain import Category, Date, Domain, Grid, Integer, Mesh
 from oboro.errors import DataError, ParameterError
 from oboro.noise import system_bits
 from oboro.privacy import Pure, Unit
-from oboro.tables.tree.asking import choices, read_question
+from oboro.tables.tree.answers import choices, read_question
 from oboro.tables.tree.lattice import lattice_of
 
 DOMAIN = Domain([Grid("row", "col", shape=(64, 64)), Category("sex", ["F", "M"])])

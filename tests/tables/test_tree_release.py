@@ -23,11 +23,10 @@ from oboro.release import plan_from
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.quality import block_errors
-from oboro.tables.tree.design import Design
 from oboro.tables.tree.lattice import lattice_of
-from oboro.tables.tree.project import project
+from oboro.tables.tree.measure import project
 from oboro.tables.tree.strategy import PlannedTree, design_for
-from oboro.tables.tree.workload import DEFAULT, SIDES, Workload
+from oboro.tables.tree.workload import DEFAULT, SIDES, Design, Workload
 from oboro.tables.wavelet import Wavelet
 from support import forged
 

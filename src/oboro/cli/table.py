@@ -241,7 +241,7 @@ Level = Annotated[float, typer.Option("--level", help="How sure the interval is.
 def ask(published: Published, question: Question = None, level: Level = 0.95, json: Json = False) -> None:
     """How many a published table counts in a part of it, with an interval. Needs the file alone."""
     from oboro.tables import ask as ask_table
-    from oboro.tables.tree.asking import read_question
+    from oboro.tables.tree.answers import read_question
 
     answer = ask_table(published, read_question(question or []), level=level)
     if json:

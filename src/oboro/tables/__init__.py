@@ -1,12 +1,10 @@
 """Tables of counts: non-negative, accurate at every scale, of any size."""
 
-from oboro.tables.ask import ask, unallocated
-from oboro.tables.check import check
+from oboro.tables.ask import ask, preview, unallocated
 from oboro.tables.city import city
 from oboro.tables.compare import Comparison, compare
-from oboro.tables.estat import read_estat
 from oboro.tables.plan import TablePlan, plan, release
-from oboro.tables.preview import preview
+from oboro.tables.reading import check, read_estat
 from oboro.tables.strategies import STRATEGIES
 from oboro.tables.tree import blocks, cells, marginals, never_worse, rectangles, squares
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from oboro.errors import DataError
+from oboro.exact import Number, positive, show
 from oboro.files import reads
-from oboro.kinds import path_of, takes
+from oboro.kinds import list_of, path_of, takes
+from oboro.noise import Bits, system_bits
+from oboro.privacy import Pure
 from oboro.release import plan_from
 from oboro.tables.plan import TablePlan
-from oboro.tables.tree.asking import Where
-from oboro.tables.tree.carrying import plan_in
-from oboro.tables.tree.intervals import Answer
+from oboro.tables.tree.answers import Where
+from oboro.tables.tree.intervals import Answer, plan_in
 
 
 @takes(where=Mapping)
@@ -74,3 +77,23 @@ def _table(published: Any) -> Any:
             given=str(error).partition("\n")[0],
             needed="a Parquet or Arrow file that oboro released",
         ) from None
+
+
+# A look at what a release would be like, beside the truth. FOR THE STEWARD'S EYES: this is not private.
+#
+# Nothing is paid for, so nothing of this may be published: a preview and a release together would say more than
+# the release was paid for. A release draws new noise.
+
+
+@takes(plan=TablePlan, eps=list_of)
+def preview(
+    data: Any, plan: TablePlan, eps: Iterable[Number], *, bits: Bits | None = None
+) -> tuple[Any, dict[str, Any]]:
+    """The true table, and one noisy table for each eps."""
+    cells = plan.prepare(data)
+    tables = {}
+    for each in eps:
+        exact = positive("eps", each)
+        other = dataclasses.replace(plan, guarantee=Pure(exact), design=None)
+        tables[show(exact)] = other.publish(other.measure(cells, bits or system_bits()))
+    return plan.publish(cells), tables

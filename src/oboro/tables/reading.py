@@ -21,6 +21,8 @@ less. (Upwards at the half would move 0.49999999999999994 and 1.5 by 2.) Beyond 
 
 from __future__ import annotations
 
+import csv
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,15 +30,15 @@ from typing import Any
 import numpy as np
 
 from oboro.arrays import Integers
-from oboro.domain import Column, Grid, Integer, Mesh
+from oboro.domain import Column, Domain, Grid, Integer, Mesh
 from oboro.engine import Source, code_sql, count_cells, open_data
 from oboro.engine.source import quoted
 from oboro.engine.types import FLOATS, WHOLE, base_type
 from oboro.errors import DataError, setting
+from oboro.kinds import path_of, takes, text_of
 from oboro.privacy import Unit
-from oboro.tables.cells import Cells, cap, sort_cells
+from oboro.tables.cells import Cells, cap, loops_loading, sort_cells
 from oboro.tables.layout import Layout
-from oboro.tables.loading import loops_loading
 
 _CHUNK = 1 << 15  # records at a time: they stay in cache
 _ROOM = 1 << 20  # records to begin with; from 4 MB on NumPy asks for large pages
@@ -207,3 +209,134 @@ def _nearest_below_half(exact: str, kind: str) -> str:
 
 def _type(size: int) -> str:
     return "INTEGER" if size <= 2**31 else "BIGINT"
+
+
+# Regional mesh statistics as e-Stat, the portal of Japan's official statistics, hands them out.
+
+_TEXT = ("KEY_CODE", "HTKSYORI", "HTKSAKI", "GASSAN")
+
+
+@takes(path=path_of)
+def read_estat(path: str | Path) -> Any:
+    """An e-Stat mesh file (text in cp932, or its zip) as an Arrow table.
+
+    The first line names the columns (KEY_CODE is the mesh code); a second that names no mesh says what they are, and that
+    label is kept as metadata of each field. Counts that the office suppressed are `*` in the file and null in the table.
+    A cell with HTKSYORI = 2 is suppressed, and its people are counted in the cell that HTKSAKI names, which has
+    HTKSYORI = 1; so totals are complete, and nulls count as 0. A record is never left out: what it lacks is null.
+    """
+    import pyarrow as pa
+
+    lines = _text(Path(path)).splitlines()
+    names = _fields(lines[0]) if lines else []
+    if "KEY_CODE" not in names or len(set(names)) != len(names):
+        raise DataError(
+            f"{path} is not a mesh file of e-Stat",
+            given=", ".join(names[:4]) if names else "an empty file",
+            needed="a first line with KEY_CODE, ...",
+        )
+    rows = [_fields(line) for line in lines[1:] if line.strip("\x1a \u3000")]
+    key = names.index("KEY_CODE")
+    labels = rows.pop(0) if rows and _number(rows[0], key) is None else []
+    arrays, fields = [], []
+    for index, name in enumerate(names):
+        if name in _TEXT and name != "KEY_CODE":
+            array = pa.array([_field(row, index) for row in rows], pa.string())
+        else:
+            array = pa.array([_number(row, index) for row in rows], pa.int64())
+        label = _field(labels, index)
+        arrays.append(array)
+        fields.append(pa.field(name, array.type, metadata={"label": label} if label else None))
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _fields(line: str) -> list[str]:
+    try:
+        return next(csv.reader([line]))
+    except csv.Error:  # a field of more than 100,000 characters
+        return []
+
+
+def _field(row: list[str], index: int) -> str | None:
+    return row[index].strip(" \u3000") or None if index < len(row) else None
+
+
+def _number(row: list[str], index: int) -> int | None:
+    """A whole number that 64 bits hold; null for anything else."""
+    text = _field(row, index) or ""
+    return int(text) if text.isascii() and text.isdigit() and len(text.lstrip("0")) <= 18 else None
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.suffix.lower() == ".zip":
+            with zipfile.ZipFile(path) as archive:
+                inside = [name for name in archive.namelist() if name.lower().endswith((".txt", ".csv"))]
+                if len(inside) != 1:
+                    raise DataError(f"{path} does not hold one text file", given=", ".join(inside) or "none")
+                content = archive.read(inside[0])
+        else:
+            content = path.read_bytes()
+        return content.decode(
+            "cp932", "replace"
+        )  # the header is ASCII; a value that is not cp932 is no number
+    except FileNotFoundError:
+        raise DataError(f"no such file: {path}", given=str(path), fix="the path of an e-Stat file") from None
+    except (OSError, zipfile.BadZipFile):
+        raise DataError(
+            f"{path} cannot be read", needed="a text file in cp932, as e-Stat hands out, or its zip"
+        ) from None
+
+
+# What is wrong with the data: for the steward's eyes. A release never says any of this.
+
+
+@takes(domain=Domain, count=text_of)
+def check(
+    data: Any, domain: Domain, count: str | None = None, layout: Layout | None = None
+) -> list[dict[str, Any]]:
+    """FOR THE STEWARD'S EYES: how many records each rule applies to. These figures are not private."""
+    layout = layout or Layout(domain)
+    source = open_data(data)
+    source.need(*[name for column in domain for name in column.sources])
+    problems: dict[str, str] = {"records": "true"}
+    fields = []
+    for column in domain:
+        for (sql, _), name in zip(fields_of(column, source), column.sources, strict=True):
+            fields.append(sql)
+            problems[f"{name}: missing"] = f"{quoted(name)} IS NULL"
+            problems[f"{name}: not in the domain"] = f"{quoted(name)} IS NOT NULL AND ({sql}) IS NULL"
+    if count is not None:
+        source.need(count)
+        number = double_sql(count, source)
+        problems |= {
+            f"{count}: missing": f"{quoted(count)} IS NULL",
+            f"{count}: not a number": f"{quoted(count)} IS NOT NULL AND ({number} IS NULL OR isnan({number}))",
+            f"{count}: negative": f"{number} < 0",
+            f"{count}: a fraction": f"isfinite({number}) AND {number} <> floor({number})",
+            f"{count}: above {cap(layout):,}": f"NOT isnan({number}) AND {number} > {cap(layout)}",
+        }
+    filters = ", ".join(f"count(*) FILTER ({test})" for test in problems.values())
+    found = source.connection.execute(f"SELECT {filters} FROM {source.relation}").fetchall()[0]
+    rows = [{"problem": name, "records": number} for name, number in zip(problems, found, strict=True)]
+    return rows + _repeated(source, fields, layout, count)
+
+
+def _repeated(source: Source, fields: list[str], layout: Layout, count: str | None) -> list[dict[str, Any]]:
+    """Problems of cells: unknown to the domain or the mask though every column is inside, and listed more than once."""
+    chosen = ", ".join(f"{sql} AS f{i}" for i, sql in enumerate(fields))
+    known = " AND ".join(f"f{i} IS NOT NULL" for i in range(len(fields)))
+    query = f"SELECT * FROM (SELECT {chosen} FROM {source.relation}) WHERE {known}"
+    parts = [keys_of(layout, values) for values in batches(source, query)]
+    keys = np.concatenate([np.empty(0, np.int64), *parts])
+    unknown = int((keys < 0).sum())
+    keys = keys[keys >= 0]
+    rows = [{"problem": "cells that are no place, or ruled out by the mask", "records": unknown}]
+    if count is not None:
+        rows.append(
+            {
+                "problem": "records of a cell that has an earlier one",
+                "records": int(keys.size - np.unique(keys).size),
+            }
+        )
+    return rows

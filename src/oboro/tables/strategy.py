@@ -6,28 +6,155 @@ tree the workload and the design. So whatever follows from them is computed once
 
 from __future__ import annotations
 
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oboro.arrays import Floats
+from oboro.domain import Column, Domain, Grid, Mesh
+from oboro.domain.mesh import LEVELS, width
+from oboro.exact import about
+from oboro.noise import DiscreteLaplace
+from oboro.noise.laplace import as_float
+from oboro.release import Forecast
+from oboro.tables.layout import Layout
+
+if TYPE_CHECKING:
+    pass
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from oboro.arrays import Integers, Table
 from oboro.errors import DataError, DomainError, GuaranteeError, ParameterError, setting, told
 from oboro.exact import show
-from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
+from oboro.noise import Bits, DiscreteGaussian
 from oboro.privacy import Approx, Pure, Unit
-from oboro.release import Forecast, Part
+from oboro.release import Part
 from oboro.tables.cells import Cells
-from oboro.tables.forecasting import few_people, forecast_of
-from oboro.tables.layout import MOST_BITS, Layout
+from oboro.tables.layout import MOST_BITS
 
 if TYPE_CHECKING:
-    from oboro.tables.tree.asking import Where
-    from oboro.tables.tree.design import Design
+    from oboro.tables.tree.answers import Where
     from oboro.tables.tree.intervals import Answer
     from oboro.tables.tree.outlook import Outlook
-    from oboro.tables.tree.workload import Workload
+    from oboro.tables.tree.workload import Design, Workload
+from collections.abc import Iterator
+
+from oboro.domain import Category, Date, Integer
+from oboro.tables.layout import column_groups
+
+# The error that a table will have, by the size of the area asked for. From public facts alone.
+
+_WITHIN = math.log(20) / math.sqrt(
+    2
+)  # the 95% point of Laplace noise in standard errors: 2.12; mixtures have less
+
+
+def forecast_of(strategy: Strategy, expected_total: int | None = None) -> Forecast:
+    """Standard errors of aligned blocks, before negative counts become 0."""
+    layout, rows = strategy.layout, []
+    for height in areas(layout):
+        error = math.sqrt(strategy.variance(height))
+        rows.append((block_name(layout, height), f"2^{height}", error, _WITHIN * error))
+    notes = [
+        "before counts are kept at 0 or more, which mostly makes errors smaller (single sizes have reached 1.2 times the figure)",
+        *strategy.notes,
+        *strategy.remarks(expected_total),
+    ]
+    columns = ("area", "cells", "standard error", "95% within ±")
+    return Forecast(
+        f"expected error of a table by {strategy.name}, by area", columns, tuple(rows), tuple(notes)
+    )
+
+
+def few_people(strategy: Strategy, total: int) -> list[str]:
+    """A warning, if the error of a cell is more than a cell holds on average."""
+    mean = total / strategy.layout.cells
+    if mean >= math.sqrt(strategy.variance(0)):
+        return []
+    return [
+        f"a cell holds {about(mean, 3)} people on average, less than the error of a cell: trust larger areas only"
+    ]
+
+
+def published_if_even(noise: DiscreteLaplace, depth: int, total: float) -> float:
+    """About how many cells the wavelet publishes if the noise alone decides where people go: they are spread evenly.
+
+    f(s), the cells that come of a node that holds s, is E[f((s + z)/2) + f((s - z)/2)] one level up, with z the
+    noise cut off at -s and s; one person is one cell. Interpolated between values of s that grow by a constant
+    factor, with z at 64 quantiles.
+    """
+    if total < 1:
+        return 0.0
+    held = np.geomspace(1, max(total, 2.0), 160)
+    levels = (np.arange(64) + 0.5) / 64
+    z = as_float(noise.scale) * np.sign(levels - 0.5) * -np.log1p(-np.abs(2 * levels - 1))
+    first = np.clip((held[:, None] + z) / 2, 0, held[:, None])
+    cells = np.ones_like(held)
+    for _ in range(depth):
+        cells = (_cells(first, held, cells) + _cells(held[:, None] - first, held, cells)).mean(axis=1)
+    return float(_cells(np.array([total]), held, cells)[0])
+
+
+def _cells(s: Floats, held: Floats, cells: Floats) -> Floats:
+    """f between its known values; half a person is a person half of the time."""
+    inner = np.exp(np.interp(np.log(np.maximum(s, 1)), np.log(held), np.log(cells)))
+    return np.asarray(np.minimum(s, 1) * inner)
+
+
+def areas(layout: Layout) -> list[int]:
+    """Heights of the blocks that people ask for: squares of a grid, meshes of a level, columns as a whole."""
+    found, below = {layout.bits}, 0
+    for column in reversed(tuple(layout.domain)):
+        own = Layout(Domain([column]))
+        if isinstance(column, Mesh):
+            found |= {below + bits for bits in _mesh_levels(column)}
+        else:
+            found |= set(
+                range(below, below + own.bits, len(column.sources) if isinstance(column, Grid) else 2)
+            )
+        below += own.bits
+    return sorted(found)
+
+
+def block_name(layout: Layout, height: int) -> str:
+    """What a block of 2^height cells is: how much of each column it covers. "8 x 8 of row,col; all of sex"."""
+    parts = []
+    below = height
+    for column in reversed(tuple(layout.domain)):
+        own = Layout(Domain([column]))
+        covered = min(below, own.bits)
+        below -= covered
+        if own.bits and (covered or isinstance(column, Grid | Mesh) or len(layout.domain) == 1):
+            parts.append(_covered(column, own, covered))
+    return "; ".join(reversed(parts)) or "one cell"
+
+
+def _covered(column: Column, own: Layout, bits: int) -> str:
+    if bits == own.bits:
+        return f"all of {column.name}"
+    if isinstance(column, Mesh) and bits in (levels := _mesh_levels(column)):
+        return levels[bits].replace("km", " km").replace("0m", "0 m") + " mesh"
+    sides = [
+        min(size, 1 << sum(place < bits for place in places))
+        for size, places in zip(own.sizes, own.pattern, strict=True)
+    ]
+    if isinstance(column, Grid):
+        return " x ".join(map(str, sides)) + f" of {column.name}"
+    return f"{math.prod(sides):,} of {column.name}"
+
+
+def _mesh_levels(column: Mesh) -> dict[int, str]:
+    """How many bits of a code lie below a mesh of each level."""
+    widths = [sum(width(side) for side in group) for group in column.groups[1:]]
+    return {
+        sum(widths[len(groups) :]): level for level, groups in LEVELS.items() if len(groups) <= len(widths)
+    }
+
 
 Noise = DiscreteLaplace | DiscreteGaussian
 
@@ -190,3 +317,63 @@ def counts_move_squared(unit: Unit) -> int:
     """
     moved = unit.contributions * (unit.max_per_cell or 1)
     return moved**2 * (2 if unit.adjacency == "replace" else 1)
+
+
+# Sorted cells as the table that goes out: the columns that came in, and a count. And back to records, for the audit.
+
+
+def to_table(cells: Cells, layout: Layout, count: str) -> Table:
+    """One row for each cell that is not 0, in the order of keys."""
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {}
+    for name, values in key_columns(cells.keys, layout):
+        columns[name] = values
+    columns[count] = _arrow(cells.counts)
+    return pa.table(columns)
+
+
+def count_name(count: str | None, domain: Domain) -> str:
+    """What the column of counts is called: as in the data, if they were counted there."""
+    taken = {name for column in domain for name in column.sources}
+    return count if count is not None else "count" if "count" not in taken else "noisy count"
+
+
+def key_columns(keys: Integers, layout: Layout) -> Iterator[tuple[str, Any]]:
+    """The columns of the data that say which cell it is."""
+
+    axes = iter(layout.places(keys))
+    for column in layout.domain:
+        own = [next(axes) for group in column_groups(column) for _ in group]
+        if isinstance(column, Grid):
+            for name, places in zip(column.names, own, strict=True):
+                yield name, _arrow(places.astype(np.int32))
+        elif isinstance(column, Mesh):
+            yield column.name, _arrow(column.from_axes(own))
+        else:
+            yield column.name, _values(column, own[0])
+
+
+def _values(column: Column, codes: Integers) -> Any:
+    import pyarrow as pa
+
+    if isinstance(column, Integer):
+        return _arrow(column.low + codes * column.step)
+    if isinstance(column, Category):
+        known = pa.array(list(column.values))
+        return pa.DictionaryArray.from_arrays(_arrow(codes.astype(np.int32)), known)
+    if isinstance(column, Date):
+        days = codes + (column.first.toordinal() - 719163)  # days since 1970-01-01
+        return _arrow(days.astype(np.int32)).cast(pa.date32())
+    unique, places = np.unique(
+        codes, return_inverse=True
+    )  # exact rationals to the nearest double, once for each value
+    return pa.array(np.array([column.value(int(code)) for code in unique], float)[places])
+
+
+def _arrow(numbers: Any) -> Any:
+    """An Arrow array without a copy. (pa.array loads pandas, which takes half a second.)"""
+    import pyarrow as pa
+
+    kind = pa.int64() if numbers.dtype == np.int64 else pa.int32()
+    return pa.Array.from_buffers(kind, numbers.size, [None, pa.py_buffer(np.ascontiguousarray(numbers))])

@@ -47,9 +47,8 @@ from oboro.privacy import Unit
 from oboro.release import Part, part
 from oboro.tables import progress
 from oboro.tables.cells import Cells
-from oboro.tables.forecasting import published_if_even
 from oboro.tables.layout import Layout
-from oboro.tables.strategy import Strategy
+from oboro.tables.strategy import Strategy, published_if_even
 
 Draw = Callable[[int], tuple[Integers, Integers]]  # so many draws of noise, and words with as many fair bits
 

@@ -17,18 +17,21 @@ import numpy as np
 from oboro.noise.bits import system_bits
 from oboro.release.reproduction import Reproducible, Reproduction
 from oboro.tables.cells import Cells
-from oboro.tables.papers.scoreboard import SYSTEMS, middle, score, window
-from oboro.tables.rivals.table2 import (
+from oboro.tables.papers.scoreboard import (
     COARSE,
     COARSE_TRIALS,
     EPS,
     LEVELS,
     METHODS,
+    SYSTEMS,
     TRIALS,
     K,
     Method,
     mesh,
+    middle,
+    score,
     series,
+    window,
 )
 
 _DATA = "data: a generated city, 512 x 512 cells, of the density of the paper's census mesh; fresh random bits each time"

@@ -1,35 +1,307 @@
-"""Intervals where the table was divided as people were found: blocks counted first, then parts of those that hold some.
+"""Questions to a published table: a value, a list or a range for any of its columns; all of the others.
 
-Let e be the noise of what was counted first (blocks, all of them), and of each later round: the parts of a node are
-counted with fresh noise once it was decided, from earlier rounds, to divide it. So given what was divided, the noise of
-any sum of parts has mean 0 and a known variance. What must not be done is to add up nodes that were chosen because
-they came out low or high.
-
-A question cuts through some nodes. Those wholly inside it give a lower bound for the true number: sum them up, at
-every round. For an upper bound start with all blocks that it touches. If all that it cuts through were divided, take
-the parts that it touches instead; from the first round on where some were not, take off the parts of the others that
-lie outside. Either way only whole rounds are chosen, one of (rounds + 1) ways, and each bound is made for a chance of
-error that many times smaller. A question that cuts through no block has the least-squares answer, and needs none of
-this.
-
-Conservative: people may be anywhere in a node that is cut through and not divided.
+row=100..131   col=7   sex=F   code=5339,5340   age=20..64
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from oboro.arrays import Bools, Floats, Integers
-from oboro.tables.layout import Layout
-from oboro.tables.tree.intervals import reach
-from oboro.tables.tree.lattice import Lattice, Level
-from oboro.tables.tree.region import Region, everything
-from oboro.tables.tree.solve import least_squares, moments
+from oboro.domain import Column, Grid, Mesh
+from oboro.errors import ParameterError, setting, told
+from oboro.kinds import nearest
+from oboro.tables.layout import Layout, column_groups
+from oboro.tables.tree.intervals import Choice, reach
+from oboro.tables.tree.lattice import Lattice, Level, Tree
+from oboro.tables.tree.planner import least_squares, moments
 from oboro.tables.tree.workload import chosen
+
+Where = Mapping[str, Any]
+
+
+def check_names(layout: Layout, where: Where) -> None:
+    """Refuses a question about columns that the table does not have."""
+    known = [name for column in layout.domain for name in column.sources]
+    for name in where:
+        if name not in known:
+            raise ParameterError(
+                "the question names a column that the table does not have",
+                given=str(name),
+                needed=", ".join(known),
+                fix=setting(**{nearest(name, known) or known[0]: 0}),
+            )
+
+
+def choices(layout: Layout, lattice: Lattice, where: Where) -> list[Choice]:
+    """The leaves that a question chooses in each column."""
+    check_names(layout, where)
+    return [_chosen(tree, column, where) for tree, column in zip(lattice.trees, layout.domain, strict=True)]
+
+
+def read_question(words: list[str]) -> dict[str, Any]:
+    """A question from the command line: COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH."""
+    where: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals or not name or not text:
+            raise ParameterError(
+                "the question is not understood",
+                given=word,
+                needed="COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH",
+                fix=told(row="100..131"),
+            )
+        low, dots, high = text.partition("..")
+        where[name] = (low, high) if dots else text.split(",")
+    return where
+
+
+def _chosen(tree: Tree, column: Column, where: Where) -> Choice:
+    places = tree.places(np.arange(tree.leaves))
+    inside = np.ones(tree.leaves, np.bool_)
+    for place, size in zip(places, tree.sizes, strict=True):
+        inside &= place < size
+    asked = [(name, where[name]) for name in column.sources if name in where]
+    if isinstance(column, Grid):
+        for name, values in asked:
+            place = places[column.names.index(name)]
+            side = column.shape[column.names.index(name)]
+            inside &= np.isin(place, _numbers(name, values, side))
+    elif isinstance(column, Mesh):
+        for _, values in asked:
+            inside &= _meshes_named(column, places, listed(values))
+    else:
+        for name, values in asked:
+            inside &= np.isin(places[0], _codes(column, name, values))
+    return inside
+
+
+def _numbers(name: str, values: Any, side: int) -> Integers:
+    """Places along one side of a grid."""
+    try:
+        if isinstance(values, tuple) and len(values) == 2:
+            found = np.arange(max(int(values[0]), 0), min(int(values[1]), side - 1) + 1)
+        else:
+            found = np.array([int(value) for value in listed(values)], np.int64)
+    except (TypeError, ValueError, OverflowError):
+        raise no_value(name, values) from None
+    if found.size == 0 or found.min() < 0 or found.max() >= side:
+        raise no_value(name, values)
+    return found
+
+
+def _meshes_named(column: Mesh, places: list[Integers], values: list[Any]) -> Choice:
+    """Codes of this mesh or of any coarser one."""
+    codes = column.from_axes([np.minimum(p, s - 1) for p, s in zip(places, _sizes(column), strict=True)])
+    chosen = np.zeros(codes.shape, np.bool_)
+    for value in values:
+        text = str(value)
+        if not text.isdigit() or not 4 <= len(text) <= column.digits:
+            raise no_value(column.name, value)
+        chosen |= codes // 10 ** (column.digits - len(text)) == int(text)
+    return chosen
+
+
+def _sizes(column: Mesh) -> list[int]:
+    return [size for group in column.groups for size in group]
+
+
+def _codes(column: Column, name: str, values: Any) -> Integers:
+    if isinstance(values, tuple) and len(values) == 2:
+        low, high = (code_of(column, name, value) for value in values)
+        return np.arange(low, high + 1)
+    return np.array([code_of(column, name, value) for value in listed(values)], np.int64)
+
+
+def code_of(column: Column, name: str, value: Any) -> int:
+    """The code of a value; on the command line numbers come as texts."""
+    known = getattr(column, "values", None)
+    if known is not None:
+        by_text = {str(each): i for i, each in enumerate(known)}
+        if str(value) not in by_text:
+            raise no_value(name, value)
+        return by_text[str(value)]
+    found = column.code(value)
+    if found is None:
+        raise no_value(name, value)
+    return found
+
+
+def listed(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, list | tuple | set | range) else [values]
+
+
+def no_value(name: str, value: Any) -> ParameterError:
+    return ParameterError(
+        f"column {name!r} has no such value",
+        given=told(**{name: repr(value)}),
+        needed="values of the domain: one, several, or a range from low to high",
+        fix=f"{name}=0..9",
+    )
+
+
+# The cells that a question chooses, without listing them: ranges along every axis of the keys.
+#
+# A block of keys, the cells that share their first bits, is a range along each axis. So how many cells of a block are
+# asked for is a product of lengths, whatever the size of the table. Codes of meshes of several sizes are several boxes
+# that do not overlap.
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Places along one axis: ranges from a start to before an end, in order, none overlapping."""
+
+    starts: Integers
+    ends: Integers
+
+    @classmethod
+    def of(cls, values: Iterable[int]) -> Ranges:
+        starts = np.unique(np.fromiter(values, np.int64))
+        return cls(starts, starts + 1)
+
+    @classmethod
+    def whole(cls, size: int) -> Ranges:
+        return cls(np.zeros(1, np.int64), np.array([size], np.int64))
+
+    @cached_property
+    def _before(self) -> Integers:
+        return np.concatenate([[0], np.cumsum(self.ends - self.starts)])
+
+    def below(self, places: Integers) -> Integers:
+        """How many of them lie before each place."""
+        at = np.searchsorted(self.starts, places, side="right") - 1
+        near = np.maximum(at, 0)
+        inside = self._before[near] + np.minimum(places, self.ends[near]) - self.starts[near]
+        return np.where(at < 0, 0, inside)
+
+    def hold(self, places: Integers) -> npt.NDArray[np.bool_]:
+        return self.below(places + 1) > self.below(places)
+
+
+@dataclass(frozen=True)
+class Region:
+    """Boxes that do not overlap: for every axis of the keys the places that are asked for."""
+
+    layout: Layout
+    boxes: tuple[tuple[Ranges, ...], ...]
+
+    def cells(self, first: Integers, height: int) -> Integers:
+        """How many cells of each block are asked for. A block of 2^height cells is named by its first key."""
+        places = self.layout.places(first)
+        sides = [1 << sum(bit < height for bit in bits) for bits in self.layout.pattern]
+        total = np.zeros(first.shape, np.int64)
+        for box in self.boxes:
+            count = np.ones(first.shape, np.int64)
+            for ranges, place, side in zip(box, places, sides, strict=True):
+                count *= ranges.below(place + side) - ranges.below(place)
+            total += count
+        return total
+
+    def hold(self, keys: Integers) -> npt.NDArray[np.bool_]:
+        """Which cells are asked for."""
+        return self.cells(keys, 0) > 0
+
+    @property
+    def size(self) -> int:
+        return int(self.cells(np.zeros(1, np.int64), self.layout.bits)[0])
+
+
+def everything(layout: Layout) -> Region:
+    return Region(layout, (tuple(Ranges.whole(size) for size in layout.sizes),))
+
+
+def region_of(layout: Layout, where: Where) -> Region:
+    """The cells that a question chooses."""
+    check_names(layout, where)
+    columns = [_boxes(column, where) for column in layout.domain]
+    return Region(layout, tuple(tuple(r for part in parts for r in part) for parts in product(*columns)))
+
+
+def _boxes(column: Column, where: Where) -> list[tuple[Ranges, ...]]:
+    """What is asked of one column: boxes over its axes."""
+    sizes = [size for group in column_groups(column) for size in group]
+    asked = {name: where[name] for name in column.sources if name in where}
+    if isinstance(column, Mesh) and asked:
+        return _meshes_within(column, listed(asked[column.name]), sizes)
+    ranges = [Ranges.whole(size) for size in sizes]
+    for name, values in asked.items():
+        axis = column.names.index(name) if isinstance(column, Grid) else 0
+        ranges[axis] = _places(column, name, values, sizes[axis])
+    return [tuple(ranges)]
+
+
+def _places(column: Column, name: str, values: Any, size: int) -> Ranges:
+    def place(value: Any) -> int:
+        if not isinstance(column, Grid):
+            return code_of(column, name, value)
+        try:
+            return int(value)
+        except (TypeError, ValueError):
+            raise no_value(name, values) from None
+
+    if isinstance(values, tuple) and len(values) == 2:
+        low, high = max(place(values[0]), 0), min(place(values[1]), size - 1)
+        if low > high:
+            raise no_value(name, values)
+        return Ranges(np.array([low], np.int64), np.array([high + 1], np.int64))
+    found = [place(value) for value in listed(values)]
+    if not found or min(found) < 0 or max(found) >= size:
+        raise no_value(name, values)
+    return Ranges.of(found)
+
+
+def _meshes_within(column: Mesh, values: list[Any], sizes: list[int]) -> list[tuple[Ranges, ...]]:
+    """Codes of this mesh or of any coarser one; a code within another adds nothing."""
+    texts = sorted({str(value) for value in values}, key=len)
+    kept: list[str] = []
+    for text in texts:
+        if not text.startswith(tuple(kept)):
+            kept.append(text)
+    return [_mesh(column, text, sizes) for text in kept]
+
+
+def _mesh(column: Mesh, text: str, sizes: list[int]) -> tuple[Ranges, ...]:
+    """The first digits say which primary mesh; then come row and column of each finer one, or a quarter's number."""
+    wrong = no_value(column.name, text)
+    if not text.isdigit() or not 4 <= len(text) <= column.digits or int(text[:4]) not in column.region:
+        raise wrong
+    fixed, digits = [column.region.index(int(text[:4]))], text[4:]
+    while digits:
+        axis = len(fixed)
+        if sizes[axis] == 2:
+            quarter, digits = int(digits[0]) - 1, digits[1:]
+            fixed += [quarter >> 1, quarter & 1]
+        else:
+            fixed, digits = [*fixed, *(int(digit) for digit in digits[:2])], digits[2:]
+    if any(not 0 <= place < size for place, size in zip(fixed, sizes, strict=False)):
+        raise wrong
+    rest = sizes[len(fixed) :]
+    return (*(Ranges.of([place]) for place in fixed), *(Ranges.whole(size) for size in rest))
+
+
+# Intervals where the table was divided as people were found: blocks counted first, then parts of those that hold some.
+#
+# Let e be the noise of what was counted first (blocks, all of them), and of each later round: the parts of a node are
+# counted with fresh noise once it was decided, from earlier rounds, to divide it. So given what was divided, the noise of
+# any sum of parts has mean 0 and a known variance. What must not be done is to add up nodes that were chosen because
+# they came out low or high.
+#
+# A question cuts through some nodes. Those wholly inside it give a lower bound for the true number: sum them up, at
+# every round. For an upper bound start with all blocks that it touches. If all that it cuts through were divided, take
+# the parts that it touches instead; from the first round on where some were not, take off the parts of the others that
+# lie outside. Either way only whole rounds are chosen, one of (rounds + 1) ways, and each bound is made for a chance of
+# error that many times smaller. A question that cuts through no block has the least-squares answer, and needs none of
+# this.
+#
+# Conservative: people may be anywhere in a node that is cut through and not divided.
 
 
 @dataclass(frozen=True)

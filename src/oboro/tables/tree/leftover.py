@@ -16,14 +16,12 @@ from oboro.arrays import Integers, Table
 from oboro.noise.laplace import as_float, check_level
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
-from oboro.tables.publishing import key_columns
 from oboro.tables.quality import block_errors
-from oboro.tables.tree.answers import Round, Top, bounds, least_squares_top
-from oboro.tables.tree.carrying import cells_in, noisy_in
-from oboro.tables.tree.design import precision
-from oboro.tables.tree.intervals import Answer
+from oboro.tables.strategy import key_columns
+from oboro.tables.tree.answers import Region, Round, Top, bounds, everything, least_squares_top
+from oboro.tables.tree.intervals import Answer, cells_in, noisy_in
 from oboro.tables.tree.measure import Measured
-from oboro.tables.tree.region import Region, everything
+from oboro.tables.tree.workload import precision
 
 if TYPE_CHECKING:
     from oboro.tables.tree.filtered import Filtered

@@ -7,16 +7,116 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from oboro.arrays import Bools, Integers
+from oboro.arrays import Bools, Floats, Integers
 from oboro.noise import Bits
 from oboro.tables import progress
-from oboro.tables.cells import Cells
+from oboro.tables.cells import LARGEST_TOTAL, Cells
 from oboro.tables.layout import Layout
 from oboro.tables.strategy import Noise
-from oboro.tables.tree.design import Design, precision
-from oboro.tables.tree.lattice import Lattice, lattice_of
-from oboro.tables.tree.project import project
-from oboro.tables.tree.solve import least_squares
+from oboro.tables.tree.lattice import Lattice, Tree, lattice_of
+from oboro.tables.tree.planner import least_squares
+from oboro.tables.tree.workload import Design, precision
+
+# From estimates to what is published: whole numbers, 0 or more, and every node the sum of its children.
+#
+# From the top down. The root holds the nearest whole number to its estimate, or 0. A node that holds t gives its
+# children the whole numbers that add up to t and are nearest to their estimates. Steps are small, four children
+# mostly: a projection onto many children at once spoils rectangles.
+#
+# Where there are several columns, the places go last. First the whole is shared out among the values of the other
+# columns; then each step of the places shares out all these values together, so that both the children's totals and
+# the counts by category stay near their estimates ("joint").
+#
+# All of this is post-processing of noisy numbers and public facts.
+
+
+def project(
+    lattice: Lattice, estimates: Floats, possible: Bools | None, total: int | None = None
+) -> Integers:
+    """Whole counts of all leaves, near to `estimates`. A public `total` is shared out as it is."""
+    spine = spine_of(lattice)
+    order = [spine, *(i for i in range(len(lattice.trees)) if i != spine)]
+    wanted = np.ascontiguousarray(estimates.transpose(order))
+    good = None if possible is None else np.ascontiguousarray(possible.transpose(order))
+    trees = [lattice.trees[i] for i in order]
+    if total is None:
+        total = round(min(max(float(wanted.sum()), 0.0), float(LARGEST_TOTAL)))
+    held = _beside(
+        np.array([total], np.int64),
+        trees[1:],
+        wanted.sum(axis=0),
+        None if good is None else np.asarray(good.any(axis=0)),
+    )
+    leaves = trees[0].leaves
+    counts = _down(
+        held.reshape(1, -1),
+        trees[0],
+        wanted.reshape(leaves, -1),
+        None if good is None else good.reshape(leaves, -1),
+    )
+    back = np.argsort(order)
+    return np.ascontiguousarray(counts.reshape([tree.leaves for tree in trees]).transpose(back))
+
+
+def spine_of(lattice: Lattice) -> int:
+    """The column that goes last: the deepest, which is that of the places where there is one."""
+    return max(range(len(lattice.trees)), key=lambda i: (lattice.trees[i].depth, lattice.trees[i].leaves))
+
+
+def _beside(held: Integers, trees: list[Tree], wanted: Floats, good: Bools | None) -> Integers:
+    """Shares out among the values of columns, one column after the other."""
+    from oboro.tables.tree._compiled import share_out
+
+    for i, tree in enumerate(trees):
+        later = tuple(range(i + 1, len(trees)))
+        own = wanted.sum(axis=later).reshape(-1, tree.leaves)
+        allowed = None if good is None else good.any(axis=later).reshape(-1, tree.leaves)
+        for step, arity in enumerate(tree.arities):
+            under = tree.under(step + 1)
+            of_children = own.reshape(-1, under).sum(axis=1).reshape(-1, arity)
+            may = (
+                np.ones((1, arity), np.bool_)
+                if allowed is None
+                else allowed.reshape(-1, under).any(axis=1).reshape(-1, arity)
+            )
+            children = np.empty(of_children.shape, np.int64)
+            share_out(held, of_children, may, allowed is None, children)
+            held = children.reshape(-1)
+    return held
+
+
+def _down(held: Integers, tree: Tree, wanted: Floats, good: Bools | None) -> Integers:
+    """Shares out among the places, all values of the other columns together."""
+    from oboro.tables.tree._compiled import share_out, share_out_jointly
+
+    groups = wanted.shape[1]
+    estimates, allowed = [wanted], [good]
+    for arity in reversed(tree.arities[1:]):
+        estimates.append(_joined(estimates[-1], arity))
+        finer = allowed[-1]
+        allowed.append(None if finer is None else np.asarray(finer.reshape(-1, arity, groups).any(axis=1)))
+    for arity in tree.arities:
+        own = estimates.pop().reshape(-1, arity, groups)
+        may = allowed.pop()
+        everywhere = may is None
+        may = np.ones((1, arity, groups), np.bool_) if may is None else may.reshape(-1, arity, groups)
+        children = np.empty(own.shape, np.int64)
+        if groups == 1:
+            share_out(held[:, 0], own[:, :, 0], may[:, :, 0], everywhere, children[:, :, 0])
+        else:
+            share_out_jointly(held, own, may, everywhere, children)
+        held = children.reshape(-1, groups)
+    return held
+
+
+def _joined(values: Floats, arity: int) -> Floats:
+    """Sums over every `arity` neighbours."""
+    split = values.reshape(-1, arity, values.shape[1])
+    total = split[:, 0].copy()  # numpy adds few long rows faster than many short ones
+    for part in range(1, arity):
+        total += split[:, part]
+    return total
+
 
 _TOGETHER = 1 << 18  # draws
 

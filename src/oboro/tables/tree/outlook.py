@@ -21,10 +21,10 @@ from oboro.noise.bits import UnsafeBitsWarning, UnsafeDeterministicBits
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.strategy import Noise
-from oboro.tables.tree.design import Design, precision
 from oboro.tables.tree.lattice import Lattice, Level, Tree
-from oboro.tables.tree.project import project, spine_of
-from oboro.tables.tree.solve import least_squares
+from oboro.tables.tree.measure import project, spine_of
+from oboro.tables.tree.planner import least_squares
+from oboro.tables.tree.workload import Design, precision
 
 if TYPE_CHECKING:
     from oboro.tables.tree.filtered import Filtered

@@ -3,40 +3,186 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oboro.release import Forecast
+from oboro.tables.tree.lattice import Lattice, Level
+from oboro.tables.tree.measure import spine_of
+from oboro.tables.tree.workload import block
+
+if TYPE_CHECKING:
+    pass
+import hashlib
 from fractions import Fraction
+from functools import lru_cache
+
+from oboro.arrays import Integers, Table
+from oboro.errors import GuaranteeError, setting, told
+from oboro.noise.laplace import check_level
+from oboro.privacy import ZCDP, Approx
+from oboro.records import write
+from oboro.tables.tree.answers import Where, choices
+from oboro.tables.tree.intervals import NOISY, Answer, Estimates, cells_in, estimates, hull, noisy_in
+
+if TYPE_CHECKING:
+    pass
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
-from oboro.arrays import Floats, Integers, Table
+from oboro.arrays import Floats
 from oboro.domain import Domain
-from oboro.errors import GuaranteeError, setting
 from oboro.exact import show
 from oboro.noise import Bits, DiscreteLaplace
-from oboro.privacy import Approx, Unit
-from oboro.release import Forecast
+from oboro.privacy import Unit
 from oboro.release import Part as PrivacyPart
 from oboro.release import part as privacy_part
 from oboro.tables import wavelet
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.strategy import Noise, Strategy, counts_move, counts_move_squared
-from oboro.tables.tree.answering import tree_answer, tree_intervals
-from oboro.tables.tree.asking import Where
-from oboro.tables.tree.carrying import without_intervals
-from oboro.tables.tree.design import Design, precision
-from oboro.tables.tree.forecast import tree_forecast
-from oboro.tables.tree.intervals import Answer
-from oboro.tables.tree.lattice import Lattice, Tree, lattice_of
+from oboro.tables.tree.intervals import without_intervals
+from oboro.tables.tree.lattice import Tree, lattice_of
 from oboro.tables.tree.measure import Measured, measure
 from oboro.tables.tree.outlook import Outlook, tree_outlook
-from oboro.tables.tree.planner import plan_shares
-from oboro.tables.tree.promise import rho_of
-from oboro.tables.tree.solve import moments
-from oboro.tables.tree.workload import DEFAULT, Part, Workload, block, chosen, profiles
+from oboro.tables.tree.planner import moments, plan_shares
+from oboro.tables.tree.workload import DEFAULT, Design, Part, Workload, chosen, precision, profiles
+
+# What a steward shows the boss before spending: errors by area and by category, and what they mean for cells.
+#
+# The errors are exact, for numbers before they are kept at 0 or more. Which cells can be trusted, and how many will
+# show people though nobody is there, depends on how people live: outlook.py tries that out.
+
+_WITHIN = math.log(20) / math.sqrt(2)  # the 95% point of Laplace noise in standard errors; sums have less
+_TRUSTED = 0.2
+_MOST_ROWS = 48
+
+
+def tree_forecast(strategy: PlannedTree, expected_total: int | None) -> Forecast:
+    """Errors of the nodes of levels: areas by all of the other columns together, and by each of them."""
+    lattice, rows = strategy.lattice, []
+    for level in areas(lattice):
+        profile = np.ones(())
+        for tree, at in zip(lattice.trees, level, strict=True):
+            profile = np.multiply.outer(profile, block(tree, at))
+        error = math.sqrt(float((profile / strategy.moments).sum()))
+        size = lattice.under(level)
+        rows.append((lattice.name(level), size, error, _WITHIN * error, _WITHIN * error / _TRUSTED))
+    lines = [
+        "before counts are kept at 0 or more, which mostly makes errors smaller (single sizes have reached 1.2 times the figure)",
+        *strategy.notes,
+        *strategy.remarks(expected_total),
+    ]
+    columns = ("area", "cells", "standard error", "95% within ±", "trusted at ±20% from")
+    return Forecast("expected error of a table by tree, by area", columns, tuple(rows), tuple(lines))
+
+
+def areas(lattice: Lattice) -> list[Level]:
+    """Levels that people ask about: each of the places, times all or each of every other column."""
+    spine = spine_of(lattice)
+    tree = lattice.trees[spine]
+    named = [level for level, _ in tree.labels]
+    every = [0, *(named or range(1, tree.depth + 1))]
+    others = [
+        [at] if i == spine else ([0, t.depth] if t.depth else [0])
+        for i, t in enumerate(lattice.trees)
+        for at in [0]
+    ]
+    if len(every) * math.prod(len(o) for i, o in enumerate(others) if i != spine) > _MOST_ROWS:
+        others = [[0, t.depth] if t.depth else [0] for t in lattice.trees]
+        every = [0, tree.depth]
+    others[spine] = every
+    found = list(product(*others))
+    return sorted(found, key=lambda level: (lattice.under(level), level), reverse=False)[:_MOST_ROWS]
+
+
+# With delta: discrete Gaussian noise, accounted in zCDP and promised as (eps, delta).
+
+_DIGITS = 10**6
+
+
+@lru_cache(maxsize=64)
+def rho_of(promise: Approx) -> Fraction:
+    """The largest rho, to six digits, for which rho-zCDP keeps the promise [Canonne, Kamath, Steinke 2020, Prop. 12]."""
+    if promise.delta <= 0:
+        raise GuaranteeError(
+            "Gaussian noise needs a delta above 0",
+            given=told(delta="0"),
+            needed="such as 1e-10",
+            fix=setting(delta=None),
+        )
+    unit = (
+        promise.eps**2 / _DIGITS
+    )  # rho is below eps^2 for any delta of use, and above it only for huge ones
+    low, high = 0, 1
+    while ZCDP(high * unit).to_approx(promise.delta).eps <= promise.eps:
+        low, high = high, 2 * high
+    while high - low > max(1, low >> 20):
+        middle = (low + high) // 2
+        low, high = (
+            (middle, high)
+            if ZCDP(middle * unit).to_approx(promise.delta).eps <= promise.eps
+            else (low, middle)
+        )
+    if low == 0:
+        raise GuaranteeError(
+            "no Gaussian noise keeps so small a delta at so large an eps",
+            given=str(promise),
+            needed="a larger delta",
+            fix=setting(delta=None),
+        )
+    return low * unit
+
+
+# Intervals for the cells of a published tree, and answers to questions about any part of it.
+
+
+def tree_intervals(strategy: PlannedTree, table: Table, level: float) -> tuple[Integers, Integers]:
+    """The lowest and highest count of each row of the published table."""
+    found, layout = _estimates(strategy, table), strategy.layout
+    cells = cells_in(table, layout)  # in the order of keys, as the rows are
+    at = found.leaves.reshape(-1)[found.lattice.leaf(layout, cells.keys)]
+    return hull(at, found.errors(), cells.counts, check_level(level))
+
+
+def tree_answer(strategy: PlannedTree, table: Table, where: Where, level: float) -> Answer:
+    """The sum of the published counts of some cells, and an interval for the true sum."""
+    found = _estimates(strategy, table)
+    lattice = found.lattice
+    chosen = choices(strategy.layout, lattice, where)
+    value, error = found.answer(chosen)
+    cells = cells_in(table, strategy.layout)
+    parts = np.unravel_index(
+        lattice.leaf(strategy.layout, cells.keys), tuple(tree.leaves for tree in lattice.trees)
+    )
+    inside = np.ones(cells.keys.size, np.bool_)
+    for choice, part in zip(chosen, parts, strict=True):
+        inside &= choice[part]
+    published = cells.counts[inside].sum()
+    low, high = hull(np.array(value), error, np.array(published), level)
+    return Answer(int(published), int(low), int(high), error, level)
+
+
+def _estimates(strategy: PlannedTree, table: Table) -> Estimates:
+    """The least-squares solution of a table; the last one is kept."""
+    design, layout = strategy.chosen, strategy.layout
+    packed = (table.schema.metadata or {}).get(NOISY, b"")
+    facts = (layout.domain.to_dict(), write(design), strategy.eps, strategy.unit, strategy.total)
+    digest = hashlib.sha256(packed + repr(facts).encode() + layout.heads[1].tobytes()).digest()
+    if digest not in _last:
+        shapes = [strategy.lattice.nodes(level) for level in design.levels]
+        found = estimates(layout, design, strategy.noises, noisy_in(table, shapes), strategy.total)
+        _last.clear()
+        _last[digest] = found
+    return _last[digest]
+
+
+_last: dict[bytes, Estimates] = {}
+
 
 LARGEST = 2**26  # leaves: half a gigabyte for each array of 64 bits
 _NAMED = 8  # levels that a forecast names, those with the largest shares
