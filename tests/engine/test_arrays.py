@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oboro.domain import Integer
-from oboro.engine import Source, add_up, arrays, count_cells, open_data, tally
+from oboro.engine import Source, add_up, arrays, count_cells, open_data
+from oboro.engine import arrays as tally
 from oboro.engine.arrays import held
 from oboro.errors import DataError
 from oboro.privacy import Unit

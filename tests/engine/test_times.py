@@ -17,7 +17,7 @@ import pytest
 
 from oboro.domain import Category, Column, Date, Integer
 from oboro.engine import code_sql, count_units, open_data
-from oboro.engine.times import EARLIEST, LATEST
+from oboro.engine.memory import EARLIEST, LATEST
 from oboro.errors import DataError
 from oboro.privacy import Unit
 

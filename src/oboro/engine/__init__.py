@@ -1,7 +1,6 @@
 """Brings data, and bounds contributions."""
 
-from oboro.engine.bounding import count_units, counted_rows
-from oboro.engine.coding import check_columns, code_sql, count_cells
+from oboro.engine.coding import check_columns, code_sql, count_cells, count_units, counted_rows
 from oboro.engine.source import Source, open_data
 from oboro.engine.sums import add_up, check_width
 

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from oboro.arrays import Floats, Integers
 from oboro.domain import Category, Column, Date, Integer, Real
 from oboro.engine import code_sql, counted_rows
-from oboro.engine.bounding import person_sql
-from oboro.engine.coding import in_order
+from oboro.engine.coding import in_order, person_sql
 from oboro.errors import DomainError, declaration
 from oboro.privacy import Unit
 from oboro.statistics.scope import Scope

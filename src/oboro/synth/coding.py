@@ -17,10 +17,8 @@ import numpy.typing as npt
 from oboro.arrays import Floats, Integers
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.engine import code_sql, open_data
-from oboro.engine.bounding import counted_rows
-from oboro.engine.coding import texts
+from oboro.engine.coding import FLOATS, WHOLE, base_type, counted_rows, texts
 from oboro.engine.source import Source, quoted
-from oboro.engine.types import FLOATS, WHOLE, base_type
 from oboro.errors import DataError, DomainError, UnitError, setting, told
 from oboro.privacy import Unit
 

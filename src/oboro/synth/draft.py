@@ -17,8 +17,8 @@ from oboro.domain import Category, Column, Date, Integer, Real
 from oboro.domain.domain import DRAFT_HEADER, DRAFT_RARE
 from oboro.engine import open_data
 from oboro.engine.coding import texts
+from oboro.engine.memory import unreadable
 from oboro.engine.source import Source, quoted
-from oboro.engine.times import unreadable
 from oboro.exact import rational
 from oboro.files import write_whole
 from oboro.kinds import path_of, takes

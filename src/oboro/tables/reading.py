@@ -32,8 +32,8 @@ import numpy as np
 from oboro.arrays import Integers
 from oboro.domain import Column, Domain, Grid, Integer, Mesh
 from oboro.engine import Source, code_sql, count_cells, open_data
+from oboro.engine.coding import FLOATS, WHOLE, base_type
 from oboro.engine.source import quoted
-from oboro.engine.types import FLOATS, WHOLE, base_type
 from oboro.errors import DataError, setting
 from oboro.kinds import path_of, takes, text_of
 from oboro.privacy import Unit
