@@ -17,9 +17,8 @@ from oboro.language import labelled, phrase, right, room, said
 from oboro.ledger import Entry, Ledger
 from oboro.privacy import Guarantee, Unit
 from oboro.release.certificate import Certificate, certify, certify_file
-from oboro.release.files import BUNDLE, bundled, encoded
 from oboro.release.forecast import Forecast
-from oboro.release.plan import Plan
+from oboro.release.plan import BUNDLE, Plan, bundled, encoded
 
 if TYPE_CHECKING:
     import pyarrow as pa

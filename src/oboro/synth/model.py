@@ -22,7 +22,7 @@ from oboro.kinds import path_of, takes
 from oboro.language import plain
 from oboro.privacy import Guarantee, Unit
 from oboro.release import Certificate, Release, plan_from, read_certificate, verify_certificate
-from oboro.release.files import unbundled
+from oboro.release.plan import unbundled
 from oboro.release.release import BUNDLED, checked_ending
 from oboro.synth.coding import to_table
 from oboro.synth.copula import CopulaSampler, Segments, Wanted, correlations, restricted, wanted_codes
@@ -32,7 +32,7 @@ from oboro.synth.plan import ModelPlan, TablesPlan
 
 if TYPE_CHECKING:
     import pyarrow as pa
-from oboro.release.files import FORMATS, encoded
+from oboro.release.plan import FORMATS, encoded
 
 # Records from a law of bins: first the bins, then a block of codes within each, then a code.
 
