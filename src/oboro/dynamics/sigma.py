@@ -26,7 +26,7 @@ from oboro.kinds import numbers_of, text_of
 from oboro.noise.laplace import as_float
 from oboro.noise.lazy import Ball, ball, precision
 from oboro.privacy import Approx, Pure, Unit
-from oboro.privacy.rounding import round_up
+from oboro.privacy.guarantee import round_up
 
 # How much noise a plan needs: the sensitivity, rounded up, and the scale, with the calibration's margin.
 

@@ -1,7 +1,7 @@
 """Units, guarantees, events and their composition."""
 
+from oboro.privacy.accounting import Composed, Event, GaussianNoise, LaplaceNoise, Repeated, Spend
 from oboro.privacy.composition import compose, convert, parallel
-from oboro.privacy.event import Composed, Event, GaussianNoise, LaplaceNoise, Repeated, Spend
 from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi, guarantee_from
 from oboro.privacy.unit import Unit, translate, unit_from
 

@@ -22,10 +22,8 @@ from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number
 from oboro.kinds import each_of, takes, text_of
 from oboro.privacy import accounting
-from oboro.privacy.event import Event, Spend
-from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi
-from oboro.privacy.parameters import positive_delta
-from oboro.privacy.summing import added, convert, cost_of, one_currency, times
+from oboro.privacy.accounting import Event, Spend, added, convert, cost_of, one_currency, times
+from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi, positive_delta
 from oboro.privacy.unit import Unit, two_steps
 
 __all__ = ["METHODS", "compose", "convert", "cost_of", "parallel", "times"]

@@ -33,7 +33,7 @@ from math import ceil, floor, gcd, log
 from typing import Any, Protocol
 
 from oboro.noise.lazy import ball, precision
-from oboro.privacy.rounding import round_up
+from oboro.privacy.guarantee import round_up
 
 Ball = Any
 LONGEST = 1 << 15  # lattice points of a distribution; a longer one goes to a lattice of twice the step

@@ -17,8 +17,7 @@ from oboro.errors import UnitError, setting, told
 from oboro.exact import Number, positive, show, whole
 from oboro.kinds import takes
 from oboro.language import Lines, plain
-from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi
-from oboro.privacy.rounding import round_up
+from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi, round_up
 
 ADJACENCIES = ("add/remove", "replace")
 

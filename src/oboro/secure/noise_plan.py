@@ -16,7 +16,7 @@ from oboro.kinds import path_of, shown, takes, text_of, unknown
 from oboro.ledger import plan_hash
 from oboro.noise.laplace import as_float
 from oboro.privacy import Approx
-from oboro.privacy.rounding import round_up
+from oboro.privacy.guarantee import round_up
 from oboro.records import Columns, check_fields, inline, read_fields, write_fields
 from oboro.secure.digits import digit_urns, lower_bound, optimum, scaled
 from oboro.secure.law import (

@@ -197,7 +197,7 @@ class ComponentsPlan(Plan):
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         from oboro.noise import DiscreteLaplace
-        from oboro.privacy.rounding import round_up
+        from oboro.privacy.guarantee import round_up
 
         if isinstance(self.guarantee, Pure):
             law = DiscreteLaplace(self.laplace_scale)

@@ -8,7 +8,7 @@ from typing import Any
 
 from oboro.exact import Number, about, show, whole
 from oboro.privacy import Approx, Conditional, Guarantee
-from oboro.privacy.parameters import positive_delta
+from oboro.privacy.guarantee import positive_delta
 from oboro.synth.accounting import Best, Curve, best_order, private_curve, public_curve
 
 

@@ -20,7 +20,7 @@ from oboro.exact import Number, positive, rational, show, whole
 from oboro.kinds import instance
 from oboro.noise.lazy import Ball, ball, precision
 from oboro.privacy import Approx, Renyi
-from oboro.privacy.rounding import round_up
+from oboro.privacy.guarantee import round_up
 
 # Bounds on what one synthetic record costs, in ball arithmetic: certain, and stable however large n is.
 #

@@ -19,7 +19,7 @@ from oboro.exact import Number, positive, show, whole
 from oboro.noise import Bits, DiscreteGaussian
 from oboro.noise.draws import exponential_mechanism
 from oboro.privacy import ZCDP, Approx, Guarantee, Unit
-from oboro.privacy.parameters import positive_delta
+from oboro.privacy.guarantee import positive_delta
 from oboro.release import Choice, Forecast, Pair, Part, Plan, part
 from oboro.release.plan import BUNDLE
 from oboro.synth.coding import check_synthesisable, read_codes

@@ -20,7 +20,7 @@ from oboro.noise.compiling import compiled
 from oboro.noise.laws import Normal
 from oboro.noise.lazy import Ball, Uniform, ball, precision
 from oboro.privacy import Approx, Conditional, Renyi, Unit
-from oboro.privacy.parameters import renyi_order
+from oboro.privacy.guarantee import renyi_order
 from oboro.release import Forecast, Pair, Part, Plan, register
 from oboro.synth import accounting
 from oboro.synth.account import eigenvalue_assumption
