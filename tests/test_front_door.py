@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +28,7 @@ LAYERS = [  # imports go down, never up or sideways
     {"records"},
     {"exact", "kinds"},
     {"errors", "_version"},
-    {"language"},
+    {"language", "arrays"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
@@ -124,3 +126,14 @@ def test_a_heavy_import_at_the_door_is_seen() -> None:
     found = loaded("-c", "import oboro; oboro.Domain, oboro.run")
     assert "numpy" in found
     assert len(found) > 60
+
+
+@pytest.mark.parametrize("room", sorted(path.parent.name for path in SOURCE.glob("*/__init__.py")))
+def test_a_package_shows_what_a_user_may_use_and_nothing_else(room: str) -> None:
+    """Rooms inside a package are not listed: `statistics.sensitivity` alone is a public part of another."""
+    package = importlib.import_module(f"oboro.{room}")
+    if room == "language":  # one file, for all others
+        return
+    assert dir(package) == sorted(package.__all__)
+    modules = [name for name in dir(package) if inspect.ismodule(getattr(package, name))]
+    assert modules == (["sensitivity"] if room == "statistics" else [])

@@ -16,3 +16,7 @@ __all__ = [
     "column_from",
     "read_toml",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

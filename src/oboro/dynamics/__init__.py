@@ -33,3 +33,7 @@ __all__ = [
     "system_from",
     "toeplitz",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

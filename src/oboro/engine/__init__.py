@@ -15,3 +15,7 @@ __all__ = [
     "counted_rows",
     "open_data",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -20,3 +20,7 @@ __all__ = [
     "verify_export",
     "verify_signature",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

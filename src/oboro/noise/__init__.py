@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _HOME = {
     **dict.fromkeys(("Cauchy", "Laplace", "Normal", "PositiveStable", "StudentT"), "laws"),
     **dict.fromkeys(("round_to_grid", "sample_rounded"), "rounding"),
-    "binomial": "counting",
+    "binomial": "draws",
     **dict.fromkeys(("bernoulli", "bernoulli_exp", "choose", "exponential_mechanism"), "draws"),
     **dict.fromkeys(("permutation", "shuffle", "uniform_integer", "uniform_integers"), "draws"),
 }
@@ -64,3 +64,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'oboro.noise' has no attribute {name!r}")
     return getattr(importlib.import_module(f"oboro.noise.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

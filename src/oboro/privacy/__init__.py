@@ -26,3 +26,7 @@ __all__ = [
     "translate",
     "unit_from",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

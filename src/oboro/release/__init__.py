@@ -48,3 +48,7 @@ __all__ = [
     "upgrade",
     "verify_certificate",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

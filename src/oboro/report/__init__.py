@@ -3,3 +3,7 @@
 from oboro.report.map import Comparison, write_map
 
 __all__ = ["Comparison", "write_map"]
+
+
+def __dir__() -> list[str]:
+    return __all__

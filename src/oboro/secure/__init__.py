@@ -40,3 +40,7 @@ __all__ = [
     "verify",
     "write_urns",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -63,3 +63,7 @@ __all__ = [
     "triangles",
     "triangles_plan",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

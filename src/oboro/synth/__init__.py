@@ -30,3 +30,7 @@ __all__ = [
     "release",
     "renyi_gaussians",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,1 @@
+"""What belongs to the paper of Kii et al. alone: its construction, and its tables again."""
