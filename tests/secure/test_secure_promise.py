@@ -239,9 +239,9 @@ def test_a_plan_is_read_without_the_view_that_nobody_asked_for(monkeypatch: pyte
 
 def test_six_draws_take_eleven_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    real = ob.secure.promise._sum_of
+    real = ob.secure.law._sum_of
     monkeypatch.setattr(
-        ob.secure.promise, "_sum_of", lambda urn, blocks: made.append(blocks) or real(urn, blocks)
+        ob.secure.law, "_sum_of", lambda urn, blocks: made.append(blocks) or real(urn, blocks)
     )
     drawer_delta(Urn(-2, 1, [1, 2, 3, 2, 1]), 6, ONE, 1)
     assert sorted(made) == sorted(set(made))

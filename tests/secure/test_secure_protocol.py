@@ -319,7 +319,7 @@ def greeting(parties: Parties, channel: Channel) -> None:
 def test_p2_that_disappears_leaves_the_urns_used(parties: Parties) -> None:
     with parties.serving() as where, wire.connected(where, parties.identity()) as channel:
         greeting(parties, channel)
-        size = ob.secure.holder.urns_size(parties.noise)
+        size = ob.secure.draws.urns_size(parties.noise)
         body = b"".join(messages.receive_parts(channel.read, messages.URNS, size, 1 << 16))
     assert parties.heard
     assert "went away" in parties.heard[0]
@@ -331,7 +331,7 @@ def test_p1_opens_nothing_but_the_urns_of_the_connection(parties: Parties) -> No
     _, drawn = by_files(parties)  # drawn from other urns, which are still unopened
     with parties.serving() as where, wire.connected(where, parties.identity()) as channel:
         greeting(parties, channel)
-        size = ob.secure.holder.urns_size(parties.noise)
+        size = ob.secure.draws.urns_size(parties.noise)
         list(messages.receive_parts(channel.read, messages.URNS, size, 1 << 16))
         channel.send(drawn.read_bytes())
         with pytest.raises(PeerError, match="stopped") as error:

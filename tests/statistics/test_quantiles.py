@@ -131,7 +131,7 @@ def law_of_splitting(
 @pytest.fixture
 def coarse(monkeypatch: pytest.MonkeyPatch) -> int:
     """One bit of a step for ties, so that laws can be written down."""
-    monkeypatch.setattr(ranks_module, "_FINEST", 1)
+    monkeypatch.setattr(ranks_module, "_FINEST_BITS", 1)
     return 1
 
 
