@@ -50,7 +50,7 @@ from oboro.kinds import list_of, names_of, takes, text_of, unknown
 from oboro.ledger import Ledger
 from oboro.noise import Bits
 from oboro.privacy import Approx, Guarantee, Pure, Unit
-from oboro.release import Forecast, Pair, Part, Plan, Release, register, run
+from oboro.release import Forecast, Pair, Part, Plan, Release, register, run, upgrade
 
 WHERE = ("input", "output")
 METHODS = {  # what each kind of noise may be calibrated by, the default first
@@ -518,3 +518,19 @@ def _columns(columns: Any, system: System) -> tuple[str, ...]:
     if columns is None:
         return ("u",) if system.inputs == 1 else tuple(f"u{i + 1}" for i in range(system.inputs))
     return (columns,) if isinstance(columns, str) else tuple(names_of("columns", columns))
+
+
+_OLDER = Fraction(5001, 5000)
+
+
+def _of_older(record: dict[str, Any]) -> dict[str, Any]:
+    """A record of oboro 0.1: independent noise was sized by a quadrature, a little below what is proved now.
+
+    It gets as much more as the proof may lose; what was promised stays.
+    """
+    if record.get("kind") != SignalPlan.kind or record.get("method") != "independent":
+        return record
+    return {**record, "scale": show(rational("scale", record.get("scale")) * _OLDER)}
+
+
+upgrade("dynamics", _of_older)
