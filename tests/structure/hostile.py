@@ -84,7 +84,11 @@ def _typed() -> dict[str, tuple[pa.DataType, list[Any]]]:
     found["list of texts"] = (pa.list_(pa.string()), [["a"], [], ["\0"], ["'", '"'], [None, ""]])
     found["list of lists"] = (pa.list_(pa.list_(pa.float64())), [[[0.0]], [[]], [[NAN, INF]], [None]])
     found["record"] = (pa.struct([("a", pa.int64())]), [{"a": 1}, {"a": None}, {"a": BIG}])
-    found["map"] = (pa.map_(pa.string(), pa.int64()), [[("a", 1)], [], [("", None)]])
+    mapped = pa.map_(pa.string(), pa.int64())
+    maps: list[Any] = [[("a", 1)], [], [("", None)], [("a", 1), ("a", 2)]]  # the last has one key twice
+    found["map"] = (mapped, maps)
+    found["list of maps"] = (pa.list_(mapped), [[one] for one in maps])
+    found["record of a map"] = (pa.struct([("m", mapped)]), [{"m": one} for one in maps])
     return found
 
 

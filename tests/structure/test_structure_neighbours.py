@@ -22,6 +22,7 @@ from hostile import TYPED, WAYS, array, arrays, objects
 
 import oboro as ob
 from oboro.engine import open_data
+from oboro.engine.coding import count_cells, count_units
 from oboro.noise.bits import system_bits
 from oboro.release import Plan
 from oboro.secure import Answer
@@ -154,6 +155,34 @@ def test_no_value_of_any_type_is_told_from_another_by_any_plan(way: str, tmp_pat
         # plans under replace read few rows at a time, and as the others do: a part of them for each type
         replaced = list(PUBLIC)[turn % 7 :: 7]
         assert not told(kind, way, [*OPEN, *replaced], tmp_path)
+
+
+@pytest.mark.parametrize("way", ["Arrow", "Parquet", "Parquet with milliseconds"])
+def test_no_value_of_a_column_that_nobody_asks_for_is_told_from_another(way: str, tmp_path: Path) -> None:
+    """It stands first, where DuckDB looks to count rows."""
+    unit, column = ob.Unit.row("replace"), ob.Integer("x", 0, 1)
+
+    def data(kind: str, values: list[Any]) -> Any:
+        table = pa.table({"other": array(kind, values), "x": [1] * len(values)})
+        if way == "Parquet with milliseconds":
+            table = table.append_column("t", pa.array([0] * len(values), pa.timestamp("ms")))
+        return table if way == "Arrow" else WAYS["Parquet"](table, tmp_path)
+
+    def asked(given: Any) -> str:
+        source = open_data(given)
+        return f"{count_units(source, unit)} {count_cells(source, [column], unit)}"
+
+    compared = 0
+    for kind, (_, known) in TYPED.items():
+        possible = [value for value in known if comes(kind, "Arrow", [value], tmp_path) is not None]
+        try:
+            worlds = [data(kind, possible), data(kind, known[:1] * len(possible))]
+        except (pa.ArrowException, NotImplementedError, OSError):  # Parquet has no such type
+            continue
+        hostile, tame = (trace(asked, world) for world in worlds)
+        assert hostile == tame, kind
+        compared += tame.startswith("quiet")
+    assert compared > 40
 
 
 def test_a_plan_that_complains_of_a_value_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

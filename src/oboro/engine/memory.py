@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -36,15 +37,61 @@ _YEARS = (
 )  # two days beyond the years 1 to 9999: room for any zone
 _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
 _WITH_ZONE = re.compile(r"\b(TIME|TIMESTAMP) WITH TIME ZONE\b")
-_REFUSED = re.compile(r"\b(TIME|TIME_NS|TIMETZ|JSON)\b")
+_REFUSED = re.compile(r"\b(TIME|TIME_NS|TIMETZ|JSON)\b|\bMAP[(<]")
 _REFUSED_INSIDE = re.compile(r"\b(TIMESTAMP\w*|INTERVAL)\b")
 
 
 def unreadable(type_name: str) -> bool:
-    """Whether some values of a DuckDB type raise however they are read: times of day, and times within lists and records."""
+    """Whether some values of a type raise however they are read: times of day, maps, and times within lists and records."""
     plain = _WITH_ZONE.sub(r"\1TZ", type_name.upper())
     nested = plain.endswith("]") or "(" in plain
     return bool(_REFUSED.search(plain) or (nested and _REFUSED_INSIDE.search(plain)))
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuses columns that DuckDB would call by another name than the schema does, so that one name means one column.
+
+    It takes capital letters for small ones and numbers what it then has twice: X beside x becomes X_1, whatever else is
+    called that. Letters beyond ASCII it tells apart today; they are compared as well, for another version of it may not.
+    """
+    met: dict[str, str] = {}
+    for name in names:
+        other = met.get(name.casefold())
+        if other is not None or not name or "\0" in name:
+            raise DataError(
+                "the data has a column without a usable name"
+                if other is None
+                else "the data has two columns of one name, capital letters aside",
+                given=repr(name) if other is None else f"{other!r} and {name!r}",
+                needed="a name for each column that differs from all others in more than capital letters",
+                fix=f"rename column {name!r}",
+            )
+        met[name.casefold()] = name
+
+
+def without_maps(given: Any) -> tuple[Any, dict[str, str]]:
+    """A table or a dataset without its columns of maps, and their types. What is neither stays as it is.
+
+    DuckDB raises on a map with one key twice, and may look at a column that nobody asks for, to count rows.
+    """
+    if not hasattr(given, "schema"):
+        return given, {}
+    maps = {one.name: str(one.type).upper() for one in given.schema if _holds_map(one.type)}
+    if maps:
+        import pyarrow as pa
+
+        rest = pa.schema([one for one in given.schema if one.name not in maps])
+        given = given.select(rest.names) if isinstance(given, pa.Table) else given.replace_schema(rest)
+    return given, maps
+
+
+def _holds_map(kind: Any) -> bool:
+    import pyarrow as pa
+
+    inner = getattr(kind, "storage_type", None) or getattr(kind, "value_type", None)
+    if pa.types.is_map(kind) or (inner is not None and _holds_map(inner)):
+        return True
+    return any(_holds_map(kind.field(place).type) for place in range(kind.num_fields))
 
 
 def zones_in(schema: Any) -> dict[str, str]:
@@ -118,6 +165,7 @@ def coarse_times(path: Path) -> tuple[Any, dict[str, str], dict[str, str]]:
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError):
         raise damaged(path) from None
+    check_names(schema.names)
     coarse = {
         one.name: one.type for one in schema if pa.types.is_timestamp(one.type) and one.type.unit in _FINER
     }

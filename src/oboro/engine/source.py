@@ -21,12 +21,14 @@ from typing import Any
 
 from oboro.engine.careful import READABLE, Careful, Edition, damaged
 from oboro.engine.memory import (
+    check_names,
     coarse_times,
     in_microseconds,
     on_clocks,
     to_arrow,
     unreadable,
     within_reach,
+    without_maps,
     zones_in,
 )
 from oboro.engine.text_files import open_text
@@ -166,6 +168,7 @@ def _from_file(path: Path) -> Source:
     if not os.path.isfile(path):  # False also for a name that no system would take
         raise DataError(f"no such file: {path}", given=str(path), needed=READABLE, fix="the path of the data")
     reads(path)
+    path = path.absolute()  # once, here: where the program stands later is nothing to the data
     edition, name = Edition.of(path), path.name.lower()
     if name.endswith((".arrow", ".feather")):
         table = in_microseconds(read_arrow(path))
@@ -191,8 +194,12 @@ def _opened(
     """What DuckDB selects from: `given`, or where that is None the file itself. `times` is SQL for some columns."""
     import duckdb
 
+    schema = getattr(given, "schema", ())
+    if schema:
+        check_names(schema.names)
     if zones is None:
-        zones = zones_in(getattr(given, "schema", ()))
+        zones = zones_in(schema)
+    given, unread = without_maps(given)
     if given is None and edition is not None:
         connection = _connection(edition.path)
         # text that is not UTF-8 is read as it stands; folders such as year=2026 are no columns
@@ -216,12 +223,12 @@ def _opened(
         if replaced:
             relation = f"(SELECT * REPLACE ({replaced}) FROM {relation})"
             types = _types(connection, relation)
-        types |= {name: f"TIME in the unknown zone {zone}" for name, zone in strange.items()}
+        types |= unread | {name: f"TIME in the unknown zone {zone}" for name, zone in strange.items()}
     except duckdb.Error:  # its text would show values
-        if hasattr(given, "schema"):
+        if schema:
             raise DataError(
                 "the data has a column of a type that cannot be read",
-                given=", ".join(f"{column.name}: {column.type}" for column in given.schema),
+                given=", ".join(f"{column.name}: {column.type}" for column in schema),
                 needed="numbers, texts, dates, times and what is made of them",
                 fix="data without that column",
             ) from None

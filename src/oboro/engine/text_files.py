@@ -120,11 +120,12 @@ def open_text(path: Path, delimiter: str) -> TextFile:
         raise DataError(
             f"the header of {path} cannot be read", needed="a first line of column names in UTF-8"
         ) from None
-    if not header or len(set(header)) != len(header) or not all(header) or len(line) == _HEADER:
+    usable = all(header) and len({name.casefold() for name in header}) == len(header)
+    if not header or not usable or "\0" in "".join(header) or len(line) == _HEADER:
         raise DataError(
             f"{path} has no usable header",
             given=f"a first line of {len(header)} fields",
-            needed="different column names, none of them empty",
+            needed="column names that differ in more than capital letters, none of them empty",
         )
     return TextFile(path, delimiter, tuple(header), len(line))
 
