@@ -120,6 +120,55 @@ def test_a_ledger_that_others_keep_locked(tmp_path: Path, monkeypatch: pytest.Mo
     spend(ledger, "0.1")
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        "postgresql://u:s3@cret@127.0.0.1:1/db",
+        "postgresql://u:a/s3cret@127.0.0.1:1/db",
+        "postgresql://u:s3cret@127.0.0.1:1/db\n",
+        "postgresql://u:a s3cret@127.0.0.1:1/db",
+        "postgresql://u%3As3cret@127.0.0.1:1/db",
+        "postgresql://127.0.0.1:1/db?user=u:s3cret",
+        "postgresql://127.0.0.1:1/u:s3cret@db",
+        "postgresql://u@127.0.0.1:1/db&password=s3cret",
+        "postgresql://u@127.0.0.1:1/db?host=h@s3cret",
+        "postgresql:/u:s3cret@127.0.0.1/db",
+        "postgresql:/127.0.0.1/db?pass%77ord=s3cret",
+        " postgresql://u:s3cret@127.0.0.1/db",
+        "mysql://u:s3cret@127.0.0.1/db",
+        "user:s3cret@127.0.0.1/db",
+        "/user:s3cret@127.0.0.1/db",
+        "u%3as3cret@127.0.0.1",
+        "127.0.0.1/db?pass%77ord=s3cret",
+        "./db?password=s3cret",
+        "host=h user=u password='s3cret'",
+        "password = s3cret",
+        "service=s3cret",
+    ],
+)
+def test_what_may_hold_a_password_is_neither_shown_nor_made_a_file(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for use in (Ledger.open, make):
+        with pytest.raises(ParameterError) as refused:
+            use(where)
+        shown = f"{refused.value}{refused.value!r}{refused.value.to_dict()}"
+        assert "cret" not in shown
+    assert not list(tmp_path.iterdir())
+
+
+def test_paths_and_addresses_that_are_what_they_seem(tmp_path: Path) -> None:
+    for path in ("city.ledger", "./year=2026/city.ledger", f"{tmp_path}/a=b", "a@b.ledger", "a%41;b'.ledger"):
+        assert Place.of(path).shown == path
+    for url, shown in {
+        "postgresql://u:s3%40cret@h:5432/db?sslmode=require": "postgresql://u@h:5432/db",
+        "postgres:///db?host=/run/postgresql": "postgresql:///run/postgresql/db",
+        "postgresql://u%40office:s3cret@[::1]:5432/db": "postgresql://u@office@::1:5432/db",
+    }.items():
+        assert Place.of(url).shown == shown
+
+
 def test_a_server_that_does_not_answer_and_a_password_that_nobody_sees() -> None:
     url = "postgresql://steward:s3cret@127.0.0.1:1/city?connect_timeout=2&sslpassword=hidd3n"
     with pytest.raises(LedgerError, match="cannot connect") as refused:

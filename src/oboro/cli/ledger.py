@@ -196,13 +196,14 @@ def upgrade(
 ) -> None:
     """Makes the ledger of an older oboro one of this version, and says so in its chain. Older versions refuse it then."""
     from oboro.ledger.database import VERSION
+    from oboro.ledger.file import is_address
 
     account = open_ledger(ledger)
     schema = account.schema
     if schema == VERSION:
         echo(said(f"nothing to upgrade: {account.where} is of this version"))
         return
-    if backup is None and "://" in ledger:
+    if backup is None and is_address(ledger):
         raise ParameterError(
             "where the ledger as it was is kept is not said",
             given=account.where,

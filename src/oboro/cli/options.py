@@ -159,8 +159,9 @@ def read_budget(
 
 def open_ledger(where: str) -> Ledger:
     from oboro.ledger import Ledger
+    from oboro.ledger.file import is_address
 
-    if "://" not in where and not Path(where).exists():
+    if not is_address(where) and not Path(where).exists():
         raise LedgerError(
             "there is no ledger here",
             given=f"--ledger {where}",

@@ -64,6 +64,7 @@ class Declared:
 def read(file: Path, question: str = "") -> Declared:
     """The declaration of a dataset."""
     from oboro.domain import Domain, read_toml
+    from oboro.ledger.file import is_address
     from oboro.privacy import unit_from
 
     if file.suffix.lower() in _DATA and file.is_file():
@@ -80,7 +81,7 @@ def read(file: Path, question: str = "") -> Declared:
     ledger = record["ledger"]
     return Declared(
         data=file.parent / record["data"],
-        ledger=ledger if "://" in ledger else str(file.parent / ledger),
+        ledger=ledger if is_address(ledger) else str(file.parent / ledger),
         unit=unit_from(record["unit"]) if "unit" in record else None,
         domain=Domain.from_dict(record, where=str(file)),
     )

@@ -21,10 +21,11 @@ import os
 import re
 import sqlite3
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
@@ -220,26 +221,13 @@ class Place:
     @classmethod
     def of(cls, where: str | os.PathLike[str]) -> Place:
         text = os.fspath(where) if isinstance(where, str | os.PathLike) else ""
-        if not isinstance(text, str) or not text.strip() or "\0" in text or not text.isprintable():
-            raise ParameterError(
-                "where names no place", given=repr(where), needed="a path or a URL", fix='"city.ledger"'
-            )
-        scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
-        if scheme is None:
+        if not is_address(text):
             return cls(shown=text, path=real_path(path_of("where", text)))
-        if scheme[1] not in ("postgresql", "postgres", "postgresql+psycopg"):
-            raise ParameterError(
-                "where names a database that oboro does not know",
-                given=f"{scheme[1]}://...",
-                needed="a path (SQLite) or a URL that begins with postgresql://",
-                fix='"city.ledger"',
-            )
         try:
             url = make_url(text).set(drivername="postgresql+psycopg")
         except (ArgumentError, ValueError):
-            raise ParameterError(
-                "where is not a URL", given=f"{scheme[1]}://...", fix='"postgresql://user@host/database"'
-            ) from None
+            raise _no_address("an address that cannot be read") from None
+        _refuse_hidden_password(text, url)
         return cls(shown=_without_secrets(url), url=url)
 
     def key_path(self, ledger_id: str, key: str | os.PathLike[str] | None) -> Path:
@@ -254,10 +242,79 @@ class Place:
         return Path(folder, f"{ledger_id}.key").absolute()
 
 
+def is_address(text: str) -> bool:
+    """Whether this is the URL of a server. It is a path if not: what may be neither is refused, and none of it is shown.
+
+    A mistyped address holds a password where nobody looks for one. So nothing is a path that has the signs of an address, or of the
+    options of a connection (`host=h password=...`): it would be printed, and made into the name of a file.
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise ParameterError(
+            "where names no place", given="nothing that can be read", needed=_NEEDED, fix='"city.ledger"'
+        )
+    if not text.isprintable():
+        raise ParameterError(
+            "where has a sign in it that cannot be printed, such as the end of a line",
+            given="not shown: it may hold a password",
+            needed=_NEEDED,
+            fix="where.strip(), if it was read from a file",
+        )
+    if _SERVER.match(text):
+        return True
+    if _SCHEME.match(text) or "://" in text:
+        raise _no_address("an address of another kind, or a mistyped one")
+    open_text = unquote(text).casefold()
+    if -1 < open_text.find(":") < open_text.rfind("@"):
+        raise _no_address("a name and a password before an @")
+    if "=" in open_text and (
+        "pass" in open_text or not (Path(text).is_absolute() or text.startswith(("./", "../")))
+    ):
+        raise _no_address("options of a connection, NAME=VALUE")
+    return False
+
+
+_NEEDED = "a path (SQLite) or a URL that begins with postgresql://"
+_SERVER = re.compile(r"(postgresql|postgres|postgresql\+psycopg)://")
+# On Windows a single letter is a disk
+_SCHEME = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]%s:" % ("+" if os.name == "nt" else "*"))
+_HOST = re.compile(r"[\w./,:%-]*")  # a folder with a socket has slashes
+_DATABASE = re.compile(r"[\w.$~+-]*")
+
+
+def _no_address(kind: str) -> ParameterError:
+    """Says what kind of text was given, and nothing of the text."""
+    return ParameterError(
+        "where is neither a path nor the URL of a server",
+        given=f"{kind}; not shown, for it may hold a password",
+        needed=_NEEDED,
+        fix='"postgresql://user@host/database", with %40 for an @ in the password; "./a=b.ledger" is a path',
+    )
+
+
+def _refuse_hidden_password(text: str, url: URL) -> None:
+    """Refuses a URL of which a part that may be shown could hold a piece of the password."""
+    rest = text.partition("://")[2]
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    users = [url.username or "", *_all(url.query.get("user", ""))]
+    hosts = [url.host or "", *_all(url.query.get("host", ""))]
+    sound = (
+        not re.search(r"\s", text)
+        and rest.count("@") == authority.count("@") <= 1
+        and not any(":" in unquote(user) for user in users)
+        and all(_HOST.fullmatch(host) for host in hosts)
+        and _DATABASE.fullmatch(url.database or "")
+    )
+    if not sound:
+        raise _no_address("a URL with a sign in it that must be escaped")
+
+
+def _all(values: str | Sequence[str]) -> tuple[str, ...]:
+    return (values,) if isinstance(values, str) else tuple(values)
+
+
 def _without_secrets(url: URL) -> str:
     """User, host and database; options are left out, for a password may be among them."""
-    host = url.host or url.query.get("host") or "localhost"
-    host = host if isinstance(host, str) else ",".join(host)
+    host = url.host or ",".join(_all(url.query.get("host", ""))) or "localhost"
     user = f"{url.username}@" if url.username else ""
     port = f":{url.port}" if url.port else ""
     return f"postgresql://{user}{host}{port}/{url.database or ''}"
@@ -378,11 +435,20 @@ def _busy(place: Place, progress: Progress) -> LedgerError:
 def _first_line(error: BaseException, place: Place) -> str:
     """The server's own words, without a password that they might repeat."""
     text = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    secrets = [place.url.password] if place.url is not None and place.url.password else []
-    if place.url is not None:
-        secrets += [
-            value for name, value in place.url.query.items() if "password" in name and isinstance(value, str)
-        ]
-    for secret in secrets:
-        text = text.replace(str(secret), "***")
+    if place.url is None:
+        return text
+    options = [one for name, given in place.url.query.items() if name not in _OPEN for one in _all(given)]
+    for secret in sorted({place.url.password or "", *options} - {""}, key=len, reverse=True):
+        text = text.replace(secret, "***").replace(quote(secret), "***")
     return text
+
+
+_OPEN = (
+    "host",
+    "hostaddr",
+    "port",
+    "user",
+    "dbname",
+    "sslmode",
+    "connect_timeout",
+)  # options without a secret
