@@ -6,7 +6,7 @@ what was paid before a failure that comes later still: a file that cannot be wri
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -22,7 +22,9 @@ class Payment:
 
     ledger: str
     entry: int | None = None
-    stored: bool = False  # the release is in the ledger, and can be had again at no cost
+    stored: bool | None = (
+        False  # the release is in the ledger, and can be had again at no cost; None: it may be
+    )
     delivered: bool = False  # and its file was written
 
 
@@ -56,21 +58,35 @@ def paying(ledger: str) -> Iterator[Payment]:
 
 
 @contextmanager
-def paid(ledger: str, entry: int, *, stored: bool = False) -> Iterator[None]:
-    """Around what a run does after its reservation, or after its release was stored: a failure there says so."""
-    payment = Payment(ledger, entry, stored)
-    for known in _payments or ():
-        if (known.ledger, known.entry) == (ledger, entry):
-            known.stored = stored
+def paid(
+    ledger: str, entry: int, *, stored: bool = False, look: Callable[[], bool] | None = None
+) -> Iterator[None]:
+    """Around what a run does after its reservation, or after its release was stored: a failure there says so.
+
+    `look` is for the storing itself: it says whether the ledger has the release. A failure may come just after it was
+    recorded, and nobody must be told to pay again for what is there.
+    """
+    known = [one for one in _payments or () if (one.ledger, one.entry) == (ledger, entry)]
+    payment = known[-1] if known else Payment(ledger, entry)
+    payment.stored = stored
     try:
         yield
     except PaidError:
         raise
-    except Exception as error:
-        raise failed(payment, error) from error
-    except BaseException as error:  # somebody stopped it: that goes on as it is, with a word
-        error.add_note(str(failed(payment, error)))
+    except BaseException as error:
+        if look is not None:
+            payment.stored = _found(look)
+        if isinstance(error, Exception):
+            raise failed(payment, error) from error
+        error.add_note(str(failed(payment, error)))  # somebody stopped it: that goes on as it is, with a word
         raise
+
+
+def _found(look: Callable[[], bool]) -> bool | None:
+    try:
+        return look()
+    except BaseException:  # the ledger cannot be asked now, or somebody stops that too: it may be there
+        return None
 
 
 def delivered() -> None:
@@ -89,6 +105,13 @@ def failed(payment: Payment, error: BaseException) -> PaidError:
             "the release was paid for and is stored in the ledger, but what came after failed",
             given=detail,
             needed="nothing more is to be paid",
+            fix=f"oboro ledger fetch {payment.ledger} --entry {payment.entry} -o FILE",
+        )
+    if payment.stored is None:
+        return PaidError(
+            "it was paid for and may be stored in the ledger: look there before anything is paid again",
+            given=f"entry {payment.entry}: {detail}",
+            needed="the release from the ledger, at no cost, if it is there",
             fix=f"oboro ledger fetch {payment.ledger} --entry {payment.entry} -o FILE",
         )
     if payment.entry is None:

@@ -225,6 +225,34 @@ def test_what_fails_once_it_is_stored_says_how_to_fetch_it(
     assert "4711" not in result.text
 
 
+@pytest.mark.parametrize("error", ERRORS)
+def test_what_fails_just_after_it_was_stored_is_looked_for(
+    folder: Path, error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ob.Ledger, "commit", after(ob.Ledger.commit, ERRORS[error]()))
+    result = typed(folder, line_of("run"))
+    tells(result, STORED)
+    assert "paid for again" not in result.err
+    assert_fetched(folder, result)
+
+
+@pytest.mark.parametrize("error", ["a refusal", "Ctrl-C"])
+def test_what_may_be_stored_is_to_be_looked_for_first(
+    folder: Path, error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the connection is lost just after the release was recorded."""
+    monkeypatch.setattr(ob.Ledger, "commit", after(ob.Ledger.commit, ERRORS[error]()))
+    monkeypatch.setattr(
+        ob.Ledger, "find_entry", raising(LedgerError("the connection to the ledger was lost"))
+    )
+    result = typed(folder, line_of("run"))
+    monkeypatch.undo()
+    tells(result, LOST)
+    assert "may be stored" in result.err
+    assert "paid for again" not in result.err
+    assert_fetched(folder, result)
+
+
 @pytest.mark.parametrize(("command", "error"), EVERYWHERE)
 def test_a_file_that_cannot_be_written_after_all(
     folder: Path, command: str, error: str, monkeypatch: pytest.MonkeyPatch
@@ -335,13 +363,18 @@ def test_a_real_terminal_that_fails(folder: Path, how: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGINT") or os.name != "posix", reason="needs signals")
-def test_a_real_ctrl_c_after_the_reservation(folder: Path) -> None:
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_real_signal_after_the_reservation(folder: Path, name: str) -> None:
+    """And two more of them while the message is made."""
     before = reservations(folder)
     code = (
         "import os, signal, sys\n"
         "from oboro.ledger import Ledger\n"
-        "from oboro.cli import main\n"
-        "Ledger.commit = lambda *a, **k: os.kill(os.getpid(), signal.SIGINT)\n"
+        "from oboro.cli import main, terminal\n"
+        "told = terminal.complaint\n"
+        f"def stop(*_, **__): os.kill(os.getpid(), signal.{name})\n"
+        "def again(error): stop(); os.kill(os.getpid(), signal.SIGINT); return told(error)\n"
+        "Ledger.commit, terminal.complaint = stop, again\n"
         "sys.argv[0] = 'oboro'\n"
         "main()\n"
     )

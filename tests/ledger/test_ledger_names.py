@@ -283,6 +283,25 @@ def test_an_older_copy_is_refused_by_those_who_saw_more(
         spend(ledger, "1")
 
 
+@pytest.mark.parametrize("saw", ["opened", "read"])
+def test_an_older_copy_is_refused_by_those_who_only_read(
+    ledger: Ledger, path: Path, tmp_path: Path, saw: str
+) -> None:
+    ledger.backup(tmp_path / "older")
+    if saw == "read":
+        reader = Ledger.open(path)
+        spend(ledger, "9")
+        assert reader.remaining == Pure(1)
+    else:
+        spend(ledger, "9")
+        reader = Ledger.open(path)
+    ledger.close()
+    path.write_bytes((tmp_path / "older").read_bytes())
+    for use in (lambda: spend(reader, "9"), lambda: reader.remaining, reader.history, reader.verify):
+        with pytest.raises(TamperError, match="older copy"):
+            use()
+
+
 # Torn: a write was cut short, and its journal is somewhere else
 
 

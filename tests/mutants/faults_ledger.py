@@ -151,12 +151,11 @@ def torn_file_believed(original: Any, connection: Any, position: Any) -> None:
 
 
 @planted(
-    "oboro.ledger.records:hash_at",
+    "oboro.ledger.database:_refuse_older_copy",
     caught_by=f"{NAMES}::test_an_older_copy_is_refused_by_those_who_saw_more[written over]",
 )
-def older_copy_followed(original: Any, connection: Any, position: Any) -> Any:
+def older_copy_followed(original: Any, connection: Any, seen: Any) -> None:
     """A process goes on with an older copy that was put in the place of its ledger, and spends again what it had spent."""
-    return AnyRoot("0")
 
 
 @planted(

@@ -7,7 +7,8 @@ Exit codes
     3  the budget is exhausted: nothing was spent
     4  the input was refused: nothing was spent
     5  paid for, and stored in the ledger, but something after that failed: `oboro ledger fetch` gives it back, free
-    6  paid for, and nothing was released: what it cost is spent
+    6  paid for, and nothing was released, or nobody can tell: what it cost is spent; the message says where to look
+    130, 143, 129  stopped by Ctrl-C, SIGTERM or SIGHUP before anything was paid for; afterwards it is 5 or 6
 None of them depends on a private value.
 """
 
@@ -16,9 +17,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 import typer
@@ -156,9 +159,50 @@ def main() -> None:
     in_own_language(command)
     if any(name.endswith("OBORO_COMPLETE") for name in os.environ):
         command()  # the shell asks what could be typed
-    with sparing(), payments() as made:  # no command writes over a file that it reads
+    with sparing(), payments() as made, _stoppable(made):  # no command writes over a file that it reads
         code = _ended(lambda: _run(command), made)
     sys.exit(code)
+
+
+class Stopped(KeyboardInterrupt):
+    """Somebody ends the program, by Ctrl-C or from outside."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+_STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+@contextmanager
+def _stoppable(made: list[Payment]) -> Iterator[None]:
+    """SIGTERM and SIGHUP stop a command as Ctrl-C does: with a word. Once something is paid, nothing cuts that word short."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, _: Any) -> None:
+        if made:
+            _ignore_stops()
+        raise Stopped(number)
+
+    usual = (signal.SIG_DFL, signal.default_int_handler)  # what is ignored, as under nohup, stays so
+    before = {one: signal.getsignal(one) for one in _STOPS}
+    for one in _STOPS:
+        if before[one] in usual:
+            signal.signal(one, stop)
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _ignore_stops() -> None:
+    if threading.current_thread() is threading.main_thread():
+        for one in _STOPS:
+            signal.signal(one, signal.SIG_IGN)
 
 
 def _fill_gaps() -> None:
@@ -198,6 +242,8 @@ def _ended(run: Callable[[], None], made: list[Payment]) -> int:
 
 def _failed(error: BaseException, made: list[Payment]) -> int:
     """What is said of an error. After a payment, nothing is said that could be read as if nothing had been spent."""
+    if made:
+        _ignore_stops()
     if made and os.environ.get("OBORO_TRACEBACK"):
         trace(type(error), error, error.__traceback__)
     if made and made[-1].delivered and "--json" not in sys.argv and isinstance(error, Exception):
@@ -209,7 +255,7 @@ def _failed(error: BaseException, made: list[Payment]) -> int:
         error = failed(made[-1], _in_words(error))
     if isinstance(error, KeyboardInterrupt):
         echo(said("stopped"), err=True)
-        return 130
+        return 128 + getattr(error, "number", signal.SIGINT)
     told = _in_words(error)
     if not isinstance(told, OboroError):
         # The text of a foreign error may quote a value, so only its kind is shown.

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Connection, inspect, select, text
 
 from oboro._version import __version__
-from oboro.errors import BudgetError, LedgerError, NameTakenError, ParameterError, TamperError, setting, told
+from oboro.errors import BudgetError, LedgerError, NameTakenError, ParameterError, setting, told
 from oboro.exact import whole
 from oboro.files import BESIDE_SQLITE, reads
 from oboro.kinds import path_of, takes
@@ -91,6 +91,7 @@ def recognise(place: Place) -> tuple[Database, Entry]:
             )
         schema_of(connection, place)
         first = records.first_entry(connection)
+        database.saw(records.furthest(connection))
     database.end_log()
     return database, first
 
@@ -453,6 +454,7 @@ class Ledger:
         last = records.last_entry(connection, lock=lock)
         if root_of(last) != self._root:
             raise tampered(0, "it is not the first entry that the history rests on")
+        self._database.saw(last.head)
         return last
 
     def _turn(self, connection: Connection, *, older: bool = False) -> Entry:
@@ -460,15 +462,6 @@ class Ledger:
         last = self._checked_last(connection, lock=True)
         if not older:
             refuse_older(connection, self._database.place)
-        seen = self._database.seen
-        if seen is not None and records.hash_at(connection, seen.position) != seen.hash:
-            raise TamperError(
-                f"the ledger was at position {seen.position} when this process last saw it, and is not now: "
-                "an older copy was put in its place",
-                given=str(last.head),
-                needed=str(seen),
-                fix="find the newer copy; what it had spent is spent",
-            )
         return last
 
     def _private_key(self, last: Entry) -> Ed25519PrivateKey:

@@ -35,11 +35,12 @@ from sqlalchemy import (
     Text,
     create_engine,
     event,
+    select,
     text,
 )
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
-from oboro.errors import LedgerError
+from oboro.errors import LedgerError, TamperError
 from oboro.files import BESIDE_SQLITE, reads
 from oboro.ledger.chain import Head
 from oboro.ledger.file import Place, Progress, identity, in_words, moved, refuse_network
@@ -65,8 +66,10 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """A consistent view: nothing that others write meanwhile is seen."""
         options = {} if self.sqlite else {"isolation_level": "REPEATABLE READ"}
+        seen = self.seen  # by now: what others see meanwhile may not be in this view
         with self._connected(Progress(), options) as connection, connection.begin():
             self._check_file(connection.info, "")
+            _refuse_older_copy(connection, seen)
             yield connection
 
     @contextmanager
@@ -74,11 +77,13 @@ class Database:
         """A transaction that is recorded as a whole, durably, or not at all."""
         progress = Progress()
         options = {"oboro_begin": "BEGIN IMMEDIATE"} if self.sqlite else {}
+        seen = self.seen
         with self._connected(progress, options) as connection:
             with connection.begin():
                 progress.writing = True
                 self._check_file(connection.info, progress.outcome)
                 self._check_journal(connection, progress)
+                _refuse_older_copy(connection, seen)
                 yield connection
                 progress.committing = True
             self._check_file(connection.info, progress.outcome)  # a file that was taken away keeps nothing
@@ -105,7 +110,7 @@ class Database:
                 self.close()  # not to be the one that others wait for
 
     def saw(self, head: Head) -> None:
-        """Remembers how far the chain came, after it was committed: a ledger never goes back under a process."""
+        """Remembers how far the chain came, written or read: a ledger never goes back under a process."""
         if self.seen is None or head.position > self.seen.position:
             self.seen = head
 
@@ -224,6 +229,21 @@ def _postgres(place: Place) -> Engine:
         connection.autocommit = False
 
     return engine
+
+
+def _refuse_older_copy(connection: Connection, seen: Head | None) -> None:
+    """That the ledger still holds what this process has seen of it."""
+    if seen is None:
+        return
+    found = connection.scalar(select(entries.c.hash).where(entries.c.position == seen.position))
+    if found != seen.hash:
+        raise TamperError(
+            f"the ledger was at position {seen.position} when this process last saw it, and is not now: "
+            "an older copy was put in its place",
+            given="no such entry" if found is None else f"{seen.position}:{found}",
+            needed=str(seen),
+            fix="find the newer copy; what it had spent is spent",
+        )
 
 
 def serialise(connection: Connection) -> None:

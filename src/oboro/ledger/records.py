@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Connection, Row, Select, func, select
 
 from oboro.errors import LedgerError, OboroError, TamperError
-from oboro.ledger.chain import Entry, canonical, fault, seal, sha256
+from oboro.ledger.chain import Entry, Head, canonical, fault, seal, sha256
 from oboro.ledger.database import Database, entries, parts, serialise
 from oboro.privacy import Guarantee
 
@@ -79,8 +79,10 @@ def entry_at(connection: Connection, position: int) -> Entry | None:
     return None if row is None else checked(row)
 
 
-def hash_at(connection: Connection, position: int) -> str | None:
-    return connection.scalar(select(entries.c.hash).where(entries.c.position == position))
+def furthest(connection: Connection) -> Head:
+    """How far the ledger has come, as it says itself; nothing of it is checked."""
+    rows = select(entries.c.position, entries.c.hash).order_by(entries.c.position.desc()).limit(1)
+    return Head(*connection.execute(rows).one())
 
 
 def commit_of(connection: Connection, reservation: int) -> Entry | None:

@@ -92,7 +92,7 @@ def run(
     reservation = reserve(quoted, ledger, name)
     with paid(ledger.where, reservation.position):
         table = made.publish(made.measure(prepared, source))
-        return keep(quoted, ledger, reservation, table, source)
+    return keep(quoted, ledger, reservation, table, source)
 
 
 def given_again(plan: Plan, ledger: Ledger, name: str) -> Release | None:
@@ -132,14 +132,20 @@ def reserve(quoted: Quote, ledger: Ledger, name: str | None) -> Reservation:
 
 def keep(quoted: Quote, ledger: Ledger, reservation: Reservation, table: Any, bits: Bits) -> Release:
     """Stores what was measured under a reservation, commits it and signs: the end of every run, also of one in steps."""
-    content = to_content(table)
-    facts = {
-        "software": f"oboro {__version__}",
-        "bits": bits.description,
-        **quoted.words,
-        "rows": table.num_rows,
-    }
-    committed = ledger.commit(reservation, content, facts=facts)
+
+    def look() -> bool:
+        found = ledger.find_entry(reservation.position)
+        return found is not None and found.committed is not None
+
+    with paid(ledger.where, reservation.position, look=look):
+        content = to_content(table)
+        facts = {
+            "software": f"oboro {__version__}",
+            "bits": bits.description,
+            **quoted.words,
+            "rows": table.num_rows,
+        }
+        committed = ledger.commit(reservation, content, facts=facts)
     with paid(ledger.where, reservation.position, stored=True):
         return from_content(
             quoted.plan,
