@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
-from hostile import TYPED, WAYS, array, arrays, objects
+from hostile import INF, NAN, TYPED, WAYS, array, arrays, objects
 
 import oboro as ob
 from oboro.engine import open_data
@@ -338,3 +339,50 @@ def test_how_many_rows_an_estimator_gets_is_private_and_its_width_is_not_theirs(
     refused = {trace(narrow.fit, rows) for rows in ([], [[1, 2]], [[1, 2, 3]], [None], ((1, 2), (3, 4)))}
     assert {one.replace("tuple", "list") for one in refused} == {next(iter(refused)).replace("tuple", "list")}
     assert "does not say how many columns" in refused.pop()
+
+
+@pytest.mark.parametrize("which", ["KMeans", "PCA"])
+def test_what_is_no_table_is_refused_by_what_it_is(which: str) -> None:
+    """And never by what it holds, which is never shown: to fit as to predict."""
+    import scipy.sparse
+
+    from oboro.statistics.estimators import PCA, KMeans
+
+    def made() -> Any:
+        return KMeans(1, bounds=(0, 9)) if which == "KMeans" else PCA(1, radius=9)
+
+    kinds: dict[str, Callable[[Any], Any]] = {
+        "one dimension": lambda one: np.array([one, one]),
+        "objects": lambda one: np.array([one, one], object),
+        "three dimensions": lambda one: np.array([[[one]]], object),
+        "no dimension": lambda one: np.array(one, object),
+        "fields": lambda one: np.array([(one,)], [("a", object)]),
+        "series": lambda one: pd.Series([one, one], dtype=object),
+        "polars": lambda one: pl.Series([str(one)]),
+        "dictionary": lambda one: {"a": [one]},
+        "set": lambda one: {one},
+        "text": str,
+        "iterator": lambda one: iter([one]),
+    }
+    numbers: dict[str, Callable[[float], Any]] = {
+        "complex": lambda one: np.array([[one, 1j]]),
+        "sparse": lambda one: scipy.sparse.csr_matrix([[one, 1]]),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = made().fit(np.ones((2, 2)))
+    for ask in (lambda rows: made().fit(rows), fitted.transform):
+        for kind, form in kinds.items():
+            seen = {trace(ask, form(one)) for one in ("777", "secret", "nan", "")}
+            assert len(seen) == 1, kind
+            assert "DataError" in seen.pop()
+        for kind, form in numbers.items():
+            seen = {trace(ask, form(one)) for one in (777.0, 0.0, NAN, INF)}
+            assert len(seen) == 1, kind
+            assert "DataError" in seen.pop()
+    # rows to predict need not have the width of most of them, nor be there
+    assert trace(fitted.transform, [[1, 2], [3, 4]]) == trace(fitted.transform, [[1], [2, 3, 4]])
+    assert trace(fitted.transform, [None]) == trace(fitted.transform, [[1, 2]])
+    if which == "PCA":
+        back = {trace(fitted.inverse_transform, [[one], [1]]) for one in (777, "secret", NAN, None, INF)}
+        assert back == {"quiet:  |  | "}

@@ -9,7 +9,6 @@ each row of the data is in would say something about every row. Ask `predict`.
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from fractions import Fraction
 from typing import Any, cast
 
@@ -55,25 +54,24 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         A list has no columns but those of its rows, which are private, and there may be none: to `fit` it the width must be
         `public`, that of the bounds or the origin.
 
-        scikit-learn sees the shape alone, with zeros in place of values: it would quote a value that it does not like. A
-        value that is no number is missing, alike for every row.
+        scikit-learn sees the width alone, with zeros in place of values: it would quote a value that it does not like. A
+        value that is no number is missing, alike for every row. What is no table is refused by its kind and its dimensions.
         """
         width = len(public) if isinstance(public, list | tuple | np.ndarray) else None
-        if reset and isinstance(X, list | tuple) and width is None:
+        if not reset:
+            width = self.n_features_in_
+        if isinstance(X, list | tuple) and width is None:
             raise DataError(
                 "a list does not say how many columns there are",
                 given=f"a {type(X).__name__} of rows",
                 needed="an array, a data frame, or a pair of bounds (for PCA an origin) for each column",
                 fix="fit(np.array(X))",
             )
-        data = table_of(X, width)
-        if data is None:
-            check_array(X, estimator=self)  # says what is wrong with its kind or its shape
-            raise _no_table(X)
+        data = table_of(X, width or 0)
         rows = len(data[0]) if data else len(X)
-        shape = np.broadcast_to(np.float64(0), (rows, len(data)))
-        least = 1 if self._unit.adjacency == "replace" else 0  # else how many there are is private
-        check_array(shape, estimator=self, ensure_min_samples=least)
+        public_rows = rows if self._unit.adjacency == "replace" else 1  # else how many there are is private
+        shape = np.broadcast_to(np.float64(0), (public_rows, len(data)))
+        check_array(shape, estimator=self)
         validate_data(self, X if hasattr(X, "columns") else shape, reset=reset, skip_check_array=True)
         return {f"x{i}": column for i, column in enumerate(data)}, rows
 
@@ -238,35 +236,40 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Private):  # type:
     def inverse_transform(self, X: Any) -> Floats:  # noqa: N803
         """Rows back from the components."""
         check_is_fitted(self)
-        return np.asarray(np.asarray(X, float) @ self.components_ + self.origin_)
+        columns = table_of(X, len(self.components_))
+        if len(columns) != len(self.components_):
+            raise DataError(
+                "this is not a table of numbers",
+                given=f"{len(columns)} columns",
+                needed=f"{len(self.components_)} columns",
+            )
+        data = {f"x{i}": column for i, column in enumerate(columns)}
+        with np.errstate(all="ignore"):  # a number may be infinite
+            return np.asarray(doubles(open_data(data), list(data)) @ self.components_ + self.origin_)
 
     @property
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
 
 
-def table_of(X: Any, width: int | None = None) -> list[Any] | None:  # noqa: N803
-    """The columns of a table, an array or a list of rows, whatever they hold; None if it is none of these.
-
-    A row of a list that has not this width is missing. Without one it is what most rows have: for rows that are not private.
-    """
+def table_of(X: Any, width: int) -> list[Any]:  # noqa: N803
+    """The columns of a table, an array or a list of rows, whatever they hold. A row of a list that has not this width is missing."""
     if isinstance(X, np.ndarray):
+        if X.ndim != 2 or X.dtype.kind == "c":
+            raise _no_table(X)
         plain = X.dtype.kind in "biuf"
-        whole = X.ndim == 2 and X.dtype.kind != "c"
-        return [X[:, i] if plain else X[:, i].tolist() for i in range(X.shape[1])] if whole else None
+        return [X[:, i] if plain else X[:, i].tolist() for i in range(X.shape[1])]
     if hasattr(X, "columns"):
         table = to_arrow(X)
         return [table.column(i) for i in range(table.num_columns)]
-    if not isinstance(X, list | tuple):
-        return table_of(np.asarray(X)) if hasattr(X, "__array__") else None
-    sizes = [_size(row) for row in X]
-    if width is None:
-        lengths = Counter(size for size in sizes if size is not None)
-        if not lengths:
-            return None
-        width = lengths.most_common(1)[0][0]
-    right = [size == width for size in sizes]
-    return [[row[i] if whole else None for row, whole in zip(X, right, strict=True)] for i in range(width)]
+    if isinstance(X, list | tuple):
+        right = [_size(row) == width for row in X]
+        return [
+            [row[i] if whole else None for row, whole in zip(X, right, strict=True)] for i in range(width)
+        ]
+    if not hasattr(X, "__array__"):
+        raise _no_table(X)
+    return table_of(np.asarray(X), width)
 
 
 def _size(row: Any) -> int | None:
@@ -276,10 +279,15 @@ def _size(row: Any) -> int | None:
 
 
 def _no_table(given: Any) -> DataError:
+    """By what it is, never by what it holds. The words are those that scikit-learn's own checks look for."""
+    message, kind, fix = "this is not a table of numbers", f"a {type(given).__name__}", None
+    if isinstance(given, np.ndarray):
+        message = "Complex data not supported" if given.dtype.kind == "c" else message
+        kind, fix = f"an array of {given.ndim} dimensions", "Reshape your data: X.reshape(-1, 1)"
+    elif type(given).__module__.startswith("scipy.sparse"):
+        message = "sparse data is not supported"
     return DataError(
-        "this is not a table of numbers",
-        given=f"a {type(given).__name__}",
-        needed="rows and columns: an array, a data frame or a list of rows",
+        message, given=kind, needed="rows and columns: an array, a data frame or a list of rows", fix=fix
     )
 
 
