@@ -146,7 +146,7 @@ def against_opendp() -> Row:
     cells, bits = _cells(city()), system_bits()
 
     def ours() -> None:
-        plan_shares.cache_clear()
+        plan_shares.cache_clear()  # type: ignore[attr-defined]
         PlannedTree(CITY, Pure("0.1"), Unit.cells()).measure(cells, bits)
 
     dp.enable_features("contrib")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oboro.errors import ParameterError
-from oboro.exact import not_negative, positive, rational, show, whole
+from oboro.exact import not_negative, positive, rational, remembered, show, whole
 
 
 def test_a_float_is_the_decimal_that_prints_it() -> None:
@@ -81,3 +81,27 @@ def test_show_is_short() -> None:
         "0",
         "-3",
     ]
+
+
+@pytest.mark.parametrize("text", ["٣", "1٣", "1/٣", "1e-٣", "３", "0.１", "²"])
+def test_numbers_have_ascii_digits(text: str) -> None:
+    with pytest.raises(ParameterError, match="eps"):
+        rational("eps", text)
+
+
+def test_what_is_remembered_is_shared_with_nobody() -> None:
+    asked = []
+
+    @remembered(1)
+    def half(number: Fraction) -> Fraction:
+        asked.append(str(number))
+        return number / 2
+
+    given = Fraction(2**61)
+    half(given)._numerator = 7  # type: ignore[attr-defined]
+    given._numerator = 1  # type: ignore[attr-defined]  # has the hash of 2^61
+    assert half(Fraction(2**61)) == 2**60
+    assert asked == [str(2**61)]
+    assert half(Fraction(1)) == Fraction(1, 2)
+    assert half(Fraction(2**61)) == 2**60
+    assert asked == [str(2**61), "1", str(2**61)]

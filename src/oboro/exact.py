@@ -6,25 +6,33 @@ Strings and Fractions are taken as they are. A float is read as the shortest dec
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
+import pickle
 import re
+from collections import OrderedDict
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from oboro.errors import ParameterError, setting, told
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 Number = int | float | str | Decimal | Fraction
 
-_DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
-_RATIO = re.compile(r"[+-]?\d+/\d+")
+_DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+_RATIO = re.compile(r"[+-]?\d+/\d+", re.ASCII)
 _LONGEST = 4000  # characters; a parameter that needs more is a mistake or an attack
 
 
 def rational(name: str, value: Any) -> Fraction:
     """`value` as an exact rational; `name` is how an error calls it."""
     if isinstance(value, Fraction):
-        return value
+        return Fraction(value)  # one of its own: the parts of a Fraction can be written to
     if isinstance(value, bool) or value is None:
         raise _not_a_number(name, value)
     if isinstance(value, int):
@@ -167,3 +175,44 @@ def _not_a_number(name: str, value: Any) -> ParameterError:
         needed="an integer, a decimal, a fraction, or a text such as '0.1', '1e-6' or '1/3'",
         fix=setting(**{name: "0.1"}),
     )
+
+
+def remembered(most: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Keeps the last results of a function of public facts, as `lru_cache` does, but shares no object with any caller.
+
+    Plans are values that their holders can still alter by force, down to the numerator of a Fraction. So what is kept
+    is bytes, the facts it is kept under are plain copies, and everybody gets a result of their own.
+    """
+
+    def wrap(function: Callable[P, R]) -> Callable[P, R]:
+        kept: OrderedDict[Any, bytes] = OrderedDict()
+
+        @functools.wraps(function)
+        def remembering(*args: P.args, **kwargs: P.kwargs) -> R:
+            key = (_facts(args), _facts(tuple(sorted(kwargs.items()))))
+            found = kept.pop(key, None)
+            if found is None:
+                found = pickle.dumps(function(*args, **kwargs), pickle.HIGHEST_PROTOCOL)
+            kept[key] = found
+            while len(kept) > most:
+                kept.popitem(last=False)
+            result: R = pickle.loads(found)
+            return result
+
+        remembering.cache_clear = kept.clear  # type: ignore[attr-defined]
+        return remembering
+
+    return wrap
+
+
+def _facts(value: Any) -> Any:
+    """A value as nested tuples of classes, texts and numbers, which nobody can alter."""
+    if value is None or type(value) in (bool, int, float, str):
+        return type(value), value
+    if type(value) is Fraction:
+        return Fraction, value.numerator, value.denominator
+    if type(value) is tuple:
+        return tuple(map(_facts, value))
+    if dataclasses.is_dataclass(value):
+        return type(value), *(_facts(getattr(value, one.name)) for one in dataclasses.fields(value))
+    raise TypeError(f"a {type(value).__name__} is no public fact to remember by")

@@ -189,7 +189,12 @@ def _fits(hint: Any, value: Any) -> bool:
         return callable(value)
     if hint in (int, str, bool):
         return type(value) is hint
-    return hint is Any or isinstance(value, hint)
+    if hint is Any or not isinstance(value, hint):
+        return hint is Any
+    closed = (
+        {hint} if _tagged(hint) else set() if hasattr(hint, "from_record") else set(_kinds(hint).values())
+    )
+    return not closed or type(value) in closed  # a class below one of ours is not one of ours
 
 
 def functions_of(value: Any) -> dict[str, Any]:
@@ -282,16 +287,20 @@ def _class_of(hint: Any, record: Any, where: str) -> type:
     return hint
 
 
-def _kinds(base: type) -> dict[str, type]:
-    """Every class below `base` by its kind. The first to have a kind keeps it: nothing made later takes its place."""
+def _kinds(base: type, module: str | None = None) -> dict[str, type]:
+    """Every class below `base` by its kind, of those that stand in its own module: nobody adds a promise from outside.
+
+    The first to have a kind keeps it: nothing made later takes its place.
+    """
     found: dict[str, type] = {}
+    module = module or base.__module__
     below: Any
     for below in base.__subclasses__():
         # a dataclass with slots leaves behind the class that it was made from
-        real = getattr(sys.modules.get(below.__module__), below.__name__, None) is below
+        real = getattr(sys.modules.get(module), below.__name__, None) is below
         if real and _tagged(below) and hasattr(below, "__dataclass_fields__"):
             found.setdefault(below.kind, below)
-        for kind, cls in _kinds(below).items():
+        for kind, cls in _kinds(below, module).items():
             found.setdefault(kind, cls)
     return found
 

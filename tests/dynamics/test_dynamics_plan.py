@@ -367,3 +367,22 @@ def test_the_audit_catches_a_plan_with_half_the_noise(test_bits: Bits) -> None:
         dataclasses.replace(made, scale=made.scale / 2)
     weak = forged(made, scale=made.scale / 2)
     assert ob.audit.run(weak, 200_000, bits=test_bits).verdict == "broken"
+
+
+def test_a_stream_hands_out_a_copy_of_its_plan(tmp_path: Path) -> None:
+    """Noise for a small output, put on the input, would hide nothing."""
+    unit = ob.Unit.signal(1)
+    ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="a", unit=unit, budget=ob.Approx(9, "0.1"))
+    quiet = ob.dynamics.system_from(([[0]], [[1]], [["0.0001"]], [[0]]))
+    plan = ob.dynamics.plan(
+        quiet, horizon=1, unit=unit, eps=1, delta="1e-3", protect=("u",), where="output", step="1e-8"
+    )
+    with ob.dynamics.stream(plan, ledger=ledger) as stream:
+        for name, other in (("where", "input"), ("horizon", 9), ("protect", ("x0",))):
+            object.__setattr__(stream.plan, name, other)
+            object.__setattr__(plan, name, other)
+        stream.step(0.0)
+        stream.step(0.0)
+        assert (stream.plan.where, stream.plan.horizon, stream.plan.protect) == ("output", 1, ("u",))
+        with pytest.raises(ob.errors.ParameterError, match="horizon"):
+            stream.step(0.0)

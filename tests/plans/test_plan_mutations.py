@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import importlib
 import pickle
+from collections.abc import Iterator
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import mutations
+import numpy as np
 import pytest
 
 import oboro as ob
 from oboro.audit.samples import samples
 from oboro.errors import GuaranteeError, InputError
+from oboro.records import functions_of
 from oboro.release import Plan, plan_from
 from oboro.release.plan import made_again
 
@@ -92,6 +97,61 @@ def test_what_was_derived_before_is_not_believed(name: str) -> None:
     }
 
 
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_plan_made_again_shares_nothing_that_can_be_altered(name: str) -> None:
+    """Neither a cached layout nor the Fraction of a cached scale: what a caller writes there must not reach a run."""
+    plan = SAMPLES[name]
+    again = made_again(plan)
+    handed = {id(one) for value in functions_of(plan).values() for one in alterable(value)}
+    ours, theirs = ({id(one): one for one in alterable(derived(each))} for each in (plan, again))
+    assert [one for key, one in ours.items() if key in theirs and key not in handed] == []
+
+
+def test_a_cached_fact_that_was_altered_reaches_no_run() -> None:
+    unit = ob.Unit.cells(max_cells=1000)
+    domain = ob.Domain([ob.Integer("x", 0, 7)])
+    plan: Any = ob.tables.plan(
+        domain, unit=unit, eps=1, count="n", strategy="wavelet", possible={"x": [0, 1]}
+    )
+    scale = plan.noise.scale
+    object.__setattr__(plan.layout, "distinct", True)
+    with pytest.raises(ValueError, match="read-only"):
+        plan.mask.heads[:] = [6, 7]
+    for again in (made_again(plan), plan_from(plan.to_dict())):
+        assert again.noise.scale == scale
+        assert again.layout.possible(np.arange(8)).tolist() == [True] * 2 + [False] * 6
+
+
+def derived(plan: Any) -> Any:
+    """The plan, with all that it derives from its fields derived."""
+    for name in dir(type(plan)):
+        with suppress(Exception):  # some only hold for other guarantees
+            getattr(plan, name)
+    return plan
+
+
+def alterable(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
+    """Everything that a value reaches and that can be written to, at least by force."""
+    seen = set() if seen is None else seen
+    plain = value is None or type(value) in (bool, int, float, str, bytes)
+    if plain or id(value) in seen or isinstance(value, type) or callable(value):
+        return
+    seen.add(id(value))
+    if type(value) is not tuple and not (isinstance(value, np.ndarray) and not value.flags.writeable):
+        yield value
+    if isinstance(value, tuple | list | set | frozenset):
+        inside = list(value)
+    elif isinstance(value, dict):
+        inside = list(value.values())
+    else:
+        slots = (name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ()))
+        inside = [
+            getattr(value, name) for name in {*getattr(value, "__dict__", ()), *slots} if hasattr(value, name)
+        ]
+    for one in inside:
+        yield from alterable(one, seen)
+
+
 def test_the_altered_plans_of_old_are_refused(tmp_path: Path) -> None:
     grid = ob.Domain([ob.Grid("row", "col", shape=(4, 4))])
     tree = ob.tables.plan(grid, unit=ob.Unit.cells(), eps=8, delta="1e-9", count="n", strategy="tree")
@@ -116,6 +176,54 @@ def test_the_altered_plans_of_old_are_refused(tmp_path: Path) -> None:
     with pytest.raises(GuaranteeError):
         ob.run(tree, {"row": [0], "col": [0], "n": [1]}, ledger)
     assert len(ledger.history()) == 1
+
+
+@dataclasses.dataclass(frozen=True, init=False)
+class Cheap(ob.Pure):
+    """A promise of one's own, that says it covers anything."""
+
+    kind = "cheap"
+
+    def covers(self, other: Any) -> bool:
+        return True
+
+
+@dataclasses.dataclass(frozen=True, init=False)
+class Cheaper(Cheap):
+    kind = "cheaper"
+
+
+@pytest.mark.parametrize("promise", [Cheap, Cheaper])
+def test_nobody_adds_a_promise_from_outside(promise: type[Cheap]) -> None:
+    batch = next(plan for plan in SAMPLES.values() if plan.kind == "statistics.batch")
+    with pytest.raises(InputError, match="wrong kind"):
+        dataclasses.replace(batch, guarantee=promise("0.001"))
+    with pytest.raises(InputError, match="unknown kind"):
+        plan_from({**batch.to_dict(), "guarantee": {"kind": promise.kind, "eps": "0.001"}})
+
+
+def test_a_quote_that_was_altered_changes_no_word_of_a_certificate(tmp_path: Path) -> None:
+    ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="a", unit=ob.Unit.row(), budget=ob.Pure(9))
+    plan = SAMPLES["histogram"]
+    honest = ob.release.quote(plan, ledger)
+    said = copy.deepcopy(honest.words)
+    honest.words["released"] = "nothing about anybody"
+    honest.words["guarantee"] = {"kind": "pure", "eps": "0.001"}
+    honest.record["guarantee"] = {"kind": "pure", "eps": "0.001"}
+    object.__setattr__(honest, "forecast", None)
+    released = ob.release.run(honest, next(iter(plan.neighbours())).one, ledger)
+    assert released.certificate.record["released"] == said["released"]
+    assert released.certificate.record["guarantee"]["eps"] == str(plan.guarantee.eps)
+    assert str(released.certificate)
+
+
+@pytest.mark.parametrize("room", ["__main__", "cli", "audit", "_version"])
+def test_a_plan_file_opens_no_room_but_a_capability(room: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    imported: list[str] = []
+    monkeypatch.setattr(importlib, "import_module", imported.append)
+    with pytest.raises(InputError, match="unknown kind"):
+        plan_from({"kind": f"{room}.x"})
+    assert imported == []
 
 
 def test_a_class_that_is_not_registered_is_not_run(tmp_path: Path) -> None:

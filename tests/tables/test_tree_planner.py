@@ -57,7 +57,7 @@ def test_shares_are_rationals_that_add_up_to_one(domain: Domain, workload: Workl
 @pytest.mark.parametrize(("domain", "most"), [(CITY, 30_000), (PEOPLE, 130_000)], ids=["city", "people"])
 def test_planning_is_a_short_search(domain: Domain, most: int) -> None:
     """A fraction of a second, by `make bench`: so it is counted here."""
-    plan_shares.cache_clear()
+    plan_shares.cache_clear()  # type: ignore[attr-defined]
     assert 1000 < steps(lambda: plan_shares(lattice_of(domain), DEFAULT)) < most
 
 

@@ -164,6 +164,10 @@ class Nodes:
     value: Floats
     log_weight: Floats
 
+    def __post_init__(self) -> None:
+        self.value.setflags(write=False)
+        self.log_weight.setflags(write=False)
+
     @property
     def weight(self) -> Floats:
         with np.errstate(under="ignore"):

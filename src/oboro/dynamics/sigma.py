@@ -21,7 +21,7 @@ from oboro.dynamics.calibration import MARGIN, calibrate, delta_above
 from oboro.dynamics.gains import _matrix, _positive, gain
 from oboro.dynamics.system import PARTS, Matrix, Operator, System, check_horizon, check_protect, system_from
 from oboro.errors import DomainError, ParameterError, setting, told
-from oboro.exact import Number, positive, rational, usable
+from oboro.exact import Number, positive, rational, remembered, usable
 from oboro.kinds import numbers_of, text_of
 from oboro.noise.laplace import as_float
 from oboro.noise.lazy import Ball, ball, precision
@@ -31,7 +31,7 @@ from oboro.privacy.guarantee import round_up
 # How much noise a plan needs: the sensitivity, rounded up, and the scale, with the calibration's margin.
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def sensitivity(
     system: System, horizon: int, unit: Unit, where: str, protect: tuple[str, ...], noise: str, step: Fraction
 ) -> Fraction:
@@ -147,7 +147,7 @@ def check_sigma(sigma: Matrix, size: int) -> None:
         usable("sigma", entry, (0, 200))
 
 
-@lru_cache(maxsize=16)
+@remembered(16)
 def distance_in(
     system: System, horizon: int, unit: Unit, protect: tuple[str, ...], sigma: Matrix
 ) -> Fraction:

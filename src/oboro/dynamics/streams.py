@@ -27,6 +27,7 @@ from oboro.ledger.records import Reservation
 from oboro.noise.bits import Bits, system_bits
 from oboro.noise.lazy import Real
 from oboro.release import Quote, Release, quote
+from oboro.release.plan import made_again
 from oboro.release.run import keep, reserve
 
 
@@ -42,24 +43,27 @@ class Stream:
     _scale: Scale
     _noise: Callable[[Fraction | Real], int]
     _x0: Floats
+    _plan: SignalPlan = field(init=False)
     _state: Floats = field(init=False)
     _truth: Truth = field(init=False)
     _outputs: list[Floats] = field(default_factory=list)
     _closed: bool = False
 
     def __post_init__(self) -> None:
-        self._truth = Truth(self.plan.system, self._x0)
+        self._plan = made_from(self._quote)
+        self._truth = Truth(self._plan.system, self._x0)
         states = (
             [self._noisy(x) for x in self._x0]
-            if "x0" in self.plan.protect and self.plan.where == "input"
+            if "x0" in self._plan.protect and self._plan.where == "input"
             else []
         )
-        self._state = np.array(states) * float(self.plan.step) if states else self._x0
+        self._state = np.array(states) * float(self._plan.step) if states else self._x0
 
     @property
     def plan(self) -> SignalPlan:
-        """The plan that is run: made anew from the record of the one that was given."""
-        return made_from(self._quote)
+        """The plan that is run, as a copy of your own: nothing done to it reaches the steps to come."""
+        copy: SignalPlan = made_again(self._plan)
+        return copy
 
     @property
     def time(self) -> int:
@@ -68,7 +72,7 @@ class Stream:
 
     def step(self, u: Any) -> Any:
         """The noisy output at the next time: a float, or an array if there are several outputs."""
-        plan = self.plan
+        plan = self._plan
         if self._closed or self.time > plan.horizon:
             raise ParameterError(
                 "the stream has ended" if self._closed else "the stream is at its horizon",
@@ -122,7 +126,7 @@ class Stream:
         return self._scale.__deepcopy__(memo)
 
     def __repr__(self) -> str:
-        return f"Stream(time {self.time} of 0 to {self.plan.horizon}, {self.plan.guarantee})"
+        return f"Stream(time {self.time} of 0 to {self._plan.horizon}, {self._plan.guarantee})"
 
     def _noisy(self, value: float | Real) -> int:
         exact = value if callable(value) else Fraction(float(value))
@@ -130,19 +134,19 @@ class Stream:
         return self._noise(exact)
 
     def _from_input(self, sample: Floats) -> Floats:
-        a, b, c, d = self.plan.system.arrays()
+        a, b, c, d = self._plan.system.arrays()
         noisy = sample
-        if "u" in self.plan.protect:
+        if "u" in self._plan.protect:
             indices = [self._noisy(x) for x in sample]
-            noisy = np.array(indices) * float(self.plan.step)
+            noisy = np.array(indices) * float(self._plan.step)
         y = c @ self._state + d @ noisy
         self._state = a @ self._state + b @ noisy
         return np.asarray(y)
 
     def _from_output(self, sample: Floats) -> Floats:
         self._truth.feed(sample)
-        indices = [self._noisy(self._truth.output(self.time, j)) for j in range(self.plan.system.outputs)]
-        return np.array(indices) * float(self.plan.step)
+        indices = [self._noisy(self._truth.output(self.time, j)) for j in range(self._plan.system.outputs)]
+        return np.array(indices) * float(self._plan.step)
 
 
 @takes(plan=SignalPlan, ledger=Ledger)
@@ -150,6 +154,8 @@ def stream(
     plan: SignalPlan, *, ledger: Ledger, x0: Any = None, name: str | None = None, bits: Bits | None = None
 ) -> Stream:
     """Opens a stream: reserves the whole horizon, then draws A and the noise of the start. `bits` is for tests."""
+    quoted = quote(plan, ledger)
+    plan = made_from(quoted)
     if x0 is not None and "x0" not in plan.protect:
         raise ParameterError(
             "x0 is not protected by this plan",
@@ -157,8 +163,6 @@ def stream(
             needed="a public start in the plan",
             fix=told(x0="x0"),
         )
-    quoted = quote(plan, ledger)
-    plan = made_from(quoted)
     nothing = np.zeros((1, plan.system.inputs))
     record = read_record(
         {"u": nothing, "x0": x0},

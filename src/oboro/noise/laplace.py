@@ -70,7 +70,7 @@ class DiscreteLaplace:
         """Independent draws as int64. (A draw beyond 2^63, of probability below e^(-2^22), would wrap.)"""
         bits = bits or system_bits()
         size, count = checked_size(size)
-        tables = _tables(self.scale)
+        tables = _tables(self.scale.numerator, self.scale.denominator)
         out = np.empty(count, np.int64)
         filled = 0
         while filled < count:
@@ -214,7 +214,8 @@ class _Tables:
 
 
 @lru_cache(maxsize=256)
-def _tables(scale: Fraction) -> _Tables:
+def _tables(numerator: int, denominator: int) -> _Tables:
+    scale = Fraction(numerator, denominator)  # of its own: that of a law can be written to
     digits = 1
     while (
         RADIX**digits < 32 * scale

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 import importlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -96,6 +95,7 @@ def unbundled(content: bytes, names: tuple[str, ...]) -> dict[str, bytes]:
         return {name: file.read(name) for name in names}
 
 
+CAPABILITIES = ("tables", "statistics", "synth", "dynamics", "secure")  # whose plans a file may name
 VERSION = 2  # of plan records; those of oboro 0.1 carry none
 
 
@@ -278,9 +278,8 @@ def upgrade(capability: str, function: Callable[[dict[str, Any]], dict[str, Any]
 def plan_from(record: dict[str, Any], handed: dict[str, Any] | None = None) -> Any:
     """The plan that `to_dict` wrote, also in oboro 0.1. `handed`: functions, which no record can carry."""
     kind = record.get("kind") if isinstance(record, dict) else None
-    if isinstance(kind, str) and kind not in _known and kind.partition(".")[0].isidentifier():
-        with suppress(ImportError):  # capabilities lie above this layer: a file names the one it needs
-            importlib.import_module(f"oboro.{kind.partition('.')[0]}")
+    if isinstance(kind, str) and kind not in _known and kind.partition(".")[0] in CAPABILITIES:
+        importlib.import_module(f"oboro.{kind.partition('.')[0]}")  # they lie above this layer
     if not isinstance(kind, str) or kind not in _known:
         raise ParameterError(
             "the plan has an unknown kind",

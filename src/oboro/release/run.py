@@ -83,10 +83,9 @@ def run(
     made = made_again(a_plan("plan", plan.plan if isinstance(plan, Quote) else plan))
     if name is not None and (found := given_again(made, ledger, name)) is not None:
         return found
-    if isinstance(plan, Quote):
-        quoted = Quote(made, made.to_dict(), plan.words, plan.forecast, plan.cost)
-    else:
-        quoted = _quoted(made, ledger)
+    quoted = _quoted(
+        made, ledger
+    )  # of a quote nothing is taken but its plan: its words could have been altered
     prepared = made.prepare(data)
     source = bits or system_bits()
     reservation = reserve(quoted, ledger, name)

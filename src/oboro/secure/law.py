@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache, reduce
+from functools import reduce
 from itertools import pairwise
 from math import factorial, prod
 from operator import mul
@@ -14,7 +14,7 @@ from operator import mul
 from flint import arb, fmpz_poly
 
 from oboro.errors import ParameterError, setting, told
-from oboro.exact import whole
+from oboro.exact import remembered, whole
 from oboro.kinds import list_of, takes
 from oboro.noise.laplace import check_level
 from oboro.noise.lazy import ball, precision
@@ -281,7 +281,7 @@ def _at_most_exp(ratio: Fraction, rate: Fraction) -> bool:
         bits *= 2
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def _exp_floor(rate: Fraction, bits: int) -> int:
     """floor(2^bits e^rate), beyond doubt."""
     if not 0 < rate <= 64:

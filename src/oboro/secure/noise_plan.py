@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from oboro.domain import read_toml
 from oboro.errors import GuaranteeError, ParameterError, setting, told
-from oboro.exact import Number, about, not_negative, positive, show, whole
+from oboro.exact import Number, about, not_negative, positive, remembered, show, whole
 from oboro.kinds import path_of, shown, takes, text_of, unknown
 from oboro.ledger import plan_hash
 from oboro.noise.laplace import as_float
@@ -257,17 +257,17 @@ def _no_plan(given: str) -> ParameterError:
     )
 
 
-@lru_cache(maxsize=32)
+@remembered(32)
 def _law(urns: tuple[Urn, ...], draws: int) -> Law:
     return law_of(urns, draws)
 
 
-@lru_cache(maxsize=32)
+@remembered(32)
 def _delta(plan: NoisePlan) -> Between:
     return exact_delta(plan.law, plan.eps, plan.sensitivity)
 
 
-@lru_cache(maxsize=32)
+@remembered(32)
 def _drawer_delta(plan: NoisePlan) -> Between:
     if plan.draws == 1:
         return _delta(plan)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oboro.errors import GuaranteeError, told
-from oboro.exact import usable
+from oboro.exact import remembered, usable
 
 if TYPE_CHECKING:
     from oboro.noise.lazy import Ball as Enclosure
@@ -35,7 +34,7 @@ from oboro.statistics.scope import Scope
 # How much Gaussian noise (eps, delta) takes, exactly: the analytic Gaussian mechanism.
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def analytic_sigma(eps: Fraction, delta: Fraction) -> Fraction:
     """A standard deviation, for sensitivity 1, that is enough beyond doubt, and within 1e-6 of the least.
 

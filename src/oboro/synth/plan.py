@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import prod
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ import numpy as np
 from oboro.arrays import Floats, Integers
 from oboro.domain import Domain
 from oboro.errors import ParameterError, setting, told
-from oboro.exact import Number, positive, show, whole
+from oboro.exact import Number, positive, remembered, show, whole
 from oboro.noise import Bits, DiscreteGaussian
 from oboro.noise.draws import exponential_mechanism
 from oboro.privacy import ZCDP, Approx, Guarantee, Unit
@@ -59,7 +59,7 @@ def promised(eps: Number | None, delta: Number | None, rho: Number | None) -> Ap
     )
 
 
-@lru_cache(maxsize=64)  # one run asks for it many times
+@remembered(64)  # one run asks for it many times
 def rho_within(guarantee: Guarantee) -> Fraction:
     """The largest rho, to six digits, whose zCDP implies the guarantee. At most 500: beyond, noise is 0 in doubles."""
     if isinstance(guarantee, ZCDP):

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,9 @@ class Mask:
         differences = inflating.decompress(base64.b64decode(self.possible, validate=True), 8 * LARGEST)
         if not inflating.eof or inflating.unused_data:
             raise ValueError("not a whole stream, or a longer one than a mask is")
-        return np.cumsum(np.frombuffer(differences, "<i8").astype(np.int64))
+        heads = np.cumsum(np.frombuffer(differences, "<i8").astype(np.int64))
+        heads.setflags(write=False)
+        return heads
 
 
 def _misfit(heads: Integers) -> DomainError:
@@ -88,7 +90,6 @@ def _misfit(heads: Integers) -> DomainError:
     )
 
 
-@lru_cache(maxsize=16)
 def layout_of(domain: Domain, mask: Mask | None = None) -> Layout:
     """Where the cells of a domain lie, less those that the mask rules out; refuses a mask of another domain."""
     if mask is None:

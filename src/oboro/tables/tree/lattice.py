@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Any
@@ -181,7 +181,6 @@ class Lattice:
         return good
 
 
-@lru_cache(maxsize=16)
 def lattice_of(domain: Domain) -> Lattice:
     """The lattice of a domain's columns."""
     return Lattice(tuple(tree_of(column) for column in domain))

@@ -10,13 +10,12 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from oboro.arrays import Floats, Integers
-from oboro.exact import about, percent
+from oboro.exact import about, percent, remembered
 from oboro.noise.bits import UnsafeBitsWarning, UnsafeDeterministicBits
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
@@ -58,7 +57,7 @@ class Outlook:
         )
 
 
-@lru_cache(maxsize=16)
+@remembered(16)
 def tree_outlook(
     lattice: Lattice, cells: int, design: Design, noises: tuple[Noise, ...], total: int
 ) -> Outlook:

@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from itertools import product
 
 import numpy as np
 
 from oboro.arrays import Floats, Integers
+from oboro.exact import remembered
 from oboro.tables.tree.lattice import Lattice, Level
 from oboro.tables.tree.workload import Workload, profiles, sized_profiles
 
@@ -132,7 +132,7 @@ class _Problem:
         return value, shares
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def plan_shares(
     lattice: Lattice,
     workload: Workload,
@@ -269,7 +269,7 @@ def coefficients(mu: Floats) -> Floats:
     return np.where(np.abs(total) > 1e-12 * largest, total, 0.0)  # what cancels leaves only rounding
 
 
-@lru_cache(maxsize=16)
+@remembered(16)
 def _coefficients(lattice: Lattice, levels: tuple[Level, ...], precisions: tuple[float, ...]) -> Floats:
     return coefficients(moments(lattice, levels, precisions))
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     pass
 import hashlib
 from fractions import Fraction
-from functools import lru_cache
 
 from oboro.arrays import Integers, Table
 from oboro.errors import GuaranteeError, setting, told
@@ -36,7 +35,7 @@ from typing import Any
 
 from oboro.arrays import Floats
 from oboro.domain import Domain
-from oboro.exact import show
+from oboro.exact import remembered, show
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.privacy import Unit
 from oboro.release import Part as PrivacyPart
@@ -105,7 +104,7 @@ def areas(lattice: Lattice) -> list[Level]:
 _DIGITS = 10**6
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def rho_of(promise: Approx) -> Fraction:
     """The largest rho, to six digits, for which rho-zCDP keeps the promise [Canonne, Kamath, Steinke 2020, Prop. 12]."""
     if promise.delta <= 0:
@@ -303,7 +302,7 @@ class PlannedTree(Strategy):
                 fix=setting(delta=None),
             )
 
-    @property
+    @cached_property
     def lattice(self) -> Lattice:
         return lattice_of(self.layout.domain)
 
