@@ -113,6 +113,29 @@ def test_a_signature_is_spelt_in_one_way(world: Path, tmp_path: Path) -> None:
             verify_certificate(path, data=world / "published.csv")
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("guarantee", "in_words"), "eps = 0.00007"),
+        (("unit", "in_words"), "one person and all that is theirs"),
+        (("guarantee",), {"kind": "pure", "eps": "0.00007", "in_words": "eps = 0.00007"}),
+        (("plan", "guarantee"), {"kind": "pure", "eps": "0.00007"}),
+        (("plan", "unit"), {"kind": "row", "adjacency": "replace"}),
+    ],
+)
+def test_a_certificate_promises_one_thing(
+    world: Path, tmp_path: Path, place: tuple[str, ...], value: Any
+) -> None:
+    """Words, numbers and plan: a page that shows one of them shows what was signed as the promise."""
+    record = json.loads((world / "published.csv.certificate.json").read_text())
+    path = tmp_path / "c.json"
+    path.write_bytes(laid_out(signed(record), 2))
+    verify_certificate(path, data=world / "published.csv")
+    path.write_bytes(laid_out(signed(changed(record, place, value)), 2))
+    with pytest.raises(CertificateError, match="incomplete"):
+        verify_certificate(path, data=world / "published.csv")
+
+
 @pytest.mark.parametrize("name", ["published.csv", "table.parquet", "output.csv"])
 def test_a_strangers_odd_certificate_is_refused_in_words_or_shown(
     world: Path, tmp_path: Path, name: str
@@ -183,6 +206,16 @@ def test_a_model_holds_each_part_once(world: Path, tmp_path: Path) -> None:
             warnings.simplefilter("ignore")  # of a name that is there twice
             for name in names:
                 file.writestr(name, parts.get(name, b""))
+        with pytest.raises(DataError, match="is not a model"):
+            load(path)
+
+
+def test_a_model_is_the_bytes_that_oboro_packs(world: Path, tmp_path: Path) -> None:
+    """A reader that goes from the front sees what stands before a packed file; one from the back, what is after."""
+    path, whole = tmp_path / "model.oboro", (world / "model.oboro").read_bytes()
+    comment = whole[:-2] + (5).to_bytes(2, "little") + b"hello"
+    for other in (b"#!/bin/sh\n" + whole, whole + whole, whole + b"x", comment):
+        path.write_bytes(other)
         with pytest.raises(DataError, match="is not a model"):
             load(path)
 

@@ -189,3 +189,16 @@ def test_figures_and_assumption(oboro: Command, tmp_path: Path) -> None:
         assert ElementTree.parse(tmp_path / f"f{number}.svg").getroot().tag.endswith("svg")
     assert oboro("secure assumption").out.strip() == ob.secure.ASSUMPTION
     assert "30,461" in oboro("reproduce kii-table1").out
+
+
+def test_used_urns_are_written_down_beside_what_a_link_leads_to(tmp_path: Path) -> None:
+    from oboro.cli.secure import _shelf
+
+    for name in ("bob.ledger", "alice.secret"):
+        (tmp_path / name).touch()
+        (tmp_path / f"link-{name}").symlink_to(tmp_path / name)
+        own, link = _shelf(None, str(tmp_path / name)), _shelf(None, str(tmp_path / f"link-{name}"))
+        assert own.path.resolve() == link.path.resolve()
+        (tmp_path / f"link-{name}.urns").touch()  # written by an older oboro
+        with pytest.raises(ob.errors.ParameterError, match="beside a link"):
+            _shelf(None, str(tmp_path / f"link-{name}"))

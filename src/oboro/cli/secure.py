@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
@@ -225,7 +226,19 @@ def _shelf(state: Path | None, beside: str, shown: str = "") -> Shelf:
             needed="a file",
             fix="--state urns.state",
         )
-    return secure.Shelf(state or Path(f"{beside}.urns"))
+    if state is not None:
+        return secure.Shelf(state)
+    own, typed = Path(f"{os.path.realpath(beside)}.urns"), Path(f"{beside}.urns")
+    if (
+        typed.exists() and typed.resolve() != own.resolve()
+    ):  # as oboro wrote it until now: it must not be forgotten
+        raise ParameterError(
+            "a record of used urns stands beside a link",
+            given=str(typed),
+            needed=f"one record, beside what the link leads to: {own}",
+            fix=f"--state {typed}",
+        )
+    return secure.Shelf(own)
 
 
 def _identity(own: Path | None, peer: Path | None) -> Identity:

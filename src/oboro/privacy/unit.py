@@ -150,7 +150,7 @@ def unit_from(record: dict[str, Any]) -> Unit:
     }
     given = dict(record) if isinstance(record, dict) else {}
     kind = given.pop("kind", None)
-    if kind not in makers:
+    if not isinstance(kind, str) or kind not in makers:
         raise UnitError(
             "the unit has an unknown kind",
             given=told(kind=repr(kind)),

@@ -21,7 +21,7 @@ from oboro.ledger import Entry, Ledger, canonical
 from oboro.ledger.chain import is_hex, laid_out, read_laid_out
 from oboro.privacy import Guarantee, Unit, guarantee_from, unit_from
 from oboro.release.forecast import Forecast
-from oboro.release.plan import Plan
+from oboro.release.plan import Plan, plan_from
 
 FORMAT = "oboro certificate 1"
 _INDENT = 2
@@ -180,13 +180,13 @@ def read_certificate(path: str | Path) -> Certificate:
         wrong = _wrong_part(record["file"], _FILE, "file.")
     if wrong is None:
         try:
-            promised(record)
+            wrong = _unlike(record)
         except (InputError, RecursionError):
             wrong = "unit or guarantee"
     if wrong is not None:
         raise CertificateError(
             f"{path} is incomplete",
-            given=f"{wrong} is missing, or not what oboro writes",
+            given=f"{wrong} is missing, or not what oboro writes, or does not agree with the rest",
             needed=", ".join(_PARTS),
             fix="the original file",
         )
@@ -240,6 +240,20 @@ def promised(record: dict[str, Any]) -> tuple[Unit, Guarantee]:
     unit = {key: value for key, value in record["unit"].items() if key != "in_words"}
     guarantee = {key: value for key, value in record["guarantee"].items() if key != "in_words"}
     return unit_from(unit), guarantee_from(guarantee)
+
+
+def _unlike(record: dict[str, Any]) -> str | None:
+    """What says something else than the promise that programs read: the words beside it, or the plan; None if nothing does."""
+    for part, promise in zip(("unit", "guarantee"), promised(record), strict=True):
+        if record[part]["in_words"] != str(promise):
+            return f"{part}.in_words"
+        planned = record["plan"].get(part)
+        read = unit_from if part == "unit" else guarantee_from
+        if planned is None:  # a plan whose record says it in other words
+            planned = getattr(plan_from(record["plan"]), part).to_dict()
+        if read(planned) != promise:
+            return f"plan.{part}"
+    return None
 
 
 def _wrong_part(record: Any, parts: dict[str, Any], within: str = "") -> str | None:

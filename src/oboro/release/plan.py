@@ -77,22 +77,30 @@ def encoded(table: pa.Table, suffix: str) -> bytes:
     return sink.getvalue()
 
 
-def bundled(parts: Mapping[str, bytes]) -> bytes:
+_SYSTEMS = (3, 0)  # what a packed file says it was made on; 0.1 wrote 0 on Windows
+
+
+def bundled(parts: Mapping[str, bytes], system: int = _SYSTEMS[0]) -> bytes:
     """Several files as one, always with the same bytes."""
     sink = io.BytesIO()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as file:
         for name, content in parts.items():
-            file.writestr(zipfile.ZipInfo(name), content)
+            one = zipfile.ZipInfo(name)
+            one.create_system = system
+            file.writestr(one, content)
     return sink.getvalue()
 
 
 def unbundled(content: bytes, names: tuple[str, ...]) -> dict[str, bytes]:
-    """What `bundled` wrote. Anything else raises what `zipfile` raises: more in it than these, or something twice."""
+    """What `bundled` wrote, byte for byte. Anything else raises what `zipfile` raises: more in it, before it or after it."""
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         inside = [(one.filename, one.compress_type) for one in file.infolist()]
         if inside != [(name, zipfile.ZIP_STORED) for name in names]:
             raise ValueError
-        return {name: file.read(name) for name in names}
+        parts = {name: file.read(name) for name in names}
+    if content not in [bundled(parts, system) for system in _SYSTEMS]:
+        raise ValueError
+    return parts
 
 
 CAPABILITIES = ("tables", "statistics", "synth", "dynamics", "secure")  # whose plans a file may name

@@ -11,6 +11,7 @@ import numpy as np
 
 from oboro.dynamics.outliers import SIZES, Detection, detections
 from oboro.dynamics.plan import SignalPlan
+from oboro.errors import CertificateError
 from oboro.exact import Number, about
 from oboro.files import write_whole
 from oboro.release import Certificate
@@ -82,6 +83,12 @@ def _record(plan: SignalPlan, certificate: Certificate | Mapping[str, Any] | Non
         "guarantee": {**plan.guarantee.to_dict(), "in_words": str(plan.guarantee)},
     }
     signed = certificate.record if isinstance(certificate, Certificate) else certificate
+    if signed and any(signed.get(part) != own[part] for part in ("unit", "guarantee")):
+        raise CertificateError(
+            "the certificate is that of another release",
+            given=f"a certificate of {signed.get('released', 'something else')}",
+            needed="the certificate that was written beside the signal",
+        )
     return {**own, **(signed or {})}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from oboro.errors import InputError
 from oboro.exact import about
 from oboro.privacy.guarantee import guarantee_from
+from oboro.privacy.unit import unit_from
 from oboro.report import chart
 from oboro.report.page import PROMISE, Words, escape, say
 
@@ -26,7 +27,7 @@ def promise(record: Mapping[str, Any]) -> str:
         ("released", Words.name(record.get("released", ""))),
         ("dataset", Words.same(record.get("dataset", ""))),
         ("unit", unit_words(_part(record, "unit"))),
-        ("guarantee", Words.sentence(_part(record, "guarantee").get("in_words", ""))),
+        ("guarantee", _guarantee_words(record)),
         ("noise", _noise(record.get("noise", ""))),
         ("spent", _spent(_part(record, "ledger"))),
     ]
@@ -45,7 +46,7 @@ def in_words(record: Mapping[str, Any]) -> list[Words]:
     assumed: Sequence[str] = ()
     if guarantee.get("kind") == "conditional":
         assumed = [str(text) for text in guarantee.get("assumptions", ())]
-        guarantee = {"in_words": guarantee.get("in_words", ""), **_part(guarantee, "guarantee")}
+        guarantee = _part(guarantee, "guarantee")
     factor = _factor(guarantee)
     if factor is not None:
         how = "replaced_factor" if unit.get("adjacency") == "replace" else "added_factor"
@@ -53,7 +54,7 @@ def in_words(record: Mapping[str, Any]) -> list[Words]:
         said = [PROMISE[how].fill(who=who, factor=_above(factor), **_reach(unit))]
         said += [PROMISE[key].fill(whom=whom) for limit, key in _CLOSENESS if factor <= limit][:1]
     else:
-        promised = Words.sentence(guarantee.get("in_words", ""))
+        promised = _guarantee_words(record)
         said = [PROMISE["other"].fill(who=who, promised=promised)]
     if guarantee.get("kind") == "approx":
         said.append(PROMISE["but_delta"].fill(delta=guarantee.get("delta", "")))
@@ -61,19 +62,32 @@ def in_words(record: Mapping[str, Any]) -> list[Words]:
 
 
 def unit_words(unit: Mapping[str, Any]) -> Words:
-    """Who is protected, as the certificate says it, and in Japanese where its parts are known."""
+    """Who is protected, as the parts of the certificate say it, and in Japanese where they are known."""
     key = f"unit_{unit.get('kind')}"
     needed = {
         "unit_row": (),
         "unit_person": ("column", "max_rows"),
         "unit_cells": ("max_cells", "max_per_cell"),
     }
+    try:
+        own = str(unit_from({key: value for key, value in unit.items() if key != "in_words"}))
+    except (KeyError, TypeError, InputError):
+        return Words.same("")
     if key not in needed or any(name not in unit for name in needed[key]):
-        return Words.sentence(unit.get("in_words", ""))
+        return Words.sentence(own)
     who = PROMISE[key].fill(**{name: unit[name] for name in needed[key]})
     how = PROMISE["replaced" if unit.get("adjacency") == "replace" else "added"]
     said = how.fill(who=who)
-    return Words(str(unit.get("in_words") or said.en), said.ja)
+    return Words(own, said.ja)
+
+
+def _guarantee_words(record: Mapping[str, Any]) -> Words:
+    """The guarantee as its numbers say it: never the words that stand beside them."""
+    written = {key: value for key, value in _part(record, "guarantee").items() if key != "in_words"}
+    try:
+        return Words.sentence(str(guarantee_from(written)))
+    except (KeyError, TypeError, InputError):
+        return Words.same("")
 
 
 def error_by_area(forecast: Mapping[str, Any]) -> str:
@@ -135,7 +149,7 @@ def chip(record: Mapping[str, Any], *, titled: bool = True) -> str:
     parts = [
         Words.same("" if titled else record.get("dataset") or ""),
         Words.name(record.get("released") or "") if record.get("dataset") else Words.same(""),
-        Words.sentence(_part(record, "guarantee").get("in_words") or ""),
+        _guarantee_words(record),
     ]
     return "".join(say(part, "span", 'class="chip"') for part in parts if part.en)
 

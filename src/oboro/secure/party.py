@@ -205,6 +205,7 @@ class Shelf:
             identity(path, str(self.path))
         try:
             with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as connection:
+                connection.execute("PRAGMA journal_mode = DELETE")  # a log beside it would be of another name
                 connection.execute("PRAGMA synchronous = EXTRA")  # also after a loss of power
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute(_TABLE)
