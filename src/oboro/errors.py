@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oboro.language import left, plain, said
+from oboro.language import left, plain, said, without_password
 
 Settings = tuple[tuple[str, str, Any], ...]  # fragment of a text, argument, value
 
@@ -132,7 +132,7 @@ class OboroError(Exception):
             if part is not None:
                 shown = said(plain(part))
                 lines.append(f"  {left(said(label), 7)} " + shown.replace("\n", "\n" + " " * 10))
-        return "\n".join(lines)
+        return without_password("\n".join(lines))
 
     def to_dict(self) -> dict[str, str | None]:
         return {

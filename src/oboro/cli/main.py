@@ -30,10 +30,10 @@ from oboro._version import __version__
 from oboro.cli import checks, demo, dynamics, histogram, ledger, plans, query, secure, synth, table, terminal
 from oboro.cli import checks as certificate
 from oboro.cli import checks as reproduce
-from oboro.cli.terminal import Unprintable, echo, trace, without_password
+from oboro.cli.terminal import Unprintable, echo, trace
 from oboro.errors import OboroError, PaidError
 from oboro.files import sparing
-from oboro.language import chosen, plain, said
+from oboro.language import chosen, plain, said, without_password
 from oboro.payment import Payment, failed, payments
 
 # What `--help` says, in the reader's language. The words of commands and options stay as they are typed.

@@ -1,7 +1,7 @@
 """The one way to the terminal.
 
-Whatever is printed passes here: no sign that a terminal would obey, no password of an address, and no letter that the
-terminal cannot show stops a command. What comes from a file and must stay on its line goes through `plain` before
+Whatever is printed passes here: no sign that a terminal would obey, no password of an address in an error, and no letter that
+the terminal cannot show stops a command. What comes from a file and must stay on its line goes through `plain` before
 (`labelled`, `left`, `right` and `phrase` do so).
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import shlex
 import sys
 import traceback
@@ -22,11 +21,7 @@ from typing import Any
 import typer
 
 from oboro.errors import Declaration, OboroError, Settings
-from oboro.language import chosen, left, plain, said
-
-# between the name of a user and the last @, also where a slash of the address is missing; and options of a database
-_PASSWORD = re.compile(r'(://[^\s":/@]*|postgres[\w+]*:?/*[^\s":/@]*):(?!//)[^\s"]*@', re.IGNORECASE)
-_OPTION = re.compile(r'(\w*password)=[^&\s"\']*', re.IGNORECASE)
+from oboro.language import chosen, left, plain, said, without_password
 
 
 class Unprintable(OSError):
@@ -36,7 +31,9 @@ class Unprintable(OSError):
 def echo(text: str = "", *, err: bool = False, lead: str = "") -> None:
     """Prints lines; `lead` stands before them in red, on a terminal. What nobody hears of an error, the exit code says."""
     stream = sys.stderr if err else sys.stdout
-    shown, lead = without_password(plain(text, lines=True)), plain(lead)
+    shown, lead = plain(text, lines=True), plain(lead)
+    if err:  # what is released is never changed
+        shown = without_password(shown)
     encoding = getattr(stream, "encoding", None) or "utf-8"
     shown = shown.encode(encoding, "backslashreplace").decode(encoding)
     try:
@@ -56,11 +53,6 @@ def is_watched() -> bool:
         return sys.stderr is not None and sys.stderr.isatty()
     except ValueError:  # it was closed
         return False
-
-
-def without_password(text: str) -> str:
-    """A text in which an address of a database shows no password, even if the address was mistyped."""
-    return _OPTION.sub(r"\1=***", _PASSWORD.sub(r"\1:***@", text))
 
 
 def trace(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:

@@ -21,7 +21,24 @@ from functools import lru_cache
 from pathlib import Path
 
 LANGUAGES = ("en", "ja")
-_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # controls, formats, half signs, ends of lines and paragraphs
+LONGEST = 1000  # signs of one text of anybody's that are shown
+_UNSEEN = (
+    "Cc",
+    "Cf",
+    "Cs",
+    "Co",
+    "Cn",
+    "Zl",
+    "Zp",
+)  # controls, formats, half signs, ends of lines, signs of nobody
+# spaces and fillers that look like a space, and marks that change nothing that is seen
+_BLANK = re.compile(
+    r"[^\S \u3000]|[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+_ODD = re.compile(
+    r"[^ -~\u3000-\u3029\u3030-\u3098\u309b-\u30ff\u3400-\u9fff]"
+)  # what is looked at: not the commonest
+_ODD_OR_SPACES = re.compile(_ODD.pattern + r"|(?<=[ \u3000])[ \u3000]")
 _HOLE = re.compile(r"\{(\d*)(\+?)\}")
 
 
@@ -57,18 +74,44 @@ class Lines(str):
 def plain(text: str, *, lines: bool = False) -> str:
     """A text of anybody's as it may be shown: on one line, and without a sign that a terminal or a reader's eye obeys.
 
-    Escape codes, carriage returns, signs that turn the direction of writing or take no room: all are written out, as
-    \\u001b. With `lines`, and in `Lines`, the ends of lines stay.
+    Escape codes, carriage returns, signs that turn the direction of writing, take no room or look like a space: all are
+    written out, as \\u001b. So is every space after a space, for many of them would begin a line of the terminal, and a
+    long text is cut. With `lines`, and in `Lines`, the ends of lines, the spaces and the length stay.
     """
-    if text.isprintable():
-        return text
-    lines = lines or isinstance(text, Lines)
-    return "".join(
-        sign
-        if unicodedata.category(sign) not in _UNSEEN or (lines and sign == "\n")
-        else "".join(f"\\u{half:04x}" for half in _halves(sign))
-        for sign in text
-    )
+    if lines or isinstance(text, Lines):
+        return _ODD.sub(lambda found: found[0] if found[0] == "\n" else _seen(found), text)
+    if len(text) > LONGEST + 20:  # with what is said of the rest it is not cut once more
+        text = f"{text[:LONGEST]}… (+{len(text) - LONGEST})"
+    return _ODD_OR_SPACES.sub(_seen, text)
+
+
+def _seen(found: re.Match[str]) -> str:
+    """A sign as it is, or written out if it would not be seen. A mark is seen on a letter, with one more mark at most."""
+    sign, at = found[0], found.start()
+    kind = unicodedata.category(sign)
+    unseen = sign in " \u3000" or kind in _UNSEEN or _BLANK.match(sign) is not None
+    if not unseen and kind in ("Mn", "Me"):
+        before = [unicodedata.category(one)[0] for one in found.string[max(0, at - 2) : at]]
+        unseen = before[-1:] != ["L"] and before != ["L", "M"]
+    return "".join(f"\\u{half:04x}" for half in _halves(sign)) if unseen else sign
+
+
+def without_password(text: str) -> str:
+    """A text in which an address of a database shows no password, even if the address was mistyped: for errors and logs."""
+    text = re.sub(r"[^\s\"]+", lambda word: _without_password(word[0]), text) if "@" in text else text
+    return _OPTION.sub(r"\1***", text)
+
+
+_OPTION = re.compile(r"(password\s*=\s*)(?:'[^'\n]*'?|[^&\s\"']+)", re.IGNORECASE)
+_ADDRESS = re.compile(r"postgres[\w+]*:?/*|://", re.IGNORECASE)
+_COLON = re.compile(r":|%3a", re.IGNORECASE)
+
+
+def _without_password(word: str) -> str:
+    """Leaves out what stands between the name of a user and the last @, also where a slash of the address is missing."""
+    end, address = word.rfind("@"), _ADDRESS.search(word)
+    colon = _COLON.search(word, address.end(), end) if address and address.end() < end else None
+    return f"{word[: colon.start()]}:***{word[end:]}" if colon else word
 
 
 def _halves(sign: str) -> tuple[int, ...]:

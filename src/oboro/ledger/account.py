@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from oboro.errors import BudgetError, LedgerError, NameTakenError, ParameterErro
 from oboro.exact import whole
 from oboro.files import BESIDE_SQLITE, reads
 from oboro.kinds import path_of, takes
+from oboro.language import plain, without_password
 from oboro.ledger import copies, keys, records, replay
 from oboro.ledger import copies as checking
 from oboro.ledger import database as schema
@@ -41,7 +43,7 @@ def create(
     place: Place, *, dataset: str, unit: Unit, budget: Guarantee, key: str | os.PathLike[str] | None
 ) -> tuple[Database, Path, Entry]:
     """A new ledger with its first entry."""
-    printable("dataset", dataset)
+    dataset = printable("dataset", dataset)
     if not isinstance(unit, Unit):
         raise ParameterError(
             "unit is not a unit",
@@ -135,21 +137,25 @@ def upgrade_facts(connection: Connection, place: Place) -> dict[str, Any]:
     return {"from": version, "schema": schema.VERSION, "software": f"oboro {__version__}"}
 
 
+def _named(connection: Connection, name: str) -> Entry | None:
+    """The entry of this name. Ledgers of 0.1 have names that are not composed or trimmed: those are found as they are."""
+    as_it_is = records.entry_named(connection, name) if isinstance(name, str) and name.isprintable() else None
+    return as_it_is or records.entry_named(connection, printable("name", name))
+
+
 def printable(name: str, value: str) -> str:
-    """A text that people can read, type and tell apart."""
-    if (
-        not isinstance(value, str)
-        or not 1 <= len(value) <= 200
-        or not value.isprintable()
-        or not value.strip()
-    ):
+    """A text that people can read, type and tell apart: composed (NFC), trimmed, and all of it seen."""
+    written = unicodedata.normalize("NFC", value).strip() if isinstance(value, str) else ""
+    if not 1 <= len(written) <= 200 or plain(written) != written or without_password(written) != written:
         raise ParameterError(
             f"{name} cannot be used",
-            given=f"{name}={value!r}"[:80],
-            needed="1 to 200 printable characters",
+            given=f"{name}={value!r}"[:80]
+            if without_password(written) == written
+            else "an address with a password",
+            needed="1 to 200 characters that are seen, with one space at a time",
             fix=setting(**{name: "city 2026"}),
         )
-    return value
+    return written
 
 
 def _claim(connection: Connection, place: Place) -> None:
@@ -261,7 +267,7 @@ class Ledger:
         nothing is spent.
         """
         if name is not None:
-            printable("name", name)
+            name = printable("name", name)
         digest, cost = plan_hash(plan), self.price(unit, guarantee)
         with self._database.writing() as connection:
             last = self._turn(connection)
@@ -305,9 +311,8 @@ class Ledger:
 
     def find(self, name: str) -> Stored | None:
         """The release that was reserved under `name`, finished or not."""
-        printable("name", name)
         with self._database.reading() as connection:
-            return self._stored(connection, records.entry_named(connection, name))
+            return self._stored(connection, _named(connection, name))
 
     def find_entry(self, position: int) -> Stored | None:
         """The release that was reserved, or committed, as the entry of this number: also one without a name."""
@@ -468,7 +473,7 @@ class Ledger:
         return keys.load_current(self._key_path, last.body["key"])
 
     def _refuse_taken(self, connection: Connection, name: str, digest: str) -> None:
-        taken = records.entry_named(connection, name)
+        taken = _named(connection, name)
         if taken is None:
             return
         fix: str

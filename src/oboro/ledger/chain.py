@@ -164,7 +164,7 @@ class Head:
     @takes(text=text_of)
     def parse(cls, text: str) -> Head:
         """Reads what `str(head)` wrote, such as "12:9f86d0..."."""
-        found = re.fullmatch(r"(\d{1,18}):([0-9a-f]{64})", text.strip())
+        found = re.fullmatch(r"([0-9]{1,18}):([0-9a-f]{64})", text.strip())
         if found is None:
             raise ParameterError(
                 "the head is not one", given=text[:80], needed="position:hash, as `export` prints it"

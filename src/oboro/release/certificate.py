@@ -51,7 +51,7 @@ _PARTS: dict[
     },
     "software": str,
     "bits": str,
-    "time": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"),
+    "time": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII),
     "public_key": _SHA256,  # of the same length
 }
 _FILE = {"name": re.compile(r"[^/\0]+"), "bytes": int, "sha256": _SHA256}

@@ -105,7 +105,7 @@ def given_again(plan: Plan, ledger: Ledger, name: str) -> Release | None:
     elif stored.committed is None or cost is None:
         ledger.refuse_used(name, written)
     else:
-        return from_content(plan, ledger, name, cost, stored.committed, stored.content())
+        return from_content(plan, ledger, stored.reserved.name, cost, stored.committed, stored.content())
     return None  # pragma: no cover  # a taken name was refused above
 
 
