@@ -20,12 +20,22 @@ from oboro.kinds import path_of
 BESIDE_SQLITE = ("-journal", "-wal", "-shm")  # what SQLite may keep beside a file, now or later
 
 
+Identity = tuple[int, int]  # device and inode
+Place = tuple[Identity | str, str]  # a folder, and the name in it
+SYSTEM = (
+    "/dev",
+    "/proc",
+    "/sys",
+)  # what stands there belongs to the machine; but /dev/shm is a folder like others
+
+
 @dataclass(frozen=True, slots=True)
 class _Input:
     """A file that was opened to be read: the places that lead to it, and which file it was then."""
 
-    places: frozenset[str]
-    identity: tuple[int, int] | None
+    places: frozenset[Place]
+    identity: Identity | None
+    names: frozenset[str]
 
 
 _noted: list[_Input] | None = None  # None outside of a command: a program may write what it has read
@@ -66,7 +76,7 @@ def refuse_input(path: Path, spare: Iterable[str | os.PathLike[str]] = ()) -> No
     """Refuses a path that leads to an input, or to one of `spare`, or to where something of them may yet come to stand."""
     place, identity = _place(path), _identity(path)
     for one in [*(_noted or ()), *(_input(os.fspath(name)) for name in spare)]:
-        same = identity is not None and identity in (one.identity, *map(_identity, one.places))
+        same = identity is not None and identity in (one.identity, *map(_identity, one.names))
         if same or place in one.places:
             raise ParameterError(
                 "the output would overwrite an input",
@@ -110,23 +120,68 @@ def _fresh(path: Path) -> tuple[int, Path]:
 
 
 def _refuse_other_than_file(path: Path) -> None:
-    """A folder cannot be replaced by a file; and whoever may replace a device should not."""
+    """A folder cannot be replaced by a file; whoever may replace a device should not; and some files cannot be had again."""
+    if _is_of_the_system(path):
+        raise DataError(
+            f"{path} cannot be written",
+            given="a place of the system",
+            needed=f"a file outside of {', '.join(SYSTEM)}",
+            fix="the path of a file",
+        )
     with suppress(OSError):
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise DataError(f"{path} cannot be written", given="not a file", fix="the path of a file")
+        if _is_precious(path):
+            raise ParameterError(
+                "the output would overwrite a ledger or a secret key",
+                given=told(output=f"{path}"),
+                needed="a new name; a ledger or a key that is not needed any more is removed by hand",
+                fix=f"-o published-{path.name}",
+            )
+
+
+def _is_of_the_system(path: Path) -> bool:
+    """Whether the path, or a link on its way, lies where the machine keeps devices: /dev/stdout leads to any file."""
+    at = os.path.abspath(path)
+    for _ in range(40):  # as many links as Linux follows
+        folder, name = os.path.split(at)
+        for one in (at, os.path.join(os.path.realpath(folder), name)):
+            top = "/".join(one.split("/")[:2])
+            if top in SYSTEM and not one.startswith("/dev/shm/"):
+                return True
+        try:
+            at = os.path.abspath(os.path.join(os.path.realpath(folder), os.readlink(at)))
+        except OSError:  # no link
+            return False
+    return False
+
+
+def _is_precious(path: Path) -> bool:
+    """Whether a database of SQLite (a ledger, a shelf of urns) or a private key stands there, by how it begins."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+    head = os.read(handle, 100)
+    if head.startswith(b"SQLite format 3\0"):
+        return (
+            True  # it stays open: to close it would drop the locks that SQLite may hold on it in this process
+        )
+    os.close(handle)
+    return head.startswith(b"oboro secret key") or (
+        head.startswith(b"-----BEGIN ") and b"PRIVATE KEY" in head
+    )
 
 
 def _input(path: str) -> _Input:
-    return _Input(frozenset({_place(path), os.path.realpath(path)}), _identity(path))
+    names = frozenset({os.path.abspath(path), os.path.realpath(path)})
+    return _Input(frozenset(map(_place, names)), _identity(path), names)
 
 
-def _place(path: str | os.PathLike[str]) -> str:
-    """The name in its folder, whatever links lead to the folder. Defined also where there is no file yet."""
+def _place(path: str | os.PathLike[str]) -> Place:
+    """The name in its folder, whatever links and mounts lead to the folder. Defined also where there is no file yet."""
     folder, name = os.path.split(os.path.abspath(path))
-    return os.path.join(os.path.realpath(folder), name)
+    return _identity(folder) or os.path.realpath(folder), name
 
 
-def _identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+def _identity(path: str | os.PathLike[str]) -> Identity | None:
     try:
         found = os.stat(path)
     except (OSError, ValueError):

@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from doors_world import LEDGER, READING_NOTHING, WRITING, commands, reservations, typed
@@ -243,6 +244,61 @@ def test_an_address_is_no_path(folder: Path) -> None:
             assert result.code in (1, 4), (line, result)
             assert "InternalError" not in result.err, (line, result)
             assert (folder / "table.parquet").read_bytes() == kept
+
+
+# -- what is not to be replaced, whoever asks -------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the places of Linux")
+def test_nothing_of_the_system_is_replaced(folder: Path) -> None:
+    """/dev/stdout leads to a common file where it was redirected; to replace it would replace the machine's own name."""
+    (folder / "stdout").symlink_to("/proc/self/fd/1")
+    (folder / "second").symlink_to(folder / "stdout")
+    (folder / "devices").symlink_to("/dev", target_is_directory=True)
+    places = ["/dev/stdout", "/dev/x.json", "/proc/self/fd/1", "/sys/x", "stdout", "second", "devices/x"]
+    for place in places:
+        result = typed(folder, ["ledger", "export", "people.ledger", "-o", place])
+        assert result.code == 4, (place, result)
+        with pytest.raises(DataError, match="cannot be written"):
+            files._refuse_other_than_file(folder / place)
+    assert (folder / "second").is_symlink()
+    files._refuse_other_than_file(Path("/dev/shm/published.csv"))
+    files._refuse_other_than_file(folder / "devices-of-mine" / "proc")
+
+
+def test_no_ledger_and_no_secret_key_is_written_over(folder: Path) -> None:
+    made = ["ledger", "create", "other.ledger", "--dataset", "o", "--unit", "row", "--eps", "1"]
+    assert typed(folder, made).code == 0
+    assert typed(folder, ["secure", "keys", "carol"]).code == 0
+    (folder / "link").symlink_to("other.ledger")
+    for name in ("other.ledger", "other.ledger.key", "carol.secret", "link"):
+        kept = (folder / name).read_bytes()
+        result = typed(folder, ["ledger", "export", "people.ledger", "-o", name])
+        assert result.code == 4, (name, result)
+        assert (folder / name).read_bytes() == kept
+        with pytest.raises(OboroError, match="ledger or a secret key"):
+            files.write_whole(folder / name, b"x")
+    for text in (b"", b"age\n1\n", b"SQLite"):
+        (folder / "old.csv").write_bytes(text)
+        files.write_whole(folder / "old.csv", b"new")
+
+
+def test_a_folder_by_another_mount_is_the_same_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mount gives a folder a second real path; device and inode tell."""
+    (folder / "mounted").mkdir()
+    seen = os.stat
+
+    def looked(path: Any, **more: Any) -> os.stat_result:
+        text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+        return seen(str(folder) if text == str(folder / "mounted") else path, **more)
+
+    monkeypatch.setattr(os, "stat", looked)
+    with files.sparing():
+        files.reads(folder / "people.ledger", "-journal")
+        for name in ("people.ledger", "people.ledger-journal"):
+            with pytest.raises(OboroError, match="overwrite an input"):
+                files.refuse_input(folder / "mounted" / name)
+        files.refuse_input(folder / "mounted" / "free.csv")
 
 
 # -- TOML that no machine wrote -------------------------------------------------------------------------------------

@@ -52,6 +52,13 @@ def create(
             fix=setting(unit=Unit.row()),
         )
     replay.checked_budget(budget)
+    assumed = f"{budget} {unit}"
+    if without_password(assumed) != assumed:
+        raise ParameterError(
+            "the budget or the unit holds an address with a password",
+            given="not shown: it may hold a password",
+            needed="words that anybody may read: they are written down for good",
+        )
     if place.path is not None and not place.path.parent.is_dir():
         raise LedgerError("the folder does not exist", given=place.shown, fix=f"mkdir -p {place.path.parent}")
     ledger_id = uuid.uuid4().hex
