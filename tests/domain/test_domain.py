@@ -184,3 +184,11 @@ def test_an_entry_that_nobody_reads_is_refused(tmp_path: Path, text: str, said: 
     path.write_text(text)
     with pytest.raises(DomainError, match=said):
         Domain.from_toml(path)
+
+
+@pytest.mark.parametrize("name", ["data", "ledger"])
+def test_a_place_is_a_text_and_swallows_nothing(name: str) -> None:
+    columns = {"columns": [{"kind": "integer", "name": "age", "low": 0, "high": 9}]}
+    assert Domain.from_dict({**columns, name: "here"}).names == ("age",)
+    with pytest.raises(DomainError, match=f"where the {name} is"):
+        Domain.from_dict({**columns, name: {"colums": []}})

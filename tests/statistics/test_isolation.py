@@ -220,6 +220,12 @@ def test_every_other_system_call_is_refused() -> None:
         (202, (0, 9, 0, 0)),  # wait until
         (202, (0, 128 | 256 | 9, 0, 0)),
         (204, (1, 0, 0)),  # sched_getaffinity of another process
+        (28, (0, 0, 0)),  # madvise: no advice
+        (28, (0, 0, 3)),  # will need
+        (28, (0, 0, 10)),  # not in a copy
+        (28, (0, 0, 12)),  # pages that are shared with whoever has the same
+        (28, (0, 0, 21)),  # to the disk
+        (28, (0, 0, 100)),  # broken memory
     ],
 )
 def test_some_are_refused_by_their_arguments(number: int, arguments: tuple[int, ...]) -> None:
@@ -236,13 +242,33 @@ def f(rows):
 
 def test_what_is_allowed_names_nothing_outside() -> None:
     """Whoever adds to this list must prove that a block cannot learn or leave anything by it."""
-    memory = {"mmap", "mprotect", "munmap", "brk", "mremap", "madvise"}
+    memory = {"mmap", "mprotect", "munmap", "brk", "mremap"}
     signals_to_itself = {"rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack"}
     who_it_is = {"getpid", "gettid", "getuid", "getgid", "geteuid", "getegid"}
     the_line = {"read", "write", "close"}
     end = {"exit", "exit_group", "sched_yield", "getrandom"}
     assert set(seal.ALLOWED) == memory | signals_to_itself | who_it_is | the_line | end
-    assert sorted(seal.ALLOWED_IF) == ["futex, to wake", "sched_getaffinity, of itself"]
+    assert sorted(seal.ALLOWED_IF) == [
+        "futex, to wake",
+        "madvise, for huge pages",
+        "madvise, to give pages back",
+        "madvise, to give pages back later",
+        "sched_getaffinity, of itself",
+    ]
+
+
+@sealing
+@pytest.mark.parametrize("advice", [4, 8, 14, 15])
+def test_memory_is_given_back(advice: int) -> None:
+    source = f"""
+import ctypes
+library = ctypes.CDLL(None, use_errno=True)
+library.syscall.restype = ctypes.c_long
+def f(rows):
+    library.syscall(*map(ctypes.c_ulong, (28, 0, 0, {advice})))
+    return ctypes.get_errno() == 1
+"""
+    assert answers(job(source), [1]) == [(0.0,)]
 
 
 MACHINE = """

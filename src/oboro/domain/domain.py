@@ -102,6 +102,13 @@ class Domain:
         if record.get("draft", False) is not False:
             raise _still_a_draft(where, f"draft = {str(record['draft']).lower()}")
         check_entries(where, record, DECLARES)
+        for name in ("data", "ledger"):
+            if name in record and not isinstance(record[name], str):
+                raise DomainError(
+                    f"{where} does not say where the {name} is",
+                    given=told(**{name: shown(record[name])}),
+                    needed=f'{name} = "..."',
+                )
         columns = record.get("columns")
         if not isinstance(columns, list) or not columns:
             raise DomainError(
