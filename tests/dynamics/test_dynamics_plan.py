@@ -337,7 +337,7 @@ def test_a_stream_is_not_copied_and_refuses_what_does_not_fit(ledger: ob.Ledger)
         with pytest.raises(ParameterError, match="second record"):
             again()
     with pytest.raises(DataError):
-        live.step([1.0, 2.0])
+        live.step(np.array([1.0, 2.0]))
     for value in (None, "x", math.nan, math.inf, 1e300):
         assert math.isfinite(live.step(value)) or live.time
         if live.time > 3:

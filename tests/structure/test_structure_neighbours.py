@@ -386,3 +386,34 @@ def test_what_is_no_table_is_refused_by_what_it_is(which: str) -> None:
     if which == "PCA":
         back = {trace(fitted.inverse_transform, [[one], [1]]) for one in (777, "secret", NAN, None, INF)}
         assert back == {"quiet:  |  | "}
+
+
+def test_no_sample_of_several_inputs_is_told_from_another(tmp_path: Path) -> None:
+    """In a list, where it decides neither whether nor how many samples come out, and in a stream, which is paid for."""
+    unit = ob.Unit.signal(1)
+    system = ([["0.5"]], [[1, 1]], [[1]], [[0, 0]])
+    plan = ob.dynamics.plan(system, horizon=1, unit=unit, eps=1, delta="1e-3", columns=("u", "v"))
+    things = [
+        None,
+        NAN,
+        5.0,
+        "x",
+        [1],
+        [1, 2, 3],
+        [None, "x"],
+        (NAN, INF),
+        np.array([None, 1], object),
+        object(),
+    ]
+
+    def length(data: Any) -> str:
+        return str(plan.publish(plan.measure(plan.prepare(data), system_bits())).num_rows)
+
+    for one in things:
+        for other in things:
+            assert trace(length, [one, other]) == trace(length, [[0, 0], [0, 0]])
+    budget = ob.Approx(100, "0.5")
+    ledger = ob.Ledger.create(tmp_path / "l.ledger", dataset="d", unit=unit, budget=budget)
+    for thing in things:
+        live = ob.dynamics.stream(plan, ledger=ledger)
+        assert trace(lambda live=live, thing=thing: str(live.step(thing) is not None)) == "quiet: True |  | "

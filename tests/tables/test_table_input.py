@@ -312,6 +312,8 @@ def test_an_estat_file_without_labels_loses_no_mesh(tmp_path: Path) -> None:
         b"\xff,5",
         b"9" * 40 + b",5",
         b"533945772," + b"8" * 200_000,
+        b"533945772," + b"0" * 5000,
+        b"0" * 5000 + b"533945772,5",
         b'"',
         b"x",
     ],
@@ -348,3 +350,18 @@ def test_dense_and_sorted_cells_are_the_same() -> None:
     cells = Cells.from_dense(counts)
     assert cells.keys.tolist() == [1, 3]
     assert (cells.dense(2) == counts).all()
+
+
+def test_counts_in_half_floats_are_refused_by_their_type(tmp_path: Path) -> None:
+    """Beyond 2^11 they lie 2 apart and more. What stands beside them can be read."""
+    import pyarrow.parquet as pq
+
+    table = pa.table({"row": [1], "col": [2], "n": pa.array(np.array([2050], np.float16)), "m": [3]})
+    with_times = table.append_column("t", pa.array([0], pa.timestamp("ms")))
+    pq.write_table(table, tmp_path / "d.parquet")
+    pq.write_table(with_times, tmp_path / "t.parquet")
+    layout = Layout(Domain([Grid("row", "col", shape=(16, 8))]))
+    for data in (table, tmp_path / "d.parquet", tmp_path / "t.parquet"):
+        with pytest.raises(DataError, match="cannot be read safely"):
+            read_cells(data, layout, CELLS, "n")
+        assert read_cells(data, layout, CELLS, "m").dense(layout.bits).sum() == 3

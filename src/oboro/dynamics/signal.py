@@ -89,8 +89,8 @@ def cleaned(values: Floats, limit: float) -> Floats:
 def numbers(given: Any, width: int = 1) -> Floats:
     """Floats, with nan for what is no number; never complains about a value, nor lets one decide how another is read.
 
-    An array of numbers is taken as it is. Anything else is read sample by sample: a sample is a number, or `width` of
-    them, and one that is neither is nan throughout. (A list of `width` numbers is one sample.)
+    An array of numbers is taken as it is. Anything else is read sample by sample, as many as there are entries: a sample
+    is a number, or `width` of them, and one that is neither is nan throughout.
     """
     kind = getattr(given, "dtype", None)
     if isinstance(kind, np.dtype) and kind.kind in "biuf":
@@ -102,12 +102,22 @@ def numbers(given: Any, width: int = 1) -> Floats:
         values = None
     if values is None or isinstance(given, str | bytes):
         return np.array(_number(given))
-    if width > 1 and len(values) == width and all(map(_is_one, values)):
-        values = [values]
     with warnings.catch_warnings():  # of numbers with an imaginary part
         warnings.simplefilter("ignore")
         samples = [_sample(one, width) for one in values]
     return np.array(samples, np.float64).reshape(len(samples), width)
+
+
+def one_sample(given: Any, width: int) -> Floats:
+    """The numbers of one sample, by the same rule: what is no array of numbers, nor `width` of them, is nan throughout."""
+    kind = getattr(given, "dtype", None)
+    if isinstance(kind, np.dtype) and kind.kind in "biuf":
+        return numbers(given).ravel()
+    if isinstance(kind, np.dtype):  # objects
+        given = list(np.asarray(given).ravel())
+    with warnings.catch_warnings():  # of numbers with an imaginary part
+        warnings.simplefilter("ignore")
+        return np.array(_sample(given, width), np.float64)
 
 
 def _sample(given: Any, width: int) -> list[float]:

@@ -19,7 +19,7 @@ from oboro.arrays import Floats
 from oboro.dynamics.elliptical import EllipticalNoise
 from oboro.dynamics.laws import Scale, Truth, one_by_one
 from oboro.dynamics.plan import SignalPlan, table_of
-from oboro.dynamics.signal import cleaned, numbers, read_record
+from oboro.dynamics.signal import cleaned, one_sample, read_record
 from oboro.errors import DataError, LedgerError, ParameterError, setting, told
 from oboro.kinds import takes
 from oboro.ledger import Ledger
@@ -71,7 +71,11 @@ class Stream:
         return len(self._outputs)
 
     def step(self, u: Any) -> Any:
-        """The noisy output at the next time: a float, or an array if there are several outputs."""
+        """The noisy output at the next time: a float, or an array if there are several outputs.
+
+        An array that does not fit is refused by its shape. Anything else that is no sample is missing, and read as 0: it is
+        paid for already, and no value may decide whether an error is raised.
+        """
         plan = self._plan
         if self._closed or self.time > plan.horizon:
             raise ParameterError(
@@ -80,7 +84,7 @@ class Stream:
                 needed=f"times 0 to {plan.horizon}, while it is open",
                 fix=setting(horizon=max(2 * plan.horizon, 1)) + ", reserved as a whole",
             )
-        sample = numbers(u).ravel()
+        sample = one_sample(u, plan.system.inputs)
         if sample.size != plan.system.inputs:
             raise DataError(
                 "the sample does not fit the system",

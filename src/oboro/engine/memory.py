@@ -37,12 +37,15 @@ _YEARS = (
 )  # two days beyond the years 1 to 9999: room for any zone
 _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
 _WITH_ZONE = re.compile(r"\b(TIME|TIMESTAMP) WITH TIME ZONE\b")
-_REFUSED = re.compile(r"\b(TIME|TIME_NS|TIMETZ|JSON)\b|\bMAP[(<]")
+_REFUSED = re.compile(r"\b(TIME|TIME_NS|TIMETZ|JSON)\b|\bMAP[(<]|^HALF")
 _REFUSED_INSIDE = re.compile(r"\b(TIMESTAMP\w*|INTERVAL)\b")
 
 
 def unreadable(type_name: str) -> bool:
-    """Whether some values of a type raise however they are read: times of day, maps, and times within lists and records."""
+    """Whether some values of a type raise however they are read: times of day, maps, and times within lists and records.
+
+    Or do not hold what they should: a float of 16 bits holds whole numbers up to 2^11, so that one more may be two or none.
+    """
     plain = _WITH_ZONE.sub(r"\1TZ", type_name.upper())
     nested = plain.endswith("]") or "(" in plain
     return bool(_REFUSED.search(plain) or (nested and _REFUSED_INSIDE.search(plain)))
@@ -70,16 +73,18 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def without_maps(given: Any) -> tuple[Any, dict[str, str]]:
-    """A table or a dataset without its columns of maps, and their types. What is neither stays as it is.
+    """A table or a dataset without its columns of maps and of half floats, and their types. What is neither stays as it is.
 
-    DuckDB raises on a map with one key twice, and may look at a column that nobody asks for, to count rows.
+    DuckDB raises on a map with one key twice, and may look at a column that nobody asks for, to count rows. Half floats
+    it does not take from Arrow at all.
     """
+    import pyarrow as pa
+
     if not hasattr(given, "schema"):
         return given, {}
     maps = {one.name: str(one.type).upper() for one in given.schema if _holds_map(one.type)}
+    maps |= {one.name: "HALF FLOAT" for one in given.schema if pa.types.is_float16(one.type)}
     if maps:
-        import pyarrow as pa
-
         rest = pa.schema([one for one in given.schema if one.name not in maps])
         given = given.select(rest.names) if isinstance(given, pa.Table) else given.replace_schema(rest)
     return given, maps
@@ -152,8 +157,8 @@ def in_microseconds(table: Any) -> Any:
     return table
 
 
-def coarse_times(path: Path) -> tuple[Any, dict[str, str], dict[str, str]]:
-    """For a Parquet file with milliseconds: a dataset that has them as whole numbers, and SQL for each. And all zones.
+def coarse_times(path: Path) -> tuple[Any, dict[str, str], dict[str, str], dict[str, str]]:
+    """For a Parquet file with milliseconds: a dataset that has them as whole numbers, and SQL for each. And all zones, and half floats.
 
     DuckDB's own reader raises on one that is too far away, whatever is done with it.
     """
@@ -169,14 +174,15 @@ def coarse_times(path: Path) -> tuple[Any, dict[str, str], dict[str, str]]:
     coarse = {
         one.name: one.type for one in schema if pa.types.is_timestamp(one.type) and one.type.unit in _FINER
     }
+    half = {one.name: "HALF FLOAT" for one in schema if pa.types.is_float16(one.type)}
     if not coarse:
-        return None, {}, zones_in(schema)
+        return None, {}, zones_in(schema), half
     whole = [
         pa.field(one.name, pa.int64()) if one.name in coarse or pa.types.is_duration(one.type) else one
         for one in schema
     ]
     dataset = ds.dataset(path, schema=pa.schema(whole), format="parquet")
-    return dataset, {name: _made(name, kind) for name, kind in coarse.items()}, zones_in(schema)
+    return dataset, {name: _made(name, kind) for name, kind in coarse.items()}, zones_in(schema), half
 
 
 def _made(name: str, kind: Any) -> str:

@@ -176,8 +176,8 @@ def _from_file(path: Path) -> Source:
     if name.endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")):
         return _opened(open_text(path, "\t" if ".tsv" in name[-7:] else ","), edition, headed=True)
     if name.endswith(".parquet"):
-        dataset, times, zones = coarse_times(path)
-        return _opened(dataset, edition, times=times, zones=zones, parquet=path)
+        dataset, times, zones, half = coarse_times(path)
+        return _opened(dataset, edition, times=times, zones=zones, unread=half, parquet=path)
     raise DataError(
         f"the file type of {path.name} is unknown", given=path.suffix or "no extension", needed=READABLE
     )
@@ -189,6 +189,7 @@ def _opened(
     *,
     times: Mapping[str, str] | None = None,
     zones: Mapping[str, str] | None = None,
+    unread: Mapping[str, str] | None = None,
     **parts: Any,
 ) -> Source:
     """What DuckDB selects from: `given`, or where that is None the file itself. `times` is SQL for some columns."""
@@ -199,7 +200,7 @@ def _opened(
         check_names(schema.names)
     if zones is None:
         zones = zones_in(schema)
-    given, unread = without_maps(given)
+    given, left_out = without_maps(given)
     if given is None and edition is not None:
         connection = _connection(edition.path)
         # text that is not UTF-8 is read as it stands; folders such as year=2026 are no columns
@@ -223,7 +224,11 @@ def _opened(
         if replaced:
             relation = f"(SELECT * REPLACE ({replaced}) FROM {relation})"
             types = _types(connection, relation)
-        types |= unread | {name: f"TIME in the unknown zone {zone}" for name, zone in strange.items()}
+        types |= (
+            left_out
+            | dict(unread or {})
+            | {name: f"TIME in the unknown zone {zone}" for name, zone in strange.items()}
+        )
     except duckdb.Error:  # its text would show values
         if schema:
             raise DataError(

@@ -282,8 +282,11 @@ def _no_table(given: Any) -> DataError:
     """By what it is, never by what it holds. The words are those that scikit-learn's own checks look for."""
     message, kind, fix = "this is not a table of numbers", f"a {type(given).__name__}", None
     if isinstance(given, np.ndarray):
-        message = "Complex data not supported" if given.dtype.kind == "c" else message
-        kind, fix = f"an array of {given.ndim} dimensions", "Reshape your data: X.reshape(-1, 1)"
+        kind = f"an array of {given.ndim} dimensions"
+        if given.dtype.kind == "c":
+            message = "Complex data not supported"
+        else:
+            fix = "Reshape your data: X.reshape(-1, 1)"
     elif type(given).__module__.startswith("scipy.sparse"):
         message = "sparse data is not supported"
     return DataError(

@@ -264,7 +264,8 @@ def _field(row: list[str], index: int) -> str | None:
 def _number(row: list[str], index: int) -> int | None:
     """A whole number that 64 bits hold; null for anything else."""
     text = _field(row, index) or ""
-    return int(text) if text.isascii() and text.isdigit() and len(text.lstrip("0")) <= 18 else None
+    digits = text.lstrip("0")  # Python refuses more than 4,300 digits, zeros or not
+    return int(digits or "0") if text.isascii() and text.isdigit() and len(digits) <= 18 else None
 
 
 def _text(path: Path) -> str:
