@@ -100,26 +100,28 @@ def failed(payment: Payment, error: BaseException) -> PaidError:
     why = error.message if isinstance(error, OboroError) else type(error).__name__
     why = why.removesuffix(NOTHING_RECORDED).rstrip()  # true of what failed, and not of what was paid before
     detail = f"{why} ({error.given})" if isinstance(error, OboroError) and error.given else why
+    # an address is shown without its options, among which may be a password: so it is not one to be typed again
+    where = "LEDGER" if "://" in payment.ledger else payment.ledger
     if payment.stored:
         return StoredError(
             "the release was paid for and is stored in the ledger, but what came after failed",
             given=detail,
             needed="nothing more is to be paid",
-            fix=f"oboro ledger fetch {payment.ledger} --entry {payment.entry} -o FILE",
+            fix=f"oboro ledger fetch {where} --entry {payment.entry} -o FILE",
         )
     if payment.stored is None:
         return PaidError(
             "it was paid for and may be stored in the ledger: look there before anything is paid again",
             given=f"entry {payment.entry}: {detail}",
             needed="the release from the ledger, at no cost, if it is there",
-            fix=f"oboro ledger fetch {payment.ledger} --entry {payment.entry} -o FILE",
+            fix=f"oboro ledger fetch {where} --entry {payment.entry} -o FILE",
         )
     if payment.entry is None:
         return PaidError(
             "it may have been paid for, and nothing was released",
             given=detail,
             needed="a look at what the ledger says is spent",
-            fix=f"oboro ledger show {payment.ledger}",
+            fix=f"oboro ledger show {where}",
         )
     return PaidError(
         "it was paid for, but it did not finish: what it cost is spent, and nothing was released",

@@ -279,3 +279,15 @@ def test_a_conditional_plan_needs_a_conditional_ledger(ledger: ob.Ledger, tmp_pa
         tmp_path / "c.ledger", dataset="people", unit=ob.Unit.row(), budget=ob.Conditional(ob.Pure(1), "A")
     )
     assert ob.price(plan, assuming).assumptions == ("A",)
+
+
+def test_a_certificate_does_not_overwrite_its_release(tmp_path: Path) -> None:
+    ledger = ob.Ledger.create(
+        tmp_path / "l", dataset="d", unit=ob.privacy.Unit.row(), budget=ob.privacy.Pure(1)
+    )
+    domain = ob.Domain([ob.Category("a", ["x", "y"])])
+    session = ob.Session({"a": ["x", "y"]}, domain=domain, ledger=ledger)
+    released = session.count(eps="0.1")
+    with pytest.raises(ParameterError, match="overwrite the release"):
+        released.save(tmp_path / "x.csv", certificate=tmp_path / "x.csv")
+    assert not (tmp_path / "x.csv").exists()

@@ -126,6 +126,10 @@ class Release:
         content = self._content if as_stored else self.plan.encoded(table, ending)
         signed = certify_file(self.certificate, path.name, content, self._sign)
         where = Path(certificate) if certificate is not None else path.with_name(path.name + CERTIFICATE)
+        if where.resolve() == path.resolve():
+            raise ParameterError(
+                "the certificate would overwrite the release", given=str(where), needed="a file of its own"
+            )
         write_whole(path, content)
         signed.save(where)
         return where
