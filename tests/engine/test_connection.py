@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from oboro.engine import open_data
+from oboro.domain import Column, Integer, Real
+from oboro.engine import code_sql, open_data
 from oboro.errors import DataError
 
 NAMES = [
@@ -197,3 +199,30 @@ def test_order_can_still_be_asked_for() -> None:
     source = open_data(pa.table({"x": list(range(10))}))
     source.connection.execute("SET preserve_insertion_order = true")
     assert [row[0] for row in source.connection.execute("SELECT x FROM given").fetchall()] == list(range(10))
+
+
+def coded(data: Any, column: Column, condition: str = "TRUE") -> list[int | None]:
+    source = open_data(data)
+    found = source.connection.execute(
+        f"SELECT {code_sql(column, source.types['x'])} AS code FROM {source.relation} WHERE {condition} ORDER BY code"
+    )
+    return [row[0] for row in found.fetchall()]
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+@pytest.mark.parametrize("column", [Real("x", 0, 20, "0.5"), Integer("x", 0, 20)])
+@pytest.mark.parametrize(
+    "others", [[0.5, 0.6], [5.0], [25.0, 5.0], [-3.0, 0.5], [float("inf"), 1.0], [-0.0, 0.0]]
+)
+def test_what_a_file_states_of_its_values_decides_nothing(
+    tmp_path: Path, column: Column, others: list[float], kind: Any
+) -> None:
+    """The least and largest values of a Parquet file leave NaN out. DuckDB took them for those of all rows."""
+    rows = pa.table({"x": pa.array(np.array([*others, float("nan"), 1.0], np.float64)).cast(kind)})
+    for number, size in enumerate((1, 2, 100)):
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(rows, path, row_group_size=size)
+        assert pq.ParquetFile(path).metadata.row_group(0).column(0).is_stats_set
+        code = code_sql(column, open_data(path).types["x"])
+        for condition in ("TRUE", f"{code} > 3", f"{code} <= 3", f"{code} IS NULL"):
+            assert coded(path, column, condition) == coded(rows, column, condition)

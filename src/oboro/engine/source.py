@@ -261,7 +261,9 @@ def _connection(*files: Path) -> Any:
     """A DuckDB of our own to which `files`, and nothing else outside memory, are open.
 
     By itself DuckDB would fetch and load extensions, read any file that a query names, find secrets in the home folder and
-    take variables of the program for tables. All that is off here, and cannot be switched on again.
+    take variables of the program for tables. All that is off here, and cannot be switched on again. So is what it would
+    conclude from the least and largest values that a Parquet file states: they leave NaN out, and the answer for all rows
+    of a group would hang on one value among them.
     """
     import duckdb
 
@@ -279,6 +281,7 @@ def _connection(*files: Path) -> Any:
     for setting, value in (
         ("enable_progress_bar", "false"),
         ("TimeZone", "'UTC'"),  # not that of this machine
+        ("disabled_optimizers", literal("statistics_propagation,compressed_materialization")),
         ("preserve_insertion_order", "false"),  # the order of rows does not matter here
         ("temp_directory", literal(_spill_folder(connection))),
         ("allowed_paths", f"[{', '.join(named)}]"),
