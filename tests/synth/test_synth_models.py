@@ -13,6 +13,7 @@ from synth_people import DOMAIN, ledger_in, people
 
 import oboro as ob
 from oboro.errors import CertificateError, DataError, InputError, ParameterError
+from oboro.release.plan import bundled
 
 METHODS = ("marginals", "quality", "moments")
 
@@ -146,9 +147,8 @@ def test_a_model_file_that_was_changed_is_refused(models: dict[str, Any], tmp_pa
     table = pq.read_table(pa.BufferReader(parts["measurements.parquet"]))
     sink = pa.BufferOutputStream()
     pq.write_table(table.slice(1), sink)
-    with zipfile.ZipFile(tmp_path / "other.oboro", "w") as file:
-        file.writestr("measurements.parquet", sink.getvalue().to_pybytes())
-        file.writestr("measurements.parquet.certificate.json", parts["measurements.parquet.certificate.json"])
+    other = parts | {"measurements.parquet": sink.getvalue().to_pybytes()}
+    (tmp_path / "other.oboro").write_bytes(bundled(other))
     with pytest.raises(CertificateError):
         ob.synth.load(tmp_path / "other.oboro")
     (tmp_path / "nothing.oboro").write_bytes(b"not a model")
