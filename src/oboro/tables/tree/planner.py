@@ -288,7 +288,7 @@ def least_squares(
     b = np.zeros(tuple(tree.leaves for tree in lattice.trees))
     for level, precision, counts in zip(levels, precisions, noisy, strict=True):
         lattice.add_spread(np.multiply(counts, precision, dtype=np.float64), level, b)
-    c = _coefficients(lattice, tuple(levels), tuple(precisions))
+    c = _coefficients(lattice, tuple(levels), tuple(map(float, precisions)))
     found = np.zeros_like(b)
     for level in lattice.levels:
         if c[level] != 0:
