@@ -294,3 +294,19 @@ def test_on_postgresql_the_command_asks_where_the_copy_goes_and_prints_no_passwo
     said = str(done.exception) + typed("ledger", "show", postgres)
     assert "oboro ledger upgrade postgresql://" in said
     assert "s3cret" not in said
+
+
+def test_an_upgrade_that_is_refused_or_cut_short_does_not_stop_the_next(closed: Path) -> None:
+    key = Path(f"{closed}.key")
+    key.chmod(0o644)
+    with pytest.raises(LedgerError):
+        Ledger.open(closed).upgrade(f"{closed}.schema1")
+    assert sorted(closed.parent.glob(f"{closed.name}.schema*")) == []
+    assert list(closed.parent.glob(".oboro-*")) == []
+    key.chmod(0o600)
+    Path(f"{closed}.schema1").write_bytes(b"half a copy")
+    assert f"{closed}.schema1-2" in typed("ledger", "upgrade", closed)
+    assert Path(f"{closed}.schema1").read_bytes() == b"half a copy"
+    assert (
+        Ledger.open(closed).verify().head.position > Ledger.open(f"{closed}.schema1-2").verify().head.position
+    )

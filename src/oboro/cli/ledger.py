@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -210,11 +211,20 @@ def upgrade(
             needed="a new file",
             fix="--backup before.ledger",
         )
-    kept = backup or Path(f"{ledger}.schema{schema}")
+    kept = backup or _free(f"{ledger}.schema{schema}")
     entry = account.upgrade(kept)
     echo(labelled("written", said(f"{kept} (the ledger as it was, without the private key)")))
     echo(said(f"upgraded {account.where} from schema {schema} to {VERSION}"))
     echo("  " + labelled("head", str(entry.head), 5))
+
+
+def _free(name: str) -> Path:
+    """A name that nothing has: an upgrade that was cut short may have left its copy."""
+    path, number = Path(name), 1
+    while os.path.lexists(path):
+        number += 1
+        path = Path(f"{name}-{number}")
+    return path
 
 
 def _decided(ledger: Ledger) -> dict[str, str]:

@@ -420,8 +420,9 @@ class Ledger:
         with self._database.writing() as connection:
             last = self._turn(connection, older=True)
             facts = upgrade_facts(connection, self._database.place)
+            key = self._private_key(last)  # before the copy: what is refused leaves nothing behind
             copies.copy(self._database.place, connection, backup, spare=self._files())
-            entry = records.append(connection, last, "upgrade", facts, self._private_key(last))
+            entry = records.append(connection, last, "upgrade", facts, key)
             schema.state(connection, facts["schema"])
         self._database.saw(entry.head)
         return entry

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -109,25 +110,31 @@ def copy(
     place = Place(shown=str(path), path=real_path(path))
     assert place.path is not None
     refuse_input(place.path, spare)  # not beside it either: SQLite would take the copy for a journal
+    if os.path.lexists(place.path):
+        raise _taken(path)
     try:
-        os.close(os.open(place.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:
-        raise LedgerError(
-            "the backup would overwrite a file", given=str(path), fix="choose a new path"
-        ) from None
+        handle, name = tempfile.mkstemp(prefix=".oboro-", dir=place.path.parent)  # for our eyes only
     except OSError as error:
         raise LedgerError(
             "the backup cannot be written", given=f"{path}: {error.strerror or error}"
         ) from None
-    try:
+    os.close(handle)
+    pending = Place(shown=str(path), path=Path(name))
+    try:  # under its name it is there whole or not at all
         if original.path is not None:
-            _copy_file(original.path, place)
+            _copy_file(original.path, pending)
         else:
-            _copy_rows(source, place)
-        sync_folder(place.path)
-    except BaseException:
-        place.path.unlink(missing_ok=True)
-        raise
+            _copy_rows(source, pending)
+        os.link(name, place.path)
+    except FileExistsError:
+        raise _taken(path) from None
+    finally:
+        os.unlink(name)
+    sync_folder(place.path)
+
+
+def _taken(path: str | os.PathLike[str]) -> LedgerError:
+    return LedgerError("the backup would overwrite a file", given=str(path), fix="choose a new path")
 
 
 def _copy_file(original: Path, place: Place) -> None:
