@@ -120,7 +120,10 @@ def told(kind: str, way: str, plans: Iterable[str], path: Path) -> list[str]:
         rows = PUBLIC.get(name, len(possible))
         if rows not in opened:
             worlds = (known[:1] * rows, list(islice(cycle(possible), rows)))
-            opened[rows] = [_traced(open_data, comes(kind, way, values, path)) for values in worlds]
+            given = [comes(kind, way, values, path) for values in worlds]
+            if any(one is None for one in given):  # such values do not come together this way
+                return found
+            opened[rows] = [_traced(open_data, one) for one in given]
         seen = [
             trace(released, PLANS[name], source) if source is not None else said
             for said, source in opened[rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,7 @@ def test_the_audit_finds_nothing(method: str, unit: ob.Unit) -> None:
 
 @pytest.mark.long("statistical tests")
 def test_the_audit_sees_a_sensitivity_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    from oboro.synth import plan as steps
+    steps = importlib.import_module("oboro.synth.plan")
 
     plan = ob.synth.plan(SMALL, unit=ob.Unit.row("replace"), n=4, rho="0.5")
     monkeypatch.setattr(steps, "noise_for", lambda unit, rho: DiscreteGaussian(Fraction(1, 200) / rho))

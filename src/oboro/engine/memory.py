@@ -286,6 +286,8 @@ def _column(name: str, values: Any) -> Any:
 
 def _in_python(kind: Any) -> bool:
     """Whether values of this type are Python's own, or texts of NumPy, which need not be valid."""
+    if hasattr(kind, "pyarrow_dtype"):  # Arrow's own bytes, whatever they are
+        return False
     return (
         str(kind) == "object"
         or getattr(kind, "storage", None) == "python"
