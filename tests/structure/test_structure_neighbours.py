@@ -94,7 +94,7 @@ def _traced(work: Callable[..., Any], *given: Any) -> tuple[str, Any]:
     try:
         with warnings.catch_warnings(record=True) as warned, redirect_stdout(said), redirect_stderr(said):
             warnings.simplefilter("always")
-            warnings.simplefilter("ignore", ResourceWarning)  # of what other tests left open, when it is swept up
+            warnings.simplefilter("ignore", ResourceWarning)  # of what other tests left open
             try:
                 found = work(*given)
                 seen = f"quiet: {found if isinstance(found, str) else ''}"
