@@ -310,3 +310,13 @@ def test_an_upgrade_that_is_refused_or_cut_short_does_not_stop_the_next(closed: 
     assert (
         Ledger.open(closed).verify().head.position > Ledger.open(f"{closed}.schema1-2").verify().head.position
     )
+
+
+def test_a_copy_is_kept_where_files_have_no_links(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*names: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("oboro.ledger.copies.os.link", refused)
+    typed("ledger", "upgrade", closed)
+    assert Ledger.open(f"{closed}.schema1").verify().head == kept_head(closed)
+    assert list(closed.parent.glob(".oboro-*")) == []

@@ -125,12 +125,22 @@ def copy(
             _copy_file(original.path, pending)
         else:
             _copy_rows(source, pending)
-        os.link(name, place.path)
+        _name(name, place.path)
     except FileExistsError:
         raise _taken(path) from None
     finally:
-        os.unlink(name)
+        Path(name).unlink(missing_ok=True)
     sync_folder(place.path)
+
+
+def _name(pending: str, path: Path) -> None:
+    """Gives a file its name, which nothing has yet."""
+    try:
+        os.link(pending, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        os.rename(pending, path)
 
 
 def _taken(path: str | os.PathLike[str]) -> LedgerError:
