@@ -1,4 +1,4 @@
-"""Arrays and tables by name."""
+"""Arrays and tables by name, and what a caller may hand in as data."""
 
 from __future__ import annotations
 
@@ -8,10 +8,32 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import duckdb
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
+    import pyarrow.dataset as ds
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Complexes: TypeAlias = npt.NDArray[np.complex128]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
+Places: TypeAlias = npt.NDArray[np.int32]
 Words: TypeAlias = npt.NDArray[np.uint64]
-Table: TypeAlias = "pa.Table"  # loaded on first use
+HalfWords: TypeAlias = npt.NDArray[np.uint32]
+Numbers: TypeAlias = npt.NDArray[np.number]  # of any size, whole or not
+Values: TypeAlias = npt.NDArray[np.generic]  # of whatever a column holds: numbers, texts, dates
+
+# Loaded on first use, so that their names are texts: nothing here may stand in the fields of a plan.
+Table: TypeAlias = "pa.Table"
+Schema: TypeAlias = "pa.Schema"
+Kind: TypeAlias = "pa.DataType"
+Column: TypeAlias = "pa.Array | pa.ChunkedArray"
+Data: TypeAlias = (
+    "str | Path | Mapping[str, object] | pa.Table | pa.RecordBatch | ds.Dataset | pd.DataFrame"
+    " | pl.DataFrame | pl.LazyFrame | duckdb.DuckDBPyRelation"
+)

@@ -74,7 +74,7 @@ class Declaration(str):
     """A column as it is declared: `ob.Integer("age", 0, 120)`. Its `record` is the same as a table of a TOML file."""
 
     __slots__ = ("record",)
-    record: dict[str, Any]
+    record: dict[str, object]
 
 
 def declaration(kind: str, **record: Any) -> Declaration:

@@ -38,6 +38,8 @@ inline = Annotated[T, _INLINE]
 apart = Annotated[T, _APART]
 
 Columns = dict[str, Any]  # by name
+Record = dict[str, Any]  # as read: whoever takes a part of it knows, or checks, of what kind it is
+Facts = Mapping[str, Any]  # the same, to read alone
 
 
 def write(value: Any, columns: Columns | None = None) -> Any:
@@ -63,9 +65,9 @@ def write(value: Any, columns: Columns | None = None) -> Any:
     )
 
 
-def write_fields(value: Any, columns: Columns | None = None) -> dict[str, Any]:
+def write_fields(value: Any, columns: Columns | None = None) -> dict[str, object]:
     """The record of a dataclass: its kind, and the fields that do not have their default."""
-    record: dict[str, Any] = {"kind": value.kind} if _tagged(type(value)) else {}
+    record: dict[str, object] = {"kind": value.kind} if _tagged(type(value)) else {}
     for one in _form(type(value)):
         held = getattr(value, one.name)
         if one.inline:
@@ -80,7 +82,7 @@ def read(
     record: Any,
     where: str,
     columns: Columns | None = None,
-    handed: Mapping[str, Any] | None = None,
+    handed: Mapping[str, object] | None = None,
 ) -> Any:
     """The value that `write` wrote, of the kind that an annotation says. `where` is how an error calls it."""
     origin, args = get_origin(hint), get_args(hint)
@@ -122,7 +124,7 @@ def read_fields(
     record: Any,
     where: str,
     columns: Columns | None = None,
-    handed: Mapping[str, Any] | None = None,
+    handed: Mapping[str, object] | None = None,
 ) -> T:
     """An instance of `cls` from its record, by its constructor."""
     if type(record) is not dict:
@@ -137,7 +139,7 @@ def read_fields(
                 given=shown(name),
                 needed=", ".join(known),
             )
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for one in _form(cls):
         if one.inline:
             inner = {name: given[name] for name in _names(one.hint) if name in given}
@@ -197,7 +199,7 @@ def _fits(hint: Any, value: Any) -> bool:
     return not closed or type(value) in closed  # a class below one of ours is not one of ours
 
 
-def functions_of(value: Any) -> dict[str, Any]:
+def functions_of(value: Any) -> dict[str, object]:
     """The functions that a dataclass holds, by the names of their fields: what a record cannot carry."""
     return {one.name: getattr(value, one.name) for one in _form(type(value)) if one.function}
 
@@ -305,7 +307,7 @@ def _kinds(base: type, module: str | None = None) -> dict[str, type]:
     return found
 
 
-def _unknown_kind(where: str, kind: Any, known: Mapping[str, Any]) -> ParameterError:
+def _unknown_kind(where: str, kind: Any, known: Mapping[str, object]) -> ParameterError:
     return ParameterError(
         f"{where} has an unknown kind",
         given=told(kind=shown(kind)),
@@ -323,7 +325,7 @@ def _read_one_of(args: tuple[Any, ...], record: Any, where: str, columns: Column
     options = [one for one in args if one is not type(None)]
     if len(options) == 1:
         return read(options[0], record, where, columns)
-    tagged: dict[str, Any] = {one.kind: one for one in options if isinstance(one, type) and _tagged(one)}  # type: ignore[attr-defined]
+    tagged: dict[str, object] = {one.kind: one for one in options if isinstance(one, type) and _tagged(one)}  # type: ignore[attr-defined]
     if len(tagged) == len(options):
         kind = record.get("kind") if type(record) is dict else None
         if type(kind) is not str or kind not in tagged:

@@ -79,7 +79,7 @@ def end_to_end(
     return EndToEnd(report, total, _plain(spent), _plain(owed))
 
 
-def _opened(data: Any) -> Any:
+def _opened(data: object) -> Any:
     """Tables are opened once for all releases, as a session does."""
     import pyarrow as pa
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Floats
+from oboro.arrays import Floats, Table
 
 # Numbers that may tell two worlds apart, learnt from the first quarter of the trials.
 #
@@ -322,7 +322,7 @@ def released(tables: list[Any]) -> Floats:
     return wide
 
 
-def _numbers(table: Any) -> list[float]:
+def _numbers(table: Table) -> list[float]:
     numbers: list[float] = [float(table.num_rows)]
     for name in table.column_names:
         for value in table.column(name).to_pylist():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from oboro.audit.events import Event
 from oboro.exact import about, show
@@ -40,7 +39,7 @@ class Finding:
         """ "at delta 0.01" or "of order 2"."""
         return f"at delta {about(self.delta)}" if self.order is None else f"of order {show(self.order)}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "pair": self.why,
             "how": self.how,
@@ -92,7 +91,7 @@ class AuditReport:
         chosen = [finding for finding in self.findings if finding.how == self.how or not finding.holds]
         return max(chosen, key=lambda finding: finding.eps_lower / max(float(finding.promised), 1e-12))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             **({"name": self.name} if self.name else {}),
             "plan": self.plan,

@@ -19,6 +19,7 @@ from oboro.exact import whole
 from oboro.kinds import each_of, takes
 from oboro.noise.bits import Bits, system_bits
 from oboro.privacy import Guarantee
+from oboro.records import Record
 from oboro.release import Pair, Plan
 
 # Random neighbours: small datasets of a plan's domain, and one unit of them changed.
@@ -27,7 +28,7 @@ from oboro.release import Pair, Plan
 # middles and missing values, persons with more rows than count, crowded cells and empty ones.
 
 Random = np.random.Generator
-Row = dict[str, Any]
+Row = dict[str, object]
 
 MOST_OTHERS = 6  # rows or persons beside the one that changes, where their number is not public
 
@@ -92,7 +93,7 @@ def _columns(plan: Plan) -> list[Any]:
     return [column for column in plan.reads if column.sources == (column.name,)]
 
 
-def _public_n(record: dict[str, Any]) -> int | None:
+def _public_n(record: Record) -> int | None:
     """The number of units where it is public: of a batch, of its first question."""
     return _public_n(record["plans"][0]) if "plans" in record else record.get("n")
 

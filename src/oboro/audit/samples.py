@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oboro.audit.findings import AuditReport
 from oboro.audit.run import SEARCHED, run
 from oboro.domain import Category, Domain, Grid, Integer
 from oboro.noise.bits import Bits
 from oboro.privacy import ZCDP, Approx, Pure, Unit
+from oboro.records import Record
+
+if TYPE_CHECKING:
+    from oboro.release import Plan
 
 CAPABILITIES = ("dynamics", "secure", "statistics", "synth", "tables")
 AGE = Integer("age", 0, 3)
@@ -26,15 +30,15 @@ GRID = Domain([Grid("row", "col", shape=(4, 4))])
 LARGE_GRID = Domain([Grid("row", "col", shape=(64, 64))])  # the smallest that the adaptive strategy serves
 
 
-def samples() -> dict[str, Any]:
+def samples() -> dict[str, Plan]:
     """A plan for each name: every kind, both adjacencies, rows and persons, and every form of promise that it has."""
-    made: dict[str, Any] = {}
+    made: dict[str, Plan] = {}
     for part in (_counts_and_sums, _ranks, _smooth, _learners, _tables, _synth, _dynamics, _secure):
         made |= dict(part())
     return made
 
 
-def _counts_and_sums() -> Iterator[tuple[str, Any]]:
+def _counts_and_sums() -> Iterator[tuple[str, Plan]]:
     from oboro.statistics import histogram_plan
     from oboro.statistics.arguments import parse
     from oboro.statistics.oracle import query_plan
@@ -67,7 +71,7 @@ def _counts_and_sums() -> Iterator[tuple[str, Any]]:
     yield "batch, tight", BatchPlan(three, Approx("1.34", "0.05"))
 
 
-def _ranks() -> Iterator[tuple[str, Any]]:
+def _ranks() -> Iterator[tuple[str, Plan]]:
     from oboro.statistics.session import Plans
 
     rows, swapped = Plans(DOMAIN, ROW, None), Plans(DOMAIN, REPLACED, 5)
@@ -81,7 +85,7 @@ def _ranks() -> Iterator[tuple[str, Any]]:
     yield "quantiles, independent", rows.quantile("age", [0.25, 0.75], method="independent", eps=1)
 
 
-def _smooth() -> Iterator[tuple[str, Any]]:
+def _smooth() -> Iterator[tuple[str, Plan]]:
     from oboro.noise import StudentT
     from oboro.release import Pair
     from oboro.statistics.blocks import sample_aggregate_plan
@@ -129,7 +133,7 @@ def _smooth() -> Iterator[tuple[str, Any]]:
         )
 
 
-def _learners() -> Iterator[tuple[str, Any]]:
+def _learners() -> Iterator[tuple[str, Plan]]:
     from oboro.statistics.clusters import clusters_plan
     from oboro.statistics.components import components_plan
     from oboro.statistics.learners import conjunction_plan, perceptron_plan, tree_plan
@@ -153,7 +157,7 @@ def _learners() -> Iterator[tuple[str, Any]]:
         )
 
 
-def _tables() -> Iterator[tuple[str, Any]]:
+def _tables() -> Iterator[tuple[str, Plan]]:
     from oboro.tables import plan
     from oboro.tables.strategies import STRATEGIES
 
@@ -174,7 +178,7 @@ def _tables() -> Iterator[tuple[str, Any]]:
     yield "table, adaptive", plan(LARGE_GRID, unit=moved, eps=1, count="n", strategy="adaptive", total=9)
 
 
-def _synth() -> Iterator[tuple[str, Any]]:
+def _synth() -> Iterator[tuple[str, Plan]]:
     from oboro.synth import plan
 
     pair = Domain([Category("sex", ["F", "M"]), REGION])
@@ -187,12 +191,12 @@ def _synth() -> Iterator[tuple[str, Any]]:
     yield "synthetic, gaussian, replaced", plan(numbers, unit=REPLACED, records=2, n=20, **asked)  # type: ignore[arg-type]
 
 
-def _dynamics() -> Iterator[tuple[str, Any]]:
+def _dynamics() -> Iterator[tuple[str, Plan]]:
     from oboro.dynamics import plan
     from oboro.dynamics.system import system_from
 
     lag = system_from(([["0.5"]], [[1]], [[1]], [[0]]))
-    asked: dict[str, Any] = {"unit": Unit.signal(1), "horizon": 1, "eps": 1, "delta": "0.02"}
+    asked: Record = {"unit": Unit.signal(1), "horizon": 1, "eps": 1, "delta": "0.02"}
     yield "signal", plan(lag, **asked)
     yield "signal, shared", plan(lag, noise="shared", **asked)
     yield "signal, shared, on the output", plan(lag, noise="shared", where="output", **asked)
@@ -203,7 +207,7 @@ def _dynamics() -> Iterator[tuple[str, Any]]:
     yield "signal, pure", plan(lag, noise="shared", **(exact | {"delta": None}))
 
 
-def _secure() -> Iterator[tuple[str, Any]]:
+def _secure() -> Iterator[tuple[str, Plan]]:
     from oboro.secure import draw_plan, plan
 
     for name, sensitivity in (("", 1), (", sensitivity 3", 3)):
@@ -239,7 +243,7 @@ FEWEST = 200
 def everything(
     trials: int = TRIALS,
     *,
-    plans: Mapping[str, Any] | None = None,
+    plans: Mapping[str, Plan] | None = None,
     search: int = SEARCHED,
     alarm: float = FULL_ALARM,
     bits: Bits | None = None,

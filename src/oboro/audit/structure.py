@@ -239,7 +239,7 @@ def lattice(values: npt.NDArray[np.int64]) -> tuple[int, int] | None:
     return step, int(seen[0]) % step
 
 
-def _many(plan: Plan, data: Any, trials: int, bits: Bits) -> npt.NDArray[np.int64]:
+def _many(plan: Plan, data: object, trials: int, bits: Bits) -> npt.NDArray[np.int64]:
     """One row of whole numbers for each trial."""
     measured = plan.measure(plan.prepare(data), bits, trials)
     parts = [np.asarray(part).reshape(trials, -1) for part in _arrays(measured)]
@@ -291,7 +291,7 @@ def silence(plan: Plan, pair: Pair, bits: Bits) -> Trait:
     return Trait("silence", False, f"{loud}: {seen[loud]}")
 
 
-def _trace(plan: Plan, data: Any, bits: Bits) -> str:
+def _trace(plan: Plan, data: object, bits: Bits) -> str:
     """Everything that can be seen of a run but its numbers."""
     out, log = io.StringIO(), io.StringIO()
     with (
@@ -323,7 +323,7 @@ def _listening(log: io.StringIO) -> Iterator[None]:
         root.removeHandler(handler)
 
 
-def with_value(plan: Plan, data: Any, value: str | None) -> Any:
+def with_value(plan: Plan, data: object, value: str | None) -> Any:
     """The same rows as text, with a hostile value in the first of them; None where data are no table of rows."""
     columns = _columns(plan, data)
     if columns is None or not columns or not next(iter(columns.values())):
@@ -355,7 +355,7 @@ def _repeatable() -> Bits:
         return UnsafeDeterministicBits("the same in both worlds")
 
 
-def _columns(plan: Plan, data: Any) -> dict[str, list[Any]] | None:
+def _columns(plan: Plan, data: object) -> dict[str, list[Any]] | None:
     """Data as columns of Python values, where rows are what is protected."""
     if plan.unit.kind not in ("row", "person", "cells"):
         return None

@@ -11,6 +11,7 @@ from oboro.errors import ParameterError
 
 if TYPE_CHECKING:
     from oboro.privacy import Unit
+    from oboro.records import Record
 from oboro.cli import plans
 from oboro.cli.options import (
     DataFile,
@@ -108,7 +109,7 @@ def system_plan(system: Path, unit: Unit, horizon: int | None, column: list[str]
     )
 
 
-def read_system(path: Path) -> dict[str, Any]:
+def read_system(path: Path) -> Record:
     """What the file of a system says; its matrices may stand in a table of their own."""
     from oboro.domain.domain import check_entries, read_toml
 

@@ -178,7 +178,7 @@ def certificate_beside(published: Path) -> Path:
     return published.with_name(f"{published.name}.certificate.json")
 
 
-def show_checked(rows: list[dict[str, Any]]) -> None:
+def show_checked(rows: list[dict[str, object]]) -> None:
     """What a check found, as a table: for the steward's eyes."""
     echo(said("for the steward's eyes only: these figures are not private") + "\n")
     cells = [[said(head) for head in rows[0]], *[[str(value) for value in row.values()] for row in rows]]

@@ -61,7 +61,14 @@ def show_forecast(plan: Plan, *, json: bool, save: Path | None = None) -> None:
 
 
 def release(
-    plan: Plan, data: Any, ledger: Ledger, *, output: Path | None, name: str | None, dry_run: bool, json: bool
+    plan: Plan,
+    data: object,
+    ledger: Ledger,
+    *,
+    output: Path | None,
+    name: str | None,
+    dry_run: bool,
+    json: bool,
 ) -> None:
     """Shows the forecast, spends once, writes the release and its certificate."""
     from oboro.release import quote
@@ -149,7 +156,7 @@ def check_place(output: Path, *inputs: Any, beside: tuple[str, ...] = ()) -> Non
     files.check_output(output, *beside)
 
 
-def _facts(plan: Plan) -> dict[str, Any]:
+def _facts(plan: Plan) -> dict[str, object]:
     return {
         "released": plan.describe()["released"],
         "guarantee": plan.guarantee.to_dict(),

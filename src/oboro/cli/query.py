@@ -229,7 +229,7 @@ def lines_not_utf8(path: Path) -> int:
 
 
 def ask(
-    questions: Any, text: str, edges: list[str] = [], clip: dict[str, Any] | None = None
+    questions: Any, text: str, edges: list[str] = [], clip: dict[str, object] | None = None
 ) -> Callable[..., Any]:
     """The method that a question names, with its columns and numbers filled in; `clip` says ball=..., if anything."""
     word, *rest = text.replace(",", " ").split() or [""]
@@ -267,7 +267,7 @@ def ask(
     )
 
 
-def read_ball(ball: str | None, origin: str | None) -> dict[str, Any]:
+def read_ball(ball: str | None, origin: str | None) -> dict[str, object]:
     """l2:50 and 30,50 as an argument of a question."""
     from oboro.statistics import Ball
 

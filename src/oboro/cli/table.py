@@ -141,7 +141,7 @@ def _workload(kinds: list[str] | None) -> Workload | None:
     if not kinds:
         return None
     usual = {"squares": SIDES, "rectangles": LONG_SIDES}
-    parts: list[dict[str, Any]] = []
+    parts: list[dict[str, object]] = []
     for text in kinds:
         kind, _, more = text.partition(":")
         if kind not in KINDS:

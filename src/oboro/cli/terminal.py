@@ -16,12 +16,15 @@ import traceback
 from collections.abc import Mapping
 from functools import lru_cache
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from oboro.errors import Declaration, OboroError, Settings
 from oboro.language import chosen, left, plain, said, without_password
+
+if TYPE_CHECKING:
+    from oboro.records import Facts
 
 
 class Unprintable(OSError):
@@ -139,7 +142,7 @@ def whole_command(language: str) -> Any:
     return typer.main.get_command(app)
 
 
-def toml_lines(record: Mapping[str, Any]) -> str:
+def toml_lines(record: Mapping[str, object]) -> str:
     """A column as a `[[columns]]` table."""
     lines = (f"{key} = {plain(json.dumps(value, ensure_ascii=False))}" for key, value in record.items())
     return "\n".join(["[[columns]]", *lines])
@@ -209,7 +212,7 @@ def unit_text(unit: Any) -> str:
     return ":".join([unit.kind, *(str(part) for part in parts)]) + replace
 
 
-def _new_ledger(values: Mapping[str, Any]) -> str:
+def _new_ledger(values: Facts) -> str:
     """A budget, and perhaps a unit, as `oboro ledger create` takes them."""
     budget = next(value for value in values.values() if hasattr(value, "unconditional"))
     facts = budget.unconditional.to_dict()

@@ -175,7 +175,7 @@ class Column:
         """The code of a value by this column's rule; None where the record is left out."""
         raise NotImplementedError  # pragma: no cover
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The canonical form, also one `[[columns]]` table of a TOML file."""
         return write_fields(self)
 

@@ -15,7 +15,7 @@ from oboro.errors import BoundsError, DomainError, declaration, told
 from oboro.files import reads, write_whole
 from oboro.kinds import list_of, nearest, path_of, shown, takes
 from oboro.language import Lines
-from oboro.records import Columns
+from oboro.records import Columns, Record
 
 # Columns from their canonical form: the `[[columns]]` tables of a TOML file.
 
@@ -40,7 +40,7 @@ KINDS: dict[str, tuple[Callable[..., Column], str]] = {  # what makes it, and wh
 }
 
 
-def column_from(record: dict[str, Any]) -> Column:
+def column_from(record: dict[str, object]) -> Column:
     """The column that one `[[columns]]` table describes."""
     given = dict(record) if isinstance(record, dict) else {}
     kind = given.pop("kind", None)
@@ -98,7 +98,7 @@ class Domain:
 
     @classmethod
     @takes(record=dict)
-    def from_dict(cls, record: dict[str, Any], where: str = "the domain") -> Domain:
+    def from_dict(cls, record: dict[str, object], where: str = "the domain") -> Domain:
         if record.get("draft", False) is not False:
             raise _still_a_draft(where, f"draft = {str(record['draft']).lower()}")
         check_entries(where, record, DECLARES)
@@ -118,11 +118,11 @@ class Domain:
             )
         return cls(column_from(column) for column in columns)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The canonical form; what `from_dict` and `from_toml` read."""
         return {"columns": [column.to_dict() for column in self.columns]}
 
-    def as_record(self, columns: Columns | None) -> dict[str, Any]:
+    def as_record(self, columns: Columns | None) -> dict[str, object]:
         return self.to_dict()
 
     @classmethod
@@ -202,7 +202,7 @@ DRAFT_RARE = "# RARE: held by fewer than"
 
 
 @takes(path=path_of)
-def read_toml(path: str | Path) -> dict[str, Any]:
+def read_toml(path: str | Path) -> Record:
     """A TOML file as a dictionary, with errors that name the file. A draft is refused as long as it carries a mark."""
     reads(path)
     try:

@@ -349,9 +349,9 @@ class Mesh(Column):
             return None
         return None if place < 0 else place
 
-    def to_dict(self) -> dict[str, Any]:
-        region = {} if set(self.region) == set(JAPAN) else {"region": sorted(self.region)}
-        return {"kind": self.kind, "name": self.name, "level": self.level} | region
+    def to_dict(self) -> dict[str, object]:
+        region: dict[str, object] = {} if set(self.region) == set(JAPAN) else {"region": sorted(self.region)}
+        return {"kind": self.kind, "name": self.name, "level": self.level, **region}
 
 
 def chain_patterns(groups: Groups, above: int = 0) -> Pattern:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Floats
+from oboro.arrays import Floats, Table
 
 _FAR = 45.0  # K(s) u'(s - shift) is below e^-45 of its peak for b s < -45 and for s > 4
 _STEP = 0.15
@@ -41,7 +41,7 @@ class Kanter:
     b: float
     least: float
     log_slope: Any  # log u'(l) as a spline in log l
-    table: Any  # log q + e^shift as a spline in shift = xi + least: see `_tabulated`
+    table: Table  # log q + e^shift as a spline in shift = xi + least: see `_tabulated`
 
     @property
     def power(self) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Floats, Integers
+from oboro.arrays import Floats, Integers, Table
 from oboro.dynamics.calibration import MARGIN, check_alpha
 from oboro.dynamics.elliptical import EllipticalNoise
 from oboro.dynamics.laws import StableNoise, Truth, Values
@@ -224,7 +224,7 @@ class SignalPlan(Plan):
         """How far off each output at each time is with probability `level`: shape (horizon + 1, outputs)."""
         return error_sizes(self, level)
 
-    def prepare(self, data: Any) -> Record:
+    def prepare(self, data: object) -> Record:
         return read_record(
             data,
             states=self.system.states,
@@ -265,14 +265,14 @@ class SignalPlan(Plan):
         with np.errstate(over="ignore", invalid="ignore"):
             return respond(self.system, noisy.x0 if states else self.public_start, noisy.u)
 
-    def publish(self, measured: Integers) -> Any:
+    def publish(self, measured: Integers) -> Table:
         return table_of(self.outputs(measured))
 
-    def intervals(self, table: Any, level: float) -> tuple[Floats, Floats]:
+    def intervals(self, table: Table, level: float) -> tuple[Floats, Floats]:
         """For each output the range that holds the true one with this probability."""
         return interval_columns(self, table, level)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         states = "1 state" if self.system.states == 1 else f"{self.system.states} states"
         what = f"output of a system of {states} over times 0 to {self.horizon}"
         law = self.mechanism.to_dict()
@@ -283,7 +283,7 @@ class SignalPlan(Plan):
             "noise": {**law, "sensitivity": show(self.sensitivity), "calibration": self.method},
         }
 
-    def random_pair(self, random: Any) -> Pair:
+    def random_pair(self, random: np.random.Generator) -> Pair:
         from oboro.dynamics.signal import random_pair
 
         return random_pair(self, random)
@@ -523,7 +523,7 @@ def _columns(columns: Any, system: System) -> tuple[str, ...]:
 _OLDER = Fraction(5001, 5000)
 
 
-def _of_older(record: dict[str, Any]) -> dict[str, Any]:
+def _of_older(record: dict[str, object]) -> dict[str, object]:
     """A record of oboro 0.1: independent noise was sized by a quadrature, a little below what is proved now.
 
     It gets as much more as the proof may lose; what was promised stays.

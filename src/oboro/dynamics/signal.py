@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oboro.arrays import Floats
+from oboro.arrays import Floats, Table
 from oboro.dynamics import mixing
 from oboro.dynamics.system import row_norms
 from oboro.errors import DataError, setting, told
@@ -45,7 +45,7 @@ class Record:
 
 
 def read_record(
-    data: Any, *, states: int, inputs: int, most: int, columns: tuple[str, ...], limit: float
+    data: object, *, states: int, inputs: int, most: int, columns: tuple[str, ...], limit: float
 ) -> Record:
     """The record in `data`: a mapping with "u" and "x0", an input alone, or a table with the columns of the input."""
     x0, u = None, data
@@ -139,7 +139,7 @@ def _number(given: Any) -> float:
         return float("nan")
 
 
-def _is_table(data: Any) -> bool:
+def _is_table(data: object) -> bool:
     module = type(data).__module__.partition(".")[0]
     return isinstance(data, str | Path | Mapping) or (
         module in ("pandas", "polars", "pyarrow", "duckdb", "_duckdb", "oboro")
@@ -147,7 +147,7 @@ def _is_table(data: Any) -> bool:
     )
 
 
-def from_table(data: Any, columns: tuple[str, ...]) -> Floats:
+def from_table(data: object, columns: tuple[str, ...]) -> Floats:
     """The columns of the input, in the order of the rows; text that is no number becomes nan."""
     from oboro.engine import open_data
     from oboro.engine.coding import doubles
@@ -210,7 +210,7 @@ def forecast_of(plan: SignalPlan) -> Forecast:
     )
 
 
-def interval_columns(plan: SignalPlan, table: Any, level: float) -> tuple[Floats, Floats]:
+def interval_columns(plan: SignalPlan, table: Table, level: float) -> tuple[Floats, Floats]:
     sizes = error_sizes(plan, level)
     t = table.column("t").to_numpy()
     channel = (
@@ -278,12 +278,12 @@ def _largest_in(operator: Operator, sigma: Matrix) -> Floats:
     return np.asarray(np.linalg.svd(np.linalg.solve(root, operator.dense()))[2][0])
 
 
-def _data(plan: SignalPlan, operator: Operator, values: Floats) -> dict[str, Any]:
+def _data(plan: SignalPlan, operator: Operator, values: Floats) -> dict[str, object]:
     x0, u = operator.split(values)
     return {"u": u, "x0": x0}
 
 
-def random_pair(plan: SignalPlan, random: Any) -> Pair:
+def random_pair(plan: SignalPlan, random: np.random.Generator) -> Pair:
     """A random record, and one as far from it as neighbours may be, in a random direction."""
     operator = Operator(plan.system, plan.horizon, plan.protect)
     distance = float(plan.unit.distance or 0)

@@ -87,7 +87,7 @@ class System:
         """The largest modulus of an eigenvalue of A, about: below 1 the system is stable."""
         return float(np.abs(np.linalg.eigvals(self.arrays()[0])).max()) if self.states else 0.0
 
-    def as_record(self, columns: Columns | None = None) -> dict[str, Any]:
+    def as_record(self, columns: Columns | None = None) -> dict[str, object]:
         return {name.upper(): write(getattr(self, name)) for name in "abcd"}
 
     @classmethod

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Integers
+from oboro.arrays import Integers, Table
 from oboro.domain import Column, Integer
 from oboro.engine.careful import Edition, in_words
 from oboro.engine.source import Source
@@ -160,7 +160,7 @@ def _is_whole(schema: Any, name: str) -> bool:
     return bool(pa.types.is_integer(kind) and kind != pa.uint64())
 
 
-def _in_memory(table: Any, column: Integer, edition: Edition | None) -> Held:
+def _in_memory(table: Table, column: Integer, edition: Edition | None) -> Held:
     chunks = table.column(column.name).chunks
     blocks = [chunk.slice(start, _READ) for chunk in chunks for start in range(0, len(chunk), _READ)]
     parts = [partial(iter, blocks[i :: _threads()]) for i in range(_threads())]

@@ -335,11 +335,11 @@ def texts(source: Source, query: str) -> list[str | None]:
     return [None if row[0] is None else row[0].decode("utf-8", "backslashreplace") for row in rows]
 
 
-def in_order(source: Source, query: str) -> dict[str, Any]:
+def in_order(source: Source, query: str) -> dict[str, object]:
     """What a query finds, in the order of the data; elsewhere the order does not matter, and is not kept."""
     source.connection.execute("SET preserve_insertion_order = true")
     try:
-        found: dict[str, Any] = source.connection.execute(query).fetchnumpy()
+        found: dict[str, object] = source.connection.execute(query).fetchnumpy()
         return found
     finally:
         source.connection.execute("SET preserve_insertion_order = false")
@@ -377,7 +377,7 @@ def _whole_label(column: Category, field: str, base: str) -> str:
 
 
 @takes(source=Source, columns=each_of(Column))
-def check_columns(source: Source, columns: Sequence[Column]) -> list[dict[str, Any]]:
+def check_columns(source: Source, columns: Sequence[Column]) -> list[dict[str, object]]:
     """For the steward's eyes: how many values of each column are missing or out of bounds. Not private."""
     report = []
     for column in columns:

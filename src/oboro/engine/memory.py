@@ -11,13 +11,16 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oboro.engine.careful import READABLE, damaged, in_words
 from oboro.errors import DataError, ParameterError
 from oboro.kinds import list_of
+
+if TYPE_CHECKING:
+    from oboro.arrays import Data, Table
 
 # Points in time and lengths of time that no calendar holds, brought within reach before DuckDB meets them.
 #
@@ -106,7 +109,7 @@ def zones_in(schema: Any) -> dict[str, str]:
     return {one.name: one.type.tz for one in schema if pa.types.is_timestamp(one.type) and one.type.tz}
 
 
-def in_utc(table: Any) -> Any:
+def in_utc(table: Table) -> Any:
     """The same instants, with UTC for a zone: DuckDB's own times have none, and it would put that of this machine."""
     import pyarrow as pa
 
@@ -140,7 +143,7 @@ def on_clocks(instant: str, zone: str) -> str:
     return f"timezone('{name}', {inside})"
 
 
-def in_microseconds(table: Any) -> Any:
+def in_microseconds(table: Table) -> Any:
     """An Arrow table with its seconds and milliseconds as microseconds."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -215,13 +218,13 @@ def _limits(kind: Any) -> tuple[int, int]:
     return -(-earliest // _FINER[kind.unit]), LATEST // _FINER[kind.unit]
 
 
-def to_arrow(data: Any) -> Any:
+def to_arrow(data: Data) -> Table:
     """The table, with times that DuckDB can read."""
     with in_words():
         return in_microseconds(_table(data))
 
 
-def _table(data: Any) -> Any:
+def _table(data: Any) -> Table:
     import pyarrow as pa
 
     if isinstance(data, pa.Table | pa.RecordBatch):
@@ -253,7 +256,7 @@ def _from_pandas(frame: Any) -> Any:
     return pa.table(columns, names=[str(name) for name in frame.columns])
 
 
-def _from_columns(data: dict[str, Any]) -> Any:
+def _from_columns(data: dict[str, object]) -> Any:
     """A dictionary of columns: what has a type keeps it, a Python list is read as text."""
     import pyarrow as pa
 

@@ -9,7 +9,10 @@ Plain Python, also for Numba: small files are read by these functions as they st
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oboro.arrays import Bools, Bytes, Places
 
 LINE, RETURN, MARK = 10, 13, 34
 BEGIN, PLAIN, INSIDE, CLOSED = (
@@ -21,15 +24,15 @@ BEGIN, PLAIN, INSIDE, CLOSED = (
 
 
 def find_fields(
-    data: Any,
+    data: bytes | Bytes,
     place: int,
     size: int,
     last: bool,
     delimiter: int,
     longest: int,
-    begins: Any,
-    ends: Any,
-    marked: Any,
+    begins: Places,
+    ends: Places,
+    marked: Bools,
 ) -> tuple[int, int]:
     """Fills a row of `begins`, `ends` and `marked` for each whole record; how many there were, and where the next begins.
 
@@ -76,7 +79,7 @@ def find_fields(
     return count, min(place, size)
 
 
-def find_end(data: Any, size: int, delimiter: int, state: int) -> tuple[int, int]:
+def find_end(data: bytes | Bytes, size: int, delimiter: int, state: int) -> tuple[int, int]:
     """Where the record that began before ends: the place behind its line end, or -1; and the state to go on with."""
     for at in range(size):
         byte = data[at]
@@ -94,7 +97,9 @@ def find_end(data: Any, size: int, delimiter: int, state: int) -> tuple[int, int
     return -1, state
 
 
-def copy_fields(data: Any, begins: Any, ends: Any, marked: Any, into: Any, offsets: Any) -> None:
+def copy_fields(
+    data: bytes | Bytes, begins: Places, ends: Places, marked: Bools, into: Bytes, offsets: Places
+) -> None:
     """Writes the texts of one column one after the other, without their quotation marks, and where each begins."""
     to = 0
     for row in range(begins.shape[0]):

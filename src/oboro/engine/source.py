@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oboro.engine.careful import READABLE, Careful, Edition, damaged
 from oboro.engine.memory import (
@@ -35,6 +35,9 @@ from oboro.engine.text_files import open_text
 from oboro.errors import DataError
 from oboro.files import reads
 from oboro.kinds import nearest, path_of, shown
+
+if TYPE_CHECKING:
+    from oboro.arrays import Data
 
 # Arrow files, and whether their arrays hang together.
 #
@@ -150,7 +153,7 @@ class Source:
                 )
 
 
-def open_data(data: Any) -> Source:
+def open_data(data: Data) -> Source:
     """Opens `data` for reading. Nothing is copied that need not be.
 
     A relation of your own DuckDB connection is computed there, with whatever that connection has open, and taken over

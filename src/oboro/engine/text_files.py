@@ -17,14 +17,20 @@ import csv
 import gzip
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from types import ModuleType
-from typing import IO, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from oboro.engine import records
 from oboro.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from oboro.arrays import Bools, Bytes, Column, Places, Schema
 
 LONGEST = 2**24  # bytes of a record
 _HEADER = 2**20  # bytes of the first line
@@ -42,13 +48,13 @@ class TextFile:
     names: tuple[str, ...]
     start: int  # of the first record
 
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         import pyarrow as pa
 
         schema = pa.schema([(name, pa.string()) for name in self.names])
         return pa.RecordBatchReader.from_batches(schema, self._batches(schema)).__arrow_c_stream__()
 
-    def _batches(self, schema: Any) -> Iterator[Any]:
+    def _batches(self, schema: Schema) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         reader = _Reader(_loops(self.path), ord(self.delimiter), len(self.names))
@@ -78,7 +84,7 @@ class _Reader:
     delimiter: int
     width: int
 
-    def columns(self, held: bytes, place: int, *, last: bool) -> tuple[list[Any], int]:
+    def columns(self, held: bytes, place: int, *, last: bool) -> tuple[list[Column], int]:
         """The columns of the next records of `held`, and where the first that is left begins."""
         data = held if self.loops is records else np.frombuffer(held, np.uint8)
         shape = (max(1, _FIELDS // self.width), self.width)
@@ -86,10 +92,13 @@ class _Reader:
         count, after = self.loops.find_fields(
             data, place, len(held), last, self.delimiter, LONGEST, begins, ends, marked
         )
-        found = (begins[:count], ends[:count], marked[:count])
-        return [self._texts(data, *(part[:, i] for part in found)) for i in range(self.width)], after
+        texts = (
+            self._texts(data, begins[:count, i], ends[:count, i], marked[:count, i])
+            for i in range(self.width)
+        )
+        return list(texts), after
 
-    def _texts(self, data: Any, begins: Any, ends: Any, marked: Any) -> Any:
+    def _texts(self, data: bytes | Bytes, begins: Places, ends: Places, marked: Bools) -> Column:
         """One column as an Arrow array. Its bytes are not looked at: texts that are not UTF-8 are values too."""
         import pyarrow as pa
 
@@ -100,7 +109,7 @@ class _Reader:
         buffers = [pa.py_buffer(part) for part in (known, offsets, into)]
         return pa.Array.from_buffers(pa.string(), begins.size, buffers)
 
-    def rest(self, file: IO[bytes], held: bytes) -> bytes:
+    def rest(self, file: gzip.GzipFile | BufferedReader, held: bytes) -> bytes:
         """Reads on to the end of a record that is too long; what was read beyond it."""
         place, state = -1, records.BEGIN
         while place < 0 and held:
@@ -130,7 +139,7 @@ def open_text(path: Path, delimiter: str) -> TextFile:
     return TextFile(path, delimiter, tuple(header), len(line))
 
 
-def _opened(path: Path) -> Any:
+def _opened(path: Path) -> gzip.GzipFile | BufferedReader:
     return gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb")
 
 

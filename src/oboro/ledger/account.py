@@ -8,7 +8,6 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Connection, inspect, select, text
@@ -29,6 +28,7 @@ from oboro.ledger.keys import PublicKey
 from oboro.ledger.records import Reservation, Stored, tampered
 from oboro.ledger.replay import Verification
 from oboro.privacy import Guarantee, Unit, guarantee_from, unit_from
+from oboro.records import Record
 
 # Making a ledger, recognising one, and upgrading one of an older oboro.
 #
@@ -132,7 +132,7 @@ def refuse_older(connection: Connection, place: Place) -> None:
         )
 
 
-def upgrade_facts(connection: Connection, place: Place) -> dict[str, Any]:
+def upgrade_facts(connection: Connection, place: Place) -> Record:
     """What an entry says about the upgrade of a ledger to the newest schema."""
     version = schema_of(connection, place)
     if version == schema.VERSION:
@@ -266,7 +266,7 @@ class Ledger:
             return replay.affords(self.budget, self._checked_last(connection).spent, cost)
 
     def reserve(
-        self, *, plan: dict[str, Any], unit: Unit, guarantee: Guarantee, name: str | None = None
+        self, *, plan: dict[str, object], unit: Unit, guarantee: Guarantee, name: str | None = None
     ) -> Reservation:
         """Pays for a plan before it runs. When this returns, the cost is on disk and is never given back.
 
@@ -295,7 +295,7 @@ class Ledger:
         self._database.saw(entry.head)
         return Reservation(entry.position, entry.hash, name, cost, digest)
 
-    def commit(self, reservation: Reservation, content: bytes, *, facts: dict[str, Any]) -> Entry:
+    def commit(self, reservation: Reservation, content: bytes, *, facts: dict[str, object]) -> Entry:
         """Stores what was released under a reservation, with public facts about it, in one transaction."""
         canonical(facts, "facts")
         digest = sha256(content)
@@ -329,7 +329,7 @@ class Ledger:
                 entry = records.entry_at(connection, entry.body["reservation"])
             return self._stored(connection, entry)
 
-    def refuse_used(self, name: str, plan: dict[str, Any]) -> None:
+    def refuse_used(self, name: str, plan: dict[str, object]) -> None:
         """Raises NameTakenError where `reserve` would: before anybody reads data for nothing. Spends nothing."""
         with self._database.reading() as connection:
             self._refuse_taken(connection, name, plan_hash(plan))
@@ -386,7 +386,7 @@ class Ledger:
         """Checks every entry and all stored content, and that `expected`, a head kept elsewhere, is in the chain."""
         return checking.verify(self._database, self._key_path, expected)
 
-    def export_dict(self) -> dict[str, Any]:
+    def export_dict(self) -> Record:
         """All entries, the head and the public keys, for others to check; not what was released."""
         return copies.export_of(self.history())
 

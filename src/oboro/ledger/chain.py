@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -24,6 +25,7 @@ from oboro.errors import ParameterError
 from oboro.kinds import takes, text_of
 from oboro.ledger.keys import verify_signature
 from oboro.privacy import Guarantee, guarantee_from
+from oboro.records import Record
 
 # One text for one value: JSON with sorted keys, no spaces, ASCII only, and no floats.
 #
@@ -45,12 +47,12 @@ def canonical(value: Any, name: str = "value") -> str:
         raise ParameterError(f"{name} cannot be written as JSON", given=str(error)) from None
 
 
-def laid_out(record: dict[str, Any], indent: int) -> bytes:
+def laid_out(record: Record, indent: int) -> bytes:
     """A record as the file that people can open: the one form in which a signed page goes out."""
     return (json.dumps(record, ensure_ascii=False, indent=indent) + "\n").encode()
 
 
-def read_laid_out(content: bytes, indent: int) -> dict[str, Any] | None:
+def read_laid_out(content: bytes, indent: int) -> Record | None:
     """The record that `laid_out` made a file of, to the byte; None for everything else.
 
     JSON has many readings: of a name that stands there twice one program takes the first and another the last. A
@@ -69,7 +71,7 @@ def is_hex(text: Any, size: int) -> bool:
     return isinstance(text, str) and re.fullmatch(rf"[0-9a-f]{{{2 * size}}}", text) is not None
 
 
-def plan_hash(plan: dict[str, Any]) -> str:
+def plan_hash(plan: dict[str, object]) -> str:
     """What tells one plan from another: the SHA-256 of its canonical text."""
     return sha256(canonical(plan, "plan").encode())
 
@@ -113,7 +115,7 @@ class Entry:
 
     position: int
     kind: str
-    body: dict[str, Any]
+    body: Record
     previous: str
     hash: str
     signature: str
@@ -142,7 +144,7 @@ class Entry:
     def head(self) -> Head:
         return Head(self.position, self.hash)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "position": self.position,
             "kind": self.kind,
@@ -171,16 +173,16 @@ class Head:
             )
         return cls(int(found[1]), found[2])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {"position": self.position, "hash": self.hash}
 
     def __str__(self) -> str:
         return f"{self.position}:{self.hash}"
 
 
-def seal(before: Entry | None, kind: str, facts: dict[str, Any], *keys: Ed25519PrivateKey) -> Entry:
+def seal(before: Entry | None, kind: str, facts: Mapping[str, object], *keys: Ed25519PrivateKey) -> Entry:
     """The next entry after `before`, signed by `keys`. State that `facts` do not set is carried over."""
-    carried: dict[str, Any] = {}
+    carried: dict[str, object] = {}
     if before is not None:
         carried = {"spent": before.body["spent"], "key": before.body["key"], "root": root_of(before)}
     body = {**carried, **facts, "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}

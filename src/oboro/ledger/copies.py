@@ -27,12 +27,13 @@ from oboro.ledger.database import PATIENCE, Database
 from oboro.ledger.file import Place, Progress, in_words, real_path, sync_folder
 from oboro.ledger.records import tampered
 from oboro.ledger.replay import Replay, Verification, content_fault
+from oboro.records import Record
 
 FORMAT = "oboro ledger export"
 _INDENT = 1
 
 
-def export_of(entries: list[Entry]) -> dict[str, Any]:
+def export_of(entries: list[Entry]) -> Record:
     """All entries, the head and the public keys. What was released is not in it."""
     first, last = entries[0], entries[-1]
     return {
@@ -53,7 +54,7 @@ def export_of(entries: list[Entry]) -> dict[str, Any]:
 
 
 def write_export(
-    record: dict[str, Any], path: str | os.PathLike[str], spare: Iterable[str | os.PathLike[str]] = ()
+    record: Record, path: str | os.PathLike[str], spare: Iterable[str | os.PathLike[str]] = ()
 ) -> None:
     """Writes an export. An older one is replaced as a whole; the files of the ledger itself are not."""
     write_whole(Path(path), laid_out(record, _INDENT), spare=spare)

@@ -119,7 +119,7 @@ class Database:
         with self._in_turn():
             self.engine.dispose()
 
-    def _check_file(self, info: Mapping[str, Any], outcome: str) -> None:
+    def _check_file(self, info: Mapping[str, object], outcome: str) -> None:
         """That the file which is open still stands under its name, and has no other."""
         path, shown = self.place.path, self.place.shown
         if path is not None and identity(path, shown, outcome) != info["identity"]:
@@ -136,7 +136,7 @@ class Database:
             )
 
     @contextmanager
-    def _connected(self, progress: Progress, options: dict[str, Any]) -> Iterator[Connection]:
+    def _connected(self, progress: Progress, options: dict[str, str]) -> Iterator[Connection]:
         with (
             self._in_turn(),
             in_words(self.place, progress, self._foreign),

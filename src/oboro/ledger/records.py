@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,7 +109,11 @@ def entry_of(row: Row[Any]) -> Entry:
 
 
 def append(
-    connection: Connection, last: Entry | None, kind: str, facts: dict[str, Any], *keys: Ed25519PrivateKey
+    connection: Connection,
+    last: Entry | None,
+    kind: str,
+    facts: Mapping[str, object],
+    *keys: Ed25519PrivateKey,
 ) -> Entry:
     """Writes the next entry."""
     entry = seal(last, kind, facts, *keys)

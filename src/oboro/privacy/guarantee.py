@@ -113,7 +113,7 @@ class Guarantee:
         """This promise as Rényi privacy of one order."""
         raise self._no_way("Renyi")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain text values, exact; `guarantee_from` reads them back."""
         return write_fields(self)
 
@@ -394,7 +394,7 @@ class Conditional(Guarantee):
         return f"Conditional({self.guarantee!r}, {list(self.assumptions)!r})"
 
 
-def guarantee_from(record: dict[str, Any]) -> Guarantee:
+def guarantee_from(record: object) -> Guarantee:
     """The guarantee that `to_dict` wrote."""
     found: Guarantee = read(Guarantee, record, "guarantee")
     return found

@@ -92,9 +92,9 @@ class Unit:
             )
         return self.max_rows or self.max_cells or 1
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The canonical form, also the `[unit]` table of a TOML file."""
-        record: dict[str, Any] = {"kind": self.kind, "adjacency": self.adjacency}
+        record: dict[str, object] = {"kind": self.kind, "adjacency": self.adjacency}
         for name in ("column", "max_rows", "max_cells", "max_per_cell"):
             if getattr(self, name) is not None and not (self.kind == "row" and name == "max_rows"):
                 record[name] = getattr(self, name)
@@ -104,7 +104,7 @@ class Unit:
             record["norm"] = "inf" if self.norm is None else show(self.norm)
         return record
 
-    def as_record(self, columns: Any) -> dict[str, Any]:
+    def as_record(self, columns: Any) -> dict[str, object]:
         return self.to_dict()
 
     @classmethod
@@ -140,7 +140,7 @@ class Unit:
         return f"Unit.{self.kind}({', '.join(arguments)})"
 
 
-def unit_from(record: dict[str, Any]) -> Unit:
+def unit_from(record: object) -> Unit:
     """The unit that a `[unit]` table describes."""
     makers: dict[str, Callable[..., Unit]] = {
         "row": Unit.row,

@@ -20,6 +20,7 @@ from oboro.kinds import path_of, takes, text_of
 from oboro.ledger import Entry, Ledger, canonical
 from oboro.ledger.chain import is_hex, laid_out, read_laid_out
 from oboro.privacy import Guarantee, Unit, guarantee_from, unit_from
+from oboro.records import Record
 from oboro.release.forecast import Forecast
 from oboro.release.plan import Plan, plan_from
 
@@ -61,10 +62,10 @@ _FILE = {"name": re.compile(r"[^/\0]+"), "bytes": int, "sha256": _SHA256}
 class Certificate:
     """A signed record; `record` holds everything but the signature."""
 
-    record: dict[str, Any]
+    record: Record
     signature: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {**self.record, "signature": self.signature}
 
     @takes(path=path_of)
@@ -109,7 +110,7 @@ def certify(
     cost: Guarantee,
     committed: Entry,
     *,
-    record: dict[str, Any] | None = None,
+    record: Record | None = None,
     forecast: Forecast | None = None,
 ) -> Certificate:
     """The certificate of a committed release, from public facts alone; `record` and `forecast` if they are known already."""
@@ -197,7 +198,7 @@ def read_certificate(path: str | Path) -> Certificate:
 @takes(path=path_of, data=path_of, public_key=text_of)
 def verify_certificate(
     path: str | Path, *, data: str | Path | None = None, public_key: str | None = None
-) -> dict[str, Any]:
+) -> Record:
     """Checks signature and file hash with the public key alone; returns the record, or raises.
 
     The data file is looked for beside the certificate, under the name that it had, unless `data` says where.
@@ -235,14 +236,14 @@ def verify_certificate(
     return certificate.record
 
 
-def promised(record: dict[str, Any]) -> tuple[Unit, Guarantee]:
+def promised(record: Record) -> tuple[Unit, Guarantee]:
     """Who is protected, and how: from what programs read, and not from the words beside it."""
     unit = {key: value for key, value in record["unit"].items() if key != "in_words"}
     guarantee = {key: value for key, value in record["guarantee"].items() if key != "in_words"}
     return unit_from(unit), guarantee_from(guarantee)
 
 
-def _unlike(record: dict[str, Any]) -> str | None:
+def _unlike(record: Record) -> str | None:
     """What says something else than the promise that programs read: the words beside it, or the plan; None if nothing does."""
     for part, promise in zip(("unit", "guarantee"), promised(record), strict=True):
         if record[part]["in_words"] != str(promise):
@@ -256,7 +257,7 @@ def _unlike(record: dict[str, Any]) -> str | None:
     return None
 
 
-def _wrong_part(record: Any, parts: dict[str, Any], within: str = "") -> str | None:
+def _wrong_part(record: Any, parts: Record, within: str = "") -> str | None:
     """The first part that is missing or of another kind, by its name; None if all is well."""
     if not isinstance(record, dict):
         return within.removesuffix(".")
@@ -273,5 +274,5 @@ def _wrong_part(record: Any, parts: dict[str, Any], within: str = "") -> str | N
     return None
 
 
-def _signed(record: dict[str, Any], sign: Callable[[bytes], bytes]) -> Certificate:
+def _signed(record: Record, sign: Callable[[bytes], bytes]) -> Certificate:
     return Certificate(record, sign(canonical(record).encode()).hex())

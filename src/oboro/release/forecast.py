@@ -39,7 +39,7 @@ class Forecast:
         columns = ("of each", "standard error", "mean |error|", "95% within ±")
         return cls(f"expected error of each {each}", columns, (row,), tuple(notes))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "title": self.title,
             "columns": list(self.columns),
@@ -51,7 +51,7 @@ class Forecast:
         """The same with neighbouring areas of equal figures in one row: "1 x 1 to 512 x 512 of row,col"."""
         if self.columns[:2] != ("area", "cells"):
             return self
-        groups: list[list[tuple[Any, ...]]] = []
+        groups: list[list[tuple[object, ...]]] = []
         for row in self.rows:
             if groups and _alike(groups[-1][0], row):
                 groups[-1].append(row)

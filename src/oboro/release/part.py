@@ -36,7 +36,7 @@ class Part:
     costs: Guarantee
     case: str = ""
 
-    def words(self) -> dict[str, Any]:
+    def words(self) -> dict[str, object]:
         """For the certificate."""
         record = {"of": self.of, **self.noise.to_dict(), "moves": show(self.moves), "costs": str(self.costs)}
         return record | ({"case": self.case} if self.case else {})
@@ -48,7 +48,7 @@ class Choice:
 
     eta: Fraction
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {"law": "exponential mechanism", "eta": show(self.eta)}
 
 

@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+
 import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
@@ -30,6 +32,7 @@ from oboro.noise.bits import Bits
 from oboro.privacy import Conditional, Guarantee, Unit
 from oboro.records import (
     Columns,
+    Record,
     check_fields,
     functions_of,
     has_field,
@@ -222,7 +225,7 @@ class Plan:
         """The noisy measurements as the table that goes out: post-processing, without data or noise."""
         raise NotImplementedError  # pragma: no cover
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Record:
         """For the certificate: {"released": what, "noise": law and public parameters, "domain": where there is one}."""
         raise NotImplementedError  # pragma: no cover
 
@@ -236,7 +239,7 @@ class Plan:
         domain = self.describe().get("domain")
         return () if domain is None else Domain.from_dict(domain).columns
 
-    def random_pair(self, random: Any) -> Pair | None:
+    def random_pair(self, random: np.random.Generator) -> Pair | None:
         """Random neighbours, by a NumPy generator: where its data are not rows."""
         return None
 
@@ -244,11 +247,11 @@ class Plan:
         """The law of what `measure` gives, where it can be computed: for the audit, which believes no word of it."""
         return None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """What a pickle carries: the fields, and nothing that was derived from them."""
         return {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The record: texts, integers, lists and dictionaries, with the plan's kind, and the columns that it uses."""
         columns: Columns = {}
         record = write_fields(self, columns)
@@ -256,7 +259,7 @@ class Plan:
             record["domain"] = {"columns": [write(column) for column in columns.values()]}
         return {"kind": record.pop("kind"), "version": VERSION, **record}
 
-    def as_record(self, columns: Columns | None) -> dict[str, Any]:
+    def as_record(self, columns: Columns | None) -> dict[str, object]:
         """A plan inside another is a record of its own."""
         return self.to_dict()
 
@@ -267,7 +270,7 @@ class Plan:
 
 _P = TypeVar("_P", bound=type)
 _known: dict[str, type] = {}
-_upgrades: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+_upgrades: dict[str, Callable[[dict[str, object]], dict[str, object]]] = {}
 
 
 def register(cls: _P) -> _P:
@@ -278,12 +281,12 @@ def register(cls: _P) -> _P:
     return cls
 
 
-def upgrade(capability: str, function: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+def upgrade(capability: str, function: Callable[[dict[str, object]], dict[str, object]]) -> None:
     """Registers how the records of oboro 0.1 of a capability become today's."""
     _upgrades[capability] = function
 
 
-def plan_from(record: dict[str, Any], handed: dict[str, Any] | None = None) -> Any:
+def plan_from(record: Record, handed: dict[str, object] | None = None) -> Any:
     """The plan that `to_dict` wrote, also in oboro 0.1. `handed`: functions, which no record can carry."""
     kind = record.get("kind") if isinstance(record, dict) else None
     if isinstance(kind, str) and kind not in _known and kind.partition(".")[0] in CAPABILITIES:
@@ -306,7 +309,7 @@ def plan_from(record: dict[str, Any], handed: dict[str, Any] | None = None) -> A
         ) from None
 
 
-def _read(cls: type, kind: str, record: dict[str, Any], handed: dict[str, Any] | None) -> Any:
+def _read(cls: type, kind: str, record: Record, handed: dict[str, object] | None) -> Any:
     given = dict(record)
     version = given.pop("version", 1)
     if type(version) is not int or not 1 <= version <= VERSION:

@@ -233,7 +233,7 @@ def from_content(
     content: bytes,
     table: Any = None,
     *,
-    record: dict[str, Any] | None = None,
+    record: dict[str, object] | None = None,
     forecast: Forecast | None = None,
 ) -> Release:
     """A release from what the ledger keeps of it."""

@@ -20,7 +20,7 @@ class Reproduction:
     errors: tuple[str, ...] = field(default=())  # where the paper is wrong, one sentence each
     notes: tuple[str, ...] = field(default=())  # how it was computed: data, seedless, tolerance
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "name": self.name,
             "title": self.title,

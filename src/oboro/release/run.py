@@ -14,7 +14,7 @@ that is what is priced, described and measured: so a plan that was altered on th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from oboro._version import __version__
 from oboro.errors import BudgetError, InputError, LedgerError, ParameterError, setting, told
@@ -30,6 +30,9 @@ from oboro.release.forecast import Forecast
 from oboro.release.plan import Plan, a_plan, made_again, plan_from
 from oboro.release.release import Release, from_content, to_content
 
+if TYPE_CHECKING:
+    from oboro.arrays import Table
+
 
 @dataclass(frozen=True, slots=True)
 class Quote:
@@ -39,8 +42,8 @@ class Quote:
     """
 
     plan: Plan
-    record: dict[str, Any]
-    words: dict[str, Any]
+    record: dict[str, object]
+    words: dict[str, object]
     forecast: Forecast
     cost: Guarantee
 
@@ -72,7 +75,7 @@ def price(plan: Plan, ledger: Ledger) -> Guarantee:
 
 @takes(ledger=Ledger)
 def run(
-    plan: Plan | Quote, data: Any, ledger: Ledger, name: str | None = None, *, bits: Bits | None = None
+    plan: Plan | Quote, data: object, ledger: Ledger, name: str | None = None, *, bits: Bits | None = None
 ) -> Release:
     """Runs `plan`, or what was quoted, on `data`, once, and pays for it from `ledger`.
 
@@ -109,7 +112,7 @@ def given_again(plan: Plan, ledger: Ledger, name: str) -> Release | None:
     return None  # pragma: no cover  # a taken name was refused above
 
 
-def _same_plan(plan: Plan, written: dict[str, Any]) -> bool:
+def _same_plan(plan: Plan, written: dict[str, object]) -> bool:
     """Whether a record, perhaps of an older oboro, is that of this plan."""
     if written == plan.to_dict():
         return True
@@ -129,7 +132,7 @@ def reserve(quoted: Quote, ledger: Ledger, name: str | None) -> Reservation:
     return reservation
 
 
-def keep(quoted: Quote, ledger: Ledger, reservation: Reservation, table: Any, bits: Bits) -> Release:
+def keep(quoted: Quote, ledger: Ledger, reservation: Reservation, table: Table, bits: Bits) -> Release:
     """Stores what was measured under a reservation, commits it and signs: the end of every run, also of one in steps."""
 
     def look() -> bool:

@@ -49,7 +49,7 @@ def write_band(
     *,
     truth: Sequence[float] | None = None,
     private: bool = True,
-    certificate: Certificate | Mapping[str, Any] | None = None,
+    certificate: Certificate | Mapping[str, object] | None = None,
     language: str | None = None,
 ) -> None:
     """The first output of a release with its 95% band. With a `truth` the page is marked as internal.
@@ -75,7 +75,7 @@ def write_band(
     write_whole(Path(path), page.encode())
 
 
-def _record(plan: SignalPlan, certificate: Certificate | Mapping[str, Any] | None) -> dict[str, Any]:
+def _record(plan: SignalPlan, certificate: Certificate | Mapping[str, object] | None) -> dict[str, object]:
     """What is promised: as certified, or else by the plan."""
     own = {
         **plan.describe(),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -115,7 +115,7 @@ class Place:
         latitude = (window.row + window.rows / 2) / each / 1.5
         return 1.5 * math.cos(math.radians(latitude))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """What the page needs to name a cell."""
         if isinstance(self.column, Grid):
             return {
@@ -170,6 +170,13 @@ MOST_VALUES = 400  # a longer list to choose from helps nobody: such a column is
 INTERVAL = ("low", "high")  # the columns that Release.interval() appends
 
 
+class Label(TypedDict):
+    """A column that is shown, and its values."""
+
+    name: str
+    values: list[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Layers:
     """The columns beside the map: some to choose from, the others summed over."""
@@ -184,7 +191,7 @@ class Layers:
         rest = [name for column in others if column not in shown for name in column.sources]
         return cls(shown, (*place.summed, *rest))
 
-    def labels(self) -> list[dict[str, Any]]:
+    def labels(self) -> list[Label]:
         return [{"name": c.name, "values": [str(c.value(i)) for i in range(c.size)]} for c in self.shown]
 
     def codes(self, table: Table) -> Integers:

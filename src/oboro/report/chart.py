@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oboro.exact import about
+from oboro.records import Facts
 from oboro.release import Forecast
 from oboro.report.page import PROMISE, Words, say
 from oboro.report.page import label as name_of
@@ -109,7 +110,7 @@ _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MOST_LINES = 6
 
 
-def forecast_of(record: Mapping[str, Any]) -> Forecast | None:
+def forecast_of(record: Facts) -> Forecast | None:
     """The forecast of a certificate, with its figures as numbers again."""
     columns, rows = list(record.get("columns", [])), list(record.get("rows", []))
     if not columns or not rows:

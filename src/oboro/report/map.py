@@ -28,6 +28,7 @@ from oboro.exact import rational
 from oboro.files import write_whole
 from oboro.kinds import path_of, takes, text_of
 from oboro.kinds import shown as shown_value
+from oboro.records import Facts, Record
 from oboro.release import Certificate
 from oboro.report import cells, chart, promise
 from oboro.report.cells import (
@@ -70,9 +71,9 @@ def map_body(
     place: Place,
     layers: Layers,
     window: Window,
-    sources: Sequence[Sequence[Mapping[str, Any]]],
+    sources: Sequence[Sequence[Facts]],
     sides: Sequence[int],
-    record: Mapping[str, Any],
+    record: Facts,
     internal: bool,
 ) -> str:
     """Controls, canvases and legend on one side; total, promise, error and notes on the other."""
@@ -185,9 +186,7 @@ def _rmse(true: Cells, released: Cells, window: Window, side: int) -> float:
     return float(np.sqrt(np.mean(difference**2)))
 
 
-def _notes_card(
-    place: Place, layers: Layers, window: Window, sources: Sequence[Sequence[Mapping[str, Any]]]
-) -> str:
+def _notes_card(place: Place, layers: Layers, window: Window, sources: Sequence[Sequence[Facts]]) -> str:
     first, last = sources[0][0]["side"], sources[0][-1]["side"]
     notes = []
     if first > 1:
@@ -286,7 +285,7 @@ def write_map(
     domain: Domain,
     path: str | Path,
     *,
-    certificate: Certificate | Mapping[str, Any] | None = None,
+    certificate: Certificate | Facts | None = None,
     internal: Comparison | None = None,
     title: str | None = None,
     language: str | None = None,
@@ -377,7 +376,7 @@ def _tables(
 
 def _sources(
     shown: Sequence[Shown], place: Place, layers: Layers, window: Window
-) -> tuple[list[list[dict[str, Any]]], dict[str, str]]:
+) -> tuple[list[list[Record]], dict[str, str]]:
     """The packed counts of each table: by layer, and the sum of the layers too where that can be shown finer."""
     tables = [each.cells for each in shown]
     limits = {"blocks": MOST_BLOCKS if len(tables) == 1 else MOST_BLOCKS // 4, "entries": MOST_ENTRIES}
@@ -386,7 +385,7 @@ def _sources(
         together = finest(tables, window, place.sides, by_layer=False, **limits)
         if together[0].side < kinds[0][0].side:
             kinds.insert(0, together)
-    sources: list[list[dict[str, Any]]] = [[] for _ in tables]
+    sources: list[list[Record]] = [[] for _ in tables]
     payloads: dict[str, str] = {}
     for kind, each_kind in enumerate(kinds):
         for number, blocks in enumerate(each_kind):
@@ -396,7 +395,7 @@ def _sources(
     return sources, payloads
 
 
-def _packed(blocks: Blocks, *, summed: bool) -> tuple[dict[str, Any], str]:
+def _packed(blocks: Blocks, *, summed: bool) -> tuple[Record, str]:
     """Positions as gaps that start anew in each layer, then counts, then intervals: most of it small numbers."""
     codes, starts = np.unique(blocks.layer, return_index=True)
     before = np.concatenate([[-1], blocks.position[:-1]])[: blocks.position.size]

@@ -13,12 +13,15 @@ import html
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from oboro._version import __version__
 from oboro.errors import ParameterError, setting, told
 from oboro.language import phrase, said
+
+if TYPE_CHECKING:
+    from oboro.arrays import Data
 
 # What the pages say, in English and Japanese. Braces are filled in by Python or by the page's script.
 
@@ -328,7 +331,7 @@ def render(
     styles: Sequence[str] = (),
     scripts: Sequence[str] = (),
     words: Mapping[str, Words] | None = None,
-    data: Any = None,
+    data: Data = None,
     payloads: Mapping[str, str] | None = None,
 ) -> str:
     """A whole page.

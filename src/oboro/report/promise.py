@@ -12,6 +12,7 @@ from oboro.errors import InputError
 from oboro.exact import about
 from oboro.privacy.guarantee import guarantee_from
 from oboro.privacy.unit import unit_from
+from oboro.records import Facts
 from oboro.report import chart
 from oboro.report.page import PROMISE, Words, escape, say
 
@@ -21,7 +22,7 @@ _CLOSENESS = (
 )  # what a factor means to a reader; above, it stands alone
 
 
-def promise(record: Mapping[str, Any]) -> str:
+def promise(record: Facts) -> str:
     """The promise as a card: who is protected, and what that means."""
     rows = [
         ("released", Words.name(record.get("released", ""))),
@@ -36,7 +37,7 @@ def promise(record: Mapping[str, Any]) -> str:
     return f'<section class="card promise">{say(PROMISE["promise"], "h2")}{said}<dl class="facts">{listed}</dl></section>'
 
 
-def in_words(record: Mapping[str, Any]) -> list[Words]:
+def in_words(record: Facts) -> list[Words]:
     """The guarantee as sentences that need no mathematics."""
     unit, guarantee = _part(record, "unit"), _part(record, "guarantee")
     which = str(unit.get("kind", ""))
@@ -61,7 +62,7 @@ def in_words(record: Mapping[str, Any]) -> list[Words]:
     return [*said, *(PROMISE["provided"].fill(assumption=Words.sentence(text)) for text in assumed)]
 
 
-def unit_words(unit: Mapping[str, Any]) -> Words:
+def unit_words(unit: Facts) -> Words:
     """Who is protected, as the parts of the certificate say it, and in Japanese where they are known."""
     key = f"unit_{unit.get('kind')}"
     needed = {
@@ -81,7 +82,7 @@ def unit_words(unit: Mapping[str, Any]) -> Words:
     return Words(own, said.ja)
 
 
-def _guarantee_words(record: Mapping[str, Any]) -> Words:
+def _guarantee_words(record: Facts) -> Words:
     """The guarantee as its numbers say it: never the words that stand beside them."""
     written = {key: value for key, value in _part(record, "guarantee").items() if key != "in_words"}
     try:
@@ -90,7 +91,7 @@ def _guarantee_words(record: Mapping[str, Any]) -> Words:
         return Words.same("")
 
 
-def error_by_area(forecast: Mapping[str, Any]) -> str:
+def error_by_area(forecast: Facts) -> str:
     """The forecast as a card: a chart and a table."""
     found = chart.forecast_of(forecast)
     if found is None:
@@ -105,7 +106,7 @@ def error_by_area(forecast: Mapping[str, Any]) -> str:
     )
 
 
-def widths(forecast: Mapping[str, Any]) -> dict[str, float]:
+def widths(forecast: Facts) -> dict[str, float]:
     """How far the error of a block reaches in 95% of cases, by its side ("4") or the name of its mesh ("1 km")."""
     columns = [str(name) for name in forecast.get("columns", [])]
     found = [index for index, name in enumerate(columns) if "95" in name]
@@ -121,7 +122,7 @@ def widths(forecast: Mapping[str, Any]) -> dict[str, float]:
     return reach
 
 
-def verify(record: Mapping[str, Any], name: str | None = None) -> str:
+def verify(record: Facts, name: str | None = None) -> str:
     """How anyone can check the certificate."""
     file = _part(record, "file")
     target = name or (f"{file['name']}.certificate.json" if file.get("name") else "FILE")
@@ -137,14 +138,14 @@ def verify(record: Mapping[str, Any], name: str | None = None) -> str:
     )
 
 
-def title(record: Mapping[str, Any]) -> Words | None:
+def title(record: Facts) -> Words | None:
     """The name of the dataset, or else of what is released."""
     if record.get("dataset"):
         return Words.same(record["dataset"])
     return Words.name(record["released"]) if record.get("released") else None
 
 
-def chip(record: Mapping[str, Any], *, titled: bool = True) -> str:
+def chip(record: Facts, *, titled: bool = True) -> str:
     """What is released and the guarantee in a few words, for the title band; the dataset where it is not the title."""
     parts = [
         Words.same("" if titled else record.get("dataset") or ""),
@@ -154,12 +155,12 @@ def chip(record: Mapping[str, Any], *, titled: bool = True) -> str:
     return "".join(say(part, "span", 'class="chip"') for part in parts if part.en)
 
 
-def _reach(unit: Mapping[str, Any]) -> dict[str, str]:
+def _reach(unit: Facts) -> dict[str, str]:
     """How far apart two signals are that cannot be told apart."""
     return {"distance": str(unit.get("distance", "")), "norm": str(unit.get("norm", "")).replace("inf", "∞")}
 
 
-def _spent(ledger: Mapping[str, Any]) -> Words:
+def _spent(ledger: Facts) -> Words:
     try:
         said = {key: Words.sentence(guarantee_from(ledger[key])) for key in ("cost", "spent", "budget")}
     except (KeyError, TypeError, InputError):
@@ -167,7 +168,7 @@ def _spent(ledger: Mapping[str, Any]) -> Words:
     return PROMISE["spent_of"].fill(**said)
 
 
-def _factor(guarantee: Mapping[str, Any]) -> float | None:
+def _factor(guarantee: Facts) -> float | None:
     if guarantee.get("kind") not in ("pure", "approx"):
         return None
     try:
@@ -226,6 +227,6 @@ def _quoted(name: str) -> str:
     return name if name == "FILE" else shlex.quote(name)
 
 
-def _part(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def _part(record: Facts, key: str) -> Facts:
     part = record.get(key)
     return part if isinstance(part, Mapping) else {}

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import isqrt
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,9 @@ from oboro.secure.elgamal import CIPHERTEXT, SecretKey
 from oboro.secure.group import POINT, PeerError, checked_point
 from oboro.secure.noise_plan import NoisePlan
 from oboro.secure.party import Shelf
+
+if TYPE_CHECKING:
+    from oboro.arrays import Table
 
 # From m G back to m: baby steps and giant steps over a public range.
 #
@@ -314,7 +317,7 @@ class DrawPlan(Plan):
             else "still encrypted: P1, whose urns these were, opens it (oboro secure open)"
         )
 
-    def encoded(self, table: Any, ending: str) -> bytes:
+    def encoded(self, table: Table, ending: str) -> bytes:
         if self.opened:
             return super().encoded(table, ending)
         return bytes.fromhex(table.column("sealed")[0].as_py())
@@ -347,7 +350,7 @@ class DrawPlan(Plan):
     def reads(self) -> tuple[Column, ...]:
         return ()
 
-    def random_pair(self, random: Any) -> Pair:
+    def random_pair(self, random: np.random.Generator) -> Pair:
         """A random answer, and one as far from it as a unit may move it."""
         low = int(random.integers(self.low, self.high + 1))
         far = min(low + self.noise.sensitivity, self.high)
@@ -396,7 +399,7 @@ class DrawPlan(Plan):
         drawn = pack_drawn(self, prepared, draw(prepared, self.noise, bits))
         return drawn if prepared.settle is None else prepared.settle(prepared.name, drawn)
 
-    def publish(self, measured: Any) -> Any:
+    def publish(self, measured: Any) -> Table:
         import pyarrow as pa
 
         if isinstance(measured, bytes):
@@ -407,13 +410,13 @@ class DrawPlan(Plan):
     def intervals(self) -> Any:  # type: ignore[override]
         return self._intervals if self.opened else None
 
-    def _intervals(self, table: Any, level: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _intervals(self, table: Table, level: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The range that holds the true answer with this probability; the bounds are known."""
         low, high = self.noise.law.interval(level)
         value = table.column("value").to_numpy()
         return np.clip(value - high, self.low, self.high), np.clip(value - low, self.low, self.high)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return {
             "released": "an answer with noise from encrypted urns"
             + ("" if self.opened else ", still encrypted"),

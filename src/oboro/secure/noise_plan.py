@@ -137,15 +137,15 @@ class NoisePlan:
         """What both parties compare."""
         return plan_hash(self.to_dict())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The canonical form: the fields, and what anyone can compute from them, which shows if a file was altered."""
         return {**write_fields(self), "draws": self.draws} | self._told
 
-    def as_record(self, columns: Columns | None) -> dict[str, Any]:
+    def as_record(self, columns: Columns | None) -> dict[str, object]:
         return self.to_dict()
 
     @property
-    def _told(self) -> dict[str, Any]:
+    def _told(self) -> dict[str, object]:
         return {
             "entries": self.entries,
             "exact_delta": show(self.delta),

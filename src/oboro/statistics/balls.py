@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Integers
+from oboro.arrays import Data, Integers
 from oboro.domain import Column, Date
 from oboro.engine import code_sql, counted_rows
 from oboro.errors import DomainError, ParameterError, told
@@ -69,7 +69,7 @@ def _bit_length(numbers: Integers) -> Integers:
     return np.searchsorted(powers, numbers, side="right").astype(np.int64)
 
 
-def streamed(scope: Scope, columns: Sequence[Column], data: Any) -> Iterator[tuple[Integers, Integers]]:
+def streamed(scope: Scope, columns: Sequence[Column], data: Data) -> Iterator[tuple[Integers, Integers]]:
     """Groups and codes of the rows that count, some at a time."""
     source, condition = scope.open(data)
     by = [bins.column for bins in scope.by]
@@ -298,7 +298,7 @@ class InBall:
         away = np.stack([first + step * codes[:, i] for i, (first, step) in enumerate(self._whole)], axis=1)
         return clipped(shifted(away, self._shift), self.radius, self.ball.norm)
 
-    def totals(self, scope: Scope, data: Any, products: bool) -> dict[int, Totals]:
+    def totals(self, scope: Scope, data: Data, products: bool) -> dict[int, Totals]:
         """The rows, sums and products of each group, exactly; rows stream past."""
         d = len(self.columns)
         pairs = list(combinations_with_replacement(range(d), 2)) if products else []

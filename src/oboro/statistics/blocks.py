@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Integers
+from oboro.arrays import Data, Integers, Table
 from oboro.domain import Column, Domain, Real
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show, whole
@@ -161,7 +161,7 @@ class SampleAggregatePlan(Plan):
         columns = ("of", "95% within ± ranks", "of so many blocks")
         return Forecast("expected error of each median", columns, tuple(rows), tuple(notes))
 
-    def prepare(self, data: Any) -> Prepared:
+    def prepare(self, data: Data) -> Prepared:
         """The data, and the function once it has answered on made-up rows: before it sees any others, and for free."""
         return *all_codes(self.scope, self.columns, data), rehearse(self.job, self.made_up)
 
@@ -229,7 +229,7 @@ class SampleAggregatePlan(Plan):
             ]
         return known[key]
 
-    def publish(self, measured: Integers) -> Any:
+    def publish(self, measured: Integers) -> Table:
         import pyarrow as pa
 
         values = [output.value(int(code)) for output, code in zip(self.outputs, measured, strict=True)]
@@ -237,7 +237,7 @@ class SampleAggregatePlan(Plan):
             return pa.table({"value": values})
         return pa.table({"output": [output.name for output in self.outputs], "value": values})
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         law = {"law": "exponential mechanism", "eta": show(self.eta), "blocks": str(self.blocks)}
         return {
             "released": f"median over blocks of {self.label}" + self.scope.words(),

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Floats, Integers
+from oboro.arrays import Data, Floats, Integers, Table
 from oboro.domain import Column, Domain
 from oboro.errors import DomainError, ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show, whole
@@ -159,7 +158,7 @@ class LloydPlan(Plan):
         rows = tuple((f"{size:,}", error) for size, error in zip(sizes, errors, strict=True))
         return Forecast("expected error of each centre", columns, rows, notes)
 
-    def prepare(self, data: Any) -> Integers:
+    def prepare(self, data: Data) -> Integers:
         return points(self.scope, self.columns, data)
 
     def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Integers:
@@ -191,13 +190,13 @@ class LloydPlan(Plan):
         divided = (2 * noisy[:, :-1] + count) // np.maximum(2 * count, 1)
         return np.where(known, np.clip(divided, -REACH, REACH), centres)
 
-    def publish(self, measured: Integers) -> Any:
+    def publish(self, measured: Integers) -> Table:
         centres = starting_centres(self.k, len(self.columns))
         for noisy in measured:
             centres = self._moved_centres(centres, noisy)
         return centres_table(self.columns, centres)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return {
             "released": f"{self.k} clusters of {', '.join(column.name for column in self.columns)}",
             "noise": {
@@ -306,7 +305,7 @@ class GridClustersPlan(Plan):
             notes = [f"the noise will drown the answer: a cluster has about {size / self.k:.0f} rows"]
         return Forecast("expected error of each cell", columns, (row,), tuple(notes))
 
-    def prepare(self, data: Any) -> Integers:
+    def prepare(self, data: Data) -> Integers:
         place = (points(self.scope, self.columns, data) + REACH) * self.bins // (2 * REACH + 1)
         flat = np.ravel_multi_index(tuple(place.T), self.shape)
         return np.bincount(flat, minlength=self.bins ** len(self.columns)).astype(np.int64)
@@ -315,7 +314,7 @@ class GridClustersPlan(Plan):
         shape = prepared.shape if trials is None else (trials, *prepared.shape)
         return prepared + self.noise.sample(shape, bits)
 
-    def publish(self, measured: Integers) -> Any:
+    def publish(self, measured: Integers) -> Table:
         centre = np.stack(np.unravel_index(np.arange(measured.size), self.shape), axis=1)
         at = (2 * centre + 1) / self.bins - 1
         clear = np.flatnonzero(measured > 4 * float(self.noise.scale))
@@ -324,7 +323,7 @@ class GridClustersPlan(Plan):
         found = weighted_kmeans(at[clear], np.maximum(measured[clear], 1).astype(float), self.k)
         return centres_table(self.columns, found * REACH)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return {
             "released": f"{self.k} clusters of {', '.join(column.name for column in self.columns)}",
             "noise": {

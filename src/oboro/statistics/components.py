@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Integers
+from oboro.arrays import Data, Integers, Table
 from oboro.domain import Column, Domain
 from oboro.errors import ParameterError, setting
 from oboro.exact import Number, positive, show, whole
@@ -255,7 +255,7 @@ class ComponentsPlan(Plan):
         """How rows become vectors of whole numbers."""
         return InBall(self.columns, Ball(f"l{self.norm}", self.radius, self.origin))
 
-    def prepare(self, data: Any) -> Integers:
+    def prepare(self, data: Data) -> Integers:
         total, frame = np.zeros((self.d, self.d), np.int64), self.frame
         for _, codes in streamed(self.scope, self.columns, data):
             total += second_moments(in_ball(frame, codes))
@@ -291,7 +291,7 @@ class ComponentsPlan(Plan):
                 )
         return noisy
 
-    def publish(self, measured: Integers) -> Any:
+    def publish(self, measured: Integers) -> Table:
         import pyarrow as pa
 
         size, vectors = np.linalg.eigh(measured.astype(float) / RADIUS**2 * float(self.radius) ** 2)
@@ -299,10 +299,10 @@ class ComponentsPlan(Plan):
         loadings = vectors[:, order].T
         top = np.abs(loadings).argmax(axis=1)
         loadings = loadings * np.sign(loadings[np.arange(self.k), top])[:, None]
-        table: dict[str, Any] = {"component": np.arange(1, self.k + 1), "squared length": size[order]}
+        table: dict[str, object] = {"component": np.arange(1, self.k + 1), "squared length": size[order]}
         return pa.table(table | {column.name: loadings[:, i] for i, column in enumerate(self.columns)})
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         if isinstance(self.guarantee, Pure):
             noise = {"law": "discrete Laplace", "scale": show(self.laplace_scale)}
         else:

@@ -33,7 +33,7 @@ from oboro.statistics.components import components_plan
 from oboro.statistics.scope import Scope
 from oboro.statistics.smooth_noise import smooth_guarantee
 
-Table = dict[str, Any]
+Table = dict[str, object]
 _STEPS = 2**12  # of the grid that each column is put on
 
 

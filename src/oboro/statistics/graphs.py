@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oboro.arrays import Integers
+from oboro.arrays import Integers, Table
 from oboro.domain import Real
 from oboro.domain.columns import LARGEST
 from oboro.errors import DataError, ParameterError, told
@@ -94,7 +94,7 @@ class MstCostPlan(SmoothPlan):
             "expected error of the cost", ("for", "half within ±", "95% within ±"), (row,), (_NOTE,)
         )
 
-    def prepare(self, data: Any) -> Smooth:
+    def prepare(self, data: object) -> Smooth:
         pairs, values = edges_of(data, self.edges)
         found = {_edge(u, v): value for (u, v), value in zip(pairs.tolist(), values, strict=True)}
         if found.keys() != set(self.edges):
@@ -113,12 +113,12 @@ class MstCostPlan(SmoothPlan):
         most = (self.nodes - 1) * (self.weight.size - 1)
         return self.noise.draw(prepared.centre, prepared.sensitivity, Fraction(1), most, bits, trials)
 
-    def publish(self, measured: Integers) -> Any:
+    def publish(self, measured: Integers) -> Table:
         import pyarrow as pa
 
         return pa.table({"value": [float(self.step * int(index)) for index in measured]})
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         what = f"cost of the minimum spanning tree of {self.nodes} nodes, {len(self.edges)} edges"
         return {
             "released": what,
@@ -126,7 +126,7 @@ class MstCostPlan(SmoothPlan):
             "domain": {"columns": [self.weight.to_dict()]},
         }
 
-    def random_pair(self, random: Any) -> Pair:
+    def random_pair(self, random: np.random.Generator) -> Pair:
         """One weight of a random graph changes."""
         weights = {edge: self.weight.value(int(random.integers(0, self.weight.size))) for edge in self.edges}
         edge = self.edges[int(random.integers(0, len(self.edges)))]
@@ -176,7 +176,7 @@ class TrianglesPlan(SmoothPlan):
             "expected error of the count", ("for", "half within ±", "95% within ±"), (row,), (_NOTE,)
         )
 
-    def prepare(self, data: Any) -> Smooth:
+    def prepare(self, data: object) -> Smooth:
         joined = joined_pairs(data, self.nodes)
         return Smooth(Fraction(count_triangles(joined)), networks.triangles(joined, self.beta))
 
@@ -184,15 +184,15 @@ class TrianglesPlan(SmoothPlan):
         most = min(comb(self.nodes, 3), 2**62)
         return self.noise.draw(prepared.centre, prepared.sensitivity, Fraction(1), most, bits, trials)
 
-    def publish(self, measured: Integers) -> Any:
+    def publish(self, measured: Integers) -> Table:
         import pyarrow as pa
 
         return pa.table({"value": measured})
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return {"released": f"triangles of a graph of {self.nodes} nodes", "noise": self.noise.to_dict()}
 
-    def random_pair(self, random: Any) -> Pair:
+    def random_pair(self, random: np.random.Generator) -> Pair:
         """One edge of a random graph comes or goes."""
         every = [(u, v) for v in range(self.nodes) for u in range(v)]
         density = random.random()

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Integers
+from oboro.arrays import Data, Integers, Table
 from oboro.domain import Domain
 from oboro.engine import count_cells, open_data
 from oboro.errors import DomainError, UnitError, setting
@@ -113,7 +113,7 @@ class HistogramPlan(Plan):
             self.noise, each="count", notes=(grows, *noise_note(counts, self.expected_n, reach))
         )
 
-    def prepare(self, data: Any) -> Integers:
+    def prepare(self, data: Data) -> Integers:
         """True counts of every bin, in mixed-radix order."""
         source = open_data(data)
         condition = None if self.where is None else self.where.sql(source)
@@ -132,10 +132,10 @@ class HistogramPlan(Plan):
         shape = prepared.shape if trials is None else (trials, *prepared.shape)
         return prepared + self.noise.sample(shape, bits)
 
-    def publish(self, measured: Integers) -> Any:
+    def publish(self, measured: Integers) -> Table:
         import pyarrow as pa
 
-        columns: dict[str, Any] = {}
+        columns: dict[str, object] = {}
         repeat, tile = measured.size, 1
         for bins in self.bins:
             repeat //= bins.size
@@ -149,13 +149,13 @@ class HistogramPlan(Plan):
             name = f"noisy {name}"
         return pa.table({**columns, name: measured})
 
-    def intervals(self, table: Any, level: float) -> tuple[Integers, Integers]:
+    def intervals(self, table: Table, level: float) -> tuple[Integers, Integers]:
         """For each count the range that holds the true one with this probability. Counts are never below 0."""
         low, high = self.noise.interval(level)
         counts = table.column(table.num_columns - 1).to_numpy()
         return np.maximum(counts + low, 0), np.maximum(counts + high, 0)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         names = " by ".join(bins.column.name for bins in self.bins)
         size = {"sensitivity": str(self.sensitivity)} if isinstance(self.guarantee, Pure) else {}
         return {
@@ -194,7 +194,7 @@ def histogram_plan(
 
 @takes(domain=Domain, columns=names_of, ledger=Ledger)
 def histogram(
-    data: Any,
+    data: Data,
     domain: Domain,
     columns: str | Sequence[str],
     *,

@@ -39,6 +39,7 @@ import numpy.typing as npt
 
 from oboro.errors import ParameterError, setting
 from oboro.kinds import shown
+from oboro.records import Record
 
 # Someone's own function as text, which a fresh interpreter can read: the only form in which it travels.
 #
@@ -253,7 +254,7 @@ class Job:
     isolation: str
     modules: tuple[str, ...] = ()  # to load before, besides those that the text names
 
-    def to_json(self, **more: Any) -> bytes:
+    def to_json(self, **more: object) -> bytes:
         setup = {
             "source": self.source,
             "name": called(self.source),
@@ -335,10 +336,10 @@ class Computing:
             struct.unpack(f"<{self.job.count}d", found) if found is not None and len(found) == size else None
         )
 
-    def rehearse(self, rows: Rows) -> dict[str, Any]:
+    def rehearse(self, rows: Rows) -> Record:
         """What happens on made-up rows: {"problem": in words or None, "missing": modules that were asked for}."""
         found = self._answer(rows, 1 << 16, aloud=True)
-        report: dict[str, Any] = {
+        report: Record = {
             "problem": "it was not finished in time, or its process died",
             "missing": [],
         }

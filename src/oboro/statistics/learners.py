@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Integers
+from oboro.arrays import Data, Integers, Table
 from oboro.domain import Column, Domain
 from oboro.errors import DomainError, ParameterError, declaration, setting, told
 from oboro.exact import Number, positive, show, whole
@@ -88,7 +87,7 @@ class ConjunctionPlan(Plan):
             notes.append("the noise will drown the answer: more eps, or fewer attributes")
         return Forecast.of(self.noise, each="count", notes=notes)
 
-    def prepare(self, data: Any) -> Integers:
+    def prepare(self, data: Data) -> Integers:
         codes = counted_codes(self.scope, (*self.attributes, self.label), data)
         held = codes[codes[:, -1] == 1]
         return np.append(held[:, :-1].sum(axis=0), len(held)).astype(np.int64)
@@ -97,7 +96,7 @@ class ConjunctionPlan(Plan):
         shape = prepared.shape if trials is None else (trials, *prepared.shape)
         return prepared + self.noise.sample(shape, bits)
 
-    def publish(self, measured: Integers) -> Any:
+    def publish(self, measured: Integers) -> Table:
         """A literal stands if fewer positive rows go against it than the noise reaches, or than a quarter of them."""
         import pyarrow as pa
 
@@ -113,7 +112,7 @@ class ConjunctionPlan(Plan):
         # of these types also where nothing stands: the form of a release does not hang on its numbers
         return pa.table({"attribute": pa.array(names, pa.string()), "equals": pa.array(values, pa.string())})
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return {
             "released": f"conjunction of {len(self.attributes)} attributes for {self.label.name} = {self.label.value(1)}",
             "noise": {**self.noise.to_dict(), "sensitivity": str(self.sensitivity)},
@@ -204,7 +203,7 @@ class PerceptronPlan(Plan):
             notes.append("the noise will drown the answer: more eps, fewer attributes or fewer rounds")
         return Forecast.of(self.noise, each="sum, in widths of a column", step=0.5 / REACH, notes=notes)
 
-    def prepare(self, data: Any) -> Integers:
+    def prepare(self, data: Data) -> Integers:
         """y x for each row, with the constant: the weights are right about a row where their product with it is positive."""
         codes = counted_codes(self.scope, (*self.attributes, self.label), data)
         at = scaled(self.attributes, codes[:, :-1])
@@ -221,7 +220,7 @@ class PerceptronPlan(Plan):
                 weights += found
         return noise[0] if trials is None else noise
 
-    def publish(self, measured: Integers) -> Any:
+    def publish(self, measured: Integers) -> Table:
         """Weights for columns scaled to [-1, 1] and the constant, so that the largest is 1."""
         import pyarrow as pa
 
@@ -230,7 +229,7 @@ class PerceptronPlan(Plan):
         names = [*(column.name for column in self.attributes), "constant"]
         return pa.table({"attribute": names, "weight": weights})
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return {
             "released": f"perceptron for {self.label.name} = {self.label.value(1)}, {self.rounds} rounds",
             "noise": {**self.noise.to_dict(), "sensitivity": str(self.sensitivity)},
@@ -337,7 +336,7 @@ class TreePlan(Plan):
             ]
         return Forecast.of(self.noise, each="count of a value and a label at a leaf", notes=notes)
 
-    def prepare(self, data: Any) -> Integers:
+    def prepare(self, data: Data) -> Integers:
         return counted_codes(self.scope, (*self.attributes, self.label), data)
 
     def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> list[Integers]:
@@ -381,7 +380,7 @@ class TreePlan(Plan):
             used = np.repeat(used, self.branches, axis=0)
         return asked
 
-    def publish(self, measured: list[Integers]) -> Any:
+    def publish(self, measured: list[Integers]) -> Table:
         """A row for each leaf: the values on the way to it, and the label."""
         import pyarrow as pa
 
@@ -402,7 +401,7 @@ class TreePlan(Plan):
                 labels.append(str(self.label.value(int(counts.argmax()))))
         return pa.table({"where": conditions, self.label.name: labels})
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return {
             "released": f"tree for {self.label.name}, {self.depth} questions deep",
             "noise": {**self.noise.to_dict(), "sensitivity": str(self.sensitivity)},

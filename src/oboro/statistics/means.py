@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Floats, Integers
+from oboro.arrays import Data, Floats, Integers, Table
 from oboro.domain import Column
 from oboro.noise import DiscreteLaplace
 from oboro.noise.laplace import check_level
@@ -190,7 +189,7 @@ class MeanPlan(Moments):
 
     def forecast(self) -> Forecast:
         size, frame = self.scope.size, self.frame
-        rows: list[tuple[Any, ...]] = []
+        rows: list[tuple[object, ...]] = []
         near = (
             ("near the middle", "near a bound") if self.ball is None else ("near the origin", "near the edge")
         )
@@ -209,7 +208,7 @@ class MeanPlan(Moments):
         title = "expected error of each mean"
         return Forecast(title, ("of each", "standard error", "95% within ±"), tuple(rows), notes)
 
-    def prepare(self, data: Any) -> Integers:
+    def prepare(self, data: Data) -> Integers:
         found = self.frame.totals(self.scope, data, products=False)
         sums = {group: self._combined(count, s) for group, (count, s, _) in found.items()}
         return counted(self.terms, self.scope.groups, sums)
@@ -220,7 +219,7 @@ class MeanPlan(Moments):
             return [(whole + s[0]) // 2, (whole - s[0]) // 2]
         return [*s] if self.form == "n public" else [*s, count]
 
-    def publish(self, measured: Integers) -> Any:
+    def publish(self, measured: Integers) -> Table:
         """Columns of groups, then the mean, the noisy sum and the noisy count that it comes from."""
         import pyarrow as pa
 
@@ -250,7 +249,7 @@ class MeanPlan(Moments):
             )
         return pa.concat_tables(parts)
 
-    def intervals(self, table: Any, level: float) -> tuple[Floats, Floats]:
+    def intervals(self, table: Table, level: float) -> tuple[Floats, Floats]:
         """For each mean the range that holds the true one with at least this probability; within the bounds."""
         names = (
             table.column("column").to_pylist()
@@ -306,7 +305,7 @@ class MeanPlan(Moments):
             "; a row that is replaced pays twice" if self.scope.replaced else ""
         )
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return self.described("mean", form=self.form)
 
 

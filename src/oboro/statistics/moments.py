@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Floats, Integers
+from oboro.arrays import Data, Floats, Integers, Table
 from oboro.domain import Column, Domain
 from oboro.engine import add_up, check_width
 from oboro.errors import DomainError
@@ -110,7 +110,7 @@ class Box:
     def _reach(self, pair: tuple[int, int]) -> int:
         return prod(self.spans[i] for i in pair)
 
-    def totals(self, scope: Scope, data: Any, products: bool) -> dict[int, Totals]:
+    def totals(self, scope: Scope, data: Data, products: bool) -> dict[int, Totals]:
         """The rows, the sums of s and of products s t in each group that has rows, exactly."""
         source, condition = scope.open(data)
         d, spans = len(self.columns), self.spans
@@ -196,7 +196,7 @@ class Moments(Plan):
         if isinstance(self.frame, InBall):
             yield from self.frame.pairs(self.scope)
 
-    def described(self, what: str, **facts: Any) -> dict[str, Any]:
+    def described(self, what: str, **facts: Any) -> dict[str, object]:
         """What is released, and with which noise."""
         names = ", ".join(column.name for column in self.columns)
         clipped = {} if self.ball is None else {"clipped to": str(self.ball)}
@@ -294,7 +294,7 @@ class CovariancePlan(Moments):
 
     def forecast(self) -> Forecast:
         size, n = self.scope.size, self.scope.n or 1
-        rows: list[tuple[Any, ...]] = []
+        rows: list[tuple[object, ...]] = []
         for at, (i, j) in enumerate(self.pairs):
             noise, scale = self.terms[at if self.sure else len(self.columns) + at], self._scale(i, j)
             scale /= n**2 if self.sure else (size or 1) * self._doubled(i, j)
@@ -310,7 +310,7 @@ class CovariancePlan(Moments):
         columns = ("of each", "standard error", "95% within ±")
         return Forecast("expected error of each covariance", columns, tuple(rows), tuple(notes))
 
-    def prepare(self, data: Any) -> Integers:
+    def prepare(self, data: Data) -> Integers:
         found = self.frame.totals(self.scope, data, products=True)
         sums = {group: self._combined(*totals) for group, totals in found.items()}
         return counted(self.terms, self.scope.groups, sums)
@@ -328,14 +328,14 @@ class CovariancePlan(Moments):
         """2 where 2 s^2 - M^2 is released in place of s^2."""
         return 2 if i == j and self.ball is None else 1
 
-    def publish(self, measured: Integers) -> Any:
+    def publish(self, measured: Integers) -> Table:
         """For each pair the covariance; where n is private also the noisy moments that it comes from."""
         import pyarrow as pa
 
         noisy, d, frame, parts = values(self.terms, measured), len(self.columns), self.frame, []
         for at, (i, j) in enumerate(self.pairs):
             scale, span = self._scale(i, j), self.columns[i].size - 1
-            named: dict[str, Any] = {**self.scope.labels()}
+            named: dict[str, object] = {**self.scope.labels()}
             if d > 1:
                 named |= {
                     "column": [self.columns[i].name] * len(noisy),
@@ -359,7 +359,7 @@ class CovariancePlan(Moments):
             parts.append(pa.table({**named, "value": value, **moments}))
         return pa.concat_tables(parts)
 
-    def intervals(self, table: Any, level: float) -> tuple[Floats, Floats]:
+    def intervals(self, table: Table, level: float) -> tuple[Floats, Floats]:
         """For each covariance a range that holds the true one with at least this probability.
 
         Where several noises take part, each is bounded with its share of what may be missed, and the worst is taken.
@@ -423,7 +423,7 @@ class CovariancePlan(Moments):
         names = [self.columns[c].name for c in (i, j)]
         return f"variance of {names[0]}" if i == j else f"covariance of {names[0]}, {names[1]}"
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return self.described("variance" if len(self.columns) == 1 else "covariances")
 
 

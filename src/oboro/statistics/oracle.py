@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Integers
+from oboro.arrays import Data, Integers, Table
 from oboro.domain import Domain
 from oboro.engine import add_up
 from oboro.errors import ParameterError, setting, told
@@ -79,7 +79,7 @@ class QueryPlan(Plan):
         note = f"within {show(self.tolerance)} but for a chance of {show(self.failure)}, at {self.guarantee}"
         return Forecast.of(self.noise, each="part of the rows", step=1 / self.n, notes=(note,))
 
-    def prepare(self, data: Any) -> Integers:
+    def prepare(self, data: Data) -> Integers:
         source, condition = self.scope.open(data)
         found = add_up(source, [], [()], self.unit, condition=condition)
         return np.asarray(found.get(0, [0]), np.int64)
@@ -87,17 +87,17 @@ class QueryPlan(Plan):
     def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Integers:
         return prepared + self.noise.sample((1,) if trials is None else (trials, 1), bits)
 
-    def publish(self, measured: Integers) -> Any:
+    def publish(self, measured: Integers) -> Table:
         import pyarrow as pa
 
         return pa.table({"value": np.clip(measured, 0, self.n) / self.n})
 
-    def intervals(self, table: Any, level: float) -> tuple[Any, Any]:
+    def intervals(self, table: Table, level: float) -> tuple[Any, Any]:
         value = table.column("value").to_numpy()
         low, high = (end / self.n for end in self.noise.interval(level))
         return np.clip(value + low, 0, 1), np.clip(value + high, 0, 1)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         columns = self.scope.columns([])
         return {
             "released": "part of the rows" + self.scope.words(),

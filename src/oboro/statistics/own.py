@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from oboro.arrays import Integers
+from oboro.arrays import Integers, Table
 from oboro.domain import Column, Real
 from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import Number, rational, show
@@ -98,7 +98,7 @@ class OwnFunctionPlan(SmoothPlan):
             f"expected error of {self.name}", columns, (row,), ("the noise follows the data, privately",)
         )
 
-    def prepare(self, data: Any) -> Any:
+    def prepare(self, data: object) -> Any:
         return (
             data  # the functions are run after the reservation: they may fail, and nobody may see it for free
         )
@@ -115,12 +115,12 @@ class OwnFunctionPlan(SmoothPlan):
             Fraction(code), Decaying([(steps, 0)], self.beta), Fraction(1), most, bits, trials
         )
 
-    def publish(self, measured: Integers) -> Any:
+    def publish(self, measured: Integers) -> Table:
         import pyarrow as pa
 
         return pa.table({"value": [self.range.value(int(code)) for code in measured]})
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return {
             "released": self.name,
             "noise": self.noise.to_dict(),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Floats, Integers
+from oboro.arrays import Data, Floats, Integers
 from oboro.domain import Category, Column, Date, Integer, Real
 from oboro.engine import code_sql, counted_rows
 from oboro.engine.coding import in_order, person_sql
@@ -21,7 +21,7 @@ from oboro.statistics.scope import Scope
 Rows = dict[str, npt.NDArray[Any]]
 
 
-def counted_codes(scope: Scope, columns: Sequence[Column], data: Any) -> Integers:
+def counted_codes(scope: Scope, columns: Sequence[Column], data: Data) -> Integers:
     """One row of codes for each row that counts. A record that any column leaves out is left out."""
     source, condition = scope.open(data)
     source.need(*[column.name for column in columns])
@@ -32,7 +32,7 @@ def counted_codes(scope: Scope, columns: Sequence[Column], data: Any) -> Integer
     return np.stack(codes, axis=1) if codes else np.empty((0, 0), np.int64)
 
 
-def all_codes(scope: Scope, columns: Sequence[Column], data: Any) -> tuple[Integers, Integers]:
+def all_codes(scope: Scope, columns: Sequence[Column], data: Data) -> tuple[Integers, Integers]:
     """One row of codes for each row of the data, in its order, and whose it is. -1 where a record is left out.
 
     For a unit of rows, row i belongs to unit i: its position, which is public under replace. A row that belongs to
@@ -60,7 +60,7 @@ def one_unit(scope: Scope, columns: Sequence[Column], own: Sequence[int] | None,
     """A table for the audit: one unit with these codes in all its rows, or nobody; under replace, n - 1 others."""
     mine = 0 if own is None else scope.rows
     others = max(0, (scope.n or 1) - 1) if scope.replaced else 0
-    table: dict[str, Any] = {
+    table: dict[str, object] = {
         column.name: [column.value((own or rest)[i])] * mine + [column.value(rest[i])] * others
         for i, column in enumerate(columns)
     }
@@ -130,7 +130,7 @@ def check_different(columns: Sequence[Column]) -> None:
         )
 
 
-def points(scope: Scope, columns: Sequence[Column], data: Any) -> Integers:
+def points(scope: Scope, columns: Sequence[Column], data: Data) -> Integers:
     """A point for each row that counts. Each coordinate depends on that row alone."""
     return scaled(columns, counted_codes(scope, columns, data))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Integers
+from oboro.arrays import Data, Integers, Table
 from oboro.domain import Column, Date, Domain, Integer, Real
 from oboro.domain.columns import LARGEST
 from oboro.engine import count_cells
@@ -204,7 +204,7 @@ class QuantilePlan(Plan):
 
         return [math.ceil(error) for error in split_errors(self.quantiles, own)]
 
-    def prepare(self, data: Any) -> tuple[Ranks, ...]:
+    def prepare(self, data: Data) -> tuple[Ranks, ...]:
         source, condition = self.scope.open(data)
         columns = [*(bins.column for bins in self.scope.by), self.column]
         cells, counts = count_cells(source, columns, self.scope.unit, condition)
@@ -236,7 +236,7 @@ class QuantilePlan(Plan):
         each = [grid_quantiles(ranks, self.column.size, q, self.eta(q), bits, trials) for q in self.quantiles]
         return np.sort(np.stack(each, axis=1), axis=1)
 
-    def publish(self, measured: Integers) -> Any:
+    def publish(self, measured: Integers) -> Table:
         import pyarrow as pa
 
         groups, m = measured.shape
@@ -254,7 +254,7 @@ class QuantilePlan(Plan):
             }
         )
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         which = ", ".join(show(q) for q in self.quantiles)
         name = "median" if self.quantiles == (Fraction(1, 2),) else f"quantiles {which}"
         law = {"law": "exponential mechanism", "method": self.method}

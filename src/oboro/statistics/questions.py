@@ -9,9 +9,9 @@ from datetime import date
 from fractions import Fraction
 from functools import cached_property
 from math import isqrt
-from typing import Any, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack
 
-from oboro.domain import Domain
+from oboro.domain import Column, Domain
 from oboro.errors import ParameterError, told
 from oboro.exact import Number, show
 from oboro.kinds import names_of, shown, takes, unknown
@@ -28,6 +28,9 @@ from oboro.statistics.scope import Bins, Scope, bins_of
 from oboro.statistics.sums import count_plan, sum_plan
 from oboro.statistics.terms import Promise
 from oboro.statistics.where import Condition
+
+if TYPE_CHECKING:
+    from oboro.arrays import Data, Table
 
 # Several questions that are paid for together.
 
@@ -102,7 +105,7 @@ class BatchPlan(Plan):
             notes.append(f"asked one by one they would cost eps = {show(saved.eps)}")
         return Forecast("a batch", ("question", "its share", "95% within ±"), tuple(rows), tuple(notes))
 
-    def prepare(self, data: Any) -> list[Any]:
+    def prepare(self, data: Data) -> list[Any]:
         from oboro.engine import open_data
 
         source = open_data(data)
@@ -111,11 +114,11 @@ class BatchPlan(Plan):
     def measure(self, prepared: list[Any], bits: Bits, trials: int | None = None) -> list[Any]:
         return [plan.measure(part, bits, trials) for plan, part in zip(self.plans, prepared, strict=True)]
 
-    def publish(self, measured: list[Any]) -> Any:
+    def publish(self, measured: list[Any]) -> Table:
         """One row for each number: the question, what it is of, the value, and a 95% interval where there is one."""
         import pyarrow as pa
 
-        rows: list[dict[str, Any]] = []
+        rows: list[dict[str, object]] = []
         for place, (plan, part) in enumerate(zip(self.plans, measured, strict=True)):
             rows += _rows(place, plan, plan.publish(part))
         schema = [
@@ -129,7 +132,7 @@ class BatchPlan(Plan):
             schema.append(("day", pa.date32()))
         return pa.Table.from_pylist(rows, pa.schema(schema))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         parts = [plan.describe() for plan in self.plans]
         shares = [str(plan.guarantee) for plan in self.plans]
         return {
@@ -191,13 +194,13 @@ def as_pure(promise: Promise) -> Pure:
     return Pure(Fraction(isqrt(int(2 * promise.rho * fine * fine)), fine))
 
 
-def _asked_about(plan: Plan) -> dict[str, Any]:
+def _asked_about(plan: Plan) -> dict[str, Column]:
     """The columns that a question uses, by name."""
     record = plan.describe().get("domain")
     return {} if not record else {column.name: column for column in Domain.from_dict(record)}
 
 
-def _with_columns(data: Any, columns: dict[str, Any], end: int) -> Any:
+def _with_columns(data: Data, columns: dict[str, Column], end: int) -> Any:
     """An example table with the columns that it lacks: all rows at their lowest values, or at their highest."""
     import pyarrow as pa
 
@@ -210,7 +213,7 @@ def _with_columns(data: Any, columns: dict[str, Any], end: int) -> Any:
     return data
 
 
-def _rows(place: int, plan: Plan, table: Any) -> list[dict[str, Any]]:
+def _rows(place: int, plan: Plan, table: Table) -> list[dict[str, object]]:
     value = "value" if "value" in table.column_names else table.column_names[-1]
     labels = table.column_names[: table.column_names.index(value)]
     ends = None

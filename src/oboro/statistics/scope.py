@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,11 @@ from oboro.privacy import Unit
 from oboro.release import Pair, upgrade
 from oboro.statistics.terms import Promise, in_groups
 from oboro.statistics.where import Condition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from oboro.arrays import Data
 
 # Bins: a column's values put into public groups.
 
@@ -136,7 +141,7 @@ def _edge_code(column: Column, edge: Any, wrong: DomainError) -> int:
     return (as_date(column.name, "edges", edge) - column.first).days
 
 
-def _of_older(record: dict[str, Any]) -> dict[str, Any]:
+def _of_older(record: dict[str, object]) -> dict[str, object]:
     """A record of oboro 0.1: a group was called by its name, and said that its values stand alone."""
     from oboro.statistics import smooth_noise
 
@@ -257,7 +262,7 @@ class Scope:
         """What a row that comes or goes may cost; `inside` times as much if it is replaced within its group."""
         return in_groups(promise, self.unit.adjacency, self.groups, inside)
 
-    def open(self, data: Any) -> tuple[Source, str | None]:
+    def open(self, data: Data) -> tuple[Source, str | None]:
         """The data and the condition in SQL. Refuses data with another public n than the plan's."""
         source = open_data(data)
         if self.n is not None and (found := count_units(source, self.unit)) != self.n:
@@ -269,12 +274,12 @@ class Scope:
             )
         return source, None if self.where is None else self.where.sql(source)
 
-    def labels(self) -> dict[str, Any]:
+    def labels(self) -> dict[str, pa.Array]:
         """A column of labels for each column of groups, in mixed-radix order."""
         import numpy as np
         import pyarrow as pa
 
-        columns: dict[str, Any] = {}
+        columns: dict[str, pa.Array] = {}
         repeat, tile = self.groups, 1
         for bins in self.by:
             repeat //= bins.size

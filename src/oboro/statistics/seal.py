@@ -166,7 +166,7 @@ def compute(setup: Setup, line: int, answer: int | None = None, *, sealed: bool,
 
     The block comes by `line`, and the answer goes back by it, or by `answer`.
     """
-    report: dict[str, Any] = {"numbers": None, "problem": None, "missing": []}
+    report: Setup = {"numbers": None, "problem": None, "missing": []}
     try:
         sys.stdin = io.StringIO()
         sys.stdout = sys.stderr = Nowhere()
@@ -175,7 +175,7 @@ def compute(setup: Setup, line: int, answer: int | None = None, *, sealed: bool,
             sys.meta_path[:] = finders
             line = seal(line)
         rows = read_rows(line, setup["columns"])
-        space: dict[str, Any] = {"__name__": "function"}
+        space: Setup = {"__name__": "function"}
         exec(compile(setup["source"], "<function>", "exec"), space)
         numbers = flat(space[setup["name"]](rows))
         if len(numbers) != setup["count"] or not all(map(math.isfinite, numbers)):
@@ -192,7 +192,7 @@ def compute(setup: Setup, line: int, answer: int | None = None, *, sealed: bool,
         os._exit(0)
 
 
-def read_rows(line: int, columns: Sequence[str]) -> dict[str, Any]:
+def read_rows(line: int, columns: Sequence[str]) -> dict[str, object]:
     import numpy as np
 
     parts = []

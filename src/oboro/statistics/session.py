@@ -19,6 +19,7 @@ from oboro.statistics.smooth_noise import SmoothPromise
 from oboro.statistics.terms import Promise
 
 if TYPE_CHECKING:
+    from oboro.arrays import Data
     from oboro.noise.laws import Law
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -209,7 +210,7 @@ class Session(Learning[Release]):
     ledger: Ledger
 
     @takes(domain=Domain, ledger=Ledger, unit=Unit)
-    def __init__(self, data: Any, *, domain: Domain, ledger: Ledger, unit: Unit | None = None) -> None:
+    def __init__(self, data: Data, *, domain: Domain, ledger: Ledger, unit: Unit | None = None) -> None:
         source, unit = open_data(data), unit or ledger.unit
         source.need(*[name for column in domain for name in column.sources])
         translate(Pure(1), unit, ledger.unit)  # refuses a unit that the ledger does not protect

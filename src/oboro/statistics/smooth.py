@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oboro.arrays import Integers
+from oboro.arrays import Data, Integers, Table
 from oboro.domain import Column, Date, Domain, Integer, Real
 from oboro.domain.columns import LARGEST
 from oboro.engine import code_sql, counted_rows
@@ -62,7 +62,7 @@ def check_scope(scope: Scope) -> Scope:
     return scope
 
 
-def sorted_codes(scope: Scope, column: Column, data: Any, q: Fraction) -> Sorted:
+def sorted_codes(scope: Scope, column: Column, data: Data, q: Fraction) -> Sorted:
     """The codes of the rows that count, with those that are left out at the bounds."""
     source, condition = scope.open(data)
     source.need(column.name)
@@ -111,7 +111,7 @@ def example(scope: Scope, column: Column, groups: list[tuple[int, int]]) -> Any:
     import pyarrow as pa
 
     codes = np.repeat([code for code, _ in groups], [count for _, count in groups])
-    table: dict[str, Any] = {
+    table: dict[str, object] = {
         column.name: pa.array([column.value(code) for code, _ in groups]).take(
             pa.array(np.repeat(np.arange(len(groups)), [count for _, count in groups]))
         )
@@ -177,7 +177,7 @@ class SmoothQuantilePlan(SmoothPlan):
         even = Decaying(even_terms(self.column, self.n, 0, 1, self.beta), self.beta)
         return even_forecast(self.noise, self.column, float(even))
 
-    def prepare(self, data: Any) -> Smooth:
+    def prepare(self, data: Data) -> Smooth:
         values = sorted_codes(self.scope, self.column, data, self.q)
         return Smooth(Fraction(values.at(self.rank)), order_statistic(values, self.rank, self.beta))
 
@@ -185,12 +185,12 @@ class SmoothQuantilePlan(SmoothPlan):
         most = self.column.size - 1
         return self.noise.draw(prepared.centre, prepared.sensitivity, Fraction(1), most, bits, trials)
 
-    def publish(self, measured: Integers) -> Any:
+    def publish(self, measured: Integers) -> Table:
         import pyarrow as pa
 
         return pa.table({"value": [self.column.value(int(code)) for code in measured]})
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return _described(self, f"quantile {show(self.q)} of {self.column.name}" + self.scope.words())
 
     def neighbours(self) -> Iterator[Pair]:
@@ -267,7 +267,7 @@ class TrimmedMeanPlan(SmoothPlan):
         even = Decaying(even_terms(self.column, self.n, kept - 1, kept, self.beta), self.beta)
         return even_forecast(self.noise, self.column, float(even))
 
-    def prepare(self, data: Any) -> Smooth:
+    def prepare(self, data: Data) -> Smooth:
         values = sorted_codes(self.scope, self.column, data, Fraction(1, 2))
         kept = self.n - 2 * self.trimmed
         centre = Fraction(sum_between(values, self.trimmed, self.n - self.trimmed), kept)
@@ -277,14 +277,14 @@ class TrimmedMeanPlan(SmoothPlan):
         most = (self.column.size - 1) * FINER
         return self.noise.draw(prepared.centre, prepared.sensitivity, Fraction(1, FINER), most, bits, trials)
 
-    def publish(self, measured: Integers) -> Any:
+    def publish(self, measured: Integers) -> Table:
         import pyarrow as pa
 
         assert isinstance(self.column, Integer | Real)
         low, step = Fraction(self.column.low), Fraction(self.column.step) / FINER
         return pa.table({"value": [float(low + step * int(index)) for index in measured]})
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return _described(self, f"mean of {self.column.name}, {show(self.trim)} trimmed at each end")
 
     def neighbours(self) -> Iterator[Pair]:
@@ -328,6 +328,6 @@ def trimmed_mean_plan(
     return TrimmedMeanPlan(column, part, scope, guarantee, chosen.law, chosen.beta)
 
 
-def _described(plan: SmoothQuantilePlan | TrimmedMeanPlan, released: str) -> dict[str, Any]:
+def _described(plan: SmoothQuantilePlan | TrimmedMeanPlan, released: str) -> dict[str, object]:
     columns = plan.scope.columns([plan.column])
     return {"released": released, "noise": plan.noise.to_dict(), "domain": Domain(columns).to_dict()}

@@ -221,7 +221,7 @@ class SmoothNoise:
         """How far the noise goes with this probability, for a smooth sensitivity that is made up. For forecasts."""
         return float(self.law.quantile((1 + level) / 2)) * smooth / float(self.s)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The law and its public parameters, for certificates. The scale is not among them."""
         parameter = getattr(self.law, "nu", getattr(self.law, "sigma", None))
         named = {"law": self.law.kind} | ({} if parameter is None else {"parameter": show(parameter)})
@@ -318,7 +318,7 @@ def smooth_guarantee(eps: Number | None, delta: Number | None, rho: Number | Non
     )
 
 
-def of_older(record: dict[str, Any]) -> dict[str, Any]:
+def of_older(record: dict[str, object]) -> dict[str, object]:
     """The law in a record of oboro 0.1: it was called noise, and had one name for all parameters."""
     noise = record.get("noise")
     if "law" in record or not isinstance(noise, dict) or "law" not in noise:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Integers
+from oboro.arrays import Data, Integers, Table
 from oboro.domain import Column, Domain, Integer, Real
 from oboro.engine import add_up
 from oboro.errors import DomainError, declaration
@@ -100,7 +100,7 @@ class SumPlan(Plan):
             self.term.noise, each="sum", step=float(self.grid[0]) * self.term.quantum, notes=notes
         )
 
-    def prepare(self, data: Any) -> Integers:
+    def prepare(self, data: Data) -> Integers:
         source, condition = self.scope.open(data)
         by = [bins.column for bins in self.scope.by]
         found = add_up(source, [self.column], [(), (0,)], self.scope.unit, by=by, condition=condition)
@@ -111,7 +111,7 @@ class SumPlan(Plan):
     def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Integers:
         return measured([self.term], prepared, bits, trials)
 
-    def publish(self, measured: Integers) -> Any:
+    def publish(self, measured: Integers) -> Table:
         import pyarrow as pa
 
         noisy = values([self.term], measured)[:, 0] * float(self.grid[0])
@@ -119,13 +119,13 @@ class SumPlan(Plan):
         exact = measured[:, 0] * int(self.grid[0]) if whole else noisy
         return pa.table({**self.scope.labels(), "value": exact})
 
-    def intervals(self, table: Any, level: float) -> tuple[Any, Any]:
+    def intervals(self, table: Table, level: float) -> tuple[Any, Any]:
         """For each sum the range that holds the true one with this probability."""
         value = table.column("value").to_numpy()
         reach = self.term.within(level) * float(self.grid[0])
         return value - reach, value + reach
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return {
             "released": f"sum of {self.column.name}{self.scope.words()}",
             "noise": self.term.to_dict(),
@@ -221,7 +221,7 @@ class CountPlan(Plan):
             )
         return Forecast.of(self.term.noise, each="count")
 
-    def prepare(self, data: Any) -> Integers:
+    def prepare(self, data: Data) -> Integers:
         source, condition = self.scope.open(data)
         if self.public:
             return np.full((1, 1), self.scope.n, np.int64)
@@ -233,19 +233,19 @@ class CountPlan(Plan):
             return prepared if trials is None else np.broadcast_to(prepared, (trials, 1, 1)).copy()
         return measured([self.term], prepared, bits, trials)
 
-    def publish(self, measured: Integers) -> Any:
+    def publish(self, measured: Integers) -> Table:
         import pyarrow as pa
 
         return pa.table({"value": measured[:, 0]})
 
-    def intervals(self, table: Any, level: float) -> tuple[Any, Any]:
+    def intervals(self, table: Table, level: float) -> tuple[Any, Any]:
         """The range that holds the true count with this probability; never below 0, nor above a public n."""
         value = table.column("value").to_numpy()
         low, high = (0, 0) if self.public else self.term.noise.interval(level)
         most = np.iinfo(np.int64).max if self.scope.n is None else self.scope.n * self.scope.rows
         return np.clip(value + low, 0, most), np.clip(value + high, 0, most)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         noise = {"law": "none: n is public"} if self.public else self.term.to_dict()
         columns = [column.to_dict() for column in self.scope.columns([])]
         return {

@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +61,7 @@ class Term:
         """How far the noise goes with this probability, and what rounding to multiples adds."""
         return float(self.noise.interval(level)[1] * self.quantum + (self.quantum - 1))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         counted = {"multiples": self.quantum} if self.quantum > 1 else {}
         return {"of": self.name, **self.noise.to_dict(), **counted}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 from oboro.exact import Number, about, show, whole
 from oboro.privacy import Approx, Conditional, Guarantee
@@ -44,8 +43,8 @@ class Account:
         best: Guarantee = min(found, key=lambda approx: approx.eps) if found else Approx("1e9", self.delta)
         return best if self.assumption is None else Conditional(best, self.assumption)
 
-    def to_dict(self) -> dict[str, Any]:
-        def told(best: Best | None) -> dict[str, Any] | None:
+    def to_dict(self) -> dict[str, object]:
+        def told(best: Best | None) -> dict[str, object] | None:
             if best is None:
                 return None
             return {"order": show(best.order), "renyi": show(best.renyi), "eps": show(best.approx.eps)}

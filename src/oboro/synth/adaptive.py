@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from math import prod
-from typing import Any
 
 from oboro.arrays import Integers
 from oboro.noise import Bits
@@ -74,7 +73,7 @@ class QualityPlan(TablesPlan):
             known.append(noisy_table(columns, counts, self.noise, total))
         return Measured(tuple(tuple(level) for level in levels), tuple(bins), tuple(tables))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return describe_plan(self, "model for synthetic data, tables chosen by their error", self.noise)
 
 

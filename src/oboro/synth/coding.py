@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Floats, Integers
+from oboro.arrays import Data, Floats, Integers
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.engine import code_sql, open_data
 from oboro.engine.coding import FLOATS, WHOLE, base_type, counted_rows, texts
@@ -54,7 +54,7 @@ def check_synthesisable(domain: Domain, unit: Unit) -> None:
         )
 
 
-def read_codes(data: Any, domain: Domain, unit: Unit, n: int | None = None) -> Integers:
+def read_codes(data: Data, domain: Domain, unit: Unit, n: int | None = None) -> Integers:
     """The codes of all rows that count, one line for each column. With a public `n`, refused unless there are so many rows.
 
     Of a person with more than `max_rows` rows only that many are kept, chosen by a hash of the person and the row.
@@ -76,7 +76,7 @@ def read_codes(data: Any, domain: Domain, unit: Unit, n: int | None = None) -> I
     return codes
 
 
-def count_rows(data: Any) -> int:
+def count_rows(data: Data) -> int:
     """How many rows the data has; public under replace."""
     source = open_data(data)
     return int(source.connection.execute(f"SELECT count(*) FROM {source.relation}").fetchone()[0])
@@ -146,7 +146,7 @@ class Compared:
         return len(self.labels)
 
 
-def read_both(data: Any, synthetic: Any) -> list[Compared]:
+def read_both(data: Data, synthetic: Any) -> list[Compared]:
     """The columns that the two tables share, in the order of the synthetic one."""
     real, made = open_data(data), open_data(synthetic)
     names = [name for name in made.types if name in real.types]

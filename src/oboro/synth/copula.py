@@ -32,7 +32,7 @@ class Wanted:
 
 
 @takes(where=Mapping)
-def wanted_codes(domain: Domain, where: Mapping[str, Any] | None = None) -> dict[int, Wanted]:
+def wanted_codes(domain: Domain, where: Mapping[str, object] | None = None) -> dict[int, Wanted]:
     """For each column named: one value, a list of values, a tuple (lowest, highest) of a number or date, or None for missing."""
     return {
         domain.names.index(domain[name].name): _wanted(domain[name], value)
@@ -160,7 +160,7 @@ class MomentsPlan(ModelPlan):
         noisy = np.asarray(sums, np.int64) + self.noise.sample(len(sums), bits)
         return Measured(tuple(tuple(level) for level in levels), tuple(bins), (), noisy)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return describe_plan(self, "model for synthetic data, a Gaussian copula", self.ones.noises[0][0])
 
 

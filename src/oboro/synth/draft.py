@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from oboro.domain import Category, Column, Date, Integer, Real
 from oboro.domain.domain import DRAFT_HEADER, DRAFT_RARE
@@ -22,6 +22,10 @@ from oboro.engine.source import Source, quoted
 from oboro.exact import rational
 from oboro.files import write_whole
 from oboro.kinds import path_of, takes
+from oboro.records import Record
+
+if TYPE_CHECKING:
+    from oboro.arrays import Data
 
 WARNING = (
     "made by looking at the data, which is not private: set bounds and values from what is known without it"
@@ -44,7 +48,7 @@ class Draft:
 
 
 @takes(path=path_of)
-def draft(data: Any, path: str | Path) -> Draft:
+def draft(data: Data, path: str | Path) -> Draft:
     """Writes a draft as TOML, with a warning on top, and a mark at every value that few rows hold."""
     source = open_data(data)
     found = {name: _guess(source, name) for name in source.types}
@@ -76,7 +80,7 @@ def _written(column: Column, rare: Collection[str]) -> list[str]:
     """One `[[columns]]` table, with a mark behind each rare value."""
     import tomli_w
 
-    record = column.to_dict()
+    record: Record = column.to_dict()
     values = record.pop("values", None)
     lines = ["[[columns]]", *tomli_w.dumps(record).splitlines()]
     if values is not None:

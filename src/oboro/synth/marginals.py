@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -82,5 +81,5 @@ class MarginalsPlan(TablesPlan):
         tables = tuple((pair, true[pair] + self.noise.sample(true[pair].shape, bits)) for pair in tree)
         return Measured(tuple(tuple(level) for level in levels), tuple(bins), tables)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return describe_plan(self, "model for synthetic data, a tree of pairs", self.noise)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Floats, Integers
+from oboro.arrays import Floats, Integers, Table
 from oboro.domain import Category, Column, Domain
 from oboro.noise import Bits, DiscreteGaussian
 from oboro.synth.coding import code_count
@@ -303,7 +303,7 @@ def _measured_parts(measured: Measured, names: Sequence[str]) -> Iterator[tuple[
         yield "moment", "all", None, np.arange(measured.moments.size), None, None, measured.moments
 
 
-def from_rows(table: Any, domain: Domain) -> Measured:
+def from_rows(table: Table, domain: Domain) -> Measured:
     """What `to_rows` wrote."""
     data = {name: table.column(name).fill_null(-1).to_numpy() for name in _FIELDS[2:]}
     kind, of = (table.column(name).to_numpy().astype(object) for name in _FIELDS[:2])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oboro.domain import Domain
 from oboro.errors import ParameterError, setting, told
@@ -18,6 +18,9 @@ from oboro.synth.marginals import MarginalsPlan
 from oboro.synth.model import Model, model_of
 from oboro.synth.plan import ModelPlan, promised
 from oboro.synth.records import GaussianPlan, gaussian_plan
+
+if TYPE_CHECKING:
+    from oboro.arrays import Data
 
 METHODS = ("marginals", "quality", "moments", "gaussian")
 SynthPlan = ModelPlan | GaussianPlan
@@ -85,7 +88,7 @@ def plan(
 
 
 def release(
-    data: Any, plan: SynthPlan, *, ledger: Ledger, name: str | None = None, bits: Bits | None = None
+    data: Data, plan: SynthPlan, *, ledger: Ledger, name: str | None = None, bits: Bits | None = None
 ) -> Any:
     """Runs a plan, once, and pays for it. Gives a `Model`; for the Gaussian method a `Release` whose table is the records."""
     released: Release = run(plan, data, ledger, name, bits=bits)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from oboro.arrays import Floats, Integers
+from oboro.arrays import Floats, Integers, Table
 from oboro.domain import Domain
 from oboro.errors import CertificateError, DataError, ParameterError, told
 from oboro.exact import whole
@@ -32,6 +32,7 @@ from oboro.synth.plan import ModelPlan, TablesPlan
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 from oboro.release.plan import FORMATS, encoded
 
 # Records from a law of bins: first the bins, then a block of codes within each, then a code.
@@ -140,7 +141,9 @@ class Model:
         """The release itself: the noisy measurements that the model is made of."""
         return self.table
 
-    def sample(self, n: int, where: Mapping[str, Any] | None = None, *, seed: int | None = None) -> pa.Table:
+    def sample(
+        self, n: int, where: Mapping[str, object] | None = None, *, seed: int | None = None
+    ) -> pa.Table:
         """n synthetic records as an Arrow table, with the domain's columns in their order.
 
         `where` sets conditions: {"sex": "F"}, {"region": ["north", "south"]}, {"age": (18, 64)} with both ends, {"income": None} for missing.
@@ -241,7 +244,7 @@ def load(path: str | Path) -> Model:
     return Model(plan, certificate, table, _sampler(plan, table), packed)
 
 
-def _sampler(plan: ModelPlan, table: Any) -> Sampler:
+def _sampler(plan: ModelPlan, table: Table) -> Sampler:
     measured = from_rows(table, plan.domain)
     if isinstance(plan, TablesPlan):
         return TreeSampler(plan.law(measured), measured.bins)
@@ -264,13 +267,13 @@ def check_file(path: str | Path) -> Path:
     return where
 
 
-def write_records(table: Any, path: str | Path) -> None:
+def write_records(table: Table, path: str | Path) -> None:
     """Writes an Arrow table so that it is there whole or not at all."""
     where = check_file(path)
     write_whole(where, _encoded(table, where.suffix.lower()))
 
 
-def _encoded(table: Any, suffix: str) -> bytes:
+def _encoded(table: Table, suffix: str) -> bytes:
     if suffix != ".csv":
         return encoded(table, suffix)
     import pyarrow.csv as csv

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oboro.arrays import Floats, Integers
+from oboro.arrays import Data, Floats, Integers, Table
 from oboro.domain import Domain
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, remembered, show, whole
@@ -174,7 +174,7 @@ def neighbours_of(domain: Domain, unit: Unit, n: int | None) -> Iterator[Pair]:
     rows = unit.contributions
     crowd = (n or 20) - (rows if n is not None else 0)
 
-    def data(odd: dict[str, Any] | None) -> dict[str, list[Any]]:
+    def data(odd: dict[str, object] | None) -> dict[str, list[Any]]:
         table = {
             name: [first[name]] * crowd + ([odd[name]] * rows if odd is not None else []) for name in first
         }
@@ -191,7 +191,7 @@ def neighbours_of(domain: Domain, unit: Unit, n: int | None) -> Iterator[Pair]:
         yield Pair(data(last), data(None), "one unit with all its rows at the last values, or nobody")
 
 
-def describe_plan(plan: Any, released: str, noise: DiscreteGaussian) -> dict[str, Any]:
+def describe_plan(plan: Any, released: str, noise: DiscreteGaussian) -> dict[str, object]:
     return {
         "released": released,
         "noise": {
@@ -339,7 +339,7 @@ class ModelPlan(Plan):
         columns = ("of each", "standard error", "95% within ±")
         return Forecast(title, columns, (*rows, *more), tuple(notes))
 
-    def prepare(self, data: Any) -> Integers:
+    def prepare(self, data: Data) -> Integers:
         return read_codes(data, self.domain, self.unit, self.n if self.unit.kind == "row" else None)
 
     def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Any:
@@ -351,7 +351,7 @@ class ModelPlan(Plan):
         """All steps, one after the other."""
         raise NotImplementedError  # pragma: no cover
 
-    def publish(self, measured: Measured) -> Any:
+    def publish(self, measured: Measured) -> Table:
         return to_rows(measured, self.domain)
 
     def neighbours(self) -> Iterator[Pair]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Floats
+from oboro.arrays import Data, Floats
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import about, whole
 from oboro.language import left
@@ -32,7 +32,7 @@ class Nearness:
     distances: tuple[float, ...]
     real_distances: tuple[float, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "median": round(self.median, 6),
             "real_median": round(self.real_median, 6),
@@ -98,7 +98,7 @@ class Usefulness:
     synthetic: float
     real: float
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "target": self.target,
             "label": self.label,
@@ -215,7 +215,7 @@ class Quality:
             )
         return f"{told}: {', '.join(parts)}."
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "private": True,
             "note": SEEN,
@@ -258,7 +258,7 @@ class Quality:
     __repr__ = __str__
 
 
-def quality(data: Any, synthetic: Any, *, target: str | None = None, seed: int = 0) -> Quality:
+def quality(data: Data, synthetic: Any, *, target: str | None = None, seed: int = 0) -> Quality:
     """Measures how much `synthetic` resembles `data`. Touches real data, and says so: do not publish what it returns.
 
     Distances are total variation: the share of records that would have to change. Numbers are compared in 20 bins that hold equally many

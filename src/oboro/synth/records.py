@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Floats, Integers
+from oboro.arrays import Data, Floats, Integers, Table
 from oboro.domain import Category, Domain
 from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError, setting, told
 from oboro.exact import Number, about, positive, show, whole
@@ -375,7 +375,7 @@ class GaussianPlan(Plan):
             ),
         )
 
-    def prepare(self, data: Any) -> Moments:
+    def prepare(self, data: Data) -> Moments:
         """Exact moments. What is missing counts as the middle of its column."""
         codes = read_codes(data, self.domain, self.unit, self.n)
         middle = np.array([(column.size - 1) // 2 for column in self.domain])[:, None]
@@ -390,10 +390,10 @@ class GaussianPlan(Plan):
         drawn = draw_records(prepared, sizes, self.ridge or Fraction(0), self.records * (trials or 1), bits)
         return drawn if trials is None else drawn.reshape(trials, self.records, len(sizes))
 
-    def publish(self, measured: Integers) -> Any:
+    def publish(self, measured: Integers) -> Table:
         return to_table(self.domain, [np.ascontiguousarray(column) for column in measured.T])
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return {
             "released": f"{self.records:,} synthetic records",
             "noise": GaussianRecords(self.ridge, self.min_eigenvalue, self.order).to_dict(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oboro.errors import DataError
 from oboro.exact import Number, positive, show
@@ -16,6 +16,9 @@ from oboro.release import plan_from
 from oboro.tables.plan import TablePlan
 from oboro.tables.tree.answers import Where
 from oboro.tables.tree.intervals import Answer, plan_in
+
+if TYPE_CHECKING:
+    from oboro.arrays import Data
 
 
 @takes(where=Mapping)
@@ -87,8 +90,8 @@ def _table(published: Any) -> Any:
 
 @takes(plan=TablePlan, eps=list_of)
 def preview(
-    data: Any, plan: TablePlan, eps: Iterable[Number], *, bits: Bits | None = None
-) -> tuple[Any, dict[str, Any]]:
+    data: Data, plan: TablePlan, eps: Iterable[Number], *, bits: Bits | None = None
+) -> tuple[Any, dict[str, object]]:
     """The true table, and one noisy table for each eps."""
     cells = plan.prepare(data)
     tables = {}

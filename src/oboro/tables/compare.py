@@ -7,7 +7,7 @@ import tracemalloc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from oboro.tables.quality import BlockError, block_errors, dense_block_errors
 from oboro.tables.reading import read_cells
 from oboro.tables.strategies import STRATEGIES, strategy_called
 from oboro.tables.strategy import Strategy
+
+if TYPE_CHECKING:
+    from oboro.arrays import Data
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +53,10 @@ class Comparison:
     eps: Fraction
     rows: tuple[Row, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         rows = []
         for row in self.rows:
-            record: dict[str, Any] = {"strategy": row.strategy, "refused": row.refused}
+            record: dict[str, object] = {"strategy": row.strategy, "refused": row.refused}
             if row.refused is None:
                 record |= {
                     "published": row.published,
@@ -100,7 +103,7 @@ class Comparison:
 
 @takes(domain=Domain, unit=Unit, strategies=names_of)
 def compare(
-    data: Any,
+    data: Data,
     domain: Domain,
     *,
     eps: Number,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Integers
+from oboro.arrays import Data, Integers, Table
 from oboro.domain import Column, Domain
 from oboro.engine import open_data
 from oboro.errors import DataError, DomainError, ParameterError, UnitError, setting, told
@@ -212,7 +212,7 @@ def records(layout: Layout, unit: Unit, count: str | None, others: dict[int, int
     return pa.table({**dict(key_columns(np.array(keys, np.int64), layout)), **beside})
 
 
-def random_pair(layout: Layout, unit: Unit, count: str | None, random: Any) -> Pair:
+def random_pair(layout: Layout, unit: Unit, count: str | None, random: np.random.Generator) -> Pair:
     """One unit in random cells of a table, among random counts."""
     possible = some_possible(layout)
     most = unit.contributions if unit.kind == "cells" else 1
@@ -347,7 +347,7 @@ class TablePlan(Plan):
         """What a guess at how many people there are means for cells; where the strategy can tell."""
         return self.mechanism.outlook(whole("expected_total", expected_total, least=0, most=LARGEST_TOTAL))
 
-    def prepare(self, data: Any) -> Cells:
+    def prepare(self, data: Data) -> Cells:
         return read_cells(data, self.layout, self.unit, self.count)
 
     def measure(self, prepared: Cells, bits: Bits, trials: int | None = None) -> Any:
@@ -366,7 +366,7 @@ class TablePlan(Plan):
             row[published.keys] = published.counts
         return counts
 
-    def publish(self, measured: Cells) -> Any:
+    def publish(self, measured: Cells) -> Table:
         table = to_table(measured, self.layout, count_name(self.count, self.domain))
         return with_noisy(table, self.to_dict(), measured.noisy) if isinstance(measured, Measured) else table
 
@@ -375,11 +375,11 @@ class TablePlan(Plan):
         """Intervals for the rows of the published table: (table, level) to (low, high)."""
         return self.mechanism.intervals if self.mechanism.carries else None
 
-    def ask(self, table: Any, where: Where, level: float = 0.95) -> Answer:
+    def ask(self, table: Table, where: Where, level: float = 0.95) -> Answer:
         """What the published table says about a part of it, with an interval."""
         return self.mechanism.answer(table, where, check_level(level))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         names = " by ".join(self.key_columns)
         return {
             "released": f"table of {self.count or 'counts'} by {names}",
@@ -390,7 +390,7 @@ class TablePlan(Plan):
     def reads(self) -> tuple[Column, ...]:
         return ()
 
-    def random_pair(self, random: Any) -> Pair:
+    def random_pair(self, random: np.random.Generator) -> Pair:
         return random_pair(self.layout, self.unit, self.count, random)
 
     def neighbours(self) -> Iterator[Pair]:
@@ -437,7 +437,7 @@ def plan(
 
 @takes(plan=TablePlan, ledger=Ledger, count=text_of)
 def release(
-    data: Any, plan: TablePlan, *, ledger: Ledger, count: str | None = None, name: str | None = None
+    data: Data, plan: TablePlan, *, ledger: Ledger, count: str | None = None, name: str | None = None
 ) -> Release:
     """Runs a plan; `count` names the column that says how many, if the plan does not."""
     return run(with_count(plan, count), data, ledger, name)
@@ -448,7 +448,7 @@ def with_count(plan: TablePlan, count: str | None) -> TablePlan:
     return plan if count is None else dataclasses.replace(plan, count=count)
 
 
-def _of_older(record: dict[str, Any]) -> dict[str, Any]:
+def _of_older(record: dict[str, object]) -> dict[str, object]:
     """A record of oboro 0.1: a workload from the command line could give sides to questions that have none."""
     asked = record.get("workload")
     if not isinstance(asked, list) or not all(isinstance(part, dict) for part in asked):

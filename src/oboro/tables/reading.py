@@ -25,11 +25,11 @@ import csv
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
-from oboro.arrays import Integers
+from oboro.arrays import Data, Integers
 from oboro.domain import Column, Domain, Grid, Integer, Mesh
 from oboro.engine import Source, code_sql, count_cells, open_data
 from oboro.engine.coding import FLOATS, WHOLE, base_type
@@ -46,7 +46,7 @@ _LARGE_FILE = 1 << 20  # bytes
 _DIGITS = "DECIMAL(38,18)"  # that a count written as text is read by
 
 
-def read_cells(data: Any, layout: Layout, unit: Unit, count: str | None) -> Cells:
+def read_cells(data: Data, layout: Layout, unit: Unit, count: str | None) -> Cells:
     """The cells of `data`, by the rule above. Only a missing column or an unreadable file is refused."""
     source = open_data(data)
     source.need(*[name for column in layout.domain for name in column.sources])
@@ -79,7 +79,7 @@ def _with_room(held: Integers, needed: int) -> Integers:
     return wider
 
 
-def _is_large(data: Any) -> bool:
+def _is_large(data: Data) -> bool:
     """Whether the compiled loops will be needed for certain, as far as one can see from outside."""
     return isinstance(data, str | Path) and Path(data).stat().st_size > _LARGE_FILE
 
@@ -292,10 +292,15 @@ def _text(path: Path) -> str:
 # What is wrong with the data: for the steward's eyes. A release never says any of this.
 
 
+class Problem(TypedDict):
+    problem: str
+    records: int
+
+
 @takes(domain=Domain, count=text_of)
 def check(
-    data: Any, domain: Domain, count: str | None = None, layout: Layout | None = None
-) -> list[dict[str, Any]]:
+    data: Data, domain: Domain, count: str | None = None, layout: Layout | None = None
+) -> list[Problem]:
     """FOR THE STEWARD'S EYES: how many records each rule applies to. These figures are not private."""
     layout = layout or Layout(domain)
     source = open_data(data)
@@ -319,11 +324,13 @@ def check(
         }
     filters = ", ".join(f"count(*) FILTER ({test})" for test in problems.values())
     found = source.connection.execute(f"SELECT {filters} FROM {source.relation}").fetchall()[0]
-    rows = [{"problem": name, "records": number} for name, number in zip(problems, found, strict=True)]
+    rows: list[Problem] = [
+        {"problem": name, "records": number} for name, number in zip(problems, found, strict=True)
+    ]
     return rows + _repeated(source, fields, layout, count)
 
 
-def _repeated(source: Source, fields: list[str], layout: Layout, count: str | None) -> list[dict[str, Any]]:
+def _repeated(source: Source, fields: list[str], layout: Layout, count: str | None) -> list[Problem]:
     """Problems of cells: unknown to the domain or the mask though every column is inside, and listed more than once."""
     chosen = ", ".join(f"{sql} AS f{i}" for i, sql in enumerate(fields))
     known = " AND ".join(f"f{i} IS NOT NULL" for i in range(len(fields)))
@@ -332,7 +339,9 @@ def _repeated(source: Source, fields: list[str], layout: Layout, count: str | No
     keys = np.concatenate([np.empty(0, np.int64), *parts])
     unknown = int((keys < 0).sum())
     keys = keys[keys >= 0]
-    rows = [{"problem": "cells that are no place, or ruled out by the mask", "records": unknown}]
+    rows: list[Problem] = [
+        {"problem": "cells that are no place, or ruled out by the mask", "records": unknown}
+    ]
     if count is not None:
         rows.append(
             {

@@ -7,35 +7,25 @@ tree the workload and the design. So whatever follows from them is computed once
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
-
-import numpy as np
-
-from oboro.arrays import Floats
-from oboro.domain import Column, Domain, Grid, Mesh
-from oboro.domain.mesh import LEVELS, width
-from oboro.exact import about
-from oboro.noise import DiscreteLaplace
-from oboro.noise.laplace import as_float
-from oboro.release import Forecast
-from oboro.tables.layout import Layout
-
-if TYPE_CHECKING:
-    pass
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from oboro.arrays import Integers, Table
+import numpy as np
+
+from oboro.arrays import Floats, Integers, Table
+from oboro.domain import Column, Domain, Grid, Mesh
+from oboro.domain.mesh import LEVELS, width
 from oboro.errors import DataError, DomainError, GuaranteeError, ParameterError, setting, told
-from oboro.exact import show
-from oboro.noise import Bits, DiscreteGaussian
+from oboro.exact import about, show
+from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
+from oboro.noise.laplace import as_float
 from oboro.privacy import Approx, Pure, Unit
-from oboro.release import Part
+from oboro.release import Forecast, Part
 from oboro.tables.cells import Cells
-from oboro.tables.layout import MOST_BITS
+from oboro.tables.layout import MOST_BITS, Layout
 
 if TYPE_CHECKING:
     from oboro.tables.tree.answers import Where
@@ -269,9 +259,9 @@ class Strategy:
         """What so many people would mean for cells, where that can be told."""
         return None
 
-    def words(self) -> dict[str, Any]:
+    def words(self) -> dict[str, object]:
         """For the certificate: the noise, and what it was made for."""
-        words: dict[str, Any] = {**self.noise.to_dict(), "strategy": self.name}
+        words: dict[str, object] = {**self.noise.to_dict(), "strategy": self.name}
         if isinstance(self.noise, DiscreteLaplace):
             words |= {"sensitivity": show(self.noise.scale * self.eps)}
         return words
@@ -326,7 +316,7 @@ def to_table(cells: Cells, layout: Layout, count: str) -> Table:
     """One row for each cell that is not 0, in the order of keys."""
     import pyarrow as pa
 
-    columns: dict[str, Any] = {}
+    columns: dict[str, object] = {}
     for name, values in key_columns(cells.keys, layout):
         columns[name] = values
     columns[count] = _arrow(cells.counts)

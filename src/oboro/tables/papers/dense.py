@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oboro.arrays import Integers
+from oboro.arrays import Integers, Table
 from oboro.domain import Grid
 from oboro.exact import about
 from oboro.noise import Bits, DiscreteLaplace
@@ -84,7 +84,7 @@ def _table(row: Integers, layout: Layout) -> Integers:
     return table
 
 
-def _row(table: Any, layout: Layout) -> Any:
+def _row(table: Table, layout: Layout) -> Any:
     """The same backwards."""
     return table[tuple(layout.places(np.arange(table.size)))]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Floats, Integers
+from oboro.arrays import Floats, Integers, Table
 from oboro.errors import DomainError, setting
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace
@@ -78,7 +78,7 @@ def square(row: Any) -> Any:
     return row.reshape((2,) * k).transpose(_bits(k)).reshape(1 << k // 2, -1)
 
 
-def morton(table: Any) -> Any:
+def morton(table: Table) -> Any:
     """Rows and columns as cells in Morton order: the inverse of `square`."""
     k = table.size.bit_length() - 1
     return table.reshape((2,) * k).transpose(np.argsort(_bits(k))).reshape(-1)

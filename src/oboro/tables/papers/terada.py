@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -44,7 +43,7 @@ _FITTED = (
 
 def table2() -> Reproduction:
     """Errors of sums by area, as the paper lays them out."""
-    rows: list[tuple[Any, ...]] = []
+    rows: list[tuple[object, ...]] = []
     from_theory, from_printed = 0.0, 0.0
     for method in METHODS:
         mae, rmse = series(method)
@@ -96,7 +95,7 @@ def table2() -> Reproduction:
 def table1() -> Reproduction:
     """What the paper ticks, measured."""
     cells = Cells.from_dense(mesh())
-    rows: list[tuple[Any, ...]] = []
+    rows: list[tuple[object, ...]] = []
     for system in SYSTEMS:
         head, last = (system.name, system.printed), (0, 0.0)
         for k in system.exponents:

@@ -16,37 +16,28 @@ where there are few of them.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
-
-import numpy as np
-
-from oboro.arrays import Integers, Table
-from oboro.noise.laplace import check_level
-from oboro.tables.tree.answers import Region, Round, Top, bounds, least_squares_top
-from oboro.tables.tree.intervals import Answer, cells_in, noisy_in, reach
-from oboro.tables.tree.workload import precision
-
-if TYPE_CHECKING:
-    pass
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
-from oboro.arrays import Bools, Floats
+import numpy as np
+
+from oboro.arrays import Bools, Floats, Integers, Table
 from oboro.domain import Grid
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import show
 from oboro.noise import Bits, DiscreteLaplace
+from oboro.noise.laplace import check_level
 from oboro.privacy import Unit
 from oboro.release import Part, part
 from oboro.tables.cells import Cells
 from oboro.tables.strategy import Strategy, counts_move
-from oboro.tables.tree.answers import Where, region_of
-from oboro.tables.tree.intervals import MOST, may_lack_intervals
+from oboro.tables.tree.answers import Region, Round, Top, Where, bounds, least_squares_top, region_of
+from oboro.tables.tree.intervals import MOST, Answer, cells_in, may_lack_intervals, noisy_in, reach
 from oboro.tables.tree.lattice import Lattice, Level, lattice_of
 from oboro.tables.tree.measure import Measured, project
 from oboro.tables.tree.planner import least_squares, moments
-from oboro.tables.tree.workload import block
+from oboro.tables.tree.workload import block, precision
 
 # What the file of an adaptive table says beside its cells: intervals for these, and answers to any question.
 

@@ -25,7 +25,7 @@ from oboro.tables.tree.lattice import Lattice, Level, Tree
 from oboro.tables.tree.planner import least_squares, moments
 from oboro.tables.tree.workload import chosen
 
-Where = Mapping[str, Any]
+Where = Mapping[str, object]
 
 
 def check_names(layout: Layout, where: Where) -> None:
@@ -47,9 +47,9 @@ def choices(layout: Layout, lattice: Lattice, where: Where) -> list[Choice]:
     return [_chosen(tree, column, where) for tree, column in zip(lattice.trees, layout.domain, strict=True)]
 
 
-def read_question(words: list[str]) -> dict[str, Any]:
+def read_question(words: list[str]) -> dict[str, object]:
     """A question from the command line: COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH."""
-    where: dict[str, Any] = {}
+    where: dict[str, object] = {}
     for word in words:
         name, equals, text = word.partition("=")
         if not equals or not name or not text:

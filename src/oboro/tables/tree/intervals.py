@@ -20,7 +20,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, reduce
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +29,7 @@ from oboro.errors import DataError
 from oboro.exact import about
 from oboro.noise.laplace import check_level
 from oboro.privacy import Unit
+from oboro.records import Record
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.reading import read_cells
@@ -140,7 +140,7 @@ MOST = 2**25  # counts
 _MOST_BYTES = 80_000_000  # readers of Parquet refuse a footer of more than 100 MB
 
 
-def with_noisy(table: Table, plan: dict[str, Any], noisy: Sequence[Integers]) -> Table:
+def with_noisy(table: Table, plan: dict[str, object], noisy: Sequence[Integers]) -> Table:
     """The table with its plan and its noisy counts, if there are not too many of them."""
     carried = {PLAN: json.dumps(plan, ensure_ascii=False).encode()}
     if sum(counts.size for counts in noisy) <= MOST:
@@ -169,11 +169,11 @@ def may_lack_intervals(sizes: int) -> str:
     return f"the file may carry no intervals: {sizes:,} noisy counts may be more than fit into one"
 
 
-def plan_in(table: Table) -> dict[str, Any]:
+def plan_in(table: Table) -> Record:
     """The plan that the table was made by."""
     metadata = table.schema.metadata or {}
     try:
-        found: dict[str, Any] = json.loads(metadata[PLAN])
+        found: Record = json.loads(metadata[PLAN])
     except (KeyError, ValueError, RecursionError):
         raise DataError(
             "the table does not say how it was made",

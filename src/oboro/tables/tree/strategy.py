@@ -2,54 +2,46 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from itertools import product
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import islice, product
 
 import numpy as np
 
-from oboro.release import Forecast
-from oboro.tables.tree.lattice import Lattice, Level
-from oboro.tables.tree.measure import spine_of
-from oboro.tables.tree.workload import block
-
-if TYPE_CHECKING:
-    pass
-import hashlib
-from fractions import Fraction
-
-from oboro.arrays import Integers, Table
-from oboro.errors import GuaranteeError, setting, told
-from oboro.noise.laplace import check_level
-from oboro.privacy import ZCDP, Approx
-from oboro.records import write
-from oboro.tables.tree.answers import Where, choices
-from oboro.tables.tree.intervals import NOISY, Answer, Estimates, cells_in, estimates, hull, noisy_in
-
-if TYPE_CHECKING:
-    pass
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import islice
-from typing import Any
-
-from oboro.arrays import Floats
+from oboro.arrays import Floats, Integers, Table
 from oboro.domain import Domain
+from oboro.errors import GuaranteeError, setting, told
 from oboro.exact import remembered, show
 from oboro.noise import Bits, DiscreteLaplace
-from oboro.privacy import Unit
+from oboro.noise.laplace import check_level
+from oboro.privacy import ZCDP, Approx, Unit
+from oboro.records import write
+from oboro.release import Forecast
 from oboro.release import Part as PrivacyPart
 from oboro.release import part as privacy_part
 from oboro.tables import wavelet
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.strategy import Noise, Strategy, counts_move, counts_move_squared
-from oboro.tables.tree.intervals import without_intervals
-from oboro.tables.tree.lattice import Tree, lattice_of
-from oboro.tables.tree.measure import Measured, measure
+from oboro.tables.tree.answers import Where, choices
+from oboro.tables.tree.intervals import (
+    NOISY,
+    Answer,
+    Estimates,
+    cells_in,
+    estimates,
+    hull,
+    noisy_in,
+    without_intervals,
+)
+from oboro.tables.tree.lattice import Lattice, Level, Tree, lattice_of
+from oboro.tables.tree.measure import Measured, measure, spine_of
 from oboro.tables.tree.outlook import Outlook, tree_outlook
 from oboro.tables.tree.planner import moments, plan_shares
-from oboro.tables.tree.workload import DEFAULT, Design, Part, Workload, chosen, precision, profiles
+from oboro.tables.tree.workload import DEFAULT, Design, Part, Workload, block, chosen, precision, profiles
 
 # What a steward shows the boss before spending: errors by area and by category, and what they mean for cells.
 #
@@ -359,7 +351,7 @@ class PlannedTree(Strategy):
     def outlook(self, total: int) -> Outlook:
         return tree_outlook(self.lattice, self.layout.cells, self.chosen, self.noises, total)
 
-    def words(self) -> dict[str, Any]:
+    def words(self) -> dict[str, object]:
         levels = [
             {"level": part.of, "share": show(share), **part.noise.to_dict()}
             for part, share in zip(self.parts, self.chosen.shares, strict=True)

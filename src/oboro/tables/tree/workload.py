@@ -97,7 +97,7 @@ class Workload:
                     needed=", ".join(sorted(names)),
                 )
 
-    def as_record(self, columns: Columns | None) -> list[dict[str, Any]]:
+    def as_record(self, columns: Columns | None) -> list[dict[str, object]]:
         return [write_fields(part) for part in self.parts]
 
     @classmethod
