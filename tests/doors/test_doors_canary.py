@@ -33,7 +33,7 @@ from test_doors_signed import places, signed
 import oboro as ob
 from oboro.cli import terminal
 from oboro.cli import terminal as spelling
-from oboro.ledger.chain import laid_out
+from oboro.ledger.chain import in_order, laid_out
 
 SAMPLES = {
     **{
@@ -390,7 +390,7 @@ def test_no_signed_field_of_a_certificate_is_obeyed(folder: Path, file: str) -> 
         if place[-1] in ("signature", "public_key"):
             continue
         for changed in hostile_at(record, place):
-            path.write_bytes(laid_out(signed(changed), 2))
+            path.write_bytes(laid_out(in_order(signed(changed)), 2))
             for words in (
                 f"certificate verify {path.name}",
                 f"certificate verify {path.name} --json",

@@ -85,10 +85,6 @@ def _nonsense(record: dict[str, Any]) -> None:
     record["entries"][2] = {"position": 2}
 
 
-def _float(record: dict[str, Any]) -> None:
-    record["entries"][2]["body"]["size"] = 17.0
-
-
 def _wrong_type(record: dict[str, Any]) -> None:
     record["entries"][2]["signature"] = 7
 
@@ -104,7 +100,6 @@ def _wrong_type(record: dict[str, Any]) -> None:
         _other_keys,
         _no_entries,
         _nonsense,
-        _float,
         _wrong_type,
     ],
 )
@@ -117,6 +112,14 @@ def test_an_altered_export_does_not_verify(
     (tmp_path / "export.json").write_bytes(laid_out(record, 1))
     with pytest.raises(TamperError):
         verify_export(tmp_path / "export.json", ledger.head())
+
+
+def test_an_export_with_a_float_is_none(create: Create, tmp_path: Path) -> None:
+    record = copy.deepcopy(used(create).export_dict())
+    record["entries"][2]["body"]["size"] = 17.0
+    (tmp_path / "export.json").write_bytes(laid_out(record, 1))
+    with pytest.raises(LedgerError, match="not the export"):
+        verify_export(tmp_path / "export.json")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "oboro ledger export"}', "[" * 100_000, "\x00"])

@@ -103,11 +103,74 @@ def test_a_file_that_is_no_key_is_refused(ledger: Ledger, path: Path) -> None:
             spend(ledger, "0.1")
 
 
-def test_a_key_that_a_cut_short_creation_left_is_taken_up(path: Path) -> None:
-    left = keys.public_half(keys.ensure(Path(f"{path}.key")))
-    ledger = Ledger.create(path, dataset="x", unit=Unit.row(), budget=Pure(1))
-    assert ledger.public_key == left
+@pytest.mark.parametrize("emptied", [False, True], ids=["removed", "emptied"])
+def test_the_key_of_a_removed_ledger_is_not_taken_for_a_new_one(
+    ledger: Ledger, path: Path, emptied: bool
+) -> None:
+    """The new ledger would be signed by the key that certificates of the old one name, with nothing spent."""
     spend(ledger, "0.1")
+    ledger.close()
+    kept, before = Path(f"{path}.key"), Path(f"{path}.key").read_bytes()
+    path.unlink()
+    if emptied:
+        path.touch()
+    for _ in range(2):
+        with pytest.raises(LedgerError, match="private key here already") as refused:
+            Ledger.create(path, dataset="x", unit=Unit.row(), budget=Pure(1))
+        assert f"mv {kept} {kept}.old" in str(refused.value)
+        assert path.exists() == emptied  # nor does a refusal leave an empty file behind
+        assert kept.read_bytes() == before
+    kept.rename(f"{kept}.old")
+    made = Ledger.create(path, dataset="x", unit=Unit.row(), budget=Pure(1))
+    assert made.public_key != ledger_key(f"{kept}.old")
+    spend(made, "0.1")
+
+
+def ledger_key(path: str) -> str:
+    return keys.public_half(keys.load(Path(path)))
+
+
+def test_a_key_serves_one_ledger(tmp_path: Path) -> None:
+    key = tmp_path / "one.key"
+    Ledger.create(tmp_path / "one", dataset="x", unit=Unit.row(), budget=Pure(1), key=key)
+    with pytest.raises(LedgerError, match="private key here already"):
+        Ledger.create(tmp_path / "two", dataset="x", unit=Unit.row(), budget=Pure(1), key=key)
+
+
+@pytest.mark.parametrize("dies_in", ["append", "promote"])
+def test_a_creation_that_dies_between_two_steps_is_finished_or_begun_anew(
+    path: Path, dies_in: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from oboro.ledger import records
+
+    class Killed(BaseException):
+        pass
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(records if dies_in == "append" else keys, dies_in, die)
+        with pytest.raises(Killed):
+            Ledger.create(path, dataset="x", unit=Unit.row(), budget=Pure(1))
+    assert not Path(f"{path}.key").exists()
+    if dies_in == "append":
+        ledger = Ledger.create(path, dataset="x", unit=Unit.row(), budget=Pure(1))
+    else:
+        ledger = Ledger.open(path)
+    spend(ledger, "0.1")
+    assert [one.name for one in path.parent.glob("*.key*")] == [f"{path.name}.key"]
+    assert_sound(ledger)
+
+
+def test_a_key_behind_a_link_is_made_where_the_link_leads(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "safe").mkdir()
+    link = tmp_path / "link.key"
+    link.symlink_to(tmp_path / "safe" / "city.key")
+    ledger = Ledger.create(path, dataset="x", unit=Unit.row(), budget=Pure(1), key=link)
+    spend(ledger, "0.1")
+    assert link.is_symlink()
+    assert [one.name for one in (tmp_path / "safe").iterdir()] == ["city.key"]
 
 
 def test_a_key_that_cannot_be_written_is_told_in_words(path: Path, tmp_path: Path) -> None:

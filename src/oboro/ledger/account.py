@@ -33,8 +33,8 @@ from oboro.records import Record
 # Making a ledger, recognising one, and upgrading one of an older oboro.
 #
 # A ledger is made in one transaction, on either database: a creation that is killed leaves nothing behind
-# but perhaps an empty file and a key, and both are taken up when it is tried again. Of two who create the
-# same ledger at once, one wins and the other is told that it exists.
+# but perhaps an empty file, which is taken up when it is tried again, and a key that is of no use. Of two who
+# create the same ledger at once, one wins and the other is told that it exists.
 
 _CREATING = 0x6F626F726F  # the advisory lock that creators on one PostgreSQL database take turns with
 
@@ -63,12 +63,15 @@ def create(
         raise LedgerError("the folder does not exist", given=place.shown, fix=f"mkdir -p {place.path.parent}")
     ledger_id = uuid.uuid4().hex
     key_path = place.key_path(ledger_id, key)
+    if place.path is not None and not place.path.exists():
+        keys.refuse_used(key_path)  # before an empty file is there
     database = Database(place, create=True)
     with database.writing() as connection:
         _claim(connection, place)
         schema.metadata.create_all(connection)
         connection.execute(schema.about.insert().values(one=1, schema=schema.VERSION, id=ledger_id))
-        private = keys.ensure(key_path)  # on disk before the entry that names it
+        # on disk before the entry that names it
+        private = keys.make(key_path, alone=place.path is not None and key is None)
         facts = {
             "id": ledger_id,
             "schema": schema.VERSION,
@@ -79,6 +82,7 @@ def create(
             "key": keys.public_half(private),
         }
         first = records.append(connection, None, "create", facts, private)
+    keys.promote(key_path, keys.public_half(private))
     return database, key_path, first
 
 

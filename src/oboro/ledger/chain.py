@@ -53,17 +53,27 @@ def laid_out(record: Record, indent: int) -> bytes:
 
 
 def read_laid_out(content: bytes, indent: int) -> Record | None:
-    """The record that `laid_out` made a file of, to the byte; None for everything else.
+    """The record that `laid_out` made a file of, to the byte but for the order of names; None for everything else.
 
     JSON has many readings: of a name that stands there twice one program takes the first and another the last. A
-    signature covers what we read. So nothing is accepted but the bytes that we write ourselves for what we read.
+    signature covers what we read. So nothing is accepted but the bytes that we write ourselves for what we read. In
+    which order the names stand is for the kind of page to say, and to check.
     """
     try:
-        record = json.loads(content.decode("utf-8"))
+        record = json.loads(content.decode("utf-8"), parse_float=_refuse, parse_constant=_refuse)
         same = isinstance(record, dict) and laid_out(record, indent) == content
     except (ValueError, RecursionError):
         return None
     return record if same else None
+
+
+def _refuse(number: str) -> None:
+    raise ValueError(f"{number} has more than one spelling")
+
+
+def in_order(record: Any) -> Any:
+    """The same record, all of its names in their alphabetical order."""
+    return json.loads(json.dumps(record, sort_keys=True))
 
 
 def is_hex(text: Any, size: int) -> bool:

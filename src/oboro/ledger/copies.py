@@ -22,7 +22,7 @@ from oboro.files import reads, refuse_input, write_whole
 from oboro.kinds import path_of, takes
 from oboro.ledger import database as schema
 from oboro.ledger import keys, records
-from oboro.ledger.chain import Entry, Head, canonical, laid_out, read_laid_out
+from oboro.ledger.chain import Entry, Head, canonical, in_order, laid_out, read_laid_out
 from oboro.ledger.database import PATIENCE, Database
 from oboro.ledger.file import Place, Progress, in_words, real_path, sync_folder
 from oboro.ledger.records import tampered
@@ -49,7 +49,7 @@ def export_of(entries: list[Entry]) -> Record:
             for entry in entries
             if entry.kind in ("create", "key")
         ],
-        "entries": [entry.to_dict() for entry in entries],
+        "entries": [{**entry.to_dict(), "body": in_order(entry.body)} for entry in entries],
     }
 
 
@@ -65,15 +65,12 @@ def verify_export(path: str | os.PathLike[str], expected: Head | None = None) ->
     """Checks an export without the ledger: chain, signatures, totals, and the head if one was kept."""
     reads(path)
     try:
-        record = read_laid_out(Path(path).read_bytes(), _INDENT)
+        content = Path(path).read_bytes()
     except OSError as error:
         raise LedgerError("the export cannot be read", given=f"{path}: {error.strerror or error}") from None
+    record = read_laid_out(content, _INDENT)
     if record is None or record.get("format") != FORMAT or not isinstance(record.get("entries"), list):
-        raise LedgerError(
-            "the file is not the export of a ledger",
-            given=str(path),
-            needed=f'"format": "{FORMAT}", byte for byte as oboro wrote it',
-        )
+        raise _no_export(path)
     if record.get("version") not in range(1, schema.VERSION + 1):
         raise LedgerError(
             "the export was written by another version of oboro",
@@ -85,14 +82,23 @@ def verify_export(path: str | os.PathLike[str], expected: Head | None = None) ->
     replay = Replay.of(entries, expected)
     told = export_of([entry for entry, _ in entries])
     for part in [*told, *record]:
-        same = part in told and laid_out({part: record.get(part)}, 0) == laid_out({part: told[part]}, 0)
-        if not same:
+        if part not in told or canonical(record.get(part)) != canonical(told[part]):
             raise TamperError(
                 f"the export does not verify: its {part} does not agree with its entries",
                 given=str(record.get(part))[:200],
                 needed=str(told.get(part, "nothing"))[:200],
             )
+    if content != laid_out(told, _INDENT):  # all that it says is true, but in another order
+        raise _no_export(path)
     return replay.verification(contents=None)
+
+
+def _no_export(path: str | os.PathLike[str]) -> LedgerError:
+    return LedgerError(
+        "the file is not the export of a ledger",
+        given=str(path),
+        needed=f'"format": "{FORMAT}", byte for byte as oboro wrote it',
+    )
 
 
 def backup(database: Database, path: str | os.PathLike[str], spare: Iterable[str | os.PathLike[str]]) -> None:

@@ -53,18 +53,32 @@ def public_half(key: Ed25519PrivateKey) -> str:
     return key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
 
 
-def ensure(path: Path) -> Ed25519PrivateKey:
-    """The key at `path`, made now if there is none. One that is there was left by a creation cut short."""
-    if not path.exists():
-        with _in_words(path, "written"):
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fresh = Ed25519PrivateKey.generate()
-            pending = write_pending(path, fresh)
-            with suppress(FileExistsError):
-                os.link(pending, path)  # unlike a rename, never overwrites
-            pending.unlink()
-            sync_folder(path)
-    return load(path)
+def make(path: Path, *, alone: bool) -> Ed25519PrivateKey:
+    """A new key for a new ledger, on disk but not yet in force: `promote` puts it at `path`, once the ledger is there.
+
+    So a creation that is cut short leaves no key at `path`, and one that is there belongs to a ledger. `alone` says that
+    nobody else can be making a key for this path: what was left of others goes.
+    """
+    refuse_used(path)
+    path, fresh = _real(path), Ed25519PrivateKey.generate()
+    with _in_words(path, "written"):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if alone:
+            discard_pending(path)
+        write_pending(path, fresh)
+        sync_folder(path)
+    return fresh
+
+
+def refuse_used(path: Path) -> None:
+    """A key serves one ledger: it is not taken for a second one, when the first was removed perhaps."""
+    if os.path.lexists(path) and _real(path).exists():
+        raise LedgerError(
+            "there is a private key here already, of a ledger that was moved or removed",
+            given=str(path),
+            needed="a place without a key: a key serves one ledger, and what that one has spent stays spent",
+            fix=f"restore that ledger from a backup; if it is never needed again, mv {path} {path}.old",
+        )
 
 
 def write_pending(path: Path, key: Ed25519PrivateKey) -> Path:
@@ -81,6 +95,7 @@ def write_pending(path: Path, key: Ed25519PrivateKey) -> Path:
 
 def promote(path: Path, public_key: str) -> None:
     """Puts a pending key in force, over the old one. Does nothing if another process did so already."""
+    path = _real(path)
     with _in_words(path, "written"):
         with suppress(FileNotFoundError):
             os.replace(_pending(path, public_key), path)

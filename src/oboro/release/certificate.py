@@ -18,13 +18,14 @@ from oboro.errors import CertificateError, InputError
 from oboro.files import reads, write_whole
 from oboro.kinds import path_of, takes, text_of
 from oboro.ledger import Entry, Ledger, canonical
-from oboro.ledger.chain import is_hex, laid_out, read_laid_out
+from oboro.ledger.chain import in_order, is_hex, laid_out, read_laid_out
 from oboro.privacy import Guarantee, Unit, guarantee_from, unit_from
 from oboro.records import Record
 from oboro.release.forecast import Forecast
 from oboro.release.plan import Plan, plan_from
 
-FORMAT = "oboro certificate 1"
+FORMAT = "oboro certificate 2"
+_FORMAT_OF_0_1 = "oboro certificate 1"
 _INDENT = 2
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _PARTS: dict[
@@ -74,7 +75,7 @@ class Certificate:
 
     def to_bytes(self) -> bytes:
         """The one file that it is: byte for byte."""
-        return laid_out(self.to_dict(), _INDENT)
+        return laid_out(_in_order(self.to_dict()), _INDENT)
 
     @takes(public_key=text_of)
     def verify_signature(self, public_key: str | None = None) -> None:
@@ -157,19 +158,20 @@ def read_certificate(path: str | Path) -> Certificate:
     """Reads a certificate file; checks its form, not its truth. Only the bytes that oboro writes are one."""
     reads(path)
     try:
-        record = read_laid_out(Path(path).read_bytes(), _INDENT)
+        content = Path(path).read_bytes()
     except FileNotFoundError:
         raise CertificateError(f"no such file: {path}", fix="the path of a certificate.json") from None
     except OSError:
-        record = None
-    if record is None or not isinstance(record.get("signature"), str):
+        content = b""
+    record = read_laid_out(content, _INDENT)
+    if record is None or not isinstance(record.get("signature"), str) or not _is_in_order(record):
         raise CertificateError(
             f"{path} is not a certificate",
             given="no JSON, or not laid out as oboro writes it, or something in it twice",
             needed="JSON with a signature, byte for byte as oboro wrote it",
             fix="the original file",
         )
-    if record.get("format") != FORMAT:
+    if record.get("format") not in (FORMAT, _FORMAT_OF_0_1):
         raise CertificateError(
             "the certificate has another format",
             given=repr(record.get("format")),
@@ -241,6 +243,22 @@ def promised(record: Record) -> tuple[Unit, Guarantee]:
     unit = {key: value for key, value in record["unit"].items() if key != "in_words"}
     guarantee = {key: value for key, value in record["guarantee"].items() if key != "in_words"}
     return unit_from(unit), guarantee_from(guarantee)
+
+
+def _in_order(record: Record) -> Record:
+    """The record with its names where they belong: in alphabetical order, everywhere.
+
+    0.1 wrote the parts in the order of `_PARTS`. Within a part it did not always keep to one order, and what it wrote
+    has to verify.
+    """
+    if record.get("format") != _FORMAT_OF_0_1:
+        return dict(in_order(record))
+    known = [*_PARTS, "file", "signature"]
+    return {name: record[name] for name in sorted(record, key=lambda name: (*known, name).index(name))}
+
+
+def _is_in_order(record: Record) -> bool:
+    return laid_out(_in_order(record), _INDENT) == laid_out(record, _INDENT)
 
 
 def _unlike(record: Record) -> str | None:
