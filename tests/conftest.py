@@ -55,6 +55,21 @@ def same_noise_for_a_test(
         monkeypatch.setattr(bits, "_system", repeatable(request.node.name))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the cases of a test marked `few(count, what)`, so many stay in `make test`, from first to last; the rest are long."""
+    cases: dict[tuple[Path, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("few"):
+            cases.setdefault((item.path, getattr(item, "originalname", item.name)), []).append(item)
+    for same in cases.values():
+        count, what = same[0].get_closest_marker("few").args  # type: ignore[union-attr]
+        kept = {round(i * (len(same) - 1) / max(1, count - 1)) for i in range(count)}
+        for i, item in enumerate(same):
+            if i not in kept:
+                item.add_marker(pytest.mark.long(what))
+
+
 # -- what each test costs, and what was left out ---------------------------------------------------------------------
 
 
@@ -120,5 +135,7 @@ class Account:
     def pytest_unconfigure(self) -> None:
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         if self.left_out and reporter is not None and self.config.option.markexpr == "not long":
-            what = ", ".join(f"{count} {words}" for words, count in sorted(self.left_out.items()))
-            reporter.write_line(f"left out, for make test-long: {what}")
+            most = self.left_out.most_common(12)
+            rest = self.left_out.total() - sum(count for _, count in most)
+            what = [f"{count} {words}" for words, count in most] + [f"{rest} others"] * bool(rest)
+            reporter.write_line(f"left out, for make test-long: {', '.join(what)}")

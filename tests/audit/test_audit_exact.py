@@ -41,6 +41,7 @@ TIGHT = [
 
 
 @pytest.mark.parametrize("name", TIGHT)
+@pytest.mark.few(8, "exact audits")
 def test_tight_noise_costs_what_it_promises(name: str) -> None:
     report = audit.exact(SAMPLES[name])
     assert report.verdict == "holds"

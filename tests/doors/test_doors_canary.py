@@ -117,6 +117,7 @@ def walk(folder: Path, name: str, value: str, **environment: str) -> Iterator[tu
         for number, name in enumerate(sorted(SAMPLES))
     ],
 )
+@pytest.mark.few(4, "commands that read and show")
 def test_whatever_is_typed_is_shown_as_letters(folder: Path, name: str) -> None:
     for words, result in walk(folder, name, HOSTILE + "\udc9b"):
         assert_plain(result, words)
@@ -141,6 +142,7 @@ ADDRESSES = [
         for number, name in enumerate(sorted(SAMPLES))
     ],
 )
+@pytest.mark.few(4, "commands that read and show")
 def test_a_password_in_any_place_of_a_command_is_not_shown(
     folder: Path, name: str, logged: io.StringIO
 ) -> None:
@@ -291,6 +293,7 @@ def asked(name: str) -> list[list[str]]:
     "name",
     [pytest.param(n, marks=pytest.mark.long("slow commands")) if n in SLOW else n for n in sorted(SAMPLES)],
 )
+@pytest.mark.few(6, "commands that read and show")
 def test_whatever_a_command_reads_is_shown_as_letters(hostile: Path, name: str) -> None:
     for words in asked(name):
         flags = [["--json"]] if any(p.name == "json" for p in commands()[name].params) else []
@@ -381,6 +384,7 @@ SHOWING = {
 
 
 @pytest.mark.parametrize("file", SHOWING)
+@pytest.mark.few(1, "commands that read and show")
 def test_no_signed_field_of_a_certificate_is_obeyed(folder: Path, file: str) -> None:
     """Each part of a stranger's certificate, and each name in it, in turn hostile, and properly signed."""
     path = folder / f"{file}.certificate.json"

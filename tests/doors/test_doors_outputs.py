@@ -49,6 +49,7 @@ def test_every_command_that_writes_is_tried() -> None:
 
 
 @pytest.mark.parametrize("command", WRITING)
+@pytest.mark.few(6, "outputs given the name of an input")
 def test_an_output_never_replaces_an_input(command: str, folder: Path) -> None:
     line, option, suffix, inputs = WRITING[command]
     before = reservations(folder)

@@ -97,6 +97,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("why", BROKEN)
+@pytest.mark.few(6, "releases that cannot be shown")
 def test_what_cannot_be_printed_does_not_fail_a_release_that_was_written(
     folder: Path, command: str, why: str
 ) -> None:
@@ -204,6 +205,7 @@ EVERYWHERE = [  # every error in one command, and two errors in every command; t
 
 
 @pytest.mark.parametrize(("command", "error"), EVERYWHERE)
+@pytest.mark.few(6, "releases that cannot be shown")
 def test_what_fails_before_the_release_is_stored_was_paid_for(
     folder: Path, command: str, error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +217,7 @@ def test_what_fails_before_the_release_is_stored_was_paid_for(
 
 
 @pytest.mark.parametrize(("command", "error"), EVERYWHERE)
+@pytest.mark.few(6, "releases that cannot be shown")
 def test_what_fails_once_it_is_stored_says_how_to_fetch_it(
     folder: Path, command: str, error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,6 +257,7 @@ def test_what_may_be_stored_is_to_be_looked_for_first(
 
 
 @pytest.mark.parametrize(("command", "error"), EVERYWHERE)
+@pytest.mark.few(6, "releases that cannot be shown")
 def test_a_file_that_cannot_be_written_after_all(
     folder: Path, command: str, error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,6 +349,7 @@ REAL = {  # what the shell does with `"$@"`, and the exit codes without and with
         for how in REAL
     ],
 )
+@pytest.mark.few(1, "real terminals that fail")
 def test_a_real_terminal_that_fails(folder: Path, how: str) -> None:
     before = reservations(folder)
     oboro = [sys.executable, "-m", "oboro", *WRITING["run"][0].split()]
@@ -364,6 +369,7 @@ def test_a_real_terminal_that_fails(folder: Path, how: str) -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "SIGINT") or os.name != "posix", reason="needs signals")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.few(1, "real signals")
 def test_a_real_signal_after_the_reservation(folder: Path, name: str) -> None:
     """And two more of them while the message is made."""
     before = reservations(folder)

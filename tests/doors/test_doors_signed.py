@@ -160,6 +160,7 @@ def test_a_certificate_promises_one_thing(
 
 
 @pytest.mark.parametrize("name", ["published.csv", "table.parquet", "output.csv"])
+@pytest.mark.few(1, "commands that read and show")
 def test_a_strangers_odd_certificate_is_refused_in_words_or_shown(
     world: Path, tmp_path: Path, name: str
 ) -> None:

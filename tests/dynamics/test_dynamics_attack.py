@@ -82,6 +82,7 @@ def test_exact_noise_gives_away_what_it_promised_and_not_less(dims: int, test_bi
     ],
     ids=str,
 )
+@pytest.mark.few(2, "attacks on signals")
 def test_no_noise_gives_away_more_than_it_promised(dims: int, said: dict[str, Any], test_bits: Bits) -> None:
     made = made_with(dims, **said)
     for pair in made.neighbours():

@@ -161,6 +161,7 @@ STEPS = {"theorem1": 430, "mixture": 640, "independent": 2400, "discrete": 1300,
 
 
 @pytest.mark.parametrize("method", STEPS)
+@pytest.mark.few(2, "calibrations read again")
 def test_a_calibration_is_a_few_steps_after_the_first(method: str) -> None:
     """For laws that were used before, everywhere in the stated range. `make bench` holds it to 10 ms."""
     small: float | None

@@ -175,6 +175,7 @@ def test_gaussian_delta_from_above_is_above_and_close() -> None:
 
 
 @pytest.mark.parametrize("method", ["theorem1", "mixture", "independent", "exact", "discrete", "pure"])
+@pytest.mark.few(2, "calibrations read again")
 def test_no_plan_refuses_its_own_scale(method: str) -> None:
     random = np.random.default_rng(7)
     tried = 0

@@ -91,6 +91,7 @@ def test_condition_10_and_its_designs() -> None:
     ],
     ids=str,
 )
+@pytest.mark.few(2, "statistical tests")
 def test_the_receiver_comes_closer_to_the_truth(said: dict[str, Any], test_bits: Bits) -> None:
     made = plan(said.pop("system", LAG), unit=UNIT, horizon=119, eps=1, delta="1e-3", **said)
     rng = np.random.default_rng(4)

@@ -42,6 +42,7 @@ def kept(table: pa.Table, unit: Unit, condition: str | None) -> tuple[int, int]:
 @pytest.mark.parametrize("buckets", [1, 16, 2**24])
 @pytest.mark.parametrize("limit", [1, 4, 300])
 @pytest.mark.parametrize("condition", [None, "y = 1"])
+@pytest.mark.few(6, "limits of rows a person")
 def test_what_the_buckets_find_is_all_that_is_beyond_the_limit(
     monkeypatch: pytest.MonkeyPatch, buckets: int, limit: int, condition: str | None
 ) -> None:

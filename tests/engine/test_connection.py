@@ -57,6 +57,7 @@ def values(data: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".csv.gz", ".parquet", ".arrow"])
+@pytest.mark.few(2, "names of files")
 def test_a_name_with_signs_of_a_pattern_is_that_file(tmp_path: Path, ending: str) -> None:
     files = {name: write(tmp_path / f"{name}{ending}", i) for i, name in enumerate(NAMES)}
     for other in ("aa", "bb", "c1", "g"):  # what the patterns would find
@@ -214,6 +215,7 @@ def coded(data: Any, column: Column, condition: str = "TRUE") -> list[int | None
 @pytest.mark.parametrize(
     "others", [[0.5, 0.6], [5.0], [25.0, 5.0], [-3.0, 0.5], [float("inf"), 1.0], [-0.0, 0.0]]
 )
+@pytest.mark.few(8, "files that state their values")
 def test_what_a_file_states_of_its_values_decides_nothing(
     tmp_path: Path, column: Column, others: list[float], kind: Any
 ) -> None:

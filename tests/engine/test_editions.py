@@ -59,6 +59,7 @@ def gone(path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["p.csv", "p.parquet", "p.arrow"])
 @pytest.mark.parametrize("change", [grown, replaced, touched, gone])
+@pytest.mark.few(4, "editions")
 def test_a_session_does_not_answer_from_another_edition(
     tmp_path: Path, ledger: ob.Ledger, form: str, change: Any
 ) -> None:

@@ -54,6 +54,7 @@ def open_text(path: Path) -> Any:
 
 @pytest.mark.parametrize("line", HOSTILE, ids=lambda line: repr(line[:20]))
 @pytest.mark.parametrize("before", [1, 40_000])
+@pytest.mark.few(10, "kinds of text files")
 def test_every_line_is_one_record(tmp_path: Path, line: bytes, before: int) -> None:
     path = tmp_path / "p.csv"
     for hostile in (b"5,F", line):

@@ -143,6 +143,7 @@ def ways(zone: str, path: Path) -> Iterator[Any]:
 
 @pytest.mark.parametrize("machine", ["UTC", "Asia/Tokyo", "America/New_York"])
 @pytest.mark.parametrize("zone", CLOCKS)
+@pytest.mark.few(4, "zones")
 def test_the_day_of_a_time_with_a_zone_is_that_of_its_zone_wherever_it_is_read(
     tmp_path: Path, zone: str, machine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ def world() -> Iterator[World]:
 
 
 @pytest.mark.parametrize("kind", EACH)
+@pytest.mark.few(3, "kinds of bad input")
 def test_nothing_but_our_own_errors_comes_out_once(world: World, kind: str) -> None:
     """One bad input from each good one."""
     tally = tried_often(world, kind, 1)

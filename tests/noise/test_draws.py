@@ -194,6 +194,7 @@ def test_a_dyadic_coin_is_settled_by_64_bits() -> None:
 
 
 @pytest.mark.parametrize(("n", "p", "off"), [(12, 0.25, 1.1), (100, 0.5, 1.05), (30, 0.9, 0.97)])
+@pytest.mark.few(1, "statistical tests")
 def test_binomial_has_its_law(n: int, p: float, off: float) -> None:
     bits = Bits()
     seen = np.bincount([binomial(n, p, bits) for _ in range(4000)], minlength=n + 1)

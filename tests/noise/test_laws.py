@@ -62,6 +62,7 @@ def check(law: Law, words: list[list[int]]) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
+@pytest.mark.few(4, "laws")
 def test_float_balls_contain_the_ideal_value(law: Law) -> None:
     random = Bits().words(law.uniforms * 1000).reshape(law.uniforms, -1)
     check(law, random.tolist())

@@ -83,6 +83,7 @@ def test_cells_have_their_probabilities(law: Law, centre: Fraction) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
+@pytest.mark.few(2, "laws")
 def test_the_slow_way_has_the_same_law(law: Law) -> None:
     draws = sample_rounded(Undecided(law), 10_000, scale=2, step=1)
     assert fits(tally(draws, -5, 9), cells(law, 2, -5, 9))

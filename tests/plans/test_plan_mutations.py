@@ -27,18 +27,19 @@ SAMPLES = samples()
 
 
 def test_a_record_with_one_field_changed_is_refused_or_keeps_its_promise() -> None:
-    outcome = mutations.attempt(1200, seed=7)
+    outcome = mutations.attempt(400, seed=7)
     assert outcome.broken == []
-    assert outcome.refused > 600
-    assert outcome.held > 30
+    assert outcome.refused > 200
+    assert outcome.held > 10
 
 
 @pytest.mark.long("plan records with a field changed")
 def test_thousands_of_changed_records() -> None:
     """`python tests/plans --tries 100000` makes as many as asked."""
-    outcome = mutations.attempt(3000, seed=11)
+    outcome = mutations.attempt(4000, seed=11)
     assert outcome.broken == []
-    assert outcome.refused > 1500
+    assert outcome.refused > 2000
+    assert outcome.held > 100
 
 
 def test_the_mutations_find_a_plan_that_checks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,6 +67,7 @@ def test_a_plan_for_nobody_has_no_neighbours() -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.few(27, "plans altered in memory")
 def test_a_plan_altered_in_memory_is_refused_or_keeps_its_promise(name: str) -> None:
     plan = SAMPLES[name]
     for one in dataclasses.fields(plan):

@@ -244,6 +244,7 @@ ASKED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=["row", "row swap", "person", "person swap"])
+@pytest.mark.few(1, "random neighbours")
 def test_random_neighbours_cost_no_more_than_promised(unit: Unit) -> None:
     """Rows at corners, on axes, missing and out of bounds; seven units that differ in one."""
     rng = np.random.default_rng(2)

@@ -106,6 +106,7 @@ def test_a_round_of_lloyd_moves_by_what_the_noise_is_made_for(unit: ob.Unit) -> 
 
 @pytest.mark.parametrize("method", ["grid", "lloyd", "slides"])
 @pytest.mark.parametrize("unit", UNITS[:2], ids=str)
+@pytest.mark.few(2, "audits of sound plans")
 def test_clusters_hold_under_attack(method: str, unit: ob.Unit) -> None:
     plan: Any = clusters_plan(scope_of(unit), square(2), 2, eps=1, method=method)
     worst = list(plan.neighbours())[:1]
@@ -243,6 +244,7 @@ def test_second_moments_move_by_what_the_noise_is_made_for(unit: ob.Unit) -> Non
 
 @pytest.mark.parametrize("guarantee", [Approx(1, "0.01"), ZCDP("0.5"), Pure(1)], ids=str)
 @pytest.mark.parametrize("unit", UNITS[:2], ids=str)
+@pytest.mark.few(2, "audits of sound plans")
 def test_components_hold_under_attack(guarantee: Any, unit: ob.Unit) -> None:
     plan = components_plan(scope_of(unit), square(2), 1, radius=1, guarantee=guarantee)
     report = audit.run(plan, 40_000)
@@ -317,6 +319,7 @@ NOT_OURS = {
 
 
 @pytest.mark.parametrize("which", ["KMeans", "PCA"])
+@pytest.mark.few(1, "scikit-learn's own checks")
 def test_estimators_pass_the_checks_that_apply(which: str) -> None:
     from sklearn.utils.estimator_checks import check_estimator
 
@@ -383,6 +386,7 @@ ODD_ROWS: list[Any] = [
 
 @pytest.mark.parametrize("which", ["KMeans", "PCA"])
 @pytest.mark.parametrize("odd", ODD_ROWS, ids=repr)
+@pytest.mark.few(6, "values through estimators")
 def test_no_value_makes_an_estimator_raise_or_warn(tmp_path: Path, which: str, odd: Any) -> None:
     """Nor that there are no rows, where that is private."""
     from oboro.statistics import estimators

@@ -89,6 +89,7 @@ def test_failure_and_nonsense_are_all_alike() -> None:
 
 @sealing
 @pytest.mark.parametrize("how", [SEALED, PLAIN])
+@pytest.mark.few(1, "isolated functions")
 def test_a_function_that_hangs_is_ended_and_the_next_block_is_computed(how: str) -> None:
     source = "def f(rows):\n    while rows['x'][0] == 7: pass\n    return 1"
     assert answers(job(source, seconds=3, how=how), [7])[0] is None
@@ -435,6 +436,7 @@ def f(rows):
 
 @sealing
 @pytest.mark.parametrize("channel", CHANNELS)
+@pytest.mark.few(3, "isolated functions")
 def test_a_block_leaves_no_trace_for_the_next(channel: str) -> None:
     assert traces(channel, SEALED, 7) == traces(channel, SEALED, 1) == [(0.0,), (0.0,)]
     assert traces(channel, PLAIN, 1) == [(0.0,), (0.0,)]

@@ -114,6 +114,7 @@ def conjunction_data(n: int, seed: int) -> tuple[dict[str, Any], set[tuple[str, 
 
 
 @pytest.mark.parametrize("unit", [REPLACE, ob.Unit.row()], ids=str)
+@pytest.mark.few(1, "learners")
 def test_conjunctions_are_recovered_exactly(unit: ob.Unit) -> None:
     """Total eps 0.49 at n = 2 10^4. Of 24,000 runs one was not exact; two of these eight by chance: below 1e-6."""
     scope = Scope(unit, n=20_000) if unit.adjacency == "replace" else Scope(unit, expected_n=20_000)
@@ -129,6 +130,7 @@ def test_conjunctions_are_recovered_exactly(unit: ob.Unit) -> None:
 
 
 @pytest.mark.parametrize("unit", [REPLACE, ob.Unit.row(), ob.Unit.person("who", 2, "replace")], ids=str)
+@pytest.mark.few(1, "worst neighbours")
 def test_the_sensitivity_of_a_conjunction_is_that_of_its_worst_neighbours(unit: ob.Unit) -> None:
     scope = Scope(unit, n=3) if unit.adjacency == "replace" else Scope(unit)
     plan = conjunction_plan(scope, bits_columns(4), ob.Category("label", ["no", "yes"]), eps=1)

@@ -61,6 +61,7 @@ NOT_TIGHT += ("variance complete", "covariance complete")  # the worst others ar
     mostly_long("statistical tests", UNITS, UNITS[:2]),
     ids=["row", "row swap", "person", "person swap"],
 )
+@pytest.mark.few(1, "random neighbours")
 def test_random_neighbours_cost_no_more_than_the_plan_promises(unit: Unit) -> None:
     """Random datasets of 7 units that differ in one, with missing, extreme and impossible values."""
     rng = np.random.default_rng(11)
@@ -77,6 +78,7 @@ def test_random_neighbours_cost_no_more_than_the_plan_promises(unit: Unit) -> No
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=["row", "row swap", "person", "person swap"])
+@pytest.mark.few(1, "worst neighbours")
 def test_the_worst_neighbours_cost_what_the_plan_promises(unit: Unit) -> None:
     """No pair of the plan's own worst cases costs more, and some pair costs exactly so much: no noise is wasted."""
     for name, ask in ASKED.items():

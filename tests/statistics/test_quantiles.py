@@ -139,6 +139,7 @@ DATASETS = [[], [3], [1, 1, 3, 4], [2, 2, 2, 2, 2], [0, 5, 5]]
 
 
 @pytest.mark.parametrize("values", DATASETS, ids=str)
+@pytest.mark.few(2, "statistical tests")
 def test_one_quantile_has_exactly_its_law(values: list[int], test_bits: Any) -> None:
     for q, eta in ((F(1, 2), F(1, 3)), (F(9, 10), F(1, 17))):
         drawn = Counter(grid_quantile(ranks_of(values), 6, q, eta, test_bits) for _ in range(2000))
@@ -178,6 +179,7 @@ def test_float_tables_of_the_joint_law_are_as_exact_as_stated() -> None:
 
 
 @pytest.mark.parametrize("values", DATASETS, ids=str)
+@pytest.mark.few(2, "statistical tests")
 def test_splitting_has_exactly_its_law(values: list[int], coarse: int, test_bits: Any) -> None:
     qs, eps = [F(1, 4), F(1, 2), F(2, 3)], F(3, 2)
     inside = [min(value, 3) for value in values]

@@ -152,6 +152,7 @@ BAD: dict[str, Any] = {
 
 @pytest.mark.parametrize("adjacency", ["add/remove", "replace"])
 @pytest.mark.parametrize("name", list(BAD))
+@pytest.mark.few(6, "values through sessions")
 def test_no_value_ever_raises(name: str, adjacency: str, tmp_path: Path) -> None:
     """All questions on the worst data: an answer of the same shape, within bounds, at the same cost."""
     unit = ob.Unit.row(adjacency)

@@ -262,6 +262,7 @@ PROMISES: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("law", "guarantee"), PROMISES)
+@pytest.mark.few(1, "audits of sound plans")
 def test_a_smooth_median_holds_under_attack(law: Any, guarantee: Any) -> None:
     report = audit.run(median_plan(guarantee=guarantee, noise=law), TRIALS)
     assert report.verdict == "holds", str(report)

@@ -112,6 +112,7 @@ COVERED = {
 
 @pytest.mark.parametrize("price", [{"eps": "0.5"}, {"rho": "0.05"}], ids=["eps", "rho"])
 @pytest.mark.parametrize("name", list(COVERED))
+@pytest.mark.few(6, "intervals tried often")
 def test_intervals_cover_as_stated(name: str, price: dict[str, Any], test_bits: Any) -> None:
     """In 600 trials the share that is covered is 95%, or more where several noises are bounded at once.
 

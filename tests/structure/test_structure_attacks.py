@@ -159,6 +159,7 @@ for each in HistogramPlan.__subclasses__():
         (Telling, "certificate"),
     ],
 )
+@pytest.mark.few(3, "faults for the structure attacks")
 def test_a_planted_fault_is_caught(fault: type[HistogramPlan], attack_that_sees_it: str) -> None:
     rows = ["north", "north", "south"]
     one, other = ({"region": part, "age": ["1"] * len(part)} for part in (rows, []))

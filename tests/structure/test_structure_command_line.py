@@ -97,6 +97,7 @@ def form(text: str) -> str:
 
 @pytest.mark.filterwarnings("ignore::oboro.noise.bits.UnsafeBitsWarning")
 @pytest.mark.parametrize("name", LINES)
+@pytest.mark.few(2, "commands on hostile data")
 def test_what_is_shown_has_the_same_form_for_all_data(name: str, seen: Any) -> None:
     usual = seen(LINES[name], WORLDS["as it is"])
     assert usual[0] == 0, usual

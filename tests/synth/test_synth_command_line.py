@@ -104,6 +104,7 @@ def test_a_draft_is_no_domain_while_a_mark_is_left(oboro: Command, tmp_path: Pat
 
 @pytest.mark.parametrize("low", [0, 1, -1, 7, -90, 100, -1000, 12345])
 @pytest.mark.parametrize("width", [0, 1, 3, 99, 10_000])
+@pytest.mark.few(10, "drafts")
 def test_no_extreme_stands_in_a_draft(tmp_path: Path, low: int, width: int) -> None:
     """Whole numbers, fractions, days: bounds are round, beyond what is there, and 0 where nothing is on the other side."""
     high = low + width

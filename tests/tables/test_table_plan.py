@@ -160,6 +160,7 @@ AUDITED = [Unit.cells(), Unit.cells(2), Unit.cells(1, 2, "replace"), Unit.person
 
 
 @pytest.mark.parametrize("unit", AUDITED, ids=str)
+@pytest.mark.few(1, "audits of sound plans")
 def test_the_audit_finds_nothing(unit: Unit) -> None:
     domain = Domain([Grid("r", "c", shape=(2, 2))])
     plan = tables.plan(

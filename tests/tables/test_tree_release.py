@@ -87,6 +87,7 @@ def measured(workload: Workload, eps: Fraction) -> list[Cells]:
     return list(strategy.measure(truth, system_bits(), TRIALS))
 
 
+@pytest.mark.few(1, "statistical tests")
 def test_the_default_reaches_its_numbers(wavelet: tuple[Fraction, list[Cells]]) -> None:
     eps, theirs = wavelet
     mine = measured(DEFAULT, eps)
@@ -96,12 +97,14 @@ def test_the_default_reaches_its_numbers(wavelet: tuple[Fraction, list[Cells]]) 
     assert ours[0] / paper[0] <= 0.34
 
 
+@pytest.mark.few(1, "statistical tests")
 def test_planned_for_blocks_or_squares_is_better_there(wavelet: tuple[Fraction, list[Cells]]) -> None:
     eps, theirs = wavelet
     assert mean_ratio(block_rmse(measured(tables.blocks(), eps))[:-1], block_rmse(theirs)[:-1]) <= 0.60
     assert mean_ratio(square_rmse(measured(tables.squares(), eps)), square_rmse(theirs)) <= 0.40
 
 
+@pytest.mark.few(1, "statistical tests")
 def test_never_worse_is_better_at_every_size(wavelet: tuple[Fraction, list[Cells]]) -> None:
     """Sizes of 2^14 and 2^16 have 16 and 4 blocks, and need more runs. The whole is one number: its error is known from
     the forecast (test_tree_planner.py), of which 24 runs would only give a rough idea."""
@@ -212,6 +215,7 @@ def with_two_levels(plan: tables.TablePlan) -> tables.TablePlan:
 
 
 @pytest.mark.parametrize("unit", [Unit.cells(2, 2), Unit.cells(adjacency="replace")], ids=str)
+@pytest.mark.few(1, "audits of sound plans")
 def test_the_audit_finds_nothing_in_a_tree(unit: Unit) -> None:
     domain = Domain([Grid("r", "c", shape=(4, 4))])
     plan = tables.plan(domain, unit=unit, eps=1, count="n", strategy="tree")
