@@ -93,6 +93,15 @@ def verify_export(path: str | os.PathLike[str], expected: Head | None = None) ->
     return replay.verification(contents=None)
 
 
+def looks_exported(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as an export does, and no ledger."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(1) == b"{"
+    except OSError:
+        return False
+
+
 def _no_export(path: str | os.PathLike[str]) -> LedgerError:
     return LedgerError(
         "the file is not the export of a ledger",

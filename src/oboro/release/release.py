@@ -16,15 +16,13 @@ from oboro.kinds import path_of, takes
 from oboro.language import labelled, phrase, right, room, said
 from oboro.ledger import Entry, Ledger
 from oboro.privacy import Guarantee, Unit
-from oboro.release.certificate import Certificate, certify, certify_file
+from oboro.release.certificate import BUNDLED, CERTIFICATE, Certificate, certify, certify_file
 from oboro.release.forecast import Forecast
 from oboro.release.plan import BUNDLE, Plan, bundled, encoded
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CERTIFICATE = ".certificate.json"  # is appended to the name of what it certifies
-BUNDLED = ("measurements.parquet", f"measurements.parquet{CERTIFICATE}")
 _SHOWN = 12  # rows of a table that are printed
 
 
