@@ -30,7 +30,7 @@ from typing import Any
 
 from oboro.language import left, plain, said, without_password
 
-Settings = tuple[tuple[str, str, Any], ...]  # fragment of a text, argument, value
+Settings = tuple[tuple[str, str, object], ...]  # fragment of a text, argument, value
 
 
 class Setting(str):
@@ -55,7 +55,7 @@ class Setting(str):
         return Setting(str(other) + str(self), self.settings)
 
 
-def setting(**values: Any) -> Setting:
+def setting(**values: object) -> Setting:
     """What to hand over: `setting(eps="0.1")` is the line `eps="0.1"`."""
     return _setting({name: (_written(value), value) for name, value in values.items()})
 
@@ -65,7 +65,7 @@ def told(**texts: str) -> Setting:
     return _setting({name: (text, text.strip("\"'")) for name, text in texts.items()})
 
 
-def _setting(values: dict[str, tuple[str, Any]]) -> Setting:
+def _setting(values: dict[str, tuple[str, object]]) -> Setting:
     settings = tuple((f"{name}={text}", name, value) for name, (text, value) in values.items())
     return Setting(", ".join(fragment for fragment, _, _ in settings), settings)
 
@@ -90,7 +90,7 @@ def declaration(kind: str, **record: Any) -> Declaration:
     return made
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     """A value as a line of Python has it."""
     if isinstance(value, str):
         return f'"{value}"'

@@ -106,7 +106,7 @@ _REPEATED = 300  # measurements of how many numbers come out
 _SCREENED = 50  # times fewer trials for the screening
 
 
-def _attackable(name: str, value: Any) -> Any:
+def _attackable(name: str, value: object) -> Any:
     """Whatever can be prepared and measured, and promises something; it need not be able to be released."""
     if all(hasattr(value, part) for part in ("kind", "guarantee", "prepare", "measure")):
         return value

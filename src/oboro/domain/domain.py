@@ -40,7 +40,7 @@ KINDS: dict[str, tuple[Callable[..., Column], str]] = {  # what makes it, and wh
 }
 
 
-def column_from(record: dict[str, object]) -> Column:
+def column_from(record: object) -> Column:
     """The column that one `[[columns]]` table describes."""
     given = dict(record) if isinstance(record, dict) else {}
     kind = given.pop("kind", None)
@@ -126,7 +126,7 @@ class Domain:
         return self.to_dict()
 
     @classmethod
-    def from_record(cls, record: Any, columns: Columns | None, where: str) -> Domain:
+    def from_record(cls, record: object, columns: Columns | None, where: str) -> Domain:
         if type(record) is not dict or list(record) != ["columns"]:
             raise DomainError(
                 f"{where} is not a domain", given=shown(record), needed="columns, and nothing else"

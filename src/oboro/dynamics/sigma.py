@@ -109,7 +109,7 @@ _BITS = 256
 _TIGHT = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-7, 1e-5, 1e-3)  # how far above the float's g a proof is tried
 
 
-def read_sigma(given: Any, size: int) -> Matrix:
+def read_sigma(given: object, size: int) -> Matrix:
     """A symmetric matrix of rationals, one row for each output at each time."""
     rows = given.tolist() if hasattr(given, "tolist") else given
     if not isinstance(rows, list | tuple) or not all(isinstance(row, list | tuple) for row in rows):

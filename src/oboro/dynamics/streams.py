@@ -126,7 +126,7 @@ class Stream:
     def __copy__(self) -> Any:
         return self._scale.__copy__()
 
-    def __deepcopy__(self, memo: Any) -> Any:
+    def __deepcopy__(self, memo: object) -> Any:
         return self._scale.__deepcopy__(memo)
 
     def __repr__(self) -> str:

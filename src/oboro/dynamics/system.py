@@ -91,7 +91,7 @@ class System:
         return {name.upper(): write(getattr(self, name)) for name in "abcd"}
 
     @classmethod
-    def from_record(cls, record: Any, columns: Columns | None, where: str) -> System:
+    def from_record(cls, record: object, columns: Columns | None, where: str) -> System:
         if type(record) is not dict or sorted(record) != ["A", "B", "C", "D"]:
             raise DomainError(
                 f"{where} is not a system", given=shown(record), needed="A, B, C and D, and nothing else"
@@ -139,11 +139,11 @@ def system_from(given: Any) -> System:
     )
 
 
-def _of(a: Any, b: Any, c: Any, d: Any) -> System:
-    return System(*(_matrix(name, part) for name, part in zip("ABCD", (a, b, c, d), strict=True)))
+def _of(*given: object) -> System:
+    return System(*(_matrix(name, part) for name, part in zip("ABCD", given, strict=True)))
 
 
-def _matrix(name: str, given: Any) -> Matrix:
+def _matrix(name: str, given: object) -> Matrix:
     rows = given.tolist() if hasattr(given, "tolist") else given
     if not isinstance(rows, list | tuple):
         rows = [[rows]]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from oboro.arrays import Integers
+from oboro.arrays import Codes, Integers, Values
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.engine.arrays import held, stream_counts
 from oboro.engine.source import Source, literal, quoted
@@ -234,9 +234,9 @@ def _counted(source: Source, rows: str, size: int) -> tuple[Integers, Integers]:
     return np.asarray(result["cell"])[known].astype(np.int64), np.asarray(result["n"])[known].astype(np.int64)
 
 
-def _filled(counts: Integers) -> tuple[Integers, Integers]:
+def _filled(counts: Codes) -> tuple[Integers, Integers]:
     cells = np.flatnonzero(counts).astype(np.int64)
-    return cells, counts[cells]
+    return cells, counts[cells].astype(np.int64, copy=False)
 
 
 def _cell_sql(source: Source, columns: Sequence[Column]) -> str:
@@ -309,7 +309,7 @@ def _whole(column: Integer, field: str, base: str) -> str:
     return f"(({inside}::BIGINT - ({low}) + {column.step // 2}) // {column.step})"
 
 
-def _within(number: str, low: Any, high: Any, size: int, code: str) -> str:
+def _within(number: str, low: Fraction | float, high: Fraction | float, size: int, code: str) -> str:
     """Clamps before anything is computed, so that nothing overflows whatever the value."""
     return (
         f"CASE WHEN {number} IS NULL OR isnan({number}) THEN NULL "
@@ -335,11 +335,11 @@ def texts(source: Source, query: str) -> list[str | None]:
     return [None if row[0] is None else row[0].decode("utf-8", "backslashreplace") for row in rows]
 
 
-def in_order(source: Source, query: str) -> dict[str, object]:
+def in_order(source: Source, query: str) -> dict[str, Values]:
     """What a query finds, in the order of the data; elsewhere the order does not matter, and is not kept."""
     source.connection.execute("SET preserve_insertion_order = true")
     try:
-        found: dict[str, object] = source.connection.execute(query).fetchnumpy()
+        found: dict[str, Values] = source.connection.execute(query).fetchnumpy()
         return found
     finally:
         source.connection.execute("SET preserve_insertion_order = false")

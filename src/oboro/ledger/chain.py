@@ -17,7 +17,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -34,7 +33,7 @@ from oboro.records import Record
 # refused: exact rationals are written as text.
 
 
-def canonical(value: Any, name: str = "value") -> str:
+def canonical(value: object, name: str = "value") -> str:
     """The canonical JSON text of `value`; `name` is how an error calls it."""
     try:
         _check(value, name)
@@ -71,12 +70,12 @@ def _refuse(number: str) -> None:
     raise ValueError(f"{number} has more than one spelling")
 
 
-def in_order(record: Any) -> Any:
+def in_order(record: object) -> object:
     """The same record, all of its names in their alphabetical order."""
     return json.loads(json.dumps(record, sort_keys=True))
 
 
-def is_hex(text: Any, size: int) -> bool:
+def is_hex(text: object, size: int) -> bool:
     """Whether a text is `size` bytes in the one way that we write them."""
     return isinstance(text, str) and re.fullmatch(rf"[0-9a-f]{{{2 * size}}}", text) is not None
 
@@ -90,7 +89,7 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _check(value: Any, name: str) -> None:
+def _check(value: object, name: str) -> None:
     if value is None or isinstance(value, bool | int | str):
         return
     if isinstance(value, list | tuple):

@@ -18,6 +18,7 @@ from oboro.exact import Number, positive, show, whole
 from oboro.kinds import takes
 from oboro.language import Lines, plain
 from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi, round_up
+from oboro.records import Columns
 
 ADJACENCIES = ("add/remove", "replace")
 
@@ -104,11 +105,11 @@ class Unit:
             record["norm"] = "inf" if self.norm is None else show(self.norm)
         return record
 
-    def as_record(self, columns: Any) -> dict[str, object]:
+    def as_record(self, columns: Columns | None) -> dict[str, object]:
         return self.to_dict()
 
     @classmethod
-    def from_record(cls, record: Any, columns: Any, where: str) -> Unit:
+    def from_record(cls, record: object, columns: Columns | None, where: str) -> Unit:
         return unit_from(record)
 
     def __str__(self) -> str:

@@ -340,7 +340,7 @@ def _unlike(record: Record) -> str | None:
     return None
 
 
-def _wrong_part(record: Any, parts: Record, within: str = "") -> str | None:
+def _wrong_part(record: object, parts: Record, within: str = "") -> str | None:
     """The first part that is missing or of another kind, by its name; None if all is well."""
     if not isinstance(record, dict):
         return within.removesuffix(".")

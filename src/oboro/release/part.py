@@ -144,7 +144,7 @@ def noise_by_column(noises: Iterable[Any]) -> Additive:
 
     laws = list(noises)
 
-    def draw(prepared: Any, bits: Any, trials: int) -> Any:
+    def draw(prepared: Any, bits: object, trials: int) -> Any:
         return np.stack([law.sample((trials, *prepared.shape[:1]), bits) for law in laws], axis=-1)
 
     return Additive(lambda prepared: laws * len(prepared), np.ravel, draw)

@@ -114,8 +114,8 @@ VERSION = 2  # of plan records; those of oboro 0.1 carry none
 class Pair:
     """Two neighbouring datasets, as `prepare` takes them: a worst case for the audit."""
 
-    one: Any
-    other: Any
+    one: object
+    other: object
     why: str
 
 
@@ -264,7 +264,7 @@ class Plan:
         return self.to_dict()
 
     @classmethod
-    def from_record(cls, record: Any, columns: Columns | None, where: str) -> Any:
+    def from_record(cls, record: Record, columns: Columns | None, where: str) -> Any:
         return plan_from(record)
 
 
@@ -362,17 +362,17 @@ def made_again(plan: Any) -> Any:
     return made
 
 
-def a_plan(name: str, value: Any) -> Any:
+def a_plan(name: str, value: object) -> Any:
     """`value`, if it can be run as a plan."""
     return _with(name, value, "unit", "guarantee", "prepare", "measure", "publish", "to_dict")
 
 
-def attackable(name: str, value: Any) -> Any:
+def attackable(name: str, value: object) -> Any:
     """`value`, if it can be measured and promises something; it need not be able to be released."""
     return _with(name, value, "kind", "guarantee", "prepare", "measure", "neighbours")
 
 
-def _with(name: str, value: Any, *parts: str) -> Any:
+def _with(name: str, value: object, *parts: str) -> Any:
     if not isinstance(value, type) and all(hasattr(value, part) for part in parts):
         return value
     raise ParameterError(

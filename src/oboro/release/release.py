@@ -243,7 +243,7 @@ def from_content(
     return Release(plan, name, cost, certificate, table, content, ledger.sign)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     return f"{value:,}" if isinstance(value, int) else about(value, 6)

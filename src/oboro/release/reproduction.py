@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from oboro.exact import about
+from oboro.release.forecast import Cell
+
+Row = tuple[Cell | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +18,7 @@ class Reproduction:
     name: str
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
+    rows: tuple[Row, ...]
     errors: tuple[str, ...] = field(default=())  # where the paper is wrong, one sentence each
     notes: tuple[str, ...] = field(default=())  # how it was computed: data, seedless, tolerance
 
@@ -57,7 +59,7 @@ class Reproducible:
     make: Callable[[], Reproduction]
 
 
-def _text(value: Any) -> str:
+def _text(value: Cell | None) -> str:
     if value is None:
         return "-"
     if isinstance(value, str | bool):

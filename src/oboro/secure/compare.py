@@ -11,6 +11,7 @@ from oboro.exact import Number, about, positive, whole
 from oboro.kinds import list_of, takes
 from oboro.noise.laplace import as_float
 from oboro.release import Forecast
+from oboro.release.forecast import Row
 from oboro.secure.noise_plan import NoisePlan, plan, verify
 
 
@@ -27,7 +28,7 @@ def compare(
 ) -> Forecast:
     """The paper's urns, digit urns, noise that each party adds by itself, and noise that one party adds."""
     seconds = as_float(positive("seconds", seconds))
-    rows: list[tuple[object, ...]] = []
+    rows: list[Row] = []
     for n in [whole("draws", each, least=1, most=100) for each in draws]:
         name = f"paper, {n} draw{'s' * (n > 1)} from one urn"
         try:
@@ -82,7 +83,7 @@ def two_laplace(rate: Fraction) -> float:
     return 2 * (q / (1 + p)) ** 2 * (p * (1 + p) / q**3 + (1 + p * p) / (q * (1 + p)) * p / q**2)
 
 
-def _row(name: str, made: NoisePlan) -> tuple[object, ...]:
+def _row(name: str, made: NoisePlan) -> Row:
     seen = verify(made)
     drawer = about(seen.drawer.high, 4)
     return (name, f"{made.entries:,}", float(made.mean_abs), about(made.delta, 4), drawer, "nobody")

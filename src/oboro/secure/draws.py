@@ -148,7 +148,7 @@ class Answer:
         return cls(public, low, high, cipher)
 
 
-def clamped_to(number: Any, low: int, high: int) -> int:
+def clamped_to(number: object, low: int, high: int) -> int:
     """Towards 0 to a whole number, then to the bounds. What is not a number counts as the lower bound.
 
     The number is private, so nothing about it is refused: not its kind, nor its size.

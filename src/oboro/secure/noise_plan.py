@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from oboro.domain import read_toml
 from oboro.errors import GuaranteeError, ParameterError, setting, told
@@ -153,7 +152,7 @@ class NoisePlan:
         }
 
     @classmethod
-    def from_record(cls, record: Any, columns: Columns | None, where: str) -> NoisePlan:
+    def from_record(cls, record: object, columns: Columns | None, where: str) -> NoisePlan:
         """Reads a plan from someone else: every part is checked, the promise too."""
         if type(record) is not dict or record.get("kind") != cls.kind:
             raise _no_plan(f"kind={shown(record.get('kind') if type(record) is dict else record)}")

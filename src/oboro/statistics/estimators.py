@@ -278,7 +278,7 @@ def _size(row: Any) -> int | None:
     return len(row) if isinstance(row, list | tuple) else None
 
 
-def _no_table(given: Any) -> DataError:
+def _no_table(given: object) -> DataError:
     """By what it is, never by what it holds. The words are those that scikit-learn's own checks look for."""
     message, kind, fix = "this is not a table of numbers", f"a {type(given).__name__}", None
     if isinstance(given, np.ndarray):

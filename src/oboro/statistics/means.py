@@ -16,6 +16,7 @@ from oboro.noise import DiscreteLaplace
 from oboro.noise.laplace import check_level
 from oboro.privacy import Pure
 from oboro.release import Forecast, register
+from oboro.release.forecast import Row
 from oboro.statistics.balls import Ball
 from oboro.statistics.moments import Moments
 from oboro.statistics.scope import Scope
@@ -189,7 +190,7 @@ class MeanPlan(Moments):
 
     def forecast(self) -> Forecast:
         size, frame = self.scope.size, self.frame
-        rows: list[tuple[object, ...]] = []
+        rows: list[Row] = []
         near = (
             ("near the middle", "near a bound") if self.ball is None else ("near the origin", "near the edge")
         )

@@ -20,6 +20,7 @@ from oboro.noise import Bits
 from oboro.privacy import Pure, Unit
 from oboro.records import inline
 from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_column, register
+from oboro.release.forecast import Row
 from oboro.statistics.balls import Ball, InBall, Totals
 from oboro.statistics.scope import Scope
 from oboro.statistics.sums import ends
@@ -294,7 +295,7 @@ class CovariancePlan(Moments):
 
     def forecast(self) -> Forecast:
         size, n = self.scope.size, self.scope.n or 1
-        rows: list[tuple[object, ...]] = []
+        rows: list[Row] = []
         for at, (i, j) in enumerate(self.pairs):
             noise, scale = self.terms[at if self.sure else len(self.columns) + at], self._scale(i, j)
             scale /= n**2 if self.sure else (size or 1) * self._doubled(i, j)

@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show, whole
@@ -151,7 +150,7 @@ def _q_max(min_eigenvalue: Fraction, dims: int) -> Ball:
     return dims * (1 + ball(1 - min_eigenvalue).sqrt()) ** 2 / ball(min_eigenvalue)
 
 
-def _above(value: Any, order: Fraction) -> Fraction:
+def _above(value: Callable[[Ball], Ball], order: Fraction) -> Fraction:
     """The value, rounded up; never below it."""
 
     def real() -> Ball:

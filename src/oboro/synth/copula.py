@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -40,7 +39,7 @@ def wanted_codes(domain: Domain, where: Mapping[str, object] | None = None) -> d
     }
 
 
-def _wanted(column: Column, value: Any) -> Wanted:
+def _wanted(column: Column, value: object) -> Wanted:
     if isinstance(value, tuple) and not isinstance(column, Category):
         if len(value) != 2:
             raise _not_there(column, value)
@@ -55,7 +54,7 @@ def _wanted(column: Column, value: Any) -> Wanted:
     return Wanted(codes, codes + 1)
 
 
-def _code(column: Column, value: Any) -> int:
+def _code(column: Column, value: object) -> int:
     if value is None and code_count(column) > column.size:
         return column.size
     code = column.code(value)
@@ -65,7 +64,7 @@ def _code(column: Column, value: Any) -> int:
     return code
 
 
-def _not_there(column: Column, value: Any) -> ParameterError:
+def _not_there(column: Column, value: object) -> ParameterError:
     close = nearest(value, map(str, column.values)) if isinstance(column, Category) else None
     example = next((one for one in getattr(column, "values", ()) if str(one) == close), column.value(0))
     return ParameterError(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Data, Floats
+from oboro.arrays import Bools, Data, Floats, Integers
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import about, whole
 from oboro.language import left
@@ -61,7 +61,7 @@ def nearness(columns: Sequence[Compared], rng: np.random.Generator) -> Nearness:
     )
 
 
-def _scaled(columns: Sequence[Compared], real: bool, rows: Any) -> Floats:
+def _scaled(columns: Sequence[Compared], real: bool, rows: Integers) -> Floats:
     table = []
     for column in columns:
         values = (column.real if real else column.synthetic)[rows]
@@ -139,7 +139,7 @@ def usefulness(
     chosen = fitting[-1]
     others = [column for column in columns if column is not chosen]
 
-    def table(real: bool, rows: Any) -> tuple[Any, Any]:
+    def table(real: bool, rows: Integers) -> tuple[Floats, Bools]:
         answer = (chosen.real if real else chosen.synthetic)[rows]
         known = ~np.isnan(answer)
         facts = np.stack([(column.real if real else column.synthetic)[rows] for column in others], axis=1)
@@ -284,7 +284,7 @@ def quality(data: Data, synthetic: Any, *, target: str | None = None, seed: int 
     )
 
 
-def _distance(one: Any, two: Any, size: int) -> float:
+def _distance(one: Integers, two: Integers, size: int) -> float:
     shares = [np.bincount(bins, minlength=size) / max(bins.size, 1) for bins in (one, two)]
     return float(np.abs(shares[0] - shares[1]).sum() / 2)
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import prod
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -101,7 +101,7 @@ class Workload:
         return [write_fields(part) for part in self.parts]
 
     @classmethod
-    def from_record(cls, record: Any, columns: Columns | None, where: str) -> Workload:
+    def from_record(cls, record: object, columns: Columns | None, where: str) -> Workload:
         return cls(read(tuple[Part, ...], record, where))
 
     def __str__(self) -> str:
@@ -262,7 +262,7 @@ def _sides(sides: Sequence[int]) -> tuple[int, ...]:
     return tuple(whole("side", side, least=1, most=2**20) for side in sides)
 
 
-def _unknown(given: Any) -> ParameterError:
+def _unknown(given: object) -> ParameterError:
     return ParameterError(
         "the workload is unknown",
         given=told(workload=shown(given)),
