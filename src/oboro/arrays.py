@@ -28,6 +28,7 @@ HalfWords: TypeAlias = npt.NDArray[np.uint32]
 Codes: TypeAlias = npt.NDArray[np.integer]  # of any size
 Numbers: TypeAlias = npt.NDArray[np.number]  # of any size, whole or not
 Values: TypeAlias = npt.NDArray[np.generic]  # of whatever a column holds: numbers, texts, dates
+Ends: TypeAlias = tuple[Integers, Integers] | tuple[Floats, Floats]  # of intervals: lows and highs
 
 # Loaded on first use, so that their names are texts: nothing here may stand in the fields of a plan.
 Table: TypeAlias = "pa.Table"

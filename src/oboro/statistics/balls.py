@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations_with_replacement
 from math import gcd, isqrt, lcm
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -327,7 +327,7 @@ class InBall:
             edge = self.columns[i].code(self.origin[i] + sign * self.ball.radius) or 0
             return [*rest[:i], edge, *rest[i + 1 :]]
 
-        def table(own: list[int] | None, others: list[int]) -> Any:
+        def table(own: list[int] | None, others: list[int]) -> pa.Table:
             types = {column.name: pa.array([column.value(0)]).type for column in self.columns}
             rows = one_unit(scope, self.columns, own, others)
             return pa.table(

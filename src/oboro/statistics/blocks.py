@@ -259,10 +259,10 @@ def promise(guarantee: Pure, isolation: str) -> Pure | Conditional:
 def sample_aggregate_plan(
     scope: Scope,
     columns: Sequence[Column],
-    function: str | Callable[[Rows], Any],
+    function: str | Callable[[Rows], object],
     *,
     blocks: int,
-    bounds: Sequence[Any],
+    bounds: Sequence[Number] | Sequence[Sequence[Number]],
     eps: Number,
     step: Number | None = None,
     seconds: Number = 5,
@@ -320,7 +320,7 @@ def middles(codes: Integers, size: int, rank: int, eta: Fraction, bits: Bits, tr
     return drawn
 
 
-def _outputs(bounds: Sequence[Any], step: Number | None) -> tuple[Real, ...]:
+def _outputs(bounds: Sequence[Number] | Sequence[Sequence[Number]], step: Number | None) -> tuple[Real, ...]:
     given = list_of("bounds", bounds)
     several = [list_of("bounds", pair) for pair in given] if np.ndim(given[:1]) > 1 else [given]
     outputs = []

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -216,7 +216,7 @@ class ComponentsPlan(Plan):
             return None
         above, law = np.triu_indices(self.d), DiscreteLaplace(self.laplace_scale)
 
-        def draw(prepared: Any, bits: Bits, trials: int) -> Any:
+        def draw(prepared: Integers, bits: Bits, trials: int) -> Integers:
             noise = np.zeros((trials, *prepared.shape), np.int64)
             noise[:, above[0], above[1]] = law.sample((trials, len(above[0])), bits)
             noise[:, above[1], above[0]] = noise[:, above[0], above[1]]
@@ -281,7 +281,7 @@ class ComponentsPlan(Plan):
         noisy = flat.copy()
         for which, variance in ((diagonal, self.variance), (~diagonal, self.variance / 2)):
 
-            def scale(square: Fraction = variance) -> Any:
+            def scale(square: Fraction = variance) -> Enclosure:
                 return ball(square).sqrt()
 
             if which.any():

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -209,7 +209,7 @@ class TrianglesPlan(SmoothPlan):
 
 
 def mst_cost_plan(
-    graph: Any,
+    graph: object,
     *,
     cap: Number,
     step: Number = 1,
@@ -229,7 +229,7 @@ def mst_cost_plan(
 
 
 def mst_cost(
-    graph: Any,
+    graph: object,
     *,
     cap: Number,
     ledger: Ledger,
@@ -256,7 +256,7 @@ def triangles_plan(
 
 
 def triangles(
-    graph: Any,
+    graph: object,
     *,
     nodes: int,
     ledger: Ledger,

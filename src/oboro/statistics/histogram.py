@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from oboro.noise import Bits
 from oboro.privacy import Pure, Unit
 from oboro.release import Additive, Forecast, Pair, Part, Plan, Release, register, run, same_noise
 from oboro.statistics.arguments import parse
-from oboro.statistics.scope import MOST_GROUPS, MOST_UNITS, Bins, Scope, bins_of
+from oboro.statistics.scope import MOST_GROUPS, MOST_UNITS, Bins, Edges, Scope, bins_of
 from oboro.statistics.terms import Noise, Promise, in_groups, moved_parts, noise_for, noise_note, promised
 from oboro.statistics.where import Condition
 
@@ -182,7 +181,7 @@ def histogram_plan(
     unit: Unit,
     eps: Number | None = None,
     rho: Number | None = None,
-    edges: Mapping[str, Sequence[Any]] | Sequence[Any] | None = None,
+    edges: Edges | None = None,
     where: str | None = None,
     expected_n: int | None = None,
 ) -> HistogramPlan:
@@ -200,7 +199,7 @@ def histogram(
     *,
     eps: Number | None = None,
     rho: Number | None = None,
-    edges: Mapping[str, Sequence[Any]] | Sequence[Any] | None = None,
+    edges: Edges | None = None,
     where: str | None = None,
     ledger: Ledger,
     name: str | None = None,

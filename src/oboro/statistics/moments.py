@@ -8,7 +8,6 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations_with_replacement
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -197,7 +196,7 @@ class Moments(Plan):
         if isinstance(self.frame, InBall):
             yield from self.frame.pairs(self.scope)
 
-    def described(self, what: str, **facts: Any) -> dict[str, object]:
+    def described(self, what: str, **facts: object) -> dict[str, object]:
         """What is released, and with which noise."""
         names = ", ".join(column.name for column in self.columns)
         clipped = {} if self.ball is None else {"clipped to": str(self.ball)}

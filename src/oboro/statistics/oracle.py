@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Data, Integers, Table
+from oboro.arrays import Data, Ends, Integers, Table
 from oboro.domain import Domain
 from oboro.engine import add_up
 from oboro.errors import ParameterError, setting, told
@@ -92,7 +91,7 @@ class QueryPlan(Plan):
 
         return pa.table({"value": np.clip(measured, 0, self.n) / self.n})
 
-    def intervals(self, table: Table, level: float) -> tuple[Any, Any]:
+    def intervals(self, table: Table, level: float) -> Ends:
         value = table.column("value").to_numpy()
         low, high = (end / self.n for end in self.noise.interval(level))
         return np.clip(value + low, 0, 1), np.clip(value + high, 0, 1)
@@ -116,7 +115,7 @@ class Oracle:
 
     domain: Domain
     scope: Scope
-    run: Callable[[Any, str | None], Release]
+    run: Callable[[Plan, str | None], Release]
 
     def price(self, tolerance: Number, failure: Number = "0.01") -> Pure:
         """What one answer costs. Free; depends on n alone."""

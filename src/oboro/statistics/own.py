@@ -62,8 +62,8 @@ class OwnFunctionPlan(SmoothPlan):
     """
 
     name: str
-    function: Callable[[Any], Any]
-    sensitivity: Callable[[Any, float], Any]
+    function: Callable[[Any], object]
+    sensitivity: Callable[[Any, float], object]
     range: Real
     unit: Unit
     guarantee: Conditional
@@ -98,12 +98,12 @@ class OwnFunctionPlan(SmoothPlan):
             f"expected error of {self.name}", columns, (row,), ("the noise follows the data, privately",)
         )
 
-    def prepare(self, data: object) -> Any:
+    def prepare(self, data: object) -> object:
         return (
             data  # the functions are run after the reservation: they may fail, and nobody may see it for free
         )
 
-    def measure(self, prepared: Any, bits: Bits, trials: int | None = None) -> Integers:
+    def measure(self, prepared: object, bits: Bits, trials: int | None = None) -> Integers:
         limit, beta = float(self.seconds), float(self.beta)
         value = call_apart(self.function, prepared, 1, limit)
         size = call_apart(lambda data: self.sensitivity(data, beta), prepared, 1, limit)
@@ -139,8 +139,8 @@ class OwnFunctionPlan(SmoothPlan):
 
 @takes(bounds=list_of, unit=Unit, guarantee=Guarantee)
 def own_function_plan(
-    function: Callable[[Any], Any],
-    sensitivity: Callable[[Any, float], Any],
+    function: Callable[[Any], object],
+    sensitivity: Callable[[Any, float], object],
     *,
     name: str,
     bounds: tuple[Number, Number],
@@ -200,7 +200,9 @@ def check_fork() -> None:
         )
 
 
-def call_apart(function: Callable[[Any], Any], argument: Any, count: int, seconds: float) -> Numbers | None:
+def call_apart(
+    function: Callable[[Any], object], argument: object, count: int, seconds: float
+) -> Numbers | None:
     """`count` finite numbers that the function returned within `seconds`, or None."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -218,7 +220,7 @@ def call_apart(function: Callable[[Any], Any], argument: Any, count: int, second
         os.waitpid(child, 0)
 
 
-def _work(function: Callable[[Any], Any], argument: Any, count: int, writing: int) -> None:
+def _work(function: Callable[[Any], object], argument: object, count: int, writing: int) -> None:
     """The child: computes, answers with 8 bytes for each number, and ends without any farewell."""
     try:
         os.setsid()

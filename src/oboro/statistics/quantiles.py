@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -222,7 +221,7 @@ class QuantilePlan(Plan):
         codes = np.asarray(drawn, np.int64)
         return codes[0] if trials is None else codes
 
-    def _drawer(self, ranks: Ranks) -> Any:
+    def _drawer(self, ranks: Ranks) -> Callable[[Bits], Sequence[int]]:
         size, quantiles = self.column.size, self.quantiles
         if self.method == "joint":
             return splitting.Joint.of(ranks, size, quantiles, self.joint_eta).draw

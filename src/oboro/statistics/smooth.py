@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -106,7 +106,7 @@ def even_forecast(noise: SmoothNoise, column: Column, even: float) -> Forecast:
     return Forecast("expected error", ("for", "half within ±", "95% within ±"), tuple(rows), notes)
 
 
-def example(scope: Scope, column: Column, groups: list[tuple[int, int]]) -> Any:
+def example(scope: Scope, column: Column, groups: list[tuple[int, int]]) -> Table:
     """A table with so many rows of each code, for the audit. A person has one row."""
     import pyarrow as pa
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import gcd
-from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Data, Integers, Table
+from oboro.arrays import Data, Ends, Integers, Table
 from oboro.domain import Column, Domain, Integer, Real
 from oboro.engine import add_up
 from oboro.errors import DomainError, declaration
@@ -119,7 +118,7 @@ class SumPlan(Plan):
         exact = measured[:, 0] * int(self.grid[0]) if whole else noisy
         return pa.table({**self.scope.labels(), "value": exact})
 
-    def intervals(self, table: Table, level: float) -> tuple[Any, Any]:
+    def intervals(self, table: Table, level: float) -> Ends:
         """For each sum the range that holds the true one with this probability."""
         value = table.column("value").to_numpy()
         reach = self.term.within(level) * float(self.grid[0])
@@ -238,7 +237,7 @@ class CountPlan(Plan):
 
         return pa.table({"value": measured[:, 0]})
 
-    def intervals(self, table: Table, level: float) -> tuple[Any, Any]:
+    def intervals(self, table: Table, level: float) -> Ends:
         """The range that holds the true count with this probability; never below 0, nor above a public n."""
         value = table.column("value").to_numpy()
         low, high = (0, 0) if self.public else self.term.noise.interval(level)

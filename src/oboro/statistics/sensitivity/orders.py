@@ -10,12 +10,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Integers
+from oboro.arrays import Floats, Integers
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, whole
 from oboro.kinds import list_of, takes
@@ -227,7 +226,7 @@ def on_grid(values: npt.ArrayLike, bounds: Sequence[Number]) -> tuple[Sorted, Fr
     return Sorted.of(np.clip(scaled, *ends), *ends), Fraction(1, scale)
 
 
-def _decimal_scale(array: npt.NDArray[Any]) -> int:
+def _decimal_scale(array: Floats) -> int:
     """The smallest power of ten that makes every float a whole number: a float is the shortest decimal that prints it."""
     finite = array[np.isfinite(array)].astype(np.float64)
     if finite.size < array.size:
