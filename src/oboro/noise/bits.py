@@ -20,7 +20,7 @@ import os
 import threading
 import warnings
 import weakref
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -96,7 +96,7 @@ class Bits:
             stream.update_into(zeros[: len(part)], part)
         return words
 
-    def __getstate__(self) -> Any:
+    def __getstate__(self) -> NoReturn:
         raise TypeError("random bits cannot be pickled or copied: two copies would draw the same noise")
 
     def __repr__(self) -> str:

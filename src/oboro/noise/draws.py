@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from oboro.noise.lazy import Ball, Real, Uniform, ball, enclosing, precision
 MOST = 1 << 27  # draws at once, 1 GB: more than most machines can hold is refused before it is asked for
 
 
-def checked_size(size: Any) -> tuple[Size, int]:
+def checked_size(size: object) -> tuple[Size, int]:
     """A number of draws or the shape of an array of them, and how many that are in all."""
     if type(size) is int and 0 <= size <= MOST:
         return size, size

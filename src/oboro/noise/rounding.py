@@ -17,14 +17,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Floats, Integers
+from oboro.arrays import Codes, Floats, Integers
 from oboro.errors import ParameterError, told
-from oboro.exact import not_negative, positive, rational
+from oboro.exact import Number, not_negative, positive, rational
 from oboro.kinds import takes
 from oboro.noise import floatball as fb
 from oboro.noise.bits import Bits, system_bits
@@ -43,7 +42,7 @@ def round_to_grid(
     *,
     centre: int | Fraction | Real,
     scale: int | Fraction | Real,
-    step: Any,
+    step: Number,
     bits: Bits | None = None,
 ) -> int:
     """The whole number k whose multiple k * step is nearest centre + scale * Z.
@@ -67,8 +66,8 @@ def sample_rounded(
     size: int | tuple[int, ...],
     *,
     scale: int | Fraction | Real,
-    step: Any,
-    centre: int | Fraction | npt.NDArray[np.integer[Any]] = 0,
+    step: Number,
+    centre: int | Fraction | Codes = 0,
     bits: Bits | None = None,
 ) -> Integers:
     """Many independent draws of `round_to_grid`, as int64 grid indices.
@@ -157,7 +156,7 @@ def _settle(
 
 
 def _centre(
-    centre: int | Fraction | npt.NDArray[np.integer[Any]], step: Fraction, shape: tuple[int, ...]
+    centre: int | Fraction | Codes, step: Fraction, shape: tuple[int, ...]
 ) -> tuple[Integers | int, Fraction]:
     """What to add to the grid indices, and the centre in steps."""
     if not isinstance(centre, np.ndarray):

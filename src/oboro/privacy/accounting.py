@@ -10,12 +10,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING
 
 from oboro.errors import GuaranteeError, setting, told
 from oboro.exact import Number, positive, show, whole
 from oboro.kinds import instance, takes
 from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi, bottom, round_up
+
+if TYPE_CHECKING:
+    from oboro.noise.lazy import Ball
 
 # What a release does to privacy, as immutable records.
 #
@@ -254,7 +257,7 @@ def advanced(events: Sequence[Event], delta: Fraction) -> Approx:
         return Approx(plain, delta)
     squares = sum((e * e * count for e, count in eps), Fraction(0))
 
-    def total() -> Any:
+    def total() -> Ball:
         drift = sum((ball(e) * (ball(e).exp() - 1) * count for e, count in eps), ball(0))
         return (-2 * ball(delta).log() * ball(squares)).sqrt() + drift
 
@@ -279,7 +282,7 @@ def renyi(events: Sequence[Event], delta: Fraction) -> Approx:
                 f"Rényi composition is not known for {cost}", given=repr(event), fix=setting(method="pld")
             )
 
-    def divergence(order: Fraction, event: Event, cost: Guarantee) -> Any:
+    def divergence(order: Fraction, event: Event, cost: Guarantee) -> Ball:
         if type(event) is not LaplaceNoise or event.discrete or event.guarantee.eps > _HUGE:
             return ball(cost.to_renyi(order).eps)
         a, e = ball(order), ball(event.guarantee.eps)  # [Mironov 2017, Prop. 6]

@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import Number, not_negative, rational, show
@@ -28,12 +28,15 @@ from oboro.kinds import names_of, takes
 from oboro.language import plain
 from oboro.records import read, write_fields
 
+if TYPE_CHECKING:
+    from oboro.noise.lazy import Ball
+
 # Irrational costs as rationals: upwards, never downwards.
 
 DIGITS = 15  # significant digits that are kept
 
 
-def round_up(real: Any, digits: int = DIGITS) -> Fraction:
+def round_up(real: Callable[[], Ball], digits: int = DIGITS) -> Fraction:
     """A short rational that is certainly not below the real number that `real` encloses. `digits`: up to 60."""
     from oboro.noise.lazy import ball, precision
 
@@ -281,7 +284,7 @@ class Renyi(Guarantee):
             return Approx(0, small)
         from oboro.noise.lazy import ball
 
-        def eps() -> Any:
+        def eps() -> Ball:
             a = ball(self.order)
             simple = ball(self.eps) - ball(small).log() / (a - 1)
             return simple if rule == "simple" else simple + ((a - 1) / a).log() - a.log() / (a - 1)
@@ -316,7 +319,7 @@ def _best_order(rho: float, log_delta: float, start: float) -> float:
     return 1 + math.exp(bottom(cost, math.log(start - 1) - 4, math.log(start - 1) + 4))
 
 
-def bottom(cost: Callable[[float], Any], low: float, high: float) -> float:
+def bottom(cost: Callable[[float], float] | Callable[[float], Fraction], low: float, high: float) -> float:
     """Where a function that falls and then rises is least: golden section."""
     golden = (math.sqrt(5) - 1) / 2
     for _ in range(80):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING
 
 from oboro.errors import UnitError, setting, told
 from oboro.exact import Number, positive, show, whole
@@ -19,6 +19,9 @@ from oboro.kinds import takes
 from oboro.language import Lines, plain
 from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi, round_up
 from oboro.records import Columns
+
+if TYPE_CHECKING:
+    from oboro.noise.lazy import Ball
 
 ADJACENCIES = ("add/remove", "replace")
 
@@ -225,7 +228,7 @@ def two_steps(guarantee: Guarantee) -> Guarantee:
 
         eps, delta = guarantee.eps, guarantee.delta
 
-        def grown() -> Any:
+        def grown() -> Ball:
             return (1 + ball(eps).exp()) * ball(delta)
 
         # a delta of 1 is no promise, and `Approx` refuses it

@@ -16,21 +16,31 @@ each *case*; what a plan costs is the worst case. Parts without a case belong to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from oboro.exact import show
 from oboro.noise import DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import ZCDP, Guarantee, Pure, compose
+
+if TYPE_CHECKING:
+    from oboro.arrays import Integers
+    from oboro.noise.bits import Bits
+
+
+class Described(Protocol):
+    """A law that can be told."""
+
+    def to_dict(self) -> Mapping[str, object]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """One noise of a plan."""
 
-    noise: Any  # a law: it has to_dict
+    noise: Described
     of: str
     moves: Fraction  # in the norm of the noise
     costs: Guarantee
@@ -91,6 +101,9 @@ def cost_of(parts: Sequence[Part]) -> Guarantee:
 # -- the law of what is measured, for the audit ---------------------------------------------------------------------------------------
 
 
+Noise = DiscreteLaplace | DiscreteGaussian
+
+
 @dataclass(frozen=True, slots=True)
 class Additive:
     """Prepared numbers plus independent noise: the noise of each number, and how `measure` draws it from its bits.
@@ -98,9 +111,9 @@ class Additive:
     This is what a plan says of itself; the audit replays it and believes it only if every number agrees.
     """
 
-    noises: Callable[[Any], list[Any]]
-    numbers: Callable[[Any], Any]
-    draw: Callable[[Any, Any, int], Any]  # (prepared, bits, trials)
+    noises: Callable[[Any], list[Noise]]
+    numbers: Callable[[Any], Integers]
+    draw: Callable[[Any, Bits, int], Any]  # (prepared, bits, trials)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +121,7 @@ class Weighted:
     """Whole numbers, each with a weight: the law of the output of a draw from urns."""
 
     weights: Callable[[Any], dict[int, int]]
-    draw: Callable[[Any, Any, int], Any]  # (prepared, bits, trials)
+    draw: Callable[[Any, Bits, int], Any]  # (prepared, bits, trials)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +140,7 @@ class Chosen:
 Form = Additive | Weighted | Chosen
 
 
-def same_noise(noise: Any) -> Additive:
+def same_noise(noise: Noise) -> Additive:
     """The same noise on every number of an array."""
     import numpy as np
 
@@ -138,13 +151,13 @@ def same_noise(noise: Any) -> Additive:
     )
 
 
-def noise_by_column(noises: Iterable[Any]) -> Additive:
+def noise_by_column(noises: Iterable[Noise]) -> Additive:
     """An array of groups by terms: each term's noise is drawn for all groups at once."""
     import numpy as np
 
     laws = list(noises)
 
-    def draw(prepared: Any, bits: object, trials: int) -> Any:
+    def draw(prepared: Integers, bits: Bits, trials: int) -> Integers:
         return np.stack([law.sample((trials, *prepared.shape[:1]), bits) for law in laws], axis=-1)
 
     return Additive(lambda prepared: laws * len(prepared), np.ravel, draw)

@@ -264,18 +264,18 @@ class Plan:
         return self.to_dict()
 
     @classmethod
-    def from_record(cls, record: Record, columns: Columns | None, where: str) -> Any:
+    def from_record(cls, record: Record, columns: Columns | None, where: str) -> Plan:
         return plan_from(record)
 
 
-_P = TypeVar("_P", bound=type)
-_known: dict[str, type] = {}
+_P = TypeVar("_P", bound=type["Plan"])
+_known: dict[str, type[Plan]] = {}
 _upgrades: dict[str, Callable[[dict[str, object]], dict[str, object]]] = {}
 
 
 def register(cls: _P) -> _P:
     """Makes a plan class loadable by its `kind`, which no other class may take."""
-    kind = cls.kind  # type: ignore[attr-defined]
+    kind = cls.kind
     if _known.setdefault(kind, cls) is not cls:
         raise TypeError(f"{_known[kind].__qualname__} has the kind {kind!r} already")
     return cls
@@ -286,7 +286,7 @@ def upgrade(capability: str, function: Callable[[dict[str, object]], dict[str, o
     _upgrades[capability] = function
 
 
-def plan_from(record: Record, handed: dict[str, object] | None = None) -> Any:
+def plan_from(record: Record, handed: dict[str, object] | None = None) -> Plan:
     """The plan that `to_dict` wrote, also in oboro 0.1. `handed`: functions, which no record can carry."""
     kind = record.get("kind") if isinstance(record, dict) else None
     if isinstance(kind, str) and kind not in _known and kind.partition(".")[0] in CAPABILITIES:
@@ -309,7 +309,7 @@ def plan_from(record: Record, handed: dict[str, object] | None = None) -> Any:
         ) from None
 
 
-def _read(cls: type, kind: str, record: Record, handed: dict[str, object] | None) -> Any:
+def _read(cls: type[Plan], kind: str, record: Record, handed: dict[str, object] | None) -> Plan:
     given = dict(record)
     version = given.pop("version", 1)
     if type(version) is not int or not 1 <= version <= VERSION:
@@ -328,14 +328,13 @@ def _read(cls: type, kind: str, record: Record, handed: dict[str, object] | None
     return read_fields(cls, given, "plan", columns, handed)
 
 
-def made_again(plan: Any) -> Any:
+def made_again(plan: Plan) -> Any:
     """The plan that this object says it is, made anew from its record: what a caller holds is never run.
 
     Copies, pickles and `object.__setattr__` pass every constructor by; a record does not. Functions are the one thing
     that a record cannot carry: they are taken over as they are, and the promise must be conditional on them.
     """
-    given: Any = plan
-    cls: Any = type(plan)
+    given, cls = plan, type(plan)
     if cls is not _known.get(getattr(given, "kind", "")):
         raise ParameterError(
             "the plan is of a class that is not registered",
@@ -352,7 +351,7 @@ def made_again(plan: Any) -> Any:
         raise ParameterError(
             "the plan cannot be written down", given=f"{type(error).__name__}: {error}"
         ) from None
-    made: Any = plan_from(record, handed)
+    made = plan_from(record, handed)
     if handed and not isinstance(made.guarantee, Conditional):
         raise GuaranteeError(
             "a plan with a function of your own has a conditional promise",
@@ -367,12 +366,12 @@ def a_plan(name: str, value: object) -> Any:
     return _with(name, value, "unit", "guarantee", "prepare", "measure", "publish", "to_dict")
 
 
-def attackable(name: str, value: object) -> Any:
+def attackable(name: str, value: object) -> object:
     """`value`, if it can be measured and promises something; it need not be able to be released."""
     return _with(name, value, "kind", "guarantee", "prepare", "measure", "neighbours")
 
 
-def _with(name: str, value: object, *parts: str) -> Any:
+def _with(name: str, value: object, *parts: str) -> object:
     if not isinstance(value, type) and all(hasattr(value, part) for part in parts):
         return value
     raise ParameterError(
@@ -390,6 +389,6 @@ def save_plan(plan: Plan, path: str | Path) -> None:
     write_whole(Path(path), tomli_w.dumps(plan.to_dict()).encode())
 
 
-def load_plan(path: str | Path) -> Any:
+def load_plan(path: str | Path) -> Plan:
     """Reads a plan from TOML."""
     return plan_from(read_toml(path))

@@ -21,7 +21,11 @@ from oboro.release.forecast import Forecast
 from oboro.release.plan import BUNDLE, Plan, bundled, encoded
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
+
+    from oboro.arrays import Ends
 
 _SHOWN = 12  # rows of a table that are printed
 
@@ -34,7 +38,7 @@ class Release:
     name: str | None
     cost: Guarantee
     certificate: Certificate
-    _table: Any = field(repr=False)
+    _table: pa.Table = field(repr=False)
     _content: bytes = field(repr=False)
     _sign: Callable[[bytes], bytes] = field(repr=False)
 
@@ -56,15 +60,15 @@ class Release:
     def to_arrow(self) -> pa.Table:
         return self._table
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> pd.DataFrame:
         return self._table.to_pandas()
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> pl.DataFrame:
         import polars
 
         return polars.from_arrow(self._table)
 
-    def interval(self, level: float = 0.95, **where: Any) -> Any:
+    def interval(self, level: float = 0.95, **where: object) -> Any:
         """The table with `low` and `high` columns that cover the noise; only where their width is public.
 
         With `where`, such as row=(100, 131), sex="F": the answer for that part of the table, where the plan has one.
@@ -99,7 +103,7 @@ class Release:
             return self._table
         return self._with_ends(self.plan.intervals, 0.95)
 
-    def _with_ends(self, intervals: Callable[[Any, float], tuple[Any, Any]], level: float) -> pa.Table:
+    def _with_ends(self, intervals: Callable[[pa.Table, float], Ends], level: float) -> pa.Table:
         """The table with two columns more, `low` and `high`, or names that are not taken."""
         table = self._table
         for name, end in zip(("low", "high"), intervals(table, level), strict=True):
@@ -229,7 +233,7 @@ def from_content(
     cost: Guarantee,
     committed: Entry,
     content: bytes,
-    table: Any = None,
+    table: pa.Table | None = None,
     *,
     record: dict[str, object] | None = None,
     forecast: Forecast | None = None,
