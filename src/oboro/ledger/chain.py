@@ -70,9 +70,10 @@ def _refuse(number: str) -> None:
     raise ValueError(f"{number} has more than one spelling")
 
 
-def in_order(record: object) -> object:
+def in_order(record: Record) -> Record:
     """The same record, all of its names in their alphabetical order."""
-    return json.loads(json.dumps(record, sort_keys=True))
+    ordered: Record = json.loads(json.dumps(record, sort_keys=True))
+    return ordered
 
 
 def is_hex(text: object, size: int) -> bool:

@@ -317,7 +317,7 @@ def _in_order(record: Record) -> Record:
     has to verify.
     """
     if record.get("format") != _FORMAT_OF_0_1:
-        return dict(in_order(record))
+        return in_order(record)
     known = [*_PARTS, "file", "signature"]
     return {name: record[name] for name in sorted(record, key=lambda name: (*known, name).index(name))}
 
