@@ -296,7 +296,7 @@ def plan_from(record: Record, handed: dict[str, object] | None = None) -> Plan:
             "the plan has an unknown kind",
             given=told(kind=shown(kind)),
             needed="a plan that this version of oboro can make",
-            fix='kind = "statistics.histogram"',
+            fix="for a plan of your own: Python that has imported its class first",
         )
     cls = _known[kind]
     try:
