@@ -19,9 +19,11 @@
 None of them ever depends on a private value. Each carries its parts as attributes, and names the `argument` that it is
 about, so that a program can show them in its own way:
 
-    >>> error = ParameterError("eps must be positive", given=told(eps="0"), fix=setting(eps="0.1"))
-    >>> error.argument, error.fix
-    ('eps', 'eps="0.1"')
+>>> import oboro as ob
+>>> from oboro.errors import ParameterError, setting, told
+>>> error = ParameterError("eps must be positive", given=told(eps="0"), fix=setting(eps="0.1"))
+>>> error.argument, error.fix
+('eps', 'eps="0.1"')
 """
 
 from __future__ import annotations
@@ -105,7 +107,17 @@ def _written(value: object) -> str:
 
 
 class OboroError(Exception):
-    """What went wrong, what was given, what is needed, and the line that fixes it."""
+    """What went wrong, what was given, what is needed, and the line that fixes it.
+
+    >>> try:
+    ...     ob.Pure(-1)
+    ... except ob.OboroError as error:
+    ...     print(error)
+    eps must not be negative
+      given   eps=-1
+      needed  0 or more
+      fix     eps="0.1"
+    """
 
     exit_code = 1
 

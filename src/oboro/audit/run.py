@@ -132,6 +132,10 @@ def run(
 
     Spends nothing: the data are made up. `search` is how many random pairs are looked at, and `alarm` how likely a
     sound plan may be called broken. Where the law can be computed, the truth is reported beside what was measured.
+
+    >>> report = ob.audit.run(plan, trials=2000)
+    >>> report.verdict, report.how
+    ('holds', 'computed')
     """
     trials = whole("trials", trials, least=200, most=10**8)
     source = bits or system_bits()

@@ -153,7 +153,12 @@ __all__ = ["LARGEST", "Category", "Column", "Date", "Integer", "Real", "as_date"
 
 
 class Column:
-    """One column of a domain."""
+    """One column of a domain.
+
+    >>> age = ob.Integer("age", 0, 99)
+    >>> age.size, age.code(200), age.value(99)
+    (100, 99, 99)
+    """
 
     kind: str
     name: str
@@ -221,7 +226,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Integer(Column):
-    """Whole numbers low, low + step, ..., high."""
+    """Whole numbers low, low + step, ..., high.
+
+    >>> income = ob.Integer("income", 0, 10_000, step=100)
+    >>> income.size, income.code(1_234), income.value(12)
+    (101, 12, 1200)
+    """
 
     name: str
     low: int
@@ -268,7 +278,12 @@ class Integer(Column):
 
 @dataclass(frozen=True, slots=True)
 class Real(Column):
-    """Real numbers on the public grid low, low + step, ..., high, all exact rationals."""
+    """Real numbers on the public grid low, low + step, ..., high, all exact rationals.
+
+    >>> kwh = ob.Real("kwh", 0, 10, step="0.1")
+    >>> kwh.size, kwh.code(3.14159), kwh.value(31)
+    (101, 31, 3.1)
+    """
 
     name: str
     low: Fraction
@@ -317,7 +332,12 @@ class Real(Column):
 
 @dataclass(frozen=True, slots=True)
 class Category(Column):
-    """One of the declared values, all texts or all whole numbers."""
+    """One of the declared values, all texts or all whole numbers.
+
+    >>> region = ob.Category("region", ["north", "south", "unknown"], missing="unknown")
+    >>> region.code("south"), region.code("the moon")
+    (1, 2)
+    """
 
     name: str
     values: tuple[str, ...] | tuple[int, ...]
@@ -368,6 +388,10 @@ class Date(Column):
 
     A time with a zone counts on the day that clocks of its zone show: the zone of its column in Arrow, pandas, Polars and
     Parquet files written from them, UTC in DuckDB and other Parquet files, and in text the day as it is written.
+
+    >>> day = ob.Date("day", "2026-01-01", "2026-12-31")
+    >>> day.size, day.code("2026-02-01"), day.value(31)
+    (365, 31, datetime.date(2026, 2, 1))
     """
 
     name: str

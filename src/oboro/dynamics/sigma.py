@@ -286,7 +286,14 @@ def condition(
     method: str = "theorem1",
     protect: Any = PARTS,
 ) -> Condition:
-    """Whether noise SG(alpha, Sigma) on the output is (eps, delta)-private by condition (10)."""
+    """Whether noise SG(alpha, Sigma) on the output is (eps, delta)-private by condition (10).
+
+    >>> sigma = ob.dynamics.design(feeder, horizon=1, alpha="1.5", eps=1, delta="1e-2", kind="scalar")
+    >>> ob.dynamics.condition(feeder, 2 * sigma, horizon=1, alpha="1.5", eps=1, delta="1e-2").holds
+    True
+    >>> ob.dynamics.condition(feeder, sigma / 2, horizon=1, alpha="1.5", eps=1, delta="1e-2").holds
+    False
+    """
     m = _operator(system, horizon, protect)
     sigma = numbers_of("shape", shape)
     if sigma.shape != (len(m), len(m)) or not np.array_equal(sigma, sigma.T):
@@ -326,6 +333,9 @@ def design(
 
     M M' may be singular, and then has no inverse for (10) to speak of. It is still right: it is the noise of
     the input.
+
+    >>> ob.dynamics.design(feeder, horizon=1, alpha="1.5", eps=1, delta="1e-2").shape
+    (2, 2)
     """
     m = _operator(system, horizon, protect)
     z = calibrate(alpha=alpha, eps=eps, delta=delta, method=method, dims=len(m)) * (1 - MARGIN)

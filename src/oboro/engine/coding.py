@@ -78,6 +78,9 @@ def counted_rows(source: Source, fields: Mapping[str, str], unit: Unit, conditio
 
     A row counts if no field is null, the condition is true, it belongs to somebody (for a unit of persons),
     and it is among the `max_rows` that are kept of that person. The data is read once.
+
+    >>> print(ob.engine.counted_rows(source, {"age": '"age"'}, ob.Unit.row()))
+    SELECT * FROM (SELECT ("age") AS age FROM given) WHERE age IS NOT NULL
     """
     if unit.kind == "row":
         return full_rows(source, fields, unit, condition)
@@ -154,7 +157,11 @@ def _where(condition: str | None) -> str:
 
 @takes(source=Source, unit=Unit)
 def count_units(source: Source, unit: Unit) -> int:
-    """How many units there are, counted once: public under "replace", private otherwise."""
+    """How many units there are, counted once: public under "replace", private otherwise.
+
+    >>> ob.engine.count_units(source, ob.Unit.row())
+    4
+    """
     key = unit.column
     counted = "count(*)" if unit.kind == "row" else f"count(DISTINCT {person_sql(source, unit)})"
     if key not in source.counted:
@@ -201,6 +208,10 @@ def count_cells(
     """How many rows fall into each combination of codes: (cells, counts), cells as mixed-radix numbers.
 
     Only rows for which `condition`, an SQL text, is true. Contributions are bounded as in `bounding.counted_rows`.
+
+    >>> cells, counts = ob.engine.count_cells(source, columns[1:], ob.Unit.row())
+    >>> sorted(zip(cells.tolist(), counts.tolist()))
+    [(0, 2), (1, 2)]
     """
     fields = {"cell": _cell_sql(source, columns)}
     size = Domain(columns).cells
@@ -251,7 +262,11 @@ def _cell_sql(source: Source, columns: Sequence[Column]) -> str:
 
 
 def code_sql(column: Column, type_name: str) -> str:
-    """An SQL expression for the code of a column's value; null where the record is left out."""
+    """An SQL expression for the code of a column's value; null where the record is left out.
+
+    >>> ob.engine.code_sql(ob.Integer("age", 0, 99), "BIGINT")
+    '(CASE WHEN "age" < 0 THEN 0 WHEN "age" > 99 THEN 99 ELSE "age" END)'
+    """
     code = _code_without_missing(column, quoted(column.name), base_type(type_name))
     return code if column.missing_code is None else f"coalesce({code}, {column.missing_code})"
 
@@ -378,7 +393,13 @@ def _whole_label(column: Category, field: str, base: str) -> str:
 
 @takes(source=Source, columns=each_of(Column))
 def check_columns(source: Source, columns: Sequence[Column]) -> list[dict[str, object]]:
-    """For the steward's eyes: how many values of each column are missing or out of bounds. Not private."""
+    """For the steward's eyes: how many values of each column are missing or out of bounds. Not private.
+
+    >>> for found in ob.engine.check_columns(source, columns):
+    ...     print(found)
+    {'column': 'age', 'rows': 4, 'missing': 1, 'unknown': 0, 'below': 0, 'above': 1}
+    {'column': 'sex', 'rows': 4, 'missing': 0, 'unknown': 0, 'below': 0, 'above': 0}
+    """
     report = []
     for column in columns:
         source.need(column.name)

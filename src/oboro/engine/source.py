@@ -111,7 +111,11 @@ def _inner(kind: Kind) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An open table: a DuckDB connection, a relation to select from, and its columns with their types."""
+    """An open table: a DuckDB connection, a relation to select from, and its columns with their types.
+
+    >>> source.types
+    {'age': 'VARCHAR', 'sex': 'VARCHAR'}
+    """
 
     connection: Careful
     relation: str
@@ -158,6 +162,9 @@ def open_data(data: Data | Source) -> Source:
 
     A relation of your own DuckDB connection is computed there, with whatever that connection has open, and taken over
     as a table: from then on nothing but that table is looked at.
+
+    >>> ob.engine.open_data({"age": [31, 54]}).types
+    {'age': 'VARCHAR'}
     """
     if isinstance(data, Source):
         return data

@@ -34,7 +34,11 @@ from oboro.records import Record
 
 
 def canonical(value: object, name: str = "value") -> str:
-    """The canonical JSON text of `value`; `name` is how an error calls it."""
+    """The canonical JSON text of `value`; `name` is how an error calls it.
+
+    >>> ob.ledger.canonical({"b": [1, "two"], "a": None})
+    '{"a":null,"b":[1,"two"]}'
+    """
     try:
         _check(value, name)
         return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
@@ -82,7 +86,11 @@ def is_hex(text: object, size: int) -> bool:
 
 
 def plan_hash(plan: dict[str, object]) -> str:
-    """What tells one plan from another: the SHA-256 of its canonical text."""
+    """What tells one plan from another: the SHA-256 of its canonical text.
+
+    >>> ob.ledger.plan_hash({"a": 1, "b": 2}) == ob.ledger.plan_hash({"b": 2, "a": 1})
+    True
+    """
     return sha256(canonical(plan, "plan").encode())
 
 
@@ -121,7 +129,12 @@ _SIGNATURE = 64  # bytes of one Ed25519 signature
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the account. It is never changed and never taken back."""
+    """One line of the account. It is never changed and never taken back.
+
+    >>> first = ledger.history()[0]
+    >>> first.position, first.kind, first.spent
+    (0, 'create', Pure(0))
+    """
 
     position: int
     kind: str
@@ -167,7 +180,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The last entry, in one line. Kept elsewhere, it shows later that nothing before it was cut off or replaced."""
+    """The last entry, in one line. Kept elsewhere, it shows later that nothing before it was cut off or replaced.
+
+    >>> head = ledger.head()
+    >>> ob.ledger.Head.parse(str(head)) == head, ledger.verify(head).entries
+    (True, 1)
+    """
 
     position: int
     hash: str

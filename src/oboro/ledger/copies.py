@@ -62,7 +62,12 @@ def write_export(
 
 @takes(path=path_of, expected=Head)
 def verify_export(path: str | os.PathLike[str], expected: Head | None = None) -> Verification:
-    """Checks an export without the ledger: chain, signatures, totals, and the head if one was kept."""
+    """Checks an export without the ledger: chain, signatures, totals, and the head if one was kept.
+
+    >>> head = ledger.export("people.json")
+    >>> ob.ledger.verify_export("people.json", expected=head).entries
+    1
+    """
     reads(path)
     try:
         content = Path(path).read_bytes()

@@ -36,7 +36,12 @@ _ZEROS = bytes(8 * _LARGEST_STEP)
 
 
 class Bits:
-    """A stream of uniform, independent 64-bit words. Safe to share between threads, and across a fork."""
+    """A stream of uniform, independent 64-bit words. Safe to share between threads, and across a fork.
+
+    >>> bits = ob.noise.Bits()
+    >>> bits.words(4).dtype, bits.integer(100) < 2**100
+    (dtype('uint64'), True)
+    """
 
     safe = True
     description = "AES-256-CTR under operating system entropy"
@@ -139,7 +144,11 @@ _system: Bits | None = None
 
 
 def system_bits() -> Bits:
-    """The default source, one for the process."""
+    """The default source, one for the process.
+
+    >>> ob.noise.DiscreteLaplace(10).sample((2, 3), ob.noise.system_bits()).shape
+    (2, 3)
+    """
     global _system
     if _system is None:
         _system = Bits()

@@ -46,6 +46,12 @@ class DiscreteGaussian:
     """Gaussian noise on the integers; `variance` is the parameter sigma^2, a positive rational up to 2^80.
 
     The variance of a draw, `.variance`, is a little smaller than the parameter when that is small.
+
+    >>> noise = ob.noise.DiscreteGaussian(50)
+    >>> noise.sd, noise.interval(0.95)
+    (7.07106..., (-14, 14))
+    >>> noise.sample((2, 3)).shape
+    (2, 3)
     """
 
     sigma2: Fraction

@@ -53,7 +53,14 @@ _SMALL = 64  # up to so many draws the compiled loop is not worth loading
 
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplace:
-    """Two-sided geometric noise on the integers; `scale` is a positive rational of at most 2^40."""
+    """Two-sided geometric noise on the integers; `scale` is a positive rational of at most 2^40.
+
+    >>> noise = ob.noise.DiscreteLaplace(10)
+    >>> noise.sd, noise.interval(0.95)
+    (14.1362..., (-30, 30))
+    >>> noise.sample((2, 3)).shape
+    (2, 3)
+    """
 
     scale: Fraction
 

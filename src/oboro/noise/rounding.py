@@ -50,6 +50,10 @@ def round_to_grid(
     `centre` and `scale` are rational, or functions that enclose a real. A scale that is exactly 0 gives
     the rounded centre. (A real centre that sits on an edge, with a scale of 0, must be enclosed exactly;
     no computation can tell it from its neighbours.)
+
+    >>> place = ob.noise.round_to_grid(ob.noise.Normal(), centre=100, scale=1, step="0.5")
+    >>> type(place), 150 < place < 250
+    (<class 'int'>, True)
     """
     step = positive("step", step)
     centre = enclosing("centre", centre) if callable(centre) else rational("centre", centre)
@@ -79,6 +83,10 @@ def sample_rounded(
     Compiled float balls settle all but the draws that come within their error of an edge, about
     20 * 2^-53 * (scale / step) of them; those are settled by `_cell`, from the same bits onwards. It takes
     10 to 50 nanoseconds a draw while scale / step is below 2^30, and some 30 microseconds when it nears 2^50.
+
+    >>> draws = ob.noise.sample_rounded(ob.noise.Cauchy(), 1000, scale=10, step="0.5", centre=3)
+    >>> draws.dtype, draws.shape
+    (dtype('int64'), (1000,))
     """
     step = positive("step", step)
     scale = enclosing("scale", scale) if callable(scale) else not_negative("scale", scale)

@@ -96,7 +96,13 @@ def positive_delta(delta: Number) -> Fraction:
 
 
 class Guarantee:
-    """A promise about one unit. The kinds below and `Conditional` are all that there are."""
+    """A promise about one unit. The kinds below and `Conditional` are all that there are.
+
+    >>> ob.ZCDP("0.1").covers(ob.Pure("0.4")), ob.ZCDP("0.1").covers(ob.Pure("0.5"))
+    (True, False)
+    >>> ob.Pure("0.5").to_zcdp()
+    ZCDP('0.125')
+    """
 
     kind: str
 
@@ -144,6 +150,11 @@ class Pure(Guarantee):
     """ε-differential privacy: no output is more than e^ε times likelier with or without one unit.
 
     eps = 0 is the promise of an answer that does not depend on the data at all.
+
+    >>> ob.Pure(0.1) == ob.Pure("1/10")
+    True
+    >>> ob.Pure("0.1").to_dict()
+    {'kind': 'pure', 'eps': '0.1'}
     """
 
     eps: Fraction
@@ -176,7 +187,11 @@ class Pure(Guarantee):
 
 @dataclass(frozen=True, slots=True)
 class Approx(Guarantee):
-    """(ε, δ)-differential privacy: e^ε times likelier at most, but for an event of probability δ."""
+    """(ε, δ)-differential privacy: e^ε times likelier at most, but for an event of probability δ.
+
+    >>> ob.Approx(1, "1e-6").covers(ob.Pure(1))
+    True
+    """
 
     eps: Fraction
     delta: Fraction
@@ -215,7 +230,11 @@ class Approx(Guarantee):
 
 @dataclass(frozen=True, slots=True)
 class ZCDP(Guarantee):
-    """ρ-zero-concentrated differential privacy: Rényi divergence of every order a is at most a ρ."""
+    """ρ-zero-concentrated differential privacy: Rényi divergence of every order a is at most a ρ.
+
+    >>> ob.ZCDP("0.005").to_approx("1e-6")
+    Approx('0.4299...', '1e-6')
+    """
 
     rho: Fraction
     kind = "zcdp"
@@ -260,7 +279,11 @@ class ZCDP(Guarantee):
 
 @dataclass(frozen=True, slots=True)
 class Renyi(Guarantee):
-    """Rényi differential privacy of one order: the divergence of this order is at most ε."""
+    """Rényi differential privacy of one order: the divergence of this order is at most ε.
+
+    >>> ob.Renyi(8, "0.1").to_approx("1e-6")
+    Approx('1.6430...', '1e-6')
+    """
 
     order: Fraction
     eps: Fraction
@@ -346,7 +369,14 @@ __all__ = ["ZCDP", "Approx", "Conditional", "Guarantee", "Pure", "Renyi", "guara
 
 @dataclass(frozen=True, slots=True)
 class Conditional(Guarantee):
-    """A promise that holds only if an assumption does. Never turns into an unconditional one."""
+    """A promise that holds only if an assumption does. Never turns into an unconditional one.
+
+    >>> promise = ob.Conditional(ob.Pure(1), "the parties do not collude")
+    >>> promise.assumptions, promise.unconditional
+    (('the parties do not collude',), Pure(1))
+    >>> ob.Pure(2).covers(promise)
+    False
+    """
 
     guarantee: Guarantee
     assumptions: tuple[str, ...]
@@ -398,6 +428,10 @@ class Conditional(Guarantee):
 
 
 def guarantee_from(record: object) -> Guarantee:
-    """The guarantee that `to_dict` wrote."""
+    """The guarantee that `to_dict` wrote.
+
+    >>> ob.privacy.guarantee_from({"kind": "pure", "eps": "0.1"})
+    Pure('0.1')
+    """
     found: Guarantee = read(Guarantee, record, "guarantee")
     return found

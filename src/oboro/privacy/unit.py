@@ -28,7 +28,13 @@ ADJACENCIES = ("add/remove", "replace")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """One protected unit. Make it with `Unit.row`, `Unit.person`, `Unit.cells` or `Unit.signal`."""
+    """One protected unit. Make it with `Unit.row`, `Unit.person`, `Unit.cells` or `Unit.signal`.
+
+    >>> ob.Unit.row("replace")
+    Unit.row(adjacency='replace')
+    >>> ob.Unit.person("customer", max_rows=10).contributions
+    10
+    """
 
     kind: str
     adjacency: str = "add/remove"
@@ -145,7 +151,11 @@ class Unit:
 
 
 def unit_from(record: object) -> Unit:
-    """The unit that a `[unit]` table describes."""
+    """The unit that a `[unit]` table describes.
+
+    >>> ob.privacy.unit_from({"kind": "person", "column": "customer", "max_rows": 10})
+    Unit.person('customer', max_rows=10)
+    """
     makers: dict[str, Callable[..., Unit]] = {
         "row": Unit.row,
         "person": Unit.person,
@@ -183,6 +193,9 @@ def translate(guarantee: Guarantee, made_for: Unit, wanted: Unit) -> Guarantee:
     - cells or signals with larger limits than `wanted`: the same promise, for it speaks of more neighbours;
     - add/remove to replace: out with the old, in with the new, two steps [group privacy]: 2 eps,
       (2 eps, (1 + e^eps) delta), 4 rho.
+
+    >>> ob.privacy.translate(ob.Pure("0.1"), ob.Unit.row(), ob.Unit.row("replace"))
+    Pure('0.2')
     """
     if not _same_or_wider(made_for, wanted):
         raise UnitError(

@@ -65,7 +65,13 @@ _FILE = {"name": re.compile(r"[^/\0]+"), "bytes": int, "sha256": _SHA256}
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A signed record; `record` holds everything but the signature."""
+    """A signed record; `record` holds everything but the signature.
+
+    >>> release = ob.run(plan, data, ledger)
+    >>> release.certificate.record["guarantee"]
+    {'kind': 'pure', 'eps': '0.1', 'in_words': 'eps = 0.1'}
+    >>> release.certificate.verify_signature(ledger.public_key)
+    """
 
     record: Record
     signature: str
@@ -162,6 +168,11 @@ def read_certificate(path: str | Path) -> Certificate:
     """Reads a certificate, or that of a model from its file; checks its form, not its truth.
 
     Only the bytes that oboro writes are one.
+
+    >>> release = ob.run(plan, data, ledger)
+    >>> where = release.save("ages.csv")
+    >>> ob.release.read_certificate(where).record["dataset"]
+    'people'
     """
     content = _content(path)
     parts = unpacked(content)
@@ -255,6 +266,11 @@ def verify_certificate(
 
     The data file is looked for beside the certificate, under the name that it had, unless `data` says where. The file
     of a model carries its certificate within, and is checked by itself.
+
+    >>> release = ob.run(plan, data, ledger)
+    >>> where = release.save("ages.csv")
+    >>> ob.verify_certificate(where, public_key=ledger.public_key)["guarantee"]["in_words"]
+    'eps = 0.1'
     """
     content = _content(path)
     parts = unpacked(content)

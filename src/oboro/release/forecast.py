@@ -30,7 +30,14 @@ Row = tuple[Cell, ...]
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """A small table of expected errors, with what it leaves out. Prints well; free; never touches data."""
+    """A small table of expected errors, with what it leaves out. Prints well; free; never touches data.
+
+    >>> print(plan.forecast())
+    expected error of each count
+      of each  standard error  mean |error|  95% within ±
+      count             14.14         9.983            30
+      note: 10 counts; the error of a sum of k of them grows as sqrt(k)
+    """
 
     title: str
     columns: tuple[str, ...]

@@ -38,7 +38,13 @@ class Described(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One noise of a plan."""
+    """One noise of a plan.
+
+    >>> plan.parts[0].moves, plan.parts[0].costs
+    (Fraction(1, 1), Pure('0.1'))
+    >>> plan.parts[0].words()
+    {'of': 'counts', 'law': 'discrete Laplace', 'scale': '10', 'moves': '1', 'costs': 'eps = 0.1'}
+    """
 
     noise: Described
     of: str
@@ -54,7 +60,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The exponential mechanism: each output with a probability in proportion to e^(-eta score)."""
+    """The exponential mechanism: each output with a probability in proportion to e^(-eta score).
+
+    >>> from fractions import Fraction
+    >>> ob.release.part(ob.release.Choice(Fraction(1, 20)), "the median", moves=1)
+    Part(noise=Choice(eta=Fraction(1, 20)), of='the median', moves=Fraction(1, 1), costs=Pure('0.1'), case='')
+    """
 
     eta: Fraction
 
@@ -73,7 +84,7 @@ def part(
     """What `noise` costs where one unit moves what it is added to by `moves`: the 1-norm for Laplace noise, the squared
     2-norm for Gaussian, every score for a choice. `times`: so many parts alike.
 
-    >>> part(DiscreteLaplace(10), "count", moves=1)
+    >>> ob.release.part(ob.noise.DiscreteLaplace(10), "count", moves=1)
     Part(noise=DiscreteLaplace('10'), of='count', moves=Fraction(1, 1), costs=Pure('0.1'), case='')
     """
     moved = Fraction(moves)
@@ -109,6 +120,10 @@ class Additive:
     """Prepared numbers plus independent noise: the noise of each number, and how `measure` draws it from its bits.
 
     This is what a plan says of itself; the audit replays it and believes it only if every number agrees.
+
+    >>> form = plan.added()
+    >>> form.noises(plan.prepare(data))[:2]
+    [DiscreteLaplace('10'), DiscreteLaplace('10')]
     """
 
     noises: Callable[[Any], list[Noise]]
@@ -118,7 +133,13 @@ class Additive:
 
 @dataclass(frozen=True, slots=True)
 class Weighted:
-    """Whole numbers, each with a weight: the law of the output of a draw from urns."""
+    """Whole numbers, each with a weight: the law of the output of a draw from urns.
+
+    >>> noise = ob.secure.plan(eps=1, delta="1e-3", method="paper", draws=1)
+    >>> plan = ob.secure.draw_plan(noise, low=0, high=100, unit=ob.Unit.row())
+    >>> plan.added().weights(50)[50]
+    701
+    """
 
     weights: Callable[[Any], dict[int, int]]
     draw: Callable[[Any, Bits, int], Any]  # (prepared, bits, trials)
@@ -130,6 +151,10 @@ class Chosen:
 
     The score of a value is max(0, s below - p n, p n - s upto), q = p/s: how far the rows below it, and those up to it, are
     from the share q of all.
+
+    >>> from fractions import Fraction
+    >>> ob.release.Chosen(size=100, quantile=Fraction(1, 2), eta=Fraction(1, 20))
+    Chosen(size=100, quantile=Fraction(1, 2), eta=Fraction(1, 20))
     """
 
     size: int  # values of the column
@@ -141,7 +166,12 @@ Form = Additive | Weighted | Chosen
 
 
 def same_noise(noise: Noise) -> Additive:
-    """The same noise on every number of an array."""
+    """The same noise on every number of an array.
+
+    >>> import numpy as np
+    >>> ob.release.same_noise(ob.noise.DiscreteLaplace(10)).noises(np.array([120, 80]))
+    [DiscreteLaplace('10'), DiscreteLaplace('10')]
+    """
     import numpy as np
 
     return Additive(
@@ -152,7 +182,13 @@ def same_noise(noise: Noise) -> Additive:
 
 
 def noise_by_column(noises: Iterable[Noise]) -> Additive:
-    """An array of groups by terms: each term's noise is drawn for all groups at once."""
+    """An array of groups by terms: each term's noise is drawn for all groups at once.
+
+    >>> import numpy as np
+    >>> two = ob.release.noise_by_column([ob.noise.DiscreteLaplace(1), ob.noise.DiscreteLaplace(50)])
+    >>> two.noises(np.array([[120, 5400]]))
+    [DiscreteLaplace('1'), DiscreteLaplace('50')]
+    """
     import numpy as np
 
     laws = list(noises)
@@ -164,7 +200,15 @@ def noise_by_column(noises: Iterable[Noise]) -> Additive:
 
 
 def noise_by_plan(forms: Sequence[Form | None]) -> Additive | None:
-    """Several plans after one another, if each adds noise."""
+    """Several plans after one another, if each adds noise.
+
+    >>> import numpy as np
+    >>> one, two = (ob.release.same_noise(ob.noise.DiscreteLaplace(scale)) for scale in (1, 2))
+    >>> ob.release.noise_by_plan([one, two]).noises([np.array([120]), np.array([80])])
+    [DiscreteLaplace('1'), DiscreteLaplace('2')]
+    >>> ob.release.noise_by_plan([one, None]) is None
+    True
+    """
     import numpy as np
 
     known = [form for form in forms if isinstance(form, Additive)]

@@ -112,7 +112,12 @@ VERSION = 2  # of plan records; those of oboro 0.1 carry none
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two neighbouring datasets, as `prepare` takes them: a worst case for the audit."""
+    """Two neighbouring datasets, as `prepare` takes them: a worst case for the audit.
+
+    >>> pair = next(plan.neighbours())
+    >>> pair.one.to_pydict(), pair.other.to_pydict(), pair.why
+    ({'age': [0]}, {'age': []}, 'one unit with all its rows, or nobody')
+    """
 
     one: object
     other: object
@@ -124,6 +129,11 @@ class Plan:
 
     The fields of the dataclass are the plan's record, by their annotations. Everything that a release or the audit may
     ask of a plan stands here, with what holds if the plan says nothing.
+
+    >>> isinstance(plan, ob.Plan), plan.guarantee, plan.cost
+    (True, Pure('0.1'), Pure('0.1'))
+    >>> plan.parts
+    (Part(noise=DiscreteLaplace('10'), of='counts', moves=Fraction(1, 1), costs=Pure('0.1'), case=''),)
     """
 
     kind: ClassVar[str]  # such as "statistics.histogram": the package that knows it, and its name there
@@ -274,7 +284,17 @@ _upgrades: dict[str, Callable[[dict[str, object]], dict[str, object]]] = {}
 
 
 def register(cls: _P) -> _P:
-    """Makes a plan class loadable by its `kind`, which no other class may take."""
+    """Makes a plan class loadable by its `kind`, which no other class may take.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Taken(ob.Plan):
+    ...     kind = "statistics.histogram"
+    >>> ob.release.register(Taken)
+    Traceback (most recent call last):
+        ...
+    TypeError: HistogramPlan has the kind 'statistics.histogram' already
+    """
     kind = cls.kind
     if _known.setdefault(kind, cls) is not cls:
         raise TypeError(f"{_known[kind].__qualname__} has the kind {kind!r} already")
@@ -287,7 +307,13 @@ def upgrade(capability: str, function: Callable[[dict[str, object]], dict[str, o
 
 
 def plan_from(record: Record, handed: dict[str, object] | None = None) -> Plan:
-    """The plan that `to_dict` wrote, also in oboro 0.1. `handed`: functions, which no record can carry."""
+    """The plan that `to_dict` wrote, also in oboro 0.1. `handed`: functions, which no record can carry.
+
+    >>> ob.release.plan_from(plan.to_dict()) == plan
+    True
+    >>> plan.to_dict()["kind"]
+    'statistics.histogram'
+    """
     kind = record.get("kind") if isinstance(record, dict) else None
     if isinstance(kind, str) and kind not in _known and kind.partition(".")[0] in CAPABILITIES:
         importlib.import_module(f"oboro.{kind.partition('.')[0]}")  # they lie above this layer
@@ -383,12 +409,22 @@ def _with(name: str, value: object, *parts: str) -> object:
 
 @takes(plan=a_plan, path=path_of)
 def save_plan(plan: Plan, path: str | Path) -> None:
-    """Writes a plan as TOML: for a colleague to read, to keep in version control, to run later."""
+    """Writes a plan as TOML: for a colleague to read, to keep in version control, to run later.
+
+    >>> ob.save_plan(plan, "ages.toml")
+    >>> ob.load_plan("ages.toml") == plan
+    True
+    """
     import tomli_w
 
     write_whole(Path(path), tomli_w.dumps(plan.to_dict()).encode())
 
 
 def load_plan(path: str | Path) -> Plan:
-    """Reads a plan from TOML."""
+    """Reads a plan from TOML.
+
+    >>> ob.save_plan(plan, "ages.toml")
+    >>> ob.load_plan("ages.toml").guarantee
+    Pure('0.1')
+    """
     return plan_from(read_toml(path))

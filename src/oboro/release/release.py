@@ -32,7 +32,16 @@ _SHOWN = 12  # rows of a table that are printed
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Value, guarantee and certificate of one run. Nothing in it is private."""
+    """Value, guarantee and certificate of one run. Nothing in it is private.
+
+    >>> release = ob.run(plan, data, ledger)
+    >>> release.cost, release.to_arrow().column_names, release.to_arrow().num_rows
+    (Pure('0.1'), ['age', 'count'], 10)
+    >>> release.interval().column_names
+    ['age', 'count', 'low', 'high']
+    >>> str(release.save("ages.csv"))
+    'ages.csv.certificate.json'
+    """
 
     plan: Plan
     name: str | None

@@ -13,7 +13,14 @@ Row = tuple[Cell | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """Rows of (label, printed values, our values, ...) with the paper's errors marked."""
+    """Rows of (label, printed values, our values, ...) with the paper's errors marked.
+
+    >>> print(ob.release.Reproduction("example", "Table 1", ("n", "printed", "ours"), ((10, "0.5", "0.5"),)))
+    Table 1
+    <BLANKLINE>
+      n   printed  ours
+      10      0.5   0.5
+    """
 
     name: str
     title: str
@@ -52,7 +59,12 @@ class Reproduction:
 
 @dataclass(frozen=True, slots=True)
 class Reproducible:
-    """An entry of the list that `oboro reproduce` shows."""
+    """An entry of the list that `oboro reproduce` shows.
+
+    >>> made = ob.release.Reproduction("example", "Table 1", ("n", "printed", "ours"), ((10, "0.5", "0.5"),))
+    >>> ob.release.Reproducible("example", "Table 1", lambda: made).make() is made
+    True
+    """
 
     name: str
     title: str

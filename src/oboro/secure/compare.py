@@ -26,7 +26,17 @@ def compare(
     seconds: float = 30,
     progress: Callable[[float], None] | None = None,
 ) -> Forecast:
-    """The paper's urns, digit urns, noise that each party adds by itself, and noise that one party adds."""
+    """The paper's urns, digit urns, noise that each party adds by itself, and noise that one party adds.
+
+    >>> found = ob.secure.compare(eps=1, delta="1e-2", urns=(2,), draws=(1, 2), seconds=60)
+    >>> for name, entries, *_ in found.rows:
+    ...     print(name, entries)
+    paper, 1 draw from one urn 207
+    paper, 2 draws from one urn 26
+    2 digit urns 35
+    each party adds its own 0
+    one party adds 0
+    """
     seconds = as_float(positive("seconds", seconds))
     rows: list[Row] = []
     for n in [whole("draws", each, least=1, most=100) for each in draws]:

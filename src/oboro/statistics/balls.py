@@ -103,6 +103,10 @@ class Ball:
     """All rows within `radius` of a public `origin`, in the "l1" or "l2" norm. Rows further out move to its edge.
 
     The radius and the origin (0 in each column, if none is given) are chosen without looking at the data.
+
+    >>> near = ob.statistics.Ball("l2", radius=3_000, origin=[40, 2_000])
+    >>> people.plan.mean(["age", "income"], rho="0.01", ball=near).guarantee
+    ZCDP('0.01')
     """
 
     norm: Literal["l1", "l2"]

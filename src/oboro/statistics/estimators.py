@@ -126,6 +126,14 @@ class KMeans(ClusterMixin, TransformerMixin, _Private):  # type: ignore[misc]
 
     `bounds` is (low, high) for all columns, or a pair for each. `method` is "grid", "lloyd" or "slides"; without one
     the better of the first two is taken. Columns weigh the same whatever their width.
+
+    >>> import numpy as np
+    >>> from oboro.statistics.estimators import KMeans
+    >>> rows = np.array([[1, 2], [1, 3], [8, 9], [9, 9]] * 500)
+    >>> ledger = ob.Ledger.create("rows.ledger", dataset="rows", unit=ob.Unit.row(), budget=ob.Pure(1))
+    >>> found = KMeans(2, bounds=(0, 10), eps=1, ledger=ledger).fit(rows)
+    >>> found.cluster_centers_.shape, ledger.remaining
+    ((2, 2), Pure(0))
     """
 
     def __init__(
@@ -184,6 +192,14 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Private):  # type:
 
     Rows further than `radius` from the origin are moved to that distance. Say eps and delta, or rho, for Gaussian
     noise; eps with `delta=None` for a pure guarantee, at far more noise. `method="slides"` is the slides' way.
+
+    >>> import numpy as np
+    >>> from oboro.statistics.estimators import PCA
+    >>> rows = np.array([[1, 2], [1, 3], [8, 9], [9, 9]] * 500)
+    >>> ledger = ob.Ledger.create("rows.ledger", dataset="rows", unit=ob.Unit.row(), budget=ob.ZCDP(1))
+    >>> found = PCA(1, radius=15, rho="0.5", ledger=ledger).fit(rows)
+    >>> found.components_.shape, ledger.remaining
+    ((1, 2), ZCDP('0.5'))
     """
 
     def __init__(

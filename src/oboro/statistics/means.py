@@ -127,6 +127,14 @@ class MeanPlan(Moments):
         `Scope.price` puts these together: under replace with one group max(e + f, 2e), so e = f = eps/2 and the
         count costs nothing extra; between groups 2 (e + f).
         What is published is computed from these noisy sums and public facts.
+
+    >>> plan = people.plan.mean("income", eps="0.1")
+    >>> for part in plan.parts:
+    ...     print(part.noise, part.of, part.moves, part.costs, part.case, sep=" | ")
+    DiscreteLaplace('2000') | sum of income | 100 | eps = 0.05 | a row comes or goes
+    DiscreteLaplace('2000') | sum of income | 200 | eps = 0.1 | a row is replaced within its group
+    DiscreteLaplace('20') | count | 1 | eps = 0.05 | a row comes or goes
+    DiscreteLaplace('20') | count | 0 | eps = 0 | a row is replaced within its group
     """
 
     kind = "statistics.mean"

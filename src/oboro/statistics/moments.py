@@ -239,6 +239,10 @@ class CovariancePlan(Moments):
         most 2 (e + f), and for one column with e = f at most (25/8) e: |u-u'| + 2|u^2-u'^2| for u, u' in [-1, 1]
         is largest at u = 1, u' = -1/4. With Gaussian noise 4 (e + f), and in a ball 4 e + 2 f: its products move
         by sqrt 2 g^2. `Scope.price` puts these together. k rows of a unit: k times the noise.
+
+    >>> plan = people.plan.covariance(["age", "income"], eps="0.1")
+    >>> [part.of for part in plan.parts if part.case == "a row comes or goes"]
+    ['sum of age', 'sum of income', 'sum of age x age', 'sum of age x income', 'sum of income x income', 'count']
     """
 
     kind = "statistics.covariance"

@@ -37,6 +37,10 @@ class QueryPlan(Plan):
         One of n rows is replaced, n is public: the count changes by at most 1. Discrete Laplace noise of scale 1/eps
         is eps-DP [Ghosh, Roughgarden, Sundararajan 2009]. eps is the least, rounded up, with
         P(|noise| > m) = 2 p^(m+1)/(1+p) <= failure, p = e^-eps, m = floor(n tolerance).
+
+    >>> release = people.oracle.ask("age >= 65", tolerance=0.05)
+    >>> release.plan.kind, release.cost
+    ('statistics.query', Approx('0.091171', 0))
     """
 
     scope: inline[Scope]
@@ -111,7 +115,11 @@ class QueryPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """Answers statistical queries about one dataset, and learns from such answers. `run` pays and releases."""
+    """Answers statistical queries about one dataset, and learns from such answers. `run` pays and releases.
+
+    >>> people.oracle.price(tolerance=0.05)
+    Pure('0.091171')
+    """
 
     domain: Domain
     scope: Scope

@@ -59,6 +59,12 @@ class OwnFunctionPlan(SmoothPlan):
         [Nissim, Raskhodnikova, Smith 2007]. Both functions run after the reservation, each in a process of its own
         with a time limit; the value is clamped to the bounds. Where one fails, the lowest value stands for the answer and
         the whole range for its sensitivity.
+
+    >>> plan = ob.statistics.own_function_plan(
+    ...     max, lambda rows, beta: 100, name="max 1", bounds=(0, 100), step=1, unit=unit, guarantee=ob.Pure(1)
+    ... )
+    >>> plan.law, plan.beta
+    (Cauchy(), Fraction(2, 5))
     """
 
     name: str
@@ -156,6 +162,22 @@ def own_function_plan(
 
     `sensitivity(data, beta)` must be at least the largest change that one unit can make to the function, and at most
     e^beta times what it is for any neighbour. `name` is how the certificate calls it, with its version.
+
+    >>> def spread(rows):
+    ...     return max(rows) - min(rows)
+    >>> plan = ob.statistics.own_function_plan(
+    ...     spread,
+    ...     lambda rows, beta: 100,  # how far one unit may move it: here whatever the rows are
+    ...     name="spread 1",
+    ...     bounds=(0, 100),
+    ...     step=1,
+    ...     unit=unit,
+    ...     guarantee=ob.Pure(1),
+    ... )
+    >>> plan.guarantee.unconditional
+    Pure(1)
+    >>> plan.guarantee.assumptions[0][:59]
+    'the smooth sensitivity that was given for spread 1 is right'
     """
     check_fork()
     if not isinstance(name, str) or not name or not callable(function) or not callable(sensitivity):

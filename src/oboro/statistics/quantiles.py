@@ -63,6 +63,10 @@ class QuantilePlan(Plan):
           eps/L where a row comes or goes, and twice that where it is replaced.
         k rows of a unit cost k times as much. `Scope.price` puts groups together: a row comes or goes in one of them;
         replaced, it may leave one and enter another, twice that of coming or going.
+
+    >>> plan = people.plan.quantile("income", [0.1, 0.5, 0.9], eps="0.3")
+    >>> plan.parts[0].of, plan.parts[0].noise
+    ('all quantiles', Choice(eta=Fraction(3, 40)))
     """
 
     column: Column

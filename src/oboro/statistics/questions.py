@@ -49,6 +49,10 @@ class BatchPlan(Plan):
         with its eps, in exact integers (privacy/losses.py). That is valid because no question depends on an answer.
         What each question promises covers its own parts, which was checked when it was made. A unit may come for one
         question and be replaced for another, so it is their promises that add up, not parts case by case.
+
+    >>> two = (people.plan.median("age", eps="0.1"), people.plan.mean("age", eps="0.2"))
+    >>> ob.statistics.BatchPlan(two, ob.Pure("0.3")).cost
+    Pure('0.3')
     """
 
     plans: tuple[Plan, ...]

@@ -41,6 +41,10 @@ class Bins:
 
     The last interval includes the last edge. The edges must begin and end at the column's bounds, so that
     every record that is not left out falls into a bin.
+
+    >>> ages = ob.statistics.Bins(domain["age"], edges=[0, 20, 65, 99])
+    >>> ages.size, ages.label(1), ages.fold([19, 20, 99])
+    (3, '20 to 64', array([0, 1, 2]))
     """
 
     column: Column

@@ -204,6 +204,19 @@ class Session(Learning[Release]):
     """Data, its domain, who is protected, and the ledger that pays.
 
     Nothing is read but the names and types of columns, and under "replace" the number of units, which is public.
+
+    >>> print(people.forecast.mean("income", eps="0.1"))
+    expected error of each mean
+      of each                          standard error  95% within ±
+      mean of income, near the middle           141.4         299.6
+      mean of income, near a bound                200         416.4
+      note: the noisy count costs nothing extra under replace
+      note: for 1,000 rows
+    >>> release = people.where("age >= 20").count(eps="0.1")
+    >>> release.cost, type(release.value)
+    (Approx('0.1', 0), <class 'int'>)
+    >>> ledger.remaining
+    Approx('1.9', '1e-5')
     """
 
     source: Source
@@ -336,7 +349,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class Batch(Questions[Answer]):
-    """Questions that are collected, and asked together at the end of a `with` block."""
+    """Questions that are collected, and asked together at the end of a `with` block.
+
+    >>> with people.batch(eps="0.5") as batch:
+    ...     income, age = batch.mean("income", weight=2), batch.median("age")
+    >>> ledger.remaining
+    Approx('1.5', '1e-5')
+    """
 
     weighted: ClassVar[bool] = True
     promise: Promise | Approx

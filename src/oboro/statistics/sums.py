@@ -34,6 +34,12 @@ class SumPlan(Plan):
         and by 2g in all, sqrt 2 g in the 2-norm, if it moves between two groups: the L1 sensitivity of subset
         sums is 2g, not the 4g of the slides. k rows of a unit: k times as much. Discrete Laplace noise of scale
         sensitivity/eps on integers is eps-DP; discrete Gaussian of variance sensitivity^2/(2 rho) is rho-zCDP.
+
+    >>> plan = people.plan.sum("income", eps="0.1")
+    >>> for part in plan.parts:
+    ...     print(part.noise, part.of, part.moves, part.costs, part.case, sep=" | ")
+    DiscreteLaplace('1000') | sum | 100 | eps = 0.1 | a row comes or goes
+    DiscreteLaplace('1000') | sum | 100 | eps = 0.1 | a row is replaced within its group
     """
 
     column: Column
@@ -166,6 +172,9 @@ class CountPlan(Plan):
         Discrete Laplace noise of scale k/eps on integers is eps-DP [Ghosh, Roughgarden, Sundararajan 2009]; discrete
         Gaussian noise of variance k^2/(2 rho) is rho-zCDP [Canonne, Kamath, Steinke 2020].
         The number of all rows under replace is public: the answer is n itself, and costs nothing.
+
+    >>> people.where("age >= 65").plan.count(eps="0.1").parts
+    (Part(noise=DiscreteLaplace('10'), of='count', moves=Fraction(1, 1), costs=Pure('0.1'), case=''),)
     """
 
     scope: inline[Scope]

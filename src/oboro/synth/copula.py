@@ -115,6 +115,10 @@ class MomentsPlan(ModelPlan):
         d(d-1)/2 products of two scores lies within ±10^6, and one row moves the sums by at most B = 10^6 sqrt(d(d-1)/2) in the 2-norm;
         the at most m rows of a unit by m B, and by 2 m B under replace, where a product may change its sign. Discrete Gaussian noise of
         variance D^2/(2 rho) on whole numbers makes them rho-zCDP [Canonne, Kamath, Steinke 2020]. rho adds up [Bun and Steinke 2016].
+
+    >>> plan = ob.synth.plan(domain, unit=unit, rho="0.5", method="moments")
+    >>> [part.of for part in plan.parts]
+    ['counts of age', 'counts of sex', 'sums of products']
     """
 
     kind = "synth.moments"

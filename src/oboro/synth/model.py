@@ -114,7 +114,14 @@ MOST_RECORDS = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What a plan learned, noisy all of it. The model itself is private, so drawing from it spends nothing more."""
+    """What a plan learned, noisy all of it. The model itself is private, so drawing from it spends nothing more.
+
+    >>> model = ob.synth.release(data, ob.synth.plan(domain, unit=unit, rho="0.5"), ledger=ledger)
+    >>> model.sample(1000, where={"sex": "f"}).num_rows
+    1000
+    >>> str(model.save("people.oboro"))
+    'people.oboro'
+    """
 
     plan: ModelPlan
     certificate: Certificate
@@ -195,7 +202,12 @@ def model_of(release: Release) -> Model:
 
 @takes(path=path_of)
 def load(path: str | Path) -> Model:
-    """Reads a model file, and checks that its measurements are those that its certificate was signed for."""
+    """Reads a model file, and checks that its measurements are those that its certificate was signed for.
+
+    >>> model = ob.synth.release(data, ob.synth.plan(domain, unit=unit, rho="0.5"), ledger=ledger)
+    >>> ob.synth.load(model.save("people.oboro")).sample(10, seed=1) == model.sample(10, seed=1)
+    True
+    """
     import pyarrow.parquet as pq
 
     reads(path)

@@ -304,6 +304,13 @@ class GaussianPlan(Plan):
         rule [Canonne, Kamath, Steinke 2020]. The number of records is public. Clipping and rounding are post-processing, and certified
         rounding makes the ideal draw the one that happens. With an assumed smallest eigenvalue there is no ridge, tau = 4d/eigenvalue, and
         the promise holds under that assumption alone.
+
+    >>> numbers = ob.Domain([ob.Integer("age", 0, 99), ob.Integer("hours", 0, 99)])
+    >>> plan = ob.synth.plan(
+    ...     numbers, unit=ob.Unit.row("replace"), n=10_000, eps=1, delta="1e-6", method="gaussian", records=100
+    ... )
+    >>> plan.records, float(plan.ridge)
+    (100, 0.0323)
     """
 
     domain: Domain

@@ -42,6 +42,10 @@ def algorithm2(
     """The urn of Algorithm 2. Not verified: `oboro.secure.plan` does that.
 
     `stop="tables"` is the rule behind the paper's tables, `stop="proof"` the one its proof needs; it ends earlier.
+
+    >>> from fractions import Fraction
+    >>> ob.secure.algorithm2(Fraction(1), Fraction(1, 1000), sensitivity=1, draws=2)
+    Urn(first=-5, step=1, counts=(1, 1, 2, 4, 10, 25, 10, 4, 2, 1, 1))
     """
     draws = whole("draws", draws, least=1, most=MOST_DRAWS)
     if not isinstance(stop, str) or stop not in STOPS:

@@ -29,6 +29,10 @@ def smooth_mst_cost(weights: object, cap: Number, beta: Number) -> float:
 
     `weights` are {(u, v): weight}, or a square matrix with NaN where there is no edge, or the weights of a complete
     graph in lexicographic order. Weights lie in [0, cap]. Which edges there are is public.
+
+    >>> from oboro.statistics.sensitivity import smooth_mst_cost
+    >>> smooth_mst_cost([(0, 1, 4), (1, 2, 7), (0, 2, 9)], 10, 1)
+    6.0
     """
     edges, values = edges_of(weights)
     exact = [min(max(rational("weights", value), Fraction(0)), rational("cap", cap)) for value in values]
@@ -45,7 +49,12 @@ def smooth_mst_cost(weights: object, cap: Number, beta: Number) -> float:
 
 
 def smooth_triangles(adjacency: npt.ArrayLike, beta: Number) -> float:
-    """The beta-smooth sensitivity of the number of triangles, when one edge is added or removed."""
+    """The beta-smooth sensitivity of the number of triangles, when one edge is added or removed.
+
+    >>> from oboro.statistics.sensitivity import smooth_triangles
+    >>> smooth_triangles([[0, 1, 1, 0], [1, 0, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0]], 1)
+    1.0
+    """
     return float(triangles(adjacency_of(adjacency), beta))
 
 

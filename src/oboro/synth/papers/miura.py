@@ -179,6 +179,9 @@ def renyi_gaussians(
 
     Computed from the eigenvalues l of S_1^-1/2 (S_2 - S_1) S_1^-1/2: the determinants become the sum of
     h(l) = (a ln(1+l) - ln(1+a l)) / (2(a-1)), which does not cancel when the two laws are close.
+
+    >>> ob.synth.renyi_gaussians(2, [0], [[1]], [1], [[1]])
+    1.0
     """
     if not np.ndim(mean) == np.ndim(other_mean) == 1 or not np.shape(covariance) == np.shape(
         other_covariance
