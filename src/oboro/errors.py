@@ -19,11 +19,9 @@
 None of them ever depends on a private value. Each carries its parts as attributes, and names the `argument` that it is
 about, so that a program can show them in its own way:
 
->>> import oboro as ob
->>> from oboro.errors import ParameterError, setting, told
->>> error = ParameterError("eps must be positive", given=told(eps="0"), fix=setting(eps="0.1"))
->>> error.argument, error.fix
-('eps', 'eps="0.1"')
+    >>> error = ParameterError("eps must be positive", given=told(eps="0"), fix=setting(eps="0.1"))
+    >>> error.argument, error.fix
+    ('eps', 'eps="0.1"')
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from typing import Any
 
 from oboro.language import left, plain, said, without_password
 
-Settings = tuple[tuple[str, str, object], ...]  # fragment of a text, argument, value
+Settings = tuple[tuple[str, str, Any], ...]  # fragment of a text, argument, value
 
 
 class Setting(str):
@@ -57,7 +55,7 @@ class Setting(str):
         return Setting(str(other) + str(self), self.settings)
 
 
-def setting(**values: object) -> Setting:
+def setting(**values: Any) -> Setting:
     """What to hand over: `setting(eps="0.1")` is the line `eps="0.1"`."""
     return _setting({name: (_written(value), value) for name, value in values.items()})
 
@@ -67,7 +65,7 @@ def told(**texts: str) -> Setting:
     return _setting({name: (text, text.strip("\"'")) for name, text in texts.items()})
 
 
-def _setting(values: dict[str, tuple[str, object]]) -> Setting:
+def _setting(values: dict[str, tuple[str, Any]]) -> Setting:
     settings = tuple((f"{name}={text}", name, value) for name, (text, value) in values.items())
     return Setting(", ".join(fragment for fragment, _, _ in settings), settings)
 
@@ -92,7 +90,7 @@ def declaration(kind: str, **record: Any) -> Declaration:
     return made
 
 
-def _written(value: object) -> str:
+def _written(value: Any) -> str:
     """A value as a line of Python has it."""
     if isinstance(value, str):
         return f'"{value}"'
@@ -107,17 +105,7 @@ def _written(value: object) -> str:
 
 
 class OboroError(Exception):
-    """What went wrong, what was given, what is needed, and the line that fixes it.
-
-    >>> try:
-    ...     ob.Pure(-1)
-    ... except ob.OboroError as error:
-    ...     print(error)
-    eps must not be negative
-      given   eps=-1
-      needed  0 or more
-      fix     eps="0.1"
-    """
+    """What went wrong, what was given, what is needed, and the line that fixes it."""
 
     exit_code = 1
 

@@ -29,7 +29,7 @@ _RATIO = re.compile(r"[+-]?\d+/\d+", re.ASCII)
 _LONGEST = 4000  # characters; a parameter that needs more is a mistake or an attack
 
 
-def rational(name: str, value: object) -> Fraction:
+def rational(name: str, value: Any) -> Fraction:
     """`value` as an exact rational; `name` is how an error calls it."""
     if isinstance(value, Fraction):
         return Fraction(value)  # one of its own: the parts of a Fraction can be written to
@@ -52,7 +52,7 @@ def rational(name: str, value: object) -> Fraction:
         raise _not_a_number(name, value) from None
 
 
-def positive(name: str, value: object) -> Fraction:
+def positive(name: str, value: Any) -> Fraction:
     """An exact rational above 0."""
     number = rational(name, value)
     if number <= 0:
@@ -65,7 +65,7 @@ def positive(name: str, value: object) -> Fraction:
     return number
 
 
-def not_negative(name: str, value: object) -> Fraction:
+def not_negative(name: str, value: Any) -> Fraction:
     """An exact rational that is 0 or more."""
     number = rational(name, value)
     if number < 0:
@@ -78,7 +78,7 @@ def not_negative(name: str, value: object) -> Fraction:
     return number
 
 
-def whole(name: str, value: object, *, least: int = 0, most: int | None = None) -> int:
+def whole(name: str, value: Any, *, least: int = 0, most: int | None = None) -> int:
     """An integer within public limits."""
     number = rational(name, value)
     limits = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
@@ -155,7 +155,7 @@ def percent(share: float) -> str:
     return f"{value:.2g}%" if value < 10 else f"{value:.0f}%"
 
 
-def _scalar_text(name: str, value: object) -> str:
+def _scalar_text(name: str, value: Any) -> str:
     """NumPy scalars, zero-dimensional arrays and the like, by the number that they hold."""
     item = getattr(value, "item", None)
     if getattr(value, "dtype", None) is not None and getattr(value, "shape", None) == () and callable(item):
@@ -167,7 +167,7 @@ def _scalar_text(name: str, value: object) -> str:
     raise _not_a_number(name, value)
 
 
-def _not_a_number(name: str, value: object) -> ParameterError:
+def _not_a_number(name: str, value: Any) -> ParameterError:
     shown = repr(value)
     return ParameterError(
         f"{name} is not a number",
@@ -205,7 +205,7 @@ def remembered(most: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return wrap
 
 
-def _facts(value: object) -> Any:
+def _facts(value: Any) -> Any:
     """A value as nested tuples of classes, texts and numbers, which nobody can alter."""
     if value is None or type(value) in (bool, int, float, str):
         return type(value), value

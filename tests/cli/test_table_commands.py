@@ -56,7 +56,7 @@ def test_the_whole_way(oboro: Command, tmp_path: Path) -> None:
     assert code == 0
     assert "remaining  eps = 0.5" in out
     published = pq.read_table(tmp_path / "published.parquet")
-    assert published.column_names == ["row", "col", "people"]
+    assert published.column_names == ["row", "col", "people", "estimate"]
     assert min(published.column("people").to_pylist()) > 0
     assert oboro("certificate verify published.parquet.certificate.json")[0] == 0
     code, out, _ = oboro("table map published.parquet --domain city.toml -o map.html")

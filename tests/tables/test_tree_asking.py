@@ -25,7 +25,6 @@ from oboro.tables.tree import leftover
 from oboro.tables.tree.adaptive import Adaptive
 from oboro.tables.tree.answers import Top, everything, region_of
 from oboro.tables.tree.filtered import Filtered
-from oboro.tables.tree.intervals import reach
 
 LAND = Domain([Grid("row", "col", shape=(2**13, 2**13)), Category("sex", ["F", "M", "X"])])
 FEW = Domain([Grid("row", "col", shape=(128, 128))])
@@ -102,7 +101,7 @@ def blocks_off(top: Top, truth: Cells) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Errors of the least-squares estimates of all blocks, in standard errors."""
     true = np.bincount(truth.keys >> top.height, truth.counts, top.estimates.size)
     one = np.eye(1, true.size, dtype=np.bool_)[0]
-    return np.asarray((top.estimates - true) / np.sqrt(top.variance(one)))
+    return np.asarray((top.estimates - true) / top.error(one).sd)
 
 
 def test_the_standard_errors_of_blocks_and_parts_are_exact(
@@ -110,12 +109,14 @@ def test_the_standard_errors_of_blocks_and_parts_are_exact(
 ) -> None:
     """Over 2^18 blocks; with 3% more or less noise this fails."""
     plan, truth, table = published
-    carried = leftover.carried_in(table)
+    carried = leftover.carried_in(plan.mechanism.published(table))
     assert isinstance(plan.mechanism, Filtered)
     off = blocks_off(leftover._top(plan.mechanism, carried), truth)
     off = off[everything(plan.layout).cells(np.arange(off.size) << (plan.layout.bits - 18), 4) > 0]
     assert np.sqrt(np.mean(off**2)) == pytest.approx(1, abs=0.015)
-    assert 0.945 < np.mean(np.abs(off) <= reach(0.95)) < 0.97
+    top = leftover._top(plan.mechanism, carried)
+    error = top.error(np.eye(1, top.estimates.size, dtype=np.bool_)[0])
+    assert 0.947 < np.mean(np.abs(off) <= error.reach(0.95) / error.sd) < 0.953
     for each in leftover._rounds(plan.mechanism, carried):
         first, heights, noisy, divided = each.parts_of(each.parents)
         assert divided == each.parents.size
@@ -123,15 +124,15 @@ def test_the_standard_errors_of_blocks_and_parts_are_exact(
         starts, ends = (np.searchsorted(truth.keys, first + more) for more in (0, 1 << height))
         before = np.concatenate([[0], np.cumsum(truth.counts)])
         noise = noisy - (before[ends] - before[starts])
-        assert np.mean(noise) == pytest.approx(0, abs=5 * np.sqrt(each.variance / noise.size))
-        assert np.mean(noise**2) == pytest.approx(each.variance, rel=0.06)
+        assert np.mean(noise) == pytest.approx(0, abs=5 * each.noise.sd / np.sqrt(noise.size))
+        assert np.mean(noise**2) == pytest.approx(each.noise.variance, rel=0.06)
 
 
 def test_cells_published_or_not_have_intervals(published: tuple[tables.TablePlan, Cells, Any]) -> None:
     plan, truth, table = published
     assert plan.intervals is not None
     low, high = plan.intervals(table, 0.95)
-    keys = leftover.cells_in(table, plan.layout).keys
+    keys = plan.mechanism.published(table).keys
     place = np.minimum(np.searchsorted(truth.keys, keys), truth.keys.size - 1)
     true = np.where(truth.keys[place] == keys, truth.counts[place], 0)
     inside = (low <= true) & (true <= high)
@@ -277,13 +278,13 @@ def test_the_standard_errors_of_an_adaptive_table_are_exact() -> None:
     without_total = Adaptive(plan.layout, plan.guarantee, plan.unit)
     for _ in range(10):
         table = plan.publish(plan.measure(prepared, system_bits()))
-        top, parts = grid_answers._measured(without_total, table)
+        top, parts = grid_answers._measured(without_total, plan.mechanism.published(table))
         off.append(blocks_off(top, prepared))
         first, heights, noisy, _ = parts.parts_of(parts.parents)
         before = np.concatenate([[0], np.cumsum(prepared.dense(14))])
         noise.append(noisy - (before[first + (1 << heights)] - before[first]))
     assert np.sqrt(np.mean(np.square(off))) == pytest.approx(1, abs=0.06)
-    assert np.mean(np.concatenate(noise) ** 2) == pytest.approx(parts.variance, rel=0.1)
+    assert np.mean(np.concatenate(noise) ** 2) == pytest.approx(parts.noise.variance, rel=0.1)
     assert true.sum() == 20_000
 
 

@@ -292,4 +292,4 @@ def test_whatever_the_values_a_table_comes_out(data: dict[str, list[Any]], tmp_p
     plan = tables.plan(domain, unit=Unit.row(), eps="0.1", strategy="tree")
     account = ob.Ledger.create(tmp_path / "a.ledger", dataset="a", unit=Unit.row(), budget=Pure(1))
     release = tables.release({**data, "age": [1] * len(data["r"])}, plan, ledger=account)
-    assert release.interval().column_names == ["r", "c", "age", "count", "low", "high"]
+    assert release.interval().column_names == ["r", "c", "age", "count", "estimate", "low", "high"]

@@ -1,9 +1,4 @@
-"""What values are possible: columns and domains.
-
-Its examples begin with:
-
->>> import oboro as ob
-"""
+"""What values are possible: columns and domains."""
 
 from oboro.domain.columns import Category, Column, Date, Integer, Real
 from oboro.domain.domain import Domain, column_from, read_toml

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ def float_balls(*numbers: Fraction) -> list[float]:
 
 
 @compiled
-def folded(word: np.uint64) -> tuple[float, float, float]:
+def folded(word: Any) -> tuple[float, float, float]:
     """min(U, 1 - U), accurate near both ends, and the sign of U - 1/2."""
     if word < np.uint64(1 << 63):
         mid, rad = fb.unit_ball(word)
@@ -105,9 +106,7 @@ def stable(
 
 
 @compiled
-def scaled(
-    normal: Floats, normal_rad: Floats, sigma: float, sigma_rad: float, mid: Floats, rad: Floats
-) -> None:
+def scaled(normal: Any, normal_rad: Any, sigma: float, sigma_rad: float, mid: Any, rad: Any) -> None:
     """mid times e^(sigma normal), as float balls."""
     for i in range(mid.size):
         x, x_rad = fb.mul_ball(normal[i], normal_rad[i], sigma, sigma_rad)

@@ -14,14 +14,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any
 
 from flint import arb, ctx, fmpq
 
 from oboro.errors import ParameterError
 from oboro.noise.bits import Bits
 
-Ball: TypeAlias = arb
+Ball = Any  # flint.arb, which has no type hints
 Real = Callable[[], Ball]  # encloses one fixed real number, at the precision that is in force
 
 

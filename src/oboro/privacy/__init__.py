@@ -1,9 +1,4 @@
-"""Units, guarantees, events and their composition.
-
-Its examples begin with:
-
->>> import oboro as ob
-"""
+"""Units, guarantees, events and their composition."""
 
 from oboro.privacy.accounting import Composed, Event, GaussianNoise, LaplaceNoise, Repeated, Spend
 from oboro.privacy.composition import compose, convert, parallel

@@ -16,37 +16,21 @@ each *case*; what a plan costs is the worst case. Parts without a case belong to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from oboro.exact import show
 from oboro.noise import DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import ZCDP, Guarantee, Pure, compose
 
-if TYPE_CHECKING:
-    from oboro.arrays import Integers
-    from oboro.noise.bits import Bits
-
-
-class Described(Protocol):
-    """A law that can be told."""
-
-    def to_dict(self) -> Mapping[str, object]: ...
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One noise of a plan.
+    """One noise of a plan."""
 
-    >>> plan.parts[0].moves, plan.parts[0].costs
-    (Fraction(1, 1), Pure('0.1'))
-    >>> plan.parts[0].words()
-    {'of': 'counts', 'law': 'discrete Laplace', 'scale': '10', 'moves': '1', 'costs': 'eps = 0.1'}
-    """
-
-    noise: Described
+    noise: Any  # a law: it has to_dict
     of: str
     moves: Fraction  # in the norm of the noise
     costs: Guarantee
@@ -60,12 +44,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The exponential mechanism: each output with a probability in proportion to e^(-eta score).
-
-    >>> from fractions import Fraction
-    >>> ob.release.part(ob.release.Choice(Fraction(1, 20)), "the median", moves=1)
-    Part(noise=Choice(eta=Fraction(1, 20)), of='the median', moves=Fraction(1, 1), costs=Pure('0.1'), case='')
-    """
+    """The exponential mechanism: each output with a probability in proportion to e^(-eta score)."""
 
     eta: Fraction
 
@@ -84,7 +63,7 @@ def part(
     """What `noise` costs where one unit moves what it is added to by `moves`: the 1-norm for Laplace noise, the squared
     2-norm for Gaussian, every score for a choice. `times`: so many parts alike.
 
-    >>> ob.release.part(ob.noise.DiscreteLaplace(10), "count", moves=1)
+    >>> part(DiscreteLaplace(10), "count", moves=1)
     Part(noise=DiscreteLaplace('10'), of='count', moves=Fraction(1, 1), costs=Pure('0.1'), case='')
     """
     moved = Fraction(moves)
@@ -112,37 +91,24 @@ def cost_of(parts: Sequence[Part]) -> Guarantee:
 # -- the law of what is measured, for the audit ---------------------------------------------------------------------------------------
 
 
-Noise = DiscreteLaplace | DiscreteGaussian
-
-
 @dataclass(frozen=True, slots=True)
 class Additive:
     """Prepared numbers plus independent noise: the noise of each number, and how `measure` draws it from its bits.
 
     This is what a plan says of itself; the audit replays it and believes it only if every number agrees.
-
-    >>> form = plan.added()
-    >>> form.noises(plan.prepare(data))[:2]
-    [DiscreteLaplace('10'), DiscreteLaplace('10')]
     """
 
-    noises: Callable[[Any], list[Noise]]
-    numbers: Callable[[Any], Integers]
-    draw: Callable[[Any, Bits, int], Any]  # (prepared, bits, trials)
+    noises: Callable[[Any], list[Any]]
+    numbers: Callable[[Any], Any]
+    draw: Callable[[Any, Any, int], Any]  # (prepared, bits, trials)
 
 
 @dataclass(frozen=True, slots=True)
 class Weighted:
-    """Whole numbers, each with a weight: the law of the output of a draw from urns.
-
-    >>> noise = ob.secure.plan(eps=1, delta="1e-3", method="paper", draws=1)
-    >>> plan = ob.secure.draw_plan(noise, low=0, high=100, unit=ob.Unit.row())
-    >>> plan.added().weights(50)[50]
-    701
-    """
+    """Whole numbers, each with a weight: the law of the output of a draw from urns."""
 
     weights: Callable[[Any], dict[int, int]]
-    draw: Callable[[Any, Bits, int], Any]  # (prepared, bits, trials)
+    draw: Callable[[Any, Any, int], Any]  # (prepared, bits, trials)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +117,6 @@ class Chosen:
 
     The score of a value is max(0, s below - p n, p n - s upto), q = p/s: how far the rows below it, and those up to it, are
     from the share q of all.
-
-    >>> from fractions import Fraction
-    >>> ob.release.Chosen(size=100, quantile=Fraction(1, 2), eta=Fraction(1, 20))
-    Chosen(size=100, quantile=Fraction(1, 2), eta=Fraction(1, 20))
     """
 
     size: int  # values of the column
@@ -165,13 +127,8 @@ class Chosen:
 Form = Additive | Weighted | Chosen
 
 
-def same_noise(noise: Noise) -> Additive:
-    """The same noise on every number of an array.
-
-    >>> import numpy as np
-    >>> ob.release.same_noise(ob.noise.DiscreteLaplace(10)).noises(np.array([120, 80]))
-    [DiscreteLaplace('10'), DiscreteLaplace('10')]
-    """
+def same_noise(noise: Any) -> Additive:
+    """The same noise on every number of an array."""
     import numpy as np
 
     return Additive(
@@ -181,34 +138,20 @@ def same_noise(noise: Noise) -> Additive:
     )
 
 
-def noise_by_column(noises: Iterable[Noise]) -> Additive:
-    """An array of groups by terms: each term's noise is drawn for all groups at once.
-
-    >>> import numpy as np
-    >>> two = ob.release.noise_by_column([ob.noise.DiscreteLaplace(1), ob.noise.DiscreteLaplace(50)])
-    >>> two.noises(np.array([[120, 5400]]))
-    [DiscreteLaplace('1'), DiscreteLaplace('50')]
-    """
+def noise_by_column(noises: Iterable[Any]) -> Additive:
+    """An array of groups by terms: each term's noise is drawn for all groups at once."""
     import numpy as np
 
     laws = list(noises)
 
-    def draw(prepared: Integers, bits: Bits, trials: int) -> Integers:
+    def draw(prepared: Any, bits: Any, trials: int) -> Any:
         return np.stack([law.sample((trials, *prepared.shape[:1]), bits) for law in laws], axis=-1)
 
     return Additive(lambda prepared: laws * len(prepared), np.ravel, draw)
 
 
 def noise_by_plan(forms: Sequence[Form | None]) -> Additive | None:
-    """Several plans after one another, if each adds noise.
-
-    >>> import numpy as np
-    >>> one, two = (ob.release.same_noise(ob.noise.DiscreteLaplace(scale)) for scale in (1, 2))
-    >>> ob.release.noise_by_plan([one, two]).noises([np.array([120]), np.array([80])])
-    [DiscreteLaplace('1'), DiscreteLaplace('2')]
-    >>> ob.release.noise_by_plan([one, None]) is None
-    True
-    """
+    """Several plans after one another, if each adds noise."""
     import numpy as np
 
     known = [form for form in forms if isinstance(form, Additive)]

@@ -1,9 +1,4 @@
-"""The pages people look at: one look, self-contained, in English and Japanese.
-
-Its examples begin with:
-
->>> import oboro as ob
-"""
+"""The pages people look at: one look, self-contained, in English and Japanese."""
 
 from oboro.report.map import Comparison, write_map
 

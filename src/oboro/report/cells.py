@@ -303,7 +303,7 @@ def finest(
 
 
 def count_column(table: Table, place: Place, layers: Layers) -> str:
-    """The last column that is neither one of the domain nor an end of an interval."""
+    """The last column that is neither one of the domain nor an end of an interval, nor an estimate beside the counts."""
     keys = {*place.keys, *(column.name for column in layers.shown), *layers.summed, *INTERVAL}
     left = [str(name) for name in table.column_names if name not in keys]
     if not left:
@@ -312,7 +312,8 @@ def count_column(table: Table, place: Place, layers: Layers) -> str:
             given=", ".join(table.column_names),
             fix=setting(count="people"),
         )
-    return left[-1]
+    beside = {"estimate", *(f"estimate of {name}" for name in left)}
+    return [name for name in left if name not in beside or len(left) == 1][-1]
 
 
 def _counts(table: Table, name: str) -> Integers:

@@ -21,12 +21,7 @@ SECONDS = 60.0  # without a byte from the other party
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who we are (NAME.pem) and the one whom we talk to (the certificate that it gave us, NAME.crt).
-
-    >>> from pathlib import Path
-    >>> _ = ob.secure.create("carrier"), ob.secure.create("city")
-    >>> city = ob.secure.Identity(Path("city.pem"), peer=Path("carrier.crt"))
-    """
+    """Who we are (NAME.pem) and the one whom we talk to (the certificate that it gave us, NAME.crt)."""
 
     own: Path
     peer: Path

@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import accumulate, pairwise
 from math import comb
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from flint import arb
 
 from oboro.arrays import Integers
@@ -258,8 +257,6 @@ def _rows_below(ranks: Ranks, fine: int, part: _Part, place: int) -> int:
 #     at most m levels has a few products and one sum of at most n terms, and kernels are at most n products. A
 #     draw that this error could change is decided by ball arithmetic on more bits of the same uniform real.
 
-Weights: TypeAlias = npt.NDArray[Any]  # floats, or balls
-
 MOST_QUANTILES = 12
 MOST_ROWS = 4000  # the work grows with the square
 _TINY = 2.0**-900
@@ -269,7 +266,7 @@ _TINY = 2.0**-900
 class Joint:
     """Rows on places, the pieces that are wanted, and the tables that sampling needs; made once, drawn from often."""
 
-    edges: Integers  # of intervals: interval i is edges[i] < place <= edges[i + 1]
+    edges: Any  # of intervals: interval i is edges[i] < place <= edges[i + 1]
     fine: int
     size: int
     wanted: tuple[Fraction, ...]
@@ -307,7 +304,7 @@ class Joint:
             found += _increasing(low, high, count, bits)
         return [min(place >> self.fine, self.size - 1) for place in sorted(found)]
 
-    def _pick(self, weights: Callable[..., Weights], bits: Bits) -> int:
+    def _pick(self, weights: Any, bits: Bits) -> int:
         """An index in proportion to its weight: by floats if they are sure, else by balls."""
         u = Uniform(bits, bits.integer(64), 64)
         sums = np.cumsum(weights(self._at(0)))
@@ -339,10 +336,10 @@ class Joint:
 class _Tables:
     """Weights of everything that may be drawn, as floats or as balls."""
 
-    kernels: list[Weights]  # [j][d] = e^(-eta |d - wanted of piece j|)
+    kernels: list[Any]  # [j][d] = e^(-eta |d - wanted of piece j|)
     ways: list[Any]  # [g][i] = binom(width + g - 1, g), scaled
     totals: list[Any]  # [j][i] = F
-    reached: list[Weights]  # [j][i] = sum over i' < i of F[j][i'] kernel(i - i')
+    reached: list[Any]  # [j][i] = sum over i' < i of F[j][i'] kernel(i - i')
     ends: Any
 
     @classmethod
@@ -355,7 +352,7 @@ class _Tables:
         for g in range(1, m + 1):
             ways.append(_numbers([Fraction(comb(w + g - 1, g), scale**g) for w in widths], exact))
         totals: list[Any] = [None]
-        reached: list[Weights] = [kernels[0]]
+        reached: list[Any] = [kernels[0]]
         tables = cls(kernels, ways, totals, reached, None)
         for j in range(1, m + 1):
             totals.append(sum(tables._summands(j)))
@@ -363,7 +360,7 @@ class _Tables:
                 reached.append(_reach(totals[j], kernels[j]))
         return cls(kernels, ways, totals, reached, totals[m] * kernels[m][::-1])
 
-    def _summands(self, j: int) -> list[Weights]:
+    def _summands(self, j: int) -> list[Any]:
         """F[j], by how many outputs share the last interval."""
         parts = []
         same: Any = 1  # the pieces of size 0 between outputs in one interval
@@ -372,15 +369,14 @@ class _Tables:
             same = same * self.kernels[j - g][0]
         return parts
 
-    def sizes(self, j: int, i: int) -> Weights:
+    def sizes(self, j: int, i: int) -> Any:
         return np.asarray([part[i] for part in self._summands(j)])
 
-    def before(self, j: int, i: int) -> Weights:
-        found: Weights = self.totals[j][:i] * self.kernels[j][i:0:-1]
-        return found
+    def before(self, j: int, i: int) -> Any:
+        return self.totals[j][:i] * self.kernels[j][i:0:-1]
 
 
-def _kernel(eta: Fraction, wanted: Fraction, n: int, exact: bool) -> Weights:
+def _kernel(eta: Fraction, wanted: Fraction, n: int, exact: bool) -> Any:
     """e^(-eta |d - wanted|) for d = 0, ..., n, from three exponentials and powers."""
     down, up = wanted.numerator // wanted.denominator, -(-wanted.numerator // wanted.denominator)
     first, second, ratio = (ball(-eta * x).exp() for x in (wanted - down, up - wanted, Fraction(1)))
@@ -398,7 +394,7 @@ def _kernel(eta: Fraction, wanted: Fraction, n: int, exact: bool) -> Weights:
     )
 
 
-def _reach(totals: Weights, kernel: Weights) -> Weights:
+def _reach(totals: Any, kernel: Any) -> Any:
     """Sum over i' < i of totals[i'] kernel[i - i'], for each i."""
     size = len(totals)
     if totals.dtype != object:
@@ -409,7 +405,7 @@ def _reach(totals: Weights, kernel: Weights) -> Weights:
     return np.asarray(out, object)
 
 
-def _numbers(values: Sequence[Fraction], exact: bool) -> Weights:
+def _numbers(values: Sequence[Fraction], exact: bool) -> Any:
     return np.asarray([ball(v) for v in values], object) if exact else np.asarray([float(v) for v in values])
 
 

@@ -46,12 +46,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Root mean square error by size of block, for each strategy.
-
-    >>> found = ob.tables.compare(cells, mesh, eps=1, count="people", strategies=["laplace"])
-    >>> found.cells, found.people
-    (4096, 150)
-    """
+    """Root mean square error by size of block, for each strategy."""
 
     cells: int
     people: int
@@ -118,12 +113,7 @@ def compare(
     trials: int = 1,
     bits: Bits | None = None,
 ) -> Comparison:
-    """Runs strategies on PUBLIC data and says how far off each is. Not for data that must be protected.
-
-    >>> found = ob.tables.compare(cells, mesh, eps=1, count="people", strategies=["laplace", "wavelet"])
-    >>> found.people, [row.strategy for row in found.rows]
-    (150, ['laplace', 'wavelet'])
-    """
+    """Runs strategies on PUBLIC data and says how far off each is. Not for data that must be protected."""
     layout, unit, exact = Layout(domain), unit or Unit.cells(), positive("eps", eps)
     trials = whole("trials", trials, least=1, most=10**6)
     truth = read_cells(data, layout, unit, count)

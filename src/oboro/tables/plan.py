@@ -28,7 +28,7 @@ from oboro.tables.cells import LARGEST_TOTAL, Cells
 from oboro.tables.layout import Layout
 from oboro.tables.reading import read_cells
 from oboro.tables.strategies import strategy_called
-from oboro.tables.strategy import Noise, Strategy, count_name, key_columns, to_table
+from oboro.tables.strategy import Noise, Strategy, count_name, estimate_name, key_columns, to_table
 from oboro.tables.tree.answers import Where
 from oboro.tables.tree.intervals import Answer, with_noisy
 from oboro.tables.tree.measure import Measured
@@ -250,10 +250,6 @@ class TablePlan(Plan):
 
         A public `total` is not measured. It is allowed under replace, where the number of units is public.
         Running time and memory depend on the data and are outside the promise.
-
-    >>> plan = ob.tables.plan(mesh, unit=unit, eps=1, strategy="laplace")
-    >>> plan.parts
-    (Part(noise=DiscreteLaplace('1'), of='every cell', moves=Fraction(1, 1), costs=Pure(1), case=''),)
     """
 
     domain: Domain
@@ -371,17 +367,35 @@ class TablePlan(Plan):
         return counts
 
     def publish(self, measured: Cells) -> Table:
-        table = to_table(measured, self.layout, count_name(self.count, self.domain))
-        return with_noisy(table, self.to_dict(), measured.noisy) if isinstance(measured, Measured) else table
+        name = count_name(self.count, self.domain)
+        if not isinstance(measured, Measured):
+            return to_table(measured, self.layout, name)
+        table = to_table(measured, self.layout, name, measured.estimates)
+        return with_noisy(table, self.to_dict(), measured.noisy)
+
+    @property
+    def footnote(self) -> str | None:
+        """Which number to use for what."""
+        if self.strategy not in ("tree", "filtered"):
+            return None
+        name = count_name(self.count, self.domain)
+        other = estimate_name(name, self.domain)
+        return (
+            f"for areas add up {name}; for a single row use {other}, where it is given: the interval is its own. "
+            "It holds for each row, not for the largest one, nor for rows picked out by their values"
+        )
 
     @property
     def intervals(self) -> Callable[[Any, float], tuple[Any, Any]] | None:  # type: ignore[override]
         """Intervals for the rows of the published table: (table, level) to (low, high)."""
-        return self.mechanism.intervals if self.mechanism.carries else None
+        return self._intervals if self.mechanism.carries else None
+
+    def _intervals(self, table: Any, level: float) -> tuple[Integers, Integers]:
+        return self.mechanism.intervals(self.mechanism.published(table), level)
 
     def ask(self, table: Table, where: Where, level: float = 0.95) -> Answer:
         """What the published table says about a part of it, with an interval."""
-        return self.mechanism.answer(table, where, check_level(level))
+        return self.mechanism.answer(self.mechanism.published(table), where, check_level(level))
 
     def describe(self) -> dict[str, object]:
         names = " by ".join(self.key_columns)
@@ -424,15 +438,6 @@ def plan(
     possible     a table of the only cells that can hold anyone (some columns of the domain are enough), or
     impossible   a table of those that cannot. Public knowledge, never read off the data
     total        how many there are in all, where that is public (under replace)
-
-    >>> plan = ob.tables.plan(mesh, unit=unit, eps="0.5", count="people")
-    >>> plan.levels
-    ('32 x 32 of row,col', '8 x 8 of row,col', '1 x 1 of row,col')
-    >>> for row in plan.forecast().rows[:3]:
-    ...     print(row)
-    ('1 x 1 of row,col', 1, 4.3028..., 9.1147..., 45.5735...)
-    ('2 x 2 of row,col', 4, 8.4261..., 17.8492..., 89.2461...)
-    ('4 x 4 of row,col', 16, 15.3327..., 32.4794..., 162.3972...)
     """
     if possible is not None and impossible is not None:
         raise ParameterError(
@@ -452,13 +457,7 @@ def plan(
 def release(
     data: Data, plan: TablePlan, *, ledger: Ledger, count: str | None = None, name: str | None = None
 ) -> Release:
-    """Runs a plan; `count` names the column that says how many, if the plan does not.
-
-    >>> plan = ob.tables.plan(mesh, unit=ob.Unit.cells(), eps=1, count="people")
-    >>> release = ob.tables.release(cells, plan, ledger=ledger)
-    >>> release.to_arrow().column_names, ledger.remaining
-    (['row', 'col', 'people'], Pure(0))
-    """
+    """Runs a plan; `count` names the column that says how many, if the plan does not."""
     return run(with_count(plan, count), data, ledger, name)
 
 

@@ -30,6 +30,7 @@ from oboro.tables.layout import MOST_BITS, Layout
 if TYPE_CHECKING:
     from oboro.tables.tree.answers import Where
     from oboro.tables.tree.intervals import Answer
+    from oboro.tables.tree.measure import Measured
     from oboro.tables.tree.outlook import Outlook
     from oboro.tables.tree.workload import Design, Workload
 from collections.abc import Iterator
@@ -266,11 +267,19 @@ class Strategy:
             words |= {"sensitivity": show(self.noise.scale * self.eps)}
         return words
 
-    def intervals(self, table: Table, level: float) -> tuple[Integers, Integers]:
-        """The lowest and highest count of each row of the published table, where its file carries what they come from."""
+    def published(self, table: Table) -> Measured:
+        """What a published table says, and what its file carries for intervals."""
+        from oboro.tables.tree.intervals import published_in
+
+        if not self.carries:
+            raise self._carries_nothing()
+        return published_in(table, self.layout)
+
+    def intervals(self, published: Measured, level: float) -> tuple[Integers, Integers]:
+        """The lowest and highest count of each published row, where the file carries what they come from."""
         raise self._carries_nothing()
 
-    def answer(self, table: Table, where: Where, level: float) -> Answer:
+    def answer(self, published: Measured, where: Where, level: float) -> Answer:
         """What the published table says about a part of it, with an interval for the true number."""
         raise self._carries_nothing()
 
@@ -312,15 +321,26 @@ def counts_move_squared(unit: Unit) -> int:
 # Sorted cells as the table that goes out: the columns that came in, and a count. And back to records, for the audit.
 
 
-def to_table(cells: Cells, layout: Layout, count: str) -> Table:
-    """One row for each cell that is not 0, in the order of keys."""
+def to_table(cells: Cells, layout: Layout, count: str, estimates: Integers | None = None) -> Table:
+    """One row for each cell that is not 0, in the order of keys; `estimates` beside the counts where they differ."""
     import pyarrow as pa
 
     columns: dict[str, object] = {}
     for name, values in key_columns(cells.keys, layout):
         columns[name] = values
     columns[count] = _arrow(cells.counts)
+    if estimates is not None:
+        differ = pa.py_buffer(np.packbits(estimates != cells.counts, bitorder="little"))
+        values = pa.py_buffer(np.ascontiguousarray(estimates))
+        beside = pa.Array.from_buffers(pa.int64(), estimates.size, [differ, values])
+        columns[estimate_name(count, layout.domain)] = beside
     return pa.table(columns)
+
+
+def estimate_name(count: str, domain: Domain) -> str:
+    """What the column of estimates is called."""
+    taken = {count, *(name for column in domain for name in column.sources)}
+    return "estimate" if "estimate" not in taken else f"estimate of {count}"
 
 
 def count_name(count: str | None, domain: Domain) -> str:

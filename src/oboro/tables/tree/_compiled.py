@@ -6,21 +6,18 @@ shapes that do not fit, which takes longer than all the rest.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from oboro.noise.compiling import compiled
-
-if TYPE_CHECKING:
-    from oboro.arrays import Bools, Floats, Integers
 
 _ROUNDS = 12  # of proportional fitting: after these, counts hardly move
 _SEED = 1e-3  # of what is estimated at 0 or less: it takes people only where margins leave no other place
 
 
 @compiled
-def _nearest(total: float, wanted: Floats, allowed: Bools, sorted_: Floats, out: Floats) -> None:
+def _nearest(total: float, wanted: Any, allowed: Any, sorted_: Any, out: Any) -> None:
     """The point nearest to `wanted` among those that are 0 or more, 0 where not allowed, and add up to `total`."""
     size = 0
     for i in range(wanted.size):
@@ -44,7 +41,7 @@ def _nearest(total: float, wanted: Floats, allowed: Bools, sorted_: Floats, out:
 
 
 @compiled
-def _rounded(total: int, parts: Floats, allowed: Bools, carry: Floats, out: Integers) -> None:
+def _rounded(total: int, parts: Any, allowed: Any, carry: Any, out: Any) -> None:
     """Whole numbers that add up to `total`, by largest remainder. `carry` is what earlier rounding took from each."""
     left = total
     for i in range(parts.size):
@@ -66,7 +63,7 @@ def _rounded(total: int, parts: Floats, allowed: Bools, carry: Floats, out: Inte
 
 
 @compiled
-def share_out(held: Integers, wanted: Floats, allowed: Bools, all_allowed: bool, out: Integers) -> None:
+def share_out(held: Any, wanted: Any, allowed: Any, all_allowed: bool, out: Any) -> None:
     """Each node's count shared out among its children, as near as can be to what is wanted of each."""
     parts = wanted.shape[1]
     sorted_, near, carry = np.empty(parts), np.empty(parts), np.empty(parts)
@@ -84,9 +81,61 @@ def share_out(held: Integers, wanted: Floats, allowed: Bools, all_allowed: bool,
 
 
 @compiled
-def share_out_jointly(
-    held: Integers, wanted: Floats, allowed: Bools, all_allowed: bool, out: Integers
+def still_held(
+    leaves: Any,
+    root: int,
+    estimates: Any,
+    allowed: Any,
+    all_allowed: bool,
+    arities: Any,
+    less: Any,
+    out: Any,
 ) -> None:
+    """Whether leaves would hold somebody if the nodes above each exceeded their siblings by so much less, level by level.
+
+    `estimates` and `allowed` are those of all nodes below the root, the coarsest level first. As `share_out` does it, but
+    along one path; at the last level it is enough to know whether there is one for the leaf: there is, if those that
+    exceed it take less than all, each one more than the whole number of people by which it does.
+    """
+    depth = arities.size
+    widest = arities.max() if depth else 1
+    sorted_, near, carry = np.empty(widest), np.empty(widest), np.empty(widest)
+    good, whole = np.ones(widest, np.bool_), np.empty(widest, np.int64)
+    wanted = np.empty(widest)
+    under = np.ones(depth + 1, np.int64)
+    for level in range(depth - 1, -1, -1):
+        under[level] = under[level + 1] * arities[level]
+    for row in range(leaves.size):
+        held, first, nodes = root, 0, 1
+        for level in range(depth):
+            parts = arities[level]
+            nodes *= parts
+            child = leaves[row] // under[level + 1]
+            start = first + child - child % parts
+            own = child % parts
+            for i in range(parts):
+                wanted[i] = estimates[start + i]
+                good[i] = all_allowed or allowed[start + i]
+            wanted[own] -= less[level]
+            if held == 0:
+                break
+            if level == depth - 1:
+                taken = 0.0
+                for i in range(parts):
+                    if i != own and good[i] and wanted[i] > wanted[own]:
+                        taken += np.floor(wanted[i] - wanted[own]) + 1
+                held = 1 if taken < held else 0
+            else:
+                _nearest(float(held), wanted[:parts], good[:parts], sorted_, near[:parts])
+                carry[:] = 0.0
+                _rounded(held, near[:parts], good[:parts], carry[:parts], whole[:parts])
+                held = whole[own]
+            first += nodes
+        out[row] = held > 0
+
+
+@compiled
+def share_out_jointly(held: Any, wanted: Any, allowed: Any, all_allowed: bool, out: Any) -> None:
     """Each node's counts by category shared out among its children, joint with the children's totals.
 
     held, wanted, out   [node, category], [node, child, category], [node, child, category]
@@ -154,9 +203,7 @@ def share_out_jointly(
 
 
 @compiled
-def add_to_parts(
-    keys: Integers, counts: Integers, live: Integers, below: int, finer: int, out: Integers
-) -> None:
+def add_to_parts(keys: Any, counts: Any, live: Any, below: int, finer: int, out: Any) -> None:
     """Adds each cell's count to its part. Cells and live blocks are in order; blocks have 2^below cells, 2^finer parts."""
     at = 0
     mask = (1 << finer) - 1
@@ -171,7 +218,7 @@ def add_to_parts(
 
 
 @compiled
-def keep_within(bounds: Integers, wanted: Floats, held: Integers, out: Integers) -> None:
+def keep_within(bounds: Any, wanted: Any, held: Any, out: Any) -> None:
     """Groups of cells, from one bound to the next: those that want more than their block holds share out what it does."""
     for group in range(held.size):
         start, end = bounds[group], bounds[group + 1]
@@ -181,3 +228,15 @@ def keep_within(bounds: Integers, wanted: Floats, held: Integers, out: Integers)
             good = np.ones(size, np.bool_)
             _nearest(float(held[group]), wanted[start:end], good, sorted_, near)
             _rounded(held[group], near, good, carry, out[start:end])
+
+
+@compiled
+def still_within(places: Any, starts: Any, ends: Any, wanted: Any, held: Any, less: int, out: Any) -> None:
+    """Whether cells would keep somebody if they wanted so much less, among those from a start to an end, in `keep_within`."""
+    for row in range(places.size):
+        own = wanted[places[row]] - less
+        taken = 0
+        for i in range(starts[row], ends[row]):
+            if i != places[row] and wanted[i] > own:
+                taken += wanted[i] - own + 1
+        out[row] = taken < held[row]

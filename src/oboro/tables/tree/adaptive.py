@@ -22,7 +22,7 @@ from functools import cached_property
 
 import numpy as np
 
-from oboro.arrays import Bools, Floats, Integers, Table
+from oboro.arrays import Bools, Floats, Integers
 from oboro.domain import Grid
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import show
@@ -33,7 +33,7 @@ from oboro.release import Part, part
 from oboro.tables.cells import Cells
 from oboro.tables.strategy import Strategy, counts_move
 from oboro.tables.tree.answers import Region, Round, Top, Where, bounds, least_squares_top, region_of
-from oboro.tables.tree.intervals import MOST, Answer, cells_in, may_lack_intervals, noisy_in, reach
+from oboro.tables.tree.intervals import MOST, Answer, hull, in_shapes, may_lack_intervals
 from oboro.tables.tree.lattice import Lattice, Level, lattice_of
 from oboro.tables.tree.measure import Measured, project
 from oboro.tables.tree.planner import least_squares, moments
@@ -42,53 +42,84 @@ from oboro.tables.tree.workload import block, precision
 # What the file of an adaptive table says beside its cells: intervals for these, and answers to any question.
 
 
-def adaptive_intervals(strategy: Adaptive, table: Table, level: float) -> tuple[Integers, Integers]:
-    """Intervals for the rows of a published table.
+_UNDIVIDED = 0.1  # of what may be missed: in blocks that were not divided
+_SLACK = 4  # people that rounding may take from a block, at worst
 
-    A cell holds no more than its part does, whose count is known up to noise that was drawn after it was decided how
-    to divide its block. If the part is a single cell, there is a lower bound too. Cells of blocks that were not
-    divided hold no more than their block.
+
+def adaptive_intervals(strategy: Adaptive, published: Measured, level: float) -> tuple[Integers, Integers]:
+    """Intervals for the rows of a published table, given that they are published.
+
+    A cell holds no more than its part does, whose count y is known up to noise that was drawn after it was decided how
+    to divide its block. If the part is a single cell, there is a lower end too, unless the cell would not be published
+    with y - w - 1: see `Estimates.row_ends`, whose proof needs no more than an upper bound on the least y that is
+    published. Its block would hold at most as much less as the block's count follows its parts. Cells of blocks that were
+    not divided hold no more than their block, for which a tenth of what may be missed is kept.
     """
-    check_level(level)
-    top, parts = _measured(strategy, table)
-    cells = cells_in(table, strategy.layout)
-    block = cells.keys >> top.height
-    away = reach(1 - (1 - level) / 2)  # one of two ways: by part or by block
+    top, parts = _measured(strategy, published)
+    keys = published.keys
+    block = keys >> top.height
     each = np.eye(1, top.estimates.size, dtype=np.bool_)[0]
-    high = np.floor(top.estimates[block] + away * math.sqrt(top.variance(each)))
-    low = np.zeros(cells.keys.size)
+    miss = 1 - check_level(level)
+    high = np.floor(top.estimates[block] + top.error(each).reach(1 - 2 * _UNDIVIDED * miss))
+    low = np.zeros(keys.size)
     if parts.parents.size:
+        reach = parts.noise.interval(1 - (1 - _UNDIVIDED) * miss)[1]
         at = np.minimum(np.searchsorted(parts.parents, block << top.height), parts.parents.size - 1)
         divided = parts.parents[at] == block << top.height
         starts = np.cumsum(parts.arities) - parts.arities
-        inside = (cells.keys - parts.parents[at]) >> parts.heights[at]
-        noisy = parts.noisy[np.where(divided, starts[at] + inside, 0)]
-        error = away * math.sqrt(parts.variance)
-        high = np.where(divided, np.floor(noisy + error), high)
-        low = np.where(divided & (parts.heights[at] == 0), np.ceil(noisy - error), low)
-    lowest = np.minimum(np.maximum(low, 0).astype(np.int64), cells.counts)
-    return lowest, np.maximum(np.maximum(high, 0).astype(np.int64), cells.counts)
+        place = np.where(divided, starts[at] + ((keys - parts.parents[at]) >> parts.heights[at]), 0)
+        noisy = parts.noisy[place]
+        high = np.where(divided, noisy + reach, high)
+        alone = np.flatnonzero(divided & (parts.heights[at] == 0) & (noisy > reach))
+        held = np.zeros(top.estimates.size, np.int64)
+        np.add.at(held, block, published.counts)
+        own = top.error(each).variance
+        follows = own / (own + parts.noise.variance * parts.arities[at[alone]])
+        left = held[block[alone]] - np.ceil(follows * (reach + 1)).astype(np.int64) - _SLACK
+        still = _still(parts, place[alone], starts[at[alone]], parts.arities[at[alone]], left, reach + 1)
+        low[alone[still]] = noisy[alone[still]] - reach
+    lowest = np.minimum(np.maximum(low, 0).astype(np.int64), published.counts)
+    return lowest, np.maximum(np.maximum(high, 0).astype(np.int64), published.counts)
 
 
-def adaptive_answer(strategy: Adaptive, table: Table, region: Region, level: float) -> Answer:
+def _still(
+    parts: Round, places: Integers, starts: Integers, arities: Integers, held: Integers, less: int
+) -> Bools:
+    from oboro.tables.tree._compiled import still_within
+
+    out = np.empty(places.size, np.bool_)
+    still_within(places, starts, starts + arities, parts.noisy, held, less, out)
+    return out
+
+
+def adaptive_answer(strategy: Adaptive, published: Measured, region: Region, level: float) -> Answer:
     """The sum of the published counts in a region, and an interval for the true sum."""
-    cells = cells_in(table, strategy.layout)
-    value = int(cells.counts[region.hold(cells.keys)].sum())
-    top, parts = _measured(strategy, table)
+    asked = region.hold(published.keys)
+    value = int(published.counts[asked].sum())
+    top, parts = _measured(strategy, published)
+    if region.size == 1 and asked.any():
+        own = adaptive_intervals(strategy, _only(published, asked), level)
+        return Answer(value, int(own[0][0]), int(own[1][0]), parts.noise.sd, level)
     found = bounds(top, [parts], region, level)
+    if found.estimate is not None:
+        estimate, lowest, highest = hull(found.estimate, found.error.reach(level), value)
+        return Answer(value, int(lowest), int(highest), found.error.sd, level, estimate=int(estimate))
     low, high = max(math.ceil(found.low), 0), max(math.floor(found.high), 0)
-    return Answer(value, min(low, value), max(high, value), found.error, level)
+    return Answer(value, min(low, value), max(high, value), found.error.sd, level)
 
 
-def _measured(strategy: Adaptive, table: Table) -> tuple[Top, Round]:
+def _only(published: Measured, some: Bools) -> Measured:
+    return Measured(published.keys[some], published.counts[some], published.noisy)
+
+
+def _measured(strategy: Adaptive, published: Measured) -> tuple[Top, Round]:
     """The blocks, and the parts of those that were divided."""
     layout, coarse = strategy.layout, strategy.blocks
     *of_blocks, of_parts = strategy.noises
-    *first, steps, noisy = noisy_in(table)
+    *first, steps, noisy = published.noisy
     height = layout.bits - (coarse.leaves - 1).bit_length()
-    precisions = [precision(law) for law in of_blocks]
-    levels = ((1,), coarse.finest)  # quarters and blocks
-    top = least_squares_top(layout, height, coarse, levels, precisions, first, strategy.total)
+    first = in_shapes(first, [coarse.nodes(level) for level in LEVELS])
+    top = least_squares_top(layout, height, coarse, LEVELS, of_blocks, first, strategy.total)
     # parts are carried by how finely they divide: put them in the order of keys
     arities = np.where(steps >= 0, 4 ** np.maximum(steps, 0), 0)
     order = np.argsort(steps, kind="stable")
@@ -98,7 +129,7 @@ def _measured(strategy: Adaptive, table: Table) -> tuple[Top, Round]:
     own = arities[divided]
     inside = np.arange(int(own.sum())) - np.repeat(np.cumsum(own) - own, own)
     counts = noisy[np.repeat(starts[divided], own) + inside]
-    return top, Round(divided << height, height - 2 * steps[divided], own, counts, of_parts.variance)
+    return top, Round(divided << height, height - 2 * steps[divided], own, counts, of_parts)
 
 
 QUARTERS, BLOCKS, PARTS = Fraction(1, 10), Fraction(2, 10), Fraction(7, 10)
@@ -232,11 +263,11 @@ class Adaptive(Strategy):
         lacks = [may_lack_intervals(self.lattice.leaves)] if self.lattice.leaves > MOST else []
         return [*super().remarks(expected_total), *lacks]
 
-    def intervals(self, table: Table, level: float) -> tuple[Integers, Integers]:
-        return adaptive_intervals(self, table, level)
+    def intervals(self, published: Measured, level: float) -> tuple[Integers, Integers]:
+        return adaptive_intervals(self, published, level)
 
-    def answer(self, table: Table, where: Where, level: float) -> Answer:
-        return adaptive_answer(self, table, region_of(self.layout, where), level)
+    def answer(self, published: Measured, where: Where, level: float) -> Answer:
+        return adaptive_answer(self, published, region_of(self.layout, where), level)
 
 
 def blocks_of(lattice: Lattice) -> Lattice:

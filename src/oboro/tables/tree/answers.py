@@ -20,10 +20,12 @@ from oboro.domain import Column, Grid, Mesh
 from oboro.errors import ParameterError, setting, told
 from oboro.kinds import nearest
 from oboro.tables.layout import Layout, column_groups
-from oboro.tables.tree.intervals import Choice, reach
+from oboro.tables.strategy import Noise
+from oboro.tables.tree.errors import Error, counted, error_of
+from oboro.tables.tree.intervals import Choice
 from oboro.tables.tree.lattice import Lattice, Level, Tree
 from oboro.tables.tree.planner import least_squares, moments
-from oboro.tables.tree.workload import chosen
+from oboro.tables.tree.workload import precision
 
 Where = Mapping[str, object]
 
@@ -84,7 +86,7 @@ def _chosen(tree: Tree, column: Column, where: Where) -> Choice:
     return inside
 
 
-def _numbers(name: str, values: object, side: int) -> Integers:
+def _numbers(name: str, values: Any, side: int) -> Integers:
     """Places along one side of a grid."""
     try:
         if isinstance(values, tuple) and len(values) == 2:
@@ -98,7 +100,7 @@ def _numbers(name: str, values: object, side: int) -> Integers:
     return found
 
 
-def _meshes_named(column: Mesh, places: list[Integers], values: list[object]) -> Choice:
+def _meshes_named(column: Mesh, places: list[Integers], values: list[Any]) -> Choice:
     """Codes of this mesh or of any coarser one."""
     codes = column.from_axes([np.minimum(p, s - 1) for p, s in zip(places, _sizes(column), strict=True)])
     chosen = np.zeros(codes.shape, np.bool_)
@@ -114,14 +116,14 @@ def _sizes(column: Mesh) -> list[int]:
     return [size for group in column.groups for size in group]
 
 
-def _codes(column: Column, name: str, values: object) -> Integers:
+def _codes(column: Column, name: str, values: Any) -> Integers:
     if isinstance(values, tuple) and len(values) == 2:
         low, high = (code_of(column, name, value) for value in values)
         return np.arange(low, high + 1)
     return np.array([code_of(column, name, value) for value in listed(values)], np.int64)
 
 
-def code_of(column: Column, name: str, value: object) -> int:
+def code_of(column: Column, name: str, value: Any) -> int:
     """The code of a value; on the command line numbers come as texts."""
     known = getattr(column, "values", None)
     if known is not None:
@@ -135,11 +137,11 @@ def code_of(column: Column, name: str, value: object) -> int:
     return found
 
 
-def listed(values: object) -> list[Any]:
+def listed(values: Any) -> list[Any]:
     return list(values) if isinstance(values, list | tuple | set | range) else [values]
 
 
-def no_value(name: str, value: object) -> ParameterError:
+def no_value(name: str, value: Any) -> ParameterError:
     return ParameterError(
         f"column {name!r} has no such value",
         given=told(**{name: repr(value)}),
@@ -238,7 +240,7 @@ def _boxes(column: Column, where: Where) -> list[tuple[Ranges, ...]]:
     return [tuple(ranges)]
 
 
-def _places(column: Column, name: str, values: object, size: int) -> Ranges:
+def _places(column: Column, name: str, values: Any, size: int) -> Ranges:
     def place(value: Any) -> int:
         if not isinstance(column, Grid):
             return code_of(column, name, value)
@@ -258,7 +260,7 @@ def _places(column: Column, name: str, values: object, size: int) -> Ranges:
     return Ranges.of(found)
 
 
-def _meshes_within(column: Mesh, values: list[object], sizes: list[int]) -> list[tuple[Ranges, ...]]:
+def _meshes_within(column: Mesh, values: list[Any], sizes: list[int]) -> list[tuple[Ranges, ...]]:
     """Codes of this mesh or of any coarser one; a code within another adds nothing."""
     texts = sorted({str(value) for value in values}, key=len)
     kept: list[str] = []
@@ -311,10 +313,10 @@ class Top:
     layout: Layout
     height: int
     estimates: Floats
-    variance: Callable[[Bools], float]  # of the sum of some blocks
+    error: Callable[[Bools], Error]  # of the sum of some blocks
 
     def sum(self, some: Bools) -> Sum:
-        return Sum(float(self.estimates[some].sum()), self.variance(some))
+        return Sum(float(self.estimates[some].sum()), self.error(some))
 
 
 @dataclass(frozen=True)
@@ -325,7 +327,7 @@ class Round:
     heights: Integers  # of the parts of each, which have 2^height cells
     arities: Integers  # how many parts each has
     noisy: Integers  # of all parts, one parent after the other
-    variance: float
+    noise: Noise
 
     def parts_of(self, nodes: Integers) -> tuple[Integers, Integers, Integers, int]:
         """First keys, heights and noisy counts of the parts of those nodes that were divided; and how many were."""
@@ -340,20 +342,16 @@ class Round:
 
 @dataclass(frozen=True)
 class Sum:
-    """A sum of noisy counts, and the variance of its noise."""
+    """A sum of noisy counts, and its error."""
 
     value: float
-    variance: float
+    error: Error
 
     def __add__(self, other: Sum) -> Sum:
-        return Sum(self.value + other.value, self.variance + other.variance)
+        return Sum(self.value + other.value, self.error + other.error)
 
     def __sub__(self, other: Sum) -> Sum:
-        return Sum(self.value - other.value, self.variance + other.variance)
-
-    @property
-    def error(self) -> float:
-        return math.sqrt(max(self.variance, 0.0))
+        return Sum(self.value - other.value, self.error + other.error)
 
 
 @dataclass(frozen=True)
@@ -362,8 +360,8 @@ class Bounds:
 
     low: float
     high: float
-    error: float
-    cut: bool  # whether the question cuts through a block
+    error: Error
+    estimate: float | None  # where the question cuts through no block
 
 
 def least_squares_top(
@@ -371,43 +369,46 @@ def least_squares_top(
     height: int,
     lattice: Lattice,
     levels: Sequence[Level],
-    precisions: Sequence[float],
+    noises: Sequence[Noise],
     noisy: Sequence[Integers],
     total: int | None = None,
 ) -> Top:
     """Blocks from the noisy counts of some of their levels."""
-    tree = lattice.trees[0]
+    precisions = [precision(noise) for noise in noises]
     mu = moments(lattice, levels, precisions)
+    if total is not None:
+        mu.reshape(-1)[0] = math.inf  # it is known without error
 
-    def variance(some: Bools) -> float:
-        return float((chosen(tree, some.astype(float)) / mu).sum()) if some.any() else 0.0
+    def error(some: Bools) -> Error:
+        return error_of(lattice, levels, noises, mu, [some]) if some.any() else Error()
 
-    return Top(layout, height, least_squares(lattice, levels, precisions, noisy, total), variance)
+    return Top(layout, height, least_squares(lattice, levels, precisions, noisy, total), error)
 
 
-def bounds(top: Top, rounds: Sequence[Round], region: Region, level: float) -> Bounds:
-    """A lower and an upper bound for the number of people in a region."""
+def bounds(top: Top, rounds: Sequence[Round], region: Region, level: float, more: int = 0) -> Bounds:
+    """A lower and an upper bound for the number of people in a region; `more` others are made for the same question."""
     first = np.arange(top.estimates.size, dtype=np.int64) << top.height
     inside, touched = _lies(region, first, np.full(first.size, top.height))
     lower, upper = top.sum(inside), top.sum(touched)
     nodes = first[touched & ~inside]
     if nodes.size == 0:
-        away = reach(level) * lower.error
-        return Bounds(lower.value - away, lower.value + away, lower.error, False)
+        away = lower.error.reach(level)
+        return Bounds(lower.value - away, lower.value + away, lower.error, lower.value)
     all_divided = True
     for each in rounds:
         first, heights, noisy, divided = each.parts_of(nodes)
         inside, touched = _lies(region, first, heights)
 
-        def part(some: Bools, noisy: Integers = noisy, variance: float = each.variance) -> Sum:
-            return Sum(float(noisy[some].sum()), int(some.sum()) * variance)
+        def part(some: Bools, noisy: Integers = noisy, noise: Noise = each.noise) -> Sum:
+            return Sum(float(noisy[some].sum()), counted(int(some.sum()), noise))
 
         all_divided = all_divided and divided == nodes.size
         upper = lower + part(touched) if all_divided else upper - part(~touched)
         lower = lower + part(inside)
         nodes = first[touched & ~inside]
-    away = reach(1 - (1 - level) / (len(rounds) + 1))
-    return Bounds(lower.value - away * lower.error, upper.value + away * upper.error, upper.error, True)
+    own = 1 - (1 - level) / (len(rounds) + 1 + more)
+    low, high = lower.value - lower.error.reach(own), upper.value + upper.error.reach(own)
+    return Bounds(low, high, upper.error, None)
 
 
 def _lies(region: Region, first: Integers, heights: Integers) -> tuple[Bools, Bools]:

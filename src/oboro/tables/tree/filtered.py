@@ -271,7 +271,7 @@ class Filtered(Strategy):
         facts = np.array([candidates, max(int(kept.sum()), 1), cut, below, *divided], np.int64)
         progress.report("looking for cells", 1.0)
         own = (live, held, facts, keys[kept], values[kept])
-        return Measured(keys[kept], counts[kept], (*own, *carried, *rounds))
+        return Measured(keys[kept], counts[kept], (*own, *carried, *rounds), values[kept])
 
     def variance(self, height: int) -> float:
         """Of those that are counted by least squares, of smaller ones as if all were divided."""
@@ -304,11 +304,11 @@ class Filtered(Strategy):
     def _outlooks(self) -> dict[int, Outlook]:
         return {}
 
-    def intervals(self, table: Table, level: float) -> tuple[Integers, Integers]:
-        return filtered_intervals(self, table, level)
+    def intervals(self, published: Measured, level: float) -> tuple[Integers, Integers]:
+        return filtered_intervals(self, published, level)
 
-    def answer(self, table: Table, where: Where, level: float) -> Answer:
-        return filtered_answer(self, table, region_of(self.layout, where), level)
+    def answer(self, published: Measured, where: Where, level: float) -> Answer:
+        return filtered_answer(self, published, region_of(self.layout, where), level)
 
     def unallocated(self, table: Table) -> Table:
         return unallocated(table, self.layout)

@@ -1,53 +1,57 @@
 """How far off a published number may be, for any question, from what is published alone.
 
-For a question, a choice of places or values in each column, the noisy counts give a least-squares answer with a
-known standard error s (solve.py). The interval is
+For a question, a choice of places or values in each column, the noisy counts give a least-squares answer. Its error is a
+weighted sum of noises whose law is known (errors.py), so that it lies within a reach w of the true number with the level
+that is asked for. The interval is
 
-    from the least-squares answer +- f s, cut at 0, widened where needed to hold the published number.
+    from the least-squares answer +- w, cut at 0, widened where needed to hold the published number.
 
-The answer is a weighted sum of noises. For 95% f is 2.12, the point ln 20 / sqrt 2 of a single Laplace noise; sums
-have less. It covers the noise of this release, not errors in the data.
+A single cell is taken by its own noisy count instead, which has one noise. That a reader sees the cell *because* it is
+published is then allowed for (`row_ends`). Intervals cover the noise of this release, not errors in the data.
 
-The published number is the better one: counts are kept at 0 or more. How far off *it* is depends on the data, and
+There are two numbers. The `value` adds up: over any area it is the sum of the published cells, which are kept at 0 or more,
+and for areas of many cells it is the better one. The `estimate` is what the interval belongs to: unbiased, and for single
+cells, above all those that stand out among empty ones, the better one. How far off the *value* is depends on the data, and
 an interval from its own spread would say too much (a bootstrap from the published table covers 64% instead of 95%).
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache, reduce
 
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Floats, Integers, Table
+from oboro.arrays import Bools, Floats, Integers, Table
 from oboro.errors import DataError
 from oboro.exact import about
-from oboro.noise.laplace import check_level
 from oboro.privacy import Unit
 from oboro.records import Record
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.reading import read_cells
 from oboro.tables.strategy import Noise, count_name
+from oboro.tables.tree.errors import Error, ends_of, error_of
 from oboro.tables.tree.lattice import Lattice, lattice_of
-from oboro.tables.tree.measure import estimated
+from oboro.tables.tree.measure import Measured, by_level, estimated, spine_of, whole_total
 from oboro.tables.tree.planner import moments
-from oboro.tables.tree.workload import Design, block, chosen, precision
+from oboro.tables.tree.workload import Design, block, precision
 
 Choice = npt.NDArray[np.bool_]  # of the leaves of one column
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A published number and the interval for the true one.
+    """A published number, the interval for the true one, and the `estimate` that the interval belongs to.
 
-    `spread` of them are in no published cell: known at blocks that the question cuts through, or holds as a whole,
-    and taken to live there evenly. Only filtered tables have such people.
+    The `value` adds up with other answers and with the published cells; for a single cell the `estimate` is the better
+    number. `spread` of the value are in no published cell: known at blocks that the question cuts through, or holds as a
+    whole, and taken to live there evenly.
     """
 
     value: int
@@ -56,71 +60,145 @@ class Answer:
     standard_error: float
     level: float
     spread: int = 0
+    estimate: int | None = None  # None: there is none but the value
 
-    def to_dict(self) -> dict[str, int | float]:
+    def to_dict(self) -> dict[str, int | float | None]:
         return asdict(self)
 
     def __str__(self) -> str:
         percent = f"{100 * self.level:g}%"
         interval = f"{percent} interval {self.low:,} to {self.high:,}"
+        other = self.estimate is not None and self.estimate != self.value
+        estimate = f"; estimate {self.estimate:,}" if other else ""
         spread = f"; {self.spread:,} of them in no published cell" if self.spread else ""
-        return f"{self.value:,}  ({interval}; standard error {about(self.standard_error, 3)}{spread})"
+        error = f"; standard error {about(self.standard_error, 3)}"
+        return f"{self.value:,}  ({interval}{estimate}{error}{spread})"
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """The least-squares answers to all questions."""
+    """The least-squares answers to all questions, and the noisy counts of cells themselves."""
 
     lattice: Lattice
+    design: Design
+    noises: tuple[Noise, ...]
+    possible: Bools | None
+    total: int | None
     leaves: Floats
+    raw: Integers  # noisy counts of leaves, in one row
     mu: Floats
 
-    def errors(self) -> float:
-        """The standard error of a cell."""
-        profile = _product([block(tree, tree.depth) for tree in self.lattice.trees])
-        return math.sqrt(float((profile / self.mu).sum()))
+    @property
+    def noise(self) -> Noise:
+        """That of cells."""
+        return self.noises[self.design.levels.index(self.lattice.finest)]
 
-    def answer(self, choices: Sequence[Choice]) -> tuple[float, float]:
-        """The sum over a choice of leaves in each column, and its standard error."""
+    def answer(self, choices: Sequence[Choice]) -> tuple[float, Error]:
+        """The sum over a choice of leaves in each column, and its error."""
         value = self.leaves
         for choice in reversed(choices):
             value = np.asarray((value * choice).sum(axis=-1))
-        profile = _product(
-            [
-                chosen(tree, choice.astype(float))
-                for tree, choice in zip(self.lattice.trees, choices, strict=True)
-            ]
-        )
-        return float(value), math.sqrt(float((profile / self.mu).sum()))
+        error = error_of(self.lattice, self.design.levels, self.noises, self.mu, choices)
+        return float(value), error
+
+    def row_ends(self, leaves: Integers, published: Integers, level: float) -> tuple[Integers, Integers]:
+        """Intervals for published cells, each of them alone: given that it is published it holds the true count.
+
+        Let y be the noisy count of the cell, whose noise is independent of all others, and w and u how far it goes down and
+        up at the level (`ends_of`). The interval is y - w to y + u, but from 0 on if the cell would not be published any
+        more with a noisy count of y - w - 1, all other noise as it is.
+
+        Privacy
+            This looks at published noisy counts and public facts: post-processing.
+
+        Proof of coverage
+            Let all other noise be fixed. The cell is published if and only if y >= t for some t: its estimate, and those
+            of all nodes above it, exceed their siblings' by amounts that grow with y (`_follow`), and of several children
+            the projection gives one no less if it exceeds the others by more, or if there is more to share out; nor does
+            rounding by largest remainder. Let x be the true count, so that y - x is the noise, symmetric with a
+            log-concave law; T = P(noise > w) <= U = P(noise > u), with 2 T and T + U at most 1 - level. The low end is
+            above 0 only if y - w > t. So it exceeds x only if y > w + max(t, x). And y + u < x only if y < x - u.
+            If x <= t: P(y > w + t | y >= t) <= P(noise > w | noise >= 0) <= T/(1/2): the tail of a log-concave law
+            beyond t - x falls at least as fast as from 0. The upper end fails nowhere.
+            If t < x <= t + u: the upper end fails nowhere; P(y > w + x | y >= t) <= T / P(noise >= t - x) <= T/(1/2).
+            If x > t + u: let e = P(y < t), which is below U. Both ends fail with (T + U - e)/(1 - e) <= T + U.
+            In each case that is at most 1 - level; so it is with any distribution of the other noise.
+            Where several columns are shared out together, t is bounded from above instead, which is safe (`_still_joint`).
+        """
+        below, above = ends_of(self.noise, level)
+        y = self.raw[leaves]
+        low = np.maximum(y - below, 0)
+        some = np.flatnonzero(low)
+        low[some[~self._still(leaves[some], published[some], below + 1)]] = 0
+        return low, np.maximum(y + above, 0)
+
+    def _still(self, leaves: Integers, published: Integers, less: int) -> Bools:
+        """Whether cells would still be published if their noisy counts were so much smaller."""
+        spine = spine_of(self.lattice)
+        if self.lattice.leaves > self.lattice.trees[spine].leaves:
+            return self._still_joint(leaves, published, less)
+        from oboro.tables.tree._compiled import still_held
+
+        tree = self.lattice.trees[spine]
+        flat = self.leaves.reshape(-1, 1)
+        good = None if self.possible is None else self.possible.reshape(-1, 1)
+        estimates, allowed = by_level(tree, flat, good)
+        every = np.concatenate([np.zeros(0), *(each.reshape(-1) for each in estimates)])
+        may = np.concatenate([np.zeros(0, np.bool_), *(a.reshape(-1) for a in allowed if a is not None)])
+        follow = self._follow()
+        root = self.total
+        if root is None:
+            root = whole_total(float(self.leaves.sum()) - less * float(follow[0]))
+        out = np.empty(leaves.size, np.bool_)
+        arities = np.array(tree.arities, np.int64)
+        still_held(leaves, root, every, may, good is None, arities, less * follow[1:], out)
+        return out
+
+    def _follow(self) -> Floats:
+        """How far the estimate of the node of each level above a cell exceeds its siblings' by more, if the cell's noisy
+        count is 1 more. That of the root: how much larger it is.
+
+        With p the precision of cells: p times the sum of c_l over the levels l from the node's on, which is p/mu.
+        """
+        return np.asarray(precision(self.noise) / self.mu.reshape(-1))
+
+    def _still_joint(self, leaves: Integers, published: Integers, less: int) -> Bools:
+        """The same, on the safe side, where several columns are shared out together, in proportion to estimates.
+
+        With an estimate smaller by a factor, a cell is given no less than its share times this factor, since what it
+        loses raises the factors of its row and column; and 1 less by rounding.
+        """
+        profile = np.ones(())
+        for tree in self.lattice.trees:
+            profile = np.multiply.outer(profile, block(tree, tree.depth))
+        own = precision(self.noise) * float((profile / self.mu).sum())
+        now = self.leaves.reshape(-1)[leaves]
+        then = np.maximum(now - own * less, 0)
+        return np.asarray((published - 1) * then >= np.maximum(now, 1e-9))
 
 
 def estimates(
     layout: Layout, design: Design, noises: Sequence[Noise], noisy: Sequence[Integers], total: int | None
 ) -> Estimates:
     lattice = lattice_of(layout.domain)
-    leaves = estimated(noisy, lattice, design, noises, lattice.possible(layout), total)
-    return Estimates(lattice, leaves, moments(lattice, design.levels, [precision(noise) for noise in noises]))
+    possible = lattice.possible(layout)
+    leaves = estimated(noisy, lattice, design, noises, possible, total)
+    mu = moments(lattice, design.levels, [precision(noise) for noise in noises])
+    if total is not None:
+        mu.reshape(-1)[0] = math.inf  # a public total is known without error
+    raw = noisy[design.levels.index(lattice.finest)].reshape(-1)
+    return Estimates(lattice, design, tuple(noises), possible, total, leaves, raw, mu)
 
 
-@lru_cache(maxsize=8)
-def reach(level: float) -> float:
-    """How many standard errors an interval reaches: as far as Laplace noise needs, or Gaussian, whichever is more."""
-    from scipy.special import ndtri
-
-    level = check_level(level)
-    return max(-math.log1p(-level) / math.sqrt(2), float(ndtri(0.5 + level / 2)))
-
-
-def hull(answer: Floats, error: float, published: Integers, level: float) -> tuple[Integers, Integers]:
-    """The interval: whole numbers, 0 or more, that hold the published one."""
-    away = reach(level) * error
-    low = np.minimum(np.maximum(np.ceil(answer - away), 0).astype(np.int64), published)
-    high = np.maximum(np.maximum(np.floor(answer + away), 0).astype(np.int64), published)
-    return low, high
-
-
-def _product(profiles: Sequence[Floats]) -> Floats:
-    return reduce(np.multiply.outer, profiles, np.ones(()))
+def hull(
+    answer: npt.ArrayLike, reach: float, published: npt.ArrayLike
+) -> tuple[Integers, Integers, Integers]:
+    """The estimate as a whole number of 0 or more, and the interval: from 0 on, with both it and what is published."""
+    found, shown = np.asarray(answer, float), np.asarray(published, np.int64)
+    low, high = np.ceil(found - reach - 1e-9), np.floor(found + reach + 1e-9)
+    middle = np.maximum(np.rint(found), 0).astype(np.int64)
+    lowest = np.minimum(np.maximum(low, 0).astype(np.int64), np.minimum(shown, middle))
+    return middle, lowest, np.maximum(np.maximum(high, 0).astype(np.int64), np.maximum(shown, middle))
 
 
 # The noisy counts of all levels, carried by the published file: intervals come from them alone.
@@ -183,6 +261,12 @@ def plan_in(table: Table) -> Record:
     return found
 
 
+def published_in(table: Table, layout: Layout) -> Measured:
+    """What the table publishes, and the noisy counts that it carries: those of all rows, in one row each."""
+    cells = cells_in(table, layout)  # in the order of keys, as the rows are
+    return Measured(cells.keys, cells.counts, noisy_in(table))
+
+
 def cells_in(table: Table, layout: Layout) -> Cells:
     """What the table publishes: the counts in the column that its plan names, whatever was added beside it."""
     name = count_name(plan_in(table).get("count"), layout.domain)
@@ -195,20 +279,39 @@ def cells_in(table: Table, layout: Layout) -> Cells:
     return read_cells(table, layout, Unit.cells(), name)
 
 
-def noisy_in(table: Table, shapes: Sequence[tuple[int, ...]] | None = None) -> tuple[Integers, ...]:
-    """The noisy counts of all levels, in these shapes."""
-    lines = (table.schema.metadata or {}).get(NOISY, b"").split(b"\n")
-    if lines == [b""]:
+def noisy_in(table: Table) -> tuple[Integers, ...]:
+    """The noisy counts that a table carries, each kind in one row. The last ones are kept."""
+    packed = (table.schema.metadata or {}).get(NOISY, b"")
+    if not packed:
         raise DataError(
             "the table does not carry its noisy counts",
             needed=f"a Parquet or Arrow file with at most about 2^{MOST.bit_length() - 1} counts in all",
             fix="a domain with fewer cells",
         )
+    digest = hashlib.sha256(packed).digest()
+    if digest not in _last:
+        try:
+            found = tuple(_unpacked(line) for line in packed.split(b"\n"))
+        except (ValueError, OSError):
+            raise _unreadable() from None
+        _last.clear()
+        _last[digest] = found
+    return _last[digest]
+
+
+_last: dict[bytes, tuple[Integers, ...]] = {}
+
+
+def in_shapes(noisy: Sequence[Integers], shapes: Sequence[tuple[int, ...]]) -> list[Integers]:
+    """Noisy counts as the levels have them."""
     try:
-        found = [_unpacked(line) for line in lines]
-        return tuple(c.reshape(s) for c, s in zip(found, shapes or [c.shape for c in found], strict=True))
-    except (ValueError, OSError):
-        raise DataError("the noisy counts in the table cannot be read", needed="the original file") from None
+        return [counts.reshape(shape) for counts, shape in zip(noisy, shapes, strict=True)]
+    except ValueError:
+        raise _unreadable() from None
+
+
+def _unreadable() -> DataError:
+    return DataError("the noisy counts in the table cannot be read", needed="the original file")
 
 
 def _packed(counts: Integers) -> bytes:

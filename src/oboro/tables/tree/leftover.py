@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oboro.arrays import Integers, Table
-from oboro.noise.laplace import as_float, check_level
+from oboro.noise.laplace import check_level
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.quality import block_errors
 from oboro.tables.strategy import key_columns
 from oboro.tables.tree.answers import Region, Round, Top, bounds, everything, least_squares_top
-from oboro.tables.tree.intervals import Answer, cells_in, noisy_in
+from oboro.tables.tree.errors import ends_of
+from oboro.tables.tree.intervals import Answer, hull, in_shapes, published_in
 from oboro.tables.tree.measure import Measured
-from oboro.tables.tree.workload import precision
 
 if TYPE_CHECKING:
     from oboro.tables.tree.filtered import Filtered
@@ -49,53 +49,94 @@ class Carried:
         return [bits for bits in self.facts[4:].tolist() if bits > 0]
 
 
-def carried_in(table: Table) -> Carried:
-    live, held, facts, keys, noisy, *rest = noisy_in(table)
+def carried_in(published: Measured) -> Carried:
+    live, held, facts, keys, noisy, *rest = published.noisy
     return Carried(live, held, facts, keys, noisy, tuple(rest))
 
 
-def filtered_intervals(strategy: Filtered, table: Table, level: float) -> tuple[Integers, Integers]:
-    """Intervals for the rows of a published table: the noisy counts of its cells, give or take, widened to the published.
+_BY_PART = 0.1  # of what may be missed: that the cell's part holds less than it seems
 
-    They are wider than for one cell, because only cells that stand out are there. Of C cells that were tested R are
-    published, those with the largest noise among them. A share 1 - level of the R may be missed, which is
-    (1 - level) R / C of all: as if each interval were made for that.
+
+def filtered_intervals(strategy: Filtered, published: Measured, level: float) -> tuple[Integers, Integers]:
+    """Intervals for the rows of a published table: given that a cell is published, it holds the true count.
+
+    The noisy count y of the cell, give or take the reach w of its noise; from 0 on if the cell would not be published any
+    more with a noisy count of y - w - 1; and no more than its part can hold, or y. Widened to what is published.
+
+    Privacy
+        This looks at published noisy counts and public facts: post-processing.
+
+    Proof of coverage
+        That of `Estimates.row_ends`, with another t. Let all other noise be fixed. The cell is published if y reaches the
+        cut and the cells of its part do not take all that the part holds: if y >= t. Whether another one reaches the cut
+        does not depend on y as long as y does [Benjamini, Hochberg 1995], and the cut that is carried, the least value
+        that did, is not below the one for y. The part's count has noise of its own. That it was large enough for the part to be
+        looked into makes an upper bound only safer. A tenth of what may be missed goes there.
     """
-    carried = carried_in(table)
-    away = _away(strategy, carried, check_level(level))
-    cells = cells_in(table, strategy.layout)  # in the order of the table: that of keys
-    at = carried.noisy[np.searchsorted(carried.keys, cells.keys)] if cells.keys.size else carried.noisy[:0]
-    return np.minimum(np.maximum(at - away, 0), cells.counts), np.maximum(at + away, cells.counts)
+    carried = carried_in(published)
+    miss = 1 - check_level(level)
+    keys = published.keys
+    low, high = _ends(strategy, carried, keys, 1 - (1 - _BY_PART) * miss)
+    rounds = _rounds(strategy, carried)
+    if rounds and keys.size:
+        first, heights, noisy, _ = rounds[-1].parts_of(rounds[-1].parents)
+        order = np.argsort(first)
+        part = order[np.searchsorted(first[order], keys >> int(heights[0]) << int(heights[0]))]
+        more = rounds[-1].noise.interval(1 - 2 * _BY_PART * miss)[1]
+        high = np.minimum(high, noisy[part] + more)
+    own = carried.noisy[np.searchsorted(carried.keys, keys)]
+    high = np.maximum(np.maximum(high, own), published.counts)
+    return np.minimum(low, published.counts), high
 
 
-def filtered_answer(strategy: Filtered, table: Table, region: Region, level: float) -> Answer:
+def _ends(strategy: Filtered, carried: Carried, keys: Integers, level: float) -> tuple[Integers, Integers]:
+    """By the noisy counts of published cells alone."""
+    from oboro.tables.tree._compiled import still_within
+
+    place = np.searchsorted(carried.keys, keys)
+    y, (below, above) = carried.noisy[place], ends_of(strategy.noise, level)
+    part = np.searchsorted(carried.live, carried.keys >> carried.below)
+    bounds = np.searchsorted(part, np.arange(carried.live.size + 1))
+    own = part[place]
+    still = np.empty(keys.size, np.bool_)
+    starts, ends = bounds[own], bounds[own + 1]
+    still_within(place, starts, ends, carried.noisy, carried.held[own], below + 1, still)
+    still &= y - below - 1 >= int(carried.facts[2])
+    return np.where(still, np.maximum(y - below, 0), 0), np.maximum(y + above, 0)
+
+
+def filtered_answer(strategy: Filtered, published: Measured, region: Region, level: float) -> Answer:
     """How many people are in a region: published cells, and of those that are in none the share of its cells."""
-    carried, layout = carried_in(table), strategy.layout
-    cells = cells_in(table, layout)
-    asked = region.hold(cells.keys)
+    carried, layout = carried_in(published), strategy.layout
+    asked = region.hold(published.keys)
     first = carried.live << carried.below
     inside, there = region.cells(first, carried.below), everything(layout).cells(first, carried.below)
-    left = _left(carried, cells)
+    left = _left(carried, published)
     spread = int(np.rint((left * (inside / np.maximum(there, 1))).sum()))
-    value = int(cells.counts[asked].sum()) + spread
-    published = region.hold(carried.keys)
-    if region.size == 1 and published.any():
-        away, noisy = _away(strategy, carried, level), int(carried.noisy[published][0])
-        error = math.sqrt(2) * _scale(strategy)
-        return Answer(value, min(max(noisy - away, 0), value), max(noisy + away, value), error, level, spread)
-    own = level if region.size > 1 else 1 - (1 - level) / 2  # one cell has two upper bounds
-    found = bounds(_top(strategy, carried), _rounds(strategy, carried), region, own)
-    low = found.low
-    if found.cut:  # cells of blocks that are cut through count for at least this much
-        part = np.searchsorted(carried.live, cells.keys[asked] >> carried.below)
-        sure = carried.noisy[np.searchsorted(carried.keys, cells.keys[asked])]
-        sure = sure - _away(strategy, carried, level)
-        low += float(np.maximum(sure[inside[part] < there[part]], 0).sum())
-    high = found.high
+    value = int(published.counts[asked].sum()) + spread
+    if region.size == 1 and asked.any():
+        own = Measured(published.keys[asked], published.counts[asked], published.noisy)
+        low, high = filtered_intervals(strategy, own, level)
+        noisy = max(int(carried.noisy[np.searchsorted(carried.keys, own.keys)][0]), 0)
+        estimate = min(max(noisy, int(low[0])), int(high[0]))
+        return Answer(
+            value, int(low[0]), max(int(high[0]), value), strategy.noise.sd, level, spread, estimate
+        )
+    part = np.searchsorted(carried.live, published.keys[asked] >> carried.below)
+    cut = published.keys[asked][inside[part] < there[part]]  # published cells of parts that are cut through
+    one = level if region.size > 1 else 1 - (1 - level) / 2  # one cell has two upper bounds
+    found = bounds(_top(strategy, carried), _rounds(strategy, carried), region, one, more=min(cut.size, 1))
+    lower, upper = found.low, found.high
+    if found.estimate is None and cut.size:  # they count for at least this much, all of them together
+        ways = (len(carried.divisions) + 2) * cut.size
+        lower += float(_ends(strategy, carried, cut, 1 - (1 - level) / ways)[0].sum())
     if region.size == 1 and inside.any():  # it was tested, and is below the cut
-        high = min(high, float(carried.facts[2]) - _scale(strategy) * math.log1p(-own))
-    whole = (max(math.ceil(low), 0), max(math.floor(high), 0))
-    return Answer(value, min(whole[0], value), max(whole[1], value), found.error, level, spread)
+        upper = min(upper, float(carried.facts[2]) + strategy.noise.interval(one)[1])
+    if found.estimate is None:
+        whole = (max(math.ceil(lower), 0), max(math.floor(upper), 0))
+        return Answer(value, min(whole[0], value), max(whole[1], value), found.error.sd, level, spread)
+    middle, lowest, highest = hull(found.estimate, found.error.reach(level), value)
+    return Answer(value, int(lowest), int(highest), found.error.sd, level, spread, int(middle))
 
 
 def answers_for_blocks(measured: Measured, truth: Cells, layout: Layout, height: int) -> float:
@@ -122,8 +163,9 @@ def unallocated(table: Table, layout: Layout) -> Table:
     of that is in no published cell."""
     import pyarrow as pa
 
-    carried = carried_in(table)
-    rest = _left(carried, cells_in(table, layout))
+    published = published_in(table, layout)
+    carried = carried_in(published)
+    rest = _left(carried, published)
     size = np.full(carried.live.size, 1 << carried.below)
     beside = {"cells": size, "held": carried.held, "unallocated": rest}
     return pa.table({**dict(key_columns(carried.live << carried.below, layout)), **beside})
@@ -133,11 +175,8 @@ def _top(strategy: Filtered, carried: Carried) -> Top:
     found, layout = strategy.blocks, strategy.layout
     laws, _, _ = strategy.noises
     shapes = [found.lattice.nodes(level) for level in found.levels]
-    noisy = [each.reshape(shape) for each, shape in zip(carried.rest, shapes, strict=False)]
-    height = layout.bits - found.bits
-    return least_squares_top(
-        layout, height, found.lattice, found.levels, [precision(law) for law in laws], noisy
-    )
+    noisy = in_shapes(carried.rest[: len(shapes)], shapes)
+    return least_squares_top(layout, layout.bits - found.bits, found.lattice, found.levels, laws, noisy)
 
 
 def _rounds(strategy: Filtered, carried: Carried) -> list[Round]:
@@ -148,7 +187,7 @@ def _rounds(strategy: Filtered, carried: Carried) -> list[Round]:
     for i, (bits, law) in enumerate(zip(carried.divisions, laws, strict=False)):
         live, noisy = rest[2 * i : 2 * i + 2]
         heights = np.full(live.size, below - bits)
-        rounds.append(Round(live << below, heights, np.full(live.size, 1 << bits), noisy, law.variance))
+        rounds.append(Round(live << below, heights, np.full(live.size, 1 << bits), noisy, law))
         below -= bits
     return rounds
 
@@ -158,12 +197,3 @@ def _left(carried: Carried, cells: Cells) -> Integers:
     rest = carried.held.copy()
     np.subtract.at(rest, np.searchsorted(carried.live, cells.keys >> carried.below), cells.counts)
     return rest
-
-
-def _away(strategy: Filtered, carried: Carried, level: float) -> int:
-    tested, published = max(int(carried.facts[0]), 1), max(int(carried.facts[1]), 1)
-    return math.ceil(_scale(strategy) * math.log(max(tested / ((1 - level) * published), 1.0)))
-
-
-def _scale(strategy: Filtered) -> float:
-    return as_float(strategy.noise.scale)

@@ -39,8 +39,7 @@ def project(
     wanted = np.ascontiguousarray(estimates.transpose(order))
     good = None if possible is None else np.ascontiguousarray(possible.transpose(order))
     trees = [lattice.trees[i] for i in order]
-    if total is None:
-        total = round(min(max(float(wanted.sum()), 0.0), float(LARGEST_TOTAL)))
+    total = whole_total(float(wanted.sum())) if total is None else total
     held = _beside(
         np.array([total], np.int64),
         trees[1:],
@@ -56,6 +55,11 @@ def project(
     )
     back = np.argsort(order)
     return np.ascontiguousarray(counts.reshape([tree.leaves for tree in trees]).transpose(back))
+
+
+def whole_total(estimate: float) -> int:
+    """What the root holds."""
+    return round(min(max(estimate, 0.0), float(LARGEST_TOTAL)))
 
 
 def spine_of(lattice: Lattice) -> int:
@@ -90,14 +94,9 @@ def _down(held: Integers, tree: Tree, wanted: Floats, good: Bools | None) -> Int
     from oboro.tables.tree._compiled import share_out, share_out_jointly
 
     groups = wanted.shape[1]
-    estimates, allowed = [wanted], [good]
-    for arity in reversed(tree.arities[1:]):
-        estimates.append(_joined(estimates[-1], arity))
-        finer = allowed[-1]
-        allowed.append(None if finer is None else np.asarray(finer.reshape(-1, arity, groups).any(axis=1)))
-    for arity in tree.arities:
-        own = estimates.pop().reshape(-1, arity, groups)
-        may = allowed.pop()
+    estimates, allowed = by_level(tree, wanted, good)
+    for arity, finer, may in zip(tree.arities, estimates, allowed, strict=True):
+        own = finer.reshape(-1, arity, groups)
         everywhere = may is None
         may = np.ones((1, arity, groups), np.bool_) if may is None else may.reshape(-1, arity, groups)
         children = np.empty(own.shape, np.int64)
@@ -107,6 +106,19 @@ def _down(held: Integers, tree: Tree, wanted: Floats, good: Bools | None) -> Int
             share_out_jointly(held, own, may, everywhere, children)
         held = children.reshape(-1, groups)
     return held
+
+
+def by_level(tree: Tree, wanted: Floats, good: Bools | None) -> tuple[list[Floats], list[Bools | None]]:
+    """What the nodes of each level below the root should hold, and which of them can; the coarsest first."""
+    if not tree.arities:
+        return [], []
+    estimates, allowed = [wanted], [good]
+    for arity in reversed(tree.arities[1:]):
+        estimates.append(_joined(estimates[-1], arity))
+        finer = allowed[-1]
+        joined = None if finer is None else finer.reshape(-1, arity, wanted.shape[1]).any(axis=1)
+        allowed.append(None if joined is None else np.asarray(joined))
+    return estimates[::-1], allowed[::-1]
 
 
 def _joined(values: Floats, arity: int) -> Floats:
@@ -123,9 +135,13 @@ _TOGETHER = 1 << 18  # draws
 
 @dataclass(frozen=True, slots=True)
 class Measured(Cells):
-    """The published cells, and the noisy counts that they come from: these are as public as the table."""
+    """The published cells, and the noisy counts that they come from: these are as public as the table.
+
+    `estimates` are those of the published cells by themselves: the noisy count of each, from 0 on.
+    """
 
     noisy: tuple[Integers, ...] = field(default=(), repr=False)
+    estimates: Integers | None = field(default=None, repr=False)
 
 
 def measure(
@@ -180,11 +196,12 @@ def publish(
     leaves = np.flatnonzero(counts)
     keys = lattice.keys(layout, leaves)
     held = counts[leaves]
+    own = np.maximum(noisy[design.levels.index(lattice.finest)].reshape(-1)[leaves], 0)
     if not (keys[1:] > keys[:-1]).all():
         order = np.argsort(keys)
-        keys, held = keys[order], held[order]
+        keys, held, own = keys[order], held[order], own[order]
     progress.report("making whole", 1.0)
-    return Measured(keys, held, tuple(noisy))
+    return Measured(keys, held, tuple(noisy), own)
 
 
 def estimated(

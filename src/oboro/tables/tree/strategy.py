@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -11,7 +12,7 @@ from itertools import islice, product
 
 import numpy as np
 
-from oboro.arrays import Floats, Integers, Table
+from oboro.arrays import Floats, Integers
 from oboro.domain import Domain
 from oboro.errors import GuaranteeError, setting, told
 from oboro.exact import remembered, show
@@ -28,13 +29,12 @@ from oboro.tables.layout import Layout
 from oboro.tables.strategy import Noise, Strategy, counts_move, counts_move_squared
 from oboro.tables.tree.answers import Where, choices
 from oboro.tables.tree.intervals import (
-    NOISY,
     Answer,
+    Choice,
     Estimates,
-    cells_in,
     estimates,
     hull,
-    noisy_in,
+    in_shapes,
     without_intervals,
 )
 from oboro.tables.tree.lattice import Lattice, Level, Tree, lattice_of
@@ -132,47 +132,58 @@ def rho_of(promise: Approx) -> Fraction:
 # Intervals for the cells of a published tree, and answers to questions about any part of it.
 
 
-def tree_intervals(strategy: PlannedTree, table: Table, level: float) -> tuple[Integers, Integers]:
-    """The lowest and highest count of each row of the published table."""
-    found, layout = _estimates(strategy, table), strategy.layout
-    cells = cells_in(table, layout)  # in the order of keys, as the rows are
-    at = found.leaves.reshape(-1)[found.lattice.leaf(layout, cells.keys)]
-    return hull(at, found.errors(), cells.counts, check_level(level))
+def tree_intervals(strategy: PlannedTree, published: Measured, level: float) -> tuple[Integers, Integers]:
+    """The lowest and highest count of each published row, the published one and its estimate between them."""
+    found = _estimates(strategy, published)
+    leaves = found.lattice.leaf(strategy.layout, published.keys)
+    low, high = found.row_ends(leaves, published.counts, check_level(level))
+    return np.minimum(low, published.counts), np.maximum(high, published.counts)
 
 
-def tree_answer(strategy: PlannedTree, table: Table, where: Where, level: float) -> Answer:
+def tree_answer(strategy: PlannedTree, published: Measured, where: Where, level: float) -> Answer:
     """The sum of the published counts of some cells, and an interval for the true sum."""
-    found = _estimates(strategy, table)
+    found = _estimates(strategy, published)
     lattice = found.lattice
     chosen = choices(strategy.layout, lattice, where)
-    value, error = found.answer(chosen)
-    cells = cells_in(table, strategy.layout)
-    parts = np.unravel_index(
-        lattice.leaf(strategy.layout, cells.keys), tuple(tree.leaves for tree in lattice.trees)
-    )
-    inside = np.ones(cells.keys.size, np.bool_)
+    leaves = lattice.leaf(strategy.layout, published.keys)
+    parts = np.unravel_index(leaves, tuple(tree.leaves for tree in lattice.trees))
+    inside = np.ones(leaves.size, np.bool_)
     for choice, part in zip(chosen, parts, strict=True):
         inside &= choice[part]
-    published = cells.counts[inside].sum()
-    low, high = hull(np.array(value), error, np.array(published), level)
-    return Answer(int(published), int(low), int(high), error, level)
+    value = int(published.counts[inside].sum())
+    if all(int(choice.sum()) == 1 for choice in chosen):
+        return _of_cell(found, chosen, value, level)
+    answer, error = found.answer(chosen)
+    estimate, low, high = hull(answer, error.reach(level), value)
+    return Answer(value, int(low), int(high), error.sd, level, estimate=int(estimate))
 
 
-def _estimates(strategy: PlannedTree, table: Table) -> Estimates:
+def _of_cell(found: Estimates, chosen: Sequence[Choice], value: int, level: float) -> Answer:
+    """One cell: as its row has it, if it is published; otherwise it holds no more than its noisy count may be off."""
+    places = tuple(int(np.flatnonzero(choice)[0]) for choice in chosen)
+    leaf = np.ravel_multi_index(places, tuple(tree.leaves for tree in found.lattice.trees))
+    leaves, shown = np.array([leaf], np.int64), np.array([value], np.int64)
+    low, high = found.row_ends(leaves, shown, check_level(level))
+    lowest = min(int(low[0]), value) if value else 0
+    estimate = max(int(found.raw[leaf]), 0)
+    return Answer(value, lowest, max(int(high[0]), value), found.noise.sd, level, estimate=estimate)
+
+
+def _estimates(strategy: PlannedTree, published: Measured) -> Estimates:
     """The least-squares solution of a table; the last one is kept."""
     design, layout = strategy.chosen, strategy.layout
-    packed = (table.schema.metadata or {}).get(NOISY, b"")
     facts = (layout.domain.to_dict(), write(design), strategy.eps, strategy.unit, strategy.total)
-    digest = hashlib.sha256(packed + repr(facts).encode() + layout.heads[1].tobytes()).digest()
-    if digest not in _last:
+    digest = hashlib.sha256(repr(facts).encode() + layout.heads[1].tobytes()).digest()
+    if not _last or _last[0][0] is not published.noisy or _last[0][1] != digest:
         shapes = [strategy.lattice.nodes(level) for level in design.levels]
-        found = estimates(layout, design, strategy.noises, noisy_in(table, shapes), strategy.total)
-        _last.clear()
-        _last[digest] = found
-    return _last[digest]
+        noisy = in_shapes(published.noisy, shapes)
+        _last[:] = [
+            (published.noisy, digest, estimates(layout, design, strategy.noises, noisy, strategy.total))
+        ]
+    return _last[0][2]
 
 
-_last: dict[bytes, Estimates] = {}
+_last: list[tuple[tuple[Integers, ...], bytes, Estimates]] = []
 
 
 LARGEST = 2**26  # leaves: half a gigabyte for each array of 64 bits
@@ -365,11 +376,11 @@ class PlannedTree(Strategy):
             **asked,
         }
 
-    def intervals(self, table: Table, level: float) -> tuple[Integers, Integers]:
-        return tree_intervals(self, table, level)
+    def intervals(self, published: Measured, level: float) -> tuple[Integers, Integers]:
+        return tree_intervals(self, published, level)
 
-    def answer(self, table: Table, where: Where, level: float) -> Answer:
-        return tree_answer(self, table, where, level)
+    def answer(self, published: Measured, where: Where, level: float) -> Answer:
+        return tree_answer(self, published, where, level)
 
     def _against_laplace(self) -> str:
         """Whether the delta helps: Gaussian noise against Laplace noise, both planned for the default workload."""

@@ -1,0 +1,166 @@
+"""What is printed covers the truth as often as it says: rows given that they are published, and questions chosen before."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from oboro import tables
+from oboro.arrays import Integers
+from oboro.domain import Category, Domain, Grid
+from oboro.noise import DiscreteGaussian, DiscreteLaplace, system_bits
+from oboro.privacy import Unit
+from oboro.tables.tree.errors import Error, ends_of, error_of
+from oboro.tables.tree.intervals import Estimates
+from oboro.tables.tree.lattice import lattice_of
+from oboro.tables.tree.strategy import PlannedTree, _estimates
+
+SIDE = 32
+
+
+def few_people() -> Integers:
+    """Most cells hold nobody, some hold a few: what is published is published by its noise."""
+    rng = np.random.default_rng(7)
+    dense = np.add.outer(np.arange(SIDE), np.arange(SIDE)) < 20
+    return rng.poisson(np.where(dense, 1.5, 0.02)) + np.where(rng.random((SIDE, SIDE)) < 0.02, 60, 0)
+
+
+def table_plan(eps: str, strategy: str = "tree", **more: Any) -> tuple[tables.TablePlan, Any, Integers]:
+    truth = few_people()
+    row, col = truth.nonzero()
+    data = {"row": row.tolist(), "col": col.tolist(), "n": truth[row, col].tolist()}
+    domain = Domain([Grid("row", "col", shape=(SIDE, SIDE))])
+    plan = tables.plan(domain, unit=Unit.cells(), eps=eps, count="n", strategy=strategy, **more)
+    prepared = plan.prepare(data)
+    return plan, prepared, prepared.dense(plan.layout.bits)
+
+
+def least(level: float, size: int) -> float:
+    """As many hits as independent trials fall short of once in 10^7, and a little for what hangs together."""
+    return level - 7 * math.sqrt(level * (1 - level) / size)
+
+
+@pytest.mark.parametrize("eps", ["0.1", "1"])
+@pytest.mark.parametrize("strategy", ["tree", "filtered"])
+def test_rows_are_covered_given_that_they_are_published(eps: str, strategy: str) -> None:
+    """Those that hold people and those that hold nobody. The plain interval, y - w to y + w, does not do it."""
+    plan, prepared, true = table_plan(eps, strategy)
+    hits: dict[tuple[float, bool], list[int]] = {}
+    plain = [0, 0]
+    for _ in range(40):
+        found = plan.measure(prepared, system_bits())
+        here = true[found.keys]
+        for level in (0.5, 0.95):
+            low, high = plan.mechanism.intervals(found, level)
+            assert (low <= found.counts).all()
+            assert (found.counts <= high).all()
+            assert (low <= found.estimates).all()
+            assert (found.estimates <= high).all()
+            inside = (low <= here) & (here <= high)
+            for lived in (False, True):
+                own = hits.setdefault((level, lived), [0, 0])
+                own[0] += int(inside[(here > 0) == lived].sum())
+                own[1] += int(((here > 0) == lived).sum())
+        reach = plan.noise.interval(0.95)[1]
+        empty = here == 0
+        plain[0] += int((found.estimates[empty] <= reach).sum())
+        plain[1] += int(empty.sum())
+    for (level, _), (inside, size) in hits.items():
+        assert inside / max(size, 1) >= least(level, max(size, 1)) or size == 0
+    if strategy == "tree":
+        assert plain[0] / plain[1] < 0.93  # power: so many of the rows without people it would cover
+
+
+def test_the_least_count_that_is_published_is_found() -> None:
+    """`_still` says what happens if the table is made again with a smaller noisy count in one cell."""
+    plan, prepared, _ = table_plan("0.5")
+    strategy = plan.mechanism
+    assert isinstance(strategy, PlannedTree)
+    found = plan.measure(prepared, system_bits())
+    solved = _estimates(strategy, found)
+    leaves = strategy.lattice.leaf(plan.layout, found.keys)
+    finest = plan.design.levels.index(strategy.lattice.finest)  # type: ignore[union-attr]
+    shapes = [strategy.lattice.nodes(level) for level in plan.design.levels]  # type: ignore[union-attr]
+    rng = np.random.default_rng(1)
+    seen = set()
+    for at in rng.choice(leaves.size, 60, replace=False).tolist():
+        less = int(rng.integers(1, 12))
+        expected = solved._still(leaves[at : at + 1], found.counts[at : at + 1], less)[0]
+        noisy = [each.reshape(shape).copy() for each, shape in zip(found.noisy, shapes, strict=True)]
+        noisy[finest].reshape(-1)[leaves[at]] -= less
+        from oboro.tables.tree.measure import publish
+
+        again = publish(noisy, plan.layout, strategy.lattice, strategy.chosen, strategy.noises, None, None)
+        assert (found.keys[at] in again.keys) == expected
+        seen.add(bool(expected))
+    assert seen == {False, True}
+
+
+@pytest.mark.parametrize("law", [DiscreteLaplace("0.4"), DiscreteLaplace(7), DiscreteGaussian(2)], ids=str)
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.99])
+def test_a_single_noise_is_covered_as_little_as_can_be(law: Any, level: float) -> None:
+    below, above = ends_of(law, level)
+    missed = float(law.cdf(-below - 1)) + float(law.cdf(-above - 1))
+    assert missed <= 1 - level
+    assert 2 * float(law.cdf(-below - 1)) <= 1 - level
+    assert above == 0 or missed - float(law.cdf(-above - 1)) + float(law.cdf(-above)) > 1 - level
+
+
+@pytest.mark.parametrize("scale", ["0.3", "2", "20"])
+def test_the_reach_of_a_sum_of_noises_is_that_of_its_law(scale: str) -> None:
+    law = DiscreteLaplace(scale)
+    error = Error(((1.0, 1.0, law), (0.3, 4.0, law)))
+    size = 200_000
+    drawn = np.abs(law.sample(size) + 0.3 * law.sample((4, size)).sum(axis=0))
+    for level in (0.5, 0.8, 0.95, 0.99):
+        reach = error.reach(level)
+        off = 6 * math.sqrt(level * (1 - level) / size)
+        assert (drawn <= reach).mean() >= level - off
+        assert (drawn <= reach - 0.03 * error.sd - 1e-3).mean() <= level + off
+
+
+def test_the_weights_of_an_answer_are_those_of_least_squares() -> None:
+    """The variance by kinds of node is that of the profiles; and the answer moves as they say."""
+    domain = Domain([Grid("r", "c", shape=(8, 8)), Category("s", ["a", "b", "c"])])
+    plan = tables.plan(domain, unit=Unit.cells(), eps=1)
+    strategy = plan.mechanism
+    assert isinstance(strategy, PlannedTree)
+    rng = np.random.default_rng(0)
+    from oboro.tables.tree.workload import chosen
+
+    for _ in range(5):
+        choices = [rng.random(tree.leaves) < 0.4 for tree in lattice_of(domain).trees]
+        error = error_of(strategy.lattice, strategy.chosen.levels, strategy.noises, strategy.moments, choices)
+        profile = np.multiply.outer(
+            *(chosen(t, c.astype(float)) for t, c in zip(strategy.lattice.trees, choices, strict=True))
+        )
+        assert error.variance == pytest.approx(float((profile / strategy.moments).sum()), rel=1e-6)
+
+
+def test_an_interval_a_tenth_too_short_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted fault: rows fall short of the level by far more than chance allows."""
+    plan, prepared, true = table_plan("0.1")
+    whole = Estimates.row_ends
+
+    def short(self: Estimates, leaves: Integers, published: Integers, level: float) -> Any:
+        low, high = whole(self, leaves, published, level)
+        y = np.maximum(self.raw[leaves], 0)
+        return np.ceil(y - 0.9 * (y - low)).astype(np.int64), np.floor(y + 0.9 * (high - y)).astype(np.int64)
+
+    def covered() -> tuple[int, int]:
+        hits = size = 0
+        for _ in range(60):
+            found = plan.measure(prepared, system_bits())
+            low, high = plan.mechanism.intervals(found, 0.5)
+            here = true[found.keys]
+            hits, size = hits + int(((low <= here) & (here <= high)).sum()), size + here.size
+        return hits, size
+
+    hits, size = covered()
+    assert hits / size >= least(0.5, size)
+    monkeypatch.setattr(Estimates, "row_ends", short)
+    hits, size = covered()
+    assert hits / size < least(0.5, size)
