@@ -42,12 +42,16 @@ def test_texts_are_taken_as_they_are(text: str, value: Fraction) -> None:
         [1],
         "1e99999",
         "9" * 9999,
+        10**5000,
+        -(10**5000),
+        Fraction(1, 10**5000),
         "1/2/3",
         object(),
         np.array([1, 2]),
         np.bool_(True),
         "１２"[:0],
     ],
+    ids=lambda bad: type(bad).__name__,
 )
 def test_what_is_no_number_is_refused_by_name(bad: object) -> None:
     with pytest.raises(ParameterError, match="eps is not a number") as caught:

@@ -27,16 +27,17 @@ Number = int | float | str | Decimal | Fraction
 _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _RATIO = re.compile(r"[+-]?\d+/\d+", re.ASCII)
 _LONGEST = 4000  # characters; a parameter that needs more is a mistake or an attack
+_MOST_BITS = (10**_LONGEST).bit_length()
 
 
 def rational(name: str, value: Any) -> Fraction:
     """`value` as an exact rational; `name` is how an error calls it."""
-    if isinstance(value, Fraction):
-        return Fraction(value)  # one of its own: the parts of a Fraction can be written to
     if isinstance(value, bool) or value is None:
         raise _not_a_number(name, value)
-    if isinstance(value, int):
-        return Fraction(value)
+    if isinstance(value, (Fraction, int)):  # noqa: UP038: a union is slower
+        if value.numerator.bit_length() > _MOST_BITS or value.denominator.bit_length() > _MOST_BITS:
+            raise _not_a_number(name, f"more than {_LONGEST} digits")
+        return Fraction(value)  # one of its own: the parts of a Fraction can be written to
     if isinstance(value, Decimal):
         value = str(value)
     elif isinstance(value, float):

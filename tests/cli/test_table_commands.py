@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -127,3 +129,27 @@ def test_a_mask_file_keeps_the_sea_empty(oboro: Command, tmp_path: Path) -> None
     )
     assert oboro(f"{RELEASE} --possible land.csv -o published.parquet")[0] == 0
     assert max(pq.read_table(tmp_path / "published.parquet").column("row").to_pylist()) < 16
+
+
+@pytest.mark.parametrize("also", ["", " --json", " --dry-run", " --dry-run --json", " -o mesh.parquet"])
+def test_a_release_forecasts_and_prices_once(
+    oboro: Command, monkeypatch: pytest.MonkeyPatch, also: str
+) -> None:
+    calls: Counter[str] = Counter()
+
+    def count(owner: Any, name: str) -> None:
+        original = getattr(owner, name)
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            calls[name] += 1
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count(ob.tables.TablePlan, "forecast")
+    count(sys.modules["oboro.release.run"], "price")
+    code, out, err = oboro(RELEASE + also)
+    assert code == 0
+    assert calls == {"forecast": 1, "price": 1}
+    shown = out if "--dry-run" in also else err
+    assert ("expected error" in shown) == ("--dry-run" in also or "--json" not in also)

@@ -252,6 +252,19 @@ def test_an_error_names_its_argument(oboro: Command) -> None:
     )
     assert code == 4
     assert json.loads(err)["argument"] == "--n-min"
+    forecast = "forecast --domain people.toml --eps 1"
+    for line, option in (
+        (f"synth {forecast} --delta 1e-6 --unit row --records 9", "--records"),
+        (f"synth {forecast}e9 --delta 1e-6 --unit row", "--eps"),
+        (f"synth {forecast} --delta 1e-6 --unit nobody", "--unit"),
+        (f"histogram {forecast} --unit row --column age --edges nonsense", "--edges"),
+        (f"table {forecast} --unit row -o page.txt", "--output"),
+        ("secure plan --eps 400 --delta 1e-3 --urns 2 -o x.plan", "--eps"),
+        ("secure plan --eps 1 --delta 1e-320 --urns 2 -o x.plan", "--delta"),
+    ):
+        code, out, err = oboro(f"{line} --json")
+        assert code == 4, (line, out)
+        assert json.loads(err)["argument"] == option, line
 
 
 def test_no_argument_is_hidden_in_a_text() -> None:
@@ -263,6 +276,15 @@ def test_no_argument_is_hidden_in_a_text() -> None:
                 if part.arg not in ("given", "needed", "fix"):
                     continue
                 for one in ast.walk(part.value):
+                    if isinstance(one, ast.JoinedStr):  # f"{name}={value}"
+                        pairs = zip(one.values, one.values[1:], strict=False)
+                        hidden += [
+                            f"{path.name}:{one.lineno}"
+                            for name, sign in pairs
+                            if isinstance(name, ast.FormattedValue)
+                            and isinstance(sign, ast.Constant)
+                            and str(sign.value).startswith("=")
+                        ]
                     text = str(one.value).split("(")[0] if isinstance(one, ast.Constant) else ""
                     if not text.startswith("--") and re.search(r"(^|[ ,])[a-z_]+=|Unit\.|Ledger\.", text):
                         hidden.append(f"{path.name}:{one.lineno} {text}")

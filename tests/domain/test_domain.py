@@ -5,6 +5,8 @@ from datetime import date, datetime
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,6 +88,41 @@ def test_no_value_ever_raises(value: object) -> None:
     for column in DOMAIN:
         code = column.code(value)
         assert code is None or 0 <= code < column.size
+
+
+class Odd(str):
+    """A text that raises when it is compared."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("private")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Odd("east"),
+        np.array([1, 2]),
+        np.array(["east", "west"]),
+        np.datetime64("NaT"),
+        pd.NA,
+        pd.NaT,
+        10**5000,
+        Fraction(1, 10**5000),
+        type("Nobody", (), {"__eq__": Odd.__eq__, "__repr__": Odd.__eq__})(),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_no_object_ever_raises(value: object) -> None:
+    for column in DOMAIN:
+        code = column.code(value)
+        assert code is None or 0 <= code < column.size
+
+
+def test_a_text_of_another_class_is_its_text() -> None:
+    assert DOMAIN["region"].code(Odd("north")) == DOMAIN["region"].code(np.str_("north")) == 0
+    assert DOMAIN["born"].code(pd.Timestamp("1900-01-02 08:00")) == 1
 
 
 @given(st.integers(0, 10_001))

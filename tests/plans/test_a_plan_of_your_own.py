@@ -14,9 +14,10 @@ import pytest
 
 import oboro as ob
 from oboro import audit
-from oboro.errors import GuaranteeError, UnitError
-from oboro.noise import Bits, DiscreteLaplace
+from oboro.errors import GuaranteeError, InputError, UnitError
+from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace, StudentT
 from oboro.release import Additive, Forecast, Pair, Part, Plan, load_plan, part, register, same_noise
+from oboro.release.part import Choice, cost_of
 
 
 # -- the plan: 40 lines ------------------------------------------------------------------------------------------------
@@ -113,3 +114,64 @@ def test_a_wrong_promise_cannot_be_made() -> None:
     with pytest.raises(GuaranteeError, match="does not keep its promise"):
         HalfTheNoise(20, ob.Unit.row(), ob.Pure("0.5"))
     assert replace(PLAN, guarantee=ob.Pure("0.1")).noise.scale == 200  # the noise follows the promise
+
+
+def made_of(*parts: Part) -> Plan:
+    """A plan that says it has these parts."""
+
+    class Told(LettersPlan):
+        parts = ()
+
+    Told.parts = parts  # type: ignore[assignment]
+    return Told(20, ob.Unit.row(), ob.Pure("0.5"))
+
+
+def test_every_case_is_covered_also_where_none_is_the_worst() -> None:
+    """rho = 0.02 is not covered by eps = 0.5, nor the other way round: neither hides the other."""
+    bounded = part(DiscreteLaplace(2), "letters", moves=1, case="comes")
+    unbounded = part(DiscreteGaussian(25), "letters", moves=1, case="is replaced")
+    assert made_of(bounded).cost == ob.Pure("0.5")
+    for parts in ((bounded, unbounded), (unbounded, bounded)):
+        assert cost_of(parts).covers(bounded.costs)
+        assert cost_of(parts).covers(unbounded.costs)
+        with pytest.raises(GuaranteeError, match="does not keep its promise"):
+            made_of(*parts)
+    often = Part(StudentT(3), "a", Fraction(1), ob.Approx(1, "0.1"), "one")
+    rarely = Part(StudentT(3), "a", Fraction(1), ob.Approx(2, "0.01"), "other")
+    assert cost_of((often, rarely)) == ob.Approx(2, "0.1")
+
+
+def test_a_plan_that_lists_no_noise_promises_nothing_for_money() -> None:
+    with pytest.raises(GuaranteeError, match="without noise"):
+        made_of()
+
+
+@pytest.mark.parametrize(
+    ("noise", "costs"),
+    [
+        (DiscreteLaplace(1), ob.Pure("1.99")),
+        (DiscreteLaplace(1), ob.ZCDP("1.99")),
+        (DiscreteGaussian(1), ob.ZCDP("0.99")),
+        (DiscreteGaussian(1), ob.Pure(100)),
+        (Choice(Fraction(1)), ob.Pure("3.99")),
+        (Choice(Fraction(1)), ob.ZCDP("1.99")),
+    ],
+)
+def test_a_part_cannot_say_that_it_costs_less_than_its_law_does(noise: Any, costs: Any) -> None:
+    with pytest.raises(GuaranteeError, match="costs more than it says"):
+        Part(noise, "letters", Fraction(2), costs)
+    if isinstance(costs, ob.ZCDP):
+        assert Part(noise, "letters", Fraction(2), ob.ZCDP(costs.rho + Fraction(1, 100)))
+
+
+@pytest.mark.parametrize(
+    "asked", [{"moves": -1}, {"moves": float("nan")}, {"moves": 1, "times": 0}, {"moves": 1, "times": 0.5}]
+)
+def test_a_part_of_no_size_is_refused(asked: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=list(asked)[-1]):
+        part(DiscreteLaplace(1), "letters", **asked)
+
+
+def test_a_law_of_another_kind_needs_its_own_theorem() -> None:
+    with pytest.raises(InputError, match="does not follow from its law"):
+        part(StudentT(3), "letters", moves=1)  # type: ignore[arg-type]

@@ -414,6 +414,12 @@ def test_an_estimator_reads_whatever_has_columns() -> None:
             made = estimators.KMeans(1, bounds=(0, 10)).fit(data)
         assert list(made.feature_names_in_) == ["a", "b"]
         assert made.predict(data).tolist() == [0, 0]
+    flat, tall = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0], [2.0]])
+    for matrix in (np.matrix(flat), np.ma.masked_array(flat)):
+        assert [np.asarray(column).tolist() for column in estimators.table_of(matrix, 2)] == flat.T.tolist()
+    for column in (tall, np.matrix(tall)):
+        with pytest.raises(InputError, match="not a list"):
+            ob.engine.open_data({"x": column})
     for wrong in (np.ones(3), np.ones((2, 2, 2)), np.ones((2, 2)) * 1j, "x", 5, [1, 2], np.empty((0, 2))):
         with pytest.raises((ValueError, TypeError)):
             estimators.KMeans(1, bounds=(0, 10)).fit(wrong)

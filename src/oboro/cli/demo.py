@@ -26,10 +26,9 @@ def demo(
     from oboro.domain import Domain, Grid
     from oboro.ledger import Ledger
     from oboro.privacy import Pure, Unit
-    from oboro.release import price, verify_certificate
+    from oboro.release import run, verify_certificate
     from oboro.report import write_map
     from oboro.tables import plan as table_plan
-    from oboro.tables import release as release_table
 
     where = {
         name: output / name
@@ -47,9 +46,12 @@ def demo(
     unit = Unit.cells()
     ledger = Ledger.create(where["city.ledger"], dataset="demo city", unit=unit, budget=Pure(1))
     plan = table_plan(domain, unit=unit, eps="0.5", count="people")
-    echo(f"{plan.forecast()}\n")
-    echo(labelled("will cost", said(f"{price(plan, ledger)} of a budget of {ledger.budget}")) + "\n")
-    release = release_table(where["cells.parquet"], plan, ledger=ledger, name="population mesh")
+
+    def tell(forecast: str) -> None:
+        echo(f"{forecast}\n")
+        echo(labelled("will cost", said(f"{plan.guarantee} of a budget of {ledger.budget}")) + "\n")
+
+    release = run(plan, where["cells.parquet"], ledger, "population mesh", tell=tell)
     certificate = release.save(where["published.parquet"])
     signed = verify_certificate(certificate, public_key=ledger.public_key)
     write_map(

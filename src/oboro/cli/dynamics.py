@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -152,9 +153,9 @@ def demo(
     """Publishes a household's load through a thermal lag: a week of half hours, with the band over time and the outliers page."""
     from oboro.report.band import write_outliers
 
-    made, released = publish_household(output, data, column)
+    released = publish_household(output, data, column, tell=lambda forecast: echo(f"{forecast}\n"))
     write_outliers(output / "outliers.html", eps="1", delta="1e-3")
-    echo(f"{made.forecast()}\n\n{released}\n")
+    echo(f"{released}\n")
     for page in ("published.csv", *PAGES):
         echo(labelled("written", str(output / page)))
 
@@ -172,8 +173,13 @@ def fresh(output: Path, *names: str) -> None:
             )
 
 
-def publish_household(output: Path, data: Path | None = None, column: str = "load") -> tuple[Any, Any]:
-    """Writes a feeder, a load if none is given, its release and two pages; returns the plan and the release."""
+def publish_household(
+    output: Path,
+    data: Path | None = None,
+    column: str = "load",
+    tell: Callable[[str], None] | None = None,
+) -> Any:
+    """Writes a feeder, a load if none is given, its release and two pages; returns the release."""
     import numpy as np
 
     from oboro.dynamics.signal import from_table
@@ -195,13 +201,13 @@ def publish_household(output: Path, data: Path | None = None, column: str = "loa
     made = system_plan(feeder, unit, None, [column], eps="1", delta="1e-3", alpha="1.5")
     load = from_table(data, (column,))[: made.horizon + 1]
     ledger = Ledger.create(book, dataset="household load", unit=unit, budget=Approx(1, "1e-3"))
-    released = run(made, load, ledger, name="load")
+    released = run(made, load, ledger, name="load", tell=tell)
     released.save(output / "published.csv")
     truth = respond(made.system, np.zeros(made.system.states), made.prepare(load).u)[:, 0].tolist()
     signed = released.certificate
     write_band(output / "band.html", made, released, certificate=signed)
     write_band(output / "band-with-truth.html", made, released, truth=truth, private=real, certificate=signed)
-    return made, released
+    return released
 
 
 app = typer.Typer(

@@ -17,7 +17,7 @@ from oboro.payment import delivered
 
 if TYPE_CHECKING:
     from oboro.ledger import Ledger
-    from oboro.release import Plan, Release
+    from oboro.release import Forecast, Plan, Release
 
 PlanFile = Annotated[Path, typer.Argument(help="A plan in TOML.", metavar="PLAN")]
 
@@ -44,20 +44,23 @@ def run(
     release(load_plan(plan), data, open_ledger(ledger), output=output, name=name, dry_run=dry_run, json=json)
 
 
-def show_forecast(plan: Plan, *, json: bool, save: Path | None = None) -> None:
+def show_forecast(
+    plan: Plan, *, json: bool, save: Path | None = None, forecast: Forecast | None = None
+) -> None:
     """Prints what a plan promises and how far off it will be; writes it as TOML if asked."""
+    forecast = plan.forecast() if forecast is None else forecast
     if save is not None:
         from oboro.release import save_plan
 
         save_plan(plan, save)
     if json:
-        show_json({**_facts(plan), "forecast": plan.forecast().to_dict()})
+        show_json({**_facts(plan), "forecast": forecast.to_dict()})
         return
     echo(phrase(plan.describe()["released"]))
     echo(
         f"  {labelled('guarantee', said(str(plan.guarantee)))}\n  {labelled('unit', said(str(plan.unit)))}\n"
     )
-    echo(typed(str(plan.forecast())))
+    echo(typed(str(forecast)))
 
 
 def release(
@@ -83,16 +86,13 @@ def release(
             dry = {"dry_run": True, "cost": terms.cost.to_dict(), "remaining": remaining.to_dict()}
             show_json({**_facts(plan), **dry, "forecast": terms.forecast.to_dict()})
             return
-        show_forecast(plan, json=False)
+        show_forecast(plan, json=False, forecast=terms.forecast)
         echo(f"\n{labelled('would cost', str(terms.cost))}\n{labelled('remaining', str(remaining))}")
         echo(said("nothing was spent"))
         return
     given_again = name is not None and ledger.find(name) is not None
-    quoted = None if given_again else quote(plan, ledger)
-    if not json:
-        forecast = plan.forecast() if quoted is None else quoted.forecast
-        echo(typed(f"{forecast}\n"), err=True)
-    released = run_plan(quoted or plan, data, ledger, name)
+    tell = None if json else lambda forecast: echo(typed(f"{forecast}\n"), err=True)
+    released = run_plan(plan, data, ledger, name, tell=tell)
     give(released, ledger, output=output, json=json, given_again=given_again)
 
 

@@ -211,9 +211,10 @@ def forecast(
         facts = {"released": plan.describe()["released"], "guarantee": plan.guarantee.to_dict()}
         show_json({**facts, "forecast": plan.forecast(expected_total).to_dict()})
     else:
-        plans.show_forecast(plan, json=False, save=save_plan)
+        usual = plan.forecast()
+        plans.show_forecast(plan, json=False, save=save_plan, forecast=usual)
         for note in plan.forecast(expected_total).notes:
-            if note not in plan.forecast().notes:
+            if note not in usual.notes:
                 echo(f"  {said('note')}: {said(plain(note))}")
     if output is not None:
         echo(labelled("written", str(output)), err=json)

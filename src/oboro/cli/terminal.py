@@ -112,9 +112,17 @@ def complaint(error: OboroError) -> str:
 def record(error: OboroError) -> dict[str, str | None]:
     """The same for programs: in English."""
     parts = {"message": error.message, "given": error.given, "needed": error.needed, "fix": error.fix}
-    argument = error.argument and running_options().get(error.argument, error.argument)
+    known = running_options()
+    argument = known.get(error.argument or "", error.argument) or _first_option(error.given, known)
     told = {name: None if part is None else typed(part) for name, part in parts.items()}
     return {**error.to_dict(), **told, "argument": argument}
+
+
+def _first_option(given: str | None, known: Mapping[str, str]) -> str | None:
+    """The option that was given, where an error of the command line itself quotes it as it was typed."""
+    word = (given or "").partition(" ")[0]
+    word = "--output" if word == "-o" else word
+    return word if word in known.values() else None
 
 
 def running_options() -> dict[str, str]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from fractions import Fraction
 from typing import Any
 
@@ -69,8 +69,8 @@ def nearest_step(number: Fraction, low: Fraction, high: Fraction, step: Fraction
 def number_of(value: Any) -> Fraction | None:
     """A number as an exact rational; bounds take care of infinity; None if it is no number."""
     try:
-        if isinstance(value, int):
-            return Fraction(int(value))
+        if isinstance(value, int | Fraction):  # of any length
+            return Fraction(value) if isinstance(value, Fraction) else Fraction(int(value))
         if isinstance(value, float) and math.isinf(value):
             return _BEYOND if float.__gt__(value, 0.0) else -_BEYOND
         return rational("value", value)
@@ -80,11 +80,9 @@ def number_of(value: Any) -> Fraction | None:
 
 def as_date(name: str, which: str, value: Any) -> date:
     """A date from a date, a time or a text such as 2026-01-31."""
-    if isinstance(value, datetime):
-        return value.date()
-    if isinstance(value, date):
-        return value
     try:
+        if isinstance(value, date):  # also a time, of any library; no day at all has no year
+            return date(value.year, value.month, value.day)
         return date.fromisoformat(value[:10])
     except (TypeError, ValueError, LookupError):
         raise BoundsError(
@@ -355,6 +353,8 @@ class Category(Column):
         if isinstance(self.values[0], int):
             number = number_of(value)
             value = int(number) if number is not None and number.denominator == 1 else None
+        elif type(value) is not str:  # of another class, or with a comparison of its own
+            value = str.__str__(value) if isinstance(value, str) else None
         if value in self.values:
             return self.values.index(value)
         return None if self.missing is None else self.values.index(self.missing)
@@ -404,6 +404,6 @@ class Date(Column):
     def code(self, value: Any) -> int | None:
         try:
             day = as_date(self.name, "value", value)
-        except BoundsError:
+        except Exception:  # whatever an object in the data may do when it is asked for its day
             return None if self.missing is None else self.code(self.missing)
         return (min(max(day, self.first), self.last) - self.first).days

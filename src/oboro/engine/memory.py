@@ -274,6 +274,13 @@ def _column(name: str, values: Any) -> Any:
         return values
     kind = getattr(values, "dtype", None)
     kind = getattr(getattr(kind, "categories", None), "dtype", kind)  # of what pandas counts as a category
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        raise DataError(
+            f"column {name!r} is not a list",
+            given=f"an array of {values.ndim} dimensions",
+            needed="a list of values",
+            fix=f"{name}.ravel()" if name.isidentifier() else None,
+        )
     if kind is None or getattr(values, "ndim", 1) != 1 or _in_python(kind):
         return pa.array([_text(value) for value in _list_of(name, values)], pa.string())
     try:

@@ -16,7 +16,7 @@ from oboro._version import __version__
 from oboro.errors import BudgetError, LedgerError, NameTakenError, ParameterError, setting, told
 from oboro.exact import whole
 from oboro.files import BESIDE_SQLITE, reads
-from oboro.kinds import path_of, takes
+from oboro.kinds import path_of, shown, takes
 from oboro.language import plain, without_password
 from oboro.ledger import copies, keys, records, replay
 from oboro.ledger import copies as checking
@@ -160,7 +160,7 @@ def printable(name: str, value: str) -> str:
     if not 1 <= len(written) <= 200 or plain(written) != written or without_password(written) != written:
         raise ParameterError(
             f"{name} cannot be used",
-            given=f"{name}={value!r}"[:80]
+            given=told(**{name: shown(value)})
             if without_password(written) == written
             else "an address with a password",
             needed="1 to 200 characters that are seen, with one space at a time",

@@ -26,7 +26,7 @@ from oboro.privacy.accounting import Event, Spend, added, convert, cost_of, one_
 from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi, positive_delta
 from oboro.privacy.unit import Unit, two_steps
 
-__all__ = ["METHODS", "compose", "convert", "cost_of", "parallel", "times"]
+__all__ = ["METHODS", "compose", "convert", "cost_of", "parallel", "times", "worst"]
 
 METHODS: dict[str, Callable[[Sequence[Event], Fraction], Approx]] = {
     "basic": accounting.basic,
@@ -98,6 +98,14 @@ def parallel(*guarantees: Guarantee, unit: Unit, inside: Sequence[Guarantee] | N
             )
         within = [part.unconditional for part in inside]
         total = _largest(one_currency([_largest(costs, 2), *within]), 1)
+    return Conditional(total, assumptions) if assumptions else total
+
+
+@takes(guarantees=each_of(Guarantee))
+def worst(*guarantees: Guarantee) -> Guarantee:
+    """What covers each of several costs, of which one arises: in the weakest currency among them, number by number."""
+    assumptions = sorted({text for one in guarantees for text in one.assumptions})
+    total = _largest(one_currency([one.unconditional for one in guarantees]), 1)
     return Conditional(total, assumptions) if assumptions else total
 
 

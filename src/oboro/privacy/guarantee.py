@@ -97,6 +97,10 @@ class Guarantee:
 
     kind: str
 
+    def __init_subclass__(cls) -> None:
+        if "Conditional" in globals():  # the last of them stands: a promise of one's own could cover anything
+            raise TypeError(f"{cls.__qualname__}: nobody adds a promise from outside")
+
     def covers(self, other: Guarantee) -> bool:
         """Whether everything that keeps `other` also keeps this: is this budget enough for that cost?"""
         raise NotImplementedError  # pragma: no cover

@@ -21,9 +21,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from oboro.exact import show
+from oboro.errors import GuaranteeError, ParameterError
+from oboro.exact import not_negative, show, whole
+from oboro.kinds import shown
 from oboro.noise import DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import ZCDP, Guarantee, Pure, compose
+from oboro.privacy.composition import times as so_many
+from oboro.privacy.composition import worst
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,17 @@ class Part:
     moves: Fraction  # in the norm of the noise
     costs: Guarantee
     case: str = ""
+
+    def __post_init__(self) -> None:
+        """Where the law says what it costs, nobody says less."""
+        least = () if self.moves == 0 else _least_cost(self.noise, self.moves)
+        if self.moves < 0 or (least and not any(self.costs.covers(one) for one in least)):
+            raise GuaranteeError(
+                "a part of a plan costs more than it says",
+                given=f"{self.of}: {self.costs}",
+                needed=" or ".join(f"at least {one}" for one in least) or "a move of 0 or more",
+                fix="part(noise, of, moves=...)",
+            )
 
     def words(self) -> dict[str, object]:
         """For the certificate."""
@@ -66,26 +81,33 @@ def part(
     >>> part(DiscreteLaplace(10), "count", moves=1)
     Part(noise=DiscreteLaplace('10'), of='count', moves=Fraction(1, 1), costs=Pure('0.1'), case='')
     """
-    moved = Fraction(moves)
-    costs: Guarantee
+    moved = not_negative("moves", moves)
+    known = _least_cost(noise, moved)
+    if not known:
+        raise ParameterError(
+            "what this noise costs does not follow from its law alone",
+            given=shown(noise),
+            needed="discrete Laplace or Gaussian noise, or a choice",
+            fix="Part(noise, of, moves, costs), by a theorem of its own",
+        )
+    return Part(noise, of, moved, so_many(known[0], whole("times", times, least=1)), case)
+
+
+def _least_cost(noise: Any, moved: Fraction) -> tuple[Guarantee, ...]:
+    """What a law costs that we know: as the first, or as any other. Nothing where its class has its own theorem."""
     if isinstance(noise, DiscreteLaplace):
-        costs = Pure(times * moved / noise.scale)
-    elif isinstance(noise, Choice):
-        costs = Pure(times * 2 * noise.eta * moved)
-    else:
-        costs = ZCDP(times * moved / (2 * noise.sigma2))
-    return Part(noise, of, moved, costs, case)
+        return (Pure(moved / noise.scale),)
+    if isinstance(noise, DiscreteGaussian):
+        return (ZCDP(moved / (2 * noise.sigma2)),)
+    if isinstance(noise, Choice):  # of a range of 2 eta D [Cesar and Rogers 2021, Lemma 4]
+        return (Pure(2 * noise.eta * moved), ZCDP((noise.eta * moved) ** 2 / 2))
+    return ()
 
 
 def cost_of(parts: Sequence[Part]) -> Guarantee:
-    """What parts cost together: the sum of their costs in the worst case."""
+    """What parts cost together: the sum of their costs, in whichever case is the worst."""
     cases = {one.case: None for one in parts if one.case} or {"": None}
-    sums = [compose(*(one.costs for one in parts if one.case in ("", case))) for case in cases]
-    worst = sums[0]
-    for other in sums[1:]:
-        if not worst.covers(other):
-            worst = other
-    return worst
+    return worst(*(compose(*(one.costs for one in parts if one.case in ("", case))) for case in cases))
 
 
 # -- the law of what is measured, for the audit ---------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from oboro.errors import GuaranteeError, InputError, ParameterError, told
 from oboro.files import write_whole
 from oboro.kinds import path_of, shown, takes
 from oboro.noise.bits import Bits
-from oboro.privacy import Conditional, Guarantee, Unit
+from oboro.privacy import Conditional, Guarantee, Pure, Unit
 from oboro.records import (
     Columns,
     Record,
@@ -184,6 +184,13 @@ class Plan:
     def __post_init__(self) -> None:
         check_fields(self, "the plan")
         self.check()
+        if not self.parts and self.guarantee != Pure(0):
+            raise GuaranteeError(
+                "a plan without noise promises that it tells nothing",
+                given=f"{self.guarantee}, and no parts",
+                needed="a part for each noise, or eps = 0",
+                fix='part(noise, "count", moves=1)',
+            )
         cost = self.cost
         if not self.guarantee.covers(cost):
             raise GuaranteeError(

@@ -13,6 +13,7 @@ that is what is priced, described and measured: so a plan that was altered on th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -73,22 +74,28 @@ def price(plan: Plan, ledger: Ledger) -> Guarantee:
     return cost
 
 
-@takes(ledger=Ledger)
+@takes(plan=a_plan, ledger=Ledger)
 def run(
-    plan: Plan | Quote, data: object, ledger: Ledger, name: str | None = None, *, bits: Bits | None = None
+    plan: Plan,
+    data: object,
+    ledger: Ledger,
+    name: str | None = None,
+    *,
+    bits: Bits | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Release:
-    """Runs `plan`, or what was quoted, on `data`, once, and pays for it from `ledger`.
+    """Runs `plan` on `data`, once, and pays for it from `ledger`.
 
     `name` makes the release findable: the same name with the same plan gives the stored release back and
-    costs nothing. A name that another plan has, or whose run died, is refused. `bits` is for tests only; the
-    certificate says so if they are not safe.
+    costs nothing. A name that another plan has, or whose run died, is refused. `tell` is told the forecast in words
+    before data is read. `bits` is for tests only; the certificate says so if they are not safe.
     """
-    made = made_again(a_plan("plan", plan.plan if isinstance(plan, Quote) else plan))
+    made = made_again(plan)
     if name is not None and (found := given_again(made, ledger, name)) is not None:
         return found
-    quoted = _quoted(
-        made, ledger
-    )  # of a quote nothing is taken but its plan: its words could have been altered
+    quoted = _quoted(made, ledger)
+    if tell is not None:
+        tell(str(quoted.forecast))
     prepared = made.prepare(data)
     source = bits or system_bits()
     reservation = reserve(quoted, ledger, name)

@@ -26,7 +26,7 @@ from itertools import permutations
 import numpy as np
 import numpy.typing as npt
 
-from oboro.errors import GuaranteeError, ParameterError, told
+from oboro.errors import GuaranteeError, InputError, ParameterError, told
 from oboro.secure.law import Urn, keeps, law_of
 
 MOST_SENSITIVITY = 10_000
@@ -101,7 +101,10 @@ def _exactly(state: _State, eps: Fraction, delta: Fraction) -> tuple[Urn, ...] |
     steps, sizes, counts = state
     inside = [[int(c) for c in row[:size]] for row, size in zip(counts, sizes, strict=True)]
     for _ in range(20):
-        urns = tuple(Urn.symmetric(int(step), row) for step, row in zip(steps, inside, strict=True))
+        try:
+            urns = tuple(Urn.symmetric(int(step), row) for step, row in zip(steps, inside, strict=True))
+        except InputError:  # more entries than an urn holds
+            return None
         if keeps(law_of(urns), eps, delta, 1):
             return urns
         inside[-1][0] += 1 + inside[-1][0] // 1000

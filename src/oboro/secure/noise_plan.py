@@ -11,7 +11,7 @@ from typing import Any
 
 from oboro.domain import read_toml
 from oboro.errors import GuaranteeError, ParameterError, setting, told
-from oboro.exact import Number, about, not_negative, positive, remembered, show, whole
+from oboro.exact import Number, about, not_negative, positive, remembered, show, usable, whole
 from oboro.kinds import path_of, shown, takes, text_of, unknown
 from oboro.ledger import plan_hash
 from oboro.noise.laplace import as_float
@@ -307,6 +307,8 @@ def plan(
     stop="proof"; `init` is the count of the largest value. Refused where Theorem 4.1 does not hold.
     """
     promise = Approx(positive("eps", eps), positive("delta", delta))
+    usable("eps", promise.eps, (-9, 2))  # the search is in doubles
+    usable("delta", promise.delta)
     sensitivity = whole("sensitivity", sensitivity, least=1)
     if promise.delta >= Fraction(1, 2):
         raise ParameterError(

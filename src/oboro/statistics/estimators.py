@@ -257,6 +257,7 @@ def table_of(X: Any, width: int) -> list[Any]:  # noqa: N803
     if isinstance(X, np.ndarray):
         if X.ndim != 2 or X.dtype.kind == "c":
             raise _no_table(X)
+        X = np.asarray(X) if isinstance(X, np.matrix) else X  # its columns are no columns  # noqa: N806
         plain = X.dtype.kind in "biuf"
         return [X[:, i] if plain else X[:, i].tolist() for i in range(X.shape[1])]
     if hasattr(X, "columns"):

@@ -75,7 +75,7 @@ def plan(
     if any(value is not None for value in extra.values()):
         raise ParameterError(
             f"method {method!r} gives a model, not a fixed number of records",
-            given=", ".join(f"{name}={value}" for name, value in extra.items() if value is not None),
+            given=told(**{name: str(value) for name, value in extra.items() if value is not None}),
             needed="none of these",
             fix="as many records as you like, drawn from the model after the release",
         )

@@ -63,7 +63,7 @@ def promised(eps: Number | None, delta: Number | None, rho: Number | None) -> Ap
 def rho_within(guarantee: Guarantee) -> Fraction:
     """The largest rho, to six digits, whose zCDP implies the guarantee. At most 500: beyond, noise is 0 in doubles."""
     if isinstance(guarantee, ZCDP):
-        return _checked(positive("rho", guarantee.rho))
+        return _checked(positive("rho", guarantee.rho), "rho", guarantee.rho)
     assert isinstance(guarantee, Approx)
     positive_delta(guarantee.delta)
     low, high = Fraction(0), guarantee.eps  # rho < eps always, for the conversion adds something positive
@@ -81,16 +81,16 @@ def rho_within(guarantee: Guarantee) -> Fraction:
             needed="an eps that buys some rho",
             fix=setting(eps="0.1"),
         )
-    return _checked(low)
+    return _checked(low, "eps", guarantee.eps)
 
 
-def _checked(rho: Fraction) -> Fraction:
+def _checked(rho: Fraction, name: str, said: Fraction) -> Fraction:
     """The noise of the least share has a variance of about 2 e^(-rho), which what follows divides by."""
     if rho > MOST_RHO:
         raise ParameterError(
-            "rho is out of range",
-            given=told(rho=show(rho)),
-            needed=f"at most {MOST_RHO}, or an eps that buys no more",
+            f"{name} is out of range",
+            given=told(**{name: show(said)}),
+            needed=f"a rho of at most {MOST_RHO}, or an eps that buys no more",
             fix=setting(eps=1, delta="1e-6"),
         )
     return rho

@@ -146,7 +146,7 @@ def no_value(name: str, value: Any) -> ParameterError:
         f"column {name!r} has no such value",
         given=told(**{name: repr(value)}),
         needed="values of the domain: one, several, or a range from low to high",
-        fix=f"{name}=0..9",
+        fix=told(**{name: "0..9"}),
     )
 
 
