@@ -88,7 +88,7 @@ def test_a_person_with_many_rows_is_bounded() -> None:
 @pytest.mark.parametrize("asked", [{"rho": "500001.5"}, {"eps": 1_000_003, "delta": "0.01"}, {"rho": "501"}])
 def test_more_than_noise_can_follow_is_refused(asked: dict[str, Any]) -> None:
     for method in ("marginals", "quality", "moments"):
-        with pytest.raises(ob.errors.ParameterError, match="(rho|eps) is out of range"):
+        with pytest.raises(ob.errors.ParameterError, match=r"(rho|eps) is out of range"):
             ob.synth.plan(SMALL, unit=ob.Unit.row(), method=method, **asked)
         plan = ob.synth.plan(SMALL, unit=ob.Unit.row(), method=method, rho=500)
         rows = next(iter(plan.neighbours())).one
