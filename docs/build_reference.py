@@ -46,7 +46,7 @@ def build() -> str:
         " · ".join(f"[{name}](#{name.replace('.', '')})" for name in PAGES) + "\n",
     ]
     for page in pages:
-        parts.append(f"## {page.__name__}\n\n{_text(page)}\n")
+        parts.append(f"## {page.__name__}\n\n{_laid_out(_text(page))}\n")
         names = getattr(page, "__all__", None) or [
             n for n, v in vars(page).items() if inspect.isclass(v) and v.__module__ == page.__name__
         ]
@@ -99,7 +99,9 @@ def _laid_out(text: str) -> str:
     for part in text.split("\n\n"):
         head, _, body = part.partition("\n")
         lines = part.splitlines()
-        if re.fullmatch(r"[A-Z][a-z]+", head) and body.startswith("    "):
+        if part.startswith(">>> "):
+            parts.append("```pycon\n" + part.replace("<BLANKLINE>", "") + "\n```")
+        elif re.fullmatch(r"[A-Z][a-z]+", head) and body.startswith("    "):
             parts.append(f"**{head}.** {inspect.cleandoc(body)}")
         elif len(lines) > 1 and not part.startswith("    ") and _in_columns(lines):
             parts.append(f"```text\n{part}\n```")

@@ -25,14 +25,17 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 Places: TypeAlias = npt.NDArray[np.int32]
 Words: TypeAlias = npt.NDArray[np.uint64]
 HalfWords: TypeAlias = npt.NDArray[np.uint32]
+Codes: TypeAlias = npt.NDArray[np.integer]  # of any size
 Numbers: TypeAlias = npt.NDArray[np.number]  # of any size, whole or not
 Values: TypeAlias = npt.NDArray[np.generic]  # of whatever a column holds: numbers, texts, dates
+Ends: TypeAlias = tuple[Integers, Integers] | tuple[Floats, Floats]  # of intervals: lows and highs
 
 # Loaded on first use, so that their names are texts: nothing here may stand in the fields of a plan.
 Table: TypeAlias = "pa.Table"
 Schema: TypeAlias = "pa.Schema"
 Kind: TypeAlias = "pa.DataType"
-Column: TypeAlias = "pa.Array | pa.ChunkedArray"
+Array: TypeAlias = "pa.Array"  # or several of them, one after the other
+Connection: TypeAlias = "duckdb.DuckDBPyConnection"
 Data: TypeAlias = (
     "str | Path | Mapping[str, object] | pa.Table | pa.RecordBatch | ds.Dataset | pd.DataFrame"
     " | pl.DataFrame | pl.LazyFrame | duckdb.DuckDBPyRelation"

@@ -19,9 +19,11 @@
 None of them ever depends on a private value. Each carries its parts as attributes, and names the `argument` that it is
 about, so that a program can show them in its own way:
 
-    >>> error = ParameterError("eps must be positive", given=told(eps="0"), fix=setting(eps="0.1"))
-    >>> error.argument, error.fix
-    ('eps', 'eps="0.1"')
+>>> import oboro as ob
+>>> from oboro.errors import ParameterError, setting, told
+>>> error = ParameterError("eps must be positive", given=told(eps="0"), fix=setting(eps="0.1"))
+>>> error.argument, error.fix
+('eps', 'eps="0.1"')
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from typing import Any
 
 from oboro.language import left, plain, said, without_password
 
-Settings = tuple[tuple[str, str, Any], ...]  # fragment of a text, argument, value
+Settings = tuple[tuple[str, str, object], ...]  # fragment of a text, argument, value
 
 
 class Setting(str):
@@ -55,7 +57,7 @@ class Setting(str):
         return Setting(str(other) + str(self), self.settings)
 
 
-def setting(**values: Any) -> Setting:
+def setting(**values: object) -> Setting:
     """What to hand over: `setting(eps="0.1")` is the line `eps="0.1"`."""
     return _setting({name: (_written(value), value) for name, value in values.items()})
 
@@ -65,7 +67,7 @@ def told(**texts: str) -> Setting:
     return _setting({name: (text, text.strip("\"'")) for name, text in texts.items()})
 
 
-def _setting(values: dict[str, tuple[str, Any]]) -> Setting:
+def _setting(values: dict[str, tuple[str, object]]) -> Setting:
     settings = tuple((f"{name}={text}", name, value) for name, (text, value) in values.items())
     return Setting(", ".join(fragment for fragment, _, _ in settings), settings)
 
@@ -90,7 +92,7 @@ def declaration(kind: str, **record: Any) -> Declaration:
     return made
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     """A value as a line of Python has it."""
     if isinstance(value, str):
         return f'"{value}"'
@@ -105,7 +107,17 @@ def _written(value: Any) -> str:
 
 
 class OboroError(Exception):
-    """What went wrong, what was given, what is needed, and the line that fixes it."""
+    """What went wrong, what was given, what is needed, and the line that fixes it.
+
+    >>> try:
+    ...     ob.Pure(-1)
+    ... except ob.OboroError as error:
+    ...     print(error)
+    eps must not be negative
+      given   eps=-1
+      needed  0 or more
+      fix     eps="0.1"
+    """
 
     exit_code = 1
 

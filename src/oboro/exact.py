@@ -30,7 +30,7 @@ _LONGEST = 4000  # characters; a parameter that needs more is a mistake or an at
 _MOST_BITS = (10**_LONGEST).bit_length()
 
 
-def rational(name: str, value: Any) -> Fraction:
+def rational(name: str, value: object) -> Fraction:
     """`value` as an exact rational; `name` is how an error calls it."""
     if isinstance(value, bool) or value is None:
         raise _not_a_number(name, value)
@@ -53,7 +53,7 @@ def rational(name: str, value: Any) -> Fraction:
         raise _not_a_number(name, value) from None
 
 
-def positive(name: str, value: Any) -> Fraction:
+def positive(name: str, value: object) -> Fraction:
     """An exact rational above 0."""
     number = rational(name, value)
     if number <= 0:
@@ -66,7 +66,7 @@ def positive(name: str, value: Any) -> Fraction:
     return number
 
 
-def not_negative(name: str, value: Any) -> Fraction:
+def not_negative(name: str, value: object) -> Fraction:
     """An exact rational that is 0 or more."""
     number = rational(name, value)
     if number < 0:
@@ -79,7 +79,7 @@ def not_negative(name: str, value: Any) -> Fraction:
     return number
 
 
-def whole(name: str, value: Any, *, least: int = 0, most: int | None = None) -> int:
+def whole(name: str, value: object, *, least: int = 0, most: int | None = None) -> int:
     """An integer within public limits."""
     number = rational(name, value)
     limits = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
@@ -156,7 +156,7 @@ def percent(share: float) -> str:
     return f"{value:.2g}%" if value < 10 else f"{value:.0f}%"
 
 
-def _scalar_text(name: str, value: Any) -> str:
+def _scalar_text(name: str, value: object) -> str:
     """NumPy scalars, zero-dimensional arrays and the like, by the number that they hold."""
     item = getattr(value, "item", None)
     if getattr(value, "dtype", None) is not None and getattr(value, "shape", None) == () and callable(item):
@@ -168,7 +168,7 @@ def _scalar_text(name: str, value: Any) -> str:
     raise _not_a_number(name, value)
 
 
-def _not_a_number(name: str, value: Any) -> ParameterError:
+def _not_a_number(name: str, value: object) -> ParameterError:
     shown = repr(value)
     return ParameterError(
         f"{name} is not a number",
@@ -206,7 +206,7 @@ def remembered(most: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return wrap
 
 
-def _facts(value: Any) -> Any:
+def _facts(value: object) -> Any:
     """A value as nested tuples of classes, texts and numbers, which nobody can alter."""
     if value is None or type(value) in (bool, int, float, str):
         return type(value), value

@@ -47,7 +47,7 @@ def takes(**kinds: Kind) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return wrap
 
 
-def instance(name: str, value: Any, *kinds: type) -> Any:
+def instance(name: str, value: object, *kinds: type) -> Any:
     """`value`, if it is one of `kinds`."""
     if isinstance(value, kinds):
         return value
@@ -58,7 +58,7 @@ def instance(name: str, value: Any, *kinds: type) -> Any:
     )
 
 
-def path_of(name: str, value: Any) -> Path:
+def path_of(name: str, value: object) -> Path:
     """A path that the system can be asked for."""
     if isinstance(value, str | os.PathLike):
         path = os.fspath(value)
@@ -78,14 +78,14 @@ def path_of(name: str, value: Any) -> Path:
     )
 
 
-def text_of(name: str, value: Any) -> str:
+def text_of(name: str, value: object) -> str:
     """A text that can be written down: no half characters."""
     if isinstance(value, str) and _encodes(value):
         return value
     raise ParameterError(f"{name} is not a text", given=told(**{name: shown(value)}), needed="a text")
 
 
-def list_of(name: str, value: Any) -> list[Any]:
+def list_of(name: str, value: object) -> list[Any]:
     """Several things: what can be iterated over, but not a text, a number or a mapping."""
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray | memoryview | dict):
         try:
@@ -100,14 +100,14 @@ def list_of(name: str, value: Any) -> list[Any]:
     )
 
 
-def names_of(name: str, value: Any) -> str | list[str]:
+def names_of(name: str, value: object) -> str | list[str]:
     """A name, or several."""
     if isinstance(value, str):
         return text_of(name, value)
     return [text_of(name, one) for one in list_of(name, value)]
 
 
-def numbers_of(name: str, value: Any) -> Any:
+def numbers_of(name: str, value: object) -> Any:
     """An array of finite numbers, as floats."""
     import numpy as np
 
@@ -125,13 +125,13 @@ def numbers_of(name: str, value: Any) -> Any:
 def each_of(*kinds: type) -> Callable[[str, Any], tuple[Any, ...]]:
     """Several things, each of one of `kinds`."""
 
-    def check(name: str, value: Any) -> tuple[Any, ...]:
+    def check(name: str, value: object) -> tuple[Any, ...]:
         return tuple(instance(name, one, *kinds) for one in list_of(name, value))
 
     return check
 
 
-def nearest(name: Any, known: Iterable[str]) -> str | None:
+def nearest(name: object, known: Iterable[str]) -> str | None:
     """The known name that is spelt most like `name`. Only for names that are public: columns, methods, words."""
     import difflib
 
@@ -140,7 +140,7 @@ def nearest(name: Any, known: Iterable[str]) -> str | None:
     return names[close[0]] if close else None
 
 
-def unknown(argument: str, value: Any, known: Iterable[str]) -> ParameterError:
+def unknown(argument: str, value: object, known: Iterable[str]) -> ParameterError:
     """The error for a word that is none of those that an argument may be, with the nearest of them."""
     names = list(known)
     close = nearest(value, names)
@@ -152,7 +152,7 @@ def unknown(argument: str, value: Any, known: Iterable[str]) -> ParameterError:
     )
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value in an error: short, whatever it is."""
     try:
         text = repr(value)
@@ -162,7 +162,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _of_kind(name: str, value: Any, kind: Kind) -> Any:
+def _of_kind(name: str, value: object, kind: Kind) -> Any:
     if isinstance(kind, type):
         return instance(name, value, kind)
     return instance(name, value, *kind) if isinstance(kind, tuple) else kind(name, value)

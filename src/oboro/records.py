@@ -42,7 +42,7 @@ Record = dict[str, Any]  # as read: whoever takes a part of it knows, or checks,
 Facts = Mapping[str, Any]  # the same, to read alone
 
 
-def write(value: Any, columns: Columns | None = None) -> Any:
+def write(value: object, columns: Columns | None = None) -> Any:
     """The record of a value. With `columns`, columns are gathered there and written by name."""
     if value is None or type(value) in (bool, int, str):
         return value
@@ -79,7 +79,7 @@ def write_fields(value: Any, columns: Columns | None = None) -> dict[str, object
 
 def read(
     hint: Any,
-    record: Any,
+    record: object,
     where: str,
     columns: Columns | None = None,
     handed: Mapping[str, object] | None = None,
@@ -121,7 +121,7 @@ def has_field(cls: type, name: str) -> bool:
 
 def read_fields(
     cls: type[T],
-    record: Any,
+    record: object,
     where: str,
     columns: Columns | None = None,
     handed: Mapping[str, object] | None = None,
@@ -160,7 +160,7 @@ def read_fields(
     return cls(**values)
 
 
-def check_fields(value: Any, where: str) -> None:
+def check_fields(value: object, where: str) -> None:
     """Refuses a dataclass with a field of another kind than its annotation says: constructors do not look."""
     for one in _form(type(value)):
         held = getattr(value, one.name)
@@ -172,7 +172,7 @@ def check_fields(value: Any, where: str) -> None:
             )
 
 
-def _fits(hint: Any, value: Any) -> bool:
+def _fits(hint: Any, value: object) -> bool:
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _fits(args[0], value)
@@ -199,7 +199,7 @@ def _fits(hint: Any, value: Any) -> bool:
     return not closed or type(value) in closed  # a class below one of ours is not one of ours
 
 
-def functions_of(value: Any) -> dict[str, object]:
+def functions_of(value: object) -> dict[str, object]:
     """The functions that a dataclass holds, by the names of their fields: what a record cannot carry."""
     return {one.name: getattr(value, one.name) for one in _form(type(value)) if one.function}
 
@@ -272,7 +272,7 @@ def _same(held: Any, default: Any) -> bool:
     return type(held) is type(default) and bool(held == default)
 
 
-def _class_of(hint: Any, record: Any, where: str) -> type:
+def _class_of(hint: Any, record: object, where: str) -> type:
     """The class itself, or the one below it whose kind the record names."""
     if not isinstance(hint, type):
         raise TypeError(f"{where}: no codec for {hint!r}")
@@ -307,7 +307,7 @@ def _kinds(base: type, module: str | None = None) -> dict[str, type]:
     return found
 
 
-def _unknown_kind(where: str, kind: Any, known: Mapping[str, object]) -> ParameterError:
+def _unknown_kind(where: str, kind: object, known: Mapping[str, object]) -> ParameterError:
     return ParameterError(
         f"{where} has an unknown kind",
         given=told(kind=shown(kind)),
@@ -319,7 +319,7 @@ def _unknown_kind(where: str, kind: Any, known: Mapping[str, object]) -> Paramet
 # -- reading ---------------------------------------------------------------------------------------------------------------
 
 
-def _read_one_of(args: tuple[Any, ...], record: Any, where: str, columns: Columns | None) -> Any:
+def _read_one_of(args: tuple[Any, ...], record: object, where: str, columns: Columns | None) -> Any:
     if record is None and type(None) in args:
         return None
     options = [one for one in args if one is not type(None)]
@@ -340,7 +340,9 @@ def _read_one_of(args: tuple[Any, ...], record: Any, where: str, columns: Column
     raise failures[0]
 
 
-def _read_tuple(args: tuple[Any, ...], record: Any, where: str, columns: Columns | None) -> tuple[Any, ...]:
+def _read_tuple(
+    args: tuple[Any, ...], record: object, where: str, columns: Columns | None
+) -> tuple[Any, ...]:
     if type(record) is not list:
         raise _wrong(where, record, "a list")
     if len(args) == 2 and args[1] is Ellipsis:
@@ -362,7 +364,7 @@ def _read_date(record: Any, where: str) -> date:
         raise _wrong(where, record, "a date such as 2026-03-01") from None
 
 
-def _wrong(where: str, record: Any, needed: str) -> ParameterError:
+def _wrong(where: str, record: object, needed: str) -> ParameterError:
     return ParameterError(
         f"{where} is of the wrong kind", given=told(**{where: shown(record)}), needed=needed
     )

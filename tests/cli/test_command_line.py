@@ -173,9 +173,23 @@ def test_budgets_of_every_kind(oboro: Command, tmp_path: Path, words: str, budge
 
 def test_export_backup_and_rotation(oboro: Command, tmp_path: Path) -> None:
     oboro("ledger create people.ledger --dataset people --unit row --eps 1")
-    oboro(RELEASE)
+    oboro(RELEASE + " -o first.csv")
+    assert "\n      1  " in oboro("ledger show people.ledger").out
     head = json.loads(oboro("ledger show people.ledger --json").out)["head"]
     assert oboro("ledger export people.ledger -o entries.json").code == 0
+    assert (
+        f"entry 1 of {ob.Ledger.open('people.ledger').id}"
+        in oboro("certificate verify first.csv.certificate.json").out
+    )
+    told = oboro("ledger verify entries.json")
+    assert (told.code, head in told.out, "another way" in told.out) == (0, True, True)
+    kept = oboro(f"ledger verify entries.json --head {head}")
+    assert (kept.code, "another way" in kept.out) == (0, False)
+    assert json.loads(oboro("ledger verify entries.json --json").out)["exported"]
+    (tmp_path / "changed.json").write_text(
+        (tmp_path / "entries.json").read_text().replace("people", "others")
+    )
+    assert oboro("ledger verify changed.json").code == 1
     assert oboro("ledger backup people.ledger -o copy.ledger").code == 0
     assert oboro("ledger backup people.ledger -o copy.ledger").code != 0  # never overwrites
     assert oboro(f"ledger verify copy.ledger --head {head}").code == 0

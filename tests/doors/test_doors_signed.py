@@ -24,6 +24,8 @@ from oboro.ledger.chain import Entry, in_order, laid_out, seal
 from oboro.ledger.copies import export_of
 from oboro.ledger.keys import public_half
 from oboro.release import read_certificate, verify_certificate
+from oboro.release.certificate import BUNDLED, unpacked
+from oboro.release.plan import bundled
 from oboro.synth.model import load
 
 STRANGER = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -231,6 +233,38 @@ def test_a_model_holds_each_part_once(world: Path, tmp_path: Path) -> None:
                 file.writestr(name, parts.get(name, b""))
         with pytest.raises(DataError, match="is not a model"):
             load(path)
+
+
+def test_a_model_is_checked_against_a_key_by_a_command(world: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.oboro"
+    path.write_bytes((world / "model.oboro").read_bytes())
+    key = read_certificate(path).record["public_key"]
+    told = typed(tmp_path, ["certificate", "verify", path.name, "--key", key])
+    assert (told.code, key in told.out) == (0, True)
+    other = typed(tmp_path, ["certificate", "verify", path.name, "--key", public_half(STRANGER)])
+    assert (other.code, "another key" in other.err) == (1, True)
+    with pytest.raises(CertificateError, match="in one file"):
+        verify_certificate(path, data=world / "published.csv")
+    stolen = read_certificate(path)
+    parts = {BUNDLED[0]: b"PAR1 other measurements", BUNDLED[1]: stolen.to_bytes()}
+    path.write_bytes(bundled(parts))
+    assert typed(tmp_path, ["certificate", "verify", path.name]).code == 1
+    with pytest.raises(CertificateError, match="not the file that was certified"):
+        load(path)
+    path.write_bytes(b"PK\x03\x04 no model")
+    assert typed(tmp_path, ["certificate", "verify", path.name]).code == 1
+
+
+def test_a_certificate_within_a_model_has_one_form(world: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.oboro"
+    released, certificate = unpacked((world / "model.oboro").read_bytes()) or (b"", b"")
+    path.write_bytes(bundled({BUNDLED[0]: released, BUNDLED[1]: certificate}))
+    load(path)
+    for change in CHANGES.values():
+        path.write_bytes(bundled({BUNDLED[0]: released, BUNDLED[1]: change(certificate.decode()).encode()}))
+        for reader in (load, verify_certificate):
+            with pytest.raises(CertificateError, match="not a certificate"):
+                reader(path)
 
 
 def test_a_model_is_the_bytes_that_oboro_packs(world: Path, tmp_path: Path) -> None:

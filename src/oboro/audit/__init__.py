@@ -1,4 +1,11 @@
-"""The attack on any plan."""
+"""The attack on any plan.
+
+Its examples begin with:
+
+>>> import oboro as ob
+>>> coin = ob.Domain([ob.Category("side", ["heads", "tails"])])
+>>> plan = ob.histogram_plan(coin, "side", unit=ob.Unit.row(), eps="0.5")
+"""
 
 from oboro.audit.endtoend import EndToEnd, Walked, end_to_end, walk
 from oboro.audit.enumeration import exact

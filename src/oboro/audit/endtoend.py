@@ -33,7 +33,12 @@ from oboro.release.plan import attackable
 
 @dataclass(frozen=True, slots=True)
 class EndToEnd:
-    """What releases through the runner showed, and whether the ledger's total is theirs."""
+    """What releases through the runner showed, and whether the ledger's total is theirs.
+
+    >>> found = ob.audit.end_to_end(plan, runs=20)
+    >>> found.spent == found.owed
+    True
+    """
 
     report: AuditReport
     releases: int
@@ -55,7 +60,12 @@ def end_to_end(
     folder: str | Path | None = None,
     alarm: float = ALARM,
 ) -> EndToEnd:
-    """Releases each world of the plan's first pair, or of `pairs`, `runs` times, with a ledger in a temporary file."""
+    """Releases each world of the plan's first pair, or of `pairs`, `runs` times, with a ledger in a temporary file.
+
+    >>> found = ob.audit.end_to_end(plan, runs=20)
+    >>> found.releases, found.verdict
+    (40, 'holds')
+    """
     runs = whole("runs", runs, least=20, most=10**6)
     chosen = list(plan.neighbours())[:1] if pairs is None else list(pairs)
     total = 2 * runs * len(chosen)
@@ -130,14 +140,23 @@ _TAILS = [  # words to go on with: one near either end, or in between, then any
 
 @dataclass
 class Walked:
-    """The chance of each answer, and what the walk did not follow. Every chance is exact but for `unknown`."""
+    """The chance of each answer, and what the walk did not follow. Every chance is exact but for `unknown`.
+
+    >>> walked = ob.audit.walk(lambda bits: ob.noise.uniform_integer(4, bits))
+    >>> walked.chances[3], walked.unknown
+    (Fraction(1, 4), Fraction(0, 1))
+    """
 
     chances: dict[Hashable, Fraction] = field(default_factory=dict)
     unknown: Fraction = Fraction(0)
 
 
 def walk(draw: Callable[[Bits], Hashable], least: Fraction = Fraction(1, 1 << 56)) -> Walked:
-    """The law of `draw(bits)`. It must end with probability 1, and look at its bits in order."""
+    """The law of `draw(bits)`. It must end with probability 1, and look at its bits in order.
+
+    >>> ob.audit.walk(lambda bits: ob.noise.uniform_integer(3, bits)).chances
+    {0: Fraction(1, 3), 1: Fraction(1, 3), 2: Fraction(1, 3)}
+    """
     found = Walked()
     again = _follow(draw, [], Fraction(1), least, found)
     found.chances = {answer: chance / (1 - again) for answer, chance in found.chances.items()}

@@ -151,7 +151,12 @@ REPLAYED = 64  # trials
 
 @takes(plan=attackable, pairs=each_of(Pair))
 def exact(plan: Any, pairs: Iterable[Pair] | None = None) -> AuditReport:
-    """What the plan's worst cases, or `pairs`, really cost. Refuses a plan whose law cannot be computed."""
+    """What the plan's worst cases, or `pairs`, really cost. Refuses a plan whose law cannot be computed.
+
+    >>> report = ob.audit.exact(plan)
+    >>> report.verdict, round(report.eps_lower, 6)
+    ('holds', 0.5)
+    """
     findings = []
     for pair in plan.neighbours() if pairs is None else pairs:
         found = computed(plan, pair)

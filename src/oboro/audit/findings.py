@@ -20,6 +20,10 @@ class Finding:
     """One pair: what was promised, and what was certified by trials ("measured") or is so ("computed").
 
     With an `order` both are Rényi divergences of that order; otherwise both are eps at `delta`.
+
+    >>> finding = ob.audit.exact(plan).closest
+    >>> finding.why, finding.promised, finding.how
+    ('one unit with all its rows, or nobody', Fraction(1, 2), 'computed')
     """
 
     why: str
@@ -50,7 +54,7 @@ class Finding:
         }
 
     def __str__(self) -> str:
-        sign = "<=" if self.holds else "> "
+        sign = "<=" if self.holds else ">"
         what = "eps" if self.order is None else "divergence"
         is_so = "=" if self.how == "computed" else ">="
         return (
@@ -61,7 +65,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What an attack found. `eps_lower` is certified: larger than the truth with probability below 1e-6."""
+    """What an attack found. `eps_lower` is certified: larger than the truth with probability below 1e-6.
+
+    >>> print(ob.audit.exact(plan))
+    holds: statistics.histogram, eps = 0.5, computed
+      computed eps = 0.5 <= 0.5 promised at delta 0: one unit with all its rows, or nobody
+      computed eps = 0.5 <= 0.5 promised at delta 0: one unit with all its rows, or nobody
+    """
 
     plan: str
     guarantee: Guarantee
@@ -106,8 +116,8 @@ class AuditReport:
     def __str__(self) -> str:
         named = f"{self.name}: {self.plan}" if self.name else self.plan
         how = f"{self.trials:,} trials a world" if self.trials else "computed"
-        lines = [f"{self.verdict}: {named}, {self.guarantee}, {how}"]
-        return "\n".join(map(plain, [*lines, *(f"  {finding}" for finding in self.findings)]))
+        head = plain(f"{self.verdict}: {named}, {self.guarantee}, {how}")
+        return "\n".join([head, *(f"  {plain(str(finding))}" for finding in self.findings)])
 
 
 def promised(guarantee: Guarantee) -> list[tuple[Fraction, Fraction]]:

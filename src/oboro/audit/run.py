@@ -106,7 +106,7 @@ _REPEATED = 300  # measurements of how many numbers come out
 _SCREENED = 50  # times fewer trials for the screening
 
 
-def _attackable(name: str, value: Any) -> Any:
+def _attackable(name: str, value: object) -> Any:
     """Whatever can be prepared and measured, and promises something; it need not be able to be released."""
     if all(hasattr(value, part) for part in ("kind", "guarantee", "prepare", "measure")):
         return value
@@ -132,6 +132,10 @@ def run(
 
     Spends nothing: the data are made up. `search` is how many random pairs are looked at, and `alarm` how likely a
     sound plan may be called broken. Where the law can be computed, the truth is reported beside what was measured.
+
+    >>> report = ob.audit.run(plan, trials=2000)
+    >>> report.verdict, report.how
+    ('holds', 'computed')
     """
     trials = whole("trials", trials, least=200, most=10**8)
     source = bits or system_bits()

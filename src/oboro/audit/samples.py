@@ -31,7 +31,11 @@ LARGE_GRID = Domain([Grid("row", "col", shape=(64, 64))])  # the smallest that t
 
 
 def samples() -> dict[str, Plan]:
-    """A plan for each name: every kind, both adjacencies, rows and persons, and every form of promise that it has."""
+    """A plan for each name: every kind, both adjacencies, rows and persons, and every form of promise that it has.
+
+    >>> ob.audit.samples()["count"].guarantee
+    Pure(1)
+    """
     made: dict[str, Plan] = {}
     for part in (_counts_and_sums, _ranks, _smooth, _learners, _tables, _synth, _dynamics, _secure):
         made |= dict(part())
@@ -253,6 +257,9 @@ def everything(
 
     `alarm` is how likely any sound plan among them may be called broken. `watch` is told the name of each before it
     begins, how many are done, and how many there are.
+
+    >>> [report.verdict for report in ob.audit.everything(trials=1000, plans={"coin": plan})]
+    ['holds']
     """
     chosen = samples() if plans is None else dict(plans)
     for done, (name, plan) in enumerate(chosen.items()):

@@ -109,7 +109,7 @@ def _system(bits: Bits) -> Iterator[None]:
         source_of_bits._system = before
 
 
-def _parts(record: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+def _parts(record: object, before: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(record, dict):
         for name, value in record.items():
             yield from _parts(value, f"{before}.{name}" if before else name)

@@ -30,7 +30,9 @@ app = typer.Typer(help="Check the signed page that goes out with a release.", no
 
 @app.command(epilog="Example: oboro certificate verify published.csv.certificate.json")
 def verify(
-    file: Annotated[Path, typer.Argument(help="The certificate.", metavar="FILE")],
+    file: Annotated[
+        Path, typer.Argument(help="The certificate, or a model, which has its own within.", metavar="FILE")
+    ],
     data: Annotated[
         Path | None,
         typer.Option(
@@ -62,7 +64,7 @@ def verify(
         "guarantee": said(str(guarantee)),
         "noise": ", ".join(said(law) for law in _laws(record["noise"])) or said("none"),
         "file": bound["name"] if bound else said("none"),
-        "ledger": said(f"entry {record['ledger']['position']} of {record['ledger']['id']}"),
+        "ledger": said(f"entry {record['ledger']['reserved_at']} of {record['ledger']['id']}"),
         "time": record["time"],
         "signed by": record["public_key"],
     }

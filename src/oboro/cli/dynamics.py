@@ -342,6 +342,7 @@ def band(
     """A page with the published output in its 95% band over time, from the file and its certificate alone."""
     import pyarrow as pa
 
+    from oboro.dynamics import SignalPlan
     from oboro.engine import open_data
     from oboro.release import plan_from, verify_certificate
     from oboro.report.band import write_band
@@ -357,7 +358,9 @@ def band(
     outputs = len(certified["plan"]["system"]["D"])
     numbered = {} if outputs == 1 else {"output": [i % outputs + 1 for i in range(len(t))]}
     table = pa.table({"t": t, **numbered, "y": y})
-    write_band(output, plan_from(certified["plan"]), table, certificate=certified)
+    plan = plan_from(certified["plan"])
+    assert isinstance(plan, SignalPlan)  # no other has a system
+    write_band(output, plan, table, certificate=certified)
     echo(labelled("written", str(output)))
 
 

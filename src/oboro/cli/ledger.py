@@ -151,13 +151,47 @@ def fetch(
 
 
 @app.command(epilog="Example: oboro ledger verify people.ledger --head 4:9fb5...")
-def verify(ledger: Where, head: Head = None, json: Json = False) -> None:
+def verify(
+    ledger: Annotated[
+        str,
+        typer.Argument(
+            help="The ledger, or an export of one: a file, or a postgresql:// address.", metavar="LEDGER"
+        ),
+    ],
+    head: Head = None,
+    json: Json = False,
+) -> None:
     """Finds any altered, missing or reordered entry; with --head also a truncated or restored ledger."""
-    checked = open_ledger(ledger).verify(_head(head))
+    from oboro.ledger import verify_export
+    from oboro.ledger.copies import looks_exported
+    from oboro.ledger.file import is_address
+
+    exported = not is_address(ledger) and looks_exported(ledger)
+    checked = verify_export(ledger, _head(head)) if exported else open_ledger(ledger).verify(_head(head))
+    key = checked.keys[-1].public_key
     if json:
-        show_json({"valid": True, "entries": checked.entries, "head": str(checked.head)})
+        show_json(
+            {
+                "valid": True,
+                "entries": checked.entries,
+                "head": str(checked.head),
+                "public_key": key,
+                "exported": exported,
+            }
+        )
         return
-    echo(said(f"valid: {checked.entries} entries") + "\n  " + labelled("head", str(checked.head), 5))
+    facts = {"head": str(checked.head), "public key": key}
+    echo(
+        "\n".join(
+            [
+                said(f"valid: {checked.entries} entries"),
+                *("  " + labelled(label, text, 11) for label, text in facts.items()),
+            ]
+        )
+    )
+    if exported and head is None:  # a stranger's own chain is valid too
+        note = "compare the public key with one the publisher gave you another way"
+        echo(f"  {said('note')}: {said(note)}")
     if head is None:
         note = "keep the head elsewhere; without it a truncated or restored ledger looks valid"
         echo(f"  {said('note')}: {said(note)}")

@@ -182,7 +182,7 @@ def _stoppable(made: list[Payment]) -> Iterator[None]:
         yield
         return
 
-    def stop(number: int, _: Any) -> None:
+    def stop(number: int, _: object) -> None:
         if made:
             _ignore_stops()
         raise Stopped(number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -187,7 +187,7 @@ def show_checked(rows: list[dict[str, object]]) -> None:
         echo("  " + "  ".join(right(text, width) for text, width in zip(line, widths, strict=True)))
 
 
-def show_json(record: Any) -> None:
+def show_json(record: object) -> None:
     echo(
         json.dumps(
             record, ensure_ascii=False, indent=None if os.environ.get("OBORO_COMPACT") else 2, default=str

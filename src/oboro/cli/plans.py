@@ -132,7 +132,8 @@ def give(
 
 def check_output(plan: Plan, output: Path, *inputs: Any) -> None:
     """Refuses a release that cannot be written, or would be written over an input, before anything is spent."""
-    from oboro.release.release import CERTIFICATE, checked_ending
+    from oboro.release.certificate import CERTIFICATE
+    from oboro.release.release import checked_ending
 
     checked_ending(plan, output, "-o {}")
     check_place(output, *inputs, beside=(CERTIFICATE,))

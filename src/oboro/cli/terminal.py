@@ -156,7 +156,7 @@ def toml_lines(record: Mapping[str, object]) -> str:
     return "\n".join(["[[columns]]", *lines])
 
 
-def _option(fragment: str, name: str, value: Any, known: Mapping[str, str]) -> str:
+def _option(fragment: str, name: str, value: object, known: Mapping[str, str]) -> str:
     """One argument and its value as the command takes it, or as Python if it takes none such."""
     if hasattr(value, "adjacency"):
         return _unit_place(known) + unit_text(value)
@@ -172,7 +172,7 @@ def _option(fragment: str, name: str, value: Any, known: Mapping[str, str]) -> s
     return f"{option} {_value(name, value)}"
 
 
-def _value(name: str, value: Any) -> str:
+def _value(name: str, value: object) -> str:
     if name == "edges":
         return _edges(value)
     if isinstance(value, dict):
@@ -183,7 +183,7 @@ def _value(name: str, value: Any) -> str:
     return shlex.quote(text) if " " in text else text
 
 
-def _edges(value: Any) -> str:
+def _edges(value: object) -> str:
     """Edges are given as FIRST:LAST:WIDTH of a column."""
     if isinstance(value, range):
         return f"COLUMN={value[0]}:{value[-1]}:{value.step}"

@@ -1,4 +1,9 @@
-"""What values are possible: columns and domains."""
+"""What values are possible: columns and domains.
+
+Its examples begin with:
+
+>>> import oboro as ob
+"""
 
 from oboro.domain.columns import Category, Column, Date, Integer, Real
 from oboro.domain.domain import Domain, column_from, read_toml

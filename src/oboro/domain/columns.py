@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self, TypeVar
 
 from oboro.errors import BoundsError, DomainError, declaration, setting, told
 from oboro.exact import Number, positive, rational, show, usable, whole
@@ -28,6 +28,8 @@ from oboro.records import Columns, write_fields
 # The parts that a column declares, and the values that it meets: how each is read, and what is refused.
 #
 # Only what is declared is ever refused. A value that is no number is None, and the column's rule goes on from there.
+
+T = TypeVar("T", int, Fraction, date)
 
 LARGEST = 2**62  # values that a column may have
 _BEYOND = Fraction(10**5000)  # every bound, for no number that can be written is as large
@@ -66,7 +68,7 @@ def nearest_step(number: Fraction, low: Fraction, high: Fraction, step: Fraction
     return int((clamped - low) / step + Fraction(1, 2))
 
 
-def number_of(value: Any) -> Fraction | None:
+def number_of(value: object) -> Fraction | None:
     """A number as an exact rational; bounds take care of infinity; None if it is no number."""
     try:
         if isinstance(value, int | Fraction):  # of any length
@@ -93,7 +95,7 @@ def as_date(name: str, which: str, value: Any) -> date:
         ) from None
 
 
-def inside(name: str, low: Any, high: Any, value: Any) -> Any:
+def inside(name: str, low: T, high: T, value: T) -> T:
     """What stands in for missing values: it must be a possible one itself."""
     if not low <= value <= high:
         raise DomainError(
@@ -105,14 +107,14 @@ def inside(name: str, low: Any, high: Any, value: Any) -> Any:
     return value
 
 
-def whole_part(name: str, which: str, value: Any) -> int:
+def whole_part(name: str, which: str, value: object) -> int:
     """A bound or a step that is a whole number."""
     if value is None:
         raise _no_bounds(name, which)
     return whole(f"{which} of column {name!r}", value, least=-LARGEST, most=LARGEST)
 
 
-def rational_part(name: str, which: str, value: Any) -> Fraction:
+def rational_part(name: str, which: str, value: object) -> Fraction:
     """A bound that is a rational."""
     if value is None:
         raise _no_bounds(name, which)
@@ -128,7 +130,7 @@ def _no_bounds(name: str, which: str) -> BoundsError:
     )
 
 
-def name_part(name: Any) -> str:
+def name_part(name: object) -> str:
     """The name of a column."""
     if not isinstance(name, str) or not name:
         raise DomainError(
@@ -139,7 +141,7 @@ def name_part(name: Any) -> str:
     return name
 
 
-def set_parts(column: object, **parts: Any) -> None:
+def set_parts(column: object, **parts: object) -> None:
     """Fills a frozen column while it is made."""
     for part, value in parts.items():
         object.__setattr__(column, part, value)
@@ -149,7 +151,12 @@ __all__ = ["LARGEST", "Category", "Column", "Date", "Integer", "Real", "as_date"
 
 
 class Column:
-    """One column of a domain."""
+    """One column of a domain.
+
+    >>> age = ob.Integer("age", 0, 99)
+    >>> age.size, age.code(200), age.value(99)
+    (100, 99, 99)
+    """
 
     kind: str
     name: str
@@ -169,7 +176,7 @@ class Column:
         """The value that a code stands for."""
         raise NotImplementedError  # pragma: no cover
 
-    def code(self, value: Any) -> int | None:
+    def code(self, value: object) -> int | None:
         """The code of a value by this column's rule; None where the record is left out."""
         raise NotImplementedError  # pragma: no cover
 
@@ -177,7 +184,7 @@ class Column:
         """The canonical form, also one `[[columns]]` table of a TOML file."""
         return write_fields(self)
 
-    def as_record(self, columns: Columns | None) -> Any:
+    def as_record(self, columns: Columns | None) -> str | dict[str, object]:
         """Itself; or its name, where the record that it is part of lists its columns."""
         if columns is None:
             return self.to_dict()
@@ -190,7 +197,7 @@ class Column:
         return self.name
 
     @classmethod
-    def from_record(cls, record: Any, columns: Columns | None, where: str) -> Any:
+    def from_record(cls, record: object, columns: Columns | None, where: str) -> Self:
         from oboro.domain.domain import column_from
 
         if type(record) is str and columns is not None:
@@ -217,7 +224,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Integer(Column):
-    """Whole numbers low, low + step, ..., high."""
+    """Whole numbers low, low + step, ..., high.
+
+    >>> income = ob.Integer("income", 0, 10_000, step=100)
+    >>> income.size, income.code(1_234), income.value(12)
+    (101, 12, 1200)
+    """
 
     name: str
     low: int
@@ -255,7 +267,7 @@ class Integer(Column):
     def value(self, code: int) -> int:
         return self.low + code * self.step
 
-    def code(self, value: Any) -> int | None:
+    def code(self, value: object) -> int | None:
         number = number_of(value)
         if number is None:
             return None if self.missing is None else self.code(self.missing)
@@ -264,7 +276,12 @@ class Integer(Column):
 
 @dataclass(frozen=True, slots=True)
 class Real(Column):
-    """Real numbers on the public grid low, low + step, ..., high, all exact rationals."""
+    """Real numbers on the public grid low, low + step, ..., high, all exact rationals.
+
+    >>> kwh = ob.Real("kwh", 0, 10, step="0.1")
+    >>> kwh.size, kwh.code(3.14159), kwh.value(31)
+    (101, 31, 3.1)
+    """
 
     name: str
     low: Fraction
@@ -304,7 +321,7 @@ class Real(Column):
     def value(self, code: int) -> float:
         return float(self.low + code * self.step)
 
-    def code(self, value: Any) -> int | None:
+    def code(self, value: object) -> int | None:
         number = number_of(value)
         if number is None:
             return None if self.missing is None else self.code(self.missing)
@@ -313,7 +330,12 @@ class Real(Column):
 
 @dataclass(frozen=True, slots=True)
 class Category(Column):
-    """One of the declared values, all texts or all whole numbers."""
+    """One of the declared values, all texts or all whole numbers.
+
+    >>> region = ob.Category("region", ["north", "south", "unknown"], missing="unknown")
+    >>> region.code("south"), region.code("the moon")
+    (1, 2)
+    """
 
     name: str
     values: tuple[str, ...] | tuple[int, ...]
@@ -349,7 +371,7 @@ class Category(Column):
     def value(self, code: int) -> str | int:
         return self.values[code]
 
-    def code(self, value: Any) -> int | None:
+    def code(self, value: object) -> int | None:
         if isinstance(self.values[0], int):
             number = number_of(value)
             value = int(number) if number is not None and number.denominator == 1 else None
@@ -366,6 +388,10 @@ class Date(Column):
 
     A time with a zone counts on the day that clocks of its zone show: the zone of its column in Arrow, pandas, Polars and
     Parquet files written from them, UTC in DuckDB and other Parquet files, and in text the day as it is written.
+
+    >>> day = ob.Date("day", "2026-01-01", "2026-12-31")
+    >>> day.size, day.code("2026-02-01"), day.value(31)
+    (365, 31, datetime.date(2026, 2, 1))
     """
 
     name: str
@@ -401,7 +427,7 @@ class Date(Column):
     def value(self, code: int) -> date:
         return self.first + timedelta(days=code)
 
-    def code(self, value: Any) -> int | None:
+    def code(self, value: object) -> int | None:
         try:
             day = as_date(self.name, "value", value)
         except Exception:  # whatever an object in the data may do when it is asked for its day

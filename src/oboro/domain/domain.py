@@ -40,8 +40,12 @@ KINDS: dict[str, tuple[Callable[..., Column], str]] = {  # what makes it, and wh
 }
 
 
-def column_from(record: dict[str, object]) -> Column:
-    """The column that one `[[columns]]` table describes."""
+def column_from(record: object) -> Column:
+    """The column that one `[[columns]]` table describes.
+
+    >>> ob.domain.column_from({"name": "age", "kind": "integer", "low": 0, "high": 99})
+    Integer(name='age', low=0, high=99, step=1, missing=None)
+    """
     given = dict(record) if isinstance(record, dict) else {}
     kind = given.pop("kind", None)
     if not isinstance(kind, str) or kind not in KINDS:
@@ -69,7 +73,14 @@ DECLARES = ("columns", "unit", "data", "ledger", "draft")
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Columns with bounds, steps and categories."""
+    """Columns with bounds, steps and categories.
+
+    >>> people = ob.Domain([ob.Integer("age", 0, 99), ob.Category("sex", ["f", "m"])])
+    >>> people.size
+    200
+    >>> people.only("sex").to_dict()
+    {'columns': [{'kind': 'category', 'name': 'sex', 'values': ['f', 'm']}]}
+    """
 
     columns: tuple[Column, ...]
 
@@ -126,7 +137,7 @@ class Domain:
         return self.to_dict()
 
     @classmethod
-    def from_record(cls, record: Any, columns: Columns | None, where: str) -> Domain:
+    def from_record(cls, record: object, columns: Columns | None, where: str) -> Domain:
         if type(record) is not dict or list(record) != ["columns"]:
             raise DomainError(
                 f"{where} is not a domain", given=shown(record), needed="columns, and nothing else"
@@ -203,7 +214,13 @@ DRAFT_RARE = "# RARE: held by fewer than"
 
 @takes(path=path_of)
 def read_toml(path: str | Path) -> Record:
-    """A TOML file as a dictionary, with errors that name the file. A draft is refused as long as it carries a mark."""
+    """A TOML file as a dictionary, with errors that name the file. A draft is refused as long as it carries a mark.
+
+    >>> from pathlib import Path
+    >>> _ = Path("unit.toml").write_text("unit.kind = 'row'")
+    >>> ob.domain.read_toml("unit.toml")
+    {'unit': {'kind': 'row'}}
+    """
     reads(path)
     try:
         text = Path(path).read_text(encoding="utf-8")

@@ -123,7 +123,17 @@ Groups = tuple[
 
 @dataclass(frozen=True, slots=True)
 class Grid(Column):
-    """Cells of a grid of two or more dimensions, each place a whole number from 0 in its own column of the data."""
+    """Cells of a grid of two or more dimensions, each place a whole number from 0 in its own column of the data.
+
+    >>> grid = ob.Grid("row", "col", shape=(3, 4))
+    >>> grid.size, grid.places
+    (16, 12)
+    >>> codes = grid.encode([0, 2, 3], [0, 3, 0])
+    >>> codes
+    array([ 0, 13, -1])
+    >>> grid.decode(codes[:2])
+    [array([0, 2]), array([0, 3])]
+    """
 
     names: tuple[str, ...]
     shape: tuple[int, ...]
@@ -233,6 +243,12 @@ class Mesh(Column):
 
     `region` lists the primary (80 km) meshes that are covered, by default the 176 of Japan. It is public.
     Every coarser mesh is a block of codes: its first digits are its first bits.
+
+    >>> tokyo = ob.Mesh("mesh", level="1km", region=[5339])
+    >>> tokyo.size, tokyo.digits
+    (16384, 8)
+    >>> tokyo.decode(tokyo.encode([53394611]))
+    array([53394611])
     """
 
     name: str

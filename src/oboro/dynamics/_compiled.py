@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oboro.noise.compiling import compiled
 
+if TYPE_CHECKING:
+    from oboro.arrays import Floats
+
 
 @compiled
-def respond_to(a: Any, b: Any, c: Any, d: Any, x0: Any, u: Any) -> Any:
+def respond_to(a: Floats, b: Floats, c: Floats, d: Floats, x0: Floats, u: Floats) -> Floats:
     """y(t) = C x(t) + D u(t) for every row of u, from the state x0."""
     n, m, q = a.shape[0], b.shape[1], c.shape[0]
     x, following = x0.copy(), np.zeros(n)
@@ -41,7 +44,17 @@ def respond_to(a: Any, b: Any, c: Any, d: Any, x0: Any, u: Any) -> Any:
 
 
 @compiled
-def _next(a: Any, b: Any, c: Any, d: Any, square: float, p: Any, work: Any, root: Any, out: Any) -> bool:
+def _next(
+    a: Floats,
+    b: Floats,
+    c: Floats,
+    d: Floats,
+    square: float,
+    p: Floats,
+    work: Floats,
+    root: Floats,
+    out: Floats,
+) -> bool:
     """out = C'C + A'PA + S R^-1 S', R = g^2 I - D'D - B'PB, S = A'PB + C'D; False if R is not positive
     definite.
 
@@ -101,7 +114,7 @@ def _next(a: Any, b: Any, c: Any, d: Any, square: float, p: Any, work: Any, root
 
 
 @compiled
-def _below(p: Any, square: float, work: Any) -> bool:
+def _below(p: Floats, square: float, work: Floats) -> bool:
     """Whether g^2 I - P is positive definite."""
     n = p.shape[0]
     for i in range(n):
@@ -119,7 +132,7 @@ def _below(p: Any, square: float, work: Any) -> bool:
 
 
 @compiled
-def feasible(a: Any, b: Any, c: Any, d: Any, steps: int, g: float, start: bool) -> bool:
+def feasible(a: Floats, b: Floats, c: Floats, d: Floats, steps: int, g: float, start: bool) -> bool:
     """Whether the recursion reaches time 0, and P_0 < g^2 I where the start is protected."""
     n, m = a.shape[0], b.shape[1]
     p, out = np.zeros((n, n)), np.zeros((n, n))
@@ -138,7 +151,7 @@ def feasible(a: Any, b: Any, c: Any, d: Any, steps: int, g: float, start: bool) 
 
 
 @compiled
-def recursion(a: Any, b: Any, c: Any, d: Any, steps: int, g: float, extra: float) -> Any:
+def recursion(a: Floats, b: Floats, c: Floats, d: Floats, steps: int, g: float, extra: float) -> Any:
     """P_{T+1} = 0 to P_0, each with `extra` added on its diagonal; and how many there are until one repeats itself."""
     n, m = a.shape[0], b.shape[1]
     path = np.zeros((steps + 2, n, n))
@@ -160,7 +173,7 @@ def recursion(a: Any, b: Any, c: Any, d: Any, steps: int, g: float, extra: float
     return path, steps + 2
 
 
-def stationary(a: Any, b: Any, c: Any, d: Any, g: float, extra: float = 0.0) -> Any:
+def stationary(a: Floats, b: Floats, c: Floats, d: Floats, g: float, extra: float = 0.0) -> Any:
     """The P that the recursion tends to, with `extra` added on its diagonal each time; None if there is none."""
     with warnings.catch_warnings():
         warnings.simplefilter(
@@ -172,7 +185,7 @@ def stationary(a: Any, b: Any, c: Any, d: Any, g: float, extra: float = 0.0) -> 
             return None
 
 
-def _stationary(a: Any, b: Any, c: Any, d: Any, g: float, extra: float) -> Any:
+def _stationary(a: Floats, b: Floats, c: Floats, d: Floats, g: float, extra: float) -> Any:
     from scipy.linalg import solve_discrete_are, solve_discrete_lyapunov
 
     n, m = a.shape[0], b.shape[1]

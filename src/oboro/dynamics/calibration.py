@@ -150,7 +150,11 @@ def calibrate(
     method: str = "mixture",
     dims: int | None = None,
 ) -> float:
-    """The largest z with (eps, delta): Q^-1 for "theorem1". `dims` is for "exact" and "pure"."""
+    """The largest z with (eps, delta): Q^-1 for "theorem1". `dims` is for "exact" and "pure".
+
+    >>> ob.dynamics.calibrate(alpha="1.5", eps=1, delta="1e-3")
+    0.4221...
+    """
     tail, loss, dimensions = _checked(alpha, eps, method, dims)
     if method == "pure":
         if delta is not None and rational("delta", delta) != 0:
@@ -168,7 +172,11 @@ def calibrate(
 def delta(
     *, alpha: Number, eps: Number, z: Number, method: str = "mixture", dims: int | None = None
 ) -> float:
-    """The delta that `method` proves at distance z."""
+    """The delta that `method` proves at distance z.
+
+    >>> ob.dynamics.delta(alpha="1.5", eps=1, z="0.5")
+    0.003108...
+    """
     tail, loss, dimensions = _checked(alpha, eps, method, dims)
     at = usable("z", positive("z", z), _DISTANCES)
     if method == "pure":
@@ -195,7 +203,11 @@ def delta_above(*, alpha: Fraction, eps: Fraction, z: Fraction, method: str, dim
 
 
 def pure_eps(*, alpha: Number, z: Number, dims: int = 1) -> float:
-    """The pure eps at distance z: the largest log-ratio of two elliptical stable densities, for alpha < 2."""
+    """The pure eps at distance z: the largest log-ratio of two elliptical stable densities, for alpha < 2.
+
+    >>> ob.dynamics.pure_eps(alpha=1, z=1)
+    0.9624...
+    """
     from scipy.optimize import brentq
 
     tail, _, dimensions = _checked(alpha, 1, "pure", dims)

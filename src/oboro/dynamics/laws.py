@@ -87,7 +87,7 @@ class Scale:
     def __copy__(self) -> Any:
         raise _reused("it cannot be copied or stored")
 
-    def __deepcopy__(self, memo: Any) -> Any:
+    def __deepcopy__(self, memo: object) -> Any:
         raise _reused("it cannot be copied or stored")
 
 

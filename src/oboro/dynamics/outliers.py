@@ -51,7 +51,17 @@ def detections(
     false_alarm: float = 0.01,
     median: float | None = None,
 ) -> tuple[Detection, ...]:
-    """For Gaussian, Laplace and stable noise at equal (eps, delta), or with the same `median` size."""
+    """For Gaussian, Laplace and stable noise at equal (eps, delta), or with the same `median` size.
+
+    >>> for found in ob.dynamics.detections(eps=1, delta="1e-2", sizes=[10]):
+    ...     print(found.noise, round(found.rates[0], 2))
+    Gaussian 1.0
+    Laplace (pure eps) 1.0
+    stable 1.5, independent 0.65
+    stable 1.5, one A, long record 0.85
+    stable 1, independent 0.18
+    stable 1, one A, long record 0.58
+    """
     reach = usable("distance", positive("distance", distance))
     sizes = [usable("sizes", positive("sizes", size)) for size in sizes]
     check_level(false_alarm, "false_alarm")

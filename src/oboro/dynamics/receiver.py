@@ -63,6 +63,11 @@ def estimate(
 
     `sd`, `mean` and `correlation` describe the input as far as it is known beforehand; `start_sd` a private
     start around 0.
+
+    >>> release = ob.dynamics.release([1, 0, 2, 0], plan, x0=[0.5], ledger=ledger)
+    >>> better = ob.dynamics.estimate(release, plan, sd=1, mean=1, start_sd=1)
+    >>> better.y.shape
+    (4, 1)
     """
     rho = rational("correlation", correlation)
     if not -1 < rho < 1:

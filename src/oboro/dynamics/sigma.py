@@ -109,7 +109,7 @@ _BITS = 256
 _TIGHT = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-7, 1e-5, 1e-3)  # how far above the float's g a proof is tried
 
 
-def read_sigma(given: Any, size: int) -> Matrix:
+def read_sigma(given: object, size: int) -> Matrix:
     """A symmetric matrix of rationals, one row for each output at each time."""
     rows = given.tolist() if hasattr(given, "tolist") else given
     if not isinstance(rows, list | tuple) or not all(isinstance(row, list | tuple) for row in rows):
@@ -286,7 +286,14 @@ def condition(
     method: str = "theorem1",
     protect: Any = PARTS,
 ) -> Condition:
-    """Whether noise SG(alpha, Sigma) on the output is (eps, delta)-private by condition (10)."""
+    """Whether noise SG(alpha, Sigma) on the output is (eps, delta)-private by condition (10).
+
+    >>> sigma = ob.dynamics.design(feeder, horizon=1, alpha="1.5", eps=1, delta="1e-2", kind="scalar")
+    >>> ob.dynamics.condition(feeder, 2 * sigma, horizon=1, alpha="1.5", eps=1, delta="1e-2").holds
+    True
+    >>> ob.dynamics.condition(feeder, sigma / 2, horizon=1, alpha="1.5", eps=1, delta="1e-2").holds
+    False
+    """
     m = _operator(system, horizon, protect)
     sigma = numbers_of("shape", shape)
     if sigma.shape != (len(m), len(m)) or not np.array_equal(sigma, sigma.T):
@@ -326,6 +333,9 @@ def design(
 
     M M' may be singular, and then has no inverse for (10) to speak of. It is still right: it is the noise of
     the input.
+
+    >>> ob.dynamics.design(feeder, horizon=1, alpha="1.5", eps=1, delta="1e-2").shape
+    (2, 2)
     """
     m = _operator(system, horizon, protect)
     z = calibrate(alpha=alpha, eps=eps, delta=delta, method=method, dims=len(m)) * (1 - MARGIN)

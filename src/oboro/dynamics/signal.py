@@ -108,7 +108,7 @@ def numbers(given: Any, width: int = 1) -> Floats:
     return np.array(samples, np.float64).reshape(len(samples), width)
 
 
-def one_sample(given: Any, width: int) -> Floats:
+def one_sample(given: object, width: int) -> Floats:
     """The numbers of one sample, by the same rule: what is no array of numbers, nor `width` of them, is nan throughout."""
     kind = getattr(given, "dtype", None)
     if isinstance(kind, np.dtype) and kind.kind in "biuf":
@@ -128,7 +128,7 @@ def _sample(given: Any, width: int) -> list[float]:
     return [_number(one) for one in several] if len(several) == width else [float("nan")] * width
 
 
-def _is_one(given: Any) -> bool:
+def _is_one(given: object) -> bool:
     return not isinstance(given, list | tuple) and not (isinstance(given, np.ndarray) and given.ndim)
 
 

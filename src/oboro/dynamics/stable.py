@@ -34,6 +34,11 @@ class SymmetricStable:
 
     Z = sin(alpha f) / cos(f)^(1/alpha) * (cos((1-alpha) f) / E)^((1-alpha)/alpha), f = pi (U - 1/2), E = -log
     V. alpha = 1 is Cauchy; alpha = 2 is 2 sin(f) sqrt(E), normal with variance 2.
+
+    >>> from fractions import Fraction
+    >>> heavy = ob.dynamics.SymmetricStable(Fraction(3, 2))
+    >>> ob.noise.sample_rounded(heavy, (2, 3), scale=10, step=1).shape
+    (2, 3)
     """
 
     alpha: Fraction
@@ -100,7 +105,11 @@ def _symmetric(
 
 @dataclass(frozen=True, slots=True)
 class Stable:
-    """The paper's S(alpha, sigma, beta), Definition 2: alpha other than 1, skewness beta in [-1, 1]."""
+    """The paper's S(alpha, sigma, beta), Definition 2: alpha other than 1, skewness beta in [-1, 1].
+
+    >>> ob.dynamics.Stable(1.5, 1, beta=0.5).sample(1000).shape
+    (1000,)
+    """
 
     alpha: Fraction
     sigma: Fraction
@@ -148,7 +157,12 @@ class Stable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EllipticalStable:
-    """The paper's SG_d(alpha, Sigma), Definition 1: E exp(i t'X) = exp(-(t' Sigma t)^(alpha/2)), X = sqrt(A) G."""
+    """The paper's SG_d(alpha, Sigma), Definition 1: E exp(i t'X) = exp(-(t' Sigma t)^(alpha/2)), X = sqrt(A) G.
+
+    >>> law = ob.dynamics.EllipticalStable(2, [[1, 0], [0, 1]])
+    >>> float(law.characteristic([1, 0])), law.sample(10).shape
+    (0.3678..., (10, 2))
+    """
 
     alpha: Fraction
     shape: Floats

@@ -33,7 +33,13 @@ from oboro.release.run import keep, reserve
 
 @dataclass(eq=False, repr=False)
 class Stream:
-    """An open stream. `step` takes the input at one time and returns the output at that time, with noise."""
+    """An open stream. `step` takes the input at one time and returns the output at that time, with noise.
+
+    >>> stream = ob.dynamics.stream(plan, ledger=ledger, x0=[0.5])
+    >>> output = stream.step(1)
+    >>> stream.time, type(output), ledger.remaining
+    (1, <class 'float'>, Approx(0, 0))
+    """
 
     _quote: Quote
     ledger: Ledger
@@ -126,7 +132,7 @@ class Stream:
     def __copy__(self) -> Any:
         return self._scale.__copy__()
 
-    def __deepcopy__(self, memo: Any) -> Any:
+    def __deepcopy__(self, memo: object) -> Any:
         return self._scale.__deepcopy__(memo)
 
     def __repr__(self) -> str:
@@ -157,7 +163,13 @@ class Stream:
 def stream(
     plan: SignalPlan, *, ledger: Ledger, x0: Any = None, name: str | None = None, bits: Bits | None = None
 ) -> Stream:
-    """Opens a stream: reserves the whole horizon, then draws A and the noise of the start. `bits` is for tests."""
+    """Opens a stream: reserves the whole horizon, then draws A and the noise of the start. `bits` is for tests.
+
+    >>> with_noise = ob.dynamics.stream(plan, ledger=ledger, x0=[0.5])
+    >>> outputs = [with_noise.step(reading) for reading in (1, 0, 2, 0)]
+    >>> len(outputs), with_noise.close().to_arrow().num_rows
+    (4, 4)
+    """
     quoted = quote(plan, ledger)
     plan = made_from(quoted)
     if x0 is not None and "x0" not in plan.protect:

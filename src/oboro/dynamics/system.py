@@ -33,7 +33,12 @@ _FIX = "control.ss(A, B, C, D, True), scipy.signal.dlti(A, B, C, D) or (A, B, C,
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """n states, m inputs, q outputs. Make one from python-control, SciPy, or four matrices with `system_from`."""
+    """n states, m inputs, q outputs. Make one from python-control, SciPy, or four matrices with `system_from`.
+
+    >>> system = ob.dynamics.system_from(feeder)
+    >>> system.states, system.radius
+    (1, 0.9)
+    """
 
     a: Matrix
     b: Matrix
@@ -91,7 +96,7 @@ class System:
         return {name.upper(): write(getattr(self, name)) for name in "abcd"}
 
     @classmethod
-    def from_record(cls, record: Any, columns: Columns | None, where: str) -> System:
+    def from_record(cls, record: object, columns: Columns | None, where: str) -> System:
         if type(record) is not dict or sorted(record) != ["A", "B", "C", "D"]:
             raise DomainError(
                 f"{where} is not a system", given=shown(record), needed="A, B, C and D, and nothing else"
@@ -103,6 +108,9 @@ def system_from(given: Any) -> System:
     """A `System` from python-control, SciPy, a table with A, B, C, D, or four matrices.
 
     Continuous time is refused: sampling is a choice that changes what is released.
+
+    >>> ob.dynamics.system_from({"A": [["0.9"]], "B": [["0.1"]], "C": [["1"]], "D": [["0"]]})
+    System(a=((Fraction(9, 10),),), b=((Fraction(1, 10),),), c=((Fraction(1, 1),),), d=((Fraction(0, 1),),))
     """
     if isinstance(given, System):
         return given
@@ -139,11 +147,11 @@ def system_from(given: Any) -> System:
     )
 
 
-def _of(a: Any, b: Any, c: Any, d: Any) -> System:
-    return System(*(_matrix(name, part) for name, part in zip("ABCD", (a, b, c, d), strict=True)))
+def _of(*given: object) -> System:
+    return System(*(_matrix(name, part) for name, part in zip("ABCD", given, strict=True)))
 
 
-def _matrix(name: str, given: Any) -> Matrix:
+def _matrix(name: str, given: object) -> Matrix:
     rows = given.tolist() if hasattr(given, "tolist") else given
     if not isinstance(rows, list | tuple):
         rows = [[rows]]
@@ -196,7 +204,15 @@ def check_protect(protect: object) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """M = [O N], or the part of it that acts on what is protected, for times 0 to `horizon`. Matrix-free."""
+    """M = [O N], or the part of it that acts on what is protected, for times 0 to `horizon`. Matrix-free.
+
+    >>> operator = ob.dynamics.Operator(ob.dynamics.system_from(feeder), horizon=1)
+    >>> operator.coordinates
+    3
+    >>> operator.dense()
+    array([[1. , 0. , 0. ],
+           [0.9, 0.1, 0. ]])
+    """
 
     system: System
     horizon: int
@@ -244,7 +260,13 @@ class Operator:
 
 @takes(system=System)
 def observability(system: System, horizon: int) -> Floats:
-    """O_T, ((T+1) q) x n."""
+    """O_T, ((T+1) q) x n.
+
+    >>> ob.dynamics.observability(ob.dynamics.system_from(feeder), horizon=2)
+    array([[1.  ],
+           [0.9 ],
+           [0.81]])
+    """
     horizon = _check_size(system, horizon)
     a, _, row, _ = system.arrays()
     rows = []
@@ -256,7 +278,13 @@ def observability(system: System, horizon: int) -> Floats:
 
 @takes(system=System)
 def toeplitz(system: System, horizon: int) -> Floats:
-    """N_T, ((T+1) q) x ((T+1) m)."""
+    """N_T, ((T+1) q) x ((T+1) m).
+
+    >>> ob.dynamics.toeplitz(ob.dynamics.system_from(feeder), horizon=2)
+    array([[0.  , 0.  , 0.  ],
+           [0.1 , 0.  , 0.  ],
+           [0.09, 0.1 , 0.  ]])
+    """
     horizon = _check_size(system, horizon)
     q, m = system.outputs, system.inputs
     pulses = impulse(system, horizon)

@@ -1,4 +1,11 @@
-"""Brings data, and bounds contributions."""
+"""Brings data, and bounds contributions.
+
+Its examples begin with:
+
+>>> import oboro as ob
+>>> columns = [ob.Integer("age", 0, 99), ob.Category("sex", ["f", "m"])]
+>>> source = ob.engine.open_data({"age": [31, 54, 200, None], "sex": ["f", "m", "m", "f"]})
+"""
 
 from oboro.engine.coding import check_columns, code_sql, count_cells, count_units, counted_rows
 from oboro.engine.source import Source, open_data

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from oboro.engine import records
 from oboro.noise.compiling import compiled
+
+if TYPE_CHECKING:
+    from oboro.arrays import Codes
 
 find_fields = compiled(records.find_fields)
 find_end = compiled(records.find_end)
@@ -13,7 +16,7 @@ copy_fields = compiled(records.copy_fields)
 
 
 @compiled
-def count_places(counts: Any, places: Any, most: int) -> None:
+def count_places(counts: Codes, places: Codes, most: int) -> None:
     """Adds one to counts[place] for each place, none above `most`. Every place must be one of `counts`."""
     for place in places:
         if counts[place] < most:

@@ -12,15 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from oboro.arrays import Integers, Table
+from oboro.arrays import Array, Bools, Codes, Integers, Schema, Table
 from oboro.domain import Column, Integer
 from oboro.engine.careful import Edition, in_words
 from oboro.engine.source import Source
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 # How often each whole number comes up, added up as numbers stream past: memory for the counts, not for the rows.
 
@@ -28,7 +30,7 @@ _BATCH = 2**20  # rows
 LARGE = 2**18  # from so many rows on, waiting for the compiled loops pays
 
 
-def stream_counts(source: Source, query: str, size: int, most: int | None = None) -> npt.NDArray[Any]:
+def stream_counts(source: Source, query: str, size: int, most: int | None = None) -> Codes:
     """How often each number below `size` comes up in the one column of `query`, whole and never null.
 
     With `most`, counting stops there, and the counts take no more room than that needs.
@@ -40,9 +42,7 @@ def stream_counts(source: Source, query: str, size: int, most: int | None = None
     return counts
 
 
-def tally(
-    counts: npt.NDArray[Any], numbers: npt.NDArray[Any], most: int | None = None, *, large: bool
-) -> None:
+def tally(counts: Codes, numbers: Codes, most: int | None = None, *, large: bool) -> None:
     """Adds how often each number comes up to its count, none above `most`. The same by either of two ways."""
     limit = 2**62 if most is None else most
     if large:
@@ -54,7 +54,7 @@ def tally(
     counts[found] = np.minimum(counts[found].astype(np.int64) + times, limit)
 
 
-def _streamed(source: Source, query: str) -> Iterator[npt.NDArray[Any]]:
+def _streamed(source: Source, query: str) -> Iterator[Codes]:
     relation = source.connection.sql(query)
     # fetch_arrow_reader is its name in DuckDB 1
     stream = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
@@ -62,7 +62,7 @@ def _streamed(source: Source, query: str) -> Iterator[npt.NDArray[Any]]:
         yield whole_numbers(batch.column(0))
 
 
-def whole_numbers(column: Any) -> npt.NDArray[Any]:
+def whole_numbers(column: Array) -> Codes:
     """What an Arrow array of whole numbers holds, without a copy. Where it is null, the number means nothing."""
     dtype = np.dtype(column.type.to_pandas_dtype())
     if len(column) == 0:
@@ -70,8 +70,7 @@ def whole_numbers(column: Any) -> npt.NDArray[Any]:
     return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
 
 
-Codes = npt.NDArray[np.integer[Any]]
-Pieces = Callable[[], Iterator[Any]]  # Arrow arrays, one after the other
+Pieces: TypeAlias = Callable[[], Iterator[Array]]
 Found = TypeVar("Found")
 
 _BLOCK = 2**17  # rows at a time: they stay in the processor's cache
@@ -150,7 +149,7 @@ def held(source: Source, column: Column) -> Held | None:
         return _in_file(source.parquet, file.metadata, column, source.edition) if whole else None
 
 
-def _is_whole(schema: Any, name: str) -> bool:
+def _is_whole(schema: Schema, name: str) -> bool:
     """Whether the column is there, once, and of a type that 64 bits with a sign can hold."""
     import pyarrow as pa
 
@@ -167,20 +166,20 @@ def _in_memory(table: Table, column: Integer, edition: Edition | None) -> Held:
     return Held(column, table.num_rows, parts, edition)
 
 
-def _in_file(path: Path, metadata: Any, column: Integer, edition: Edition | None) -> Held:
+def _in_file(path: Path, metadata: pq.FileMetaData, column: Integer, edition: Edition | None) -> Held:
     groups = range(metadata.num_row_groups)
     shares = [list(groups[i :: _threads()]) for i in range(_threads())]
     parts = [partial(_read, path, metadata, column.name, share) for share in shares if share]
     return Held(column, metadata.num_rows, parts, edition)
 
 
-def _opened(path: Path, metadata: Any = None) -> Any:
+def _opened(path: Path, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
     import pyarrow.parquet as pq
 
     return pq.ParquetFile(path, metadata=metadata, pre_buffer=False)  # else all row groups are held at once
 
 
-def _read(path: Path, metadata: Any, name: str, groups: list[int]) -> Iterator[Any]:
+def _read(path: Path, metadata: pq.FileMetaData, name: str, groups: list[int]) -> Iterator[Array]:
     with _opened(path, metadata) as file:
         for batch in file.iter_batches(_READ, row_groups=groups, columns=[name], use_threads=False):
             yield batch.column(0)
@@ -189,7 +188,7 @@ def _read(path: Path, metadata: Any, name: str, groups: list[int]) -> Iterator[A
 def _joined(parts: Sequence[Pieces], most: int) -> list[Pieces]:
     """The same in `most` parts or fewer."""
 
-    def one(parts: Sequence[Pieces]) -> Iterator[Any]:
+    def one(parts: Sequence[Pieces]) -> Iterator[Array]:
         return (piece for part in parts for piece in part())
 
     return [partial(one, parts[i::most]) for i in range(min(most, len(parts)))]
@@ -208,7 +207,7 @@ def _threads() -> int:
     return min(_THREADS, os.cpu_count() or 1)
 
 
-def _coded(values: Any, column: Integer) -> Codes:
+def _coded(values: Array, column: Integer) -> Codes:
     numbers = whole_numbers(values)
     limits = np.iinfo(numbers.dtype)
     if column.low < limits.min or column.high > limits.max:
@@ -222,7 +221,7 @@ def _coded(values: Any, column: Integer) -> Codes:
     return codes[present] if missing is None else np.where(present, codes, codes.dtype.type(missing))
 
 
-def _present(values: Any) -> npt.NDArray[np.bool_]:
+def _present(values: Array) -> Bools:
     """Where a value is not null: one bit for each, the lowest first."""
     first, skipped = divmod(values.offset, 8)
     length = -(-(skipped + len(values)) // 8)

@@ -69,17 +69,17 @@ class Careful:
         if not callable(found):
             return found
 
-        def call(*args: Any, **named: Any) -> Any:
+        def call(*args: object, **named: object) -> object:
             with in_words(self._edition):
                 return self._wrapped(found(*args, **named))
 
         return call
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         with in_words(self._edition):
             yield from self._inner
 
-    def _wrapped(self, result: Any) -> Any:
+    def _wrapped(self, result: object) -> object:
         kind = type(result)
         lazy = kind.__module__.startswith(("duckdb", "_duckdb")) or kind.__name__ == "RecordBatchReader"
         return Careful(result, self._edition) if lazy else result

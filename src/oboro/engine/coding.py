@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from oboro.arrays import Integers
+from oboro.arrays import Codes, Integers, Values
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.engine.arrays import held, stream_counts
 from oboro.engine.source import Source, literal, quoted
@@ -78,6 +78,9 @@ def counted_rows(source: Source, fields: Mapping[str, str], unit: Unit, conditio
 
     A row counts if no field is null, the condition is true, it belongs to somebody (for a unit of persons),
     and it is among the `max_rows` that are kept of that person. The data is read once.
+
+    >>> print(ob.engine.counted_rows(source, {"age": '"age"'}, ob.Unit.row()))
+    SELECT * FROM (SELECT ("age") AS age FROM given) WHERE age IS NOT NULL
     """
     if unit.kind == "row":
         return full_rows(source, fields, unit, condition)
@@ -154,7 +157,11 @@ def _where(condition: str | None) -> str:
 
 @takes(source=Source, unit=Unit)
 def count_units(source: Source, unit: Unit) -> int:
-    """How many units there are, counted once: public under "replace", private otherwise."""
+    """How many units there are, counted once: public under "replace", private otherwise.
+
+    >>> ob.engine.count_units(source, ob.Unit.row())
+    4
+    """
     key = unit.column
     counted = "count(*)" if unit.kind == "row" else f"count(DISTINCT {person_sql(source, unit)})"
     if key not in source.counted:
@@ -201,6 +208,10 @@ def count_cells(
     """How many rows fall into each combination of codes: (cells, counts), cells as mixed-radix numbers.
 
     Only rows for which `condition`, an SQL text, is true. Contributions are bounded as in `bounding.counted_rows`.
+
+    >>> cells, counts = ob.engine.count_cells(source, columns[1:], ob.Unit.row())
+    >>> sorted(zip(cells.tolist(), counts.tolist()))
+    [(0, 2), (1, 2)]
     """
     fields = {"cell": _cell_sql(source, columns)}
     size = Domain(columns).cells
@@ -234,9 +245,9 @@ def _counted(source: Source, rows: str, size: int) -> tuple[Integers, Integers]:
     return np.asarray(result["cell"])[known].astype(np.int64), np.asarray(result["n"])[known].astype(np.int64)
 
 
-def _filled(counts: Integers) -> tuple[Integers, Integers]:
+def _filled(counts: Codes) -> tuple[Integers, Integers]:
     cells = np.flatnonzero(counts).astype(np.int64)
-    return cells, counts[cells]
+    return cells, counts[cells].astype(np.int64, copy=False)
 
 
 def _cell_sql(source: Source, columns: Sequence[Column]) -> str:
@@ -251,7 +262,11 @@ def _cell_sql(source: Source, columns: Sequence[Column]) -> str:
 
 
 def code_sql(column: Column, type_name: str) -> str:
-    """An SQL expression for the code of a column's value; null where the record is left out."""
+    """An SQL expression for the code of a column's value; null where the record is left out.
+
+    >>> ob.engine.code_sql(ob.Integer("age", 0, 99), "BIGINT")
+    '(CASE WHEN "age" < 0 THEN 0 WHEN "age" > 99 THEN 99 ELSE "age" END)'
+    """
     code = _code_without_missing(column, quoted(column.name), base_type(type_name))
     return code if column.missing_code is None else f"coalesce({code}, {column.missing_code})"
 
@@ -309,7 +324,7 @@ def _whole(column: Integer, field: str, base: str) -> str:
     return f"(({inside}::BIGINT - ({low}) + {column.step // 2}) // {column.step})"
 
 
-def _within(number: str, low: Any, high: Any, size: int, code: str) -> str:
+def _within(number: str, low: Fraction | float, high: Fraction | float, size: int, code: str) -> str:
     """Clamps before anything is computed, so that nothing overflows whatever the value."""
     return (
         f"CASE WHEN {number} IS NULL OR isnan({number}) THEN NULL "
@@ -335,11 +350,11 @@ def texts(source: Source, query: str) -> list[str | None]:
     return [None if row[0] is None else row[0].decode("utf-8", "backslashreplace") for row in rows]
 
 
-def in_order(source: Source, query: str) -> dict[str, object]:
+def in_order(source: Source, query: str) -> dict[str, Values]:
     """What a query finds, in the order of the data; elsewhere the order does not matter, and is not kept."""
     source.connection.execute("SET preserve_insertion_order = true")
     try:
-        found: dict[str, object] = source.connection.execute(query).fetchnumpy()
+        found: dict[str, Values] = source.connection.execute(query).fetchnumpy()
         return found
     finally:
         source.connection.execute("SET preserve_insertion_order = false")
@@ -378,7 +393,13 @@ def _whole_label(column: Category, field: str, base: str) -> str:
 
 @takes(source=Source, columns=each_of(Column))
 def check_columns(source: Source, columns: Sequence[Column]) -> list[dict[str, object]]:
-    """For the steward's eyes: how many values of each column are missing or out of bounds. Not private."""
+    """For the steward's eyes: how many values of each column are missing or out of bounds. Not private.
+
+    >>> for found in ob.engine.check_columns(source, columns):
+    ...     print(found)
+    {'column': 'age', 'rows': 4, 'missing': 1, 'unknown': 0, 'below': 0, 'above': 1}
+    {'column': 'sex', 'rows': 4, 'missing': 0, 'unknown': 0, 'below': 0, 'above': 0}
+    """
     report = []
     for column in columns:
         source.need(column.name)

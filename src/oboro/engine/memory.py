@@ -20,7 +20,10 @@ from oboro.errors import DataError, ParameterError
 from oboro.kinds import list_of
 
 if TYPE_CHECKING:
-    from oboro.arrays import Data, Table
+    import pandas as pd
+    import pyarrow.dataset as ds
+
+    from oboro.arrays import Array, Data, Kind, Schema, Table
 
 # Points in time and lengths of time that no calendar holds, brought within reach before DuckDB meets them.
 #
@@ -93,7 +96,7 @@ def without_maps(given: Any) -> tuple[Any, dict[str, str]]:
     return given, maps
 
 
-def _holds_map(kind: Any) -> bool:
+def _holds_map(kind: Kind) -> bool:
     import pyarrow as pa
 
     inner = getattr(kind, "storage_type", None) or getattr(kind, "value_type", None)
@@ -102,14 +105,14 @@ def _holds_map(kind: Any) -> bool:
     return any(_holds_map(kind.field(place).type) for place in range(kind.num_fields))
 
 
-def zones_in(schema: Any) -> dict[str, str]:
+def zones_in(schema: Schema) -> dict[str, str]:
     """The zone of each column of times that has one."""
     import pyarrow as pa
 
     return {one.name: one.type.tz for one in schema if pa.types.is_timestamp(one.type) and one.type.tz}
 
 
-def in_utc(table: Table) -> Any:
+def in_utc(table: Table) -> Table:
     """The same instants, with UTC for a zone: DuckDB's own times have none, and it would put that of this machine."""
     import pyarrow as pa
 
@@ -143,7 +146,7 @@ def on_clocks(instant: str, zone: str) -> str:
     return f"timezone('{name}', {inside})"
 
 
-def in_microseconds(table: Table) -> Any:
+def in_microseconds(table: Table) -> Table:
     """An Arrow table with its seconds and milliseconds as microseconds."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -160,7 +163,7 @@ def in_microseconds(table: Table) -> Any:
     return table
 
 
-def coarse_times(path: Path) -> tuple[Any, dict[str, str], dict[str, str], dict[str, str]]:
+def coarse_times(path: Path) -> tuple[ds.Dataset | None, dict[str, str], dict[str, str], dict[str, str]]:
     """For a Parquet file with milliseconds: a dataset that has them as whole numbers, and SQL for each. And all zones, and half floats.
 
     DuckDB's own reader raises on one that is too far away, whatever is done with it.
@@ -188,7 +191,7 @@ def coarse_times(path: Path) -> tuple[Any, dict[str, str], dict[str, str], dict[
     return dataset, {name: _made(name, kind) for name, kind in coarse.items()}, zones_in(schema), half
 
 
-def _made(name: str, kind: Any) -> str:
+def _made(name: str, kind: Kind) -> str:
     """SQL for a time from its number of seconds or milliseconds."""
     field = '"' + name.replace('"', '""') + '"'
     first, last = _limits(kind)
@@ -201,7 +204,7 @@ def _made(name: str, kind: Any) -> str:
     )
 
 
-def _finer(kind: Any) -> Any:
+def _finer(kind: Kind) -> Kind | None:
     """The type with microseconds, of one with seconds or milliseconds; else None."""
     import pyarrow as pa
 
@@ -210,7 +213,7 @@ def _finer(kind: Any) -> Any:
     return pa.duration("us") if pa.types.is_duration(kind) and kind.unit in _FINER else None
 
 
-def _limits(kind: Any) -> tuple[int, int]:
+def _limits(kind: Kind) -> tuple[int, int]:
     """The least and the largest number of its unit that microseconds can hold."""
     import pyarrow as pa
 
@@ -249,14 +252,14 @@ def _table(data: Any) -> Table:
     )
 
 
-def _from_pandas(frame: Any) -> Any:
+def _from_pandas(frame: pd.DataFrame) -> Table:
     import pyarrow as pa
 
     columns = [_column(str(name), frame.iloc[:, place]) for place, name in enumerate(frame.columns)]
     return pa.table(columns, names=[str(name) for name in frame.columns])
 
 
-def _from_columns(data: dict[str, object]) -> Any:
+def _from_columns(data: dict[str, object]) -> Table:
     """A dictionary of columns: what has a type keeps it, a Python list is read as text."""
     import pyarrow as pa
 
@@ -266,7 +269,7 @@ def _from_columns(data: dict[str, object]) -> Any:
     return pa.table(columns)
 
 
-def _column(name: str, values: Any) -> Any:
+def _column(name: str, values: object) -> Array:
     """One column. A type that is no text and no object keeps its values; all else is read value by value."""
     import pyarrow as pa
 
@@ -294,7 +297,7 @@ def _column(name: str, values: Any) -> Any:
         ) from None
 
 
-def _in_python(kind: Any) -> bool:
+def _in_python(kind: object) -> bool:
     """Whether values of this type are Python's own, or texts of NumPy, which need not be valid."""
     if hasattr(kind, "pyarrow_dtype"):  # Arrow's own bytes, whatever they are
         return False
@@ -305,7 +308,7 @@ def _in_python(kind: Any) -> bool:
     )
 
 
-def _list_of(name: str, values: Any) -> list[Any]:
+def _list_of(name: str, values: object) -> list[object]:
     """The values of a column; an error shows their kind alone."""
     try:
         return list_of(name, values)
@@ -315,7 +318,7 @@ def _list_of(name: str, values: Any) -> list[Any]:
         ) from None
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     """One value as text, by itself: how it is read must not depend on the values beside it. What has no text is missing."""
     if type(value) is str and value.isascii():
         return value
@@ -332,7 +335,7 @@ def _text(value: Any) -> str | None:
         return None
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     """Not a number, and what pandas and NumPy have for a value that is not there."""
     if isinstance(value, float):
         return math.isnan(value)

@@ -28,6 +28,9 @@ def add_up(
     """For each group, by its mixed-radix number: the sum over its rows of each term. Groups without rows are absent.
 
     (0,) is the sum of the first column's codes, (0, 1) that of the products of the first two, () the count.
+
+    >>> ob.engine.add_up(source, columns, [(0,), ()], ob.Unit.row(), by=columns[1:])
+    {0: [31, 1], 1: [153, 2]}
     """
     check_width(columns, terms)
     source.need(*[column.name for column in (*columns, *by)])
@@ -62,7 +65,17 @@ def add_up(
 
 
 def check_width(columns: Sequence[Column], terms: Sequence[Term]) -> None:
-    """Refuses what could overflow 128 bits, by public bounds alone."""
+    """Refuses what could overflow 128 bits, by public bounds alone.
+
+    >>> ob.engine.check_width(columns, [(0, 0)])
+    >>> ob.engine.check_width([ob.Integer("n", 0, 2**60)], [(0, 0)])
+    Traceback (most recent call last):
+        ...
+    oboro.errors.DomainError: products of n are too large to add up
+      given   1152921504606846977 x 1152921504606846977
+      needed  at most 2^88 in all
+      fix     a larger step
+    """
     for term in terms:
         largest = prod(columns[i].size for i in term)
         if largest * MOST_ROWS >= 2**127:

@@ -30,7 +30,7 @@ from oboro.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from oboro.arrays import Bools, Bytes, Column, Places, Schema
+    from oboro.arrays import Array, Bools, Bytes, Places, Schema
 
 LONGEST = 2**24  # bytes of a record
 _HEADER = 2**20  # bytes of the first line
@@ -84,7 +84,7 @@ class _Reader:
     delimiter: int
     width: int
 
-    def columns(self, held: bytes, place: int, *, last: bool) -> tuple[list[Column], int]:
+    def columns(self, held: bytes, place: int, *, last: bool) -> tuple[list[Array], int]:
         """The columns of the next records of `held`, and where the first that is left begins."""
         data = held if self.loops is records else np.frombuffer(held, np.uint8)
         shape = (max(1, _FIELDS // self.width), self.width)
@@ -98,7 +98,7 @@ class _Reader:
         )
         return list(texts), after
 
-    def _texts(self, data: bytes | Bytes, begins: Places, ends: Places, marked: Bools) -> Column:
+    def _texts(self, data: bytes | Bytes, begins: Places, ends: Places, marked: Bools) -> Array:
         """One column as an Arrow array. Its bytes are not looked at: texts that are not UTF-8 are values too."""
         import pyarrow as pa
 

@@ -1,4 +1,11 @@
-"""What has been spent: the durable account of one named dataset and one unit."""
+"""What has been spent: the durable account of one named dataset and one unit.
+
+Its examples begin with:
+
+>>> import oboro as ob
+>>> unit = ob.Unit.row()
+>>> ledger = ob.Ledger.create("people.ledger", dataset="people", unit=unit, budget=ob.Pure(1))
+"""
 
 from oboro.ledger.account import Ledger
 from oboro.ledger.chain import Entry, Head, canonical, plan_hash

@@ -201,6 +201,13 @@ class Ledger:
 
     Reading needs no key. Spending needs the private key, which is kept beside a SQLite ledger as
     `<path>.key` and for PostgreSQL in $OBORO_KEYS or ~/.config/oboro/keys.
+
+    >>> ledger.budget, ledger.spent, ledger.remaining
+    (Pure(1), Pure(0), Pure(1))
+    >>> ledger.price(unit, ob.Pure("0.1")), ledger.affords(ob.Pure(2))
+    (Pure('0.1'), False)
+    >>> ob.Ledger.open("people.ledger").verify().entries
+    1
     """
 
     where: str

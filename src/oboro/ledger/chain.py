@@ -17,7 +17,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -34,8 +33,12 @@ from oboro.records import Record
 # refused: exact rationals are written as text.
 
 
-def canonical(value: Any, name: str = "value") -> str:
-    """The canonical JSON text of `value`; `name` is how an error calls it."""
+def canonical(value: object, name: str = "value") -> str:
+    """The canonical JSON text of `value`; `name` is how an error calls it.
+
+    >>> ob.ledger.canonical({"b": [1, "two"], "a": None})
+    '{"a":null,"b":[1,"two"]}'
+    """
     try:
         _check(value, name)
         return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
@@ -71,18 +74,23 @@ def _refuse(number: str) -> None:
     raise ValueError(f"{number} has more than one spelling")
 
 
-def in_order(record: Any) -> Any:
+def in_order(record: Record) -> Record:
     """The same record, all of its names in their alphabetical order."""
-    return json.loads(json.dumps(record, sort_keys=True))
+    ordered: Record = json.loads(json.dumps(record, sort_keys=True))
+    return ordered
 
 
-def is_hex(text: Any, size: int) -> bool:
+def is_hex(text: object, size: int) -> bool:
     """Whether a text is `size` bytes in the one way that we write them."""
     return isinstance(text, str) and re.fullmatch(rf"[0-9a-f]{{{2 * size}}}", text) is not None
 
 
 def plan_hash(plan: dict[str, object]) -> str:
-    """What tells one plan from another: the SHA-256 of its canonical text."""
+    """What tells one plan from another: the SHA-256 of its canonical text.
+
+    >>> ob.ledger.plan_hash({"a": 1, "b": 2}) == ob.ledger.plan_hash({"b": 2, "a": 1})
+    True
+    """
     return sha256(canonical(plan, "plan").encode())
 
 
@@ -90,7 +98,7 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _check(value: Any, name: str) -> None:
+def _check(value: object, name: str) -> None:
     if value is None or isinstance(value, bool | int | str):
         return
     if isinstance(value, list | tuple):
@@ -121,7 +129,12 @@ _SIGNATURE = 64  # bytes of one Ed25519 signature
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the account. It is never changed and never taken back."""
+    """One line of the account. It is never changed and never taken back.
+
+    >>> first = ledger.history()[0]
+    >>> first.position, first.kind, first.spent
+    (0, 'create', Pure(0))
+    """
 
     position: int
     kind: str
@@ -167,7 +180,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The last entry, in one line. Kept elsewhere, it shows later that nothing before it was cut off or replaced."""
+    """The last entry, in one line. Kept elsewhere, it shows later that nothing before it was cut off or replaced.
+
+    >>> head = ledger.head()
+    >>> ob.ledger.Head.parse(str(head)) == head, ledger.verify(head).entries
+    (True, 1)
+    """
 
     position: int
     hash: str

@@ -62,7 +62,12 @@ def write_export(
 
 @takes(path=path_of, expected=Head)
 def verify_export(path: str | os.PathLike[str], expected: Head | None = None) -> Verification:
-    """Checks an export without the ledger: chain, signatures, totals, and the head if one was kept."""
+    """Checks an export without the ledger: chain, signatures, totals, and the head if one was kept.
+
+    >>> head = ledger.export("people.json")
+    >>> ob.ledger.verify_export("people.json", expected=head).entries
+    1
+    """
     reads(path)
     try:
         content = Path(path).read_bytes()
@@ -91,6 +96,15 @@ def verify_export(path: str | os.PathLike[str], expected: Head | None = None) ->
     if content != laid_out(told, _INDENT):  # all that it says is true, but in another order
         raise _no_export(path)
     return replay.verification(contents=None)
+
+
+def looks_exported(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as an export does, and no ledger."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(1) == b"{"
+    except OSError:
+        return False
 
 
 def _no_export(path: str | os.PathLike[str]) -> LedgerError:

@@ -33,14 +33,25 @@ from oboro.ledger.file import identity, sync_folder
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A key that signs entries after `position`, until the next one."""
+    """A key that signs entries after `position`, until the next one.
+
+    >>> ledger.keys()[0].public_key == ledger.public_key
+    True
+    """
 
     position: int
     public_key: str
 
 
 def verify_signature(public_key: str, message: bytes, signature: bytes) -> bool:
-    """Whether `signature` on `message` was made with the private half of `public_key` (hex)."""
+    """Whether `signature` on `message` was made with the private half of `public_key` (hex).
+
+    >>> signature = ledger.sign(b"a page")
+    >>> ob.ledger.verify_signature(ledger.public_key, b"a page", signature)
+    True
+    >>> ob.ledger.verify_signature(ledger.public_key, b"another page", signature)
+    False
+    """
     try:
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key)).verify(signature, message)
     except (InvalidSignature, ValueError, TypeError):  # also what is no key, message or signature at all

@@ -20,7 +20,12 @@ PART = 8 << 20  # bytes
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """The right to run one plan once. What it cost is spent, whatever happens next."""
+    """The right to run one plan once. What it cost is spent, whatever happens next.
+
+    >>> reservation = ledger.reserve(plan={"kind": "mine"}, unit=unit, guarantee=ob.Pure("0.1"), name="mine")
+    >>> reservation.cost, ledger.remaining
+    (Pure('0.1'), Pure('0.9'))
+    """
 
     position: int
     hash: str
@@ -31,7 +36,14 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A release: its reservation and, unless its run died, its commit."""
+    """A release: its reservation and, unless its run died, its commit.
+
+    >>> domain = ob.Domain([ob.Category("sex", ["f", "m"])])
+    >>> _ = ob.histogram({"sex": ["f", "m"]}, domain, "sex", eps="0.5", ledger=ledger, name="sexes")
+    >>> stored = ledger.find("sexes")
+    >>> stored.reserved.cost, stored.committed.position
+    (Pure('0.5'), 2)
+    """
 
     reserved: Entry
     committed: Entry | None

@@ -2,6 +2,10 @@
 
 `DiscreteLaplace` and `DiscreteGaussian` are the noise of every integer mechanism. The continuous laws, rounded to a
 public grid by `round_to_grid` and `sample_rounded`, load when they are asked for.
+
+Its examples begin with:
+
+>>> import oboro as ob
 """
 
 from __future__ import annotations

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from oboro.noise.compiling import compiled
 from oboro.noise.floatball import exp
 
+if TYPE_CHECKING:
+    from oboro.arrays import Bytes, HalfWords, Integers
+
 
 @compiled
-def fill_laplace(halves: Any, floors: Any, guide: Any, out: Any, filled: int, used: int) -> Any:
+def fill_laplace(
+    halves: HalfWords, floors: HalfWords, guide: Bytes, out: Integers, filled: int, used: int
+) -> tuple[int, int, bool]:
     """Draws from half-words until `out` is full, the half-words are used up, or a draw is open.
 
     Returns (filled, used, open): if open, the half-words of that draw start at `used`.
@@ -38,8 +43,8 @@ def fill_laplace(halves: Any, floors: Any, guide: Any, out: Any, filled: int, us
 
 @compiled
 def accept_gaussian(
-    proposals: Any, halves: Any, shift: float, rate: float, out: Any, filled: int, start: int
-) -> Any:
+    proposals: Integers, halves: HalfWords, shift: float, rate: float, out: Integers, filled: int, start: int
+) -> tuple[int, int, bool]:
     """Keeps proposal y with probability exp(-(|y| - shift)^2 rate); stops where that is open.
 
     Returns (filled, next proposal, open).

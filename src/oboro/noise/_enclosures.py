@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ def float_balls(*numbers: Fraction) -> list[float]:
 
 
 @compiled
-def folded(word: Any) -> tuple[float, float, float]:
+def folded(word: np.uint64) -> tuple[float, float, float]:
     """min(U, 1 - U), accurate near both ends, and the sign of U - 1/2."""
     if word < np.uint64(1 << 63):
         mid, rad = fb.unit_ball(word)
@@ -106,7 +105,9 @@ def stable(
 
 
 @compiled
-def scaled(normal: Any, normal_rad: Any, sigma: float, sigma_rad: float, mid: Any, rad: Any) -> None:
+def scaled(
+    normal: Floats, normal_rad: Floats, sigma: float, sigma_rad: float, mid: Floats, rad: Floats
+) -> None:
     """mid times e^(sigma normal), as float balls."""
     for i in range(mid.size):
         x, x_rad = fb.mul_ball(normal[i], normal_rad[i], sigma, sigma_rad)

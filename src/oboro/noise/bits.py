@@ -20,7 +20,7 @@ import os
 import threading
 import warnings
 import weakref
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,12 @@ _ZEROS = bytes(8 * _LARGEST_STEP)
 
 
 class Bits:
-    """A stream of uniform, independent 64-bit words. Safe to share between threads, and across a fork."""
+    """A stream of uniform, independent 64-bit words. Safe to share between threads, and across a fork.
+
+    >>> bits = ob.noise.Bits()
+    >>> bits.words(4).dtype, bits.integer(100) < 2**100
+    (dtype('uint64'), True)
+    """
 
     safe = True
     description = "AES-256-CTR under operating system entropy"
@@ -96,7 +101,7 @@ class Bits:
             stream.update_into(zeros[: len(part)], part)
         return words
 
-    def __getstate__(self) -> Any:
+    def __getstate__(self) -> NoReturn:
         raise TypeError("random bits cannot be pickled or copied: two copies would draw the same noise")
 
     def __repr__(self) -> str:
@@ -139,7 +144,11 @@ _system: Bits | None = None
 
 
 def system_bits() -> Bits:
-    """The default source, one for the process."""
+    """The default source, one for the process.
+
+    >>> ob.noise.DiscreteLaplace(10).sample((2, 3), ob.noise.system_bits()).shape
+    (2, 3)
+    """
     global _system
     if _system is None:
         _system = Bits()

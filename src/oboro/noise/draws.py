@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from oboro.noise.lazy import Ball, Real, Uniform, ball, enclosing, precision
 MOST = 1 << 27  # draws at once, 1 GB: more than most machines can hold is refused before it is asked for
 
 
-def checked_size(size: Any) -> tuple[Size, int]:
+def checked_size(size: object) -> tuple[Size, int]:
     """A number of draws or the shape of an array of them, and how many that are in all."""
     if type(size) is int and 0 <= size <= MOST:
         return size, size
@@ -58,6 +58,9 @@ def uniform_integer(below: int, bits: Bits | None = None) -> int:
     """A whole number in [0, below), of any width: just enough bits, drawn again while they are too large.
 
     Every number below `below` is as likely as any other before the rejection, hence after it.
+
+    >>> 0 <= ob.noise.uniform_integer(10**30) < 10**30
+    True
     """
     below = whole("below", below, least=1)
     bits = bits or system_bits()
@@ -68,7 +71,12 @@ def uniform_integer(below: int, bits: Bits | None = None) -> int:
 
 
 def uniform_integers(below: int, size: Size, bits: Bits | None = None) -> Integers:
-    """Many whole numbers in [0, below), below at most 2^63, by the same rejection: at most 2 words each, on average."""
+    """Many whole numbers in [0, below), below at most 2^63, by the same rejection: at most 2 words each, on average.
+
+    >>> rolls = ob.noise.uniform_integers(6, (2, 100))
+    >>> rolls.shape, set(rolls.ravel().tolist()) <= set(range(6))
+    ((2, 100), True)
+    """
     below = whole("below", below, least=1, most=1 << 63)
     bits = bits or system_bits()
     size, _ = checked_size(size)
@@ -89,6 +97,9 @@ def permutation(n: int, bits: Bits | None = None) -> Integers:
 
     Given that they differ, all n! orders of independent words of one law are equally likely.
     Two are equal with probability below n^2 / 2^65.
+
+    >>> sorted(ob.noise.permutation(5).tolist())
+    [0, 1, 2, 3, 4]
     """
     n = whole("n", n, most=1 << 32)
     bits = bits or system_bits()
@@ -102,7 +113,12 @@ def permutation(n: int, bits: Bits | None = None) -> Integers:
 
 @takes(array=np.ndarray)
 def shuffle(array: npt.NDArray[Scalar], bits: Bits | None = None) -> npt.NDArray[Scalar]:
-    """A copy with its rows in uniform order."""
+    """A copy with its rows in uniform order.
+
+    >>> import numpy as np
+    >>> sorted(ob.noise.shuffle(np.array([3, 1, 2])).tolist())
+    [1, 2, 3]
+    """
     if array.ndim == 0:
         raise ParameterError("array has no rows", given="a single value", needed="one dimension or more")
     return array[permutation(len(array), bits)]
@@ -114,6 +130,9 @@ def choose(n: int, k: int, bits: Bits | None = None) -> Integers:
     Draws numbers until k of them differ. Renaming the numbers renames the set and changes nothing else,
     so all sets of k are equally likely. If k > n/2, chooses what to leave out instead: each draw is new
     with probability 1/2 or more. All n are listed in that case alone, where the answer lists most of them.
+
+    >>> sorted(ob.noise.choose(5, 5).tolist()), len(ob.noise.choose(1000, 3))
+    ([0, 1, 2, 3, 4], 3)
     """
     n = whole("n", n, most=LARGEST)
     k = whole("k", k, most=n)
@@ -136,6 +155,9 @@ def bernoulli(p: Number | Real, size: Size, bits: Bits | None = None) -> Bools:
 
     `p` is a rational in [0, 1], or a function that encloses a real there. The first 64 bits of the uniform
     settle it unless they meet the enclosure of p, once in 2^64 or so; then `Uniform.below` goes on from them.
+
+    >>> ob.noise.bernoulli("1/3", 4).dtype, ob.noise.bernoulli(1, 3)
+    (dtype('bool'), array([ True,  True,  True]))
     """
     return _below(
         as_real(enclosing("p", p) if callable(p) else probability("p", p)), size, bits or system_bits()
@@ -143,7 +165,11 @@ def bernoulli(p: Number | Real, size: Size, bits: Bits | None = None) -> Bools:
 
 
 def bernoulli_exp(x: Number, size: Size, bits: Bits | None = None) -> Bools:
-    """True with probability e^-x exactly, for a rational x >= 0."""
+    """True with probability e^-x exactly, for a rational x >= 0.
+
+    >>> ob.noise.bernoulli_exp(0, 3)
+    array([ True,  True,  True])
+    """
     exact = not_negative("x", x)
     return _below(lambda: (-ball(exact)).exp(), size, bits or system_bits())
 
@@ -179,6 +205,9 @@ def exponential_mechanism(
     """Index i with probability proportional to counts[i] e^(-eta scores[i]); whole scores, rational eta >= 0.
 
     `counts`, up to 2^62 each, stand for many candidates that share a score; by default each counts once.
+
+    >>> ob.noise.exponential_mechanism([5000, 0, 5000], eta=1)
+    1
     """
     return int(exponential_choices(scores, eta, 1, counts, bits)[0])
 
@@ -287,6 +316,9 @@ def binomial(n: int, p: Number | Real, bits: Bits | None = None) -> int:
     with probability c 2^(j-1) f(m+k) / f(m). Whatever the constant c, accepted proposals follow f exactly.
     c = 1 - 2^-50 leaves room for an m that is next to the mode. The acceptance is decided on uniform reals,
     by enclosures from log-gamma.
+
+    >>> 0 <= ob.noise.binomial(10, "1/3") <= 10, ob.noise.binomial(10, 1)
+    (True, 10)
     """
     n = whole("n", n, most=LARGEST)
     bits = bits or system_bits()

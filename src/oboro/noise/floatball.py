@@ -19,13 +19,16 @@ Where nothing is known the radius is inf. An overflow gives inf or nan, and neit
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from flint import arb
 
 from oboro.noise.compiling import compiled
 from oboro.noise.lazy import Ball
+
+if TYPE_CHECKING:
+    from oboro.arrays import Codes, Floats
 
 Pair = tuple[float, float]  # mid and rad; for sine and cosine, the two values
 
@@ -188,14 +191,14 @@ def sin_cos_pi_ball(a: float, a_rad: float) -> tuple[float, float, float, float]
 
 
 @compiled
-def unit_ball(word: Any) -> Pair:
+def unit_ball(word: np.uint64) -> Pair:
     """Every real in [word, word + 1] / 2^64: turning the word into a float rounds by a factor 1 + u."""
     mid = float(word) * 2.0**-64
     return mid, (U * mid + 2.0**-64) * GROW
 
 
 @compiled
-def cumulative_weights(scores: Any, counts: Any, eta: float, eta_rad: float) -> Any:
+def cumulative_weights(scores: Codes, counts: Codes, eta: float, eta_rad: float) -> tuple[Floats, Floats]:
     """Lower and upper bounds of the running sums of count * e^(-eta * score).
 
     Each step has three roundings at most: a factor 1 - 4u, or 1 + 4u, more than undoes them.

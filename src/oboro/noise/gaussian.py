@@ -26,12 +26,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Integers
+from oboro.arrays import Floats, HalfWords, Integers
 from oboro.errors import ParameterError, told
 from oboro.exact import Number, positive, show
 from oboro.noise.bits import Bits, system_bits
@@ -47,6 +46,12 @@ class DiscreteGaussian:
     """Gaussian noise on the integers; `variance` is the parameter sigma^2, a positive rational up to 2^80.
 
     The variance of a draw, `.variance`, is a little smaller than the parameter when that is small.
+
+    >>> noise = ob.noise.DiscreteGaussian(50)
+    >>> noise.sd, noise.interval(0.95)
+    (7.07106..., (-14, 14))
+    >>> noise.sample((2, 3)).shape
+    (2, 3)
     """
 
     sigma2: Fraction
@@ -99,12 +104,13 @@ class DiscreteGaussian:
         x = (abs(y) - shift) ** 2 / (2 * self.sigma2)
         return Uniform(bits, half, 32).below(lambda: ball(-x).exp())
 
-    def pmf(self, k: npt.ArrayLike) -> Any:
+    def pmf(self, k: npt.ArrayLike) -> Floats:
         """P(Z = k)."""
         at = np.asarray(k, float)
-        return np.exp(-at * at * self._rate) / _shape(self.sigma2).total
+        found: Floats = np.exp(-at * at * self._rate) / _shape(self.sigma2).total
+        return found
 
-    def cdf(self, k: npt.ArrayLike) -> Any:
+    def cdf(self, k: npt.ArrayLike) -> Floats:
         """P(Z <= k)."""
         at = np.floor(np.asarray(k, float))
         tail = _shape(self.sigma2).tail(np.abs(np.where(at >= 0, at + 1, at)))  # P(Z >= that)
@@ -150,7 +156,7 @@ class _Shape:
     total: float
     mean_abs: float
     variance: float
-    tail: Callable[[npt.NDArray[np.float64]], Any]  # P(Z >= k) for k >= 0
+    tail: Callable[[Floats], Floats]  # P(Z >= k) for k >= 0
 
 
 @lru_cache(maxsize=256)
@@ -162,8 +168,9 @@ def _shape(sigma2: Fraction) -> _Shape:
         total = 2 * weight.sum() - 1
         upper = np.concatenate([np.cumsum(weight[::-1])[::-1], [0.0]]) / total
 
-        def summed(at: npt.NDArray[np.float64]) -> Any:
-            return upper[np.minimum(at, k.size).astype(int)]
+        def summed(at: Floats) -> Floats:
+            found: Floats = upper[np.minimum(at, k.size).astype(int)]
+            return found
 
         return _Shape(
             float(total),
@@ -175,19 +182,20 @@ def _shape(sigma2: Fraction) -> _Shape:
     # Poisson summation: the total differs from sqrt(2 pi) sigma by a factor of 1 + 2 exp(-2 pi^2 sigma^2).
     total = math.sqrt(2 * math.pi) * sigma
 
-    def integrated(at: npt.NDArray[np.float64]) -> Any:
+    def integrated(at: Floats) -> Floats:
         # Euler-Maclaurin at half-integers: sum_{j >= k} f(j) = int_{k-1/2} f + f'(k-1/2)/24 + O(f''')
         edge = (np.asarray(at, float) - 0.5) / sigma
         density = np.exp(-edge * edge / 2) / math.sqrt(2 * math.pi)
         half = np.vectorize(lambda z: 0.5 * math.erfc(z / math.sqrt(2)), otypes=[float])(edge)
-        return half - edge * density / (24 * sigma**2)
+        found: Floats = half - edge * density / (24 * sigma**2)
+        return found
 
     # E|Z|: the sum of k f(k) is sigma^2 - 1/12 + O(1/sigma^2), twice
     return _Shape(total, 2 * (float(sigma2) - 1 / 12) / total, float(sigma2), integrated)
 
 
 def _accept_nothing(
-    proposals: Integers, halves: Any, shift: float, rate: float, out: Integers, filled: int, start: int
+    proposals: Integers, halves: HalfWords, shift: float, rate: float, out: Integers, filled: int, start: int
 ) -> tuple[int, int, bool]:
     """Leaves every proposal open: a few draws are made one by one, without loading the compiler."""
     return filled, start, True

@@ -25,20 +25,22 @@ Why it is exact
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Integers
+from oboro.arrays import Bytes, Floats, HalfWords, Integers
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show
 from oboro.noise.bits import Bits, system_bits
 from oboro.noise.draws import checked_size
+
+if TYPE_CHECKING:
+    from oboro.noise.lazy import Ball, Real
 
 Size = int | tuple[int, ...]
 
@@ -51,7 +53,14 @@ _SMALL = 64  # up to so many draws the compiled loop is not worth loading
 
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplace:
-    """Two-sided geometric noise on the integers; `scale` is a positive rational of at most 2^40."""
+    """Two-sided geometric noise on the integers; `scale` is a positive rational of at most 2^40.
+
+    >>> noise = ob.noise.DiscreteLaplace(10)
+    >>> noise.sd, noise.interval(0.95)
+    (14.1362..., (-30, 30))
+    >>> noise.sample((2, 3)).shape
+    (2, 3)
+    """
 
     scale: Fraction
 
@@ -80,17 +89,19 @@ class DiscreteLaplace:
             filled = tables.fill(halves, out, filled, bits)
         return out.reshape(size)
 
-    def pmf(self, k: npt.ArrayLike) -> Any:
+    def pmf(self, k: npt.ArrayLike) -> Floats:
         """P(Z = k)."""
         rate = as_float(1 / self.scale)
-        return np.tanh(rate / 2) * np.exp(-rate * np.abs(np.asarray(k, float)))
+        found: Floats = np.tanh(rate / 2) * np.exp(-rate * np.abs(np.asarray(k, float)))
+        return found
 
-    def cdf(self, k: npt.ArrayLike) -> Any:
+    def cdf(self, k: npt.ArrayLike) -> Floats:
         """P(Z <= k)."""
         rate = as_float(1 / self.scale)
         at = np.floor(np.asarray(k, float))
         tail = np.exp(np.maximum(-rate * np.where(at >= 0, at + 1, -at), -1e300)) / (1 + math.exp(-rate))
-        return np.where(at >= 0, 1 - tail, tail)
+        found: Floats = np.where(at >= 0, 1 - tail, tail)
+        return found
 
     def interval(self, level: float = 0.95) -> tuple[int, int]:
         """The smallest symmetric range that holds a draw with at least this probability."""
@@ -194,7 +205,7 @@ class _Tables:
             return None
         return -magnitude if minus else magnitude
 
-    def survival(self, i: int, j: int) -> Callable[[], Any]:
+    def survival(self, i: int, j: int) -> Real:
         """S(j) of digit i as an enclosed real."""
         from oboro.noise.lazy import ball
 
@@ -202,7 +213,7 @@ class _Tables:
         if i == self.digits - 1:
             return lambda: ball(-rate * (j + 1)).exp()
 
-        def cut_off() -> Any:
+        def cut_off() -> Ball:
             # r^(j+1) (1 - r^(255-j)) / (1 - r^256), with expm1 where r is close to 1
             return (
                 ball(-rate * (j + 1)).exp()
@@ -235,7 +246,7 @@ def _tables(numerator: int, denominator: int) -> _Tables:
     return tables
 
 
-def certain_floor(real: Callable[[], Any], bits: int) -> int:
+def certain_floor(real: Real, bits: int) -> int:
     """floor(2^bits x) for an enclosed x in [0, 1], beyond doubt."""
     from flint import arb
 
@@ -255,7 +266,7 @@ def certain_floor(real: Callable[[], Any], bits: int) -> int:
 
 
 def _fill_nothing(
-    halves: npt.NDArray[np.uint32], floors: Any, guide: Any, out: Integers, filled: int, used: int
+    halves: HalfWords, floors: HalfWords, guide: Bytes, out: Integers, filled: int, used: int
 ) -> tuple[int, int, bool]:
     """Leaves every draw open: a few draws are made one by one, without loading the compiler."""
     return filled, used, True

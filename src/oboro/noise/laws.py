@@ -55,7 +55,11 @@ def interval(law: Law, level: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Cauchy:
-    """Density 1 / (pi (1 + z^2)). Z = -cot(pi U), its quantile function."""
+    """Density 1 / (pi (1 + z^2)). Z = -cot(pi U), its quantile function.
+
+    >>> ob.noise.sample_rounded(ob.noise.Cauchy(), (2, 3), scale=10, step=1).shape
+    (2, 3)
+    """
 
     uniforms: ClassVar[int] = 1
     kind = "Cauchy"
@@ -77,7 +81,11 @@ class Cauchy:
 
 @dataclass(frozen=True, slots=True)
 class Laplace:
-    """Density e^-|z| / 2. Z = log(2U) below the median, -log(2 - 2U) above: its quantile function."""
+    """Density e^-|z| / 2. Z = log(2U) below the median, -log(2 - 2U) above: its quantile function.
+
+    >>> ob.noise.sample_rounded(ob.noise.Laplace(), (2, 3), scale=10, step=1).shape
+    (2, 3)
+    """
 
     uniforms: ClassVar[int] = 1
     kind = "Laplace"
@@ -103,7 +111,11 @@ class Laplace:
 
 @dataclass(frozen=True, slots=True)
 class Normal:
-    """Mean 0, variance 1. Z = sqrt(-2 log U) cos(2 pi V) [Box and Muller]."""
+    """Mean 0, variance 1. Z = sqrt(-2 log U) cos(2 pi V) [Box and Muller].
+
+    >>> ob.noise.sample_rounded(ob.noise.Normal(), (2, 3), scale=10, step=1).shape
+    (2, 3)
+    """
 
     uniforms: ClassVar[int] = 2
 
@@ -130,6 +142,9 @@ class StudentT:
 
     Why: in the plane, t has the radius R with P(R > r) = (1 + r^2/nu)^(-nu/2), solved here for r,
     and no preferred direction; Z is one coordinate.
+
+    >>> ob.noise.sample_rounded(ob.noise.StudentT(3), (2, 3), scale=10, step=1).shape
+    (2, 3)
     """
 
     nu: Fraction
@@ -165,6 +180,9 @@ class PositiveStable:
 
     Z = (A(U) / E)^((1-alpha)/alpha), E = -log V, where [Kanter 1975]
     A(U) = sin((1-alpha) pi U) sin(alpha pi U)^(alpha/(1-alpha)) / sin(pi U)^(1/(1-alpha)).
+
+    >>> ob.noise.sample_rounded(ob.noise.PositiveStable("0.75"), (2, 3), scale=10, step=1).shape
+    (2, 3)
     """
 
     alpha: Fraction

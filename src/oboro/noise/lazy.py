@@ -14,14 +14,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import Any
+from typing import TypeAlias
 
 from flint import arb, ctx, fmpq
 
 from oboro.errors import ParameterError
 from oboro.noise.bits import Bits
 
-Ball = Any  # flint.arb, which has no type hints
+Ball: TypeAlias = arb
 Real = Callable[[], Ball]  # encloses one fixed real number, at the precision that is in force
 
 

@@ -17,14 +17,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Floats, Integers
+from oboro.arrays import Codes, Floats, Integers
 from oboro.errors import ParameterError, told
-from oboro.exact import not_negative, positive, rational
+from oboro.exact import Number, not_negative, positive, rational
 from oboro.kinds import takes
 from oboro.noise import floatball as fb
 from oboro.noise.bits import Bits, system_bits
@@ -43,7 +42,7 @@ def round_to_grid(
     *,
     centre: int | Fraction | Real,
     scale: int | Fraction | Real,
-    step: Any,
+    step: Number,
     bits: Bits | None = None,
 ) -> int:
     """The whole number k whose multiple k * step is nearest centre + scale * Z.
@@ -51,6 +50,10 @@ def round_to_grid(
     `centre` and `scale` are rational, or functions that enclose a real. A scale that is exactly 0 gives
     the rounded centre. (A real centre that sits on an edge, with a scale of 0, must be enclosed exactly;
     no computation can tell it from its neighbours.)
+
+    >>> place = ob.noise.round_to_grid(ob.noise.Normal(), centre=100, scale=1, step="0.5")
+    >>> type(place), 150 < place < 250
+    (<class 'int'>, True)
     """
     step = positive("step", step)
     centre = enclosing("centre", centre) if callable(centre) else rational("centre", centre)
@@ -67,8 +70,8 @@ def sample_rounded(
     size: int | tuple[int, ...],
     *,
     scale: int | Fraction | Real,
-    step: Any,
-    centre: int | Fraction | npt.NDArray[np.integer[Any]] = 0,
+    step: Number,
+    centre: int | Fraction | Codes = 0,
     bits: Bits | None = None,
 ) -> Integers:
     """Many independent draws of `round_to_grid`, as int64 grid indices.
@@ -80,6 +83,10 @@ def sample_rounded(
     Compiled float balls settle all but the draws that come within their error of an edge, about
     20 * 2^-53 * (scale / step) of them; those are settled by `_cell`, from the same bits onwards. It takes
     10 to 50 nanoseconds a draw while scale / step is below 2^30, and some 30 microseconds when it nears 2^50.
+
+    >>> draws = ob.noise.sample_rounded(ob.noise.Cauchy(), 1000, scale=10, step="0.5", centre=3)
+    >>> draws.dtype, draws.shape
+    (dtype('int64'), (1000,))
     """
     step = positive("step", step)
     scale = enclosing("scale", scale) if callable(scale) else not_negative("scale", scale)
@@ -157,7 +164,7 @@ def _settle(
 
 
 def _centre(
-    centre: int | Fraction | npt.NDArray[np.integer[Any]], step: Fraction, shape: tuple[int, ...]
+    centre: int | Fraction | Codes, step: Fraction, shape: tuple[int, ...]
 ) -> tuple[Integers | int, Fraction]:
     """What to add to the grid indices, and the centre in steps."""
     if not isinstance(centre, np.ndarray):

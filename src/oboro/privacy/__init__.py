@@ -1,4 +1,9 @@
-"""Units, guarantees, events and their composition."""
+"""Units, guarantees, events and their composition.
+
+Its examples begin with:
+
+>>> import oboro as ob
+"""
 
 from oboro.privacy.accounting import Composed, Event, GaussianNoise, LaplaceNoise, Repeated, Spend
 from oboro.privacy.composition import compose, convert, parallel

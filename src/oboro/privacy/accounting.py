@@ -10,12 +10,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING
 
 from oboro.errors import GuaranteeError, setting, told
 from oboro.exact import Number, positive, show, whole
 from oboro.kinds import instance, takes
 from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi, bottom, round_up
+
+if TYPE_CHECKING:
+    from oboro.noise.lazy import Ball
 
 # What a release does to privacy, as immutable records.
 #
@@ -24,12 +27,21 @@ from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, 
 
 
 class Event:
-    """Something that costs privacy."""
+    """Something that costs privacy.
+
+    >>> two = ob.privacy.Composed(ob.privacy.LaplaceNoise(10), ob.privacy.Spend(ob.Pure("0.2")))
+    >>> ob.compose(two)
+    Pure('0.3')
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Spend(Event):
-    """A release of which only the guarantee is known. Always valid, never tighter than the guarantee."""
+    """A release of which only the guarantee is known. Always valid, never tighter than the guarantee.
+
+    >>> ob.compose(ob.privacy.Spend(ob.Pure("0.2")), ob.privacy.Spend(ob.ZCDP("0.01")))
+    ZCDP('0.03')
+    """
 
     guarantee: Guarantee
 
@@ -39,6 +51,9 @@ class LaplaceNoise(Event):
     """One number that a unit moves by at most `sensitivity`, under Laplace noise of this scale.
 
     `discrete` for integers under discrete Laplace noise: its privacy loss is another one.
+
+    >>> ob.compose(ob.privacy.LaplaceNoise(scale=20, sensitivity=2))
+    Pure('0.1')
     """
 
     scale: Fraction
@@ -67,6 +82,9 @@ class GaussianNoise(Event):
     """A vector that a unit moves by at most `sensitivity` in the 2-norm, under Gaussian noise of this variance.
 
     The discrete Gaussian on integers keeps the same rho [Canonne, Kamath, Steinke 2020, Theorem 14].
+
+    >>> ob.compose(ob.privacy.GaussianNoise(variance=50, sensitivity=1))
+    ZCDP('0.01')
     """
 
     variance: Fraction
@@ -86,7 +104,11 @@ class GaussianNoise(Event):
 
 @dataclass(frozen=True, slots=True)
 class Repeated(Event):
-    """The same event, independently, `times` times."""
+    """The same event, independently, `times` times.
+
+    >>> ob.compose(ob.privacy.Repeated(ob.privacy.LaplaceNoise(100), 50))
+    Pure('0.5')
+    """
 
     event: Event
     times: int
@@ -98,7 +120,14 @@ class Repeated(Event):
 
 @dataclass(frozen=True, slots=True)
 class Composed(Event):
-    """Several events on the same data, fixed in advance."""
+    """Several events on the same data, fixed in advance.
+
+    >>> both = ob.privacy.Composed(ob.privacy.GaussianNoise(50), ob.privacy.GaussianNoise(100))
+    >>> ob.compose(both)
+    ZCDP('0.015')
+    >>> ob.compose(both, delta="1e-6", method="zcdp")
+    Approx('0.9254...', '1e-6')
+    """
 
     events: tuple[Event, ...]
 
@@ -176,6 +205,9 @@ def convert(guarantee: Guarantee, currency: Guarantee) -> Guarantee:
 
     This is what a ledger does: its currency is fixed when it is created, because choosing the best one at
     the end is not valid for questions that depend on answers.
+
+    >>> ob.privacy.convert(ob.Pure("0.2"), currency=ob.ZCDP(1))
+    ZCDP('0.02')
     """
     plain, kind = guarantee.unconditional, currency.unconditional
     if guarantee.assumptions:
@@ -254,7 +286,7 @@ def advanced(events: Sequence[Event], delta: Fraction) -> Approx:
         return Approx(plain, delta)
     squares = sum((e * e * count for e, count in eps), Fraction(0))
 
-    def total() -> Any:
+    def total() -> Ball:
         drift = sum((ball(e) * (ball(e).exp() - 1) * count for e, count in eps), ball(0))
         return (-2 * ball(delta).log() * ball(squares)).sqrt() + drift
 
@@ -279,7 +311,7 @@ def renyi(events: Sequence[Event], delta: Fraction) -> Approx:
                 f"Rényi composition is not known for {cost}", given=repr(event), fix=setting(method="pld")
             )
 
-    def divergence(order: Fraction, event: Event, cost: Guarantee) -> Any:
+    def divergence(order: Fraction, event: Event, cost: Guarantee) -> Ball:
         if type(event) is not LaplaceNoise or event.discrete or event.guarantee.eps > _HUGE:
             return ball(cost.to_renyi(order).eps)
         a, e = ball(order), ball(event.guarantee.eps)  # [Mironov 2017, Prop. 6]

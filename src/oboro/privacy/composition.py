@@ -44,6 +44,12 @@ def compose(*parts: Guarantee | Event, delta: Number | None = None, method: str 
     Without `delta` the costs are added in the weakest currency among them: exact rationals, valid for
     adaptive questions. With `delta` the batch must be fixed in advance and the answer is an `Approx`;
     `method` defaults to the tightest, "pld".
+
+    >>> ob.compose(ob.Pure("0.1"), ob.Pure("0.2"))
+    Pure('0.3')
+    >>> many = [ob.Pure("0.01")] * 200
+    >>> ob.compose(*many), ob.compose(*many, delta="1e-9")
+    (Pure(2), Approx('0.7580...', '1e-9'))
     """
     events = [part if isinstance(part, Event) else Spend(part) for part in parts]
     if delta is None:
@@ -79,6 +85,12 @@ def parallel(*guarantees: Guarantee, unit: Unit, inside: Sequence[Guarantee] | N
     times in rho. `inside` may give each group's cost of a replacement inside it where it is known to be
     smaller; then, for one row, it is the larger of the worst of these and the two largest together (a row
     that moves touches two groups).
+
+    >>> groups = [ob.Pure("0.1"), ob.Pure("0.3"), ob.Pure("0.2")]
+    >>> ob.parallel(*groups, unit=ob.Unit.row())
+    Pure('0.3')
+    >>> ob.parallel(*groups, unit=ob.Unit.person("id", max_rows=2))
+    Pure('0.5')
     """
     if not guarantees:
         return Pure(0)

@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import Number, not_negative, rational, show
@@ -28,12 +28,15 @@ from oboro.kinds import names_of, takes
 from oboro.language import plain
 from oboro.records import read, write_fields
 
+if TYPE_CHECKING:
+    from oboro.noise.lazy import Ball
+
 # Irrational costs as rationals: upwards, never downwards.
 
 DIGITS = 15  # significant digits that are kept
 
 
-def round_up(real: Any, digits: int = DIGITS) -> Fraction:
+def round_up(real: Callable[[], Ball], digits: int = DIGITS) -> Fraction:
     """A short rational that is certainly not below the real number that `real` encloses. `digits`: up to 60."""
     from oboro.noise.lazy import ball, precision
 
@@ -93,7 +96,13 @@ def positive_delta(delta: Number) -> Fraction:
 
 
 class Guarantee:
-    """A promise about one unit. The kinds below and `Conditional` are all that there are."""
+    """A promise about one unit. The kinds below and `Conditional` are all that there are.
+
+    >>> ob.ZCDP("0.1").covers(ob.Pure("0.4")), ob.ZCDP("0.1").covers(ob.Pure("0.5"))
+    (True, False)
+    >>> ob.Pure("0.5").to_zcdp()
+    ZCDP('0.125')
+    """
 
     kind: str
 
@@ -145,6 +154,11 @@ class Pure(Guarantee):
     """ε-differential privacy: no output is more than e^ε times likelier with or without one unit.
 
     eps = 0 is the promise of an answer that does not depend on the data at all.
+
+    >>> ob.Pure(0.1) == ob.Pure("1/10")
+    True
+    >>> ob.Pure("0.1").to_dict()
+    {'kind': 'pure', 'eps': '0.1'}
     """
 
     eps: Fraction
@@ -177,7 +191,11 @@ class Pure(Guarantee):
 
 @dataclass(frozen=True, slots=True)
 class Approx(Guarantee):
-    """(ε, δ)-differential privacy: e^ε times likelier at most, but for an event of probability δ."""
+    """(ε, δ)-differential privacy: e^ε times likelier at most, but for an event of probability δ.
+
+    >>> ob.Approx(1, "1e-6").covers(ob.Pure(1))
+    True
+    """
 
     eps: Fraction
     delta: Fraction
@@ -216,7 +234,11 @@ class Approx(Guarantee):
 
 @dataclass(frozen=True, slots=True)
 class ZCDP(Guarantee):
-    """ρ-zero-concentrated differential privacy: Rényi divergence of every order a is at most a ρ."""
+    """ρ-zero-concentrated differential privacy: Rényi divergence of every order a is at most a ρ.
+
+    >>> ob.ZCDP("0.005").to_approx("1e-6")
+    Approx('0.4299...', '1e-6')
+    """
 
     rho: Fraction
     kind = "zcdp"
@@ -261,7 +283,11 @@ class ZCDP(Guarantee):
 
 @dataclass(frozen=True, slots=True)
 class Renyi(Guarantee):
-    """Rényi differential privacy of one order: the divergence of this order is at most ε."""
+    """Rényi differential privacy of one order: the divergence of this order is at most ε.
+
+    >>> ob.Renyi(8, "0.1").to_approx("1e-6")
+    Approx('1.6430...', '1e-6')
+    """
 
     order: Fraction
     eps: Fraction
@@ -285,7 +311,7 @@ class Renyi(Guarantee):
             return Approx(0, small)
         from oboro.noise.lazy import ball
 
-        def eps() -> Any:
+        def eps() -> Ball:
             a = ball(self.order)
             simple = ball(self.eps) - ball(small).log() / (a - 1)
             return simple if rule == "simple" else simple + ((a - 1) / a).log() - a.log() / (a - 1)
@@ -320,7 +346,7 @@ def _best_order(rho: float, log_delta: float, start: float) -> float:
     return 1 + math.exp(bottom(cost, math.log(start - 1) - 4, math.log(start - 1) + 4))
 
 
-def bottom(cost: Callable[[float], Any], low: float, high: float) -> float:
+def bottom(cost: Callable[[float], float] | Callable[[float], Fraction], low: float, high: float) -> float:
     """Where a function that falls and then rises is least: golden section."""
     golden = (math.sqrt(5) - 1) / 2
     for _ in range(80):
@@ -347,7 +373,14 @@ __all__ = ["ZCDP", "Approx", "Conditional", "Guarantee", "Pure", "Renyi", "guara
 
 @dataclass(frozen=True, slots=True)
 class Conditional(Guarantee):
-    """A promise that holds only if an assumption does. Never turns into an unconditional one."""
+    """A promise that holds only if an assumption does. Never turns into an unconditional one.
+
+    >>> promise = ob.Conditional(ob.Pure(1), "the parties do not collude")
+    >>> promise.assumptions, promise.unconditional
+    (('the parties do not collude',), Pure(1))
+    >>> ob.Pure(2).covers(promise)
+    False
+    """
 
     guarantee: Guarantee
     assumptions: tuple[str, ...]
@@ -399,6 +432,10 @@ class Conditional(Guarantee):
 
 
 def guarantee_from(record: object) -> Guarantee:
-    """The guarantee that `to_dict` wrote."""
+    """The guarantee that `to_dict` wrote.
+
+    >>> ob.privacy.guarantee_from({"kind": "pure", "eps": "0.1"})
+    Pure('0.1')
+    """
     found: Guarantee = read(Guarantee, record, "guarantee")
     return found

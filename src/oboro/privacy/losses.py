@@ -30,12 +30,11 @@ from fractions import Fraction
 from heapq import heapify, heappop, heappush
 from itertools import count as numbers
 from math import ceil, floor, gcd, log
-from typing import Any, Protocol
+from typing import Protocol
 
-from oboro.noise.lazy import ball, precision
+from oboro.noise.lazy import Ball, ball, precision
 from oboro.privacy.guarantee import round_up
 
-Ball = Any
 LONGEST = 1 << 15  # lattice points of a distribution; a longer one goes to a lattice of twice the step
 _CELLS = 2048  # lattice cells for the losses of one continuous noise
 _SPARE = 40  # bits of delta that cut tails may cost: 2^-40 of it
@@ -167,7 +166,7 @@ class _Losses:
 
     start: Fraction
     level: int  # step = unit 2^level
-    masses: Sequence[Any]
+    masses: Sequence[int]
     lost: int
 
 

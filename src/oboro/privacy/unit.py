@@ -11,20 +11,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING
 
 from oboro.errors import UnitError, setting, told
 from oboro.exact import Number, positive, show, whole
 from oboro.kinds import takes
 from oboro.language import Lines, plain
 from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi, round_up
+from oboro.records import Columns
+
+if TYPE_CHECKING:
+    from oboro.noise.lazy import Ball
 
 ADJACENCIES = ("add/remove", "replace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """One protected unit. Make it with `Unit.row`, `Unit.person`, `Unit.cells` or `Unit.signal`."""
+    """One protected unit. Make it with `Unit.row`, `Unit.person`, `Unit.cells` or `Unit.signal`.
+
+    >>> ob.Unit.row("replace")
+    Unit.row(adjacency='replace')
+    >>> ob.Unit.person("customer", max_rows=10).contributions
+    10
+    """
 
     kind: str
     adjacency: str = "add/remove"
@@ -104,11 +114,11 @@ class Unit:
             record["norm"] = "inf" if self.norm is None else show(self.norm)
         return record
 
-    def as_record(self, columns: Any) -> dict[str, object]:
+    def as_record(self, columns: Columns | None) -> dict[str, object]:
         return self.to_dict()
 
     @classmethod
-    def from_record(cls, record: Any, columns: Any, where: str) -> Unit:
+    def from_record(cls, record: object, columns: Columns | None, where: str) -> Unit:
         return unit_from(record)
 
     def __str__(self) -> str:
@@ -141,7 +151,11 @@ class Unit:
 
 
 def unit_from(record: object) -> Unit:
-    """The unit that a `[unit]` table describes."""
+    """The unit that a `[unit]` table describes.
+
+    >>> ob.privacy.unit_from({"kind": "person", "column": "customer", "max_rows": 10})
+    Unit.person('customer', max_rows=10)
+    """
     makers: dict[str, Callable[..., Unit]] = {
         "row": Unit.row,
         "person": Unit.person,
@@ -179,6 +193,9 @@ def translate(guarantee: Guarantee, made_for: Unit, wanted: Unit) -> Guarantee:
     - cells or signals with larger limits than `wanted`: the same promise, for it speaks of more neighbours;
     - add/remove to replace: out with the old, in with the new, two steps [group privacy]: 2 eps,
       (2 eps, (1 + e^eps) delta), 4 rho.
+
+    >>> ob.privacy.translate(ob.Pure("0.1"), ob.Unit.row(), ob.Unit.row("replace"))
+    Pure('0.2')
     """
     if not _same_or_wider(made_for, wanted):
         raise UnitError(
@@ -224,7 +241,7 @@ def two_steps(guarantee: Guarantee) -> Guarantee:
 
         eps, delta = guarantee.eps, guarantee.delta
 
-        def grown() -> Any:
+        def grown() -> Ball:
             return (1 + ball(eps).exp()) * ball(delta)
 
         # a delta of 1 is no promise, and `Approx` refuses it

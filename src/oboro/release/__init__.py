@@ -1,4 +1,13 @@
-"""Plan, forecast, run, release, certificate."""
+"""Plan, forecast, run, release, certificate.
+
+Its examples begin with:
+
+>>> import oboro as ob
+>>> ages = ob.Domain([ob.Integer("age", 0, 9)])
+>>> plan = ob.histogram_plan(ages, "age", unit=ob.Unit.row(), eps="0.1")
+>>> ledger = ob.Ledger.create("people.ledger", dataset="people", unit=ob.Unit.row(), budget=ob.Pure(1))
+>>> data = {"age": [3, 4, 4, 7]}
+"""
 
 from oboro.release.certificate import Certificate, read_certificate, verify_certificate
 from oboro.release.forecast import Forecast

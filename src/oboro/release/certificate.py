@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +24,12 @@ from oboro.ledger.chain import in_order, is_hex, laid_out, read_laid_out
 from oboro.privacy import Guarantee, Unit, guarantee_from, unit_from
 from oboro.records import Record
 from oboro.release.forecast import Forecast
-from oboro.release.plan import Plan, plan_from
+from oboro.release.plan import Plan, plan_from, unbundled
 
 FORMAT = "oboro certificate 2"
 _FORMAT_OF_0_1 = "oboro certificate 1"
+CERTIFICATE = ".certificate.json"  # is appended to the name of what it certifies
+BUNDLED = ("measurements.parquet", f"measurements.parquet{CERTIFICATE}")  # what stands in a file with its own
 _INDENT = 2
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _PARTS: dict[
@@ -61,7 +65,13 @@ _FILE = {"name": re.compile(r"[^/\0]+"), "bytes": int, "sha256": _SHA256}
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A signed record; `record` holds everything but the signature."""
+    """A signed record; `record` holds everything but the signature.
+
+    >>> release = ob.run(plan, data, ledger)
+    >>> release.certificate.record["guarantee"]
+    {'kind': 'pure', 'eps': '0.1', 'in_words': 'eps = 0.1'}
+    >>> release.certificate.verify_signature(ledger.public_key)
+    """
 
     record: Record
     signature: str
@@ -155,14 +165,65 @@ def certify_file(
 
 @takes(path=path_of)
 def read_certificate(path: str | Path) -> Certificate:
-    """Reads a certificate file; checks its form, not its truth. Only the bytes that oboro writes are one."""
+    """Reads a certificate, or that of a model from its file; checks its form, not its truth.
+
+    Only the bytes that oboro writes are one.
+
+    >>> release = ob.run(plan, data, ledger)
+    >>> where = release.save("ages.csv")
+    >>> ob.release.read_certificate(where).record["dataset"]
+    'people'
+    """
+    content = _content(path)
+    parts = unpacked(content)
+    return _read(content if parts is None else parts[1], path)
+
+
+def unpacked(content: bytes) -> tuple[bytes, bytes] | None:
+    """What was released and its certificate, from a file that carries both; None for any other file."""
+    try:
+        parts = unbundled(content, BUNDLED)
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        KeyError,
+        ValueError,
+        NotImplementedError,
+        RuntimeError,
+        EOFError,
+        OSError,
+    ):
+        return None
+    return parts[BUNDLED[0]], parts[BUNDLED[1]]
+
+
+def verify_unpacked(
+    released: bytes, certificate: bytes, path: str | Path, public_key: str | None = None
+) -> Certificate:
+    """The certificate of a file that carries it, checked against what stands beside it in there."""
+    read = _read(certificate, path)
+    read.verify_signature(public_key)
+    file = read.record.get("file")
+    if file is None:
+        raise CertificateError(
+            "the certificate is not bound to a file", needed="a certificate that save() wrote"
+        )
+    _compare(file, hashlib.sha256(released).hexdigest(), path)
+    return read
+
+
+def _content(path: str | Path) -> bytes:
     reads(path)
     try:
-        content = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except FileNotFoundError:
         raise CertificateError(f"no such file: {path}", fix="the path of a certificate.json") from None
     except OSError:
-        content = b""
+        return b""
+
+
+def _read(content: bytes, path: str | Path) -> Certificate:
+    """The certificate that some bytes are; `path` is how an error calls them."""
     record = read_laid_out(content, _INDENT)
     if record is None or not isinstance(record.get("signature"), str) or not _is_in_order(record):
         raise CertificateError(
@@ -203,9 +264,25 @@ def verify_certificate(
 ) -> Record:
     """Checks signature and file hash with the public key alone; returns the record, or raises.
 
-    The data file is looked for beside the certificate, under the name that it had, unless `data` says where.
+    The data file is looked for beside the certificate, under the name that it had, unless `data` says where. The file
+    of a model carries its certificate within, and is checked by itself.
+
+    >>> release = ob.run(plan, data, ledger)
+    >>> where = release.save("ages.csv")
+    >>> ob.verify_certificate(where, public_key=ledger.public_key)["guarantee"]["in_words"]
+    'eps = 0.1'
     """
-    certificate = read_certificate(path)
+    content = _content(path)
+    parts = unpacked(content)
+    if parts is not None:
+        if data is not None:
+            raise CertificateError(
+                "the certificate stands in one file with what was released",
+                given=str(data),
+                needed="that file alone",
+            )
+        return verify_unpacked(*parts, path, public_key).record
+    certificate = _read(content, path)
     certificate.verify_signature(public_key)
     file = certificate.record.get("file")
     if file is None:
@@ -229,13 +306,17 @@ def verify_certificate(
             needed="the file that the certificate speaks of",
             fix=f"--data {file['name']}",
         ) from None
-    if digest.hexdigest() != file["sha256"]:
+    _compare(file, digest.hexdigest(), where)
+    return certificate.record
+
+
+def _compare(file: Record, found: str, where: str | Path) -> None:
+    if found != file["sha256"]:
         raise CertificateError(
             f"{where} is not the file that was certified",
-            given=f"sha256 {digest.hexdigest()}",
+            given=f"sha256 {found}",
             needed=f"sha256 {file['sha256']}",
         )
-    return certificate.record
 
 
 def promised(record: Record) -> tuple[Unit, Guarantee]:
@@ -252,7 +333,7 @@ def _in_order(record: Record) -> Record:
     has to verify.
     """
     if record.get("format") != _FORMAT_OF_0_1:
-        return dict(in_order(record))
+        return in_order(record)
     known = [*_PARTS, "file", "signature"]
     return {name: record[name] for name in sorted(record, key=lambda name: (*known, name).index(name))}
 
@@ -275,7 +356,7 @@ def _unlike(record: Record) -> str | None:
     return None
 
 
-def _wrong_part(record: Any, parts: Record, within: str = "") -> str | None:
+def _wrong_part(record: object, parts: Record, within: str = "") -> str | None:
     """The first part that is missing or of another kind, by its name; None if all is well."""
     if not isinstance(record, dict):
         return within.removesuffix(".")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from fractions import Fraction
+from typing import Protocol
 
 from oboro.exact import about
 from oboro.language import left, phrase, plain, right, room, said
@@ -23,13 +24,24 @@ class Noise(Protocol):
     def interval(self, level: float = 0.95) -> tuple[int, int]: ...
 
 
+Cell = str | float | Fraction
+Row = tuple[Cell, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """A small table of expected errors, with what it leaves out. Prints well; free; never touches data."""
+    """A small table of expected errors, with what it leaves out. Prints well; free; never touches data.
+
+    >>> print(plan.forecast())
+    expected error of each count
+      of each  standard error  mean |error|  95% within ±
+      count             14.14         9.983            30
+      note: 10 counts; the error of a sum of k of them grows as sqrt(k)
+    """
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
+    rows: tuple[Row, ...]
     notes: tuple[str, ...] = field(default=())
 
     @classmethod
@@ -51,7 +63,7 @@ class Forecast:
         """The same with neighbouring areas of equal figures in one row: "1 x 1 to 512 x 512 of row,col"."""
         if self.columns[:2] != ("area", "cells"):
             return self
-        groups: list[list[tuple[object, ...]]] = []
+        groups: list[list[Row]] = []
         for row in self.rows:
             if groups and _alike(groups[-1][0], row):
                 groups[-1].append(row)
@@ -91,16 +103,17 @@ class Forecast:
 _EQUAL = 1e-3  # figures that differ by no more are told once, by the largest
 
 
-def _alike(first: tuple[Any, ...], row: tuple[Any, ...]) -> bool:
+def _alike(first: Row, row: Row) -> bool:
     """Whether a row may share a line with the first row of a group."""
-    pairs = list(zip(first[2:], row[2:], strict=True))
-    if any(isinstance(value, str) for pair in pairs for value in pair):
+    both = zip(first[2:], row[2:], strict=True)
+    pairs = [(float(a), float(b)) for a, b in both if not isinstance(a, str) and not isinstance(b, str)]
+    if len(pairs) < len(first) - 2:
         return False
     equal = all(abs(a - b) <= _EQUAL * max(abs(a), abs(b)) for a, b in pairs)
     return equal and _range(str(first[0]), str(row[0])) is not None
 
 
-def _together(group: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+def _together(group: Sequence[Row]) -> Row:
     first, last = group[0], group[-1]
     if len(group) == 1:
         return first
@@ -126,12 +139,12 @@ def _range(first: str, last: str) -> str | None:
     return "; ".join([*ours[: differ[0]], f"{shared} to {other}", *ours[differ[0] + 1 :]])
 
 
-def _show(value: Any) -> str:
+def _show(value: Cell) -> str:
     if isinstance(value, str):
         return value
     return f"{value:,}" if isinstance(value, int) else about(value)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Cell) -> str | int:
     """Certificates hold no floating-point numbers: a rounded text has one spelling everywhere."""
     return value if isinstance(value, str | int) else f"{float(value):.6g}"

@@ -16,10 +16,10 @@ each *case*; what a plan costs is the worst case. Parts without a case belong to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.exact import not_negative, show, whole
@@ -29,12 +29,28 @@ from oboro.privacy import ZCDP, Guarantee, Pure, compose
 from oboro.privacy.composition import times as so_many
 from oboro.privacy.composition import worst
 
+if TYPE_CHECKING:
+    from oboro.arrays import Integers
+    from oboro.noise.bits import Bits
+
+
+class Described(Protocol):
+    """A law that can be told."""
+
+    def to_dict(self) -> Mapping[str, object]: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One noise of a plan."""
+    """One noise of a plan.
 
-    noise: Any  # a law: it has to_dict
+    >>> plan.parts[0].moves, plan.parts[0].costs
+    (Fraction(1, 1), Pure('0.1'))
+    >>> plan.parts[0].words()
+    {'of': 'counts', 'law': 'discrete Laplace', 'scale': '10', 'moves': '1', 'costs': 'eps = 0.1'}
+    """
+
+    noise: Described
     of: str
     moves: Fraction  # in the norm of the noise
     costs: Guarantee
@@ -59,7 +75,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The exponential mechanism: each output with a probability in proportion to e^(-eta score)."""
+    """The exponential mechanism: each output with a probability in proportion to e^(-eta score).
+
+    >>> from fractions import Fraction
+    >>> ob.release.part(ob.release.Choice(Fraction(1, 20)), "the median", moves=1)
+    Part(noise=Choice(eta=Fraction(1, 20)), of='the median', moves=Fraction(1, 1), costs=Pure('0.1'), case='')
+    """
 
     eta: Fraction
 
@@ -78,7 +99,7 @@ def part(
     """What `noise` costs where one unit moves what it is added to by `moves`: the 1-norm for Laplace noise, the squared
     2-norm for Gaussian, every score for a choice. `times`: so many parts alike.
 
-    >>> part(DiscreteLaplace(10), "count", moves=1)
+    >>> ob.release.part(ob.noise.DiscreteLaplace(10), "count", moves=1)
     Part(noise=DiscreteLaplace('10'), of='count', moves=Fraction(1, 1), costs=Pure('0.1'), case='')
     """
     moved = not_negative("moves", moves)
@@ -113,24 +134,37 @@ def cost_of(parts: Sequence[Part]) -> Guarantee:
 # -- the law of what is measured, for the audit ---------------------------------------------------------------------------------------
 
 
+Noise = DiscreteLaplace | DiscreteGaussian
+
+
 @dataclass(frozen=True, slots=True)
 class Additive:
     """Prepared numbers plus independent noise: the noise of each number, and how `measure` draws it from its bits.
 
     This is what a plan says of itself; the audit replays it and believes it only if every number agrees.
+
+    >>> form = plan.added()
+    >>> form.noises(plan.prepare(data))[:2]
+    [DiscreteLaplace('10'), DiscreteLaplace('10')]
     """
 
-    noises: Callable[[Any], list[Any]]
-    numbers: Callable[[Any], Any]
-    draw: Callable[[Any, Any, int], Any]  # (prepared, bits, trials)
+    noises: Callable[[Any], list[Noise]]
+    numbers: Callable[[Any], Integers]
+    draw: Callable[[Any, Bits, int], Any]  # (prepared, bits, trials)
 
 
 @dataclass(frozen=True, slots=True)
 class Weighted:
-    """Whole numbers, each with a weight: the law of the output of a draw from urns."""
+    """Whole numbers, each with a weight: the law of the output of a draw from urns.
+
+    >>> noise = ob.secure.plan(eps=1, delta="1e-3", method="paper", draws=1)
+    >>> plan = ob.secure.draw_plan(noise, low=0, high=100, unit=ob.Unit.row())
+    >>> plan.added().weights(50)[50]
+    701
+    """
 
     weights: Callable[[Any], dict[int, int]]
-    draw: Callable[[Any, Any, int], Any]  # (prepared, bits, trials)
+    draw: Callable[[Any, Bits, int], Any]  # (prepared, bits, trials)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +173,10 @@ class Chosen:
 
     The score of a value is max(0, s below - p n, p n - s upto), q = p/s: how far the rows below it, and those up to it, are
     from the share q of all.
+
+    >>> from fractions import Fraction
+    >>> ob.release.Chosen(size=100, quantile=Fraction(1, 2), eta=Fraction(1, 20))
+    Chosen(size=100, quantile=Fraction(1, 2), eta=Fraction(1, 20))
     """
 
     size: int  # values of the column
@@ -149,8 +187,13 @@ class Chosen:
 Form = Additive | Weighted | Chosen
 
 
-def same_noise(noise: Any) -> Additive:
-    """The same noise on every number of an array."""
+def same_noise(noise: Noise) -> Additive:
+    """The same noise on every number of an array.
+
+    >>> import numpy as np
+    >>> ob.release.same_noise(ob.noise.DiscreteLaplace(10)).noises(np.array([120, 80]))
+    [DiscreteLaplace('10'), DiscreteLaplace('10')]
+    """
     import numpy as np
 
     return Additive(
@@ -160,20 +203,34 @@ def same_noise(noise: Any) -> Additive:
     )
 
 
-def noise_by_column(noises: Iterable[Any]) -> Additive:
-    """An array of groups by terms: each term's noise is drawn for all groups at once."""
+def noise_by_column(noises: Iterable[Noise]) -> Additive:
+    """An array of groups by terms: each term's noise is drawn for all groups at once.
+
+    >>> import numpy as np
+    >>> two = ob.release.noise_by_column([ob.noise.DiscreteLaplace(1), ob.noise.DiscreteLaplace(50)])
+    >>> two.noises(np.array([[120, 5400]]))
+    [DiscreteLaplace('1'), DiscreteLaplace('50')]
+    """
     import numpy as np
 
     laws = list(noises)
 
-    def draw(prepared: Any, bits: Any, trials: int) -> Any:
+    def draw(prepared: Integers, bits: Bits, trials: int) -> Integers:
         return np.stack([law.sample((trials, *prepared.shape[:1]), bits) for law in laws], axis=-1)
 
     return Additive(lambda prepared: laws * len(prepared), np.ravel, draw)
 
 
 def noise_by_plan(forms: Sequence[Form | None]) -> Additive | None:
-    """Several plans after one another, if each adds noise."""
+    """Several plans after one another, if each adds noise.
+
+    >>> import numpy as np
+    >>> one, two = (ob.release.same_noise(ob.noise.DiscreteLaplace(scale)) for scale in (1, 2))
+    >>> ob.release.noise_by_plan([one, two]).noises([np.array([120]), np.array([80])])
+    [DiscreteLaplace('1'), DiscreteLaplace('2')]
+    >>> ob.release.noise_by_plan([one, None]) is None
+    True
+    """
     import numpy as np
 
     known = [form for form in forms if isinstance(form, Additive)]

@@ -112,10 +112,15 @@ VERSION = 2  # of plan records; those of oboro 0.1 carry none
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two neighbouring datasets, as `prepare` takes them: a worst case for the audit."""
+    """Two neighbouring datasets, as `prepare` takes them: a worst case for the audit.
 
-    one: Any
-    other: Any
+    >>> pair = next(plan.neighbours())
+    >>> pair.one.to_pydict(), pair.other.to_pydict(), pair.why
+    ({'age': [0]}, {'age': []}, 'one unit with all its rows, or nobody')
+    """
+
+    one: object
+    other: object
     why: str
 
 
@@ -124,6 +129,11 @@ class Plan:
 
     The fields of the dataclass are the plan's record, by their annotations. Everything that a release or the audit may
     ask of a plan stands here, with what holds if the plan says nothing.
+
+    >>> isinstance(plan, ob.Plan), plan.guarantee, plan.cost
+    (True, Pure('0.1'), Pure('0.1'))
+    >>> plan.parts
+    (Part(noise=DiscreteLaplace('10'), of='counts', moves=Fraction(1, 1), costs=Pure('0.1'), case=''),)
     """
 
     kind: ClassVar[str]  # such as "statistics.histogram": the package that knows it, and its name there
@@ -271,18 +281,28 @@ class Plan:
         return self.to_dict()
 
     @classmethod
-    def from_record(cls, record: Any, columns: Columns | None, where: str) -> Any:
+    def from_record(cls, record: Record, columns: Columns | None, where: str) -> Plan:
         return plan_from(record)
 
 
-_P = TypeVar("_P", bound=type)
-_known: dict[str, type] = {}
+_P = TypeVar("_P", bound=type["Plan"])
+_known: dict[str, type[Plan]] = {}
 _upgrades: dict[str, Callable[[dict[str, object]], dict[str, object]]] = {}
 
 
 def register(cls: _P) -> _P:
-    """Makes a plan class loadable by its `kind`, which no other class may take."""
-    kind = cls.kind  # type: ignore[attr-defined]
+    """Makes a plan class loadable by its `kind`, which no other class may take.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Taken(ob.Plan):
+    ...     kind = "statistics.histogram"
+    >>> ob.release.register(Taken)
+    Traceback (most recent call last):
+        ...
+    TypeError: HistogramPlan has the kind 'statistics.histogram' already
+    """
+    kind = cls.kind
     if _known.setdefault(kind, cls) is not cls:
         raise TypeError(f"{_known[kind].__qualname__} has the kind {kind!r} already")
     return cls
@@ -293,8 +313,14 @@ def upgrade(capability: str, function: Callable[[dict[str, object]], dict[str, o
     _upgrades[capability] = function
 
 
-def plan_from(record: Record, handed: dict[str, object] | None = None) -> Any:
-    """The plan that `to_dict` wrote, also in oboro 0.1. `handed`: functions, which no record can carry."""
+def plan_from(record: Record, handed: dict[str, object] | None = None) -> Plan:
+    """The plan that `to_dict` wrote, also in oboro 0.1. `handed`: functions, which no record can carry.
+
+    >>> ob.release.plan_from(plan.to_dict()) == plan
+    True
+    >>> plan.to_dict()["kind"]
+    'statistics.histogram'
+    """
     kind = record.get("kind") if isinstance(record, dict) else None
     if isinstance(kind, str) and kind not in _known and kind.partition(".")[0] in CAPABILITIES:
         importlib.import_module(f"oboro.{kind.partition('.')[0]}")  # they lie above this layer
@@ -303,7 +329,7 @@ def plan_from(record: Record, handed: dict[str, object] | None = None) -> Any:
             "the plan has an unknown kind",
             given=told(kind=shown(kind)),
             needed="a plan that this version of oboro can make",
-            fix='kind = "statistics.histogram"',
+            fix="for a plan of your own: Python that has imported its class first",
         )
     cls = _known[kind]
     try:
@@ -316,7 +342,7 @@ def plan_from(record: Record, handed: dict[str, object] | None = None) -> Any:
         ) from None
 
 
-def _read(cls: type, kind: str, record: Record, handed: dict[str, object] | None) -> Any:
+def _read(cls: type[Plan], kind: str, record: Record, handed: dict[str, object] | None) -> Plan:
     given = dict(record)
     version = given.pop("version", 1)
     if type(version) is not int or not 1 <= version <= VERSION:
@@ -335,14 +361,13 @@ def _read(cls: type, kind: str, record: Record, handed: dict[str, object] | None
     return read_fields(cls, given, "plan", columns, handed)
 
 
-def made_again(plan: Any) -> Any:
+def made_again(plan: Plan) -> Any:
     """The plan that this object says it is, made anew from its record: what a caller holds is never run.
 
     Copies, pickles and `object.__setattr__` pass every constructor by; a record does not. Functions are the one thing
     that a record cannot carry: they are taken over as they are, and the promise must be conditional on them.
     """
-    given: Any = plan
-    cls: Any = type(plan)
+    given, cls = plan, type(plan)
     if cls is not _known.get(getattr(given, "kind", "")):
         raise ParameterError(
             "the plan is of a class that is not registered",
@@ -359,7 +384,7 @@ def made_again(plan: Any) -> Any:
         raise ParameterError(
             "the plan cannot be written down", given=f"{type(error).__name__}: {error}"
         ) from None
-    made: Any = plan_from(record, handed)
+    made = plan_from(record, handed)
     if handed and not isinstance(made.guarantee, Conditional):
         raise GuaranteeError(
             "a plan with a function of your own has a conditional promise",
@@ -369,17 +394,17 @@ def made_again(plan: Any) -> Any:
     return made
 
 
-def a_plan(name: str, value: Any) -> Any:
+def a_plan(name: str, value: object) -> Any:
     """`value`, if it can be run as a plan."""
     return _with(name, value, "unit", "guarantee", "prepare", "measure", "publish", "to_dict")
 
 
-def attackable(name: str, value: Any) -> Any:
+def attackable(name: str, value: object) -> object:
     """`value`, if it can be measured and promises something; it need not be able to be released."""
     return _with(name, value, "kind", "guarantee", "prepare", "measure", "neighbours")
 
 
-def _with(name: str, value: Any, *parts: str) -> Any:
+def _with(name: str, value: object, *parts: str) -> object:
     if not isinstance(value, type) and all(hasattr(value, part) for part in parts):
         return value
     raise ParameterError(
@@ -391,12 +416,22 @@ def _with(name: str, value: Any, *parts: str) -> Any:
 
 @takes(plan=a_plan, path=path_of)
 def save_plan(plan: Plan, path: str | Path) -> None:
-    """Writes a plan as TOML: for a colleague to read, to keep in version control, to run later."""
+    """Writes a plan as TOML: for a colleague to read, to keep in version control, to run later.
+
+    >>> ob.save_plan(plan, "ages.toml")
+    >>> ob.load_plan("ages.toml") == plan
+    True
+    """
     import tomli_w
 
     write_whole(Path(path), tomli_w.dumps(plan.to_dict()).encode())
 
 
-def load_plan(path: str | Path) -> Any:
-    """Reads a plan from TOML."""
+def load_plan(path: str | Path) -> Plan:
+    """Reads a plan from TOML.
+
+    >>> ob.save_plan(plan, "ages.toml")
+    >>> ob.load_plan("ages.toml").guarantee
+    Pure('0.1')
+    """
     return plan_from(read_toml(path))

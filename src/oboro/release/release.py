@@ -16,27 +16,38 @@ from oboro.kinds import path_of, takes
 from oboro.language import labelled, phrase, right, room, said
 from oboro.ledger import Entry, Ledger
 from oboro.privacy import Guarantee, Unit
-from oboro.release.certificate import Certificate, certify, certify_file
+from oboro.release.certificate import BUNDLED, CERTIFICATE, Certificate, certify, certify_file
 from oboro.release.forecast import Forecast
 from oboro.release.plan import BUNDLE, Plan, bundled, encoded
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
 
-CERTIFICATE = ".certificate.json"  # is appended to the name of what it certifies
-BUNDLED = ("measurements.parquet", f"measurements.parquet{CERTIFICATE}")
+    from oboro.arrays import Ends
+
 _SHOWN = 12  # rows of a table that are printed
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Value, guarantee and certificate of one run. Nothing in it is private."""
+    """Value, guarantee and certificate of one run. Nothing in it is private.
+
+    >>> release = ob.run(plan, data, ledger)
+    >>> release.cost, release.to_arrow().column_names, release.to_arrow().num_rows
+    (Pure('0.1'), ['age', 'count'], 10)
+    >>> release.interval().column_names
+    ['age', 'count', 'low', 'high']
+    >>> str(release.save("ages.csv"))
+    'ages.csv.certificate.json'
+    """
 
     plan: Plan
     name: str | None
     cost: Guarantee
     certificate: Certificate
-    _table: Any = field(repr=False)
+    _table: pa.Table = field(repr=False)
     _content: bytes = field(repr=False)
     _sign: Callable[[bytes], bytes] = field(repr=False)
 
@@ -58,15 +69,15 @@ class Release:
     def to_arrow(self) -> pa.Table:
         return self._table
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> pd.DataFrame:
         return self._table.to_pandas()
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> pl.DataFrame:
         import polars
 
         return polars.from_arrow(self._table)
 
-    def interval(self, level: float = 0.95, **where: Any) -> Any:
+    def interval(self, level: float = 0.95, **where: object) -> Any:
         """The table with `low` and `high` columns that cover the noise; only where their width is public.
 
         With `where`, such as row=(100, 131), sex="F": the answer for that part of the table, where the plan has one.
@@ -101,7 +112,7 @@ class Release:
             return self._table
         return self._with_ends(self.plan.intervals, 0.95)
 
-    def _with_ends(self, intervals: Callable[[Any, float], tuple[Any, Any]], level: float) -> pa.Table:
+    def _with_ends(self, intervals: Callable[[pa.Table, float], Ends], level: float) -> pa.Table:
         """The table with two columns more, `low` and `high`, or names that are not taken."""
         table = self._table
         for name, end in zip(("low", "high"), intervals(table, level), strict=True):
@@ -231,7 +242,7 @@ def from_content(
     cost: Guarantee,
     committed: Entry,
     content: bytes,
-    table: Any = None,
+    table: pa.Table | None = None,
     *,
     record: dict[str, object] | None = None,
     forecast: Forecast | None = None,
@@ -245,7 +256,7 @@ def from_content(
     return Release(plan, name, cost, certificate, table, content, ledger.sign)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "" if value is None else str(value)
     return f"{value:,}" if isinstance(value, int) else about(value, 6)

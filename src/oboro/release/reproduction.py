@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from oboro.exact import about
+from oboro.release.forecast import Cell
+
+Row = tuple[Cell | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """Rows of (label, printed values, our values, ...) with the paper's errors marked."""
+    """Rows of (label, printed values, our values, ...) with the paper's errors marked.
+
+    >>> print(ob.release.Reproduction("example", "Table 1", ("n", "printed", "ours"), ((10, "0.5", "0.5"),)))
+    Table 1
+    <BLANKLINE>
+      n   printed  ours
+      10      0.5   0.5
+    """
 
     name: str
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
+    rows: tuple[Row, ...]
     errors: tuple[str, ...] = field(default=())  # where the paper is wrong, one sentence each
     notes: tuple[str, ...] = field(default=())  # how it was computed: data, seedless, tolerance
 
@@ -50,14 +59,19 @@ class Reproduction:
 
 @dataclass(frozen=True, slots=True)
 class Reproducible:
-    """An entry of the list that `oboro reproduce` shows."""
+    """An entry of the list that `oboro reproduce` shows.
+
+    >>> made = ob.release.Reproduction("example", "Table 1", ("n", "printed", "ours"), ((10, "0.5", "0.5"),))
+    >>> ob.release.Reproducible("example", "Table 1", lambda: made).make() is made
+    True
+    """
 
     name: str
     title: str
     make: Callable[[], Reproduction]
 
 
-def _text(value: Any) -> str:
+def _text(value: Cell | None) -> str:
     if value is None:
         return "-"
     if isinstance(value, str | bool):

@@ -40,6 +40,10 @@ class Quote:
     """What a run is about to do, computed once: the plan as it will be run, its record and words, its forecast, its cost.
 
     `cost` is in the ledger's currency.
+
+    >>> quote = ob.release.quote(plan, ledger)
+    >>> quote.cost, quote.words["released"]
+    (Pure('0.1'), 'histogram of age')
     """
 
     plan: Plan
@@ -51,7 +55,13 @@ class Quote:
 
 @takes(plan=a_plan, ledger=Ledger)
 def quote(plan: Plan, ledger: Ledger) -> Quote:
-    """What `plan` would do and cost here; raises if it cannot be paid, or cannot say what its certificate must. Free."""
+    """What `plan` would do and cost here; raises if it cannot be paid, or cannot say what its certificate must. Free.
+
+    >>> ob.release.quote(plan, ledger).cost
+    Pure('0.1')
+    >>> ledger.spent
+    Pure(0)
+    """
     return _quoted(made_again(plan), ledger)
 
 
@@ -62,7 +72,11 @@ def _quoted(made: Plan, ledger: Ledger) -> Quote:
 
 @takes(plan=a_plan, ledger=Ledger)
 def price(plan: Plan, ledger: Ledger) -> Guarantee:
-    """What `plan` would cost in the ledger's currency; raises if it cannot be paid. Spends nothing."""
+    """What `plan` would cost in the ledger's currency; raises if it cannot be paid. Spends nothing.
+
+    >>> ob.price(plan, ledger), ledger.spent
+    (Pure('0.1'), Pure(0))
+    """
     cost = ledger.price(plan.unit, plan.guarantee)
     if not ledger.affords(cost):
         raise BudgetError(
@@ -89,6 +103,13 @@ def run(
     `name` makes the release findable: the same name with the same plan gives the stored release back and
     costs nothing. A name that another plan has, or whose run died, is refused. `tell` is told the forecast in words
     before data is read. `bits` is for tests only; the certificate says so if they are not safe.
+
+    >>> release = ob.run(plan, data, ledger, name="ages")
+    >>> release.to_arrow().shape, ledger.remaining
+    ((10, 2), Pure('0.9'))
+    >>> again = ob.run(plan, data, ledger, name="ages")
+    >>> again.to_arrow() == release.to_arrow(), ledger.remaining
+    (True, Pure('0.9'))
     """
     made = made_again(plan)
     if name is not None and (found := given_again(made, ledger, name)) is not None:
@@ -171,7 +192,12 @@ def keep(quoted: Quote, ledger: Ledger, reservation: Reservation, table: Table, 
 
 @takes(ledger=Ledger, name=text_of)
 def fetch(ledger: Ledger, *, name: str | None = None, entry: int | None = None) -> Release:
-    """A release that was paid for, as it was stored: by its name, or by the number of its entry. Spends nothing."""
+    """A release that was paid for, as it was stored: by its name, or by the number of its entry. Spends nothing.
+
+    >>> release = ob.run(plan, data, ledger, name="ages")
+    >>> ob.release.fetch(ledger, name="ages").to_arrow() == release.to_arrow()
+    True
+    """
     entry = None if entry is None else whole("entry", entry, least=0, most=2**62)
     if (name is None) == (entry is None):
         raise ParameterError(

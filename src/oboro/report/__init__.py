@@ -1,4 +1,9 @@
-"""The pages people look at: one look, self-contained, in English and Japanese."""
+"""The pages people look at: one look, self-contained, in English and Japanese.
+
+Its examples begin with:
+
+>>> import oboro as ob
+"""
 
 from oboro.report.map import Comparison, write_map
 

@@ -247,7 +247,7 @@ def _short(place: str) -> Words:
     )
 
 
-def _read(value: Any) -> Any:
+def _read(value: object) -> Any:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     try:

@@ -258,6 +258,14 @@ class Comparison:
         Comparison(true=cells, releases={"0.1": one, "1": other})
 
     The keys are shown as they are, and sorted if they are numbers.
+
+    >>> import pyarrow as pa
+    >>> mesh = ob.Domain([ob.Grid("row", "col", shape=(8, 8))])
+    >>> true = pa.table({"row": [0, 7], "col": [3, 4], "people": [120, 30]})
+    >>> noisy = pa.table({"row": [0, 7], "col": [3, 4], "people": [118, 33]})
+    >>> inside = ob.report.Comparison(true=true, releases={"0.5": noisy})
+    >>> str(ob.report.write_map(noisy, mesh, "internal.html", internal=inside))
+    'internal.html'
     """
 
     true: Table
@@ -299,6 +307,12 @@ def write_map(
     the dataset, which is the title unless another is given. `language` is
     "en" or "ja"; without it the reader's browser decides. `internal` puts true counts on the page, side by
     side with what is released, and marks it so.
+
+    >>> import pyarrow as pa
+    >>> mesh = ob.Domain([ob.Grid("row", "col", shape=(8, 8))])
+    >>> published = pa.table({"row": [0, 7], "col": [3, 4], "people": [118, 33]})
+    >>> str(ob.report.write_map(published, mesh, "map.html", title="A small city"))
+    'map.html'
     """
     if not hasattr(table, "column_names"):
         raise ParameterError(

@@ -13,7 +13,7 @@ import html
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from oboro._version import __version__
@@ -297,7 +297,7 @@ def label(words: Words) -> str:
     return f'aria-label="{escape(words.en)}" data-label-en="{escape(words.en)}" data-label-ja="{escape(words.ja)}"'
 
 
-def safe_json(value: Any) -> str:
+def safe_json(value: object) -> str:
     """JSON that cannot end the script element it stands in."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for sign in "<>&\u2028\u2029":

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
 
 from oboro.errors import InputError
 from oboro.exact import about
@@ -185,7 +184,7 @@ def _above(factor: float) -> str:
     return f"{math.ceil(factor * 10**places - 1e-9) / 10**places:.{places}f}"
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     try:
         number = float(str(value).replace(",", ""))
     except ValueError:
@@ -193,7 +192,7 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _noise(value: Any) -> Words:
+def _noise(value: object) -> Words:
     """The law of the noise with its parameters."""
     if not isinstance(value, Mapping):
         return Words.same(value)
@@ -204,7 +203,7 @@ def _noise(value: Any) -> Words:
     return Words(", ".join(one.en for one in told), "、".join(one.ja for one in told))
 
 
-def _parameter(key: str, value: Any) -> Words:
+def _parameter(key: str, value: object) -> Words:
     """One parameter; of several alike, such as levels, only how many; a fraction also as a decimal."""
     if isinstance(value, Mapping):
         told = _noise(value)
@@ -214,7 +213,7 @@ def _parameter(key: str, value: Any) -> Words:
     elif re.fullmatch(r"\d+/\d*[1-9]\d*", str(value)):
         told = Words.same(f"{value} ({about(Fraction(str(value)))})")
     elif re.fullmatch(r"\d+\.\d{6,}", str(value)):
-        told = Words.same(about(float(value), 5))
+        told = Words.same(about(float(str(value)), 5))
     else:
         told = Words.name(value)
     return Words("{key} {told}", "{key} {told}").fill(key=PROMISE.get(key, Words.sentence(key)), told=told)

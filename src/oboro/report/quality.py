@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from oboro.files import write_whole
+from oboro.records import Facts
 from oboro.release import Certificate
 from oboro.report import promise
 from oboro.report.page import INTERNAL, Words, escape, label, render, say
 
 if TYPE_CHECKING:
+    from oboro.arrays import Floats
     from oboro.synth import Quality
     from oboro.synth.coding import Compared
 
@@ -84,7 +86,7 @@ def write_quality(
     write_whole(Path(path), page.encode("utf-8"))
 
 
-def _body(quality: Quality, record: Any) -> str:
+def _body(quality: Quality, record: Facts) -> str:
     columns = "".join(
         _column(column, distance) for column, distance in zip(quality.columns, quality.one_way, strict=True)
     )
@@ -110,7 +112,7 @@ def _body(quality: Quality, record: Any) -> str:
 </main>"""
 
 
-def _correlations(quality: Quality, change: Any) -> str:
+def _correlations(quality: Quality, change: Floats) -> str:
     if len(quality.correlated) < 2:
         return ""
     apart = ~np.eye(len(quality.correlated), dtype=bool)
@@ -165,7 +167,7 @@ def _label(text: str, numeric: bool) -> Words:
     return WORDS["others"] if text == "others" else Words.same(text)
 
 
-def _bars(name: Words, labels: Sequence[Words], real: Any, made: Any) -> str:
+def _bars(name: Words, labels: Sequence[Words], real: Floats, made: Floats) -> str:
     """Real shares as filled bars, synthetic ones as outlines over them; below, what the first and the last are."""
     top = max(float(np.max(real, initial=0)), float(np.max(made, initial=0)), 1e-9)
     width = 100 / max(len(labels), 1)
@@ -191,7 +193,7 @@ def _bars(name: Words, labels: Sequence[Words], real: Any, made: Any) -> str:
 
 
 def _squares(
-    described: Words, names: Sequence[str], values: Any, full: float, *, signed: bool = False
+    described: Words, names: Sequence[str], values: Floats, full: float, *, signed: bool = False
 ) -> str:
     """A square for every pair: the fuller its colour, the larger the value; `full` is full colour."""
     count, edge, margin = len(names), 22, 96

@@ -1,4 +1,10 @@
-"""Noise that no party knows, drawn from encrypted urns."""
+"""Noise that no party knows, drawn from encrypted urns.
+
+Its examples begin with:
+
+>>> import oboro as ob
+>>> noise = ob.secure.plan(eps=1, delta="1e-3", method="paper", draws=2)
+"""
 
 from oboro.secure.compare import compare
 from oboro.secure.draws import ASSUMPTION, Answer, DrawPlan, Holder, draw_plan

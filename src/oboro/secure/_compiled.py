@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from oboro.noise.compiling import compiled
 
+if TYPE_CHECKING:
+    from oboro.arrays import Floats, Integers
+
 
 @compiled
-def judge(steps: Any, sizes: Any, counts: Any, growth: float, law: Any, spare: Any) -> Any:
+def judge(
+    steps: Integers, sizes: Integers, counts: Floats, growth: float, law: Floats, spare: Floats
+) -> tuple[float, float, float]:
     """Entries, delta(eps) and E|Z| of symmetric urns, in floating point; growth = e^eps."""
     urns = steps.size
     middle = law.size // 2
@@ -50,16 +55,16 @@ def judge(steps: Any, sizes: Any, counts: Any, growth: float, law: Any, spare: A
 
 @compiled
 def anneal(
-    steps: Any,
-    sizes: Any,
-    counts: Any,
+    steps: Integers,
+    sizes: Integers,
+    counts: Floats,
     growth: float,
     delta: float,
     mean: float,
     rounds: int,
     hot: float,
     seed: int,
-) -> Any:
+) -> float:
     """Changes steps and counts at random, less and less; returns the cost of the best found, left in the arguments.
 
     The cost is ln(entries), and more where delta or E|Z| exceed what is wanted.
@@ -127,7 +132,7 @@ def anneal(
 
 
 @compiled
-def _copy(steps: Any, counts: Any, to_steps: Any, to_counts: Any) -> None:
+def _copy(steps: Integers, counts: Floats, to_steps: Integers, to_counts: Floats) -> None:
     """Number by number: assigning slices would compile for longer than all the rest, as in tables/tree/_compiled.py."""
     for j in range(steps.size):
         to_steps[j] = steps[j]
@@ -146,7 +151,7 @@ def cost_of(entries: float, found: float, error: float, delta: float, mean: floa
 
 
 @compiled
-def _next(state: Any) -> Any:
+def _next(state: np.uint64) -> np.uint64:
     """xorshift64: which designs are tried is no secret, and the same question should give the same plan."""
     state ^= state << np.uint64(13)
     state ^= state >> np.uint64(7)

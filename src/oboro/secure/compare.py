@@ -11,6 +11,7 @@ from oboro.exact import Number, about, positive, whole
 from oboro.kinds import list_of, takes
 from oboro.noise.laplace import as_float
 from oboro.release import Forecast
+from oboro.release.forecast import Row
 from oboro.secure.noise_plan import NoisePlan, plan, verify
 
 
@@ -25,9 +26,19 @@ def compare(
     seconds: float = 30,
     progress: Callable[[float], None] | None = None,
 ) -> Forecast:
-    """The paper's urns, digit urns, noise that each party adds by itself, and noise that one party adds."""
+    """The paper's urns, digit urns, noise that each party adds by itself, and noise that one party adds.
+
+    >>> found = ob.secure.compare(eps=1, delta="1e-2", urns=(2,), draws=(1, 2), seconds=60)
+    >>> for name, entries, *_ in found.rows:
+    ...     print(name, entries)
+    paper, 1 draw from one urn 207
+    paper, 2 draws from one urn 26
+    2 digit urns 35
+    each party adds its own 0
+    one party adds 0
+    """
     seconds = as_float(positive("seconds", seconds))
-    rows: list[tuple[object, ...]] = []
+    rows: list[Row] = []
     for n in [whole("draws", each, least=1, most=100) for each in draws]:
         name = f"paper, {n} draw{'s' * (n > 1)} from one urn"
         try:
@@ -82,7 +93,7 @@ def two_laplace(rate: Fraction) -> float:
     return 2 * (q / (1 + p)) ** 2 * (p * (1 + p) / q**3 + (1 + p * p) / (q * (1 + p)) * p / q**2)
 
 
-def _row(name: str, made: NoisePlan) -> tuple[object, ...]:
+def _row(name: str, made: NoisePlan) -> Row:
     seen = verify(made)
     drawer = about(seen.drawer.high, 4)
     return (name, f"{made.entries:,}", float(made.mean_abs), about(made.delta, 4), drawer, "nobody")

@@ -105,7 +105,15 @@ LARGEST = 2**53
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A ciphertext with what is public about it: its key and its bounds."""
+    """A ciphertext with what is public about it: its key and its bounds.
+
+    >>> _ = ob.secure.create("carrier")
+    >>> public = ob.secure.load_public("carrier.public")
+    >>> one = ob.secure.Answer.encrypt(1200, low=0, high=10_000, public=public)
+    >>> both = one + ob.secure.Answer.encrypt(34, low=0, high=10_000, public=public)
+    >>> both.low, both.high
+    (0, 20000)
+    """
 
     public: bytes
     low: int
@@ -148,7 +156,7 @@ class Answer:
         return cls(public, low, high, cipher)
 
 
-def clamped_to(number: Any, low: int, high: int) -> int:
+def clamped_to(number: object, low: int, high: int) -> int:
     """Towards 0 to a whole number, then to the bounds. What is not a number counts as the lower bound.
 
     The number is private, so nothing about it is refused: not its kind, nor its size.
@@ -176,7 +184,16 @@ _HELD_TOGETHER = 256  # entries that are sent at a time, so that the other party
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """P1: a noise plan, the secret key, and the shelf that says which urns were used."""
+    """P1: a noise plan, the secret key, and the shelf that says which urns were used.
+
+    >>> from pathlib import Path
+    >>> _ = ob.secure.create("carrier")
+    >>> shelf = ob.secure.Shelf(Path("carrier.urns"))
+    >>> holder = ob.secure.Holder(noise, ob.secure.load_secret("carrier.secret"), shelf)
+    >>> name, parts = holder.urns()
+    >>> len(name)
+    32
+    """
 
     noise: NoisePlan
     secret: SecretKey
@@ -290,6 +307,10 @@ class DrawPlan(Plan):
         and is drawn from once, so given the indices the noise still has its law. P1 sees the result and a renewed
         ciphertext of it, which is uniform given the result. Hence both hold the promise to anyone, if the parties follow
         the protocol, do not collude, and cannot solve decisional Diffie-Hellman on ed25519.
+
+    >>> plan = ob.secure.draw_plan(noise, low=0, high=10_000, unit=ob.Unit.row())
+    >>> plan.parts[0].moves, plan.parts[0].costs
+    (Fraction(1, 1), Approx(1, '1/3721'))
     """
 
     noise: NoisePlan
@@ -440,7 +461,14 @@ class DrawPlan(Plan):
 
 @takes(noise=NoisePlan, unit=Unit)
 def draw_plan(noise: NoisePlan, *, low: int, high: int, unit: Unit, opened: bool = True) -> DrawPlan:
-    """Binds a noise plan to who is protected and to the answer's public bounds."""
+    """Binds a noise plan to who is protected and to the answer's public bounds.
+
+    >>> plan = ob.secure.draw_plan(noise, low=0, high=10_000, unit=ob.Unit.row())
+    >>> plan.guarantee.unconditional
+    Approx(1, '0.001')
+    >>> plan.guarantee.assumptions == (ob.secure.ASSUMPTION,)
+    True
+    """
     return DrawPlan(noise, *checked_bounds(low, high), unit, opened)
 
 

@@ -27,7 +27,12 @@ LONGEST_SUPPORT = 2**22
 
 @dataclass(frozen=True, slots=True)
 class Urn:
-    """A multiset of whole numbers: `counts[i]` entries of the value `first + i * step`."""
+    """A multiset of whole numbers: `counts[i]` entries of the value `first + i * step`.
+
+    >>> urn = ob.secure.Urn.symmetric(1, [4, 2, 1])
+    >>> urn.size, urn.entries()
+    (10, [-2, -1, -1, 0, 0, 0, 0, 1, 1, 2])
+    """
 
     first: int
     step: int
@@ -76,7 +81,12 @@ class Urn:
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """P(Z = lowest + i) = weights[i] / total, exactly."""
+    """P(Z = lowest + i) = weights[i] / total, exactly.
+
+    >>> law = ob.secure.Urn.symmetric(1, [4, 2, 1]).stretched()
+    >>> law, law.mean_abs, law.interval(0.75)
+    (Law(lowest=-2, weights=(1, 2, 4, 2, 1)), Fraction(4, 5), (-1, 1))
+    """
 
     lowest: int
     weights: tuple[int, ...]
@@ -184,7 +194,13 @@ class Between:
 
 
 def exact_delta(law: Law, eps: Fraction, sensitivity: int, *, bits: int = 128) -> Between:
-    """delta(eps) over all shifts up to the sensitivity, within a relative error of about 2^-bits."""
+    """delta(eps) over all shifts up to the sensitivity, within a relative error of about 2^-bits.
+
+    >>> from fractions import Fraction
+    >>> law = ob.secure.Urn.symmetric(1, [4, 2, 1]).stretched()
+    >>> ob.secure.exact_delta(law, Fraction(1), sensitivity=1)
+    Between(low=Fraction(1, 10), high=Fraction(1, 10))
+    """
     sensitivity = whole("sensitivity", sensitivity, least=1)
     bits += law.total.bit_length()
     check_work(len(law.weights), law.total, sensitivity)
@@ -224,6 +240,10 @@ def drawer_delta(urn: Urn, draws: int, eps: Fraction, sensitivity: int) -> Betwe
     Indices that coincide show that the same entry was added several times, and different indices that the
     entries were drawn without replacement. Given which indices coincide (a set partition with blocks of sizes
     b_1, ..., b_m) the noise is b_1 X_1 + ... + b_m X_m for m different entries; delta is the mean over partitions.
+
+    >>> from fractions import Fraction
+    >>> ob.secure.drawer_delta(ob.secure.Urn.symmetric(1, [4, 2, 1]), 2, Fraction(1), sensitivity=1)
+    Between(low=Fraction(7, 50), high=Fraction(7, 50))
     """
     draws = whole("draws", draws, least=1, most=MOST_DRAWS)
     low = high = Fraction(0)
@@ -243,6 +263,11 @@ def conditions(law: Law, eps: Fraction, delta: Fraction, sensitivity: int) -> di
     """The five conditions of Theorem 4.1, which are enough for (eps, delta), but not needed.
 
     Condition (iii) is taken without its strictness, and w > 1 is dropped: the proof needs neither.
+
+    >>> from fractions import Fraction
+    >>> law = ob.secure.Urn.symmetric(1, [4, 2, 1]).stretched()
+    >>> ob.secure.conditions(law, Fraction(1), Fraction(1, 5), sensitivity=1)
+    {'i': True, 'ii': True, 'iii': True, 'iv': True, 'v': True}
     """
     rise = law.weights[: len(law.weights) // 2 + 1]
     pairs = list(pairwise(rise))

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from oboro.domain import read_toml
 from oboro.errors import GuaranteeError, ParameterError, setting, told
@@ -47,6 +46,10 @@ class NoisePlan:
         with integers, for every shift, whenever a plan comes into being. Each draw has an urn of its own in the protocol, so
         the party that knows its indices has no advantage: given indices into freshly shuffled urns the entries
         are still independent and of the same law.
+
+    >>> noise.save("noise.toml")
+    >>> ob.secure.NoisePlan.load("noise.toml") == noise
+    True
     """
 
     promise: inline[Approx]
@@ -153,7 +156,7 @@ class NoisePlan:
         }
 
     @classmethod
-    def from_record(cls, record: Any, columns: Columns | None, where: str) -> NoisePlan:
+    def from_record(cls, record: object, columns: Columns | None, where: str) -> NoisePlan:
         """Reads a plan from someone else: every part is checked, the promise too."""
         if type(record) is not dict or record.get("kind") != cls.kind:
             raise _no_plan(f"kind={shown(record.get('kind') if type(record) is dict else record)}")
@@ -199,7 +202,11 @@ class NoisePlan:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What `verify` found. Both deltas lie between two rationals."""
+    """What `verify` found. Both deltas lie between two rationals.
+
+    >>> ob.secure.verify(noise).conditions
+    {'i': True, 'ii': True, 'iii': True, 'iv': True, 'v': True}
+    """
 
     plan: NoisePlan = field(repr=False)
     delta: Between
@@ -224,6 +231,10 @@ def verify(plan: NoisePlan, *, view: str = "everyone") -> Verdict:
 
     view="everyone" is the promise to all who see the noisy answer, the parties of oboro's protocol among them.
     view="drawer" is that to a party that drew several times from one urn, as in the paper, and knows its indices.
+
+    >>> found = ob.secure.verify(noise)
+    >>> float(found.delta.high)
+    0.0002687...
     """
     if view not in ("everyone", "drawer"):
         raise ParameterError(
@@ -305,6 +316,10 @@ def plan(
     entries found in `seconds` for which E|Z| is at most (1 + `excess`) times that of the discrete Laplace law.
     method="paper": Algorithm 2 for `draws` draws from one urn, with the stop rule behind its tables, or
     stop="proof"; `init` is the count of the largest value. Refused where Theorem 4.1 does not hold.
+
+    >>> noise = ob.secure.plan(eps=1, delta="1e-3", method="paper", draws=2)
+    >>> noise.entries, float(noise.mean_abs), float(noise.optimum)
+    (61, 1.7242..., 0.8509...)
     """
     promise = Approx(positive("eps", eps), positive("delta", delta))
     usable("eps", promise.eps, (-9, 2))  # the search is in doubles

@@ -34,7 +34,11 @@ _YEARS = 10
 
 @takes(name=path_of)
 def create(name: str | Path, bits: Bits | None = None) -> dict[str, Path]:
-    """Makes all four files of a party. Nothing is ever overwritten."""
+    """Makes all four files of a party. Nothing is ever overwritten.
+
+    >>> sorted(ob.secure.create("carrier"))
+    ['crt', 'pem', 'public', 'secret']
+    """
     paths = {kind: path_of("name", f"{name}.{kind}") for kind in ("secret", "public", "pem", "crt")}
     for path in paths.values():
         if path.exists():
@@ -50,7 +54,13 @@ def create(name: str | Path, bits: Bits | None = None) -> dict[str, Path]:
 
 @takes(path=path_of)
 def load_secret(path: str | Path) -> SecretKey:
-    """Reads a secret key, and refuses one that others can read too."""
+    """Reads a secret key, and refuses one that others can read too.
+
+    >>> _ = ob.secure.create("carrier")
+    >>> secret = ob.secure.load_secret("carrier.secret")
+    >>> secret.public == ob.secure.load_public("carrier.public")
+    True
+    """
     scalar = _read(Path(path), _SECRET, private=True)
     number = int.from_bytes(scalar, "little")
     if not 0 < number < group.ORDER:
@@ -60,7 +70,12 @@ def load_secret(path: str | Path) -> SecretKey:
 
 @takes(path=path_of)
 def load_public(path: str | Path) -> bytes:
-    """Reads a public key."""
+    """Reads a public key.
+
+    >>> _ = ob.secure.create("carrier")
+    >>> len(ob.secure.load_public("carrier.public"))
+    32
+    """
     point = _read(Path(path), _PUBLIC, private=False)
     if not group.is_point(point):
         raise _not_a_key(path, _PUBLIC)
@@ -161,7 +176,18 @@ _TABLE = """CREATE TABLE IF NOT EXISTS urns (
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """The record of one party's urns."""
+    """The record of one party's urns.
+
+    >>> from pathlib import Path
+    >>> shelf = ob.secure.Shelf(Path("carrier.urns"))
+    >>> shelf.put(b"the first urns", "a plan")
+    >>> shelf.use(b"the first urns", "a plan")
+    >>> try:
+    ...     shelf.use(b"the first urns", "a plan")
+    ... except ob.secure.UsedError as error:
+    ...     print(error.message)
+    these urns were used before
+    """
 
     path: Path
 

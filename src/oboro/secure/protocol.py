@@ -102,14 +102,40 @@ def answer_one(holder: Holder, channel: Channel, tell: Tell, bits: Bits | None =
 
 
 def write_urns(holder: Holder, path: str | Path, bits: Bits | None = None) -> bytes:
-    """Fresh urns as a file for P2; returns their name."""
+    """Fresh urns as a file for P2; returns their name.
+
+    >>> from pathlib import Path
+    >>> _ = ob.secure.create("carrier")
+    >>> shelf = ob.secure.Shelf(Path("carrier.urns"))
+    >>> holder = ob.secure.Holder(noise, ob.secure.load_secret("carrier.secret"), shelf)
+    >>> name = ob.secure.write_urns(holder, "urns.bin")
+    >>> len(name)
+    32
+    """
     name, parts = holder.urns(bits)
     write_whole(Path(path), b"".join(parts))
     return name
 
 
 def open_file(holder: Holder, path: str | Path) -> tuple[bytes, int]:
-    """Opens a drawn answer that came as a file, once."""
+    """Opens a drawn answer that came as a file, once.
+
+    >>> from pathlib import Path
+    >>> _ = ob.secure.create("carrier")
+    >>> shelf = ob.secure.Shelf(Path("carrier.urns"))
+    >>> holder = ob.secure.Holder(noise, ob.secure.load_secret("carrier.secret"), shelf)
+    >>> _ = ob.secure.write_urns(holder, "urns.bin")
+    >>> public = ob.secure.load_public("carrier.public")
+    >>> answer = ob.secure.Answer.encrypt(1234, low=0, high=10_000, public=public)
+    >>> budget = ob.Conditional(ob.Approx(1, "1e-3"), ob.secure.ASSUMPTION)
+    >>> ledger = ob.Ledger.create("city.ledger", dataset="city", unit=ob.Unit.row(), budget=budget)
+    >>> used = ob.secure.Shelf(Path("city.urns"))
+    >>> release = ob.secure.draw_from_file("urns.bin", answer, ledger, used, noise)
+    >>> _ = release.save("drawn.bin")
+    >>> name, opened = ob.secure.open_file(holder, "drawn.bin")
+    >>> abs(opened - 1234) <= 10
+    True
+    """
     return holder.open(messages.read_file(path))
 
 
@@ -162,7 +188,23 @@ def draw_from_file(
     name: str | None = None,
     bits: Bits | None = None,
 ) -> Release:
-    """The same from a file of urns. What is released is the drawn answer, encrypted: P1 opens the file that it is saved as."""
+    """The same from a file of urns. What is released is the drawn answer, encrypted: P1 opens the file that it is saved as.
+
+    >>> from pathlib import Path
+    >>> _ = ob.secure.create("carrier")
+    >>> shelf = ob.secure.Shelf(Path("carrier.urns"))
+    >>> holder = ob.secure.Holder(noise, ob.secure.load_secret("carrier.secret"), shelf)
+    >>> _ = ob.secure.write_urns(holder, "urns.bin")
+    >>> public = ob.secure.load_public("carrier.public")
+    >>> answer = ob.secure.Answer.encrypt(1234, low=0, high=10_000, public=public)
+    >>> budget = ob.Conditional(ob.Approx(1, "1e-3"), ob.secure.ASSUMPTION)
+    >>> ledger = ob.Ledger.create("city.ledger", dataset="city", unit=ob.Unit.row(), budget=budget)
+    >>> used = ob.secure.Shelf(Path("city.urns"))
+    >>> release = ob.secure.draw_from_file("urns.bin", answer, ledger, used, noise)
+    >>> _ = release.save("drawn.bin")
+    >>> ledger.remaining.unconditional
+    Approx(0, 0)
+    """
     plan = draw_plan(noise, low=answer.low, high=answer.high, unit=ledger.unit, opened=False)
     return run(plan, by_file(urns, answer, shelf, plan), ledger, name, bits=bits)
 

@@ -21,7 +21,12 @@ SECONDS = 60.0  # without a byte from the other party
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who we are (NAME.pem) and the one whom we talk to (the certificate that it gave us, NAME.crt)."""
+    """Who we are (NAME.pem) and the one whom we talk to (the certificate that it gave us, NAME.crt).
+
+    >>> from pathlib import Path
+    >>> _ = ob.secure.create("carrier"), ob.secure.create("city")
+    >>> city = ob.secure.Identity(Path("city.pem"), peer=Path("carrier.crt"))
+    """
 
     own: Path
     peer: Path

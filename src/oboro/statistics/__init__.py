@@ -2,6 +2,15 @@
 
 And smooth sensitivity, graphs, any function on blocks, clusters, components and statistical queries. `estimators`,
 for scikit-learn, is imported by itself.
+
+Its examples begin with:
+
+>>> import oboro as ob
+>>> unit = ob.Unit.row("replace")
+>>> domain = ob.Domain([ob.Integer("age", 0, 99), ob.Integer("income", 0, 10_000, step=100)])
+>>> data = {"age": [31, 54, 18, 70] * 250, "income": [2_000, 4_100, 0, 1_500] * 250}
+>>> ledger = ob.Ledger.create("people.ledger", dataset="people", unit=unit, budget=ob.Approx(2, "1e-5"))
+>>> people = ob.Session(data, domain=domain, ledger=ledger)
 """
 
 from oboro.statistics import sensitivity

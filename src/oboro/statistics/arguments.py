@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from datetime import date
-from typing import Any
+from fractions import Fraction
 
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.errors import ParameterError
@@ -141,7 +141,7 @@ def compare(column: Column, op: str, constant: tuple[str, str]) -> Test | Juncti
     }[op]
 
 
-def _place(column: Column, kind: str, value: str, text: str) -> Any:
+def _place(column: Column, kind: str, value: str, text: str) -> Fraction:
     """Where a constant lies on the column's steps, as an exact rational; within its bounds."""
     if isinstance(column, Integer | Real):
         if kind != "number":
@@ -214,7 +214,7 @@ def _not_a_value(column: Column, text: str, close: str | None = None) -> Paramet
     )
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

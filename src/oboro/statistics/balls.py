@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations_with_replacement
 from math import gcd, isqrt, lcm
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -103,6 +103,10 @@ class Ball:
     """All rows within `radius` of a public `origin`, in the "l1" or "l2" norm. Rows further out move to its edge.
 
     The radius and the origin (0 in each column, if none is given) are chosen without looking at the data.
+
+    >>> near = ob.statistics.Ball("l2", radius=3_000, origin=[40, 2_000])
+    >>> people.plan.mean(["age", "income"], rho="0.01", ball=near).guarantee
+    ZCDP('0.01')
     """
 
     norm: Literal["l1", "l2"]
@@ -327,7 +331,7 @@ class InBall:
             edge = self.columns[i].code(self.origin[i] + sign * self.ball.radius) or 0
             return [*rest[:i], edge, *rest[i + 1 :]]
 
-        def table(own: list[int] | None, others: list[int]) -> Any:
+        def table(own: list[int] | None, others: list[int]) -> pa.Table:
             types = {column.name: pa.array([column.value(0)]).type for column in self.columns}
             rows = one_unit(scope, self.columns, own, others)
             return pa.table(

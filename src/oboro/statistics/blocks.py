@@ -54,7 +54,7 @@ STEPS = 10_000  # of the grid between the bounds, where no step is given
 @register
 @dataclass(frozen=True)
 class SampleAggregatePlan(Plan):
-    """The coordinate-wise median over blocks of a function's values, chosen by inverse sensitivity on a public grid.
+    r"""The coordinate-wise median over blocks of a function's values, chosen by inverse sensitivity on a public grid.
 
     Privacy
         Under replace, the row at position i is in block i mod `blocks`, so a replaced row changes one block. In any
@@ -69,6 +69,12 @@ class SampleAggregatePlan(Plan):
         max(0, #{x < t} - r + 1, r - #{x <= t}) of grid point t, r the middle rank, then changes by at most 1, and the
         exponential mechanism with e^(-eta score) costs 2 eta [McSherry, Talwar 2007]. eta = eps/(2 d): eps in all.
         [Nissim, Raskhodnikova, Smith 2007, section 4; the aggregator is Asi and Duchi's, 2020.]
+
+    >>> plan = people.plan.sample_and_aggregate(
+    ...     "def oldest(rows):\n    return max(rows['age'])", blocks=50, bounds=(0, 99), eps=1
+    ... )
+    >>> plan.blocks, plan.cost
+    (50, Pure(1))
     """
 
     label: str
@@ -259,10 +265,10 @@ def promise(guarantee: Pure, isolation: str) -> Pure | Conditional:
 def sample_aggregate_plan(
     scope: Scope,
     columns: Sequence[Column],
-    function: str | Callable[[Rows], Any],
+    function: str | Callable[[Rows], object],
     *,
     blocks: int,
-    bounds: Sequence[Any],
+    bounds: Sequence[Number] | Sequence[Sequence[Number]],
     eps: Number,
     step: Number | None = None,
     seconds: Number = 5,
@@ -320,7 +326,7 @@ def middles(codes: Integers, size: int, rank: int, eta: Fraction, bits: Bits, tr
     return drawn
 
 
-def _outputs(bounds: Sequence[Any], step: Number | None) -> tuple[Real, ...]:
+def _outputs(bounds: Sequence[Number] | Sequence[Sequence[Number]], step: Number | None) -> tuple[Real, ...]:
     given = list_of("bounds", bounds)
     several = [list_of("bounds", pair) for pair in given] if np.ndim(given[:1]) > 1 else [given]
     outputs = []

@@ -99,6 +99,10 @@ class LloydPlan(Plan):
         (counts + sums) add up to eps, adaptively. The slides charge eps/2 for each part once; it is due in every round.
         Centres are divided, clamped and rounded from noisy numbers only; a noisy count that is not positive, or no
         larger than its noise, leaves a centre where it was. [Blum, Dwork, McSherry, Nissim 2005; Su et al. 2016]
+
+    >>> plan = people.plan.kmeans(["age", "income"], 2, eps=1, method="lloyd")
+    >>> plan.rounds, plan.cost
+    (3, Pure(1))
     """
 
     columns: tuple[Column, ...]
@@ -250,6 +254,10 @@ class GridClustersPlan(Plan):
         `unit.max_rows` in all, replacing it by twice that: the L1 sensitivity D. Discrete Laplace noise of scale D/eps
         on each count, of empty cells too, is eps-DP [Ghosh, Roughgarden, Sundararajan 2009]. What follows, k-means
         on the cells whose noisy count is well above the noise, looks at nothing else [Su et al. 2016].
+
+    >>> plan = people.plan.kmeans(["age", "income"], 2, eps=1, method="grid")
+    >>> plan.bins, plan.cost
+    (14, Pure(1))
     """
 
     columns: tuple[Column, ...]
@@ -347,6 +355,11 @@ def clusters_plan(
     "grid" is best for few columns, "lloyd" above; without a method, the number of columns, eps and the public or
     expected number of rows decide. "slides" is Lloyd's way as the slides have it, corrected: a share of eps for each
     round, halved between counts and sums.
+
+    >>> from oboro.statistics.scope import Scope
+    >>> plan = ob.statistics.clusters_plan(Scope(unit, n=1_000), domain.columns, 2, eps=1)
+    >>> plan == people.plan.kmeans(["age", "income"], 2, eps=1)
+    True
     """
     check_columns(columns)
     if method is None:

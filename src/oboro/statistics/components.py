@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -114,6 +114,10 @@ class ComponentsPlan(Plan):
           for norm 1. D is m times that, replaced twice. Discrete Laplace noise of scale D/eps is eps-DP [Ghosh,
           Roughgarden, Sundararajan 2009]. (The slides' Lap(4 gamma^2) has no eps in it, and noises both triangles.)
         The matrix is mirrored and its eigenvectors are taken afterwards. [Dwork et al. 2014]
+
+    >>> plan = people.plan.components(["age", "income"], 1, radius=5_000, eps=1, delta="1e-6")
+    >>> plan.guarantee.covers(plan.cost)
+    True
     """
 
     columns: tuple[Column, ...]
@@ -216,7 +220,7 @@ class ComponentsPlan(Plan):
             return None
         above, law = np.triu_indices(self.d), DiscreteLaplace(self.laplace_scale)
 
-        def draw(prepared: Any, bits: Bits, trials: int) -> Any:
+        def draw(prepared: Integers, bits: Bits, trials: int) -> Integers:
             noise = np.zeros((trials, *prepared.shape), np.int64)
             noise[:, above[0], above[1]] = law.sample((trials, len(above[0])), bits)
             noise[:, above[1], above[0]] = noise[:, above[0], above[1]]
@@ -281,7 +285,7 @@ class ComponentsPlan(Plan):
         noisy = flat.copy()
         for which, variance in ((diagonal, self.variance), (~diagonal, self.variance / 2)):
 
-            def scale(square: Fraction = variance) -> Any:
+            def scale(square: Fraction = variance) -> Enclosure:
                 return ball(square).sqrt()
 
             if which.any():
@@ -348,6 +352,12 @@ def components_plan(
 
     Rows further than `radius` from the origin are moved to that distance. Gaussian noise for (eps, delta) or rho, Laplace
     noise for eps alone. `method="slides"` is the slides' way, corrected: lengths in the 1-norm, Laplace noise.
+
+    >>> from oboro.statistics.scope import Scope
+    >>> scope = Scope(unit, n=1_000)
+    >>> plan = ob.statistics.components_plan(scope, domain.columns, 1, radius=5_000, guarantee=ob.ZCDP("0.1"))
+    >>> plan == people.plan.components(["age", "income"], 1, radius=5_000, rho="0.1")
+    True
     """
     if method not in (None, "slides") or not isinstance(guarantee, Pure | Approx | ZCDP):
         raise ParameterError("method is unknown", given=told(method=repr(method)), needed='"slides", or none')

@@ -9,8 +9,9 @@ each row of the data is in would say something about every row. Ask `predict`.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from oboro.engine import open_data
 from oboro.engine.coding import doubles
 from oboro.engine.memory import to_arrow
 from oboro.errors import BoundsError, DataError, setting, told
-from oboro.exact import rational
+from oboro.exact import Number, rational
 from oboro.ledger import Ledger
 from oboro.noise.bits import system_bits
 from oboro.privacy import Unit
@@ -33,7 +34,18 @@ from oboro.statistics.components import components_plan
 from oboro.statistics.scope import Scope
 from oboro.statistics.smooth_noise import smooth_guarantee
 
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    from sklearn.utils import Tags
+
 Table = dict[str, object]
+Rows: TypeAlias = (
+    "npt.NDArray[np.generic] | Sequence[Sequence[object]] | pd.DataFrame | pl.DataFrame | pa.Table"
+)
+Pair: TypeAlias = Sequence[Number]  # low, high
+Bounds: TypeAlias = Pair | Sequence[Pair]
 _STEPS = 2**12  # of the grid that each column is put on
 
 
@@ -48,7 +60,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
     name: str | None
     expected_n: int | None
 
-    def _read(self, X: Any, public: Any = None, *, reset: bool = True) -> tuple[Table, int]:  # noqa: N803
+    def _read(self, X: Rows, public: object = None, *, reset: bool = True) -> tuple[Table, int]:  # noqa: N803
         """The columns x0, x1, ... of X as they are, and how many rows they have.
 
         A list has no columns but those of its rows, which are private, and there may be none: to `fit` it the width must be
@@ -75,7 +87,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         validate_data(self, X if hasattr(X, "columns") else shape, reset=reset, skip_check_array=True)
         return {f"x{i}": column for i, column in enumerate(data)}, rows
 
-    def _points(self, X: Any) -> Floats:  # noqa: N803
+    def _points(self, X: Rows) -> Floats:  # noqa: N803
         """Rows to predict or transform, as numbers; nan for what is none."""
         check_is_fitted(self)
         data, _ = self._read(X, reset=False)
@@ -91,7 +103,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
             return Scope(self._unit, n=rows)
         return Scope(self._unit, expected_n=self.expected_n)
 
-    def _released(self, plan: Plan, data: Table) -> Any:
+    def _released(self, plan: Plan, data: Table) -> pa.Table:
         self.guarantee_ = plan.guarantee
         if self.ledger is not None:
             return run(plan, data, self.ledger, self.name).to_arrow()
@@ -102,7 +114,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         )
         return plan.publish(plan.measure(plan.prepare(data), system_bits()))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True  # the noise
         tags.input_tags.allow_nan = True  # a row with a missing number is left out, alike for every row
@@ -114,14 +126,22 @@ class KMeans(ClusterMixin, TransformerMixin, _Private):  # type: ignore[misc]
 
     `bounds` is (low, high) for all columns, or a pair for each. `method` is "grid", "lloyd" or "slides"; without one
     the better of the first two is taken. Columns weigh the same whatever their width.
+
+    >>> import numpy as np
+    >>> from oboro.statistics.estimators import KMeans
+    >>> rows = np.array([[1, 2], [1, 3], [8, 9], [9, 9]] * 500)
+    >>> ledger = ob.Ledger.create("rows.ledger", dataset="rows", unit=ob.Unit.row(), budget=ob.Pure(1))
+    >>> found = KMeans(2, bounds=(0, 10), eps=1, ledger=ledger).fit(rows)
+    >>> found.cluster_centers_.shape, ledger.remaining
+    ((2, 2), Pure(0))
     """
 
     def __init__(
         self,
         n_clusters: int = 8,
         *,
-        bounds: Any = None,
-        eps: Any = 1,
+        bounds: Bounds | None = None,
+        eps: Number = 1,
         method: str | None = None,
         ledger: Ledger | None = None,
         name: str | None = None,
@@ -135,7 +155,7 @@ class KMeans(ClusterMixin, TransformerMixin, _Private):  # type: ignore[misc]
         self.name = name
         self.expected_n = expected_n
 
-    def fit(self, X: Any, y: Any = None) -> KMeans:  # noqa: N803
+    def fit(self, X: Rows, y: object = None) -> KMeans:  # noqa: N803
         """Finds the centres. Costs eps."""
         data, rows = self._read(X, self.bounds if _is_pairs(self.bounds) else None)
         columns = _bounded(self.bounds, len(data))
@@ -145,22 +165,22 @@ class KMeans(ClusterMixin, TransformerMixin, _Private):  # type: ignore[misc]
         self._width = np.asarray([float(column.high - column.low) for column in columns])
         return self
 
-    def predict(self, X: Any) -> npt.NDArray[np.int64]:  # noqa: N803
+    def predict(self, X: Rows) -> npt.NDArray[np.int64]:  # noqa: N803
         """The nearest centre of each row, columns weighed alike. Says nothing about the data of `fit`."""
         return np.asarray(self._distances(X).argmin(axis=1), np.int64)
 
-    def fit_predict(self, X: Any, y: Any = None) -> npt.NDArray[np.int64]:  # noqa: N803
+    def fit_predict(self, X: Rows, y: object = None) -> npt.NDArray[np.int64]:  # noqa: N803
         return self.fit(X).predict(X)
 
-    def transform(self, X: Any) -> Floats:  # noqa: N803
+    def transform(self, X: Rows) -> Floats:  # noqa: N803
         """The distance of each row to each centre, in halves of each column's width."""
         return self._distances(X)
 
-    def score(self, X: Any, y: Any = None) -> float:  # noqa: N803
+    def score(self, X: Rows, y: object = None) -> float:  # noqa: N803
         """Minus the sum of squared distances to the nearest centre. Not private about these rows."""
         return float(-(self._distances(X).min(axis=1) ** 2).sum())
 
-    def _distances(self, X: Any) -> Floats:  # noqa: N803
+    def _distances(self, X: Rows) -> Floats:  # noqa: N803
         points = self._points(X)
         with np.errstate(all="ignore"):  # a number may be infinite
             away = np.nan_to_num(points[:, None] - self.cluster_centers_) / (self._width / 2)
@@ -172,17 +192,25 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Private):  # type:
 
     Rows further than `radius` from the origin are moved to that distance. Say eps and delta, or rho, for Gaussian
     noise; eps with `delta=None` for a pure guarantee, at far more noise. `method="slides"` is the slides' way.
+
+    >>> import numpy as np
+    >>> from oboro.statistics.estimators import PCA
+    >>> rows = np.array([[1, 2], [1, 3], [8, 9], [9, 9]] * 500)
+    >>> ledger = ob.Ledger.create("rows.ledger", dataset="rows", unit=ob.Unit.row(), budget=ob.ZCDP(1))
+    >>> found = PCA(1, radius=15, rho="0.5", ledger=ledger).fit(rows)
+    >>> found.components_.shape, ledger.remaining
+    ((1, 2), ZCDP('0.5'))
     """
 
     def __init__(
         self,
         n_components: int = 2,
         *,
-        radius: Any = None,
-        origin: Any = None,
-        eps: Any = 1,
-        delta: Any = "1e-6",
-        rho: Any = None,
+        radius: Number | None = None,
+        origin: Sequence[Number] | None = None,
+        eps: Number = 1,
+        delta: Number | None = "1e-6",
+        rho: Number | None = None,
         method: str | None = None,
         ledger: Ledger | None = None,
         name: str | None = None,
@@ -199,7 +227,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Private):  # type:
         self.name = name
         self.expected_n = expected_n
 
-    def fit(self, X: Any, y: Any = None) -> PCA:  # noqa: N803
+    def fit(self, X: Rows, y: object = None) -> PCA:  # noqa: N803
         """Finds the components. Costs what `guarantee_` says."""
         data, rows = self._read(X, self.origin)
         if self.radius is None:
@@ -227,13 +255,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Private):  # type:
         self.origin_ = np.asarray([float(x) for x in at])
         return self
 
-    def transform(self, X: Any) -> Floats:  # noqa: N803
+    def transform(self, X: Rows) -> Floats:  # noqa: N803
         """Rows along the components, about the origin."""
         points = self._points(X)
         with np.errstate(all="ignore"):  # a number may be infinite
             return np.asarray((points - self.origin_) @ self.components_.T)
 
-    def inverse_transform(self, X: Any) -> Floats:  # noqa: N803
+    def inverse_transform(self, X: Rows) -> Floats:  # noqa: N803
         """Rows back from the components."""
         check_is_fitted(self)
         columns = table_of(X, len(self.components_))
@@ -252,7 +280,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Private):  # type:
         return int(self.components_.shape[0])
 
 
-def table_of(X: Any, width: int) -> list[Any]:  # noqa: N803
+def table_of(X: Rows, width: int) -> list[Any]:  # noqa: N803
     """The columns of a table, an array or a list of rows, whatever they hold. A row of a list that has not this width is missing."""
     if isinstance(X, np.ndarray):
         if X.ndim != 2 or X.dtype.kind == "c":
@@ -273,13 +301,13 @@ def table_of(X: Any, width: int) -> list[Any]:  # noqa: N803
     return table_of(np.asarray(X), width)
 
 
-def _size(row: Any) -> int | None:
+def _size(row: object) -> int | None:
     if isinstance(row, np.ndarray):
         return len(row) if row.ndim == 1 else None
     return len(row) if isinstance(row, list | tuple) else None
 
 
-def _no_table(given: Any) -> DataError:
+def _no_table(given: object) -> DataError:
     """By what it is, never by what it holds. The words are those that scikit-learn's own checks look for."""
     message, kind, fix = "this is not a table of numbers", f"a {type(given).__name__}", None
     if isinstance(given, np.ndarray):
@@ -295,7 +323,7 @@ def _no_table(given: Any) -> DataError:
     )
 
 
-def _is_pairs(bounds: Any) -> bool:
+def _is_pairs(bounds: Bounds | None) -> bool:
     """Whether there is a pair of bounds for each column, and not one for all."""
     if bounds is None:
         return False

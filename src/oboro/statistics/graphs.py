@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -44,6 +44,11 @@ class MstCostPlan(SmoothPlan):
         sensitivity of the cost [Nissim, Raskhodnikova, Smith 2007, section 3.2], an exact real
         (sensitivity/networks.py). The cost plus (S/s) Z, rounded to the grid by certified rounding, keeps the
         guarantee for the admissible s and beta of smooth_noise.py. S is private: there is no interval.
+
+    >>> roads = [(0, 1, 4), (1, 2, 7), (0, 2, 9)]
+    >>> plan = ob.statistics.mst_cost_plan(roads, cap=10, guarantee=ob.Pure(1))
+    >>> plan.edges
+    ((0, 1), (0, 2), (1, 2))
     """
 
     edges: tuple[tuple[int, int], ...]
@@ -154,6 +159,9 @@ class TrianglesPlan(SmoothPlan):
         sensitivity of the count [Nissim, Raskhodnikova, Smith 2007, section 3.3], an exact real
         (sensitivity/networks.py). The count plus (S/s) Z, rounded to whole numbers by certified rounding, keeps the
         guarantee for the admissible s and beta of smooth_noise.py. S is private: there is no interval.
+
+    >>> ob.statistics.triangles_plan(100, guarantee=ob.Pure(1)).unit
+    Unit.row()
     """
 
     nodes: int
@@ -209,7 +217,7 @@ class TrianglesPlan(SmoothPlan):
 
 
 def mst_cost_plan(
-    graph: Any,
+    graph: object,
     *,
     cap: Number,
     step: Number = 1,
@@ -217,7 +225,12 @@ def mst_cost_plan(
     noise: Law | None = None,
     beta: Number | None = None,
 ) -> MstCostPlan:
-    """A plan for the cost of a minimum spanning tree. Of `graph` only the edges are used, not the weights."""
+    """A plan for the cost of a minimum spanning tree. Of `graph` only the edges are used, not the weights.
+
+    >>> roads = [(0, 1, 4), (1, 2, 7), (0, 2, 9)]
+    >>> ob.statistics.mst_cost_plan(roads, cap=10, guarantee=ob.Pure(1)).unit
+    Unit.row(adjacency='replace')
+    """
     edges, _ = edges_of(graph)
     if not edges.size:
         raise ParameterError("the graph has no edges", needed="at least one", fix="{(0, 1): 3, (1, 2): 5}")
@@ -229,7 +242,7 @@ def mst_cost_plan(
 
 
 def mst_cost(
-    graph: Any,
+    graph: object,
     *,
     cap: Number,
     ledger: Ledger,
@@ -241,7 +254,13 @@ def mst_cost(
     beta: Number | None = None,
     name: str | None = None,
 ) -> Release:
-    """Releases the cost of a minimum spanning tree; one row of the ledger's unit is the weight of one edge."""
+    """Releases the cost of a minimum spanning tree; one row of the ledger's unit is the weight of one edge.
+
+    >>> roads = [(0, 1, 4), (1, 2, 7), (0, 2, 9)]
+    >>> release = ob.statistics.mst_cost(roads, cap=10, eps=1, ledger=ledger)
+    >>> type(release.value), ledger.remaining
+    (<class 'float'>, Approx(1, '1e-5'))
+    """
     guarantee = smooth_guarantee(eps, delta, rho)
     plan = mst_cost_plan(graph, cap=cap, step=step, guarantee=guarantee, noise=noise, beta=beta)
     return run(plan, graph, ledger, name)
@@ -250,13 +269,18 @@ def mst_cost(
 def triangles_plan(
     nodes: int, *, guarantee: SmoothPromise, noise: Law | None = None, beta: Number | None = None
 ) -> TrianglesPlan:
-    """A plan for the number of triangles of a graph with public nodes 0, ..., nodes - 1."""
+    """A plan for the number of triangles of a graph with public nodes 0, ..., nodes - 1.
+
+    >>> plan = ob.statistics.triangles_plan(100, guarantee=ob.Pure(1))
+    >>> plan.nodes, plan.cost
+    (100, Pure(1))
+    """
     chosen = calibrate(noise, guarantee, beta=beta)
     return TrianglesPlan(whole("nodes", nodes, least=3, most=MOST_NODES), guarantee, chosen.law, chosen.beta)
 
 
 def triangles(
-    graph: Any,
+    graph: object,
     *,
     nodes: int,
     ledger: Ledger,
@@ -270,6 +294,11 @@ def triangles(
     """Releases how many triangles a graph has; one row of the ledger's unit is one edge.
 
     `graph` is a list of edges (u, v), or a square matrix.
+
+    >>> friends = ob.Ledger.create("friends.ledger", dataset="friends", unit=ob.Unit.row(), budget=ob.Pure(1))
+    >>> release = ob.statistics.triangles([(0, 1), (1, 2), (0, 2)], nodes=5, eps=1, ledger=friends)
+    >>> type(release.value), friends.remaining
+    (<class 'int'>, Pure(0))
     """
     guarantee = smooth_guarantee(eps, delta, rho)
     return run(triangles_plan(nodes, guarantee=guarantee, noise=noise, beta=beta), graph, ledger, name)

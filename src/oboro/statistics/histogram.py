@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from oboro.noise import Bits
 from oboro.privacy import Pure, Unit
 from oboro.release import Additive, Forecast, Pair, Part, Plan, Release, register, run, same_noise
 from oboro.statistics.arguments import parse
-from oboro.statistics.scope import MOST_GROUPS, MOST_UNITS, Bins, Scope, bins_of
+from oboro.statistics.scope import MOST_GROUPS, MOST_UNITS, Bins, Edges, Scope, bins_of
 from oboro.statistics.terms import Noise, Promise, in_groups, moved_parts, noise_for, noise_note, promised
 from oboro.statistics.where import Condition
 
@@ -42,6 +41,13 @@ class HistogramPlan(Plan):
         sqrt 2 times that under replace: discrete Gaussian noise of variance D2^2/(2 rho) is rho-zCDP [Canonne,
         Kamath, Steinke 2020]. Every bin of the domain is noised, empty or not, and which bins there are is
         public. A condition only picks rows, each by itself.
+
+    >>> plan = people.plan.histogram("age", edges=[0, 20, 65, 99], eps="0.1")
+    >>> for part in plan.parts:
+    ...     print(part.noise, part.of, part.moves, part.costs, part.case, sep=" | ")
+    DiscreteLaplace('20') | counts | 1 | eps = 0.05 | a row comes or goes
+    DiscreteLaplace('20') | counts | 0 | eps = 0 | a row is replaced within its group
+    DiscreteLaplace('20') | counts | 2 | eps = 0.1 | a row moves to another group
     """
 
     bins: tuple[Bins, ...]
@@ -182,11 +188,19 @@ def histogram_plan(
     unit: Unit,
     eps: Number | None = None,
     rho: Number | None = None,
-    edges: Mapping[str, Sequence[Any]] | Sequence[Any] | None = None,
+    edges: Edges | None = None,
     where: str | None = None,
     expected_n: int | None = None,
 ) -> HistogramPlan:
-    """A plan for the counts of every value, or of every interval between `edges`, of one or more columns."""
+    """A plan for the counts of every value, or of every interval between `edges`, of one or more columns.
+
+    >>> plan = ob.histogram_plan(domain, "age", edges=[0, 20, 65, 99], unit=unit, eps="0.1")
+    >>> print(plan.forecast())
+    expected error of each count
+      of each  standard error  mean |error|  95% within ±
+      count             28.28         19.99            60
+      note: 3 counts; the error of a sum of k of them grows as sqrt(k)
+    """
     bins = bins_of(domain, [columns] if isinstance(columns, str) else list(columns), edges)
     condition = None if where is None else parse(where, domain)
     return HistogramPlan(bins, unit, promised(eps, rho), condition, expected_n)
@@ -200,11 +214,16 @@ def histogram(
     *,
     eps: Number | None = None,
     rho: Number | None = None,
-    edges: Mapping[str, Sequence[Any]] | Sequence[Any] | None = None,
+    edges: Edges | None = None,
     where: str | None = None,
     ledger: Ledger,
     name: str | None = None,
 ) -> Release:
-    """Releases a histogram for the ledger's unit."""
+    """Releases a histogram for the ledger's unit.
+
+    >>> release = ob.histogram(data, domain, "age", edges=[0, 20, 65, 99], eps="0.1", ledger=ledger)
+    >>> release.to_arrow()["age"].to_pylist()
+    ['0 to 19', '20 to 64', '65 to 99']
+    """
     plan = histogram_plan(domain, columns, unit=ledger.unit, eps=eps, rho=rho, edges=edges, where=where)
     return run(plan, data, ledger, name)

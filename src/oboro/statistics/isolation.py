@@ -35,8 +35,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy.typing as npt
-
+from oboro.arrays import Values
 from oboro.errors import ParameterError, setting
 from oboro.kinds import shown
 from oboro.records import Record
@@ -61,7 +60,7 @@ WHOLE = {
 }
 
 
-def text_of(function: str | Callable[..., Any]) -> str:
+def text_of(function: str | Callable[..., object]) -> str:
     """The function as text."""
     if isinstance(function, str):
         path = PATH.fullmatch(function.strip())
@@ -72,7 +71,7 @@ def text_of(function: str | Callable[..., Any]) -> str:
     return text
 
 
-def label_of(function: str | Callable[..., Any], text: str) -> str:
+def label_of(function: str | Callable[..., object], text: str) -> str:
     """How a certificate calls it, where nobody says."""
     if isinstance(function, str):
         return function.strip() if PATH.fullmatch(function.strip()) else called(text)
@@ -119,7 +118,7 @@ def _tree(text: str) -> ast.Module:
         raise ParameterError(f"the function is not Python: {error}", given=shown(text), **WHOLE) from None
 
 
-def _looked_up(function: Any) -> str:
+def _looked_up(function: object) -> str:
     """The text of a function that is whole without its surroundings."""
     if not isinstance(function, types.FunctionType) or function.__name__ == "<lambda>":
         raise ParameterError("only a plain function can be given as it is", given=shown(function), **WHOLE)
@@ -180,7 +179,7 @@ def _free(table: symtable.SymbolTable) -> Iterator[str]:
         yield from (name for name in _free(inner) if not top or name not in made)
 
 
-def _import_of(name: str, function: Any) -> str:
+def _import_of(name: str, function: types.FunctionType) -> str:
     """The import that gives a name its value, or nothing for a builtin."""
     if name not in function.__globals__:
         if hasattr(builtins, name):
@@ -201,7 +200,7 @@ def _import_of(name: str, function: Any) -> str:
 
 
 Numbers = tuple[float, ...]
-Rows = Mapping[str, npt.NDArray[Any]]
+Rows = Mapping[str, Values]
 
 SEALED, PLAIN = "sealed", "none"
 PROGRAM = Path(__file__).with_name("seal.py")

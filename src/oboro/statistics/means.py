@@ -16,6 +16,7 @@ from oboro.noise import DiscreteLaplace
 from oboro.noise.laplace import check_level
 from oboro.privacy import Pure
 from oboro.release import Forecast, register
+from oboro.release.forecast import Row
 from oboro.statistics.balls import Ball
 from oboro.statistics.moments import Moments
 from oboro.statistics.scope import Scope
@@ -126,6 +127,14 @@ class MeanPlan(Moments):
         `Scope.price` puts these together: under replace with one group max(e + f, 2e), so e = f = eps/2 and the
         count costs nothing extra; between groups 2 (e + f).
         What is published is computed from these noisy sums and public facts.
+
+    >>> plan = people.plan.mean("income", eps="0.1")
+    >>> for part in plan.parts:
+    ...     print(part.noise, part.of, part.moves, part.costs, part.case, sep=" | ")
+    DiscreteLaplace('2000') | sum of income | 100 | eps = 0.05 | a row comes or goes
+    DiscreteLaplace('2000') | sum of income | 200 | eps = 0.1 | a row is replaced within its group
+    DiscreteLaplace('20') | count | 1 | eps = 0.05 | a row comes or goes
+    DiscreteLaplace('20') | count | 0 | eps = 0 | a row is replaced within its group
     """
 
     kind = "statistics.mean"
@@ -189,7 +198,7 @@ class MeanPlan(Moments):
 
     def forecast(self) -> Forecast:
         size, frame = self.scope.size, self.frame
-        rows: list[tuple[object, ...]] = []
+        rows: list[Row] = []
         near = (
             ("near the middle", "near a bound") if self.ball is None else ("near the origin", "near the edge")
         )

@@ -8,7 +8,6 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations_with_replacement
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from oboro.noise import Bits
 from oboro.privacy import Pure, Unit
 from oboro.records import inline
 from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_column, register
+from oboro.release.forecast import Row
 from oboro.statistics.balls import Ball, InBall, Totals
 from oboro.statistics.scope import Scope
 from oboro.statistics.sums import ends
@@ -196,7 +196,7 @@ class Moments(Plan):
         if isinstance(self.frame, InBall):
             yield from self.frame.pairs(self.scope)
 
-    def described(self, what: str, **facts: Any) -> dict[str, object]:
+    def described(self, what: str, **facts: object) -> dict[str, object]:
         """What is released, and with which noise."""
         names = ", ".join(column.name for column in self.columns)
         clipped = {} if self.ball is None else {"clipped to": str(self.ball)}
@@ -239,6 +239,10 @@ class CovariancePlan(Moments):
         most 2 (e + f), and for one column with e = f at most (25/8) e: |u-u'| + 2|u^2-u'^2| for u, u' in [-1, 1]
         is largest at u = 1, u' = -1/4. With Gaussian noise 4 (e + f), and in a ball 4 e + 2 f: its products move
         by sqrt 2 g^2. `Scope.price` puts these together. k rows of a unit: k times the noise.
+
+    >>> plan = people.plan.covariance(["age", "income"], eps="0.1")
+    >>> [part.of for part in plan.parts if part.case == "a row comes or goes"]
+    ['sum of age', 'sum of income', 'sum of age x age', 'sum of age x income', 'sum of income x income', 'count']
     """
 
     kind = "statistics.covariance"
@@ -294,7 +298,7 @@ class CovariancePlan(Moments):
 
     def forecast(self) -> Forecast:
         size, n = self.scope.size, self.scope.n or 1
-        rows: list[tuple[object, ...]] = []
+        rows: list[Row] = []
         for at, (i, j) in enumerate(self.pairs):
             noise, scale = self.terms[at if self.sure else len(self.columns) + at], self._scale(i, j)
             scale /= n**2 if self.sure else (size or 1) * self._doubled(i, j)

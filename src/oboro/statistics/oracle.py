@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Data, Integers, Table
+from oboro.arrays import Data, Ends, Integers, Table
 from oboro.domain import Domain
 from oboro.engine import add_up
 from oboro.errors import ParameterError, setting, told
@@ -38,6 +37,10 @@ class QueryPlan(Plan):
         One of n rows is replaced, n is public: the count changes by at most 1. Discrete Laplace noise of scale 1/eps
         is eps-DP [Ghosh, Roughgarden, Sundararajan 2009]. eps is the least, rounded up, with
         P(|noise| > m) = 2 p^(m+1)/(1+p) <= failure, p = e^-eps, m = floor(n tolerance).
+
+    >>> release = people.oracle.ask("age >= 65", tolerance=0.05)
+    >>> release.plan.kind, release.cost
+    ('statistics.query', Approx('0.091171', 0))
     """
 
     scope: inline[Scope]
@@ -92,7 +95,7 @@ class QueryPlan(Plan):
 
         return pa.table({"value": np.clip(measured, 0, self.n) / self.n})
 
-    def intervals(self, table: Table, level: float) -> tuple[Any, Any]:
+    def intervals(self, table: Table, level: float) -> Ends:
         value = table.column("value").to_numpy()
         low, high = (end / self.n for end in self.noise.interval(level))
         return np.clip(value + low, 0, 1), np.clip(value + high, 0, 1)
@@ -112,11 +115,15 @@ class QueryPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """Answers statistical queries about one dataset, and learns from such answers. `run` pays and releases."""
+    """Answers statistical queries about one dataset, and learns from such answers. `run` pays and releases.
+
+    >>> people.oracle.price(tolerance=0.05)
+    Pure('0.091171')
+    """
 
     domain: Domain
     scope: Scope
-    run: Callable[[Any, str | None], Release]
+    run: Callable[[Plan, str | None], Release]
 
     def price(self, tolerance: Number, failure: Number = "0.01") -> Pure:
         """What one answer costs. Free; depends on n alone."""

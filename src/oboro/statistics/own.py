@@ -59,11 +59,17 @@ class OwnFunctionPlan(SmoothPlan):
         [Nissim, Raskhodnikova, Smith 2007]. Both functions run after the reservation, each in a process of its own
         with a time limit; the value is clamped to the bounds. Where one fails, the lowest value stands for the answer and
         the whole range for its sensitivity.
+
+    >>> plan = ob.statistics.own_function_plan(
+    ...     max, lambda rows, beta: 100, name="max 1", bounds=(0, 100), step=1, unit=unit, guarantee=ob.Pure(1)
+    ... )
+    >>> plan.law, plan.beta
+    (Cauchy(), Fraction(2, 5))
     """
 
     name: str
-    function: Callable[[Any], Any]
-    sensitivity: Callable[[Any, float], Any]
+    function: Callable[[Any], object]
+    sensitivity: Callable[[Any, float], object]
     range: Real
     unit: Unit
     guarantee: Conditional
@@ -98,12 +104,12 @@ class OwnFunctionPlan(SmoothPlan):
             f"expected error of {self.name}", columns, (row,), ("the noise follows the data, privately",)
         )
 
-    def prepare(self, data: object) -> Any:
+    def prepare(self, data: object) -> object:
         return (
             data  # the functions are run after the reservation: they may fail, and nobody may see it for free
         )
 
-    def measure(self, prepared: Any, bits: Bits, trials: int | None = None) -> Integers:
+    def measure(self, prepared: object, bits: Bits, trials: int | None = None) -> Integers:
         limit, beta = float(self.seconds), float(self.beta)
         value = call_apart(self.function, prepared, 1, limit)
         size = call_apart(lambda data: self.sensitivity(data, beta), prepared, 1, limit)
@@ -139,8 +145,8 @@ class OwnFunctionPlan(SmoothPlan):
 
 @takes(bounds=list_of, unit=Unit, guarantee=Guarantee)
 def own_function_plan(
-    function: Callable[[Any], Any],
-    sensitivity: Callable[[Any, float], Any],
+    function: Callable[[Any], object],
+    sensitivity: Callable[[Any, float], object],
     *,
     name: str,
     bounds: tuple[Number, Number],
@@ -156,6 +162,22 @@ def own_function_plan(
 
     `sensitivity(data, beta)` must be at least the largest change that one unit can make to the function, and at most
     e^beta times what it is for any neighbour. `name` is how the certificate calls it, with its version.
+
+    >>> def spread(rows):
+    ...     return max(rows) - min(rows)
+    >>> plan = ob.statistics.own_function_plan(
+    ...     spread,
+    ...     lambda rows, beta: 100,  # how far one unit may move it: here whatever the rows are
+    ...     name="spread 1",
+    ...     bounds=(0, 100),
+    ...     step=1,
+    ...     unit=unit,
+    ...     guarantee=ob.Pure(1),
+    ... )
+    >>> plan.guarantee.unconditional
+    Pure(1)
+    >>> plan.guarantee.assumptions[0][:59]
+    'the smooth sensitivity that was given for spread 1 is right'
     """
     check_fork()
     if not isinstance(name, str) or not name or not callable(function) or not callable(sensitivity):
@@ -200,7 +222,9 @@ def check_fork() -> None:
         )
 
 
-def call_apart(function: Callable[[Any], Any], argument: Any, count: int, seconds: float) -> Numbers | None:
+def call_apart(
+    function: Callable[[Any], object], argument: object, count: int, seconds: float
+) -> Numbers | None:
     """`count` finite numbers that the function returned within `seconds`, or None."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -218,7 +242,7 @@ def call_apart(function: Callable[[Any], Any], argument: Any, count: int, second
         os.waitpid(child, 0)
 
 
-def _work(function: Callable[[Any], Any], argument: Any, count: int, writing: int) -> None:
+def _work(function: Callable[[Any], object], argument: object, count: int, writing: int) -> None:
     """The child: computes, answers with 8 bytes for each number, and ends without any farewell."""
     try:
         os.setsid()

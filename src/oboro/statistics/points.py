@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Data, Floats, Integers
+from oboro.arrays import Data, Floats, Integers, Table, Values
 from oboro.domain import Category, Column, Date, Integer, Real
 from oboro.engine import code_sql, counted_rows
 from oboro.engine.coding import in_order, person_sql
@@ -18,7 +17,7 @@ from oboro.statistics.scope import Scope
 
 # Rows on the public grid, as integers and as values again: what plans that look at whole rows read.
 
-Rows = dict[str, npt.NDArray[Any]]
+Rows = dict[str, Values]
 
 
 def counted_codes(scope: Scope, columns: Sequence[Column], data: Data) -> Integers:
@@ -56,11 +55,13 @@ def rows_from(columns: Sequence[Column], codes: Integers) -> Rows:
     return {column.name: _values(column, codes[:, i]) for i, column in enumerate(columns)}
 
 
-def one_unit(scope: Scope, columns: Sequence[Column], own: Sequence[int] | None, rest: Sequence[int]) -> Any:
+def one_unit(
+    scope: Scope, columns: Sequence[Column], own: Sequence[int] | None, rest: Sequence[int]
+) -> dict[str, Sequence[object]]:
     """A table for the audit: one unit with these codes in all its rows, or nobody; under replace, n - 1 others."""
     mine = 0 if own is None else scope.rows
     others = max(0, (scope.n or 1) - 1) if scope.replaced else 0
-    table: dict[str, object] = {
+    table: dict[str, Sequence[object]] = {
         column.name: [column.value((own or rest)[i])] * mine + [column.value(rest[i])] * others
         for i, column in enumerate(columns)
     }
@@ -69,7 +70,7 @@ def one_unit(scope: Scope, columns: Sequence[Column], own: Sequence[int] | None,
     return table
 
 
-def _units(unit: Unit, who: Any, codes: Integers) -> Integers:
+def _units(unit: Unit, who: Values, codes: Integers) -> Integers:
     if unit.kind == "row":
         return np.arange(len(codes))
     nobody = np.ma.getmaskarray(np.ma.asarray(who))
@@ -81,7 +82,7 @@ def _hashed(person: str) -> str:
     return f"CASE WHEN ({person}) IS NOT NULL THEN hash({person}) END"
 
 
-def _values(column: Column, codes: Integers) -> npt.NDArray[Any]:
+def _values(column: Column, codes: Integers) -> Values:
     if isinstance(column, Integer):
         return column.low + column.step * codes
     if isinstance(column, Real):
@@ -154,7 +155,7 @@ def values(columns: Sequence[Column], at: npt.ArrayLike) -> Floats:
     return np.asarray(low + (np.asarray(at, float) / REACH + 1) / 2 * (high - low))
 
 
-def centres_table(columns: Sequence[Column], centres: npt.ArrayLike) -> Any:
+def centres_table(columns: Sequence[Column], centres: npt.ArrayLike) -> Table:
     """Points in the units of the columns, in a fixed order."""
     import pyarrow as pa
 

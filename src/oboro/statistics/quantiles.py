@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -64,6 +63,10 @@ class QuantilePlan(Plan):
           eps/L where a row comes or goes, and twice that where it is replaced.
         k rows of a unit cost k times as much. `Scope.price` puts groups together: a row comes or goes in one of them;
         replaced, it may leave one and enter another, twice that of coming or going.
+
+    >>> plan = people.plan.quantile("income", [0.1, 0.5, 0.9], eps="0.3")
+    >>> plan.parts[0].of, plan.parts[0].noise
+    ('all quantiles', Choice(eta=Fraction(3, 40)))
     """
 
     column: Column
@@ -222,7 +225,7 @@ class QuantilePlan(Plan):
         codes = np.asarray(drawn, np.int64)
         return codes[0] if trials is None else codes
 
-    def _drawer(self, ranks: Ranks) -> Any:
+    def _drawer(self, ranks: Ranks) -> Callable[[Bits], Sequence[int]]:
         size, quantiles = self.column.size, self.quantiles
         if self.method == "joint":
             return splitting.Joint.of(ranks, size, quantiles, self.joint_eta).draw

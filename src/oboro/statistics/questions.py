@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from fractions import Fraction
 from functools import cached_property
 from math import isqrt
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack
 
 from oboro.domain import Column, Domain
 from oboro.errors import ParameterError, told
@@ -24,7 +24,7 @@ from oboro.statistics.histogram import HistogramPlan
 from oboro.statistics.means import mean_plan
 from oboro.statistics.moments import covariance_plan
 from oboro.statistics.quantiles import quantile_plan
-from oboro.statistics.scope import Bins, Scope, bins_of
+from oboro.statistics.scope import Bins, Edges, Scope, bins_of
 from oboro.statistics.sums import count_plan, sum_plan
 from oboro.statistics.terms import Promise
 from oboro.statistics.where import Condition
@@ -49,6 +49,10 @@ class BatchPlan(Plan):
         with its eps, in exact integers (privacy/losses.py). That is valid because no question depends on an answer.
         What each question promises covers its own parts, which was checked when it was made. A unit may come for one
         question and be replaced for another, so it is their promises that add up, not parts case by case.
+
+    >>> two = (people.plan.median("age", eps="0.1"), people.plan.mean("age", eps="0.2"))
+    >>> ob.statistics.BatchPlan(two, ob.Pure("0.3")).cost
+    Pure('0.3')
     """
 
     plans: tuple[Plan, ...]
@@ -105,16 +109,16 @@ class BatchPlan(Plan):
             notes.append(f"asked one by one they would cost eps = {show(saved.eps)}")
         return Forecast("a batch", ("question", "its share", "95% within ±"), tuple(rows), tuple(notes))
 
-    def prepare(self, data: Data) -> list[Any]:
+    def prepare(self, data: Data) -> list[object]:
         from oboro.engine import open_data
 
         source = open_data(data)
         return [plan.prepare(source) for plan in self.plans]
 
-    def measure(self, prepared: list[Any], bits: Bits, trials: int | None = None) -> list[Any]:
+    def measure(self, prepared: list[object], bits: Bits, trials: int | None = None) -> list[object]:
         return [plan.measure(part, bits, trials) for plan, part in zip(self.plans, prepared, strict=True)]
 
-    def publish(self, measured: list[Any]) -> Table:
+    def publish(self, measured: list[object]) -> Table:
         """One row for each number: the question, what it is of, the value, and a 95% interval where there is one."""
         import pyarrow as pa
 
@@ -200,7 +204,7 @@ def _asked_about(plan: Plan) -> dict[str, Column]:
     return {} if not record else {column.name: column for column in Domain.from_dict(record)}
 
 
-def _with_columns(data: Data, columns: dict[str, Column], end: int) -> Any:
+def _with_columns(data: Data, columns: dict[str, Column], end: int) -> Data:
     """An example table with the columns that it lacks: all rows at their lowest values, or at their highest."""
     import pyarrow as pa
 
@@ -337,7 +341,7 @@ class Questions(Generic[Result]):
         self,
         columns: str | Sequence[str],
         *,
-        edges: Mapping[str, Sequence[Any]] | Sequence[Any] | None = None,
+        edges: Edges | None = None,
         by: str | Sequence[str] = (),
         **asked: Unpack[Asked],
     ) -> Result:
@@ -353,14 +357,14 @@ class Questions(Generic[Result]):
         return self._answer(lambda promise: HistogramPlan(bins, unit, promise, condition, expected), asked)
 
     @takes(columns=names_of)
-    def _columns(self, columns: str | Sequence[str]) -> list[Any]:
+    def _columns(self, columns: str | Sequence[str]) -> list[Column]:
         return [self.domain[name] for name in ([columns] if isinstance(columns, str) else columns)]
 
     def _scope(self, asked: Asked) -> Scope:
         self._known(asked)
         return Scope(self.unit, self.condition, self.groups, self.n, asked.get("expected_n"))
 
-    def _narrowed(self, **changes: Any) -> Self:
+    def _narrowed(self, **changes: object) -> Self:
         other = copy.copy(self)
         for name, value in changes.items():
             object.__setattr__(other, name, value)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from fractions import Fraction
 from itertools import islice
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from oboro.domain import Column, Date, Domain, Integer, Real
 from oboro.domain.columns import as_date
 from oboro.engine import Source, count_units, open_data
 from oboro.errors import DataError, DomainError, ParameterError, UnitError, setting, told
-from oboro.exact import rational, show, whole
+from oboro.exact import Number, rational, show, whole
 from oboro.kinds import list_of, shown, takes
 from oboro.privacy import Unit
 from oboro.release import Pair, upgrade
@@ -26,9 +27,12 @@ from oboro.statistics.where import Condition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from oboro.arrays import Data
+    from oboro.arrays import Data, Table
 
 # Bins: a column's values put into public groups.
+
+Edge = Number | date
+Edges = Mapping[str, Sequence[Edge]] | Sequence[Edge]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,10 @@ class Bins:
 
     The last interval includes the last edge. The edges must begin and end at the column's bounds, so that
     every record that is not left out falls into a bin.
+
+    >>> ages = ob.statistics.Bins(domain["age"], edges=[0, 20, 65, 99])
+    >>> ages.size, ages.label(1), ages.fold([19, 20, 99])
+    (3, '20 to 64', array([0, 1, 2]))
     """
 
     column: Column
@@ -44,7 +52,7 @@ class Bins:
 
     @takes(column=Column, edges=list_of)
     def __init__(
-        self, column: Column, edges: Sequence[Any] | None = None, *, starts: tuple[int, ...] = ()
+        self, column: Column, edges: Sequence[Edge] | None = None, *, starts: tuple[int, ...] = ()
     ) -> None:
         if edges is not None:
             starts = _starts(column, list(edges))
@@ -67,7 +75,7 @@ class Bins:
             return codes
         return np.searchsorted(np.asarray(self.starts, np.int64), codes, side="right").astype(np.int64) - 1
 
-    def label(self, index: int) -> Any:
+    def label(self, index: int) -> object:
         """What a bin is called in the published table."""
         if not self.starts:
             return self.column.value(index)
@@ -85,13 +93,11 @@ class Bins:
         return f"{first}" if first == last else f"{first} to {last}"
 
     @property
-    def labels(self) -> list[Any]:
+    def labels(self) -> list[object]:
         return [self.label(index) for index in range(self.size)]
 
 
-def bins_of(
-    domain: Domain, names: Sequence[str], edges: Mapping[str, Sequence[Any]] | Sequence[Any] | None
-) -> tuple[Bins, ...]:
+def bins_of(domain: Domain, names: Sequence[str], edges: Edges | None) -> tuple[Bins, ...]:
     """The bins of the columns that are counted; edges without a name are the first one's."""
     if not names:
         raise DomainError("nothing is counted", given="no column", needed="one column or more", fix='"age"')
@@ -107,7 +113,7 @@ def bins_of(
     return tuple(Bins(domain[name], cut.get(name)) for name in names)
 
 
-def _starts(column: Column, edges: list[Any]) -> tuple[int, ...]:
+def _starts(column: Column, edges: list[Edge]) -> tuple[int, ...]:
     if not isinstance(column, Integer | Real | Date):
         raise DomainError(
             f"column {column.name!r} has categories, not intervals",
@@ -131,7 +137,7 @@ def _starts(column: Column, edges: list[Any]) -> tuple[int, ...]:
     return tuple(codes[:-1])
 
 
-def _edge_code(column: Column, edge: Any, wrong: DomainError) -> int:
+def _edge_code(column: Column, edge: Edge, wrong: DomainError) -> int:
     if isinstance(column, Integer | Real):
         place = (rational("edges", edge) - column.low) / column.step
         if place.denominator != 1:
@@ -355,7 +361,7 @@ class Scope:
 
         columns = {column.name: column for column in self.columns(used)}
 
-        def table(own: Mapping[str, int] | None) -> Any:
+        def table(own: Mapping[str, int] | None) -> Table:
             rows = [*([own] * self.rows if own is not None else []), *crowd]
             values = {
                 name: pa.array([column.value(0), *(column.value(row[name]) for row in rows)]).slice(1)
@@ -389,7 +395,7 @@ class Scope:
 
     def _table(
         self, used: Sequence[Column], row: Mapping[str, int | None] | None, filler: dict[str, int]
-    ) -> Any:
+    ) -> Table:
         """A table with the unit's rows, and under replace with as many others as n says."""
         import numpy as np
         import pyarrow as pa

@@ -171,7 +171,11 @@ def compute(setup: Setup, line: int, answer: int | None = None, *, sealed: bool,
         sys.stdin = io.StringIO()
         sys.stdout = sys.stderr = Nowhere()
         if sealed:
-            finders: list[Any] = [BuiltinImporter, FrozenImporter, Loaded(setup["failed"], report["missing"])]
+            finders: list[Any] = [
+                BuiltinImporter,
+                FrozenImporter,
+                Loaded(setup["failed"], report["missing"]),
+            ]
             sys.meta_path[:] = finders
             line = seal(line)
         rows = read_rows(line, setup["columns"])
@@ -224,7 +228,7 @@ class Loaded:
     def __init__(self, failed: dict[str, str], missing: list[str]) -> None:
         self.failed, self.missing = failed, missing
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         self.missing.append(name)
         reason = self.failed.get(name, "not loaded before the rows came")
         raise ModuleNotFoundError(f"{name} cannot be imported here ({reason})", name=name)

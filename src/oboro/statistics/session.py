@@ -19,13 +19,13 @@ from oboro.statistics.smooth_noise import SmoothPromise
 from oboro.statistics.terms import Promise
 
 if TYPE_CHECKING:
-    from oboro.arrays import Data
+    from oboro.arrays import Data, Table
     from oboro.noise.laws import Law
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import ClassVar
 
-from oboro.domain import Category, Date, Domain
+from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.engine import Source, count_units, open_data
 from oboro.exact import show
 from oboro.kinds import takes
@@ -121,10 +121,10 @@ class Learning(Questions[Result]):
 
     def sample_and_aggregate(
         self,
-        function: str | Callable[[Rows], Any],
+        function: str | Callable[[Rows], object],
         *,
         blocks: int,
-        bounds: Sequence[Any],
+        bounds: Sequence[Number] | Sequence[Sequence[Number]],
         columns: Sequence[str] | None = None,
         step: Number | None = None,
         seconds: Number = 5,
@@ -204,6 +204,19 @@ class Session(Learning[Release]):
     """Data, its domain, who is protected, and the ledger that pays.
 
     Nothing is read but the names and types of columns, and under "replace" the number of units, which is public.
+
+    >>> print(people.forecast.mean("income", eps="0.1"))
+    expected error of each mean
+      of each                          standard error  95% within ±
+      mean of income, near the middle           141.4         299.6
+      mean of income, near a bound                200         416.4
+      note: the noisy count costs nothing extra under replace
+      note: for 1,000 rows
+    >>> release = people.where("age >= 20").count(eps="0.1")
+    >>> release.cost, type(release.value)
+    (Approx('0.1', 0), <class 'int'>)
+    >>> ledger.remaining
+    Approx('1.9', '1e-5')
     """
 
     source: Source
@@ -314,10 +327,10 @@ class Answer:
 
     build: Build = field(repr=False)
     weight: Fraction
-    _table: Any = field(default=None, repr=False)
+    _table: Table | None = field(default=None, repr=False)
 
     @property
-    def table(self) -> Any:
+    def table(self) -> Table:
         """What was released about this question: of what, value, low, high."""
         if self._table is None:
             raise ParameterError(
@@ -336,7 +349,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class Batch(Questions[Answer]):
-    """Questions that are collected, and asked together at the end of a `with` block."""
+    """Questions that are collected, and asked together at the end of a `with` block.
+
+    >>> with people.batch(eps="0.5") as batch:
+    ...     income, age = batch.mean("income", weight=2), batch.median("age")
+    >>> ledger.remaining
+    Approx('1.5', '1e-5')
+    """
 
     weighted: ClassVar[bool] = True
     promise: Promise | Approx
@@ -417,12 +436,12 @@ class Description:
     __repr__ = __str__
 
 
-def _described(column: Any) -> tuple[str, str, str]:
+def _described(column: Column) -> tuple[str, str, str]:
     if isinstance(column, Category):
         text = ", ".join(str(value) for value in column.values[:6]) + (", ..." if column.size > 6 else "")
     elif isinstance(column, Date):
         text = f"{column.first} to {column.last}"
-    elif column.kind in ("integer", "real"):
+    elif isinstance(column, Integer | Real):
         text = f"{show(column.low)} to {show(column.high)}, step {show(column.step)}"
     else:
         text = f"{column.size:,} values"

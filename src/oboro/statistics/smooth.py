@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -106,7 +106,7 @@ def even_forecast(noise: SmoothNoise, column: Column, even: float) -> Forecast:
     return Forecast("expected error", ("for", "half within ±", "95% within ±"), tuple(rows), notes)
 
 
-def example(scope: Scope, column: Column, groups: list[tuple[int, int]]) -> Any:
+def example(scope: Scope, column: Column, groups: list[tuple[int, int]]) -> Table:
     """A table with so many rows of each code, for the audit. A person has one row."""
     import pyarrow as pa
 
@@ -141,6 +141,9 @@ class SmoothQuantilePlan(SmoothPlan):
         sensitivity of the order statistic [Nissim, Raskhodnikova, Smith 2007], an exact real (sensitivity/orders.py).
         The answer plus (S/s) Z, rounded to the column's grid by certified rounding, keeps the guarantee for the
         admissible s and beta of smooth_noise.py. S is private: there is no interval.
+
+    >>> people.plan.median("income", method="smooth", eps=1).law
+    Cauchy()
     """
 
     column: Column
@@ -215,6 +218,9 @@ class TrimmedMeanPlan(SmoothPlan):
         values at the lowest and the highest bound in turn, where they are trimmed first. S is the beta-smooth
         sensitivity of the trimmed mean [Nissim, Raskhodnikova, Smith 2007; Bun and Steinke 2019], an exact real. The
         answer plus (S/s) Z is rounded to thousandths of the column's step by certified rounding. There is no interval.
+
+    >>> people.plan.trimmed_mean("income", trim="0.1", eps=1).trimmed
+    100
     """
 
     column: Column

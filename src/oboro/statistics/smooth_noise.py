@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from oboro.kinds import takes
 from oboro.noise.bits import Bits, Words
 from oboro.noise.laplace import as_float
 from oboro.noise.laws import Cauchy, Laplace, Law, Normal, StudentT
-from oboro.noise.lazy import Ball, ball
+from oboro.noise.lazy import Ball, Real, ball
 from oboro.privacy import ZCDP, Approx, Guarantee, Pure
 from oboro.privacy.guarantee import round_up
 from oboro.release import Part, Plan
@@ -112,7 +112,7 @@ class Decaying:
         object.__setattr__(self, "terms", tuple(sorted(term for term in kept if term[0] > 0)))
         object.__setattr__(self, "beta", positive("beta", beta))
 
-    def __call__(self) -> Any:
+    def __call__(self) -> Ball:
         from oboro.noise.lazy import ball
 
         largest = ball(0)
@@ -209,7 +209,7 @@ class SmoothNoise:
         """
         from oboro.noise import round_to_grid, sample_rounded
 
-        scale: Any = (lambda: smooth() / ball(self.s)) if smooth.terms else Fraction(0)
+        scale: Fraction | Real = (lambda: smooth() / ball(self.s)) if smooth.terms else Fraction(0)
         if trials is None:
             index = round_to_grid(self.law, centre=centre, scale=scale, step=step, bits=bits)
             return np.asarray([min(max(index, 0), most)], np.int64)
@@ -400,5 +400,5 @@ def _too_smooth(beta: Fraction) -> ParameterError:
     )
 
 
-def _round_down(real: Any) -> Fraction:
+def _round_down(real: Real) -> Fraction:
     return -round_up(lambda: -real())

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import accumulate, pairwise
 from math import comb
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from flint import arb
 
 from oboro.arrays import Integers
@@ -257,6 +258,8 @@ def _rows_below(ranks: Ranks, fine: int, part: _Part, place: int) -> int:
 #     at most m levels has a few products and one sum of at most n terms, and kernels are at most n products. A
 #     draw that this error could change is decided by ball arithmetic on more bits of the same uniform real.
 
+Weights: TypeAlias = npt.NDArray[Any]  # floats, or balls
+
 MOST_QUANTILES = 12
 MOST_ROWS = 4000  # the work grows with the square
 _TINY = 2.0**-900
@@ -266,7 +269,7 @@ _TINY = 2.0**-900
 class Joint:
     """Rows on places, the pieces that are wanted, and the tables that sampling needs; made once, drawn from often."""
 
-    edges: Any  # of intervals: interval i is edges[i] < place <= edges[i + 1]
+    edges: Integers  # of intervals: interval i is edges[i] < place <= edges[i + 1]
     fine: int
     size: int
     wanted: tuple[Fraction, ...]
@@ -304,7 +307,7 @@ class Joint:
             found += _increasing(low, high, count, bits)
         return [min(place >> self.fine, self.size - 1) for place in sorted(found)]
 
-    def _pick(self, weights: Any, bits: Bits) -> int:
+    def _pick(self, weights: Callable[..., Weights], bits: Bits) -> int:
         """An index in proportion to its weight: by floats if they are sure, else by balls."""
         u = Uniform(bits, bits.integer(64), 64)
         sums = np.cumsum(weights(self._at(0)))
@@ -336,10 +339,10 @@ class Joint:
 class _Tables:
     """Weights of everything that may be drawn, as floats or as balls."""
 
-    kernels: list[Any]  # [j][d] = e^(-eta |d - wanted of piece j|)
+    kernels: list[Weights]  # [j][d] = e^(-eta |d - wanted of piece j|)
     ways: list[Any]  # [g][i] = binom(width + g - 1, g), scaled
     totals: list[Any]  # [j][i] = F
-    reached: list[Any]  # [j][i] = sum over i' < i of F[j][i'] kernel(i - i')
+    reached: list[Weights]  # [j][i] = sum over i' < i of F[j][i'] kernel(i - i')
     ends: Any
 
     @classmethod
@@ -352,7 +355,7 @@ class _Tables:
         for g in range(1, m + 1):
             ways.append(_numbers([Fraction(comb(w + g - 1, g), scale**g) for w in widths], exact))
         totals: list[Any] = [None]
-        reached: list[Any] = [kernels[0]]
+        reached: list[Weights] = [kernels[0]]
         tables = cls(kernels, ways, totals, reached, None)
         for j in range(1, m + 1):
             totals.append(sum(tables._summands(j)))
@@ -360,7 +363,7 @@ class _Tables:
                 reached.append(_reach(totals[j], kernels[j]))
         return cls(kernels, ways, totals, reached, totals[m] * kernels[m][::-1])
 
-    def _summands(self, j: int) -> list[Any]:
+    def _summands(self, j: int) -> list[Weights]:
         """F[j], by how many outputs share the last interval."""
         parts = []
         same: Any = 1  # the pieces of size 0 between outputs in one interval
@@ -369,14 +372,15 @@ class _Tables:
             same = same * self.kernels[j - g][0]
         return parts
 
-    def sizes(self, j: int, i: int) -> Any:
+    def sizes(self, j: int, i: int) -> Weights:
         return np.asarray([part[i] for part in self._summands(j)])
 
-    def before(self, j: int, i: int) -> Any:
-        return self.totals[j][:i] * self.kernels[j][i:0:-1]
+    def before(self, j: int, i: int) -> Weights:
+        found: Weights = self.totals[j][:i] * self.kernels[j][i:0:-1]
+        return found
 
 
-def _kernel(eta: Fraction, wanted: Fraction, n: int, exact: bool) -> Any:
+def _kernel(eta: Fraction, wanted: Fraction, n: int, exact: bool) -> Weights:
     """e^(-eta |d - wanted|) for d = 0, ..., n, from three exponentials and powers."""
     down, up = wanted.numerator // wanted.denominator, -(-wanted.numerator // wanted.denominator)
     first, second, ratio = (ball(-eta * x).exp() for x in (wanted - down, up - wanted, Fraction(1)))
@@ -394,7 +398,7 @@ def _kernel(eta: Fraction, wanted: Fraction, n: int, exact: bool) -> Any:
     )
 
 
-def _reach(totals: Any, kernel: Any) -> Any:
+def _reach(totals: Weights, kernel: Weights) -> Weights:
     """Sum over i' < i of totals[i'] kernel[i - i'], for each i."""
     size = len(totals)
     if totals.dtype != object:
@@ -405,7 +409,7 @@ def _reach(totals: Any, kernel: Any) -> Any:
     return np.asarray(out, object)
 
 
-def _numbers(values: Sequence[Fraction], exact: bool) -> Any:
+def _numbers(values: Sequence[Fraction], exact: bool) -> Weights:
     return np.asarray([ball(v) for v in values], object) if exact else np.asarray([float(v) for v in values])
 
 

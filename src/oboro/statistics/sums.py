@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import gcd
-from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Data, Integers, Table
+from oboro.arrays import Data, Ends, Integers, Table
 from oboro.domain import Column, Domain, Integer, Real
 from oboro.engine import add_up
 from oboro.errors import DomainError, declaration
@@ -35,6 +34,12 @@ class SumPlan(Plan):
         and by 2g in all, sqrt 2 g in the 2-norm, if it moves between two groups: the L1 sensitivity of subset
         sums is 2g, not the 4g of the slides. k rows of a unit: k times as much. Discrete Laplace noise of scale
         sensitivity/eps on integers is eps-DP; discrete Gaussian of variance sensitivity^2/(2 rho) is rho-zCDP.
+
+    >>> plan = people.plan.sum("income", eps="0.1")
+    >>> for part in plan.parts:
+    ...     print(part.noise, part.of, part.moves, part.costs, part.case, sep=" | ")
+    DiscreteLaplace('1000') | sum | 100 | eps = 0.1 | a row comes or goes
+    DiscreteLaplace('1000') | sum | 100 | eps = 0.1 | a row is replaced within its group
     """
 
     column: Column
@@ -119,7 +124,7 @@ class SumPlan(Plan):
         exact = measured[:, 0] * int(self.grid[0]) if whole else noisy
         return pa.table({**self.scope.labels(), "value": exact})
 
-    def intervals(self, table: Table, level: float) -> tuple[Any, Any]:
+    def intervals(self, table: Table, level: float) -> Ends:
         """For each sum the range that holds the true one with this probability."""
         value = table.column("value").to_numpy()
         reach = self.term.within(level) * float(self.grid[0])
@@ -167,6 +172,9 @@ class CountPlan(Plan):
         Discrete Laplace noise of scale k/eps on integers is eps-DP [Ghosh, Roughgarden, Sundararajan 2009]; discrete
         Gaussian noise of variance k^2/(2 rho) is rho-zCDP [Canonne, Kamath, Steinke 2020].
         The number of all rows under replace is public: the answer is n itself, and costs nothing.
+
+    >>> people.where("age >= 65").plan.count(eps="0.1").parts
+    (Part(noise=DiscreteLaplace('10'), of='count', moves=Fraction(1, 1), costs=Pure('0.1'), case=''),)
     """
 
     scope: inline[Scope]
@@ -238,7 +246,7 @@ class CountPlan(Plan):
 
         return pa.table({"value": measured[:, 0]})
 
-    def intervals(self, table: Table, level: float) -> tuple[Any, Any]:
+    def intervals(self, table: Table, level: float) -> Ends:
         """The range that holds the true count with this probability; never below 0, nor above a public n."""
         value = table.column("value").to_numpy()
         low, high = (0, 0) if self.public else self.term.noise.interval(level)

@@ -10,7 +10,6 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import Any
 
 from oboro.domain import Column, Domain
 from oboro.engine import Source, code_sql
@@ -96,7 +95,7 @@ class Condition:
         return str(self)
 
     @classmethod
-    def from_record(cls, record: Any, columns: Columns | None, where: str) -> Condition:
+    def from_record(cls, record: str, columns: Columns | None, where: str) -> Condition:
         from oboro.statistics.arguments import parse
 
         if not columns:

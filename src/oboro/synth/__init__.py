@@ -1,4 +1,13 @@
-"""Synthetic records, with the privacy of sampling itself accounted for."""
+"""Synthetic records, with the privacy of sampling itself accounted for.
+
+Its examples begin with:
+
+>>> import oboro as ob
+>>> unit = ob.Unit.row()
+>>> domain = ob.Domain([ob.Integer("age", 0, 99), ob.Category("sex", ["f", "m"])])
+>>> data = {"age": [31, 54, 18, 70] * 25, "sex": ["f", "m", "m", "f"] * 25}
+>>> ledger = ob.Ledger.create("people.ledger", dataset="people", unit=unit, budget=ob.ZCDP(1))
+"""
 
 from oboro.synth.account import Account, account
 from oboro.synth.accounting import rdp_private_n, rdp_public_n

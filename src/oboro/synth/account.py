@@ -23,7 +23,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The cost of `records` synthetic records drawn from n rows; prints as a table."""
+    """The cost of `records` synthetic records drawn from n rows; prints as a table.
+
+    >>> cost = ob.synth.account(n=100_000, dims=5, records=1, delta="1e-6", ridge="0.1")
+    >>> cost.guarantee("replace")
+    Approx('0.01628...', '1e-6')
+    """
 
     n: int
     dims: int
@@ -124,7 +129,20 @@ def account(
     min_eigenvalue: Number | None = None,
     ridge: Number | None = None,
 ) -> Account:
-    """What `records` records cost under both adjacencies, by the paper's bounds and by the tighter ones."""
+    """What `records` records cost under both adjacencies, by the paper's bounds and by the tighter ones.
+
+    >>> cost = ob.synth.account(n=100_000, dims=5, records=1, delta="1e-6", ridge="0.1")
+    >>> cost.guarantee("replace")
+    Approx('0.01628...', '1e-6')
+    >>> print(cost)
+    1 records from n = 100,000 rows of 5 columns, ridge 0.1, delta = 1e-6
+    <BLANKLINE>
+      adjacency   bound  order   Rényi eps  eps (paper's rule)  order   Rényi eps  eps (tight rule)
+      add/remove  ridge  483.3  0.00260129          0.03124566  472.9  0.00213471        0.01624334
+      replace     ridge  482.3  0.00260643          0.03130827    472  0.00213913        0.01628011
+    <BLANKLINE>
+      add/remove: n is the smaller size of the pair, and must be a public lower bound; the number of records is public
+    """
     from oboro.exact import rational
 
     size, count = whole("n", n, least=2), whole("records", records, least=1, most=10**12)

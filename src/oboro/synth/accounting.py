@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show, whole
@@ -151,7 +150,7 @@ def _q_max(min_eigenvalue: Fraction, dims: int) -> Ball:
     return dims * (1 + ball(1 - min_eigenvalue).sqrt()) ** 2 / ball(min_eigenvalue)
 
 
-def _above(value: Any, order: Fraction) -> Fraction:
+def _above(value: Callable[[Ball], Ball], order: Fraction) -> Fraction:
     """The value, rounded up; never below it."""
 
     def real() -> Ball:
@@ -180,6 +179,9 @@ def rdp_public_n(
 
     With `ridge` it holds for every dataset in [-1, 1]^dims. With `min_eigenvalue` only for datasets whose covariance has
     no smaller eigenvalue: an assumption that cannot be checked in private. `bound="paper"` is Theorem 3.2.
+
+    >>> ob.synth.rdp_public_n(order=4, n=1000, dims=2, ridge="0.1")
+    0.008904...
     """
     return float(_at(order, public_curve(n, dims, min_eigenvalue, ridge, bound)))
 
@@ -198,6 +200,9 @@ def rdp_private_n(
 
     A dataset of exactly n rows is also the larger one of the pair (n - 1, n): `both=True` takes the worse of the two.
     With `min_eigenvalue` the assumption is about the smaller dataset. `bound="paper"` is Theorem 3.1.
+
+    >>> ob.synth.rdp_private_n(order=4, n=1000, dims=2, ridge="0.1")
+    0.007438...
     """
     instance("both", both, bool)
     cost = _at(order, private_curve(n, dims, min_eigenvalue, ridge, bound))

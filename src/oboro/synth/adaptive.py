@@ -32,6 +32,10 @@ class QualityPlan(TablesPlan):
         choice by the exponential mechanism costs eps^2/8 [Cesar and Rogers 2021], for a score that one unit moves by at most m
         (replace: 2m). The number of rounds and what each may cost are fixed beforehand by the number of columns. What the model expects, and
         which tables are offered, follows from noisy counts given out earlier.
+
+    >>> plan = ob.synth.plan(domain, unit=unit, rho="0.5", method="quality")
+    >>> plan.guarantee.covers(plan.cost), [part.of for part in plan.parts]
+    (True, ['counts of age', 'counts of sex', 'counts of each chosen table', 'the choice of each table'])
     """
 
     kind = "synth.quality"

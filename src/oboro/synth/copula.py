@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -40,7 +39,7 @@ def wanted_codes(domain: Domain, where: Mapping[str, object] | None = None) -> d
     }
 
 
-def _wanted(column: Column, value: Any) -> Wanted:
+def _wanted(column: Column, value: object) -> Wanted:
     if isinstance(value, tuple) and not isinstance(column, Category):
         if len(value) != 2:
             raise _not_there(column, value)
@@ -55,7 +54,7 @@ def _wanted(column: Column, value: Any) -> Wanted:
     return Wanted(codes, codes + 1)
 
 
-def _code(column: Column, value: Any) -> int:
+def _code(column: Column, value: object) -> int:
     if value is None and code_count(column) > column.size:
         return column.size
     code = column.code(value)
@@ -65,7 +64,7 @@ def _code(column: Column, value: Any) -> int:
     return code
 
 
-def _not_there(column: Column, value: Any) -> ParameterError:
+def _not_there(column: Column, value: object) -> ParameterError:
     close = nearest(value, map(str, column.values)) if isinstance(column, Category) else None
     example = next((one for one in getattr(column, "values", ()) if str(one) == close), column.value(0))
     return ParameterError(
@@ -116,6 +115,10 @@ class MomentsPlan(ModelPlan):
         d(d-1)/2 products of two scores lies within ±10^6, and one row moves the sums by at most B = 10^6 sqrt(d(d-1)/2) in the 2-norm;
         the at most m rows of a unit by m B, and by 2 m B under replace, where a product may change its sign. Discrete Gaussian noise of
         variance D^2/(2 rho) on whole numbers makes them rho-zCDP [Canonne, Kamath, Steinke 2020]. rho adds up [Bun and Steinke 2016].
+
+    >>> plan = ob.synth.plan(domain, unit=unit, rho="0.5", method="moments")
+    >>> [part.of for part in plan.parts]
+    ['counts of age', 'counts of sex', 'sums of products']
     """
 
     kind = "synth.moments"

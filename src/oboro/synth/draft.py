@@ -49,7 +49,13 @@ class Draft:
 
 @takes(path=path_of)
 def draft(data: Data, path: str | Path) -> Draft:
-    """Writes a draft as TOML, with a warning on top, and a mark at every value that few rows hold."""
+    """Writes a draft as TOML, with a warning on top, and a mark at every value that few rows hold.
+
+    >>> _ = ob.synth.draft(data, "draft.toml")
+    >>> from pathlib import Path
+    >>> Path("draft.toml").read_text().splitlines()[0]
+    '# A draft, made by looking at the data, which is not private: set bounds and values from what is known without it.'
+    """
     source = open_data(data)
     found = {name: _guess(source, name) for name in source.types}
     columns = [column for column in found.values() if column is not None]

@@ -33,6 +33,10 @@ class MarginalsPlan(TablesPlan):
         on a score that one unit moves by at most m (replace: 2m), with weights exp(eps score / (2 m)); this is eps^2/8-zCDP
         [Cesar and Rogers 2021]. Bins, law and records follow from what was given out, and cost nothing. If the promise is
         (eps, delta), rho is the largest whose conversion stays within it.
+
+    >>> plan = ob.synth.plan(domain, unit=unit, rho="0.5")
+    >>> [part.of for part in plan.parts]
+    ['counts of age', 'counts of sex', 'counts of each chosen table', 'the choice of each table']
     """
 
     kind = "synth.marginals"

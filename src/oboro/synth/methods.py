@@ -50,6 +50,15 @@ def plan(
 
     `n` is the number of rows: needed for `Unit.row("replace")`, where it is public, and refused where it is private. `rho` instead of eps and
     delta is for a ledger of zCDP. `n_min` and `assume_min_eigenvalue` belong to the Gaussian method.
+
+    >>> plan = ob.synth.plan(domain, unit=unit, eps=1, delta="1e-6")
+    >>> print(plan.forecast())
+    expected error of each count that the model is made of
+      of each          standard error  95% within ±
+      count of age               11.7            23
+      count of sex               11.7            23
+      count of a pair           5.849            11
+      note: the noise alone: what a tree of pairs leaves out comes on top; oboro synth report measures both
     """
     if text_of("method", method) not in METHODS:
         raise unknown("method", method, METHODS)
@@ -90,7 +99,12 @@ def plan(
 def release(
     data: Data, plan: SynthPlan, *, ledger: Ledger, name: str | None = None, bits: Bits | None = None
 ) -> Any:
-    """Runs a plan, once, and pays for it. Gives a `Model`; for the Gaussian method a `Release` whose table is the records."""
+    """Runs a plan, once, and pays for it. Gives a `Model`; for the Gaussian method a `Release` whose table is the records.
+
+    >>> model = ob.synth.release(data, ob.synth.plan(domain, unit=unit, rho="0.5"), ledger=ledger)
+    >>> model.sample(3).column_names, ledger.remaining
+    (['age', 'sex'], ZCDP('0.5'))
+    """
     released: Release = run(plan, data, ledger, name, bits=bits)
     return released if isinstance(plan, GaussianPlan) else model_of(released)
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-import tempfile
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +18,9 @@ from oboro.files import reads, write_whole
 from oboro.kinds import path_of, takes
 from oboro.language import plain
 from oboro.privacy import Guarantee, Unit
-from oboro.release import Certificate, Release, plan_from, read_certificate, verify_certificate
-from oboro.release.plan import unbundled
-from oboro.release.release import BUNDLED, checked_ending
+from oboro.release import Certificate, Release, plan_from
+from oboro.release.certificate import unpacked, verify_unpacked
+from oboro.release.release import checked_ending
 from oboro.synth.coding import to_table
 from oboro.synth.copula import CopulaSampler, Segments, Wanted, correlations, restricted, wanted_codes
 from oboro.synth.junction import Law, spread_evenly, with_evidence
@@ -117,7 +114,14 @@ MOST_RECORDS = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What a plan learned, noisy all of it. The model itself is private, so drawing from it spends nothing more."""
+    """What a plan learned, noisy all of it. The model itself is private, so drawing from it spends nothing more.
+
+    >>> model = ob.synth.release(data, ob.synth.plan(domain, unit=unit, rho="0.5"), ledger=ledger)
+    >>> model.sample(1000, where={"sex": "f"}).num_rows
+    1000
+    >>> str(model.save("people.oboro"))
+    'people.oboro'
+    """
 
     plan: ModelPlan
     certificate: Certificate
@@ -198,13 +202,17 @@ def model_of(release: Release) -> Model:
 
 @takes(path=path_of)
 def load(path: str | Path) -> Model:
-    """Reads a model file, and checks that its measurements are those that its certificate was signed for."""
+    """Reads a model file, and checks that its measurements are those that its certificate was signed for.
+
+    >>> model = ob.synth.release(data, ob.synth.plan(domain, unit=unit, rho="0.5"), ledger=ledger)
+    >>> ob.synth.load(model.save("people.oboro")).sample(10, seed=1) == model.sample(10, seed=1)
+    True
+    """
     import pyarrow.parquet as pq
 
     reads(path)
     try:
         packed = Path(path).read_bytes()
-        parts = unbundled(packed, BUNDLED)
     except FileNotFoundError:
         raise DataError(
             f"no such file: {path}",
@@ -212,27 +220,18 @@ def load(path: str | Path) -> Model:
             needed="a model that oboro synth release wrote",
             fix="model.oboro",
         ) from None
-    except (
-        OSError,
-        zipfile.BadZipFile,
-        zlib.error,
-        KeyError,
-        ValueError,
-        NotImplementedError,
-        RuntimeError,
-        EOFError,
-    ):
+    except OSError:
+        packed = b""
+    parts = unpacked(packed)
+    if parts is None:
         raise DataError(
             f"{path} is not a model",
             given=str(path),
             needed="a file that oboro synth release wrote",
             fix="model.oboro",
-        ) from None
-    with tempfile.TemporaryDirectory() as folder:
-        for name, content in parts.items():
-            (Path(folder) / name).write_bytes(content)
-        record = verify_certificate(Path(folder) / BUNDLED[1])
-        certificate = read_certificate(Path(folder) / BUNDLED[1])
+        )
+    certificate = verify_unpacked(*parts, path)
+    record = certificate.record
     plan = plan_from(record["plan"])
     if not isinstance(plan, ModelPlan):
         raise CertificateError(
@@ -240,7 +239,7 @@ def load(path: str | Path) -> Model:
             given=str(record["plan"].get("kind")),
             needed="synth.marginals, synth.quality or synth.moments",
         )
-    table = pq.read_table(io.BytesIO(parts[BUNDLED[0]]))
+    table = pq.read_table(io.BytesIO(parts[0]))
     return Model(plan, certificate, table, _sampler(plan, table), packed)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Data, Floats
+from oboro.arrays import Bools, Data, Floats, Integers
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import about, whole
 from oboro.language import left
@@ -61,7 +61,7 @@ def nearness(columns: Sequence[Compared], rng: np.random.Generator) -> Nearness:
     )
 
 
-def _scaled(columns: Sequence[Compared], real: bool, rows: Any) -> Floats:
+def _scaled(columns: Sequence[Compared], real: bool, rows: Integers) -> Floats:
     table = []
     for column in columns:
         values = (column.real if real else column.synthetic)[rows]
@@ -139,7 +139,7 @@ def usefulness(
     chosen = fitting[-1]
     others = [column for column in columns if column is not chosen]
 
-    def table(real: bool, rows: Any) -> tuple[Any, Any]:
+    def table(real: bool, rows: Integers) -> tuple[Floats, Bools]:
         answer = (chosen.real if real else chosen.synthetic)[rows]
         known = ~np.isnan(answer)
         facts = np.stack([(column.real if real else column.synthetic)[rows] for column in others], axis=1)
@@ -168,7 +168,11 @@ SEEN = "touches real data and is not private: for the steward's eyes only"
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Distances between the real and the synthetic table. Everything in it is about real data."""
+    """Distances between the real and the synthetic table. Everything in it is about real data.
+
+    >>> ob.synth.quality(data, data).verdict.partition(":")[0]
+    'The synthetic table behaves like the real one'
+    """
 
     rows: int
     synthetic_rows: int
@@ -263,6 +267,10 @@ def quality(data: Data, synthetic: Any, *, target: str | None = None, seed: int 
 
     Distances are total variation: the share of records that would have to change. Numbers are compared in 20 bins that hold equally many
     real rows. `target` is the column that a classifier learns to tell, by default the last column of two labels; it needs scikit-learn.
+
+    >>> same = ob.synth.quality(data, data)
+    >>> same.one_way
+    (0.0, 0.0)
     """
     columns = read_both(data, synthetic)
     pairs = np.zeros((len(columns), len(columns)))
@@ -284,7 +292,7 @@ def quality(data: Data, synthetic: Any, *, target: str | None = None, seed: int 
     )
 
 
-def _distance(one: Any, two: Any, size: int) -> float:
+def _distance(one: Integers, two: Integers, size: int) -> float:
     shares = [np.bincount(bins, minlength=size) / max(bins.size, 1) for bins in (one, two)]
     return float(np.abs(shares[0] - shares[1]).sum() / 2)
 

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Data, Floats, Integers, Table
+from oboro.arrays import Bools, Data, Floats, Integers, Table
 from oboro.domain import Category, Domain
 from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError, setting, told
 from oboro.exact import Number, about, positive, show, whole
@@ -134,7 +133,7 @@ def record_curve(
     return both
 
 
-def check_facts(domain: Domain, unit: Unit, n: Any, n_min: Any) -> None:
+def check_facts(domain: Domain, unit: Unit, n: object, n_min: object) -> None:
     check_synthesisable(domain, unit)
     if unit.kind != "row":
         raise UnitError(
@@ -251,7 +250,9 @@ def _record(
 
 
 @compiled
-def _settle(mids: Floats, rads: Floats, centres: Floats, entries: Any, out: Integers, is_open: Any) -> None:
+def _settle(
+    mids: Floats, rads: Floats, centres: Floats, entries: Floats, out: Integers, is_open: Bools
+) -> None:
     """Rounds every coordinate whose float ball lies in one cell; a record with any other is open.
 
     Below 2^51, k is a whole number exactly and x - k is right to a factor 1 + u; the margin of 2^-50 covers the test itself.
@@ -303,6 +304,13 @@ class GaussianPlan(Plan):
         rule [Canonne, Kamath, Steinke 2020]. The number of records is public. Clipping and rounding are post-processing, and certified
         rounding makes the ideal draw the one that happens. With an assumed smallest eigenvalue there is no ridge, tau = 4d/eigenvalue, and
         the promise holds under that assumption alone.
+
+    >>> numbers = ob.Domain([ob.Integer("age", 0, 99), ob.Integer("hours", 0, 99)])
+    >>> plan = ob.synth.plan(
+    ...     numbers, unit=ob.Unit.row("replace"), n=10_000, eps=1, delta="1e-6", method="gaussian", records=100
+    ... )
+    >>> plan.records, float(plan.ridge)
+    (100, 0.0323)
     """
 
     domain: Domain

@@ -1,4 +1,13 @@
-"""Tables of counts: non-negative, accurate at every scale, of any size."""
+"""Tables of counts: non-negative, accurate at every scale, of any size.
+
+Its examples begin with:
+
+>>> import oboro as ob
+>>> unit = ob.Unit.cells()
+>>> mesh = ob.Domain([ob.Grid("row", "col", shape=(64, 64))])
+>>> cells = {"row": [0, 7], "col": [3, 4], "people": [120, 30]}
+>>> ledger = ob.Ledger.create("city.ledger", dataset="city", unit=unit, budget=ob.Pure(1))
+"""
 
 from oboro.tables.ask import ask, preview, unallocated
 from oboro.tables.city import city

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from oboro.noise.compiling import compiled
 
+if TYPE_CHECKING:
+    from oboro.arrays import Integers
+
 
 @compiled
-def _first_from(sorted_keys: Any, key: int, low: int, high: int) -> int:
+def _first_from(sorted_keys: Integers, key: int, low: int, high: int) -> int:
     """The first index in [low, high) whose key is at least `key`, or `high`."""
     while low < high:
         middle = (low + high) >> 1
@@ -22,20 +25,20 @@ def _first_from(sorted_keys: Any, key: int, low: int, high: int) -> int:
 @compiled
 def descend(
     bits: int,
-    keys: Any,
-    before: Any,
-    masks: Any,
-    limits: Any,
+    keys: Integers,
+    before: Integers,
+    masks: Integers,
+    limits: Integers,
     head_bits: int,
-    heads: Any,
-    roots: Any,
-    noise: Any,
-    coins: Any,
-    state: Any,
-    stack: Any,
-    starts: Any,
-    out_keys: Any,
-    out_counts: Any,
+    heads: Integers,
+    roots: Integers,
+    noise: Integers,
+    coins: Integers,
+    state: Integers,
+    stack: Integers,
+    starts: Integers,
+    out_keys: Integers,
+    out_counts: Integers,
 ) -> bool:
     """Shares out the published sum of each root down to the cells, depth first, visiting live nodes alone.
 
@@ -108,7 +111,7 @@ def descend(
 
 
 @compiled
-def add_up(keys: Any, counts: Any, cap: int) -> int:
+def add_up(keys: Integers, counts: Integers, cap: int) -> int:
     """Joins neighbours with the same key, in place, none above `cap`; drops zeros; returns how many are left."""
     kept = 0
     i = 0

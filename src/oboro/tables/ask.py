@@ -30,6 +30,13 @@ def ask(published: Any, where: Where | None = None, *, level: float = 0.95) -> A
     values or a pair (low, high) for any column; a column that it does not name is taken as a whole.
 
         ask("published.parquet", {"row": (100, 131), "col": (200, 231), "sex": "F"})
+
+    >>> plan = ob.tables.plan(mesh, unit=ob.Unit.cells(), eps=1, count="people")
+    >>> release = ob.tables.release(cells, plan, ledger=ledger)
+    >>> _ = release.save("city.parquet")
+    >>> answer = ob.tables.ask("city.parquet", {"row": (0, 3)})
+    >>> answer.low <= answer.value <= answer.high
+    True
     """
     table, plan = _opened(published)
     return plan.ask(table, where or {}, level)
@@ -39,6 +46,11 @@ def unallocated(published: Any) -> Any:
     """For a table by strategy filtered: blocks that hold people, and how many of them are in no published cell.
 
     An Arrow table: the columns of the first cell of each block, `cells` (how many it has), `held`, `unallocated`.
+
+    >>> plan = ob.tables.plan(mesh, unit=ob.Unit.cells(), eps=1, count="people", strategy="filtered")
+    >>> release = ob.tables.release(cells, plan, ledger=ledger)
+    >>> ob.tables.unallocated(release.to_arrow()).column_names
+    ['row', 'col', 'cells', 'held', 'unallocated']
     """
     table, plan = _opened(published)
     return plan.mechanism.unallocated(table)
@@ -92,7 +104,13 @@ def _table(published: Any) -> Any:
 def preview(
     data: Data, plan: TablePlan, eps: Iterable[Number], *, bits: Bits | None = None
 ) -> tuple[Any, dict[str, object]]:
-    """The true table, and one noisy table for each eps."""
+    """The true table, and one noisy table for each eps.
+
+    >>> plan = ob.tables.plan(mesh, unit=ob.Unit.cells(), eps=1, count="people")
+    >>> true, noisy = ob.tables.preview(cells, plan, eps=["0.1", 1])
+    >>> true.to_pydict(), list(noisy)
+    ({'row': [0, 7], 'col': [3, 4], 'people': [120, 30]}, ['0.1', '1'])
+    """
     cells = plan.prepare(data)
     tables = {}
     for each in eps:

@@ -33,7 +33,12 @@ _SEED = 20150915
 
 @lru_cache(maxsize=1)
 def city() -> Integers:
-    """People in each cell, rows from the north and columns from the west. The array is not to be written to."""
+    """People in each cell, rows from the north and columns from the west. The array is not to be written to.
+
+    >>> people = ob.tables.city()
+    >>> people.shape, int(people.sum())
+    ((512, 512), 39999967)
+    """
     rng = np.random.default_rng(_SEED)
     row, col = np.meshgrid(np.arange(SIDE), np.arange(SIDE), indexing="ij")
     ground = sum((_smooth(rng, size) * size**-0.4 for size in (8, 16, 32, 64)), np.zeros((SIDE, SIDE)))

@@ -250,6 +250,10 @@ class TablePlan(Plan):
 
         A public `total` is not measured. It is allowed under replace, where the number of units is public.
         Running time and memory depend on the data and are outside the promise.
+
+    >>> plan = ob.tables.plan(mesh, unit=unit, eps=1, strategy="laplace")
+    >>> plan.parts
+    (Part(noise=DiscreteLaplace('1'), of='every cell', moves=Fraction(1, 1), costs=Pure(1), case=''),)
     """
 
     domain: Domain
@@ -438,6 +442,15 @@ def plan(
     possible     a table of the only cells that can hold anyone (some columns of the domain are enough), or
     impossible   a table of those that cannot. Public knowledge, never read off the data
     total        how many there are in all, where that is public (under replace)
+
+    >>> plan = ob.tables.plan(mesh, unit=unit, eps="0.5", count="people")
+    >>> plan.levels
+    ('32 x 32 of row,col', '8 x 8 of row,col', '1 x 1 of row,col')
+    >>> for row in plan.forecast().rows[:3]:
+    ...     print(row)
+    ('1 x 1 of row,col', 1, 4.3028..., 9.1147..., 45.5735...)
+    ('2 x 2 of row,col', 4, 8.4261..., 17.8492..., 89.2461...)
+    ('4 x 4 of row,col', 16, 15.3327..., 32.4794..., 162.3972...)
     """
     if possible is not None and impossible is not None:
         raise ParameterError(
@@ -457,7 +470,13 @@ def plan(
 def release(
     data: Data, plan: TablePlan, *, ledger: Ledger, count: str | None = None, name: str | None = None
 ) -> Release:
-    """Runs a plan; `count` names the column that says how many, if the plan does not."""
+    """Runs a plan; `count` names the column that says how many, if the plan does not.
+
+    >>> plan = ob.tables.plan(mesh, unit=ob.Unit.cells(), eps=1, count="people")
+    >>> release = ob.tables.release(cells, plan, ledger=ledger)
+    >>> release.to_arrow().column_names, ledger.remaining
+    (['row', 'col', 'people'], Pure(0))
+    """
     return run(with_count(plan, count), data, ledger, name)
 
 

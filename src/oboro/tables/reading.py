@@ -218,12 +218,17 @@ _TEXT = ("KEY_CODE", "HTKSYORI", "HTKSAKI", "GASSAN")
 
 @takes(path=path_of)
 def read_estat(path: str | Path) -> Any:
-    """An e-Stat mesh file (text in cp932, or its zip) as an Arrow table.
+    r"""An e-Stat mesh file (text in cp932, or its zip) as an Arrow table.
 
     The first line names the columns (KEY_CODE is the mesh code); a second that names no mesh says what they are, and that
     label is kept as metadata of each field. Counts that the office suppressed are `*` in the file and null in the table.
     A cell with HTKSYORI = 2 is suppressed, and its people are counted in the cell that HTKSAKI names, which has
     HTKSYORI = 1; so totals are complete, and nulls count as 0. A record is never left out: what it lacks is null.
+
+    >>> from pathlib import Path
+    >>> _ = Path("mesh.txt").write_text("KEY_CODE,T001\n53394611,12\n53394612,*\n", encoding="cp932")
+    >>> ob.tables.read_estat("mesh.txt").to_pydict()
+    {'KEY_CODE': [53394611, 53394612], 'T001': [12, None]}
     """
     import pyarrow as pa
 
@@ -301,7 +306,11 @@ class Problem(TypedDict):
 def check(
     data: Data, domain: Domain, count: str | None = None, layout: Layout | None = None
 ) -> list[Problem]:
-    """FOR THE STEWARD'S EYES: how many records each rule applies to. These figures are not private."""
+    """FOR THE STEWARD'S EYES: how many records each rule applies to. These figures are not private.
+
+    >>> [row for row in ob.tables.check({"row": [0, 99], "col": [3, 4]}, mesh) if row["records"]]
+    [{'problem': 'records', 'records': 2}, {'problem': 'row: not in the domain', 'records': 1}]
+    """
     layout = layout or Layout(domain)
     source = open_data(data)
     source.need(*[name for column in domain for name in column.sources])

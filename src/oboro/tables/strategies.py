@@ -6,8 +6,6 @@ small enough for that. `adaptive` serves only tables with a public total that is
 
 from __future__ import annotations
 
-from typing import Any
-
 from oboro.kinds import unknown
 from oboro.tables.papers.dense import RIVALS
 from oboro.tables.strategy import Strategy
@@ -20,7 +18,7 @@ _LISTED: tuple[type[Strategy], ...] = (Wavelet, PlannedTree, Filtered, *RIVALS)
 STRATEGIES = {strategy.name: strategy for strategy in _LISTED}
 
 
-def strategy_called(name: Any) -> type[Strategy]:
+def strategy_called(name: object) -> type[Strategy]:
     """A strategy by its name, to be bound to the facts of a plan."""
     if name == Adaptive.name:
         return Adaptive

@@ -15,7 +15,7 @@ from oboro.dynamics.profile import gaussian
 from oboro.dynamics.sigma import design
 from oboro.dynamics.system import Operator, system_from
 from oboro.records import Record
-from oboro.release.reproduction import Reproducible, Reproduction
+from oboro.release.reproduction import Reproducible, Reproduction, Row
 
 _CASES = (("0.5", "1"), ("1", "0.1"), ("1", "1"), ("1.5", "1"), ("1.5", "3"), ("1.8", "0.3"), ("2", "1"))
 _ERRORS = (
@@ -29,7 +29,7 @@ _SECOND_ORDER = ([["1.6", "-0.8"], ["1", "0"]], [["1"], ["0"]], [["0.1", "0.05"]
 
 def calibration() -> Reproduction:
     """Q^-1 of Theorem 1, and the tighter calibrations, for several alpha and eps."""
-    rows: list[tuple[object, ...]] = []
+    rows: list[Row] = []
     worst = 0.0
     for alpha, eps in _CASES:
         q = [
@@ -113,7 +113,7 @@ def independent_cauchy(eps: float, z: float, count: int) -> float:
 def outliers() -> Reproduction:
     """What each kind of noise hides: the claim of section 1, measured."""
     sizes = (5, 10, 20, 50)
-    rows: list[tuple[object, ...]] = []
+    rows: list[Row] = []
     for title, median in (("equal (eps, delta)", None), ("equal median", 1.74)):
         for one in detections(eps=1, delta="1e-3", sizes=sizes, median=median):
             rows.append((f"{one.noise}, {title}", one.median, *one.rates))
@@ -135,7 +135,7 @@ def outliers() -> Reproduction:
 
 def placement() -> Reproduction:
     """Noise on the output against noise on the input: the trace of Sigma that condition (10) asks for."""
-    rows: list[tuple[object, ...]] = []
+    rows: list[Row] = []
     for horizon in (10, 50, 200):
         kwargs: Record = {"horizon": horizon, "alpha": "1.5", "eps": 1, "delta": "1e-5"}
         scalar, best = (design(_SECOND_ORDER, kind=kind, **kwargs) for kind in ("scalar", "optimal"))

@@ -22,7 +22,7 @@ import numpy as np
 
 from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import about, positive, whole
-from oboro.release.reproduction import Reproducible, Reproduction
+from oboro.release.reproduction import Reproducible, Reproduction, Row
 from oboro.secure.law import MOST_DRAWS, Law, Urn, drawer_delta, exact_delta, exp_between, law_of
 
 STOPS = ("tables", "proof")
@@ -42,6 +42,10 @@ def algorithm2(
     """The urn of Algorithm 2. Not verified: `oboro.secure.plan` does that.
 
     `stop="tables"` is the rule behind the paper's tables, `stop="proof"` the one its proof needs; it ends earlier.
+
+    >>> from fractions import Fraction
+    >>> ob.secure.algorithm2(Fraction(1), Fraction(1, 1000), sensitivity=1, draws=2)
+    Urn(first=-5, step=1, counts=(1, 1, 2, 4, 10, 25, 10, 4, 2, 1, 1))
     """
     draws = whole("draws", draws, least=1, most=MOST_DRAWS)
     if not isinstance(stop, str) or stop not in STOPS:
@@ -177,7 +181,7 @@ _HOW = (
 
 def table1() -> Reproduction:
     """Entries by delta and number of draws."""
-    rows: list[tuple[object, ...]] = []
+    rows: list[Row] = []
     for delta, printed in zip(DELTAS, TABLE1, strict=True):
         ours = [algorithm2(Fraction(1), delta, 1, n).size for n in DRAWS]
         proof = [algorithm2(Fraction(1), delta, 1, n, stop="proof").size for n in DRAWS]
@@ -208,7 +212,7 @@ def table1() -> Reproduction:
 
 def table2() -> Reproduction:
     """Entries by eps and number of draws."""
-    rows: list[tuple[object, ...]] = []
+    rows: list[Row] = []
     for eps, printed in zip(EPSES, TABLE2, strict=True):
         ours = [algorithm2(eps, DELTAS[1], 1, n).size for n in DRAWS]
         rows += [(f"eps {float(eps):g}, printed", *printed), ("  ours", *ours)]
@@ -223,7 +227,7 @@ def table2() -> Reproduction:
 
 def table3() -> Reproduction:
     """E|Z| by eps and number of draws."""
-    rows: list[tuple[object, ...]] = []
+    rows: list[Row] = []
     for eps, printed in zip(EPSES, TABLE3, strict=True):
         ours = [law_of([algorithm2(eps, DELTAS[1], 1, n)], n).mean_abs for n in DRAWS]
         rows.append((f"eps {float(eps):g}, printed", *printed, ""))
@@ -268,7 +272,7 @@ def _figure(
     own = dict(enumerate(urn.counts, urn.first))
     beyond = [k for k, slope in step.items() if abs(slope) > float(eps) * (1 + 1e-12)]
     ends = Fraction(law.weights[0], law.total)
-    rows: list[tuple[object, ...]] = [
+    rows: list[Row] = [
         ("entries", printed.get("entries", "-"), f"{urn.size:,}", ""),
         ("memory at 64 bit", printed.get("memory", "-"), _memory(urn), ""),
         ("P(largest value)", printed.get("delta", "-"), f"{float(ends):.3g}", ""),

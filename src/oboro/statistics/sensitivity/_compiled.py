@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from oboro.noise.compiling import compiled
 
+if TYPE_CHECKING:
+    from oboro.arrays import Integers
+
 
 @compiled
 def conquer(
     gap: int,
-    a: Any,
-    g: Any,
-    b: Any,
-    h: Any,
+    a: Integers,
+    g: Integers,
+    b: Integers,
+    h: Integers,
     beta: float,
     margin: float,
     wanted: float,
-    out_w: Any,
-    out_k: Any,
-) -> Any:
+    out_w: Integers,
+    out_k: Integers,
+) -> tuple[float, int]:
     """The best score log w - beta k, and the (w, k) whose score is `wanted` or more, without copies in a row.
 
     For a middle left end, every right end within `margin` of the best may be the true best. Left ends further out
@@ -62,7 +65,7 @@ def conquer(
 
 
 @compiled
-def grow(edges: Any, starts: Any, source: int, sink: int) -> Any:
+def grow(edges: Integers, starts: Integers, source: int, sink: int) -> Integers:
     count, nodes = edges.shape[0], starts.size - 1
     out = np.zeros(count, np.int64)
     incident = np.empty(2 * count, np.int64)  # the edges at each node, so far
@@ -112,16 +115,16 @@ def grow(edges: Any, starts: Any, source: int, sink: int) -> Any:
 
 @compiled
 def _spread(
-    edges: Any,
-    starts: Any,
-    filled: Any,
-    incident: Any,
-    flow: Any,
-    came_by: Any,
-    queue: Any,
+    edges: Integers,
+    starts: Integers,
+    filled: Integers,
+    incident: Integers,
+    flow: Integers,
+    came_by: Integers,
+    queue: Integers,
     at: int,
     length: int,
-) -> Any:
+) -> tuple[int, int]:
     """Reaches the neighbours of one node through edges that still have room that way."""
     node = queue[at]
     for place in range(starts[node], filled[node]):

@@ -24,11 +24,15 @@ MOST_NODES = 2**20
 _BLOCK = 512  # rows of a product of matrices at a time
 
 
-def smooth_mst_cost(weights: Any, cap: Number, beta: Number) -> float:
+def smooth_mst_cost(weights: object, cap: Number, beta: Number) -> float:
     """The beta-smooth sensitivity of the cost of a minimum spanning tree, when the weight of one edge is replaced.
 
     `weights` are {(u, v): weight}, or a square matrix with NaN where there is no edge, or the weights of a complete
     graph in lexicographic order. Weights lie in [0, cap]. Which edges there are is public.
+
+    >>> from oboro.statistics.sensitivity import smooth_mst_cost
+    >>> smooth_mst_cost([(0, 1, 4), (1, 2, 7), (0, 2, 9)], 10, 1)
+    6.0
     """
     edges, values = edges_of(weights)
     exact = [min(max(rational("weights", value), Fraction(0)), rational("cap", cap)) for value in values]
@@ -45,7 +49,12 @@ def smooth_mst_cost(weights: Any, cap: Number, beta: Number) -> float:
 
 
 def smooth_triangles(adjacency: npt.ArrayLike, beta: Number) -> float:
-    """The beta-smooth sensitivity of the number of triangles, when one edge is added or removed."""
+    """The beta-smooth sensitivity of the number of triangles, when one edge is added or removed.
+
+    >>> from oboro.statistics.sensitivity import smooth_triangles
+    >>> smooth_triangles([[0, 1, 1, 0], [1, 0, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0]], 1)
+    1.0
+    """
     return float(triangles(adjacency_of(adjacency), beta))
 
 
@@ -126,7 +135,7 @@ def triangles(adjacency: npt.NDArray[np.bool_], beta: Number) -> Decaying:
     return Decaying(largest_terms(reach, np.arange(2 * n), rate), rate)
 
 
-def edges_of(weights: Any, known: Collection[Pair] = ()) -> tuple[Integers, list[Any]]:
+def edges_of(weights: object, known: Collection[Pair] = ()) -> tuple[Integers, list[object]]:
     """The edges of a graph as pairs of node numbers, and their weights, in any of the forms that are accepted.
 
     Which edges there are is public, and refused if they make no graph. Weights are handed on as they are, whatever they are: in a
@@ -167,7 +176,7 @@ def adjacency_of(graph: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     return joined
 
 
-def joined_pairs(graph: Any, nodes: int) -> npt.NDArray[np.bool_]:
+def joined_pairs(graph: object, nodes: int) -> npt.NDArray[np.bool_]:
     """The same from a list of edges or a matrix, for public nodes. What is no edge between them is left out."""
     if isinstance(graph, np.ndarray) and graph.shape == (nodes, nodes) and nodes != 2:
         return adjacency_of(graph)
@@ -179,7 +188,7 @@ def joined_pairs(graph: Any, nodes: int) -> npt.NDArray[np.bool_]:
     return adjacency_of(joined)
 
 
-def _listed(graph: Any) -> list[Any]:
+def _listed(graph: object) -> list[object]:
     """The entries of a list, whatever they are. Only what is no list at all is refused."""
     if isinstance(graph, np.ndarray) and graph.ndim in (1, 2):
         return list(graph.tolist())
@@ -188,7 +197,7 @@ def _listed(graph: Any) -> list[Any]:
     raise _no_graph(f"a {type(graph).__name__}")
 
 
-def _square(graph: Any) -> Sequence[Sequence[Any]] | None:
+def _square(graph: Any) -> Sequence[Sequence[object]] | None:
     """The rows of a square matrix of two nodes or more; None if it is something else."""
     if isinstance(graph, np.ndarray):
         return graph.tolist() if graph.ndim == 2 and graph.shape[0] == graph.shape[1] > 1 else None
@@ -214,11 +223,11 @@ def _node(end: Any, nodes: int) -> int | None:
     return int(end) if number and 0 <= end < nodes and end == int(end) else None
 
 
-def _absent(entry: Any) -> bool:
+def _absent(entry: object) -> bool:
     return entry is None or (isinstance(entry, float | np.floating) and bool(entry != entry))
 
 
-def _joins(entry: Any) -> bool:
+def _joins(entry: object) -> bool:
     """By the number that it is; what is none joins nothing."""
     number = isinstance(entry, int | float | np.integer | np.floating)
     return number and bool(entry != 0 and entry == entry)

@@ -10,12 +10,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Integers
+from oboro.arrays import Floats, Integers
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, whole
 from oboro.kinds import list_of, takes
@@ -150,7 +149,12 @@ _LARGEST = 2**61  # of a value on its grid: differences still fit into 64 bits
 
 
 def local_order_statistic(values: npt.ArrayLike, rank: int, bounds: Sequence[Number]) -> float:
-    """How far replacing one value moves the value of this rank (1 is the smallest), for these very data."""
+    """How far replacing one value moves the value of this rank (1 is the smallest), for these very data.
+
+    >>> from oboro.statistics.sensitivity import local_order_statistic
+    >>> local_order_statistic([1, 2, 3, 4, 100], 3, (0, 100))
+    1.0
+    """
     data, step = on_grid(values, bounds)
     rank = whole("rank", rank, least=1, most=data.n)
     here = data.at(rank)
@@ -161,15 +165,21 @@ def smooth_order_statistic(values: npt.ArrayLike, rank: int, bounds: Sequence[Nu
     """The beta-smooth sensitivity of the value of this rank: max over k of e^(-beta k) times the largest local
     sensitivity after k replacements.
 
+    >>> from oboro.statistics.sensitivity import smooth_order_statistic
     >>> smooth_order_statistic([1, 2, 3, 4, 100], 3, (0, 100), 1)
-    35.68430579364...
+    35.6843...
     """
     data, step = on_grid(values, bounds)
     return float(order_statistic(data, whole("rank", rank, least=1, most=data.n), beta).times(step))
 
 
 def smooth_trimmed_mean(values: npt.ArrayLike, trim: int, bounds: Sequence[Number], beta: Number) -> float:
-    """The beta-smooth sensitivity of the mean without the `trim` smallest and the `trim` largest values."""
+    """The beta-smooth sensitivity of the mean without the `trim` smallest and the `trim` largest values.
+
+    >>> from oboro.statistics.sensitivity import smooth_trimmed_mean
+    >>> smooth_trimmed_mean([1, 2, 3, 4, 100], 1, (0, 100), 1)
+    32.6666...
+    """
     data, step = on_grid(values, bounds)
     return float(trimmed_mean(data, trim, beta).times(step))
 
@@ -227,7 +237,7 @@ def on_grid(values: npt.ArrayLike, bounds: Sequence[Number]) -> tuple[Sorted, Fr
     return Sorted.of(np.clip(scaled, *ends), *ends), Fraction(1, scale)
 
 
-def _decimal_scale(array: npt.NDArray[Any]) -> int:
+def _decimal_scale(array: Floats) -> int:
     """The smallest power of ten that makes every float a whole number: a float is the shortest decimal that prints it."""
     finite = array[np.isfinite(array)].astype(np.float64)
     if finite.size < array.size:

@@ -14,6 +14,7 @@ from oboro.exact import Number, rational
 from oboro.kinds import numbers_of, takes
 from oboro.privacy import Renyi
 from oboro.release import Reproducible, Reproduction
+from oboro.release.reproduction import Row
 from oboro.synth.accounting import best_order, private_curve, public_curve, rdp_private_n, rdp_public_n
 
 DIMS, LEAST = 6, "0.01"
@@ -42,7 +43,7 @@ _CONDITION = "all of it only for data whose covariance has no eigenvalue below 0
 
 
 def table1() -> Reproduction:
-    rows: list[tuple[object, ...]] = []
+    rows: list[Row] = []
     for name, bound, printed in (
         ("private n, Theorem 3.1", "paper", PRINTED_1["private n"]),
         ("private n, exact", "exact", None),
@@ -70,7 +71,7 @@ def table1() -> Reproduction:
 
 
 def table2() -> Reproduction:
-    rows: list[tuple[object, ...]] = []
+    rows: list[Row] = []
     for n, printed in PRINTED_2.items():
         power = len(str(n)) - 1
         for order in ORDERS:
@@ -105,7 +106,7 @@ def table2() -> Reproduction:
 
 def figure2() -> Reproduction:
     orders = (2, 4, 6, 8, 10, 15, 20, 30, 40)
-    rows: list[tuple[object, ...]] = []
+    rows: list[Row] = []
     for name, private, bound in (
         ("private n, Theorem 3.1", True, "paper"),
         ("private n, exact", True, "exact"),
@@ -178,6 +179,9 @@ def renyi_gaussians(
 
     Computed from the eigenvalues l of S_1^-1/2 (S_2 - S_1) S_1^-1/2: the determinants become the sum of
     h(l) = (a ln(1+l) - ln(1+a l)) / (2(a-1)), which does not cancel when the two laws are close.
+
+    >>> ob.synth.renyi_gaussians(2, [0], [[1]], [1], [[1]])
+    1.0
     """
     if not np.ndim(mean) == np.ndim(other_mean) == 1 or not np.shape(covariance) == np.shape(
         other_covariance

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ from oboro.arrays import Floats, Integers
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace
 from oboro.tables.papers.common import DENSE, column_noise, exponent
+
+N = TypeVar("N", np.int64, np.float64)
 
 largest = DENSE
 why = "every coefficient takes noise"
@@ -130,7 +132,7 @@ def _number(k: int, within: int, order: int | None) -> int:
     return sum(math.comb(within, size) for size in range((k if order is None else order) + 1))
 
 
-def _hadamard(values: Any) -> Any:
+def _hadamard(values: npt.NDArray[N]) -> npt.NDArray[N]:
     """Along the last axis; whole numbers stay whole.
 
     Every step transforms the last bit and puts it first, so that after k steps all bits are back in place.

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from oboro.noise.bits import system_bits
-from oboro.release.reproduction import Reproducible, Reproduction
+from oboro.release.reproduction import Reproducible, Reproduction, Row
 from oboro.tables.cells import Cells
 from oboro.tables.papers.scoreboard import (
     COARSE,
@@ -43,7 +43,7 @@ _FITTED = (
 
 def table2() -> Reproduction:
     """Errors of sums by area, as the paper lays them out."""
-    rows: list[tuple[object, ...]] = []
+    rows: list[Row] = []
     from_theory, from_printed = 0.0, 0.0
     for method in METHODS:
         mae, rmse = series(method)
@@ -95,13 +95,19 @@ def table2() -> Reproduction:
 def table1() -> Reproduction:
     """What the paper ticks, measured."""
     cells = Cells.from_dense(mesh())
-    rows: list[tuple[object, ...]] = []
+    rows: list[Row] = []
     for system in SYSTEMS:
         head, last = (system.name, system.printed), (0, 0.0)
         for k in system.exponents:
             found = score(system, window(cells, k, K), k, EPS, within=min(k, K))
             growth = np.log2(found.seconds / last[1]) / (k - last[0]) if last[0] else None
-            size = (f"2^{k}", 100 * found.negative, *found.rmse[:2], f"2^{middle(min(k, K))}", found.rmse[2])
+            size: Row = (
+                f"2^{k}",
+                100 * found.negative,
+                *found.rmse[:2],
+                f"2^{middle(min(k, K))}",
+                found.rmse[2],
+            )
             rows.append((*head, *size, 1e3 * found.seconds, growth, found.megabytes))
             head, last = ("", ""), (k, found.seconds)
     columns = (

@@ -6,18 +6,21 @@ shapes that do not fit, which takes longer than all the rest.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from oboro.noise.compiling import compiled
+
+if TYPE_CHECKING:
+    from oboro.arrays import Bools, Floats, Integers
 
 _ROUNDS = 12  # of proportional fitting: after these, counts hardly move
 _SEED = 1e-3  # of what is estimated at 0 or less: it takes people only where margins leave no other place
 
 
 @compiled
-def _nearest(total: float, wanted: Any, allowed: Any, sorted_: Any, out: Any) -> None:
+def _nearest(total: float, wanted: Floats, allowed: Bools, sorted_: Floats, out: Floats) -> None:
     """The point nearest to `wanted` among those that are 0 or more, 0 where not allowed, and add up to `total`."""
     size = 0
     for i in range(wanted.size):
@@ -41,7 +44,7 @@ def _nearest(total: float, wanted: Any, allowed: Any, sorted_: Any, out: Any) ->
 
 
 @compiled
-def _rounded(total: int, parts: Any, allowed: Any, carry: Any, out: Any) -> None:
+def _rounded(total: int, parts: Floats, allowed: Bools, carry: Floats, out: Integers) -> None:
     """Whole numbers that add up to `total`, by largest remainder. `carry` is what earlier rounding took from each."""
     left = total
     for i in range(parts.size):
@@ -63,7 +66,7 @@ def _rounded(total: int, parts: Any, allowed: Any, carry: Any, out: Any) -> None
 
 
 @compiled
-def share_out(held: Any, wanted: Any, allowed: Any, all_allowed: bool, out: Any) -> None:
+def share_out(held: Integers, wanted: Floats, allowed: Bools, all_allowed: bool, out: Integers) -> None:
     """Each node's count shared out among its children, as near as can be to what is wanted of each."""
     parts = wanted.shape[1]
     sorted_, near, carry = np.empty(parts), np.empty(parts), np.empty(parts)
@@ -82,14 +85,14 @@ def share_out(held: Any, wanted: Any, allowed: Any, all_allowed: bool, out: Any)
 
 @compiled
 def still_held(
-    leaves: Any,
+    leaves: Integers,
     root: int,
-    estimates: Any,
-    allowed: Any,
+    estimates: Floats,
+    allowed: Bools,
     all_allowed: bool,
-    arities: Any,
-    less: Any,
-    out: Any,
+    arities: Integers,
+    less: Floats,
+    out: Bools,
 ) -> None:
     """Whether leaves would hold somebody if the nodes above each exceeded their siblings by so much less, level by level.
 
@@ -135,7 +138,9 @@ def still_held(
 
 
 @compiled
-def share_out_jointly(held: Any, wanted: Any, allowed: Any, all_allowed: bool, out: Any) -> None:
+def share_out_jointly(
+    held: Integers, wanted: Floats, allowed: Bools, all_allowed: bool, out: Integers
+) -> None:
     """Each node's counts by category shared out among its children, joint with the children's totals.
 
     held, wanted, out   [node, category], [node, child, category], [node, child, category]
@@ -203,7 +208,9 @@ def share_out_jointly(held: Any, wanted: Any, allowed: Any, all_allowed: bool, o
 
 
 @compiled
-def add_to_parts(keys: Any, counts: Any, live: Any, below: int, finer: int, out: Any) -> None:
+def add_to_parts(
+    keys: Integers, counts: Integers, live: Integers, below: int, finer: int, out: Integers
+) -> None:
     """Adds each cell's count to its part. Cells and live blocks are in order; blocks have 2^below cells, 2^finer parts."""
     at = 0
     mask = (1 << finer) - 1
@@ -218,7 +225,7 @@ def add_to_parts(keys: Any, counts: Any, live: Any, below: int, finer: int, out:
 
 
 @compiled
-def keep_within(bounds: Any, wanted: Any, held: Any, out: Any) -> None:
+def keep_within(bounds: Integers, wanted: Floats, held: Integers, out: Integers) -> None:
     """Groups of cells, from one bound to the next: those that want more than their block holds share out what it does."""
     for group in range(held.size):
         start, end = bounds[group], bounds[group + 1]
@@ -231,7 +238,15 @@ def keep_within(bounds: Any, wanted: Any, held: Any, out: Any) -> None:
 
 
 @compiled
-def still_within(places: Any, starts: Any, ends: Any, wanted: Any, held: Any, less: int, out: Any) -> None:
+def still_within(
+    places: Integers,
+    starts: Integers,
+    ends: Integers,
+    wanted: Integers,
+    held: Integers,
+    less: int,
+    out: Bools,
+) -> None:
     """Whether cells would keep somebody if they wanted so much less, among those from a start to an end, in `keep_within`."""
     for row in range(places.size):
         own = wanted[places[row]] - less

@@ -86,7 +86,7 @@ def _chosen(tree: Tree, column: Column, where: Where) -> Choice:
     return inside
 
 
-def _numbers(name: str, values: Any, side: int) -> Integers:
+def _numbers(name: str, values: object, side: int) -> Integers:
     """Places along one side of a grid."""
     try:
         if isinstance(values, tuple) and len(values) == 2:
@@ -100,7 +100,7 @@ def _numbers(name: str, values: Any, side: int) -> Integers:
     return found
 
 
-def _meshes_named(column: Mesh, places: list[Integers], values: list[Any]) -> Choice:
+def _meshes_named(column: Mesh, places: list[Integers], values: list[object]) -> Choice:
     """Codes of this mesh or of any coarser one."""
     codes = column.from_axes([np.minimum(p, s - 1) for p, s in zip(places, _sizes(column), strict=True)])
     chosen = np.zeros(codes.shape, np.bool_)
@@ -116,14 +116,14 @@ def _sizes(column: Mesh) -> list[int]:
     return [size for group in column.groups for size in group]
 
 
-def _codes(column: Column, name: str, values: Any) -> Integers:
+def _codes(column: Column, name: str, values: object) -> Integers:
     if isinstance(values, tuple) and len(values) == 2:
         low, high = (code_of(column, name, value) for value in values)
         return np.arange(low, high + 1)
     return np.array([code_of(column, name, value) for value in listed(values)], np.int64)
 
 
-def code_of(column: Column, name: str, value: Any) -> int:
+def code_of(column: Column, name: str, value: object) -> int:
     """The code of a value; on the command line numbers come as texts."""
     known = getattr(column, "values", None)
     if known is not None:
@@ -137,11 +137,11 @@ def code_of(column: Column, name: str, value: Any) -> int:
     return found
 
 
-def listed(values: Any) -> list[Any]:
+def listed(values: object) -> list[Any]:
     return list(values) if isinstance(values, list | tuple | set | range) else [values]
 
 
-def no_value(name: str, value: Any) -> ParameterError:
+def no_value(name: str, value: object) -> ParameterError:
     return ParameterError(
         f"column {name!r} has no such value",
         given=told(**{name: repr(value)}),
@@ -240,7 +240,7 @@ def _boxes(column: Column, where: Where) -> list[tuple[Ranges, ...]]:
     return [tuple(ranges)]
 
 
-def _places(column: Column, name: str, values: Any, size: int) -> Ranges:
+def _places(column: Column, name: str, values: object, size: int) -> Ranges:
     def place(value: Any) -> int:
         if not isinstance(column, Grid):
             return code_of(column, name, value)
@@ -260,7 +260,7 @@ def _places(column: Column, name: str, values: Any, size: int) -> Ranges:
     return Ranges.of(found)
 
 
-def _meshes_within(column: Mesh, values: list[Any], sizes: list[int]) -> list[tuple[Ranges, ...]]:
+def _meshes_within(column: Mesh, values: list[object], sizes: list[int]) -> list[tuple[Ranges, ...]]:
     """Codes of this mesh or of any coarser one; a code within another adds nothing."""
     texts = sorted({str(value) for value in values}, key=len)
     kept: list[str] = []

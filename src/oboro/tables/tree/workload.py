@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import prod
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -101,7 +101,7 @@ class Workload:
         return [write_fields(part) for part in self.parts]
 
     @classmethod
-    def from_record(cls, record: Any, columns: Columns | None, where: str) -> Workload:
+    def from_record(cls, record: object, columns: Columns | None, where: str) -> Workload:
         return cls(read(tuple[Part, ...], record, where))
 
     def __str__(self) -> str:
@@ -109,27 +109,48 @@ class Workload:
 
 
 def blocks() -> Workload:
-    """Areas of the tree: squares of side 1, 2, 4, ... where they lie, up to the whole."""
+    """Areas of the tree: squares of side 1, 2, 4, ... where they lie, up to the whole.
+
+    >>> ob.tables.plan(mesh, unit=ob.Unit.cells(), eps=1, workload=ob.tables.blocks()).levels
+    ('16 x 16 of row,col', '4 x 4 of row,col', '1 x 1 of row,col')
+    """
     return Workload((Part("blocks"),))
 
 
 def squares(sides: Sequence[int] = SIDES) -> Workload:
-    """Squares of these sides, anywhere."""
+    """Squares of these sides, anywhere.
+
+    >>> ob.tables.plan(mesh, unit=unit, eps=1, workload=ob.tables.squares([15, 31])).levels
+    ('8 x 8 of row,col', '1 x 1 of row,col')
+    """
     return Workload((Part("squares", _sides(sides)),))
 
 
 def rectangles(sides: Sequence[int] = LONG_SIDES) -> Workload:
-    """Rectangles with any two of these sides, anywhere."""
+    """Rectangles with any two of these sides, anywhere.
+
+    >>> ob.tables.plan(mesh, unit=unit, eps=1, workload=ob.tables.rectangles([15, 63])).levels
+    ('all of row,col', '8 x 8 of row,col', '1 x 1 of row,col')
+    """
     return Workload((Part("rectangles", _sides(sides)),))
 
 
 def cells() -> Workload:
-    """Single cells."""
+    """Single cells.
+
+    >>> ob.tables.plan(mesh, unit=ob.Unit.cells(), eps=1, workload=ob.tables.cells()).levels
+    ('1 x 1 of row,col',)
+    """
     return Workload((Part("cells"),))
 
 
 def marginals(*columns: Sequence[str]) -> Workload:
-    """Totals by each of these groups of columns, over all the others; without any, by each column alone."""
+    """Totals by each of these groups of columns, over all the others; without any, by each column alone.
+
+    >>> people = ob.Domain([ob.Integer("age", 0, 9), ob.Category("sex", ["f", "m"])])
+    >>> ob.tables.plan(people, unit=ob.Unit.row(), eps=1, workload=ob.tables.marginals(["age"])).levels
+    ('each age; all of sex', 'each age; each sex')
+    """
     groups = tuple(
         (names,) if isinstance(names, str) else tuple(names_of("columns", names)) for names in columns
     )
@@ -137,7 +158,11 @@ def marginals(*columns: Sequence[str]) -> Workload:
 
 
 def never_worse() -> Workload:
-    """Blocks, none of which may have a larger error than under the wavelet method."""
+    """Blocks, none of which may have a larger error than under the wavelet method.
+
+    >>> len(ob.tables.plan(mesh, unit=unit, eps=1, workload=ob.tables.never_worse()).levels)
+    6
+    """
     return Workload((Part("never_worse"),))
 
 
@@ -262,7 +287,7 @@ def _sides(sides: Sequence[int]) -> tuple[int, ...]:
     return tuple(whole("side", side, least=1, most=2**20) for side in sides)
 
 
-def _unknown(given: Any) -> ParameterError:
+def _unknown(given: object) -> ParameterError:
     return ParameterError(
         "the workload is unknown",
         given=told(workload=shown(given)),
