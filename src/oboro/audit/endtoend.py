@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,8 +27,11 @@ from oboro.ledger import Ledger
 from oboro.noise import Bits
 from oboro.noise.bits import Words
 from oboro.privacy import ZCDP, Approx, Conditional, Guarantee, Pure, compose
-from oboro.release import Pair, run
+from oboro.release import Pair, Plan, run
 from oboro.release.plan import attackable
+
+if TYPE_CHECKING:
+    from oboro.arrays import HalfWords
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class EndToEnd:
 
 @takes(plan=attackable, pairs=each_of(Pair))
 def end_to_end(
-    plan: Any,
+    plan: Plan,
     runs: int = 200,
     *,
     pairs: Iterable[Pair] | None = None,
@@ -89,7 +92,7 @@ def end_to_end(
     return EndToEnd(report, total, _plain(spent), _plain(owed))
 
 
-def _opened(data: object) -> Any:
+def _opened(data: object) -> object:
     """Tables are opened once for all releases, as a session does."""
     import pyarrow as pa
 
@@ -164,7 +167,7 @@ def walk(draw: Callable[[Bits], Hashable], least: Fraction = Fraction(1, 1 << 56
 
 
 def _follow(
-    draw: Callable[[Bits], Any], before: list[int], weight: Fraction, least: Fraction, found: Walked
+    draw: Callable[[Bits], object], before: list[int], weight: Fraction, least: Fraction, found: Walked
 ) -> Fraction:
     """Adds what follows these words to what was found; gives the probability that everything starts over."""
     if weight < least:
@@ -188,7 +191,7 @@ def _follow(
     return again
 
 
-def _alike(draw: Callable[[Bits], Any], one: list[int], other: list[int]) -> bool:
+def _alike(draw: Callable[[Bits], object], one: list[int], other: list[int]) -> bool:
     """Whether a sampler goes on alike after these words and after those, whatever follows: near either end, and in between."""
     ends = [edge for power in (1, 2, 3, 5, 8, 13, 21, 34) for edge in (ALL >> power, ALL - (ALL >> power))]
     return all(
@@ -198,16 +201,16 @@ def _alike(draw: Callable[[Bits], Any], one: list[int], other: list[int]) -> boo
     )
 
 
-def _pieces(draw: Callable[[Bits], Any], before: list[int]) -> list[tuple[int, int, Any]]:
+def _pieces(draw: Callable[[Bits], object], before: list[int]) -> list[tuple[int, int, Seen]]:
     """Ranges of the next word that mean the same."""
-    known: dict[int, Any] = {}
+    known: dict[int, Seen] = {}
 
-    def seen(word: int) -> Any:
+    def seen(word: int) -> Seen:
         if word not in known:
             known[word] = _signature(draw, [*before, word])
         return known[word]
 
-    pieces: list[tuple[int, int, Any]] = []
+    pieces: list[tuple[int, int, Seen]] = []
     width = ALL // _CELLS
     waiting = [(cell * width, (cell + 1) * width - 1) for cell in reversed(range(_CELLS))]
     while waiting:
@@ -224,7 +227,7 @@ def _pieces(draw: Callable[[Bits], Any], before: list[int]) -> list[tuple[int, i
     return pieces
 
 
-def _signature(draw: Callable[[Bits], Any], words: Sequence[int]) -> tuple[bool, Any]:
+def _signature(draw: Callable[[Bits], object], words: Sequence[int]) -> Seen:
     """(True, the answer) if these words decide it, otherwise (False, the answers with some words to follow)."""
     try:
         return True, draw(_Scripted(words))
@@ -232,11 +235,14 @@ def _signature(draw: Callable[[Bits], Any], words: Sequence[int]) -> tuple[bool,
         return False, tuple(_answer(draw, [*words, *tail]) for tail in _TAILS)
 
 
-def _answer(draw: Callable[[Bits], Any], words: Sequence[int]) -> Any:
+def _answer(draw: Callable[[Bits], object], words: Sequence[int]) -> object:
     try:
         return draw(_Scripted(words))
     except _OutOfBits:
         return None
+
+
+Seen = tuple[bool, object]  # whether the words decide the answer, and what it is
 
 
 class _OutOfBits(Exception):
@@ -256,7 +262,7 @@ class _Scripted(Bits):
     def words(self, count: int) -> Words:
         return np.asarray([self._take() for _ in range(count)], np.uint64)
 
-    def halves(self, count: int) -> Any:
+    def halves(self, count: int) -> HalfWords:
         """One half-word of the script, sign bit on top, then half-words that are rejected: one draw for each word."""
         out = np.full(count, _REJECTED, np.uint32)
         top = self._take() >> 32

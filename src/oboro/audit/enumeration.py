@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Floats
+from oboro.arrays import Floats, Integers
 from oboro.audit.events import flat
 from oboro.audit.findings import ORDERS, AuditReport, Finding
 from oboro.errors import ParameterError
 from oboro.kinds import each_of, takes
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace, system_bits
-from oboro.privacy import ZCDP, Approx, Pure, Renyi
-from oboro.release import Additive, Chosen, Pair, Weighted
+from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Renyi
+from oboro.release import Additive, Chosen, Pair, Plan, Weighted
 from oboro.release.plan import attackable
 
 # The privacy loss of noise on whole numbers, computed from its law.
@@ -144,13 +144,13 @@ def eps_at(delta_of: Sequence[Callable[[float], float]], delta: float) -> float:
 
 
 Draw = Callable[
-    [Any, Bits, int], Any
+    [object, Bits, int], object
 ]  # the noise alone, for as many trials: what `measure` gives minus what was prepared
 REPLAYED = 64  # trials
 
 
 @takes(plan=attackable, pairs=each_of(Pair))
-def exact(plan: Any, pairs: Iterable[Pair] | None = None) -> AuditReport:
+def exact(plan: Plan, pairs: Iterable[Pair] | None = None) -> AuditReport:
     """What the plan's worst cases, or `pairs`, really cost. Refuses a plan whose law cannot be computed.
 
     >>> report = ob.audit.exact(plan)
@@ -171,7 +171,7 @@ def exact(plan: Any, pairs: Iterable[Pair] | None = None) -> AuditReport:
     return AuditReport(plan.kind, plan.guarantee, 0, tuple(findings))
 
 
-def computed(plan: Any, pair: Pair, prepared: Sequence[Any] | None = None) -> list[Finding]:
+def computed(plan: Plan, pair: Pair, prepared: Sequence[object] | None = None) -> list[Finding]:
     """The truth about one pair, whose worlds may be `prepared` already; nothing where it cannot be computed."""
     form = plan.added() if hasattr(plan, "added") else None
     if form is None:
@@ -197,7 +197,7 @@ def computed(plan: Any, pair: Pair, prepared: Sequence[Any] | None = None) -> li
         return []
 
 
-def _judged(promise: Any, moves: list[Move], why: str) -> list[Finding]:
+def _judged(promise: Guarantee, moves: list[Move], why: str) -> list[Finding]:
     if isinstance(promise, Pure):
         eps = pure_eps(moves)
         return [
@@ -241,7 +241,7 @@ class SameBits(Bits):
         return self._given
 
 
-def _sums_replay(plan: Any, form: Additive, prepared: Any) -> bool:
+def _sums_replay(plan: Plan, form: Additive, prepared: object) -> bool:
     """Whether `measure` gives the prepared numbers plus the declared noise, in every number of some trials."""
     seed = system_bits().words(6).tobytes()
     seen = flat(plan.measure(prepared, SameBits(seed), REPLAYED), REPLAYED)
@@ -250,7 +250,7 @@ def _sums_replay(plan: Any, form: Additive, prepared: Any) -> bool:
     return seen.shape == noise.shape and bool(np.array_equal(seen - still, noise))
 
 
-def _parts(prepared: Any) -> list[Any]:
+def _parts(prepared: object) -> list[object]:
     return list(prepared) if isinstance(prepared, list | tuple) else [prepared]
 
 
@@ -269,7 +269,7 @@ def _weighted(plan: Any, form: Weighted, worlds: Sequence[Any], why: str) -> lis
     return [Finding(why, promise.delta, promise.eps, eps, None, "computed")]
 
 
-def _weighted_replays(plan: Any, form: Weighted, prepared: Any) -> bool:
+def _weighted_replays(plan: Plan, form: Weighted, prepared: object) -> bool:
     seed = system_bits().words(6).tobytes()
     drawn = form.draw(prepared, SameBits(seed), REPLAYED)
     return bool(np.array_equal(plan.measure(prepared, SameBits(seed), REPLAYED), drawn))
@@ -310,7 +310,7 @@ def _log_law(form: Chosen, ranks: Any) -> Floats:
     return np.asarray(weight - math.log(math.fsum(np.exp(weight))))
 
 
-def _choices_replay(plan: Any, form: Chosen, prepared: Any) -> bool:
+def _choices_replay(plan: Plan, form: Chosen, prepared: Any) -> bool:
     """Whether each answer lies where the law puts the uniform number that it was drawn with."""
     seed = system_bits().words(6).tobytes()
     drawn = np.asarray(plan.measure(prepared, SameBits(seed), REPLAYED))[:, :, 0]
@@ -325,7 +325,7 @@ def _choices_replay(plan: Any, form: Chosen, prepared: Any) -> bool:
     return True
 
 
-def _runs(codes: Any, size: int, drawn: Any) -> tuple[Any, Any]:
+def _runs(codes: Integers, size: int, drawn: Integers) -> tuple[Integers, Integers]:
     """The run of values that are drawn together with each answer: a value that rows have, or those between two."""
     after = np.searchsorted(codes, drawn, side="left")
     bounds = np.concatenate([codes, [size]])
@@ -334,7 +334,7 @@ def _runs(codes: Any, size: int, drawn: Any) -> tuple[Any, Any]:
     return starts, np.where(own, drawn + 1, bounds[after])
 
 
-def _skip(bits: SameBits, starts: Any, stops: Any) -> None:
+def _skip(bits: SameBits, starts: Integers, stops: Integers) -> None:
     """Draws the places within the runs again, as `measure` did, so that the next group sees the same bits."""
     from oboro.noise.draws import uniform_integers
 

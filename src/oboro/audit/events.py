@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Floats, Table
+from oboro.arrays import Floats, Integers, Table
 
 # Numbers that may tell two worlds apart, learnt from the first quarter of the trials.
 #
@@ -80,7 +80,7 @@ def _columns(values: Floats) -> list[Floats]:
     return [values] if values.ndim == 1 else list(values.T)
 
 
-def _histograms(one: Floats, other: Floats, telling: Any) -> Feature:
+def _histograms(one: Floats, other: Floats, telling: Integers) -> Feature:
     """The sum over numbers of log(count in the one world / count in the other), by bins."""
     edges, ratios = [], []
     for i in range(len(telling)):
@@ -122,7 +122,9 @@ def _outcomes(one: Floats, other: Floats) -> list[Feature]:
     return [feature]
 
 
-def _regression(one: Floats, other: Floats, telling: Any, centre: list[Floats], width: Floats) -> Feature:
+def _regression(
+    one: Floats, other: Floats, telling: Integers, centre: list[Floats], width: Floats
+) -> Feature:
     """The linear predictor of a logistic regression, by a few Newton steps with a ridge."""
 
     def inputs(world: Floats) -> Floats:
@@ -313,7 +315,7 @@ def alike(one: Floats, other: Floats) -> tuple[Floats, Floats]:
     return _widened(one, width), _widened(other, width)
 
 
-def released(tables: list[Any]) -> Floats:
+def released(tables: list[Table]) -> Floats:
     """The tables of many releases as a row of numbers each: first how long it is, then its cells."""
     rows = [_numbers(table) for table in tables]
     wide = np.zeros((len(rows), max(len(row) for row in rows)))

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Table
 from oboro.audit.enumeration import computed
 from oboro.audit.events import Floats, alike, flat, judge, judge_divergence, promising, statistics
 from oboro.audit.findings import AuditReport, Finding, promised, promised_divergences
+from oboro.domain import Column
 from oboro.errors import ParameterError, told
 from oboro.exact import whole
 from oboro.kinds import each_of, takes
 from oboro.noise.bits import Bits, system_bits
-from oboro.privacy import Guarantee
+from oboro.privacy import Guarantee, Unit
 from oboro.records import Record
 from oboro.release import Pair, Plan
 
@@ -33,7 +34,7 @@ Row = dict[str, object]
 MOST_OTHERS = 6  # rows or persons beside the one that changes, where their number is not public
 
 
-def random_pairs(plan: Any, count: int, bits: Bits) -> list[Pair]:
+def random_pairs(plan: Plan, count: int, bits: Bits) -> list[Pair]:
     """So many random pairs for a plan; none for one whose data nobody can make up."""
     if not hasattr(plan, "random_pair") or count < 1:
         return []
@@ -48,7 +49,7 @@ def random_pairs(plan: Any, count: int, bits: Bits) -> list[Pair]:
 # -- rows and persons ------------------------------------------------------------------------------------------------
 
 
-def _rows(plan: Plan, columns: list[Any], random: Random) -> Pair:
+def _rows(plan: Plan, columns: list[Column], random: Random) -> Pair:
     """One unit comes, goes or is replaced among a few others."""
     unit, n = plan.unit, _public_n(plan.to_dict()) if plan.unit.adjacency == "replace" else None
     replaced = unit.adjacency == "replace"
@@ -61,13 +62,13 @@ def _rows(plan: Plan, columns: list[Any], random: Random) -> Pair:
     return Pair(tables[0], tables[1], "a random unit among random others")
 
 
-def _unit(unit: Any, columns: list[Any], random: Random) -> list[Row]:
+def _unit(unit: Unit, columns: list[Column], random: Random) -> list[Row]:
     """All rows of one unit; of a person sometimes more than count."""
     rows = 1 if unit.kind == "row" else int(random.integers(1, unit.contributions + 3))
     return [{column.name: _value(column, random) for column in columns} for _ in range(rows)]
 
 
-def _value(column: Any, random: Random) -> Any:
+def _value(column: Column, random: Random) -> object:
     chance = random.random()
     if chance < 0.1:
         return None
@@ -75,7 +76,7 @@ def _value(column: Any, random: Random) -> Any:
     return column.value(code)
 
 
-def _table(unit: Any, columns: list[Any], units: list[list[Row]]) -> Any:
+def _table(unit: Unit, columns: list[Column], units: list[list[Row]]) -> Table:
     import pyarrow as pa
 
     rows = [row for own in units for row in own]
@@ -88,7 +89,7 @@ def _table(unit: Any, columns: list[Any], units: list[list[Row]]) -> Any:
     return pa.table(table or {"row": pa.array(range(len(rows)), pa.int64())})
 
 
-def _columns(plan: Plan) -> list[Any]:
+def _columns(plan: Plan) -> list[Column]:
     """The columns of the rows that a plan reads, each with a name in the data."""
     return [column for column in plan.reads if column.sources == (column.name,)]
 
@@ -106,7 +107,7 @@ _REPEATED = 300  # measurements of how many numbers come out
 _SCREENED = 50  # times fewer trials for the screening
 
 
-def _attackable(name: str, value: object) -> Any:
+def _attackable(name: str, value: object) -> object:
     """Whatever can be prepared and measured, and promises something; it need not be able to be released."""
     if all(hasattr(value, part) for part in ("kind", "guarantee", "prepare", "measure")):
         return value
@@ -178,17 +179,17 @@ def judge_worlds(one: Floats, other: Floats, guarantee: Guarantee, why: str, ala
     return findings
 
 
-def _widths(plan: Any, world: Any, bits: Bits) -> Floats:
+def _widths(plan: Plan, world: object, bits: Bits) -> Floats:
     """How many numbers come out, measured one by one."""
     return np.array([[flat(plan.measure(world, bits, 1), 1).shape[1]] for _ in range(_REPEATED)], float)
 
 
-def _worlds(plan: Any, prepared: Iterable[Any], trials: int, bits: Bits) -> tuple[Floats, Floats]:
+def _worlds(plan: Plan, prepared: Iterable[object], trials: int, bits: Bits) -> tuple[Floats, Floats]:
     one, other = (flat(plan.measure(world, bits, trials), trials) for world in prepared)
     return alike(one, other)
 
 
-def _found(plan: Any, search: int, trials: int, bits: Bits) -> list[Pair]:
+def _found(plan: Plan, search: int, trials: int, bits: Bits) -> list[Pair]:
     """The best of some random pairs, by a few trials each. It is judged on fresh ones."""
     delta = min(float(delta) for delta, _ in promised(plan.guarantee))
     scored = []

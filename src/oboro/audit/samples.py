@@ -219,10 +219,11 @@ def _secure() -> Iterator[tuple[str, Plan]]:
         yield f"secure draw{name}", draw_plan(noise, low=0, high=100, unit=ROW)
 
 
-def _grid(scope: Any, clusters_plan: Any) -> Any:
+def _grid(scope: object, clusters_plan: Any) -> Plan:
     from dataclasses import replace
 
-    return replace(clusters_plan(scope, [AGE], 2, eps=1, method="grid"), bins=4)
+    made: Plan = replace(clusters_plan(scope, [AGE], 2, eps=1, method="grid"), bins=4)
+    return made
 
 
 def _share_of_yes(data: list[int]) -> float:

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,9 @@ from oboro.noise import bits as source_of_bits
 from oboro.noise.bits import Bits, UnsafeBitsWarning, UnsafeDeterministicBits, system_bits
 from oboro.release import Pair, Plan
 from oboro.release import run as run_plan
+
+if TYPE_CHECKING:
+    from oboro.arrays import Values
 
 # Whole releases, watched: what stood in the ledger when noise was drawn, and what certificates tell.
 
@@ -109,7 +112,7 @@ def _system(bits: Bits) -> Iterator[None]:
         source_of_bits._system = before
 
 
-def _parts(record: object, before: str = "") -> Iterator[tuple[str, Any]]:
+def _parts(record: object, before: str = "") -> Iterator[tuple[str, object]]:
     if isinstance(record, dict):
         for name, value in record.items():
             yield from _parts(value, f"{before}.{name}" if before else name)
@@ -246,7 +249,7 @@ def _many(plan: Plan, data: object, trials: int, bits: Bits) -> npt.NDArray[np.i
     return np.concatenate([np.zeros((trials, 0)), *parts], axis=1).astype(np.int64)
 
 
-def _arrays(measured: Any) -> Iterator[npt.NDArray[Any]]:
+def _arrays(measured: object) -> Iterator[Values]:
     """Everything in a measurement that is a number."""
     if isinstance(measured, np.ndarray | np.generic | int | float):
         yield np.asarray(measured)
@@ -323,7 +326,7 @@ def _listening(log: io.StringIO) -> Iterator[None]:
         root.removeHandler(handler)
 
 
-def with_value(plan: Plan, data: object, value: str | None) -> Any:
+def with_value(plan: Plan, data: object, value: str | None) -> object:
     """The same rows as text, with a hostile value in the first of them; None where data are no table of rows."""
     columns = _columns(plan, data)
     if columns is None or not columns or not next(iter(columns.values())):
@@ -355,7 +358,7 @@ def _repeatable() -> Bits:
         return UnsafeDeterministicBits("the same in both worlds")
 
 
-def _columns(plan: Plan, data: object) -> dict[str, list[Any]] | None:
+def _columns(plan: Plan, data: object) -> dict[str, list[object]] | None:
     """Data as columns of Python values, where rows are what is protected."""
     if plan.unit.kind not in ("row", "person", "cells"):
         return None

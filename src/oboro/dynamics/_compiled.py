@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -151,7 +151,9 @@ def feasible(a: Floats, b: Floats, c: Floats, d: Floats, steps: int, g: float, s
 
 
 @compiled
-def recursion(a: Floats, b: Floats, c: Floats, d: Floats, steps: int, g: float, extra: float) -> Any:
+def recursion(
+    a: Floats, b: Floats, c: Floats, d: Floats, steps: int, g: float, extra: float
+) -> tuple[Floats, int]:
     """P_{T+1} = 0 to P_0, each with `extra` added on its diagonal; and how many there are until one repeats itself."""
     n, m = a.shape[0], b.shape[1]
     path = np.zeros((steps + 2, n, n))
@@ -173,7 +175,7 @@ def recursion(a: Floats, b: Floats, c: Floats, d: Floats, steps: int, g: float, 
     return path, steps + 2
 
 
-def stationary(a: Floats, b: Floats, c: Floats, d: Floats, g: float, extra: float = 0.0) -> Any:
+def stationary(a: Floats, b: Floats, c: Floats, d: Floats, g: float, extra: float = 0.0) -> Floats | None:
     """The P that the recursion tends to, with `extra` added on its diagonal each time; None if there is none."""
     with warnings.catch_warnings():
         warnings.simplefilter(
@@ -185,7 +187,7 @@ def stationary(a: Floats, b: Floats, c: Floats, d: Floats, g: float, extra: floa
             return None
 
 
-def _stationary(a: Floats, b: Floats, c: Floats, d: Floats, g: float, extra: float) -> Any:
+def _stationary(a: Floats, b: Floats, c: Floats, d: Floats, g: float, extra: float) -> Floats | None:
     from scipy.linalg import solve_discrete_are, solve_discrete_lyapunov
 
     n, m = a.shape[0], b.shape[1]

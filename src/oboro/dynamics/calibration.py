@@ -32,7 +32,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,9 @@ from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show, usable, whole
 from oboro.kinds import unknown
 from oboro.noise.laplace import as_float
+
+if TYPE_CHECKING:
+    from oboro.arrays import Floats
 
 # Theorem 1's Q, and the tighter mixture, as one integral each. No stable density is needed.
 #
@@ -348,7 +351,7 @@ def _discrete(alpha: float, eps: float, z: float) -> float:
     return min(1.0, float((value * rule.density(xi)) @ (half * _GAUSS[1]).ravel()) + 1e-300)
 
 
-def _concentrated(rho: Any, eps: float) -> Any:
+def _concentrated(rho: float | Floats, eps: float) -> Floats:
     """The delta of rho-zCDP at the best order a: exp((a-1)(a rho - eps)) (1-1/a)^a / (a-1) [Canonne et al.
     2020].
 

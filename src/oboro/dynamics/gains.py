@@ -33,15 +33,21 @@ How close
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flint import arb_mat
+
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from itertools import pairwise, product
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from oboro.arrays import Floats
-from oboro.dynamics.system import PARTS, Operator, System, check_horizon, check_protect, system_from
+from oboro.dynamics.system import PARTS, Matrix, Operator, System, check_horizon, check_protect, system_from
 from oboro.errors import ParameterError, setting
 from oboro.noise.lazy import Ball, ball, precision
 
@@ -50,7 +56,7 @@ _BITS = 128
 _LARGEST = 120  # rows or columns of a matrix that is proved as a whole
 
 
-def gain(system: Any, horizon: int | None, protect: Any = PARTS) -> float:
+def gain(system: object, horizon: int | None, protect: Sequence[str] = PARTS) -> float:
     """A certified upper bound of ||[O_T N_T]||, T = `horizon` (times 0 to T; None for all times), nearly attained.
 
     Over all times it may lie further above, where A is far from normal; a long finite horizon is then closer.
@@ -93,9 +99,12 @@ def _silent(system: System, parts: tuple[str, ...], last: int | None) -> bool:
     return True
 
 
-def _product(rows: Any, matrix: Any) -> list[list[Any]]:
+def _product(rows: Sequence[Sequence[Fraction]], matrix: Matrix) -> list[list[Fraction]]:
     return [
-        [sum(x * y for x, y in zip(row, column, strict=True)) for column in zip(*matrix, strict=True)]
+        [
+            sum((x * y for x, y in zip(row, column, strict=True)), Fraction(0))
+            for column in zip(*matrix, strict=True)
+        ]
         for row in rows
     ]
 
@@ -188,13 +197,13 @@ def _certain(system: System, parts: tuple[str, ...], g: float, weights: Iterable
 class _Proof:
     """The matrix inequality of one step, for exact matrices."""
 
-    def __init__(self, a: Any, b: Any, c: Any, d: Any, square: Ball) -> None:
+    def __init__(self, a: arb_mat, b: arb_mat, c: arb_mat, d: arb_mat, square: Ball) -> None:
         self.a, self.b, self.square = a, b, square
         self.at, self.bt = a.transpose(), b.transpose()
         self.cc, self.cd = c.transpose() * c, c.transpose() * d
         self.room = _identity(b.ncols(), square) - d.transpose() * d
 
-    def step(self, earlier: Any, later: Any) -> bool:
+    def step(self, earlier: arb_mat, later: arb_mat) -> bool:
         n, m = self.a.nrows(), self.b.ncols()
         pb = later * self.b
         corner = earlier - self.cc - self.at * later * self.a
@@ -211,7 +220,7 @@ class _Proof:
         return _positive(arb_mat(rows))
 
 
-def _positive(matrix: Any) -> bool:
+def _positive(matrix: arb_mat) -> bool:
     """Whether a symmetric matrix of balls is surely positive definite: Cholesky, every pivot surely above 0."""
     n = matrix.nrows()
     rows = [[matrix[i, j] for j in range(i + 1)] for i in range(n)]
@@ -297,7 +306,7 @@ def _arrays(system: System, parts: tuple[str, ...]) -> tuple[Floats, Floats, Flo
     return (a, b, c, d) if "u" in parts else (a, b[:, :0], c, d[:, :0])
 
 
-def _balls(system: System, parts: tuple[str, ...]) -> Iterator[Any]:
+def _balls(system: System, parts: tuple[str, ...]) -> Iterator[arb_mat]:
     from flint import arb_mat
 
     n, q, m = system.states, system.outputs, system.inputs if "u" in parts else 0
@@ -308,7 +317,7 @@ def _balls(system: System, parts: tuple[str, ...]) -> Iterator[Any]:
     )
 
 
-def _matrix(floats: Any) -> Any:
+def _matrix(floats: npt.ArrayLike) -> arb_mat:
     """A matrix of floats, exactly; symmetric by construction."""
     from flint import arb, arb_mat
 
@@ -318,7 +327,7 @@ def _matrix(floats: Any) -> Any:
     )
 
 
-def _identity(size: int, times: Ball) -> Any:
+def _identity(size: int, times: Ball) -> arb_mat:
     from flint import arb_mat
 
     return arb_mat(size, size, [times if i == j else 0 for i in range(size) for j in range(size)])

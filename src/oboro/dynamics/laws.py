@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -81,13 +81,13 @@ class Scale:
         if os.getpid() != self._process:
             raise _reused("this process is a copy of the one that drew it")
 
-    def __getstate__(self) -> Any:
+    def __getstate__(self) -> NoReturn:
         raise _reused("it cannot be copied or stored")
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> NoReturn:
         raise _reused("it cannot be copied or stored")
 
-    def __deepcopy__(self, memo: object) -> Any:
+    def __deepcopy__(self, memo: object) -> NoReturn:
         raise _reused("it cannot be copied or stored")
 
 
@@ -354,7 +354,7 @@ class Truth:
     def output(self, time: int, channel: int) -> Real:
         """One output at one time, as a function that encloses it at the precision in force."""
 
-        def enclose() -> Any:
+        def enclose() -> Ball:
             from flint import ctx
 
             if ctx.prec not in self._runs:
@@ -376,9 +376,9 @@ class _Run:
             arb_mat(rows, columns, [ball(x) for row in part for x in row]) for part, rows, columns in shapes
         )
         self.x = arb_mat(n, 1, [arb(x) for x in x0])
-        self.y: list[list[Any]] = []
+        self.y: list[list[Ball]] = []
 
-    def upto(self, time: int, inputs: list[list[float]]) -> list[Any]:
+    def upto(self, time: int, inputs: list[list[float]]) -> list[Ball]:
         from flint import arb, arb_mat
 
         while len(self.y) <= time:

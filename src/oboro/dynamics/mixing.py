@@ -18,11 +18,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oboro.arrays import Floats, Table
+from oboro.arrays import Floats
+
+if TYPE_CHECKING:
+    from scipy.interpolate import BSpline
 
 _FAR = 45.0  # K(s) u'(s - shift) is below e^-45 of its peak for b s < -45 and for s > 4
 _STEP = 0.15
@@ -40,8 +43,8 @@ class Kanter:
 
     b: float
     least: float
-    log_slope: Any  # log u'(l) as a spline in log l
-    table: Table  # log q + e^shift as a spline in shift = xi + least: see `_tabulated`
+    log_slope: BSpline  # log u'(l) as a spline in log l
+    table: BSpline  # log q + e^shift as a spline in shift = xi + least: see `_tabulated`
 
     @property
     def power(self) -> float:
@@ -120,7 +123,7 @@ def kanter(alpha: float) -> Kanter:
     return replace(plain, table=_tabulated(plain))
 
 
-def _tabulated(rule: Kanter) -> Any:
+def _tabulated(rule: Kanter) -> BSpline:
     """log q + e^shift, which is nearly straight at both ends: knots even in the bulk, then ever further apart."""
     from scipy.interpolate import make_interp_spline
 

@@ -11,11 +11,15 @@ are two comparisons: at equal (eps, delta), and at an equal median size of the n
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scipy.interpolate import CubicSpline
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -138,7 +142,7 @@ def _cdf(alpha: float, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 @lru_cache(maxsize=16)
-def _log_tail(alpha: float) -> Any:
+def _log_tail(alpha: float) -> CubicSpline:
     """log P(|X| > x) as a spline in log x: good to 1e-9, and much faster than the mean over A."""
     from scipy.interpolate import CubicSpline
     from scipy.special import erfc

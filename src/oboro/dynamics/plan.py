@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import isqrt
-from typing import Any
 
 import numpy as np
 
@@ -382,7 +381,7 @@ def check_place_of_sigma(where: str, noise: str) -> None:
         )
 
 
-def table_of(y: Floats) -> Any:
+def table_of(y: Floats) -> Table:
     """Outputs over time as the table that goes out: t and y, with the number of the output if there are several."""
     import pyarrow as pa
 
@@ -398,7 +397,7 @@ def table_of(y: Floats) -> Any:
 
 @takes(unit=Unit)
 def plan(
-    system: Any,
+    system: object,
     *,
     unit: Unit,
     horizon: int,
@@ -408,7 +407,7 @@ def plan(
     where: str | None = None,
     noise: str | None = None,
     method: str | None = None,
-    sigma: Any = None,
+    sigma: object = None,
     protect: Sequence[str] = PARTS,
     x0: Sequence[Number] | None = None,
     step: Number | None = None,
@@ -520,7 +519,9 @@ def _sized(
 
 
 @takes(plan=SignalPlan, ledger=Ledger)
-def release(u: Any, plan: SignalPlan, *, ledger: Ledger, x0: Any = None, name: str | None = None) -> Release:
+def release(
+    u: object, plan: SignalPlan, *, ledger: Ledger, x0: object = None, name: str | None = None
+) -> Release:
     """Runs `plan` on an input signal and a private start, and pays for it from `ledger`.
 
     >>> release = ob.dynamics.release([1, 0, 2, 0], plan, x0=[0.5], ledger=ledger)
@@ -537,11 +538,11 @@ def release(u: Any, plan: SignalPlan, *, ledger: Ledger, x0: Any = None, name: s
     return run(plan, {"u": u, "x0": x0}, ledger, name)
 
 
-def _listed(x0: Any) -> list[Any]:
+def _listed(x0: object) -> list[object]:
     return list_of("x0", x0.tolist() if hasattr(x0, "tolist") else x0)
 
 
-def _columns(columns: Any, system: System) -> tuple[str, ...]:
+def _columns(columns: Sequence[str] | str | None, system: System) -> tuple[str, ...]:
     if columns is None:
         return ("u",) if system.inputs == 1 else tuple(f"u{i + 1}" for i in range(system.inputs))
     return (columns,) if isinstance(columns, str) else tuple(names_of("columns", columns))

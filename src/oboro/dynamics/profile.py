@@ -10,16 +10,16 @@ v0 and then its tangent: the least convex function above g that is straight beyo
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from oboro.arrays import Floats
 
 _SMALLEST = 1e-300
 
 
-def gaussian(v: Any, eps: float) -> Floats:
+def gaussian(v: npt.ArrayLike, eps: float) -> Floats:
     """g(v), for an array of v >= 0."""
     from scipy.special import log_ndtr, ndtr
 
@@ -50,7 +50,7 @@ def inflection(eps: float) -> float:
     return 2 * eps * eps / (math.sqrt(1 + eps * eps) + 1)
 
 
-def above(v: Any, eps: float) -> Floats:
+def above(v: npt.ArrayLike, eps: float) -> Floats:
     """How far the tangent at v0 lies above g, for v >= v0: never negative."""
     at = inflection(eps)
     v = np.asarray(v, float)
@@ -58,7 +58,7 @@ def above(v: Any, eps: float) -> Floats:
     return np.asarray(np.maximum(line - gaussian(v, eps), 0.0))
 
 
-def majorant(v: Any, eps: float) -> Floats:
+def majorant(v: npt.ArrayLike, eps: float) -> Floats:
     """The convex majorant of g."""
     v = np.asarray(v, float)
     return gaussian(v, eps) + np.where(v > inflection(eps), above(v, eps), 0.0)

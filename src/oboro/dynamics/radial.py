@@ -18,13 +18,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from oboro.arrays import Floats
 from oboro.dynamics.mixing import Nodes, nodes
+
+if TYPE_CHECKING:
+    from scipy.interpolate import BSpline
 
 # The radius of an elliptical stable law as a function of its log-density, tabulated once for each law.
 #
@@ -64,8 +67,8 @@ class Levels:
     rule: Nodes
     log_peak: float  # log f(0)
     knots: Floats
-    shape: Any
-    bend: Any  # the derivative of shape
+    shape: BSpline
+    bend: BSpline  # the derivative of shape
 
     @property
     def last(self) -> float:
@@ -187,7 +190,7 @@ def _log_sum(rule: Nodes, dims: int, r: Floats) -> Floats:
     return out
 
 
-def _spline(s: Floats, shape: Floats) -> Any:
+def _spline(s: Floats, shape: Floats) -> BSpline:
     from scipy.interpolate import make_interp_spline
 
     left, mirrored = -s[1:_MIRRORED][::-1], shape[1:_MIRRORED][::-1]

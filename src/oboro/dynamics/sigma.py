@@ -7,11 +7,16 @@ in ball arithmetic for the exact M, from rational A, B, C, D; floats only propos
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flint import arb_mat
+
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -179,7 +184,7 @@ def check_condition(least: Fraction) -> None:
         )
 
 
-def response_square(system: System, horizon: int, protect: tuple[str, ...]) -> Any:
+def response_square(system: System, horizon: int, protect: tuple[str, ...]) -> arb_mat:
     """M M' in balls, for the exact rational system: rows C A^t and the pulses D, CB, CAB, ..."""
     from flint import arb_mat
 
@@ -194,7 +199,7 @@ def response_square(system: System, horizon: int, protect: tuple[str, ...]) -> A
         if n:
             pulses.append(row * b)
             row = row * a
-    rows: list[list[Any]] = []
+    rows: list[list[Ball | int]] = []
     for t in range(horizon + 1):
         for k in range(q):
             one = [starts[t][k, j] for j in range(n)] if "x0" in protect else []
@@ -242,7 +247,7 @@ def floats_of(sigma: Matrix) -> Floats:
     return np.array([[float(x) for x in row] for row in sigma])
 
 
-def ball_matrix(sigma: Matrix) -> Any:
+def ball_matrix(sigma: Matrix) -> arb_mat:
     from flint import arb_mat
 
     return arb_mat(len(sigma), len(sigma), [ball(x) for row in sigma for x in row])
@@ -275,7 +280,7 @@ class Condition:
 
 
 def condition(
-    system: Any,
+    system: object,
     shape: npt.ArrayLike,
     *,
     horizon: int,
@@ -284,7 +289,7 @@ def condition(
     delta: Number,
     distance: Number = 1,
     method: str = "theorem1",
-    protect: Any = PARTS,
+    protect: Sequence[str] = PARTS,
 ) -> Condition:
     """Whether noise SG(alpha, Sigma) on the output is (eps, delta)-private by condition (10).
 
@@ -318,7 +323,7 @@ def condition(
 
 
 def design(
-    system: Any,
+    system: object,
     *,
     horizon: int,
     alpha: Number,
@@ -327,7 +332,7 @@ def design(
     distance: Number = 1,
     kind: str = "optimal",
     method: str = "theorem1",
-    protect: Any = PARTS,
+    protect: Sequence[str] = PARTS,
 ) -> Floats:
     """A Sigma that meets (10): "scalar" is ||M||^2 I, "optimal" is M M', each times (c/Q^-1)^2.
 
@@ -353,5 +358,5 @@ def design(
     )
 
 
-def _operator(system: Any, horizon: int, protect: Any) -> Floats:
+def _operator(system: object, horizon: int, protect: Sequence[str]) -> Floats:
     return Operator(system_from(system), check_horizon(horizon), check_protect(protect)).dense()

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 
@@ -76,7 +75,7 @@ class Stream:
         """The time of the next step."""
         return len(self._outputs)
 
-    def step(self, u: Any) -> Any:
+    def step(self, u: object) -> float | Floats:
         """The noisy output at the next time: a float, or an array if there are several outputs.
 
         An array that does not fit is refused by its shape. Anything else that is no sample is missing, and read as 0: it is
@@ -126,13 +125,13 @@ class Stream:
         if not self._closed and self._outputs:
             self.close()
 
-    def __getstate__(self) -> Any:
+    def __getstate__(self) -> object:
         return self._scale.__getstate__()  # refuses: a copy would use the scale again
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> object:
         return self._scale.__copy__()
 
-    def __deepcopy__(self, memo: object) -> Any:
+    def __deepcopy__(self, memo: object) -> object:
         return self._scale.__deepcopy__(memo)
 
     def __repr__(self) -> str:
@@ -161,7 +160,7 @@ class Stream:
 
 @takes(plan=SignalPlan, ledger=Ledger)
 def stream(
-    plan: SignalPlan, *, ledger: Ledger, x0: Any = None, name: str | None = None, bits: Bits | None = None
+    plan: SignalPlan, *, ledger: Ledger, x0: object = None, name: str | None = None, bits: Bits | None = None
 ) -> Stream:
     """Opens a stream: reserves the whole horizon, then draws A and the noise of the start. `bits` is for tests.
 
