@@ -475,7 +475,7 @@ def release(
     >>> plan = ob.tables.plan(mesh, unit=ob.Unit.cells(), eps=1, count="people")
     >>> release = ob.tables.release(cells, plan, ledger=ledger)
     >>> release.to_arrow().column_names, ledger.remaining
-    (['row', 'col', 'people'], Pure(0))
+    (['row', 'col', 'people', 'estimate'], Pure(0))
     """
     return run(with_count(plan, count), data, ledger, name)
 
