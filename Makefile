@@ -21,7 +21,7 @@ test: $(VENV)/compiled
 
 # The rest.
 test-long: $(VENV)/compiled
-	$(BIN)/python $(PYTEST) -m long --cpu $(VENV)/cpu.json
+	$(BIN)/python $(PYTEST) -m long --cpu=$(VENV)/cpu.json
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff check .
