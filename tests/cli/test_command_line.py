@@ -239,6 +239,7 @@ def test_oboro_alone_says_what_to_do_next(oboro: Command) -> None:
         assert oboro(f"{command} --help").code == 0
 
 
+@pytest.mark.long("demos")
 def test_the_demo_runs_in_an_empty_folder_and_refuses_to_overwrite(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "oboro", "demo", "-o", "here"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

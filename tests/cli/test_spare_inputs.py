@@ -26,6 +26,7 @@ def prepared(folder: Path, people: bytes = b"age\n30\n40\n") -> Path:
     return folder
 
 
+@pytest.mark.long("outputs given the name of an input")
 def test_an_output_never_replaces_an_input(tmp_path: Path) -> None:
     folder = prepared(tmp_path)
     before = (folder / "people.csv").read_bytes()

@@ -27,6 +27,7 @@ def test_scale_is_exact() -> None:
     assert not fits(draws, DiscreteLaplace(Fraction(1881, 10)))
 
 
+@pytest.mark.long("statistical tests")
 def test_variance_is_exact() -> None:
     draws = DiscreteGaussian(190**2).sample(TEN_MILLION)
     assert fits(draws, DiscreteGaussian(190**2))

@@ -153,6 +153,7 @@ def test_inertia_on_iris_reaches_its_target() -> None:
         assert "drown" in str(slides.forecast())
 
 
+@pytest.mark.long("statistical tests")
 def test_blobs_are_within_ten_percent_of_k_means_without_privacy() -> None:
     """In 60 runs each: 1.003 and 1.007 times, at most 1.024; deviation 0.004."""
     from sklearn.cluster import KMeans
@@ -319,7 +320,7 @@ NOT_OURS = {
 
 
 @pytest.mark.parametrize("which", ["KMeans", "PCA"])
-@pytest.mark.few(1, "scikit-learn's own checks")
+@pytest.mark.long("scikit-learn's own checks")
 def test_estimators_pass_the_checks_that_apply(which: str) -> None:
     from sklearn.utils.estimator_checks import check_estimator
 

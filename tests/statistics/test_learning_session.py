@@ -44,6 +44,7 @@ def people(folder: Path, n: int = 1000, budget: Any = None) -> ob.Session:
     return ob.Session(rows, domain=DOMAIN, unit=ROW, ledger=ledger)
 
 
+@pytest.mark.long("learners")
 def test_every_question_is_answered_forecast_and_planned(tmp_path: Path) -> None:
     session, paid_in_rho = people(tmp_path), people(tmp_path, budget=ob.ZCDP(100))
     questions: list[Any] = [

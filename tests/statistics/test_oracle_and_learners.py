@@ -114,7 +114,7 @@ def conjunction_data(n: int, seed: int) -> tuple[dict[str, Any], set[tuple[str, 
 
 
 @pytest.mark.parametrize("unit", [REPLACE, ob.Unit.row()], ids=str)
-@pytest.mark.few(1, "learners")
+@pytest.mark.long("learners")
 def test_conjunctions_are_recovered_exactly(unit: ob.Unit) -> None:
     """Total eps 0.49 at n = 2 10^4. Of 24,000 runs one was not exact; two of these eight by chance: below 1e-6."""
     scope = Scope(unit, n=20_000) if unit.adjacency == "replace" else Scope(unit, expected_n=20_000)

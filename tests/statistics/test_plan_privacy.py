@@ -78,7 +78,7 @@ def test_random_neighbours_cost_no_more_than_the_plan_promises(unit: Unit) -> No
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=["row", "row swap", "person", "person swap"])
-@pytest.mark.few(1, "worst neighbours")
+@pytest.mark.long("worst neighbours")
 def test_the_worst_neighbours_cost_what_the_plan_promises(unit: Unit) -> None:
     """No pair of the plan's own worst cases costs more, and some pair costs exactly so much: no noise is wasted."""
     for name, ask in ASKED.items():

@@ -14,6 +14,7 @@ from oboro.errors import DataError, ParameterError
 from oboro.report.quality import write_quality
 
 
+@pytest.mark.long("statistical tests")
 def test_a_table_is_like_itself_and_unlike_another() -> None:
     real = people()
     same = ob.synth.quality(real, real)

@@ -198,7 +198,7 @@ def test_what_is_missing_or_odd_counts_as_the_middle() -> None:
 
 
 @pytest.mark.parametrize("unit", [REPLACE, ob.Unit.row()], ids=str)
-@pytest.mark.few(1, "audits of sound plans")
+@pytest.mark.long("audits of sound plans")
 def test_the_audit_finds_nothing_against_records(unit: ob.Unit) -> None:
     size = {"n": 30} if unit == REPLACE else {"n": None, "n_min": 30}
     plan = plan_of(unit=unit, records=4, eps=1, delta="0.01", **size)

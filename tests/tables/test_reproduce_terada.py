@@ -68,7 +68,7 @@ def test_curves_are_those_of_the_table(table2: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ["terada-table2", "terada-fig5", "terada-fig6", "terada-fig7"])
-@pytest.mark.few(1, "pages of reproductions")
+@pytest.mark.long("pages of reproductions")
 def test_pages_that_show_the_proposed_method_say_that_the_city_was_fitted(name: str) -> None:
     entry = next(entry for entry in terada.REPRODUCTIONS if entry.name == name)
     assert any("fitted, not found" in note for note in entry.make().notes)

@@ -160,7 +160,7 @@ AUDITED = [Unit.cells(), Unit.cells(2), Unit.cells(1, 2, "replace"), Unit.person
 
 
 @pytest.mark.parametrize("unit", AUDITED, ids=str)
-@pytest.mark.few(1, "audits of sound plans")
+@pytest.mark.long("audits of sound plans")
 def test_the_audit_finds_nothing(unit: Unit) -> None:
     domain = Domain([Grid("r", "c", shape=(2, 2))])
     plan = tables.plan(
@@ -171,6 +171,7 @@ def test_the_audit_finds_nothing(unit: Unit) -> None:
     assert report.eps_lower > 0.2
 
 
+@pytest.mark.long("audits of faults")
 def test_the_audit_sees_noise_that_is_too_small() -> None:
     """Half the noise, planted in the strategy that is really called."""
     plan = tables.plan(

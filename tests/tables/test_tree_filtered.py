@@ -45,7 +45,7 @@ def towns(size: int, seed: int = 7, centres: int = 20, width: float = 6.0) -> Ce
 @pytest.mark.parametrize(
     ("seed", "centres", "width"), [(7, 20, 6.0), (11, 500, 1.5), (12, 50, 60.0)], ids=["", "dense", "wide"]
 )
-@pytest.mark.few(1, "statistical tests")
+@pytest.mark.long("statistical tests")
 def test_published_cells_are_real_and_blocks_better_than_under_the_wavelet(
     seed: int, centres: int, width: float
 ) -> None:

@@ -104,7 +104,7 @@ def test_planned_for_blocks_or_squares_is_better_there(wavelet: tuple[Fraction, 
     assert mean_ratio(square_rmse(measured(tables.squares(), eps)), square_rmse(theirs)) <= 0.40
 
 
-@pytest.mark.few(1, "statistical tests")
+@pytest.mark.long("statistical tests")
 def test_never_worse_is_better_at_every_size(wavelet: tuple[Fraction, list[Cells]]) -> None:
     """Sizes of 2^14 and 2^16 have 16 and 4 blocks, and need more runs. The whole is one number: its error is known from
     the forecast (test_tree_planner.py), of which 24 runs would only give a rough idea."""
@@ -215,7 +215,7 @@ def with_two_levels(plan: tables.TablePlan) -> tables.TablePlan:
 
 
 @pytest.mark.parametrize("unit", [Unit.cells(2, 2), Unit.cells(adjacency="replace")], ids=str)
-@pytest.mark.few(1, "audits of sound plans")
+@pytest.mark.long("audits of sound plans")
 def test_the_audit_finds_nothing_in_a_tree(unit: Unit) -> None:
     domain = Domain([Grid("r", "c", shape=(4, 4))])
     plan = tables.plan(domain, unit=unit, eps=1, count="n", strategy="tree")
@@ -224,6 +224,7 @@ def test_the_audit_finds_nothing_in_a_tree(unit: Unit) -> None:
     assert report.verdict == "holds", str(report)
 
 
+@pytest.mark.long("audits of faults")
 def test_the_audit_sees_a_level_that_was_not_paid_for() -> None:
     domain = Domain([Grid("r", "c", shape=(4, 4))])
     plan = with_two_levels(tables.plan(domain, unit=Unit.cells(), eps=1, count="n", strategy="tree"))
