@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TOML = 'data = "people.csv"\nledger = "people.ledger"\n[[columns]]\nkind = "integer"\nname = "age"\nlow = 0\nhigh = 120\n'
 
 
