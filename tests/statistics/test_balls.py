@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
@@ -316,6 +317,19 @@ def test_intervals_of_covariances_cover_as_stated(price: dict[str, Any], test_bi
     for unit, norm, missing in ((SWAP, "l1", 0), (ROW, "l2", None)):
         plan = plans(2, unit, 300, most=4, missing=missing).covariance(FOUR[:2], ball=Ball(norm, 2), **price)
         assert coverage(plan, test_bits, 100).min() >= 0.85
+
+
+def test_a_forecast_of_covariances_is_of_what_is_printed(test_bits: Any) -> None:
+    """Half of each printed interval lies between the two figures of the forecast."""
+    for unit in (SWAP, ROW):
+        asked = plans(2, unit, 300, most=4, missing=None)
+        plan = asked.covariance(FOUR[:2], eps=20)
+        if unit == ROW:
+            plan = dataclasses.replace(plan, scope=dataclasses.replace(plan.scope, expected_n=300))
+        table = plan.publish(plan.measure(plan.prepare(CLOUD), test_bits))
+        low, high = plan.intervals(table, 0.95)
+        for row, half in zip(plan.forecast().rows, (high - low) / 2, strict=True):
+            assert 0.7 * row[2] <= half <= 1.3 * row[3]
 
 
 def coverage(plan: Any, bits: Any, trials: int) -> Any:

@@ -7,6 +7,7 @@ Its examples begin with:
 >>> plan = ob.histogram_plan(coin, "side", unit=ob.Unit.row(), eps="0.5")
 """
 
+from oboro.audit.coverage import Covered, coverage
 from oboro.audit.endtoend import EndToEnd, Walked, end_to_end, walk
 from oboro.audit.enumeration import exact
 from oboro.audit.findings import AuditReport, Finding
@@ -15,9 +16,11 @@ from oboro.audit.samples import everything, samples
 
 __all__ = [
     "AuditReport",
+    "Covered",
     "EndToEnd",
     "Finding",
     "Walked",
+    "coverage",
     "end_to_end",
     "everything",
     "exact",

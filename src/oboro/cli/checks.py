@@ -91,6 +91,13 @@ def audit(
     everything: Annotated[
         bool, typer.Option("--all", help="A small sample of every kind of plan there is.")
     ] = False,
+    coverage: Annotated[
+        bool,
+        typer.Option(
+            "--coverage",
+            help="How often printed intervals cover the truth, for all that has one; --trials runs of each, 200.",
+        ),
+    ] = False,
     trials: Annotated[
         int | None,
         typer.Option(
@@ -106,7 +113,11 @@ def audit(
     json: Json = False,
 ) -> None:
     """Attacks plans on worst-case neighbours and random ones. Spends nothing: the data are made up."""
+    if coverage:
+        _coverage(trials, json=json)
     if not plans and not everything:
+        if coverage:
+            return
         raise ParameterError(
             "nothing to audit", given="no plan", needed="a plan file, or --all", fix="oboro audit --all"
         )
@@ -126,6 +137,32 @@ def audit(
             "a promise is broken: see above",
             needed="every verdict to be 'holds'",
             fix="do not release with that plan",
+        )
+
+
+def _coverage(trials: int | None, *, json: bool) -> None:
+    """One line for each kind of interval: the smallest share that was covered, at each level."""
+    from oboro.audit.coverage import LEVELS, RUNS, summary
+    from oboro.audit.coverage import coverage as measured
+    from oboro.exact import percent
+
+    with _watched() as watch:
+        found = list(measured(trials or RUNS, watch=watch))
+    short = [one for one in found if not one.holds]
+    if json:
+        show_json([one.to_dict() for one in found])
+    else:
+        echo(said(f"covered at least, for {', '.join(percent(level) for level in LEVELS)}"))
+        for what, holds, shares in summary(found):
+            verdict = said("holds" if holds else "falls short")
+            echo(f"{verdict}  {left(what, 40)} {'  '.join(f'{100 * share:.1f}%' for share in shares)}")
+        for one in short:
+            echo(str(one))
+    if short:
+        raise OboroError(
+            "intervals cover less often than they say: see above",
+            needed="every kind to hold",
+            fix="do not publish these intervals",
         )
 
 

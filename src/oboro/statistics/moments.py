@@ -297,13 +297,17 @@ class CovariancePlan(Moments):
         )
 
     def forecast(self) -> Forecast:
+        """Of what will be printed: half of the interval, which is wider the farther the means lie from the middle."""
         size, n = self.scope.size, self.scope.n or 1
         rows: list[Row] = []
         for at, (i, j) in enumerate(self.pairs):
             noise, scale = self.terms[at if self.sure else len(self.columns) + at], self._scale(i, j)
             scale /= n**2 if self.sure else (size or 1) * self._doubled(i, j)
             name = self._name(i, j) + ("" if self.sure or size else " x rows")
-            rows.append((name, noise.sd * scale, noise.within(0.95) * scale))
+            within = [noise.within(0.95) * scale]
+            if not self.sure and size:
+                within = [self._printed(at, i, j, size, off) for off in (0.0, 0.5)]
+            rows.append((name, noise.sd * scale, *within))
         middle = "middle of the range" if self.ball is None else "origin"
         notes = [
             f"near the {middle}; more where the means are far from it",
@@ -311,8 +315,24 @@ class CovariancePlan(Moments):
         ]
         if self.sure:
             notes = [f"n = {n:,} is public, and every row counts"]
-        columns = ("of each", "standard error", "95% within ±")
+        columns: tuple[str, ...] = ("of each", "standard error", "95% within ±")
+        if not self.sure and size:
+            columns += ("means at an end ±",)
+            notes[0] = (
+                f"what will be printed lies between the two: the first for means near the {middle}, the second for means at an end"
+            )
         return Forecast("expected error of each covariance", columns, tuple(rows), tuple(notes))
+
+    def _printed(self, at: int, i: int, j: int, size: int, off: float) -> float:
+        """Half of the interval that is printed for values spread evenly, their means so many ranges off the middle."""
+        spans = [self.frame.high(c) - self.frame.low(c) for c in (i, j)]
+        one, other = (np.array([off * span]) for span in spans)
+        spread = spans[0] ** 2 / 12 if i == j and off == 0 else 0.0
+        low, high = self._worst(
+            at, i, j, 1 - 0.05 / 4, one * other + spread, one, other, np.array([float(size)])
+        )
+        least, most = self._range(i, j)
+        return min(float((high - low)[0]) / 2, (most - least) / 2)
 
     def prepare(self, data: Data) -> Integers:
         found = self.frame.totals(self.scope, data, products=True)

@@ -1,0 +1,288 @@
+"""How often what is printed covers the truth: intervals of rows and of answers, tried out on made-up data.
+
+For tables the rows that are published and hold people, those that are published and hold nobody, cells, blocks, odd
+rectangles and totals that were chosen beforehand; for statistics each number with an interval; for signals each output. Each at
+several eps and levels. Coverage must be at least the level, within what chance allows: a full run calls sound intervals
+short once in a million times.
+
+What is not promised, and not measured: the interval of the largest row, or of rows that a reader picks by their values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from oboro.arrays import Bools, Floats, Integers, Table
+from oboro.domain import Category, Domain, Grid, Integer
+from oboro.exact import about, percent
+from oboro.noise import Bits, system_bits
+from oboro.privacy import Unit
+from oboro.release import Plan
+from oboro.tables.plan import TablePlan
+from oboro.tables.plan import plan as table_plan
+
+EPS = ("0.1", "0.5", "1", "3")
+LEVELS = (0.5, 0.8, 0.95, 0.99)
+RUNS = 200
+ALARM = 1e-6  # of a full run
+_SIDE = 64
+_TOGETHER = 4  # rows of one run hang together through the levels above them: so many count as one
+_QUESTIONS = 4  # of each size
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """How often one kind of interval covered, among how many, and how wide it was on average."""
+
+    what: str
+    eps: str
+    level: float
+    share: float
+    tried: int
+    width: float
+    holds: bool
+
+    def to_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        verdict = "holds" if self.holds else "falls short"
+        found = f"{percent(self.share)} of {self.tried:,} for {percent(self.level)}"
+        return f"{verdict}: {self.what}, eps {self.eps}: {found}, {about(self.width, 4)} wide"
+
+
+class _Tally:
+    """Hits, trials and widths by kind and level; `together` says how many of a kind hang together."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, float], list[float]] = {}
+        self.together: dict[str, int] = {}
+
+    def add(self, what: str, level: float, inside: Bools, width: float, together: int = 1) -> None:
+        own = self.found.setdefault((what, level), [0.0, 0.0, 0.0])
+        self.together[what] = together
+        own[0] += float(inside.sum())
+        own[1] += inside.size
+        own[2] += width
+
+    def result(self, eps: str, alarm: float) -> Iterator[Covered]:
+        for (what, level), (hits, size, width) in self.found.items():
+            if size:
+                few = self.together[what]
+                holds = _likely(hits / few, size / few, level, alarm)
+                yield Covered(what, eps, level, hits / size, int(size), width / size, holds)
+
+
+def _likely(hits: float, size: float, level: float, alarm: float) -> bool:
+    """Whether so few hits come about with at least this probability if the level is kept."""
+    from scipy.special import bdtr
+
+    return hits >= level * size or float(bdtr(math.floor(hits), max(math.ceil(size), 1), level)) >= alarm
+
+
+def coverage(
+    runs: int = RUNS,
+    *,
+    eps: Sequence[str] = EPS,
+    levels: Sequence[float] = LEVELS,
+    bits: Bits | None = None,
+    watch: Callable[[str, int, int], None] | None = None,
+) -> Iterator[Covered]:
+    """Runs everything that has an interval so many times and counts. The data are made up; nothing is spent."""
+    tried = [(name, make, each) for each in eps for name, make in _made().items()]
+    alarm = ALARM / max(len(tried) * 12 * len(levels), 1)
+    for done, (name, make, each) in enumerate(tried):
+        if watch is not None:
+            watch(name, done, len(tried))
+        tally = _Tally()
+        make(tally, name, each, levels, runs, bits or system_bits())
+        yield from tally.result(each, alarm)
+
+
+def _made() -> dict[str, Callable[[_Tally, str, str, Sequence[float], int, Bits], None]]:
+    return {
+        "tree": _tree,
+        "tree by sex": _tree_by_sex,
+        "filtered": _filtered,
+        "adaptive": _adaptive,
+        "statistics": _statistics,
+    }
+
+
+def people() -> Integers:
+    """A dense corner, villages, and single farms in much empty land."""
+    rng = np.random.default_rng(7)
+    far = np.add.outer(np.arange(_SIDE), np.arange(_SIDE))
+    dense = rng.poisson(np.where(far < 30, 40.0, np.where(far < 60, 1.5, 0.01)))
+    return np.asarray(dense + np.where(rng.random(far.shape) < 0.01, rng.poisson(80, far.shape), 0))
+
+
+def _tree(tally: _Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
+    _table(tally, name, _plan(eps, "tree"), people(), levels, runs, bits)
+
+
+def _filtered(tally: _Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
+    _table(tally, name, _plan(eps, "filtered"), people(), levels, max(runs // 4, 1), bits)
+
+
+def _adaptive(tally: _Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
+    """For few people in many cells, whose number is public."""
+    most = int(0.9 * _SIDE**2 / float(eps))
+    density = people().reshape(-1) + 0.01
+    few = np.random.default_rng(3).multinomial(min(most, 3000), density / density.sum())
+    plan = table_plan(
+        Domain([Grid("row", "col", shape=(_SIDE, _SIDE))]),
+        unit=Unit.cells(adjacency="replace"),
+        eps=eps,
+        count="n",
+        strategy="adaptive",
+        total=int(few.sum()),
+    )
+    _table(tally, name, plan, few.reshape(_SIDE, _SIDE), levels, max(runs // 4, 1), bits)
+
+
+def _tree_by_sex(tally: _Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
+    by_sex = np.random.default_rng(3).multinomial(people()[:32, :32], [0.5, 0.4, 0.1])
+    domain = Domain([Grid("row", "col", shape=(32, 32)), Category("sex", ["F", "M", "X"])])
+    plan = table_plan(domain, unit=Unit.cells(), eps=eps, count="n", strategy="tree")
+    _table(tally, name, plan, by_sex, levels, max(runs // 4, 1), bits)
+
+
+def _plan(eps: str, strategy: str) -> TablePlan:
+    domain = Domain([Grid("row", "col", shape=(_SIDE, _SIDE))])
+    return table_plan(domain, unit=Unit.cells(), eps=eps, count="n", strategy=strategy)
+
+
+def _table(
+    tally: _Tally,
+    name: str,
+    plan: TablePlan,
+    true: Integers,
+    levels: Sequence[float],
+    runs: int,
+    bits: Bits,
+) -> None:
+    places = np.nonzero(true)
+    data: dict[str, object] = {"row": places[0].tolist(), "col": places[1].tolist()}
+    if true.ndim == 3:
+        data["sex"] = [("F", "M", "X")[i] for i in places[2]]
+    prepared = plan.prepare({**data, "n": true[places].tolist()})
+    counts = prepared.dense(plan.layout.bits)
+    questions = list(_questions(true))
+    for _ in range(runs):
+        found = plan.measure(prepared, bits)
+        here = counts[found.keys]
+        for level in levels:
+            low, high = plan.mechanism.intervals(found, level)
+            inside, width = (low <= here) & (here <= high), high - low
+            for lived, what in ((True, "rows that hold people"), (False, "rows that hold nobody")):
+                own = (here > 0) == lived
+                tally.add(f"{name}, {what}", level, inside[own], float(width[own].sum()), _TOGETHER)
+            for what, where, value in questions:
+                answer = plan.mechanism.answer(found, where, level)
+                hit = np.array([answer.low <= value <= answer.high])
+                several = _QUESTIONS if where else 1
+                tally.add(f"{name}, {what}", level, hit, answer.high - answer.low, several)
+
+
+def _questions(true: Integers) -> Iterator[tuple[str, dict[str, object], int]]:
+    """Chosen beforehand, the same in all runs."""
+    rng, side = np.random.default_rng(1), true.shape[0]
+    sizes = [
+        ("cells", 1, 1),
+        ("blocks of 4 x 4", 4, 4),
+        ("blocks of 16 x 16", 16, 16),
+        ("odd rectangles", 13, 7),
+    ]
+    for what, high, wide in sizes:
+        for _ in range(_QUESTIONS):
+            row, col = (int(rng.integers(0, side - s + 1)) for s in (high, wide))
+            if high == wide:
+                row, col = row // high * high, col // wide * wide
+            where: dict[str, object] = {"row": (row, row + high - 1), "col": (col, col + wide - 1)}
+            asked = true[row : row + high, col : col + wide]
+            if true.ndim == 3 and high in (1, 13):
+                where, asked = {**where, "sex": "F"}, asked[..., :1]
+            yield what, where, int(asked.sum())
+    yield "all", {}, int(true.sum())
+
+
+def _statistics(tally: _Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
+    """Counts, sums, means and variances, by group and not, rows replaced and not; and a signal's outputs."""
+    from oboro.dynamics import plan as signal_plan
+    from oboro.dynamics.system import respond, system_from
+    from oboro.statistics.session import Plans
+
+    rng = np.random.default_rng(5)
+    size = 4000
+    ages = np.clip(rng.normal(40, 15, size), 0, 99).astype(int)
+    rows = {"age": ages.tolist(), "region": rng.choice(["north", "south"], size, p=[0.8, 0.2]).tolist()}
+    domain = Domain([Integer("age", 0, 99), Category("region", ["north", "south"])])
+    for adjacency, asked in (
+        ("", Plans(domain, Unit.row(), None)),
+        (", replaced", Plans(domain, Unit.row("replace"), size)),
+    ):
+        by = asked.by("region")
+        plans: dict[str, Plan] = {
+            "count": asked.where("age >= 40").count(eps=eps),
+            "sum": asked.sum("age", eps=eps),
+            "mean": asked.mean("age", eps=eps),
+            "variance": asked.variance("age", eps=eps),
+            "sum by region": by.sum("age", eps=eps),
+            "mean by region": by.mean("age", eps=eps),
+        }
+        for what, plan in plans.items():
+            # what `measure` adds to `prepare` is noise alone: without it the table that goes out is the truth
+            true = _values(plan.publish(plan.prepare(rows)))
+            _numbers(tally, f"{what}{adjacency}", plan, rows, true, 0.0, levels, runs, bits)
+    lag = system_from(([["0.5"]], [[1]], [[1]], [[0]]))
+    signal = signal_plan(lag, unit=Unit.signal(1), horizon=9, eps=eps, delta="0.02", protect=("u",))
+    u = np.linspace(-0.5, 0.5, 10)[:, None]
+    outputs = respond(lag, signal.public_start, u).reshape(-1)
+    _numbers(tally, "signal", signal, u, outputs, 2 * float(signal.step), levels, runs, bits)
+
+
+def _numbers(
+    tally: _Tally,
+    what: str,
+    plan: Plan,
+    data: object,
+    true: Floats,
+    slack: float,
+    levels: Sequence[float],
+    runs: int,
+    bits: Bits,
+) -> None:
+    """Each number of a table; `slack` is what rounding to a grid may add."""
+    intervals = plan.intervals
+    assert intervals is not None
+    for measured in plan.measure(plan.prepare(data), bits, trials=runs):
+        table = plan.publish(measured)
+        for level in levels:
+            low, high = (np.asarray(end, float).reshape(-1) for end in intervals(table, level))
+            inside = (low - slack - 1e-9 <= true) & (true <= high + slack + 1e-9)
+            tally.add(what, level, inside, float((high - low).sum()), true.size)
+
+
+def _values(table: Table) -> Floats:
+    chosen = next(name for name in ("value", "sum", "mean", "count") if name in table.column_names)
+    return np.asarray(table.column(chosen).to_numpy(), np.float64)
+
+
+def summary(found: Iterable[Covered]) -> list[tuple[str, bool, list[float]]]:
+    """For each kind: whether it holds, and the smallest share that was covered at each level, over all eps."""
+    kinds: dict[str, list[Covered]] = {}
+    for one in found:
+        kinds.setdefault(one.what, []).append(one)
+    return [
+        (
+            what,
+            all(one.holds for one in own),
+            [min(one.share for one in own if one.level == level) for level in sorted({o.level for o in own})],
+        )
+        for what, own in kinds.items()
+    ]
