@@ -40,7 +40,7 @@ from oboro.tables.tree.errors import Error, ends_of, error_of
 from oboro.tables.tree.lattice import Lattice, lattice_of
 from oboro.tables.tree.measure import Measured, by_level, estimated, spine_of, whole_total
 from oboro.tables.tree.planner import moments
-from oboro.tables.tree.workload import Design, block, precision
+from oboro.tables.tree.workload import Design, precision
 
 Choice = npt.NDArray[np.bool_]  # of the leaves of one column
 
@@ -165,16 +165,11 @@ class Estimates:
     def _still_joint(self, leaves: Integers, published: Integers, less: int) -> Bools:
         """The same, on the safe side, where several columns are shared out together, in proportion to estimates.
 
-        With an estimate smaller by a factor, a cell is given no less than its share times this factor, since what it
-        loses raises the factors of its row and column; and 1 less by rounding.
+        What a cell is given falls by no more than its noisy count does, times the factor by which it is given more than
+        its estimate, if it is; and by 1 for rounding. (The counts that are shared out, above it, fall more slowly.)
         """
-        profile = np.ones(())
-        for tree in self.lattice.trees:
-            profile = np.multiply.outer(profile, block(tree, tree.depth))
-        own = precision(self.noise) * float((profile / self.mu).sum())
-        now = self.leaves.reshape(-1)[leaves]
-        then = np.maximum(now - own * less, 0)
-        return np.asarray((published - 1) * then >= np.maximum(now, 1e-9))
+        now = np.maximum(self.leaves.reshape(-1)[leaves], 1e-9)
+        return np.asarray(published - less * np.maximum(published / now, 1.0) >= 2)
 
 
 def estimates(
