@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.exact import about, whole
+from oboro.language import aligned
 from oboro.ledger import Ledger
 from oboro.noise import bits as source_of_bits
 from oboro.noise.bits import Bits, UnsafeBitsWarning, UnsafeDeterministicBits, system_bits
@@ -192,10 +193,8 @@ class Structure:
         return tuple(trait.attack for trait in self.traits if not trait.holds)
 
     def __str__(self) -> str:
-        lines = [f"{self.verdict}: {self.plan}"]
-        return "\n".join(
-            lines + [f"  {t.attack:<12} {'ok' if t.holds else 'BROKEN':<7} {t.seen}" for t in self.traits]
-        )
+        rows = [[trait.attack, "ok" if trait.holds else "BROKEN", trait.seen] for trait in self.traits]
+        return "\n".join([f"{self.verdict}: {self.plan}", *aligned(rows, "<")])
 
 
 def attack(plan: Plan, pair: Pair | None = None, *, trials: int = 200, bits: Bits | None = None) -> Structure:

@@ -13,7 +13,7 @@ import typer
 from oboro.cli.options import Json, show_json
 from oboro.cli.terminal import echo, is_watched
 from oboro.errors import OboroError, ParameterError
-from oboro.language import labelled, left, phrase, said
+from oboro.language import aligned, labelled, left, phrase, said
 
 if TYPE_CHECKING:
     from oboro.audit import AuditReport
@@ -235,9 +235,7 @@ def reproduce(
         if json:
             show_json([{"name": one.name, "title": one.title} for one in known.values()])
             return
-        width = max(len(key) for key in known)
-        for one in known.values():
-            echo(f"  {one.name.ljust(width)}  {one.title}")
+        echo("\n".join(aligned([[one.name, one.title] for one in known.values()], "<")))
         return
     if name not in known:
         close = nearest(name, known)

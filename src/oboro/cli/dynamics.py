@@ -32,7 +32,7 @@ from oboro.cli.options import (
 )
 from oboro.cli.terminal import echo
 from oboro.errors import LedgerError
-from oboro.language import labelled, left, right, said
+from oboro.language import aligned, labelled, said
 
 # What the commands about systems share: their options, and the plan that a TOML file and they describe.
 
@@ -392,13 +392,8 @@ def outliers(
         )
         return
     echo(said("how often an outlier is found, at 1% false alarms") + "\n")
-    head = left(said("noise"), 34) + right(said("median"), 8)
-    echo("  " + head + "".join(f"{size:>9g}" for size in found[0].sizes))
+    rows = [[said("noise"), said("median"), *(f"{size:g}" for size in found[0].sizes)]]
     for one in found:
-        echo(
-            "  "
-            + left(said(one.noise), 34)
-            + f"{one.median:8.2f}"
-            + "".join(f"{100 * rate:8.1f}%" for rate in one.rates)
-        )
+        rows.append([said(one.noise), f"{one.median:.2f}", *(f"{100 * rate:.1f}%" for rate in one.rates)])
+    echo("\n".join(aligned(rows)))
     echo("\n" + labelled("written", str(output)))

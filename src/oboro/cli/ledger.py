@@ -12,7 +12,7 @@ from oboro.cli import plans
 from oboro.cli.options import Json, Output, To, UnitText, open_ledger, read_budget, read_unit, show_json
 from oboro.cli.terminal import echo
 from oboro.errors import ParameterError
-from oboro.language import labelled, left, phrase, plain, right, room, said
+from oboro.language import aligned, labelled, phrase, plain, said
 
 if TYPE_CHECKING:
     from oboro.ledger import Entry, Ledger
@@ -293,13 +293,8 @@ def _list(entries: list[Entry]) -> None:
                     phrase(what),
                 ]
             )
-    widths = [max(room(row[i]) for row in rows) for i in range(6)]
-    for row in rows if len(rows) > 1 else []:
-        cells = [
-            right(row[0], widths[0] + 2),
-            *(left(text, wide) for text, wide in zip(row[1:], widths[1:], strict=True)),
-        ]
-        echo(("\n" if row is rows[0] else "") + "  ".join(cells).rstrip())
+    if len(rows) > 1:
+        echo("\n".join(["", *aligned(rows, "><")]))
 
 
 def _head(text: str | None) -> LedgerHead | None:

@@ -12,7 +12,7 @@ import typer
 from oboro.cli.terminal import echo
 from oboro.errors import DataError, LedgerError, ParameterError, UnitError
 from oboro.kinds import nearest
-from oboro.language import right, room, said
+from oboro.language import aligned, said
 
 if TYPE_CHECKING:
     from oboro.ledger import Ledger
@@ -182,9 +182,8 @@ def show_checked(rows: list[dict[str, object]]) -> None:
     """What a check found, as a table: for the steward's eyes."""
     echo(said("for the steward's eyes only: these figures are not private") + "\n")
     cells = [[said(head) for head in rows[0]], *[[str(value) for value in row.values()] for row in rows]]
-    widths = [max(room(line[i]) for line in cells) for i in range(len(cells[0]))]
-    for line in cells:
-        echo("  " + "  ".join(right(text, width) for text, width in zip(line, widths, strict=True)))
+    sides = "".join("<" if isinstance(value, str) else ">" for value in rows[0].values())
+    echo("\n".join(aligned(cells, sides)))
 
 
 def show_json(record: object) -> None:

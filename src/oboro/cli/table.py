@@ -38,7 +38,7 @@ from oboro.cli.options import (
 from oboro.cli.terminal import echo, is_watched
 from oboro.errors import ParameterError
 from oboro.files import reads
-from oboro.language import labelled, left, phrase, plain, room, said
+from oboro.language import aligned, labelled, phrase, plain, said
 
 # What plans of tables are made from on the command line.
 
@@ -317,9 +317,7 @@ def check(data: DataFile, domain: DomainFile, count: Count = None, json: Json = 
         show_json({"private": True, "problems": rows})
         return
     echo(said("for the steward's eyes only: these figures are not private") + "\n")
-    problems = [phrase(row["problem"]) for row in rows]
-    for problem, row in zip(problems, rows, strict=True):
-        echo(f"  {left(problem, max(map(room, problems)))}  {row['records']:>14,}")
+    echo("\n".join(aligned([[phrase(row["problem"]), f"{row['records']:,}"] for row in rows])))
 
 
 app.command(epilog="Example: oboro table forecast --domain city.toml --eps 0.5")(forecast)

@@ -2,7 +2,7 @@
 
 Whatever is printed passes here: no sign that a terminal would obey, no password of an address in an error, and no letter that
 the terminal cannot show stops a command. What comes from a file and must stay on its line goes through `plain` before
-(`labelled`, `left`, `right` and `phrase` do so).
+(`labelled`, `aligned`, `left`, `right` and `phrase` do so).
 """
 
 from __future__ import annotations

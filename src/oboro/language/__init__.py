@@ -16,7 +16,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import sys
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -133,6 +136,48 @@ def left(text: str, columns: int) -> str:
 def right(text: str, columns: int) -> str:
     """The text with spaces before it."""
     return " " * (columns - room(text)) + plain(text)
+
+
+def aligned(
+    rows: Sequence[Sequence[str]], sides: str = "<>", *, indent: int = 2, screen: int | None = None
+) -> list[str]:
+    """The lines of a table. `sides` says of each column where its cells stand, the last sign holding for the rest:
+    texts on the left, `<`, and numbers on the right, `>`.
+
+    Where it is wider than the screen, columns that find no room follow below, the first one repeated: nothing is cut.
+    What is written to a file or to another program has no width; `screen` gives one.
+
+    >>> print(*aligned([["noise", "5", "10"], ["stable", "1.0%", "12.5%"]]), sep="\\n")
+      noise      5     10
+      stable  1.0%  12.5%
+    """
+    if not rows:
+        return []
+    columns = len(rows[0])
+    sides = sides[:columns] + sides[-1] * (columns - len(sides))
+    widths = [max(room(row[i]) for row in rows) for i in range(columns)]
+    most = (_screen() if screen is None else screen) - indent
+    blocks = [[0]]
+    for i in range(1, columns):
+        if sum(widths[j] + 2 for j in blocks[-1]) + widths[i] > most and blocks[-1] != [0]:
+            blocks.append([0])
+        blocks[-1].append(i)
+    lines: list[str] = []
+    for block in blocks:
+        lines += [""] if lines else []
+        for row in rows:
+            cells = (left(row[i], widths[i]) if sides[i] == "<" else right(row[i], widths[i]) for i in block)
+            lines.append((" " * indent + "  ".join(cells)).rstrip(" "))
+    return lines
+
+
+def _screen() -> int:
+    """How many columns the reader's terminal has; no end of them where nobody looks on."""
+    try:
+        watched = sys.stdout is not None and sys.stdout.isatty()
+    except ValueError:  # it was closed
+        watched = False
+    return shutil.get_terminal_size().columns if watched else sys.maxsize
 
 
 def labelled(label: str, text: str, columns: int = 10) -> str:

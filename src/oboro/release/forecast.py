@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from oboro.exact import about
-from oboro.language import left, phrase, plain, right, room, said
+from oboro.language import aligned, phrase, plain, said
 
 
 class Noise(Protocol):
@@ -78,15 +78,8 @@ class Forecast:
             [said(plain(name)) for name in self.columns],
             *[[phrase(_show(value)) for value in row] for row in rows],
         ]
-        widths = [max(room(row[i]) for row in cells) for i in range(len(self.columns))]
-        lines = [said(plain(self.title))]
-        for row in cells:
-            shown = [
-                left(row[0], widths[0]),
-                *[right(text, width) for text, width in zip(row[1:], widths[1:], strict=True)],
-            ]
-            lines.append("  " + "  ".join(shown).rstrip())
-        return "\n".join([*lines, *[f"  {said('note')}: {said(plain(note))}" for note in self.notes]])
+        notes = [f"  {said('note')}: {said(plain(note))}" for note in self.notes]
+        return "\n".join([said(plain(self.title)), *aligned(cells), *notes])
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(said(name))}</th>" for name in self.columns)

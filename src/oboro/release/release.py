@@ -13,7 +13,7 @@ from oboro.errors import OboroError, ParameterError
 from oboro.exact import about
 from oboro.files import write_whole
 from oboro.kinds import path_of, takes
-from oboro.language import labelled, phrase, right, room, said
+from oboro.language import aligned, labelled, phrase, said
 from oboro.ledger import Entry, Ledger
 from oboro.privacy import Guarantee, Unit
 from oboro.release.certificate import BUNDLED, CERTIFICATE, Certificate, certify, certify_file
@@ -195,11 +195,8 @@ class Release:
         return [*table.column_names, said("95% interval")], spanned, None
 
     def _lines(self, head: list[str], rows: list[list[str]]) -> list[str]:
-        widths = [max(room(row[i]) for row in [head, *rows]) for i in range(len(head))]
-        lines = [
-            "  " + "  ".join(right(cell, width) for cell, width in zip(row, widths, strict=True))
-            for row in [head, *rows]
-        ]
+        sides = "".join("<" if "string" in str(kind) else ">" for kind in self._table.schema.types) + ">"
+        lines = aligned([head, *rows], sides)
         more = self._table.num_rows - len(rows)
         return [*lines, "  " + said(f"... {more:,} more")] if more > 0 else lines
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from oboro.exact import about
+from oboro.language import aligned
 from oboro.release.forecast import Cell
 
 Row = tuple[Cell | None, ...]
@@ -41,15 +42,10 @@ class Reproduction:
 
     def __str__(self) -> str:
         cells = [list(self.columns), *[[_text(value) for value in row] for row in self.rows]]
-        widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
-        lines = [self.title, ""]
-        for row in cells:
-            shown = [
-                row[0].ljust(widths[0]),
-                *[text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)],
-            ]
-            lines.append("  " + "  ".join(shown).rstrip())
-        lines += [
+        lines = [
+            self.title,
+            "",
+            *aligned(cells),
             "",
             *[f"  ✗ the paper errs: {error}" for error in self.errors],
             *[f"  note: {note}" for note in self.notes],

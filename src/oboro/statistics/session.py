@@ -29,7 +29,7 @@ from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.engine import Source, count_units, open_data
 from oboro.exact import show
 from oboro.kinds import takes
-from oboro.language import left, plain, room
+from oboro.language import aligned, plain
 from oboro.ledger import Ledger
 from oboro.privacy import Unit, translate
 from oboro.release import Forecast, Plan, Release, run
@@ -429,9 +429,7 @@ class Description:
 
     def __str__(self) -> str:
         lines = [f"{name:<8} {plain(value)}" for name, value in self.facts.items()]
-        widths = [max(room(column[i]) for column in self.columns) for i in (0, 1)]
-        rows = [f"  {left(a, widths[0])}  {left(b, widths[1])}  {plain(c)}" for a, b, c in self.columns]
-        return "\n".join([*lines, "columns", *(row.rstrip() for row in rows)])
+        return "\n".join([*lines, "columns", *aligned(self.columns, "<")])
 
     __repr__ = __str__
 

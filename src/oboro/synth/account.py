@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from oboro.exact import Number, about, show, whole
+from oboro.language import aligned
 from oboro.privacy import Approx, Conditional, Guarantee
 from oboro.privacy.guarantee import positive_delta
 from oboro.synth.accounting import Best, Curve, best_order, private_curve, public_curve
@@ -100,18 +101,11 @@ class Account:
                     else [about(best.order), about(best.renyi, 6), about(best.approx.eps, 7)]
                 )
             rows.append(cells)
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         title = f"{self.records:,} records from n = {self.n:,} rows of {self.dims} columns, {width}, delta = {show(self.delta)}"
-        lines = [title, ""]
-        for row in rows:
-            lines.append(
-                "  "
-                + "  ".join(
-                    c.ljust(w) if i < 2 else c.rjust(w)
-                    for i, (c, w) in enumerate(zip(row, widths, strict=True))
-                ).rstrip()
-            )
-        lines += [
+        lines = [
+            title,
+            "",
+            *aligned(rows, "<<>"),
             "",
             "  add/remove: n is the smaller size of the pair, and must be a public lower bound; the number of records is public",
         ]

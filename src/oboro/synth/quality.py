@@ -12,7 +12,7 @@ import numpy as np
 from oboro.arrays import Bools, Data, Floats, Integers
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import about, whole
-from oboro.language import left
+from oboro.language import aligned
 from oboro.synth.coding import Compared, read_both
 
 # How close synthetic rows come to real ones, beside how close real rows come to one another.
@@ -238,26 +238,23 @@ class Quality:
 
     def __str__(self) -> str:
         lines = [f"INTERNAL: {SEEN}", "", self.verdict, ""]
-        lines.append(f"  real rows              {self.rows:,}")
-        lines.append(f"  synthetic rows         {self.synthetic_rows:,}")
-        lines.append(
-            f"  one-way distance       {about(self.mean_one_way)} on average, {about(max(self.one_way))} at most"
-        )
-        lines.append(
-            f"  two-way distance       {about(self.mean_two_way)} on average, {about(float(self.two_way.max()))} at most"
-        )
-        lines.append(f"  correlation error      {about(self.correlation_error)} on average")
-        if self.useful is not None:
-            lines.append(
-                f"  AUC for {left(self.useful.target, 14)} {self.useful.synthetic:.3f} trained on synthetic, {self.useful.real:.3f} on real rows"
-            )
-        lines.append(
-            f"  copies of real rows    {self.near.copies:.2%} of synthetic rows; {self.near.real_copies:.2%} among real rows themselves"
-        )
-        lines.append(
-            f"  nearest real row       {about(self.near.median)} away (median); {about(self.near.real_median)} among real rows themselves"
-        )
-        return "\n".join(lines)
+        near, useful = self.near, self.useful
+        one = about(self.mean_one_way), about(max(self.one_way))
+        two = about(self.mean_two_way), about(float(self.two_way.max()))
+        rows = [
+            ["real rows", f"{self.rows:,}"],
+            ["synthetic rows", f"{self.synthetic_rows:,}"],
+            ["one-way distance", f"{one[0]} on average, {one[1]} at most"],
+            ["two-way distance", f"{two[0]} on average, {two[1]} at most"],
+            ["correlation error", f"{about(self.correlation_error)} on average"],
+        ]
+        if useful is not None:
+            told = f"{useful.synthetic:.3f} trained on synthetic, {useful.real:.3f} on real rows"
+            rows.append([f"AUC for {useful.target}", told])
+        copies = f"{near.copies:.2%} of synthetic rows; {near.real_copies:.2%} among real rows themselves"
+        away = f"{about(near.median)} away (median); {about(near.real_median)} among real rows themselves"
+        rows += [["copies of real rows", copies], ["nearest real row", away]]
+        return "\n".join([*lines, *aligned(rows, "<")])
 
     __repr__ = __str__
 

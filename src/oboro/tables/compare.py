@@ -15,6 +15,7 @@ from oboro.domain import Domain
 from oboro.errors import DomainError
 from oboro.exact import Number, about, positive, whole
 from oboro.kinds import names_of, takes
+from oboro.language import Lines, aligned
 from oboro.noise import Bits, system_bits
 from oboro.privacy import Pure, Unit
 from oboro.tables.cells import Cells
@@ -92,18 +93,10 @@ class Comparison:
             lines.append([row.strategy, *(about(error.rmse, 3) for error in row.errors), *facts])
             if row.raw:
                 negative = f"with {100 * row.negative:.0f}% negative"
-                lines.append([f"  {negative}", *(about(error.rmse, 3) for error in row.raw), "", "", "", ""])
-        widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-        text = [
-            "  ".join(
-                [
-                    line[0].ljust(widths[0]),
-                    *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True)),
-                ]
-            )
-            for line in lines
-        ]
-        return "\n".join([*text, *refused])
+                lines.append(
+                    [Lines(f"  {negative}"), *(about(error.rmse, 3) for error in row.raw), "", "", "", ""]
+                )
+        return "\n".join([*aligned(lines, indent=0), *refused])
 
 
 @takes(domain=Domain, unit=Unit, strategies=names_of)
