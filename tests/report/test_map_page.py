@@ -374,6 +374,38 @@ def test_an_unknown_language_is_refused(page: Callable[..., Path], people: Any) 
         page(table_of(people), language="fr")
 
 
+@pytest.mark.parametrize("strategy", ["tree", "filtered"])
+def test_figures_on_the_page_are_answers_of_the_table(strategy: str, tmp_path: Path) -> None:
+    """The total and blocks say what `ask` says, with its intervals; no error of a forecast stands beside them."""
+    from oboro import tables
+    from oboro.domain import Domain, Grid
+    from oboro.noise import system_bits
+    from oboro.privacy import Unit
+
+    domain = Domain([Grid("row", "col", shape=(64, 64))])
+    plan = tables.plan(domain, unit=Unit.cells(), eps=1, count="n", strategy=strategy)
+    cell = np.arange(0, 64, 3)
+    rows = {"row": np.repeat(cell, cell.size).tolist(), "col": np.tile(cell, cell.size).tolist()}
+    prepared = plan.prepare({**rows, "n": [9] * cell.size**2})
+    table = plan.publish(plan.measure(prepared, system_bits()))
+    record = {"forecast": {"columns": ["area", "95% within ±"], "rows": [["4 x 4 of row,col", "87"]]}}
+    text = write_map(table, domain, tmp_path / "map.html", certificate=record).read_text()
+    data = json.loads(read_text(text, "oboro-data"))
+    everyone = tables.ask(table)
+    assert data["answers"]["total"] == [str(n) for n in (everyone.value, everyone.low, everyone.high)]
+    assert data["widths"] == {}
+    assert data["partial"] == (strategy == "filtered")
+    if strategy == "filtered":
+        assert everyone.value > sum(table.column("n").to_pylist())
+    numbers = unpack(read_text(text, data["answers"]["sides"]["16"])).reshape(3, -1)
+    for at in (0, 5, 15):
+        first = (at // 4 * 16, at % 4 * 16)
+        answer = tables.ask(table, {"row": (first[0], first[0] + 15), "col": (first[1], first[1] + 15)})
+        assert numbers[:, at].tolist() == [answer.value, answer.low, answer.high]
+    bare = write_map(table.replace_schema_metadata(None), domain, tmp_path / "bare.html").read_text()
+    assert json.loads(read_text(bare, "oboro-data"))["answers"] is None
+
+
 # ---- in a browser
 
 

@@ -23,13 +23,13 @@ import numpy.typing as npt
 
 from oboro.arrays import Integers, Table
 from oboro.domain import Domain
-from oboro.errors import ParameterError, told
+from oboro.errors import OboroError, ParameterError, told
 from oboro.exact import rational
 from oboro.files import write_whole
 from oboro.kinds import path_of, takes, text_of
 from oboro.kinds import shown as shown_value
 from oboro.records import Facts, Record
-from oboro.release import Certificate
+from oboro.release import Certificate, plan_from
 from oboro.report import cells, chart, promise
 from oboro.report.cells import (
     Blocks,
@@ -44,6 +44,8 @@ from oboro.report.cells import (
     window_of,
 )
 from oboro.report.page import INTERNAL, MAP, PROMISE, Words, check_language, escape, label, render, say
+from oboro.tables.plan import TablePlan
+from oboro.tables.tree.intervals import NOISY, plan_in
 
 # The body of the map page: everything on it but the counts.
 
@@ -141,7 +143,7 @@ def _release_controls(shown: Sequence[Shown]) -> str:
 
 
 def _total_card() -> str:
-    return f'<section class="card total">{say(MAP["total"], "h2")}<p class="figure" id="total"></p><p class="quiet" id="filled"></p></section>'
+    return f'<section class="card total">{say(MAP["total"], "h2")}<p class="figure" id="total"></p><p class="quiet" id="total-interval"></p><p class="quiet" id="filled"></p></section>'
 
 
 def _figures_card(shown: Sequence[Shown], window: Window, sides: Sequence[int]) -> str:
@@ -321,12 +323,16 @@ def write_map(
     check_language(language)
     place = Place.of(domain)
     layers = Layers.of(domain, place)
-    shown = _tables(table, internal, place, layers, count)
+    plan = None if internal is not None else _plan_of(table, domain)
+    shown = _tables(_with_ends(table, plan), internal, place, layers, count)
     record = certificate.record if isinstance(certificate, Certificate) else dict(certificate or {})
     window = window_of([each.cells for each in shown], place.whole, MOST_BLOCKS)
     sources, payloads = _sources(shown, place, layers, window)
     smallest = min(source["side"] for source in sources[0])
     sides = [side for side in place.sides if side >= smallest]
+    answers, asked = _answers(table, plan, place, window, sides)
+    payloads |= asked
+    partial = _is_partial(plan, record)  # the sum of the published cells is not what the table says
     data = {
         "place": place.to_dict(),
         "window": [window.row, window.col, window.rows, window.cols],
@@ -345,7 +351,11 @@ def write_map(
             }
             for each, found in zip(shown, sources, strict=True)
         ],
-        "widths": promise.widths(record.get("forecast") or {}) if not layers.shown else {},
+        "answers": answers,
+        "partial": partial,
+        "widths": {}
+        if layers.shown or plan is not None or partial
+        else promise.widths(record.get("forecast") or {}),
         "colours": {
             theme: {"scale": cells.sequential(theme), "difference": cells.diverging(theme)}
             for theme in ("light", "dark")
@@ -366,6 +376,68 @@ def write_map(
     where = Path(path)
     write_whole(where, page.encode("utf-8"))
     return where
+
+
+# Figures of the page are answers of the table, as `ask` gives them, with their intervals.
+
+_MOST_ASKED = 2048  # blocks; the coarsest first
+_MOST_LOOKED_AT = 2**28  # cells, by all questions together
+_MOST_ROWS = 500_000  # that are given their intervals
+
+
+def _plan_of(table: Table, domain: Domain) -> TablePlan | None:
+    """The plan that the table carries, if it can be asked and is about this domain."""
+    try:
+        plan = plan_from(plan_in(table))
+    except OboroError:
+        return None
+    if not isinstance(plan, TablePlan) or not plan.mechanism.carries or plan.domain != domain:
+        return None
+    return plan if NOISY in (table.schema.metadata or {}) else None
+
+
+def _is_partial(plan: TablePlan | None, record: Mapping[str, object]) -> bool:
+    noise = record.get("noise")
+    stated = noise.get("strategy") if isinstance(noise, Mapping) else None
+    return "filtered" in (stated, None if plan is None else plan.strategy)
+
+
+def _with_ends(table: Table, plan: TablePlan | None) -> Table:
+    """The table with the interval of each row."""
+    if plan is None or plan.intervals is None or table.num_rows > _MOST_ROWS:
+        return table
+    if set(cells.INTERVAL) & {*table.column_names, *plan.key_columns}:
+        return table
+    for name, end in zip(cells.INTERVAL, plan.intervals(table, 0.95), strict=True):
+        table = table.append_column(name, [end])
+    return table
+
+
+def _answers(
+    table: Table, plan: TablePlan | None, place: Place, window: Window, sides: Sequence[int]
+) -> tuple[Record | None, dict[str, str]]:
+    """What the table says about all of it and about blocks: values, and both ends of the interval of 95%."""
+    if plan is None:
+        return None, {}
+    published = plan.mechanism.published(table)
+    total = plan.mechanism.answer(published, {}, 0.95)
+    left = min(_MOST_ASKED, _MOST_LOOKED_AT // max(min(plan.layout.cells, _MOST_LOOKED_AT), 1))
+    by_side: dict[str, str] = {}
+    payloads: dict[str, str] = {}
+    for side in sorted(sides, reverse=True) if len(place.keys) == 2 else ():
+        part = window.at(side)
+        if part.rows * part.cols > left:
+            break
+        left -= part.rows * part.cols
+        found = np.zeros((3, part.rows * part.cols), np.int64)
+        for at in range(part.rows * part.cols):
+            row, col = (part.row + at // part.cols) * side, (part.col + at % part.cols) * side
+            where = {place.keys[0]: (row, row + side - 1), place.keys[1]: (col, col + side - 1)}
+            answer = plan.mechanism.answer(published, where, 0.95)
+            found[:, at] = answer.value, answer.low, answer.high
+        name = f"oboro-answers-{side}"
+        by_side[str(side)], payloads[name] = name, pack(*found)
+    return {"total": [str(n) for n in (total.value, total.low, total.high)], "sides": by_side}, payloads
 
 
 def _tables(

@@ -220,6 +220,10 @@ MAP = {
     "legend_cell": Words("{what} in each cell", "セルごとの {what}"),
     "legend_difference": Words("Released minus true", "公開値 − 真の値"),
     "interval": Words("95% interval {low} to {high}", "95% 区間 {low} ～ {high}"),
+    "in_cells": Words(
+        "in published cells; more people are known to live in the area, at no cell of it",
+        "公開されたセルの合計。このほかに、地域にいることだけが分かっている人がいます",
+    ),
     "within": Words("± {width} expected error (95%)", "予想誤差 ± {width}（95%）"),
     "around": Words("{count} in the surrounding {side}", "周囲 {side}では {count}"),
     "outside": Words("Point at the map to read a count.", "地図を指すと件数が表示されます。"),

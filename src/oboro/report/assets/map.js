@@ -8,6 +8,8 @@
   const panes = [...document.querySelectorAll(".pane canvas")].map((canvas) => ({ canvas, image: document.createElement("canvas") }));
   const state = { chosen: data.columns.map(() => -1), side: data.sides[0], release: comparing ? Number(byId("release").value) : 0, difference: false, marked: null, tip: null };
   const { load, sourceOf, wanted, pyramid, level } = oboro.counts(data, state), { mesh, sideName, placeName, example, find } = oboro.names(data);
+  const answers = data.answers ? { ...data.answers, found: new Map() } : null; // as `ask` gives them
+  const bigNumber = (text) => new Intl.NumberFormat("en").format(BigInt(text));
   const view = { row: 0, col: 0, scale: 1, fitted: true };
 
   // ---- what is shown
@@ -131,8 +133,9 @@
   const legend = () => byId("legend").replaceChildren(...[plain, diverging].filter(Boolean).map(legendOf));
   const figures = () => {
     const table = shownTable(), found = pyramid(table), all = state.chosen.every((code) => code < 0);
-    const exact = BigInt(data.tables[table].total);
-    byId("total").textContent = all && exact > BigInt(Number.MAX_SAFE_INTEGER) ? new Intl.NumberFormat("en").format(exact) : number(found.total);
+    const asked = answers && all, exact = BigInt(asked ? answers.total[0] : data.tables[table].total);
+    byId("total-interval").textContent = asked ? say("interval", { low: bigNumber(answers.total[1]), high: bigNumber(answers.total[2]) }) : data.partial ? say("in_cells") : "";
+    byId("total").textContent = asked ? bigNumber(answers.total[0]) : all && exact > BigInt(Number.MAX_SAFE_INTEGER) ? new Intl.NumberFormat("en").format(exact) : number(found.total);
     const values = level(table).values;
     let filled = 0, most = 0;
     for (const value of values) { if (value > 0) filled++; if (value > most) most = value; }
@@ -170,21 +173,28 @@
     while (low < high) { const middle = (low + high) >> 1; if (positions[middle] < position) low = middle + 1; else high = middle; }
     return positions[low] === position ? [counts[low] - below[low], counts[low] + above[low]] : null;
   };
+  const answered = (side, position) => { // what the table itself says about a block: value, low, high
+    const all = state.chosen.every((code) => code < 0), found = answers && all ? answers.found.get(side) : null;
+    return found ? [0, 1, 2].map((stream) => found[stream * (found.length / 3) + position]) : null;
+  };
   const reading = ({ row, col }) => {
-    const shown = level(shownTable()), position = (row - shown.row) * shown.cols + col - shown.col, count = shown.values[position];
+    const shown = level(shownTable()), position = (row - shown.row) * shown.cols + col - shown.col;
+    const answer = answered(state.side, position), count = answer ? answer[0] : shown.values[position];
     const lines = [["where", placeName(row, col, state.side)], ["count", number(count)]];
     if (comparing) {
       const truth = level(0).values[position];
       lines.push(["truly", say("truly", { count: number(truth) })], ["", say("diff", { count: (count > truth ? "+" : "") + number(count - truth) })]);
     }
-    const reach = interval(position), width = data.widths[mesh ? sideName(state.side) : state.side];
+    const reach = answer ? answer.slice(1) : interval(position), width = data.widths[mesh ? sideName(state.side) : state.side];
     if (reach) lines.push(["", say("interval", { low: number(Math.max(0, reach[0])), high: number(reach[1]) })]);
     else if (width !== undefined && data.tables[shownTable()].role === "published") lines.push(["", say("within", { width: number(width, width < 10 ? 1 : 0) })]);
+    else if (data.partial) lines.push(["quiet", say("in_cells")]);
     const index = data.sides.indexOf(state.side), wider = data.sides[Math.min(index + (mesh ? 1 : 3), data.sides.length - 1)];
     if (wider > state.side) {
       const around = level(shownTable(), wider), times = wider / state.side;
       const at = (Math.floor(row / times) - around.row) * around.cols + Math.floor(col / times) - around.col;
-      lines.push(["quiet", say("around", { count: number(around.values[at]), side: sideName(wider) })]);
+      const whole = answered(wider, at);
+      lines.push(["quiet", say("around", { count: number(whole ? whole[0] : around.values[at]), side: sideName(wider) })]);
     }
     return lines;
   };
@@ -332,6 +342,8 @@
     drawNow(); // a size is reported before the frame is shown: no stretched picture in between
   };
   await Promise.all(data.tables.flatMap((table) => table.sources).map(load));
+  for (const [side, id] of Object.entries(answers ? answers.sides : {}))
+    answers.found.set(Number(side), await oboro.unpack(id, 3 * level(0, Number(side)).values.length));
   for (const pane of panes) { pane.width = Math.max(1, pane.canvas.clientWidth); pane.height = Math.max(1, pane.canvas.clientHeight); }
   paint();
   fit();
