@@ -15,7 +15,7 @@ import oboro as ob
 from oboro import language
 
 JAPANESE = tomllib.loads((Path(language.__file__).parent / "ja.toml").read_text(encoding="utf-8"))
-PARTS = JAPANESE.pop("parts")
+PARTS, PAGES = JAPANESE.pop("parts"), JAPANESE.pop("pages")
 
 
 def test_every_sentence_of_an_error_has_a_translation() -> None:

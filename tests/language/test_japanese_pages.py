@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 import html
 import re
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from sentences import is_prose
 
 import oboro as ob
+from oboro import language
 from oboro.audit import run
 from oboro.audit.samples import samples
 from oboro.domain import Domain, Grid
+from oboro.language import of_pages
 from oboro.privacy import Unit
 from oboro.report.audit import write_audit
 from oboro.report.band import write_band, write_outliers
 from oboro.report.forecast import write_forecast
-from oboro.report.page import Words, say
+from oboro.report.page import Words, both, say
 
 
 def english_only(page: str) -> list[str]:
@@ -33,6 +37,32 @@ def test_a_sentence_in_english_only_would_be_found() -> None:
     assert english_only("<body><p>this was never translated</p></body>")
     assert english_only("<body>" + say(Words.same("this was never translated"), "p") + "</body>")
     assert not english_only("<body>" + say(Words("this was translated", "訳しました"), "p") + "</body>")
+
+
+def test_the_catalogue_has_what_pages_say_and_nothing_else() -> None:
+    """All Japanese stands in one file, with the same names in braces; a sentence without it fails when it is said."""
+    root = Path(ob.__file__).parent
+    sources = {path: path.read_text(encoding="utf-8") for path in root.rglob("*.py")}
+    calls = [
+        node for text in sources.values() for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)
+    ]
+    said = {
+        ast.literal_eval(call.args[0])
+        for call in calls
+        if isinstance(call.func, ast.Name) and call.func.id == "both"
+    }
+    pages = language._file("ja")[2]
+    assert set(pages) <= said
+    assert all(of_pages(text, "ja") for text in said)
+    assert not [
+        en for en, ja in pages.items() if set(re.findall(r"{\w*}", en)) != set(re.findall(r"{\w*}", ja))
+    ]
+    button = ">日本語</button>"  # a language is named in itself
+    assert not [
+        path for path, text in sources.items() if re.search("[ぁ-んァ-ヶ一-龠]", text.replace(button, ""))
+    ]
+    with pytest.raises(KeyError):
+        both("this was never translated")
 
 
 def test_forecast_audit_band_and_outliers_pages(tmp_path: Path) -> None:
@@ -52,7 +82,7 @@ def test_forecast_audit_band_and_outliers_pages(tmp_path: Path) -> None:
 def test_without_a_language_the_browser_decides(tmp_path: Path) -> None:
     domain = Domain([Grid("row", "col", shape=(8, 8))])
     plan = ob.tables.plan(domain, unit=Unit.cells(), eps=1, count="people")
-    for language in (None, "ja"):
-        page = write_forecast(plan, tmp_path / "page.html", language=language).read_text(encoding="utf-8")
-        assert ('data-language="ja"' in page.partition("<head>")[0]) == (language == "ja")
+    for chosen in (None, "ja"):
+        page = write_forecast(plan, tmp_path / "page.html", language=chosen).read_text(encoding="utf-8")
+        assert ('data-language="ja"' in page.partition("<head>")[0]) == (chosen == "ja")
         assert "navigator.language" in page

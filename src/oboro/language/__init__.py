@@ -6,7 +6,7 @@ more than one language, and a sentence without a translation is simply said in E
 
 The names of things ("mean of age by region") are put together from turns ("{} by {}") that are too short to be
 looked for in any text. They stand under `parts`, in the order in which a name is taken apart, and are used by
-`phrase`, and for a hole that the translation marks: `{+}`.
+`phrase`, and for a hole that the translation marks: `{+}`. Sentences of pages, whose holes have names, stand under `pages`.
 
 The language is that of OBORO_LANGUAGE, or else of the locale (LC_ALL, LC_MESSAGES, LANG). What programs read
 (JSON, certificates, attributes of errors) is always English.
@@ -221,22 +221,35 @@ def _filled(template: str, words: list[str], language: str) -> str:
     return _HOLE.sub(fill, template)
 
 
+def of_pages(text: str, language: str) -> str:
+    """A sentence of a page, its braces left open."""
+    entries, _, pages = _file(language)
+    return pages.get(text) or entries[text]
+
+
 Patterns = list[tuple[re.Pattern[str], str]]
 
 
 @lru_cache
 def _catalogue(language: str) -> tuple[dict[str, str], Patterns, Patterns]:
     """Sentences without holes, patterns for the others, and turns that names are put together from."""
-    import tomllib
-
-    entries = tomllib.loads(Path(__file__).with_name(f"{language}.toml").read_text(encoding="utf-8"))
-    parts = entries.pop("parts", {})
+    entries, parts, _ = _file(language)
     holed = sorted((text for text in entries if "{}" in text), key=lambda text: -len(text.replace("{}", "")))
     return (
         {text: other for text, other in entries.items() if "{}" not in text},
         [(_pattern(text), entries[text]) for text in holed],  # those that say most are tried first
         [(_pattern(text), other) for text, other in parts.items()],
     )
+
+
+@lru_cache
+def _file(language: str) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Sentences, turns of names, and sentences of pages, as they stand in the file."""
+    import tomllib
+
+    entries = tomllib.loads(Path(__file__).with_name(f"{language}.toml").read_text(encoding="utf-8"))
+    parts, pages = entries.pop("parts"), entries.pop("pages")
+    return entries, parts, pages
 
 
 def _pattern(template: str) -> re.Pattern[str]:

@@ -9,52 +9,45 @@ from pathlib import Path
 from oboro.audit import AuditReport, Finding
 from oboro.exact import about
 from oboro.files import write_whole
-from oboro.report.page import Words, escape, label, render, say
+from oboro.report.page import Words, both, escape, label, render, say
 
 HEADS = (
-    Words("neighbours", "隣り合うデータ"),
-    Words("", ""),
-    Words("promised", "約束"),
-    Words("found", "見つかった値"),
-    Words("how", "方法"),
-    Words("verdict", "判定"),
+    both("neighbours"),
+    Words.same(""),
+    both("promised"),
+    both("found"),
+    both("how"),
+    both("verdict"),
 )
-MEANING = Words(
+MEANING = both(
     "Each bar is the privacy loss that neighbouring data really showed; the line is what the plan promises. A bar beyond "
     "the line is a broken promise. An attack can show that a promise is false. That it finds nothing does not prove "
-    "the promise; the proofs do.",
-    "棒は隣り合うデータが実際に示したプライバシー損失、線は計画の約束です。棒が線を越えれば約束は破られています。攻撃は約束が偽であることを示せますが、"
-    "何も見つからないことは約束の証明ではなく、証明は別にあります。",
+    "the promise; the proofs do."
 )
-COMPUTED = Words(
-    "computed from the law of the output: the truth, to 1e-12", "出力の分布から計算した真の値(誤差 1e-12)"
-)
-MEASURED = Words(
-    "measured: certified from below, a false alarm below 1e-6 in all",
-    "測定:確かめた下限。誤って破れたとする確率は全体で 1e-6 未満",
-)
-LINE = Words("the promise", "約束")
+COMPUTED = both("computed from the law of the output: the truth, to 1e-12")
+MEASURED = both("measured: certified from below, a false alarm below 1e-6 in all")
+LINE = both("the promise")
 ABOVE = (
-    Words("plan", "計画"),
-    Words("promise", "約束"),
-    Words("loss found, against the promise", "見つかった損失（約束に対して）"),
-    Words("part of the promise", "約束に対する割合"),
+    both("plan"),
+    both("promise"),
+    both("loss found, against the promise"),
+    both("part of the promise"),
 )
 CAPABILITIES = {
-    "statistics": Words("Statistics", "統計量"),
-    "tables": Words("Tables", "表"),
-    "synth": Words("Synthetic data", "合成データ"),
-    "dynamics": Words("Dynamical systems", "動的システム"),
-    "secure": Words("Secure draws", "秘匿抽選"),
+    "statistics": both("Statistics"),
+    "tables": both("Tables"),
+    "synth": both("Synthetic data"),
+    "dynamics": both("Dynamical systems"),
+    "secure": both("Secure draws"),
 }
-HOLDS, BROKEN = Words("holds", "守られた"), Words("BROKEN", "破られた")
+HOLDS, BROKEN = both("holds"), both("BROKEN")
 _WIDTH, _LINE = 100.0, 76.0  # of a bar's room; where the promise stands
 
 
 def write_audit(reports: Sequence[AuditReport], path: str | Path, *, language: str | None = None) -> Path:
     """One self-contained page with a bar for each plan, and a row for each pair of neighbours behind it."""
     broken = [report for report in reports if report.verdict != "holds"]
-    cards = [_card(Words("Broken promises", "破られた約束"), broken)] if broken else []
+    cards = [_card(both("Broken promises"), broken)] if broken else []
     kind = [report.plan.partition(".")[0] for report in reports]
     for name, group in groupby(sorted(zip(kind, range(len(reports)), strict=True)), key=lambda pair: pair[0]):
         title = CAPABILITIES.get(name, Words(name, name))
@@ -66,14 +59,14 @@ def write_audit(reports: Sequence[AuditReport], path: str | Path, *, language: s
     intro = f'<section class="card">{say(MEANING, "p")}<div class="signs">{legend}</div></section>'
     known = sum(report.how == "computed" for report in reports)
     chips = (
-        f'<span class="chip">{say(Words(f"{len(reports)} plans", f"計画 {len(reports)} 件"))}</span>'
-        f'<span class="chip">{say(Words(f"{known} computed", f"計算 {known} 件"))}</span>'
-        f'<span class="chip">{say(Words(f"{len(broken)} broken", f"破れ {len(broken)} 件"))}</span>'
+        f'<span class="chip">{say(both("{number} plans").fill(number=len(reports)))}</span>'
+        f'<span class="chip">{say(both("{number} computed").fill(number=known))}</span>'
+        f'<span class="chip">{say(both("{number} broken").fill(number=len(broken)))}</span>'
     )
     body = f'<main class="sheet">{intro}{"".join(cards)}</main>'
     target = Path(path)
     page = render(
-        title=Words("Audit: every promise under attack", "監査：すべての約束への攻撃"),
+        title=both("Audit: every promise under attack"),
         body=body,
         subtitle=chips,
         language=language,
@@ -97,7 +90,7 @@ def _plan(report: AuditReport) -> str:
         f'<details class="plan{"" if held else " broken"}"><summary><span class="name">{escape(report.name or report.plan)}'
         f'</span><span class="promised">{escape(report.guarantee.unconditional)}</span>{_bar(share, closest.how, held)}'
         f'<span class="found">{escape(found)}</span>{say(HOLDS if held else BROKEN, attributes="class=said")}</summary><p class="quiet">{escape(report.plan)}, {report.trials:,} '
-        f'{say(Words("trials in each world", "回の試行(それぞれ)"))}</p><div class="scroll"><table><thead><tr>{head}</tr>'
+        f'{say(both("trials in each world"))}</p><div class="scroll"><table><thead><tr>{head}</tr>'
         f"</thead><tbody>{rows}</tbody></table></div></details>"
     )
 
@@ -118,9 +111,7 @@ def _row(finding: Finding) -> str:
 def _bar(share: float, how: str, held: bool) -> str:
     """The found loss as a part of the promise; the line stands at the whole of it."""
     length = min(share * _LINE, _WIDTH)
-    described = Words("{how}: {share} of the promise", "{how}：約束の {share}").fill(
-        how=Words.sentence(how), share=_percent(share)
-    )
+    described = both("{how}: {share} of the promise").fill(how=Words.sentence(how), share=_percent(share))
     return (
         f'<svg class="bar" viewBox="0 0 {_WIDTH:g} 22" preserveAspectRatio="none" role="img" {label(described)}>'
         f'<rect class="room" x="0" y="4" width="{_LINE:g}" height="14"/>'

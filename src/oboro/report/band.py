@@ -16,29 +16,25 @@ from oboro.exact import Number, about
 from oboro.files import write_whole
 from oboro.release import Certificate
 from oboro.report import axes, promise
-from oboro.report.page import INTERNAL, Words, escape, render, say
+from oboro.report.page import INTERNAL, Words, both, escape, render, say
 
 _MOST_POINTS = 600
 
 BAND_WORDS = {
-    "output": Words("The published output", "公開された出力"),
-    "over_time": Words("published output over time", "公開された出力の時間変化"),
-    "band": Words(
-        "The shaded band holds the true output at each time with probability 95%.",
-        "網掛けの帯は、各時刻の真の出力を 95% の確率で含みます。",
+    "output": both("The published output"),
+    "over_time": both("published output over time"),
+    "band": both("The shaded band holds the true output at each time with probability 95%."),
+    "cut": both(
+        "What lies beyond the axis is drawn at its edge: under heavy tails an error is now and then very large."
     ),
-    "cut": Words(
-        "What lies beyond the axis is drawn at its edge: under heavy tails an error is now and then very large.",
-        "軸の外にある値は端に描かれています。裾の重いノイズでは、誤差がときに非常に大きくなります。",
-    ),
-    "time": Words("time, in samples", "時刻（標本番号）"),
-    "axis": Words("output, in its own unit", "出力（その単位）"),
-    "typical": Words("holds half of all errors", "誤差の半分が収まる範囲"),
-    "wide": Words("holds 95% of all errors", "誤差の 95% が収まる範囲"),
-    "samples": Words("samples published", "公開された標本数"),
-    "published": Words("published", "公開値"),
-    "true": Words("true", "真の値"),
-    "interval": Words("95% band", "95% の帯"),
+    "time": both("time, in samples"),
+    "axis": both("output, in its own unit"),
+    "typical": both("holds half of all errors"),
+    "wide": both("holds 95% of all errors"),
+    "samples": both("samples published"),
+    "published": both("published"),
+    "true": both("true"),
+    "interval": both("95% band"),
 }
 
 
@@ -149,28 +145,24 @@ def _band_key(truth: bool) -> str:
 # A page about noise on systems: how well an outlier hides.
 
 OUTLIER_WORDS = {
-    "found": Words("How often an outlier is found", "外れ値が見つかる割合"),
-    "equal": Words("At equal privacy", "プライバシーが等しいとき"),
-    "median": Words("At equal median noise", "ノイズの中央値が等しいとき"),
-    "how": Words(
-        "The most powerful test for an outlier of known size in one number, at {alarm}% false alarms. Lower hides better.",
-        "大きさの分かっている外れ値を一つの値から見つける最強力検定（誤警報 {alarm}%）。低いほどよく隠れます。",
+    "found": both("How often an outlier is found"),
+    "equal": both("At equal privacy"),
+    "median": both("At equal median noise"),
+    "how": both(
+        "The most powerful test for an outlier of known size in one number, at {alarm}% false alarms. Lower hides better."
     ),
-    "part": Words(
-        "Part of what heavy tails hide is simply more noise; here every noise has the same median size, {median}.",
-        "裾の重いノイズが隠すものの一部は、単にノイズが大きいためです。ここでは中央値をすべて {median} に揃えています。",
+    "part": both(
+        "Part of what heavy tails hide is simply more noise; here every noise has the same median size, {median}."
     ),
-    "shared": Words(
+    "shared": both(
         "“One A, long record” is the noise of the paper's Theorem 1: whoever sees the whole record learns its scale, and a single outlier "
-        "stands out again. Independent noise at every time is the outlier mode.",
-        "「A が一つ、長い記録」は論文の定理 1 のノイズです。記録全体を見る者はその尺度を知るため、単独の外れ値は再び目立ちます。"
-        "外れ値を隠すには各時刻に独立なノイズを使います。",
+        "stands out again. Independent noise at every time is the outlier mode."
     ),
-    "size": Words("size of the outlier, in units of the distance", "外れ値の大きさ（距離を単位とする）"),
-    "rate": Words("how often it is found", "見つかる割合"),
-    "noise": Words("noise", "ノイズ"),
-    "middle": Words("median of |noise|", "|ノイズ| の中央値"),
-    "sizes": Words("found, by the size of the outlier", "外れ値の大きさごとの発見率"),
+    "size": both("size of the outlier, in units of the distance"),
+    "rate": both("how often it is found"),
+    "noise": both("noise"),
+    "middle": both("median of |noise|"),
+    "sizes": both("found, by the size of the outlier"),
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from oboro.exact import about
 from oboro.records import Facts
 from oboro.release import Forecast
-from oboro.report.page import PROMISE, Words, say
+from oboro.report.page import PROMISE, Words, both, say
 from oboro.report.page import label as name_of
 
 WIDTH, HEIGHT = 320, 196
@@ -201,9 +201,10 @@ def _part(part: str, grid: str | None) -> Words:
     if grid is not None and found:
         sides = [side for side in (found[1], found[2]) if side]
         told = [f"{int(side):,} × {int(side):,}" for side in sides]
-        return Words(" to ".join(told) + " cells", " ～ ".join(told) + " セル")
+        squares = both("{low} to {high}").fill(low=told[0], high=told[1]) if len(told) > 1 else told[0]
+        return both("{squares} cells").fill(squares=squares)
     if grid is not None and part == f"all of {grid}":
-        return Words("all cells", "全セル")
+        return both("all cells")
     return Words.name(part)
 
 
@@ -213,14 +214,16 @@ def note_words(notes: Sequence[str], names: Sequence[str]) -> list[Words]:
     said = [Words.sentence(note) for note in notes]
     if grid is None:
         return said
-    square, of = r"\b(\d+) x \1", re.escape(grid)
-    return [
-        Words(
-            re.sub(f"{square} of {of}", r"\1 × \1 cells", note.en),
-            re.sub(f"{of} の {square}", r"\1 × \1 セル", note.ja),
-        )
-        for note in said
-    ]
+    return [_squared(note, grid) for note in said]
+
+
+def _squared(note: Words, grid: str) -> Words:
+    """A note in which "8 x 8 of row,col" is 8 × 8 cells."""
+    for found in re.finditer(rf"\b(\d+) x \1 of {re.escape(grid)}", note.en):
+        square = both("{squares} cells").fill(squares=f"{found[1]} × {found[1]}")
+        named = Words.name(found[0])
+        note = Words(note.en.replace(named.en, square.en), note.ja.replace(named.ja, square.ja))
+    return note
 
 
 def _only_grid(parts: Sequence[Sequence[str]]) -> str | None:
@@ -240,7 +243,7 @@ def _joined(parts: Sequence[Words]) -> Words:
 def _short(place: str) -> Words:
     """For an axis: "8 x 8 of row,col" is 8; "500 m mesh" is 500 m."""
     if place.startswith("all of "):
-        return Words("all", "全体")
+        return both("all")
     square = _SQUARE.fullmatch(place)
     return (
         Words.same(short(int(square[2]), 1024)) if square else Words.name(_power(place).removesuffix(" mesh"))

@@ -9,37 +9,29 @@ from oboro.exact import about, percent
 from oboro.files import write_whole
 from oboro.release import Forecast
 from oboro.report import chart, promise
-from oboro.report.page import PROMISE, Words, escape, render, say
+from oboro.report.page import PROMISE, Words, both, escape, render, say
 
 if TYPE_CHECKING:
     from oboro.tables.plan import TablePlan
     from oboro.tables.tree.outlook import Outlook
 
 WORDS = {
-    "title": Words("Forecast: {released}", "見積もり：{released}"),
-    "free": Words(
-        "Nothing has been spent and no data was looked at. These figures follow from public facts.",
-        "まだ何も使わず、データも見ていません。数値は公開の事実だけから求めました。",
+    "title": both("Forecast: {released}"),
+    "free": both("Nothing has been spent and no data was looked at. These figures follow from public facts."),
+    "trusted": both("of inhabited cells within 20% of the truth"),
+    "people": both("of the people live in those cells"),
+    "published": both("of all cells would be published"),
+    "published_count": both("cells would be published"),
+    "empty": both("of published cells hold nobody in truth"),
+    "tried": both(
+        "Tried out on a generated city of {total} people: made-up data, made-up noise. Where people live closer together, more cells can be trusted."
     ),
-    "trusted": Words("of inhabited cells within 20% of the truth", "の居住セルが真の値の 20% 以内"),
-    "people": Words("of the people live in those cells", "の人がそれらのセルに住む"),
-    "published": Words("of all cells would be published", "のセルが公開される"),
-    "published_count": Words("cells would be published", "セルが公開される"),
-    "empty": Words("of published cells hold nobody in truth", "の公開セルは実際には無人"),
-    "tried": Words(
-        "Tried out on a generated city of {total} people: made-up data, made-up noise. Where people live closer together, more cells can be trusted.",
-        "生成した都市（{total} 人）で試した結果です。データもノイズも作り物です。人が密に住むほど、信頼できるセルは増えます。",
+    "unknown": both(
+        "How many cells can be trusted depends on how many people there are: give --expected-total."
     ),
-    "unknown": Words(
-        "How many cells can be trusted depends on how many people there are: give --expected-total.",
-        "信頼できるセルの割合は人数によります。--expected-total を指定してください。",
-    ),
-    "measured": Words("What is measured", "測定するもの"),
-    "measured_note": Words(
-        "Shares of the privacy budget. They were chosen for these questions: {workload}.",
-        "プライバシー予算の配分。想定する質問：{workload}。",
-    ),
-    "notes": Words("What the figures mean", "数値の意味"),
+    "measured": both("What is measured"),
+    "measured_note": both("Shares of the privacy budget. They were chosen for these questions: {workload}."),
+    "notes": both("What the figures mean"),
 }
 
 

@@ -18,12 +18,12 @@ from urllib.parse import quote
 
 from oboro._version import __version__
 from oboro.errors import ParameterError, setting, told
-from oboro.language import phrase, said
+from oboro.language import of_pages, phrase, said
 
 if TYPE_CHECKING:
     from oboro.arrays import Data
 
-# What the pages say, in English and Japanese. Braces are filled in by Python or by the page's script.
+# What the pages say, in English; the catalogue has the Japanese. Braces are filled in by Python or by the page's script.
 
 
 class Words(NamedTuple):
@@ -62,210 +62,156 @@ class Words(NamedTuple):
         return text if isinstance(text, Words) else cls.same(text)
 
 
+def both(text: str) -> Words:
+    """A sentence of a page, with the Japanese that the catalogue has for pages: it must have one."""
+    return Words(text, of_pages(text, "ja"))
+
+
 LANGUAGES = ("en", "ja")
 
 PAGE = {
-    "theme": Words("Switch between light and dark", "明るい表示と暗い表示を切り替える"),
-    "made": Words(
-        "Made with oboro {version}. This page is complete in itself and asks nothing of any server.",
-        "oboro {version} で作成。このページは単独で完結しており、外部との通信は一切ありません。",
+    "theme": both("Switch between light and dark"),
+    "made": both(
+        "Made with oboro {version}. This page is complete in itself and asks nothing of any server."
     ),
-    "old": Words(
-        "This page needs JavaScript and a browser of 2023 or later.",
-        "このページには JavaScript と 2023 年以降のブラウザーが必要です。",
-    ),
+    "old": both("This page needs JavaScript and a browser of 2023 or later."),
 }
 
 # why a page must not be published
 INTERNAL = {
-    "counts": Words(
-        "INTERNAL: contains true counts. Do not publish.", "内部用：真の値を含みます。公開しないでください。"
-    ),
-    "records": Words(
-        "INTERNAL: shows real data. Do not publish.",
-        "内部用：実データを示しています。公開しないでください。",
-    ),
-    "signal": Words(
-        "INTERNAL: shows the true signal. Do not publish.",
-        "内部用：真の信号を示しています。公開しないでください。",
-    ),
-    "made_up": Words(
-        "INTERNAL: shows the true signal (here made up). Do not publish such a page of real data.",
-        "内部用：真の信号（ここでは架空のもの）を示しています。実データのこのようなページは公開しないでください。",
+    "counts": both("INTERNAL: contains true counts. Do not publish."),
+    "records": both("INTERNAL: shows real data. Do not publish."),
+    "signal": both("INTERNAL: shows the true signal. Do not publish."),
+    "made_up": both(
+        "INTERNAL: shows the true signal (here made up). Do not publish such a page of real data."
     ),
 }
 
 PROMISE = {
-    "promise": Words("The promise", "約束"),
-    "released": Words("Released", "公開物"),
-    "dataset": Words("Dataset", "データ"),
-    "unit": Words("Protected", "守られるもの"),
-    "guarantee": Words("Guarantee", "保証"),
-    "noise": Words("Noise", "ノイズ"),
-    "spent": Words("Privacy budget", "プライバシー予算"),
-    "spent_of": Words(
-        "{cost} for this release; {spent} of {budget} spent in all",
-        "今回 {cost}、累計 {spent}（上限 {budget}）",
+    "promise": both("The promise"),
+    "released": both("Released"),
+    "dataset": both("Dataset"),
+    "unit": both("Protected"),
+    "guarantee": both("Guarantee"),
+    "noise": both("Noise"),
+    "spent": both("Privacy budget"),
+    "spent_of": both("{cost} for this release; {spent} of {budget} spent in all"),
+    "uncertified": both("No certificate was given with this table, so this page makes no promise about it."),
+    "added_factor": both(
+        "Whether or not {who} is in the data, the chance of any result changes by a factor of at most {factor}."
     ),
-    "uncertified": Words(
-        "No certificate was given with this table, so this page makes no promise about it.",
-        "この表には証明書が添えられていないため、このページは何も約束しません。",
+    "replaced_factor": both(
+        "Whatever the data of {who} say, the chance of any result changes by a factor of at most {factor}."
     ),
-    "added_factor": Words(
-        "Whether or not {who} is in the data, the chance of any result changes by a factor of at most {factor}.",
-        "{who}がデータに含まれていてもいなくても、どの結果の起こりやすさも {factor} 倍までしか変わりません。",
-    ),
-    "replaced_factor": Words(
-        "Whatever the data of {who} say, the chance of any result changes by a factor of at most {factor}.",
-        "{who}のデータがどのような内容であっても、どの結果の起こりやすさも {factor} 倍までしか変わりません。",
-    ),
-    "signal_factor": Words(
+    "signal_factor": both(
         "Had the signal been another within distance {distance} of it ({norm}-norm), the chance of any result would be the same "
-        "up to a factor of at most {factor}.",
-        "距離 {distance}（{norm} ノルム）以内の別の信号であったとしても、どの結果の起こりやすさも {factor} 倍までしか変わりません。",
+        "up to a factor of at most {factor}."
     ),
-    "next_to_nothing": Words(
-        "So what is published says next to nothing about {whom}.",
-        "公開されるものから{whom}について分かることは、ほとんどありません。",
+    "next_to_nothing": both("So what is published says next to nothing about {whom}."),
+    "little": both("So what is published says little about {whom}."),
+    "other": both("How much the result can depend on the data of {who} is bounded: {promised}."),
+    "but_delta": both("An exception has a probability of at most {delta}."),
+    "provided": both("This holds provided that {assumption}."),
+    "any_one": both("any one unit"),
+    "that_one": both("that unit"),
+    "any_cells": both("any one of those counted"),
+    "that_cells": both("that one"),
+    "any_row": both("any one row"),
+    "that_row": both("that row"),
+    "any_person": both("any one {column}"),
+    "that_person": both("that {column}"),
+    "that_signal": both("which of them it was"),
+    "unit_row": both("one row"),
+    "unit_person": both("all rows of one {column} (at most {max_rows} used)"),
+    "unit_cells": both("one unit, in at most {max_cells} cells with at most {max_per_cell} in each"),
+    "added": both("{who}, added or removed"),
+    "replaced": both("{who}, replaced"),
+    "error": both("Error by area"),
+    "error_note": both("As expected from public facts alone, before anything was released."),
+    "error_reach": both("error, 95% within ±"),
+    "error_side": both("side of the area, in cells"),
+    "error_size": both("size of the area"),
+    "error_cells": both("cells of the area"),
+    "scale": both("scale"),
+    "strategy": both("strategy"),
+    "levels": both("levels"),
+    "sensitivity": both("sensitivity"),
+    "planned for": both("planned for"),
+    "step": both("step"),
+    "calibration": both("calibration"),
+    "squared sensitivity": both("squared sensitivity"),
+    "rho in all": both("rho in all"),
+    "verify": both("Check it yourself"),
+    "verify_how": both(
+        "With the table and its certificate, anyone can check who signed it, what was promised, and that nothing was changed since:"
     ),
-    "little": Words(
-        "So what is published says little about {whom}.",
-        "公開されるものから{whom}について分かることは、わずかです。",
-    ),
-    "other": Words(
-        "How much the result can depend on the data of {who} is bounded: {promised}.",
-        "結果が{who}のデータに左右される度合いは、{promised} に抑えられています。",
-    ),
-    "but_delta": Words(
-        "An exception has a probability of at most {delta}.", "例外が起こる確率は {delta} 以下です。"
-    ),
-    "provided": Words(
-        "This holds provided that {assumption}.", "ただし、次の仮定のもとで成り立ちます：{assumption}。"
-    ),
-    "any_one": Words("any one unit", "どの一単位"),
-    "that_one": Words("that unit", "その一単位"),
-    "any_cells": Words("any one of those counted", "数えられた誰か一人"),
-    "that_cells": Words("that one", "その一人"),
-    "any_row": Words("any one row", "どの 1 行"),
-    "that_row": Words("that row", "その 1 行"),
-    "any_person": Words("any one {column}", "どの一つの {column}"),
-    "that_person": Words("that {column}", "その {column}"),
-    "that_signal": Words("which of them it was", "そのどちらであったか"),
-    "unit_row": Words("one row", "1 行"),
-    "unit_person": Words(
-        "all rows of one {column} (at most {max_rows} used)",
-        "同じ {column} のすべての行（使うのは最大 {max_rows} 行）",
-    ),
-    "unit_cells": Words(
-        "one unit, in at most {max_cells} cells with at most {max_per_cell} in each",
-        "一単位（最大 {max_cells} セル、各セル最大 {max_per_cell}）",
-    ),
-    "added": Words("{who}, added or removed", "{who}の有無"),
-    "replaced": Words("{who}, replaced", "{who}の置き換え"),
-    "error": Words("Error by area", "面積別の誤差"),
-    "error_note": Words(
-        "As expected from public facts alone, before anything was released.",
-        "公開前に、公開情報だけから見積もった誤差です。",
-    ),
-    "error_reach": Words("error, 95% within ±", "誤差（95% の範囲 ±）"),
-    "error_side": Words("side of the area, in cells", "区域の一辺（セル数）"),
-    "error_size": Words("size of the area", "区域の大きさ"),
-    "error_cells": Words("cells of the area", "区域のセル数"),
-    "scale": Words("scale", "尺度"),
-    "strategy": Words("strategy", "方式"),
-    "levels": Words("levels", "階層"),
-    "sensitivity": Words("sensitivity", "感度"),
-    "planned for": Words("planned for", "想定"),
-    "step": Words("step", "刻み"),
-    "calibration": Words("calibration", "較正"),
-    "squared sensitivity": Words("squared sensitivity", "感度の二乗"),
-    "rho in all": Words("rho in all", "rho 合計"),
-    "verify": Words("Check it yourself", "自分で確かめる"),
-    "verify_how": Words(
-        "With the table and its certificate, anyone can check who signed it, what was promised, and that nothing was changed since:",
-        "表と証明書があれば、誰が署名し、何を約束し、その後変更されていないことを、誰でも確かめられます。",
-    ),
-    "file": Words("File", "ファイル"),
-    "key": Words("Public key", "公開鍵"),
+    "file": both("File"),
+    "key": both("Public key"),
 }
 
 MAP = {
-    "published_table": Words("Published table", "公開表"),
-    "map": Words("Map of the published counts", "公開された件数の地図"),
-    "keys": Words(
-        "Arrow keys move the marked cell, Shift with arrows moves the map, plus and minus zoom, 0 shows all.",
-        "矢印キーで選択セルを移動、Shift と矢印で地図を移動、＋と－で拡大縮小、0 で全体を表示。",
+    "published_table": both("Published table"),
+    "map": both("Map of the published counts"),
+    "keys": both(
+        "Arrow keys move the marked cell, Shift with arrows moves the map, plus and minus zoom, 0 shows all."
     ),
-    "all": Words("All", "すべて"),
-    "block": Words("Block", "ブロック"),
-    "cells": Words("{side} × {side} cells", "{side} × {side} セル"),
-    "one_cell": Words("single cells", "1 セル"),
-    "find": Words("Find a cell", "セルを探す"),
-    "go": Words("Go", "移動"),
-    "not_found": Words("No such cell here. Example: {example}", "そのセルはありません。例：{example}"),
-    "zoom_in": Words("Zoom in", "拡大"),
-    "zoom_out": Words("Zoom out", "縮小"),
-    "fit": Words("Show all", "全体を表示"),
-    "picture": Words("Save as a picture", "画像として保存"),
-    "total": Words("Total", "合計"),
-    "filled": Words(
-        "{share} of {cells} blocks are published with a count above 0; the largest count is {most}.",
-        "{cells} ブロックのうち {share} が 0 より大きい値で公開され、最大は {most} です。",
+    "all": both("All"),
+    "block": both("Block"),
+    "cells": both("{side} × {side} cells"),
+    "one_cell": both("single cells"),
+    "find": both("Find a cell"),
+    "go": both("Go"),
+    "not_found": both("No such cell here. Example: {example}"),
+    "zoom_in": both("Zoom in"),
+    "zoom_out": both("Zoom out"),
+    "fit": both("Show all"),
+    "picture": both("Save as a picture"),
+    "total": both("Total"),
+    "filled": both(
+        "{share} of {cells} blocks are published with a count above 0; the largest count is {most}."
     ),
-    "filled_cells": Words(
-        "{share} of {cells} cells are published with a count above 0; the largest count is {most}.",
-        "{cells} セルのうち {share} が 0 より大きい値で公開され、最大は {most} です。",
+    "filled_cells": both(
+        "{share} of {cells} cells are published with a count above 0; the largest count is {most}."
     ),
-    "legend": Words("{what} in each block of {side}", "{side}ごとの {what}"),
-    "legend_cell": Words("{what} in each cell", "セルごとの {what}"),
-    "legend_difference": Words("Released minus true", "公開値 − 真の値"),
-    "interval": Words("95% interval {low} to {high}", "95% 区間 {low} ～ {high}"),
-    "in_cells": Words(
-        "in published cells; more people are known to live in the area, at no cell of it",
-        "公開されたセルの合計。このほかに、地域にいることだけが分かっている人がいます",
-    ),
-    "within": Words("± {width} expected error (95%)", "予想誤差 ± {width}（95%）"),
-    "around": Words("{count} in the surrounding {side}", "周囲 {side}では {count}"),
-    "outside": Words("Point at the map to read a count.", "地図を指すと件数が表示されます。"),
-    "row_col": Words("{row_name} {row}, {col_name} {col}", "{row_name} {row}、{col_name} {col}"),
-    "true": Words("Before: true counts", "公開前：真の値"),
-    "after": Words("After: released", "公開後：公開値"),
-    "after_eps": Words("After: released with {name}", "公開後：{name} の公開値"),
-    "after_table": Words("After: the published table", "公開後：公開された表"),
-    "difference": Words("Difference", "差"),
-    "difference_of": Words("Difference, {name}", "差：{name}"),
-    "published": Words("published", "公開"),
-    "truly": Words("true {count}", "真の値 {count}"),
-    "diff": Words("difference {count}", "差 {count}"),
-    "show": Words("Right side", "右側"),
-    "figures": Words("Measured error", "実測誤差"),
-    "figures_at": Words("At {side}, for the present choice", "{side}、現在の選択について"),
-    "rmse": Words("root mean square", "二乗平均平方根"),
-    "mean_abs": Words("mean |error|", "平均 |誤差|"),
-    "largest": Words("largest |error|", "最大 |誤差|"),
-    "total_error": Words("error of the total", "合計の誤差"),
-    "by_block": Words(
-        "Root mean square error by side of the block, all together",
-        "ブロックの一辺別の二乗平均平方根誤差（全体）",
-    ),
-    "block_side": Words("side of the block, in cells", "ブロックの一辺（セル数）"),
-    "rmse_axis": Words("root mean square error", "二乗平均平方根誤差"),
-    "coarse": Words(
+    "legend": both("{what} in each block of {side}"),
+    "legend_cell": both("{what} in each cell"),
+    "legend_difference": both("Released minus true"),
+    "interval": both("95% interval {low} to {high}"),
+    "in_cells": both("in published cells; more people are known to live in the area, at no cell of it"),
+    "within": both("± {width} expected error (95%)"),
+    "around": both("{count} in the surrounding {side}"),
+    "outside": both("Point at the map to read a count."),
+    "row_col": both("{row_name} {row}, {col_name} {col}"),
+    "true": both("Before: true counts"),
+    "after": both("After: released"),
+    "after_eps": both("After: released with {name}"),
+    "after_table": both("After: the published table"),
+    "difference": both("Difference"),
+    "difference_of": both("Difference, {name}"),
+    "published": both("published"),
+    "truly": both("true {count}"),
+    "diff": both("difference {count}"),
+    "show": both("Right side"),
+    "figures": both("Measured error"),
+    "figures_at": both("At {side}, for the present choice"),
+    "rmse": both("root mean square"),
+    "mean_abs": both("mean |error|"),
+    "largest": both("largest |error|"),
+    "total_error": both("error of the total"),
+    "by_block": both("Root mean square error by side of the block, all together"),
+    "block_side": both("side of the block, in cells"),
+    "rmse_axis": both("root mean square error"),
+    "coarse": both(
         "The grid has {rows} × {cols} cells, more than a page can show. Each block here is the sum of {side} × {side} cells. "
-        "The table itself has every cell.",
-        "格子は {rows} × {cols} セルあり、1 ページには表示しきれません。ここでの最小ブロックは {side} × {side} セルの和です。"
-        "表そのものには全セルがあります。",
+        "The table itself has every cell."
     ),
-    "coarse_layers": Words(
-        "A single category is shown in blocks of {side} × {side} cells or more, to keep this page small.",
-        "ページを小さく保つため、個々の分類は {side} × {side} セル以上のブロックで表示します。",
+    "coarse_layers": both(
+        "A single category is shown in blocks of {side} × {side} cells or more, to keep this page small."
     ),
-    "summed": Words("Summed over {names}.", "{names} については合計しています。"),
-    "cropped": Words(
-        "Only the part of the grid that is not empty is shown.", "空でない部分だけを表示しています。"
-    ),
-    "about": Words("About this map", "この地図について"),
-    "rounded": Words("about {count}", "約 {count}"),
+    "summed": both("Summed over {names}."),
+    "cropped": both("Only the part of the grid that is not empty is shown."),
+    "about": both("About this map"),
+    "rounded": both("about {count}"),
 }
 
 
@@ -355,7 +301,7 @@ def render(
     spoken = {key: list(pair) for key, pair in {**PAGE, **(words or {})}.items()}
     fixed = check_language(language)
     named = Words.of(title)
-    warned = Words("{warning} {title}", "{warning} {title}").fill(warning=internal or "", title=named)
+    warned = Words.same("{warning} {title}").fill(warning=internal or "", title=named)
     band = say(internal, "p", 'class="internal-band" role="alert"') if internal else ""
     blobs = "".join(
         f'<script type="application/octet-stream" id="{escape(name)}">{text}</script>\n'

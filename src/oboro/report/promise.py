@@ -216,7 +216,7 @@ def _parameter(key: str, value: object) -> Words:
         told = Words.same(about(float(str(value)), 5))
     else:
         told = Words.name(value)
-    return Words("{key} {told}", "{key} {told}").fill(key=PROMISE.get(key, Words.sentence(key)), told=told)
+    return Words.same("{key} {told}").fill(key=PROMISE.get(key, Words.sentence(key)), told=told)
 
 
 def _quoted(name: str) -> str:

@@ -13,7 +13,7 @@ from oboro.files import write_whole
 from oboro.records import Facts
 from oboro.release import Certificate
 from oboro.report import promise
-from oboro.report.page import INTERNAL, Words, escape, label, render, say
+from oboro.report.page import INTERNAL, Words, both, escape, label, render, say
 
 if TYPE_CHECKING:
     from oboro.arrays import Floats
@@ -21,53 +21,41 @@ if TYPE_CHECKING:
     from oboro.synth.coding import Compared
 
 WORDS = {
-    "title": Words("Quality of synthetic data", "合成データの品質"),
-    "one": Words(
-        "distance of a column, on average (0 is best, 1 worst)", "各列の距離の平均（0 が最良、1 が最悪）"
-    ),
-    "two": Words("distance of a pair of columns, on average", "2 列の組の距離の平均"),
-    "correlation": Words("error of a correlation, on average", "相関の誤差の平均"),
-    "auc": Words(
-        "AUC for {target}: trained on synthetic, tested on real ({real} if trained on real)",
-        "{target} の AUC：合成データで学習し実データで評価（実データ学習では {real}）",
-    ),
-    "copies": Words(
-        "of synthetic rows equal a real row ({real} among real rows)",
-        "の合成行が実在の行と一致（実データどうしでは {real}）",
-    ),
-    "columns": Words("Each column", "各列"),
-    "columns_note": Words(
+    "title": both("Quality of synthetic data"),
+    "one": both("distance of a column, on average (0 is best, 1 worst)"),
+    "two": both("distance of a pair of columns, on average"),
+    "correlation": both("error of a correlation, on average"),
+    "auc": both("AUC for {target}: trained on synthetic, tested on real ({real} if trained on real)"),
+    "copies": both("of synthetic rows equal a real row ({real} among real rows)"),
+    "columns": both("Each column"),
+    "columns_note": both(
         "Shares of rows. Numbers are shown in bins that hold about equally many real rows, texts by how frequent they are. "
-        "The distance is the share of rows that would have to change.",
-        "行の割合です。数値は実データの行数がほぼ等しくなる区間で、文字は多い順に示します。"
-        "距離は、一致させるために変える必要がある行の割合です。",
+        "The distance is the share of rows that would have to change."
     ),
-    "distance": Words("distance {value}", "距離 {value}"),
-    "most": Words("highest bar: {share}", "最も高い棒：{share}"),
-    "shares": Words("{name}: shares of rows, real and synthetic", "{name}：行の割合（実データと合成データ）"),
+    "distance": both("distance {value}"),
+    "most": both("highest bar: {share}"),
+    "shares": both("{name}: shares of rows, real and synthetic"),
     "told": Words.same("{label}: {real} → {made}"),
-    "missing": Words("missing", "欠損"),
-    "others": Words("others", "その他"),
-    "real": Words("real", "実データ"),
-    "made": Words("synthetic", "合成データ"),
-    "pairs": Words("Two columns at a time: distance", "2 列ずつの距離"),
-    "or_more": Words("{value} or more", "{value} 以上"),
-    "or_beyond": Words("{value} or beyond", "{value} 以上"),
-    "correlations": Words("Correlations", "相関"),
-    "real_correlation": Words("real", "実データ"),
-    "made_correlation": Words("synthetic", "合成データ"),
-    "difference": Words("difference", "差"),
-    "near": Words("Distance to the nearest real row", "最も近い実データの行までの距離"),
-    "farther": Words("{value} or farther", "{value} 以上"),
-    "near_note": Words(
-        "Synthetic rows should not come closer to real rows than real rows come to one another. This is a check on sight, not a guarantee: the guarantee is the promise below.",
-        "合成行が、実データの行どうしよりも実データに近づくことは望ましくありません。これは目安であって保証ではありません。保証は下の約束です。",
+    "missing": both("missing"),
+    "others": both("others"),
+    "real": both("real"),
+    "made": both("synthetic"),
+    "pairs": both("Two columns at a time: distance"),
+    "or_more": both("{value} or more"),
+    "or_beyond": both("{value} or beyond"),
+    "correlations": both("Correlations"),
+    "real_correlation": both("real"),
+    "made_correlation": both("synthetic"),
+    "difference": both("difference"),
+    "near": both("Distance to the nearest real row"),
+    "farther": both("{value} or farther"),
+    "near_note": both(
+        "Synthetic rows should not come closer to real rows than real rows come to one another. This is a check on sight, not a guarantee: the guarantee is the promise below."
     ),
-    "unpromised": Words(
-        "No model was given with these records, so this page makes no promise about them (--model).",
-        "モデルが添えられていないため、このページは何も約束しません（--model）。",
+    "unpromised": both(
+        "No model was given with these records, so this page makes no promise about them (--model)."
     ),
-    "spent": Words("The privacy spent", "使われたプライバシー"),
+    "spent": both("The privacy spent"),
 }
 
 
