@@ -137,23 +137,23 @@ def _text(value: Any) -> str:
 
 
 def modules() -> str:
-    """The page that says what every module is for: the first sentences of each, by layer."""
+    """The page that names every module: a line for each folder, by layer. What a module is for, its first line says."""
     parts = [
-        "# Every module, in a line\n\nMade from the docstrings by `python docs/build_reference.py`. The layers, from the top "
-        "down, are those of the [architecture](architecture.md). Modules whose names begin with `_` hold compiled loops.\n"
+        "# Every module\n\nMade from the sources by `python docs/build_reference.py`. The layers, from the top down, are those of the "
+        "[architecture](architecture.md). A module is named by its subject, and its first line says what it is.\n\n"
+        "| folder | what it is | modules |\n|---|---|---|"
     ]
     for layer in LAYERS:
-        paths = sorted((SOURCE / layer).rglob("*.py"))
-        parts.append(f"## {layer}\n\n{_first_lines(SOURCE / layer / '__init__.py')}\n")
-        parts.append(_listed([path for path in paths if path != SOURCE / layer / "__init__.py"]))
-    parts.append("## Below all layers\n")
-    parts.append(_listed(sorted(path for path in SOURCE.glob("*.py") if not path.name.startswith("_"))))
-    return "\n".join(parts)
+        folders = sorted({path.parent for path in (SOURCE / layer).rglob("*.py")})
+        parts += [_folder(folder, folder.relative_to(SOURCE).as_posix()) for folder in folders]
+    parts.append(_folder(SOURCE, "below all layers", "What everything else stands on."))
+    return "\n".join([*parts, ""])
 
 
-def _listed(paths: list[Path]) -> str:
-    rows = [f"| `{path.relative_to(SOURCE).as_posix()}` | {_first_lines(path)} |" for path in paths]
-    return "\n".join(["| module | what it is |", "|---|---|", *rows, ""]) if rows else ""
+def _folder(folder: Path, name: str, what: str | None = None) -> str:
+    names = [path.stem for path in sorted(folder.glob("*.py")) if not path.stem.startswith("__")]
+    listed = " ".join(f"`{one}`" for one in names if one != "_version")
+    return f"| {name} | {what or _first_lines(folder / '__init__.py')} | {listed} |"
 
 
 def _first_lines(path: Path) -> str:

@@ -57,6 +57,39 @@ def test_the_reference_is_fresh() -> None:
     )
 
 
+def test_the_list_of_modules_fits_two_screens() -> None:
+    assert len((ROOT / "docs" / "modules.md").read_text(encoding="utf-8").splitlines()) <= 100
+
+
+def unknown(text: str) -> list[str]:
+    """Modules that a text names, as `tables/plan.py` or, in the first cell of a row, as `tables.plan`, and nobody has."""
+    source = ROOT / "src" / "oboro"
+    files = {
+        name
+        for name in re.findall(r"`([\w/]+\.py)`", text)
+        if not any((at / name).exists() for at in (source, ROOT))
+    }
+    cells = {
+        name
+        for row in re.findall(r"^\| (`[^|]*`) \|", text, re.M)
+        for name in re.findall(r"`([a-z_.]+)`", row)
+    }
+    dotted = {
+        name
+        for name in cells
+        if not list((source / name.replace(".", "/")).parent.glob(f"{name.split('.')[-1]}*"))
+    }
+    return sorted(files | dotted)
+
+
+def test_the_architecture_names_modules_that_exist() -> None:
+    assert unknown((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")) == []
+    assert unknown("`tables/nothing.py` and\n| `statistics.nothing` | x |") == [
+        "statistics.nothing",
+        "tables/nothing.py",
+    ]
+
+
 @pytest.mark.parametrize(
     "page",
     [*PAGES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"],
