@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oboro.language import left, plain, said, without_password
+from oboro.language import Lines, left, plain, said, without_password
 
 Settings = tuple[tuple[str, str, object], ...]  # fragment of a text, argument, value
 
@@ -67,6 +67,12 @@ def told(**texts: str) -> Setting:
     return _setting({name: (text, text.strip("\"'")) for name, text in texts.items()})
 
 
+def question(word: str, column: str) -> Setting:
+    """Another question to ask: `question("median", "day")` is the line `people.median("day", eps="0.1")`."""
+    line = f'people.{word}({_written(column)}, eps="0.1")'
+    return Setting(line, ((line, "question", f"{word} {column}"),))
+
+
 def _setting(values: dict[str, tuple[str, object]]) -> Setting:
     settings = tuple((f"{name}={text}", name, value) for name, (text, value) in values.items())
     return Setting(", ".join(fragment for fragment, _, _ in settings), settings)
@@ -78,11 +84,21 @@ class Declaration(str):
     __slots__ = ("record",)
     record: dict[str, object]
 
+    @property
+    def toml(self) -> Lines:
+        """The same as a `[[columns]]` table."""
+        import json
+
+        written = {key: json.dumps(value, ensure_ascii=False) for key, value in self.record.items()}
+        return Lines("\n".join(["[[columns]]", *(f"{key} = {plain(text)}" for key, text in written.items())]))
+
 
 def declaration(kind: str, **record: Any) -> Declaration:
     """`declaration("integer", name="age", low=0, high=120)` is the line `ob.Integer("age", 0, 120)`."""
     values = [
-        f"{name}={_written(value)}" if name in ("step", "shape", "level") else _written(value)
+        f"{name}={_written(value)}"
+        if name in ("step", "shape", "level", "region", "missing")
+        else _written(value)
         for name, value in record.items()
         if name != "names"
     ]

@@ -17,7 +17,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ParamSpec, TypeVar
 
-from oboro.errors import ParameterError, setting, told
+from oboro.errors import ParameterError, Setting, setting, told
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,27 +30,27 @@ _LONGEST = 4000  # characters; a parameter that needs more is a mistake or an at
 _MOST_BITS = (10**_LONGEST).bit_length()
 
 
-def rational(name: str, value: object) -> Fraction:
-    """`value` as an exact rational; `name` is how an error calls it."""
+def rational(name: str, value: object, example: object = "0.1") -> Fraction:
+    """`value` as an exact rational; `name` is how an error calls it, `example` what could be handed over instead."""
     if isinstance(value, bool) or value is None:
-        raise _not_a_number(name, value)
+        raise _not_a_number(name, value, example)
     if isinstance(value, (Fraction, int)):  # noqa: UP038: a union is slower
         if value.numerator.bit_length() > _MOST_BITS or value.denominator.bit_length() > _MOST_BITS:
-            raise _not_a_number(name, f"more than {_LONGEST} digits")
+            raise _not_a_number(name, f"more than {_LONGEST} digits", example)
         return Fraction(value)  # one of its own: the parts of a Fraction can be written to
     if isinstance(value, Decimal):
         value = str(value)
     elif isinstance(value, float):
         value = repr(float(value))  # float() also takes the name off numpy.float64's repr
     elif not isinstance(value, str):
-        value = _scalar_text(name, value)
+        value = _scalar_text(name, value, example)
     text = value.strip().replace("_", "")
     if len(text) > _LONGEST or not (_DECIMAL.fullmatch(text) or _RATIO.fullmatch(text)):
-        raise _not_a_number(name, value)
+        raise _not_a_number(name, value, example)
     try:
         return Fraction(text)
     except ZeroDivisionError:
-        raise _not_a_number(name, value) from None
+        raise _not_a_number(name, value, example) from None
 
 
 def positive(name: str, value: object) -> Fraction:
@@ -59,9 +59,9 @@ def positive(name: str, value: object) -> Fraction:
     if number <= 0:
         raise ParameterError(
             f"{name} must be positive",
-            given=told(**{name: show(number)}),
+            given=_handed(name, show(number), told),
             needed="a number above 0",
-            fix=setting(**{name: "0.1"}),
+            fix=_handed(name, "0.1"),
         )
     return number
 
@@ -72,23 +72,24 @@ def not_negative(name: str, value: object) -> Fraction:
     if number < 0:
         raise ParameterError(
             f"{name} must not be negative",
-            given=told(**{name: show(number)}),
+            given=_handed(name, show(number), told),
             needed="0 or more",
-            fix=setting(**{name: "0.1"}),
+            fix=_handed(name, "0.1"),
         )
     return number
 
 
 def whole(name: str, value: object, *, least: int = 0, most: int | None = None) -> int:
     """An integer within public limits."""
-    number = rational(name, value)
+    possible = max(least, 0) if most is None else min(max(least, 0), most)
+    number = rational(name, value, possible)
     limits = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
     if number.denominator != 1 or number < least or (most is not None and number > most):
         raise ParameterError(
             f"{name} is out of range",
-            given=told(**{name: show(number)}),
+            given=_handed(name, show(number), told),
             needed=limits,
-            fix=told(**{name: f"{least}"}),
+            fix=_handed(name, possible),
         )
     return int(number)
 
@@ -103,9 +104,9 @@ def usable(name: str, number: Fraction, digits: tuple[int, int] = (-100, 100)) -
         return float(number)
     raise ParameterError(
         f"{name} is beyond use",
-        given=told(**{name: about(number)}),
+        given=_handed(name, about(number), told),
         needed=f"from 1e{digits[0]} to 1e{digits[1]}",
-        fix=setting(**{name: 1}),
+        fix=_handed(name, 1),
     )
 
 
@@ -156,7 +157,7 @@ def percent(share: float) -> str:
     return f"{value:.2g}%" if value < 10 else f"{value:.0f}%"
 
 
-def _scalar_text(name: str, value: object) -> str:
+def _scalar_text(name: str, value: object, example: object) -> str:
     """NumPy scalars, zero-dimensional arrays and the like, by the number that they hold."""
     item = getattr(value, "item", None)
     if getattr(value, "dtype", None) is not None and getattr(value, "shape", None) == () and callable(item):
@@ -165,16 +166,23 @@ def _scalar_text(name: str, value: object) -> str:
             return str(inner)
         if isinstance(inner, float):
             return str(value)  # float32(0.1) prints as 0.1: the shortest decimal at its own precision
-    raise _not_a_number(name, value)
+    raise _not_a_number(name, value, example)
 
 
-def _not_a_number(name: str, value: object) -> ParameterError:
+def _handed(name: str, value: object, written: Callable[..., Setting] = setting) -> str:
+    """An argument with a value. `name` may say where it belongs, "low of column 'age'", or be no argument at all."""
+    argument = name.partition(" of ")[0]
+    known = argument.isidentifier() or argument.startswith("-")
+    return written(**{argument: value}) if known else str(value)
+
+
+def _not_a_number(name: str, value: object, example: object) -> ParameterError:
     shown = repr(value)
     return ParameterError(
         f"{name} is not a number",
-        given=told(**{name: f"{shown if len(shown) <= 60 else shown[:57] + '...'}"}),
+        given=_handed(name, shown if len(shown) <= 60 else shown[:57] + "...", told),
         needed="an integer, a decimal, a fraction, or a text such as '0.1', '1e-6' or '1/3'",
-        fix=setting(**{name: "0.1"}),
+        fix=_handed(name, example),
     )
 
 

@@ -295,7 +295,7 @@ def test_a_word_that_no_question_knows_is_refused_before_anything_is_reserved(
 ) -> None:
     for on in (asked, asked.forecast, asked.plan):
         for word in ("nonsense", "dleta", "epz"):
-            with pytest.raises(ob.errors.ParameterError, match="argument is unknown"):
+            with pytest.raises(ob.errors.ParameterError, match="has no argument"):
                 ASKED[question](on, eps=1, **{word: 3})
         with pytest.raises(ob.errors.ParameterError, match="weight is for the questions of a batch"):
             ASKED[question](on, eps=1, weight=2)

@@ -114,7 +114,7 @@ def read_system(path: Path) -> Record:
     """What the file of a system says; its matrices may stand in a table of their own."""
     from oboro.domain.domain import check_entries, read_toml
 
-    record = read_toml(path)
+    record = read_toml(path, "system")
     check_entries(
         str(path), record, ("system", "horizon", "sigma", "unit", *(() if "system" in record else MATRICES))
     )
@@ -235,7 +235,7 @@ def plan(
     """The same as `oboro dynamics forecast`, with the file of the system first."""
     made = system_plan(
         system,
-        read_unit(unit, system),
+        read_unit(unit, system, "system"),
         horizon,
         column,
         eps=eps,
@@ -306,7 +306,7 @@ def release(
     json: Json = False,
 ) -> None:
     """Publishes the output of the system and pays for it from the ledger, whose unit is protected."""
-    account = open_ledger(ledger)
+    account = open_ledger(ledger, system, unit="signal:1:2", budget="--eps 2 --delta 1e-3")
     signal: Any = data
     if horizon is None and "horizon" not in read_system(system):
         horizon = max(count_samples(data) - 1, 0)

@@ -21,6 +21,7 @@ from oboro.cli.options import (
     SavePlan,
     UnitText,
     open_ledger,
+    read_domain,
     read_unit,
     show_checked,
     show_json,
@@ -82,7 +83,7 @@ def release(
     json: Json = False,
 ) -> None:
     """Publishes the counts and pays for them from the ledger, whose unit is protected."""
-    account = open_ledger(ledger)
+    account = open_ledger(ledger, domain)
     plan = _plan(domain, column, eps, account.unit, edges)
     plans.release(plan, data, account, output=output, name=name, dry_run=dry_run, json=json)
 
@@ -90,10 +91,9 @@ def release(
 @app.command(epilog="Example: oboro histogram check people.csv --domain people.toml")
 def check(data: DataFile, domain: DomainFile, column: Columns = [], json: Json = False) -> None:
     """Counts values that are missing, unknown or out of bounds. FOR THE STEWARD'S EYES: this is not private."""
-    from oboro.domain import Domain
     from oboro.engine import check_columns, open_data
 
-    public = Domain.from_toml(domain)
+    public = read_domain(domain)
     rows = check_columns(open_data(data), [public[name] for name in column or public.names])
     if json:
         show_json({"private": True, "columns": rows})
@@ -104,11 +104,10 @@ def check(data: DataFile, domain: DomainFile, column: Columns = [], json: Json =
 def _plan(
     domain: Path, columns: list[str], eps: str, unit: Unit, edges: list[str], expected_n: int | None = None
 ) -> Any:
-    from oboro.domain import Domain
     from oboro.statistics import histogram_plan
 
     return histogram_plan(
-        Domain.from_toml(domain),
+        read_domain(domain),
         columns,
         unit=unit,
         eps=eps,

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from oboro.cli.terminal import echo
-from oboro.errors import DataError, LedgerError, ParameterError, UnitError
+from oboro.errors import DataError, InputError, LedgerError, ParameterError, UnitError, told
 from oboro.kinds import nearest
 from oboro.language import aligned, said
 
 if TYPE_CHECKING:
+    from oboro.domain import Domain
     from oboro.ledger import Ledger
     from oboro.privacy import Guarantee, Unit
+    from oboro.records import Record
 
 DataFile = Annotated[Path, typer.Argument(help="The data: Parquet, CSV, TSV or Arrow.", metavar="DATA")]
 DomainFile = Annotated[
@@ -81,13 +85,13 @@ DryRun = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def read_unit(text: str | None, domain_file: Path | None = None) -> Unit:
+def read_unit(text: str | None, domain_file: Path | None = None, argument: str = "domain") -> Unit:
     """The unit from `--unit`, or from `[unit]` in the domain's TOML file."""
-    from oboro.domain import read_toml
     from oboro.privacy import Unit, unit_from
 
+    declared = {} if domain_file is None else _declared(domain_file, argument)
     if text is None:
-        record = read_toml(domain_file).get("unit") if domain_file is not None else None
+        record = declared.get("unit")
         if record is None:
             raise UnitError(
                 "the unit is not said",
@@ -118,6 +122,25 @@ def read_unit(text: str | None, domain_file: Path | None = None) -> Unit:
     )
 
 
+def read_domain(file: Path) -> Domain:
+    """The domain that `--domain` names."""
+    from oboro.domain import Domain, read_toml
+
+    return Domain.from_dict(read_toml(file, "domain"), where=str(file))
+
+
+def _declared(file: Path, argument: str) -> Record:
+    """What a file declares, all of it checked: a domain with its unit, or a system with its unit."""
+    from oboro.domain.domain import DECLARES, Domain, check_entries, read_toml
+
+    record = read_toml(file, argument)
+    if "columns" in record:
+        Domain.from_dict(record, where=str(file))
+    else:
+        check_entries(str(file), record, (*DECLARES, "system", "horizon", "sigma", "A", "B", "C", "D"))
+    return record
+
+
 def _int(name: str, text: str) -> int:
     try:
         return int(text)
@@ -131,6 +154,7 @@ def read_budget(
     eps: str | None, delta: str | None, rho: str | None, order: str | None, assume: list[str]
 ) -> Guarantee:
     """The budget from its parts: --eps; --eps and --delta; --rho; --order and --eps."""
+    from oboro.exact import positive
     from oboro.privacy import ZCDP, Approx, Conditional, Pure, Renyi
 
     given = {
@@ -138,6 +162,9 @@ def read_budget(
         for name, value in (("eps", eps), ("delta", delta), ("rho", rho), ("order", order))
         if value is not None
     }
+    for argument, amount in (("eps", eps), ("rho", rho)):
+        if amount is not None:
+            positive(argument, amount)
     budget: Guarantee
     if given == {"eps"} and eps is not None:
         budget = Pure(eps)
@@ -157,16 +184,26 @@ def read_budget(
     return Conditional(budget, assume) if assume else budget
 
 
-def open_ledger(where: str) -> Ledger:
+def open_ledger(
+    where: str, declared: Path | None = None, *, unit: str = "row", budget: str = "--eps 2"
+) -> Ledger:
+    """The ledger of a command. Where there is none: the line that makes one, for the unit that the file `declared` says,
+    or else for the `unit` that such a command usually protects, with a budget that it can be paid from."""
+    from oboro.domain import read_toml
     from oboro.ledger import Ledger
     from oboro.ledger.file import is_address
 
     if not is_address(where) and not Path(where).exists():
+        said_there = False
+        with suppress(InputError):  # what is wrong with the file is said when it is read
+            said_there = declared is not None and "unit" in read_toml(declared)
+        protects = f"--domain {shlex.quote(str(declared))}" if said_there else f"--unit {unit}"
+        place = shlex.quote(where or "city.ledger")
         raise LedgerError(
             "there is no ledger here",
-            given=f"--ledger {where}",
+            given=told(ledger=where),
             needed="a ledger that was created for this data",
-            fix=f'oboro ledger create {where or "city.ledger"} --dataset "city 2026" --unit row --eps 2',
+            fix=f'oboro ledger create {place} --dataset "city 2026" {protects} {budget}',
         )
     return Ledger.open(where)
 

@@ -10,7 +10,7 @@ import typer
 
 from oboro import files
 from oboro.cli.options import DataFile, DryRun, Json, LedgerAt, Name, Output, open_ledger, show_json
-from oboro.cli.terminal import echo, typed
+from oboro.cli.terminal import budget_text, echo, typed, unit_text
 from oboro.kinds import path_of
 from oboro.language import labelled, phrase, said
 from oboro.payment import delivered
@@ -41,7 +41,9 @@ def run(
     """Runs a plan file on data, once, and pays for it from the ledger."""
     from oboro.release import load_plan
 
-    release(load_plan(plan), data, open_ledger(ledger), output=output, name=name, dry_run=dry_run, json=json)
+    made = load_plan(plan)
+    account = open_ledger(ledger, unit=unit_text(made.unit), budget=budget_text(made.guarantee))
+    release(made, data, account, output=output, name=name, dry_run=dry_run, json=json)
 
 
 def show_forecast(

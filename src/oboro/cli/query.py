@@ -188,7 +188,7 @@ def query(
 
     text = " ".join(question)
     declared = read(file, text)
-    ledger = open_ledger(declared.ledger)
+    ledger = open_ledger(declared.ledger, file, budget="--eps 2" if rho is None else "--rho 2")
     session = Session(declared.data, domain=declared.domain, unit=declared.unit or ledger.unit, ledger=ledger)
     clip = read_ball(ball, origin)
     asked: Any = session.plan
@@ -201,6 +201,7 @@ def query(
 def check(file: PeopleFile, json: Json = False) -> None:
     """Counts values that are missing, unknown or out of bounds. FOR THE STEWARD'S EYES: this is not private."""
     from oboro.engine import check_columns, open_data
+    from oboro.engine.text_files import in_utf8
 
     declared = read(file)
     rows = check_columns(open_data(declared.data), declared.domain.columns)
@@ -211,7 +212,7 @@ def check(file: PeopleFile, json: Json = False) -> None:
     show_checked(rows)
     if garbled:
         echo("\n" + said(f"{garbled:,} lines are not UTF-8: a text that cannot be read is unknown"))
-        echo(labelled("fix", f"iconv -f CP932 -t UTF-8 {declared.data.name} > utf8-{declared.data.name}"))
+        echo(labelled("fix", in_utf8(declared.data)))
 
 
 def lines_not_utf8(path: Path) -> int:

@@ -29,6 +29,7 @@ from oboro.cli.options import (
     To,
     UnitText,
     open_ledger,
+    read_domain,
     read_unit,
     show_json,
 )
@@ -170,10 +171,8 @@ def forecast(
     json: Json = False,
 ) -> None:
     """The error of what the model is made of, before anything is spent. Reads no data."""
-    from oboro.domain import Domain
-
     plan = read_plan(
-        Domain.from_toml(domain),
+        read_domain(domain),
         read_unit(unit, domain),
         eps,
         delta,
@@ -209,10 +208,8 @@ def release(
     json: Json = False,
 ) -> None:
     """Learns a model (a file .oboro), or with --method gaussian draws records, and pays for it from the ledger."""
-    from oboro.domain import Domain
-
-    account = open_ledger(ledger)
-    public = Domain.from_toml(domain)
+    account = open_ledger(ledger, domain, budget="--eps 2 --delta 1e-6")
+    public = read_domain(domain)
     if n is None and account.unit.kind == "row" and account.unit.adjacency == "replace":
         if dry_run:
             raise ParameterError(

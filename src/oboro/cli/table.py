@@ -33,6 +33,7 @@ from oboro.cli.options import (
     UnitText,
     certificate_beside,
     open_ledger,
+    read_domain,
     show_json,
 )
 from oboro.cli.terminal import echo, is_watched
@@ -103,10 +104,9 @@ def make_plan(
     delta: str | None,
 ) -> TablePlan:
     """A plan from what was typed."""
-    from oboro.domain import Domain
     from oboro.tables import plan
 
-    public = Domain.from_toml(domain)
+    public = read_domain(domain)
     return plan(
         public,
         unit=unit,
@@ -121,12 +121,17 @@ def make_plan(
     )
 
 
+def _budget(delta: str | None) -> str:
+    """A budget that a table can be paid from."""
+    return "--eps 2" if delta is None else "--eps 2 --delta 1e-6"
+
+
 def unit_of(text: str | None, domain: Path) -> Unit:
     """`--unit`, or `[unit]` of the domain's file, or one person in one cell."""
     from oboro.domain import read_toml
     from oboro.privacy import Unit
 
-    if text is None and "unit" not in read_toml(domain):
+    if text is None and "unit" not in read_toml(domain, "domain"):
         return Unit.cells()
     return read_unit(text, domain)
 
@@ -309,10 +314,9 @@ PublishedFile = Annotated[
 @app.command(epilog="Example: oboro table check cells.parquet --domain city.toml --count people")
 def check(data: DataFile, domain: DomainFile, count: Count = None, json: Json = False) -> None:
     """Counts what is wrong with the records. FOR THE STEWARD'S EYES: this is not private."""
-    from oboro.domain import Domain
     from oboro.tables import check as check_cells
 
-    rows = check_cells(data, Domain.from_toml(domain), count)
+    rows = check_cells(data, read_domain(domain), count)
     if json:
         show_json({"private": True, "problems": rows})
         return
@@ -345,7 +349,7 @@ def release(
     json: Json = False,
 ) -> None:
     """Publishes the table and pays for it from the ledger, whose unit is protected."""
-    account = open_ledger(ledger)
+    account = open_ledger(ledger, domain, unit="cells:1:1", budget=_budget(delta))
     plan = make_plan(domain, eps, account.unit, strategy, count, possible, impossible, total, workload, delta)
     with progress_bar():
         plans.release(plan, data, account, output=output, name=name, dry_run=dry_run, json=json)
@@ -366,13 +370,12 @@ def compare(
     json: Json = False,
 ) -> None:
     """Every strategy side by side ON PUBLIC DATA: how far off each would be. Nothing of this is private."""
-    from oboro.domain import Domain
     from oboro.tables import compare as compare_strategies
 
     with progress_bar():
         found = compare_strategies(
             data,
-            Domain.from_toml(domain),
+            read_domain(domain),
             eps=eps,
             count=count,
             unit=unit_of(unit, domain),
@@ -417,11 +420,10 @@ def draw_map(
     output: Page,
 ) -> None:
     """One page, with everything in it, that shows the published table as a map."""
-    from oboro.domain import Domain
     from oboro.release import verify_certificate
     from oboro.report import Comparison, write_map
 
-    public = Domain.from_toml(domain)
+    public = read_domain(domain)
     table = _read_table(published)
     beside = certificate or certificate_beside(published)
     signed = (

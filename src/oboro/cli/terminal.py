@@ -8,7 +8,6 @@ the terminal cannot show stops a command. What comes from a file and must stay o
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shlex
 import sys
@@ -81,7 +80,7 @@ def typed(part: str, options: Mapping[str, str] | None = None, *, shown: str | N
     `shown` is the same part in the reader's language.
     """
     if isinstance(part, Declaration):
-        return toml_lines(part.record)
+        return part.toml
     known = running_options() if options is None else options
     settings: Settings = getattr(part, "settings", ())
     if any(hasattr(value, "unconditional") for _, _, value in settings):
@@ -150,18 +149,14 @@ def whole_command(language: str) -> Any:
     return typer.main.get_command(app)
 
 
-def toml_lines(record: Mapping[str, object]) -> str:
-    """A column as a `[[columns]]` table."""
-    lines = (f"{key} = {plain(json.dumps(value, ensure_ascii=False))}" for key, value in record.items())
-    return "\n".join(["[[columns]]", *lines])
-
-
 def _option(fragment: str, name: str, value: object, known: Mapping[str, str]) -> str:
     """One argument and its value as the command takes it, or as Python if it takes none such."""
     if hasattr(value, "adjacency"):
         return _unit_place(known) + unit_text(value)
     if name == "adjacency":
         return f"--unit ...,{value}"
+    if name == "question":
+        return str(value)
     if name == "quantiles" and isinstance(value, list):
         return f'"quantile COLUMN {" ".join(map(str, value))}"'
     option = known.get(name) or known.get(name.removesuffix("s")) or (name if name.startswith("-") else None)
@@ -223,8 +218,12 @@ def unit_text(unit: Any) -> str:
 def _new_ledger(values: Facts) -> str:
     """A budget, and perhaps a unit, as `oboro ledger create` takes them."""
     budget = next(value for value in values.values() if hasattr(value, "unconditional"))
+    unit = unit_text(values["unit"]) if "unit" in values else "UNIT"
+    return plain(f"{_LEDGER} --unit {unit} {budget_text(budget)}")
+
+
+def budget_text(budget: Any) -> str:
+    """A budget as `oboro ledger create` takes it."""
     facts = budget.unconditional.to_dict()
     flags = [f"--{name} {value}" for name, value in facts.items() if name != "kind"]
-    assumed = [f'--assume "{one}"' for one in budget.assumptions]
-    unit = unit_text(values["unit"]) if "unit" in values else "UNIT"
-    return plain(" ".join([f"{_LEDGER} --unit {unit}", *flags, *assumed]))
+    return " ".join([*flags, *(f'--assume "{one}"' for one in budget.assumptions)])

@@ -20,7 +20,7 @@ from datetime import date, timedelta
 from fractions import Fraction
 from typing import Any, Self, TypeVar
 
-from oboro.errors import BoundsError, DomainError, declaration, setting, told
+from oboro.errors import BoundsError, Declaration, DomainError, declaration, setting, told
 from oboro.exact import Number, positive, rational, show, usable, whole
 from oboro.kinds import list_of, shown, takes
 from oboro.records import Columns, write_fields
@@ -35,14 +35,14 @@ LARGEST = 2**62  # values that a column may have
 _BEYOND = Fraction(10**5000)  # every bound, for no number that can be written is as large
 
 
-def check_grid(name: str, low: Fraction, high: Fraction, step: Fraction) -> None:
+def check_grid(kind: str, name: str, low: Fraction, high: Fraction, step: Fraction) -> None:
     """Refuses bounds and a step that make no grid of at most 2^62 values."""
     if high < low:
         raise BoundsError(
             f"column {name!r} has its bounds the wrong way round",
             given=told(low=show(low), high=show(high)),
             needed="low of at most high",
-            fix=f'Integer("{name}", {show(high)}, {show(low)})',
+            fix=_example(kind, name, low=high, high=low, step=step),
         )
     steps = (high - low) / step
     if steps.denominator != 1:
@@ -51,14 +51,14 @@ def check_grid(name: str, low: Fraction, high: Fraction, step: Fraction) -> None
             f"column {name!r}: the step does not lead from low to high",
             given=told(low=show(low), high=show(high), step=show(step)),
             needed="high - low a multiple of step",
-            fix=told(high=show(top)),
+            fix=_example(kind, name, low=low, high=top, step=step),
         )
     if steps + 1 > LARGEST:
         raise DomainError(
             f"column {name!r} has too many values",
             given=f"{steps + 1}",
             needed="at most 2^62",
-            fix="a larger step",
+            fix=_example(kind, name, low=low, high=high, step=high - low or step),
         )
 
 
@@ -110,33 +110,55 @@ def inside(name: str, low: T, high: T, value: T) -> T:
 def whole_part(name: str, which: str, value: object) -> int:
     """A bound or a step that is a whole number."""
     if value is None:
-        raise _no_bounds(name, which)
+        raise _no_bounds("integer", name, which)
     return whole(f"{which} of column {name!r}", value, least=-LARGEST, most=LARGEST)
 
 
 def rational_part(name: str, which: str, value: object) -> Fraction:
     """A bound that is a rational."""
     if value is None:
-        raise _no_bounds(name, which)
+        raise _no_bounds("real", name, which)
     return rational(f"{which} of column {name!r}", value)
 
 
-def _no_bounds(name: str, which: str) -> BoundsError:
+def _no_bounds(kind: str, name: str, which: str) -> BoundsError:
     return BoundsError(
         f"column {name!r} has no bounds",
         given=told(**{which: "None"}),
         needed="the smallest and largest value that count, known without looking at the data",
-        fix=declaration("integer", name=name, low=0, high=120),
+        fix=declaration(kind, **{**EXAMPLES[kind], "name": name}),
     )
 
 
-def name_part(name: object) -> str:
+# A column of each kind, for whoever needs to see one.
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "integer": {"name": "age", "low": 0, "high": 120},
+    "real": {"name": "height", "low": 0, "high": 250, "step": 1},
+    "category": {"name": "region", "values": ["north", "south"]},
+    "date": {"name": "day", "first": "2026-01-01", "last": "2026-12-31"},
+    "grid": {"names": ["row", "col"], "shape": [512, 512]},
+    "mesh": {"name": "code", "level": "500m"},
+}
+
+
+def _example(kind: str, name: str, **parts: Fraction) -> Declaration:
+    """A column with these bounds and step, as it could be declared."""
+    usual = kind == "integer" and parts["step"] == 1
+    numbers = {
+        part: int(number) if number.denominator == 1 else show(number)
+        for part, number in parts.items()
+        if part != "step" or not usual
+    }
+    return declaration(kind, name=name, **numbers)
+
+
+def name_part(kind: str, name: object) -> str:
     """The name of a column."""
     if not isinstance(name, str) or not name:
         raise DomainError(
             "a column needs a name",
             given=told(name=repr(name)),
-            fix=declaration("integer", name="age", low=0, high=120),
+            fix=declaration(kind, **EXAMPLES[kind]),
         )
     return name
 
@@ -241,7 +263,7 @@ class Integer(Column):
     def __init__(self, name: str, low: int, high: int, step: int = 1, missing: int | None = None) -> None:
         set_parts(
             self,
-            name=name_part(name),
+            name=name_part("integer", name),
             step=whole_part(name, "step", step),
             low=whole_part(name, "low", low),
             high=whole_part(name, "high", high),
@@ -252,7 +274,7 @@ class Integer(Column):
                 given=told(step=f"{step}"),
                 fix=declaration("integer", name=name, low=low, high=high, step=1),
             )
-        check_grid(name, Fraction(self.low), Fraction(self.high), Fraction(self.step))
+        check_grid("integer", name, Fraction(self.low), Fraction(self.high), Fraction(self.step))
         set_parts(
             self,
             missing=None
@@ -295,12 +317,12 @@ class Real(Column):
     ) -> None:
         set_parts(
             self,
-            name=name_part(name),
+            name=name_part("real", name),
             low=rational_part(name, "low", low),
             high=rational_part(name, "high", high),
             step=positive("step", step),
         )
-        check_grid(name, self.low, self.high, self.step)
+        check_grid("real", name, self.low, self.high, self.step)
         for which in (
             "low",
             "high",
@@ -345,7 +367,7 @@ class Category(Column):
     @takes(values=list_of)
     def __init__(self, name: str, values: Iterable[str | int], missing: str | int | None = None) -> None:
         declared = tuple(values)
-        name_part(name)
+        name_part("category", name)
         texts = all(isinstance(value, str) for value in declared)
         numbers = all(isinstance(value, int) and not isinstance(value, bool) for value in declared)
         if not declared or not (texts or numbers) or len(set(declared)) != len(declared):
@@ -405,7 +427,7 @@ class Date(Column):
     ) -> None:
         set_parts(
             self,
-            name=name_part(name),
+            name=name_part("date", name),
             first=as_date(name, "first", first),
             last=as_date(name, "last", last),
             missing=None,

@@ -6,12 +6,13 @@ import math
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
-from oboro.domain.columns import LARGEST, Category, Column, Date, Integer, Real
+from oboro.domain.columns import EXAMPLES, LARGEST, Category, Column, Date, Integer, Real
 from oboro.domain.mesh import Grid, Mesh
-from oboro.errors import BoundsError, DomainError, declaration, told
+from oboro.errors import BoundsError, Declaration, DomainError, InputError, declaration, told
 from oboro.files import reads, write_whole
 from oboro.kinds import list_of, nearest, path_of, shown, takes
 from oboro.language import Lines
@@ -30,13 +31,15 @@ def _grid(names: Sequence[str], shape: Sequence[int]) -> Grid:
     return Grid(*names, shape=shape)
 
 
-KINDS: dict[str, tuple[Callable[..., Column], str]] = {  # what makes it, and what it needs
-    "integer": (Integer, "name, low, high"),
-    "real": (Real, "name, low, high, step"),
-    "category": (Category, "name, values"),
-    "date": (Date, "name, first, last"),
-    "grid": (_grid, "names, shape"),
-    "mesh": (Mesh, "name, level"),
+KINDS: dict[
+    str, tuple[Callable[..., Column], tuple[str, ...]]
+] = {  # what makes it, and what may be said besides
+    "integer": (Integer, ("step", "missing")),
+    "real": (Real, ("missing",)),
+    "category": (Category, ("missing",)),
+    "date": (Date, ("missing",)),
+    "grid": (_grid, ()),
+    "mesh": (Mesh, ("region",)),
 }
 
 
@@ -53,18 +56,38 @@ def column_from(record: object) -> Column:
             f"column {given.get('name', '?')!r} has an unknown kind",
             given=told(kind=repr(kind)),
             needed=", ".join(KINDS),
-            fix=Lines('[[columns]]\nkind = "integer"\nname = "age"\nlow = 0\nhigh = 120'),
+            fix=declaration("integer", **EXAMPLES["integer"]).toml,
         )
-    make, parts = KINDS[kind]
+    make, besides = KINDS[kind]
     try:
         return make(**given)
     except TypeError:
+        needed = ", ".join(EXAMPLES[kind])
         raise BoundsError(
             f"column {given.get('name', '?')!r} of kind {kind!r} has wrong or missing parts",
-            given=", ".join(given) or "nothing else",
-            needed=parts,
-            fix=Lines('[[columns]]\nkind = "integer"\nname = "age"\nlow = 0\nhigh = 120'),
+            given=", ".join(map(str, given)) or "nothing else",
+            needed=f"{needed}, and perhaps {', '.join(besides)}" if besides else needed,
+            fix=_mended(kind, given, besides).toml,
         ) from None
+    except InputError as error:
+        if isinstance(error.fix, Declaration):  # whoever declares it writes TOML
+            error.fix = error.fix.toml
+        raise
+
+
+def _mended(kind: str, given: Mapping[str, object], besides: tuple[str, ...]) -> Declaration:
+    """A column that can be declared: with the parts that were given, also where their names were misspelt."""
+    example = EXAMPLES[kind]
+    known = (*example, *besides)
+    parts = {name if name in known else nearest(name, known): value for name, value in given.items()}
+    parts |= {name: value for name, value in given.items() if name in known}  # what is spelt right goes first
+    usable = {
+        name: str(value) if isinstance(value, date) else value
+        for name, value in parts.items()
+        if isinstance(value, str | int | float | list | date)
+        and isinstance(value, list) == isinstance(example.get(name or "", value), list)
+    }
+    return declaration(kind, **{**example, **{name: usable[name] for name in known if name in usable}})
 
 
 # What a TOML file says about a dataset: its domain, and for commands also who is protected, and where data and ledger are.
@@ -125,7 +148,7 @@ class Domain:
             raise DomainError(
                 f"{where} declares no columns",
                 needed="one [[columns]] table for each column",
-                fix=Lines('[[columns]]\nkind = "integer"\nname = "age"\nlow = 0\nhigh = 120'),
+                fix=declaration("integer", **EXAMPLES["integer"]).toml,
             )
         return cls(column_from(column) for column in columns)
 
@@ -213,8 +236,10 @@ DRAFT_RARE = "# RARE: held by fewer than"
 
 
 @takes(path=path_of)
-def read_toml(path: str | Path) -> Record:
-    """A TOML file as a dictionary, with errors that name the file. A draft is refused as long as it carries a mark.
+def read_toml(path: str | Path, argument: str | None = None) -> Record:
+    """A TOML file as a dictionary, with errors that name the file, and the argument that named it.
+
+    A draft is refused as long as it carries a mark.
 
     >>> from pathlib import Path
     >>> _ = Path("unit.toml").write_text("unit.kind = 'row'")
@@ -226,7 +251,12 @@ def read_toml(path: str | Path) -> Record:
         text = Path(path).read_text(encoding="utf-8")
         record = tomllib.loads(text)
     except FileNotFoundError:
-        raise DomainError(f"no such file: {path}", given=str(path), fix="the path of a TOML file") from None
+        raise DomainError(
+            f"no such file: {path}",
+            given=told(**{argument: str(path)}) if argument else str(path),
+            fix="the path of a TOML file",
+            argument=argument or "path",
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DomainError(
             f"{path} is not valid TOML",

@@ -32,7 +32,7 @@ from oboro.engine.memory import (
     zones_in,
 )
 from oboro.engine.text_files import open_text
-from oboro.errors import DataError
+from oboro.errors import DataError, told
 from oboro.files import reads
 from oboro.kinds import nearest, path_of, shown
 
@@ -157,8 +157,8 @@ class Source:
                 )
 
 
-def open_data(data: Data | Source) -> Source:
-    """Opens `data` for reading. Nothing is copied that need not be.
+def open_data(data: Data | Source, argument: str = "data") -> Source:
+    """Opens `data`, which `argument` named, for reading. Nothing is copied that need not be.
 
     A relation of your own DuckDB connection is computed there, with whatever that connection has open, and taken over
     as a table: from then on nothing but that table is looked at.
@@ -169,14 +169,20 @@ def open_data(data: Data | Source) -> Source:
     if isinstance(data, Source):
         return data
     if isinstance(data, str | Path):
-        return _from_file(path_of("data", data))
+        return _from_file(path_of(argument, data), argument)
     table = to_arrow(data)
     return _opened(table, table=table)
 
 
-def _from_file(path: Path) -> Source:
+def _from_file(path: Path, argument: str) -> Source:
     if not os.path.isfile(path):  # False also for a name that no system would take
-        raise DataError(f"no such file: {path}", given=str(path), needed=READABLE, fix="the path of the data")
+        raise DataError(
+            f"no such file: {path}",
+            given=str(path) if argument == "data" else told(**{argument: str(path)}),
+            needed=READABLE,
+            fix="the path of the data" if argument == "data" else "the path of a table",
+            argument=argument,
+        )
     reads(path)
     path = path.absolute()  # once, here: where the program stands later is nothing to the data
     edition, name = Edition.of(path), path.name.lower()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedReader
@@ -125,7 +126,14 @@ def open_text(path: Path, delimiter: str) -> TextFile:
         with _opened(path) as file:
             line = file.readline(_HEADER)
         header = next(csv.reader([line.decode("utf-8-sig").rstrip("\r\n")], delimiter=delimiter), [])
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error):
+    except UnicodeDecodeError:
+        raise DataError(
+            f"the header of {path} cannot be read",
+            given="a first line that is not UTF-8",
+            needed="a first line of column names in UTF-8",
+            fix=in_utf8(path, line),
+        ) from None
+    except (OSError, EOFError, csv.Error):
         raise DataError(
             f"the header of {path} cannot be read", needed="a first line of column names in UTF-8"
         ) from None
@@ -137,6 +145,15 @@ def open_text(path: Path, delimiter: str) -> TextFile:
             needed="column names that differ in more than capital letters, none of them empty",
         )
     return TextFile(path, delimiter, tuple(header), len(line))
+
+
+def in_utf8(path: Path, line: bytes = b"") -> str:
+    """The command that writes a text file anew in UTF-8, for how its first line reads: Shift_JIS, mostly."""
+    unicode = line.startswith((b"\xff\xfe", b"\xfe\xff"))
+    written, packed = path.with_name(f"utf8-{path.name}"), path.suffix.lower() == ".gz"
+    convert = f"iconv -f {'UTF-16' if unicode else 'CP932'} -t UTF-8"
+    file, into = shlex.quote(str(path)), shlex.quote(str(written))
+    return f"gzip -dc {file} | {convert} | gzip > {into}" if packed else f"{convert} {file} > {into}"
 
 
 def _opened(path: Path) -> gzip.GzipFile | BufferedReader:

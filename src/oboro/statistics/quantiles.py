@@ -15,7 +15,7 @@ from oboro.arrays import Data, Integers, Table
 from oboro.domain import Column, Date, Domain, Integer, Real
 from oboro.domain.columns import LARGEST
 from oboro.engine import count_cells
-from oboro.errors import DomainError, ParameterError, declaration, setting, told
+from oboro.errors import DomainError, ParameterError, question, setting, told
 from oboro.exact import Number, rational, show, usable
 from oboro.noise import Bits
 from oboro.privacy import Pure, Unit
@@ -314,7 +314,8 @@ def _check_order(column: Column) -> None:
             f"column {column.name!r} has no order",
             given=f"a column of kind {column.kind!r}",
             needed="an Integer, Real or Date column",
-            fix=declaration("integer", name=column.name, low=0, high=120),
+            fix=question("histogram", column.name),
+            argument="column",
         )
 
 

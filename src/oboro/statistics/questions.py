@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypedDict, TypeVar, U
 from oboro.domain import Column, Domain
 from oboro.errors import ParameterError, told
 from oboro.exact import Number, show
-from oboro.kinds import names_of, shown, takes, unknown
+from oboro.kinds import names_of, nearest, shown, takes
 from oboro.noise import Bits
 from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit, compose
 from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_plan, register
@@ -265,11 +266,11 @@ class Questions(Generic[Result]):
     def _answer(self, build: Build, asked: Asked) -> Result:
         raise NotImplementedError  # pragma: no cover
 
-    def _known(self, asked: Asked) -> None:
-        """Refuses a word that no question knows, or that means nothing here: it would be paid for without it."""
-        for name in asked:
+    def _known(self, asked: Asked, question: str) -> None:
+        """Refuses a word that the question does not know, or that means nothing here: it would be paid for without it."""
+        for name, value in asked.items():
             if name not in Asked.__annotations__:
-                raise unknown("argument", name, Asked.__annotations__)
+                raise self._stranger(name, value, question)
         if "weight" in asked and not self.weighted:
             raise ParameterError(
                 "a weight is for the questions of a batch",
@@ -277,6 +278,19 @@ class Questions(Generic[Result]):
                 needed="questions that share one price",
                 fix="with session.batch(eps=1) as batch:",
             )
+
+    def _stranger(self, name: str, value: object, question: str) -> ParameterError:
+        """The error for an argument that a question does not have, with the nearest that it has."""
+        own = inspect.signature(getattr(self, question)).parameters
+        known = [one for one in own if one != "asked"]
+        known += [one for one in Asked.__annotations__ if one != "weight" or self.weighted]
+        close = nearest(name, known)
+        return ParameterError(
+            f"{question} has no argument {name!r}" + (f": did you mean {close!r}?" if close else ""),
+            given=told(**{name: shown(value)}),
+            needed=", ".join(known),
+            fix=told(**{close: shown(value)}) if close else f"{question} without {name}",
+        )
 
     def where(self, condition: str) -> Self:
         """Only rows that meet a condition, such as "age >= 20 and region = 'north'"."""
@@ -291,20 +305,20 @@ class Questions(Generic[Result]):
     def count(self, **asked: Unpack[Asked]) -> Result:
         """How many rows; with groups, how many in each."""
         if self.groups:
-            return self._histogram(self.groups, asked)
-        scope = self._scope(asked)
+            return self._histogram(self.groups, asked, "count")
+        scope = self._scope(asked, "count")
         return self._answer(lambda promise: count_plan(scope, promise), asked)
 
     def sum(self, column: str, **asked: Unpack[Asked]) -> Result:
         """The sum of a column; with groups, of each."""
-        scope, of = self._scope(asked), self.domain[column]
+        scope, of = self._scope(asked, "sum"), self.domain[column]
         return self._answer(lambda promise: sum_plan(of, scope, promise), asked)
 
     def mean(
         self, columns: str | Sequence[str], *, ball: Ball | None = None, **asked: Unpack[Asked]
     ) -> Result:
         """The mean of a column, or of several at once. With a ball, rows outside it move to its edge first."""
-        scope, of = self._scope(asked), self._columns(columns)
+        scope, of = self._scope(asked, "mean"), self._columns(columns)
         return self._answer(lambda promise: mean_plan(of, scope, promise, ball), asked)
 
     def variance(self, column: str, **asked: Unpack[Asked]) -> Result:
@@ -315,7 +329,7 @@ class Questions(Generic[Result]):
         self, columns: Sequence[str], *, ball: Ball | None = None, **asked: Unpack[Asked]
     ) -> Result:
         """The covariances of all pairs of columns, divided by n. With a ball, rows outside it move to its edge first."""
-        scope, of = self._scope(asked), self._columns(columns)
+        scope, of = self._scope(asked, "covariance"), self._columns(columns)
         return self._answer(lambda promise: covariance_plan(of, scope, promise, ball), asked)
 
     def quantile(
@@ -327,13 +341,14 @@ class Questions(Generic[Result]):
         **asked: Unpack[Asked],
     ) -> Result:
         """The values at one or more quantiles between 0 and 1."""
-        scope, of = self._scope(asked), self.domain[column]
+        scope, of = self._scope(asked, "quantile"), self.domain[column]
         return self._answer(
             lambda promise: quantile_plan(of, quantiles, scope, as_pure(promise), method=method), asked
         )
 
     def median(self, column: str, **asked: Unpack[Asked]) -> Result:
         """The value that half of the rows lie below."""
+        self._known(asked, "median")
         return self.quantile(column, Fraction(1, 2), **asked)
 
     @takes(columns=names_of, by=names_of)
@@ -349,10 +364,10 @@ class Questions(Generic[Result]):
         groups = [Bins(self.domain[name]) for name in ([by] if isinstance(by, str) else by)]
         names = [columns] if isinstance(columns, str) else list(columns)
         bins = (*self.groups, *groups, *bins_of(self.domain, names, edges))
-        return self._histogram(bins, asked)
+        return self._histogram(bins, asked, "histogram")
 
-    def _histogram(self, bins: tuple[Bins, ...], asked: Asked) -> Result:
-        self._known(asked)
+    def _histogram(self, bins: tuple[Bins, ...], asked: Asked, question: str) -> Result:
+        self._known(asked, question)
         unit, condition, expected = self.unit, self.condition, asked.get("expected_n")
         return self._answer(lambda promise: HistogramPlan(bins, unit, promise, condition, expected), asked)
 
@@ -360,8 +375,8 @@ class Questions(Generic[Result]):
     def _columns(self, columns: str | Sequence[str]) -> list[Column]:
         return [self.domain[name] for name in ([columns] if isinstance(columns, str) else columns)]
 
-    def _scope(self, asked: Asked) -> Scope:
-        self._known(asked)
+    def _scope(self, asked: Asked, question: str) -> Scope:
+        self._known(asked, question)
         return Scope(self.unit, self.condition, self.groups, self.n, asked.get("expected_n"))
 
     def _narrowed(self, **changes: object) -> Self:

@@ -78,7 +78,7 @@ class Learning(Questions[Result]):
                 given=f"{quantiles}",
                 fix='quantile("age", 0.5, ...)',
             )
-        scope, of = self._scope(asked), self.domain[column]
+        scope, of = self._scope(asked, "quantile"), self.domain[column]
         return self._answer(
             lambda promise: smooth_quantile_plan(
                 scope, of, one, guarantee=_with_delta(promise, delta), noise=noise, beta=beta
@@ -97,6 +97,7 @@ class Learning(Questions[Result]):
         **asked: Unpack[Asked],
     ) -> Result:
         """The value that half of the rows lie below."""
+        self._known(asked, "median")
         half = Fraction(1, 2)
         return self.quantile(column, half, method=method, delta=delta, noise=noise, beta=beta, **asked)
 
@@ -111,7 +112,7 @@ class Learning(Questions[Result]):
         **asked: Unpack[Asked],
     ) -> Result:
         """The mean without the `trim` part of smallest and of largest values."""
-        scope, of = self._scope(asked), self.domain[column]
+        scope, of = self._scope(asked, "trimmed_mean"), self.domain[column]
         return self._answer(
             lambda promise: trimmed_mean_plan(
                 scope, of, trim, guarantee=_with_delta(promise, delta), noise=noise, beta=beta
@@ -138,7 +139,10 @@ class Learning(Questions[Result]):
         in a sealed process that has its block and nothing else; with `isolation="none"`, and on systems that cannot seal,
         in a plain one, with a conditional guarantee.
         """
-        scope, of = self._scope(asked), self._columns(self.domain.names if columns is None else columns)
+        scope, of = (
+            self._scope(asked, "sample_and_aggregate"),
+            self._columns(self.domain.names if columns is None else columns),
+        )
         return self._answer(
             lambda promise: sample_aggregate_plan(
                 scope,
@@ -159,7 +163,7 @@ class Learning(Questions[Result]):
         self, columns: Sequence[str], k: int, *, method: str | None = None, **asked: Unpack[Asked]
     ) -> Result:
         """The centres of k clusters: from a noisy grid, by noisy rounds, or as the slides have it."""
-        scope, of = self._scope(asked), self._columns(columns)
+        scope, of = self._scope(asked, "kmeans"), self._columns(columns)
         return self._answer(
             lambda promise: clusters_plan(scope, of, k, eps=as_pure(promise).eps, method=method), asked
         )
@@ -176,7 +180,7 @@ class Learning(Questions[Result]):
         **asked: Unpack[Asked],
     ) -> Result:
         """The k principal components about a public origin: Gaussian noise for rho, or for eps and delta."""
-        scope, of = self._scope(asked), self._columns(columns)
+        scope, of = self._scope(asked, "components"), self._columns(columns)
         return self._answer(
             lambda promise: components_plan(
                 scope,

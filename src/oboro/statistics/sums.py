@@ -11,9 +11,9 @@ from math import gcd
 import numpy as np
 
 from oboro.arrays import Data, Ends, Integers, Table
-from oboro.domain import Column, Domain, Integer, Real
+from oboro.domain import Column, Date, Domain, Integer, Real
 from oboro.engine import add_up
-from oboro.errors import DomainError, declaration
+from oboro.errors import DomainError, question
 from oboro.noise import Bits
 from oboro.privacy import ZCDP, Pure, Unit
 from oboro.records import inline
@@ -154,7 +154,8 @@ def ends(column: Column) -> tuple[Fraction, Fraction]:
         f"column {column.name!r} has no numbers to add up",
         given=f"a column of kind {column.kind!r}",
         needed="an Integer or Real column",
-        fix=declaration("integer", name=column.name, low=0, high=120),
+        fix=question("median" if isinstance(column, Date) else "histogram", column.name),
+        argument="column",
     )
 
 

@@ -105,22 +105,22 @@ def layout_of(domain: Domain, mask: Mask | None = None) -> Layout:
 
 def possible_cells(domain: Domain, cells: Any) -> Mask:
     """A mask that allows only the listed combinations of some columns."""
-    columns, heads = _listed(domain, cells)
+    columns, heads = _listed(domain, cells, "possible")
     return Mask.of(columns, heads)
 
 
 def impossible_cells(domain: Domain, cells: Any) -> Mask:
     """A mask that rules out the listed combinations of some columns."""
-    columns, heads = _listed(domain, cells)
+    columns, heads = _listed(domain, cells, "impossible")
     leading = Layout(Domain(domain.columns[:columns]))
     possible = leading.all_possible()
     possible[heads] = False
     return Mask.of(columns, np.flatnonzero(possible).astype(np.int64))
 
 
-def _listed(domain: Domain, cells: Any) -> tuple[int, Integers]:
+def _listed(domain: Domain, cells: Any, argument: str) -> tuple[int, Integers]:
     """The listed combinations as keys of the first columns, with every value of those that the list leaves out."""
-    source = open_data(cells)
+    source = open_data(cells, argument)
     named = [column for column in domain if all(name in source.types for name in column.sources)]
     if not named:
         raise DataError(

@@ -293,7 +293,7 @@ class Strategy:
         return DataError(
             f"a table by strategy {self.name} carries nothing that intervals could come from",
             needed="a table by one of the strategies tree, filtered, adaptive",
-            fix=setting(strategy="tree"),
+            fix="oboro table release ... --strategy tree -o published.parquet",
         )
 
 

@@ -250,8 +250,8 @@ def plan_in(table: Table) -> Record:
     except (KeyError, ValueError, RecursionError):
         raise DataError(
             "the table does not say how it was made",
-            needed="the Parquet or Arrow file that oboro released: CSV and JSON do not carry it",
-            fix="oboro table release ... -o published.parquet",
+            needed="a Parquet or Arrow file that oboro released by strategy tree, filtered or adaptive, which carry it",
+            fix="oboro table release ... --strategy tree -o published.parquet",
         ) from None
     return found
 
