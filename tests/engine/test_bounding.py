@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from oboro.domain import Category, Integer
-from oboro.engine import add_up, code_sql, coding, count_cells, counted_rows, open_data
+from oboro.engine import add_up, code_sql, codes, count_cells, counted_rows, open_data
 from oboro.privacy import Unit
 
 X = Integer("x", 0, 99)
@@ -46,7 +46,7 @@ def kept(table: pa.Table, unit: Unit, condition: str | None) -> tuple[int, int]:
 def test_what_the_buckets_find_is_all_that_is_beyond_the_limit(
     monkeypatch: pytest.MonkeyPatch, buckets: int, limit: int, condition: str | None
 ) -> None:
-    monkeypatch.setattr(coding, "_BUCKETS", buckets)
+    monkeypatch.setattr(codes, "_BUCKETS", buckets)
     table, unit = people(), Unit.person("who", limit)
     expected = kept(table, unit, condition)
     assert add_up(open_data(table), [X], [(), (0,)], unit, condition=condition) == {0: [*expected]}
@@ -68,8 +68,8 @@ def test_a_count_that_wraps_around_would_be_seen(monkeypatch: pytest.MonkeyPatch
     for limit in (20, 254, 255, 256, 65_535):
         assert add_up(open_data(table), [X], [()], Unit.person("who", limit)) == {0: [limit]}
     # 512 rows, counted in one byte that wraps around, look like none
-    planted = np.zeros(coding._BUCKETS, np.uint8)
-    monkeypatch.setattr(coding, "stream_counts", lambda *_: planted)
+    planted = np.zeros(codes._BUCKETS, np.uint8)
+    monkeypatch.setattr(codes, "stream_counts", lambda *_: planted)
     assert add_up(open_data(table), [X], [()], Unit.person("who", 20)) == {0: [70_000]}
 
 

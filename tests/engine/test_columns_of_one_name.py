@@ -17,7 +17,7 @@ from pyarrow import feather
 import oboro as ob
 from oboro.engine import open_data
 from oboro.engine.arrays import held
-from oboro.engine.coding import count_cells
+from oboro.engine.codes import count_cells
 
 TWICE = [
     ["x", "X", "X_1"],

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from oboro.domain import Category, Integer
-from oboro.engine import add_up, coding, count_cells, count_units, open_data
+from oboro.engine import add_up, codes, count_cells, count_units, open_data
 from oboro.errors import DomainError, UnitError
 from oboro.privacy import Unit
 
@@ -55,7 +55,7 @@ def test_streamed_counts_are_the_grouped_ones(monkeypatch: pytest.MonkeyPatch) -
     for unit in (Unit.row(), Unit.person("who", 3)):
         grouped = count_cells(open_data(table), [X], unit)
         with monkeypatch.context() as patch:
-            patch.setattr(coding, "SMALL", 1)
+            patch.setattr(codes, "SMALL", 1)
             streamed = count_cells(open_data(table), [X], unit)
         order = np.argsort(grouped[0])
         assert grouped[0][order].tolist() == streamed[0].tolist()

@@ -11,7 +11,7 @@ SUMS = "tests/engine/test_sums.py"
 
 
 @planted(
-    "oboro.engine.coding:code_sql",
+    "oboro.engine.codes:code_sql",
     caught_by=f"{ENGINE}::test_duckdb_follows_the_rule_of_the_domain[i-values3]",
 )
 def raw_data_after_clipping(original: Any, column: Any, type_name: str) -> str:
@@ -30,17 +30,17 @@ def raw_data_in_the_quick_way(original: Any, values: Any, column: Any) -> Any:
     return values.drop_null().to_numpy() - column.low
 
 
-@planted("oboro.engine.coding:code_sql", caught_by=f"{ENGINE}::test_mixed_objects_in_pandas_do_not_raise")
+@planted("oboro.engine.codes:code_sql", caught_by=f"{ENGINE}::test_mixed_objects_in_pandas_do_not_raise")
 def missing_values_dropped(original: Any, column: Any, type_name: str) -> str:
     """A value that is not a number takes its record out, though the domain says what such a record counts as."""
-    from oboro.engine.coding import _code_without_missing, base_type
+    from oboro.engine.codes import _code_without_missing, base_type
     from oboro.engine.source import quoted
 
     return _code_without_missing(column, quoted(column.name), base_type(type_name))
 
 
 @planted(
-    "oboro.engine.coding:count_units",
+    "oboro.engine.codes:count_units",
     caught_by=f"{SUMS}::test_a_person_adds_at_most_max_rows[who0]",
 )
 def missing_values_dropped_before_the_count(original: Any, source: Any, unit: Any) -> int:
@@ -53,7 +53,7 @@ def missing_values_dropped_before_the_count(original: Any, source: Any, unit: An
 
 
 @planted(
-    "oboro.engine.coding:dropped_rows",
+    "oboro.engine.codes:dropped_rows",
     caught_by=f"{ENGINE}::test_a_person_counts_at_most_max_rows_times_whatever_the_order",
 )
 def contributions_not_bounded(original: Any, source: Any, fields: Any, unit: Any, condition: Any) -> str:
@@ -61,7 +61,7 @@ def contributions_not_bounded(original: Any, source: Any, fields: Any, unit: Any
     return f"SELECT * FROM ({original(source, fields, unit, condition)}) WHERE false"
 
 
-@planted("oboro.engine.coding:dropped_rows", caught_by=f"{ENGINE}::test_kept_rows_are_spread_evenly")
+@planted("oboro.engine.codes:dropped_rows", caught_by=f"{ENGINE}::test_kept_rows_are_spread_evenly")
 def contributions_bounded_by_value(original: Any, source: Any, fields: Any, unit: Any, condition: Any) -> str:
     """Of a person's rows the smallest values are kept, so that what is published leans to one side."""
     names = ", ".join(fields)
@@ -70,9 +70,7 @@ def contributions_bounded_by_value(original: Any, source: Any, fields: Any, unit
     )
 
 
-@planted(
-    "oboro.engine.coding:dropped_rows", caught_by=f"{ENGINE}::test_one_persons_rows_do_not_move_anothers"
-)
+@planted("oboro.engine.codes:dropped_rows", caught_by=f"{ENGINE}::test_one_persons_rows_do_not_move_anothers")
 def contributions_bounded_together(original: Any, source: Any, fields: Any, unit: Any, condition: Any) -> str:
     """The limit is on all heavy persons together, so that one person's rows push out another's."""
     query = original(source, fields, unit, condition)

@@ -23,7 +23,7 @@ from hostile import INF, NAN, TYPED, WAYS, array, arrays, objects
 
 import oboro as ob
 from oboro.engine import open_data
-from oboro.engine.coding import count_cells, count_units
+from oboro.engine.codes import count_cells, count_units
 from oboro.noise.bits import system_bits
 from oboro.release import Plan
 from oboro.secure import Answer

@@ -150,7 +150,7 @@ def _is_table(data: object) -> bool:
 def from_table(data: object, columns: tuple[str, ...]) -> Floats:
     """The columns of the input, in the order of the rows; text that is no number becomes nan."""
     from oboro.engine import open_data
-    from oboro.engine.coding import doubles
+    from oboro.engine.codes import doubles
 
     return doubles(open_data(data), columns)
 

@@ -7,7 +7,7 @@ from math import prod
 
 from oboro.domain import Column
 from oboro.engine.arrays import held
-from oboro.engine.coding import all_rows, code_sql, dropped_rows, full_rows, rows_of_nobody
+from oboro.engine.codes import all_rows, code_sql, dropped_rows, full_rows, rows_of_nobody
 from oboro.engine.source import Source
 from oboro.errors import DomainError
 from oboro.privacy import Unit

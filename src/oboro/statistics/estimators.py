@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from oboro.arrays import Floats
 from oboro.domain import Real
 from oboro.engine import open_data
-from oboro.engine.coding import doubles
+from oboro.engine.codes import doubles
 from oboro.engine.memory import to_arrow
 from oboro.errors import BoundsError, DataError, setting, told
 from oboro.exact import Number, rational

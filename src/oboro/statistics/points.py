@@ -10,7 +10,7 @@ import numpy.typing as npt
 from oboro.arrays import Data, Floats, Integers, Table, Values
 from oboro.domain import Category, Column, Date, Integer, Real
 from oboro.engine import code_sql, counted_rows
-from oboro.engine.coding import in_order, person_sql
+from oboro.engine.codes import in_order, person_sql
 from oboro.errors import DomainError, declaration
 from oboro.privacy import Unit
 from oboro.statistics.scope import Scope

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from oboro.arrays import Data, Floats, Integers
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.engine import code_sql, open_data
-from oboro.engine.coding import FLOATS, WHOLE, base_type, counted_rows, texts
+from oboro.engine.codes import FLOATS, WHOLE, base_type, counted_rows, texts
 from oboro.engine.source import Source, quoted
 from oboro.errors import DataError, DomainError, UnitError, setting, told
 from oboro.privacy import Unit

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from oboro.domain import Category, Column, Date, Integer, Real
 from oboro.domain.domain import DRAFT_HEADER, DRAFT_RARE
 from oboro.engine import open_data
-from oboro.engine.coding import texts
+from oboro.engine.codes import texts
 from oboro.engine.memory import unreadable
 from oboro.engine.source import Source, quoted
 from oboro.exact import rational

@@ -32,7 +32,7 @@ import numpy as np
 from oboro.arrays import Data, Integers
 from oboro.domain import Column, Domain, Grid, Integer, Mesh
 from oboro.engine import Source, code_sql, count_cells, open_data
-from oboro.engine.coding import FLOATS, WHOLE, base_type
+from oboro.engine.codes import FLOATS, WHOLE, base_type
 from oboro.engine.source import quoted
 from oboro.errors import DataError, setting
 from oboro.kinds import path_of, takes, text_of
