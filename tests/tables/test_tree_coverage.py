@@ -11,8 +11,10 @@ import pytest
 from oboro import tables
 from oboro.arrays import Integers
 from oboro.domain import Category, Domain, Grid
+from oboro.errors import ParameterError
 from oboro.noise import DiscreteGaussian, DiscreteLaplace, system_bits
 from oboro.privacy import Unit
+from oboro.release import plan_from
 from oboro.tables.tree.errors import Error, ends_of, error_of
 from oboro.tables.tree.intervals import Estimates
 from oboro.tables.tree.lattice import lattice_of
@@ -164,3 +166,43 @@ def test_an_interval_a_tenth_too_short_is_seen(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Estimates, "row_ends", short)
     hits, size = covered()
     assert hits / size < least(0.5, size)
+
+
+@pytest.mark.parametrize("share", ["0.1", "0.02"])
+def test_no_more_than_the_tolerated_share_of_published_cells_is_empty(share: str) -> None:
+    """On average; today's rule, every cell above 0, has far more. Intervals hold, and totals stay consistent."""
+    plan, prepared, true = table_plan("1", publish=share)
+    empty, rows, hits = [], 0, 0
+    for _ in range(60):
+        found = plan.measure(prepared, system_bits())
+        here = true[found.keys]
+        empty.append(float((here == 0).mean()) if here.size else 0.0)
+        low, high = plan.mechanism.intervals(found, 0.5)
+        rows, hits = rows + here.size, hits + int(((low <= here) & (here <= high)).sum())
+    assert np.mean(empty) <= float(share) + 5 * np.std(empty) / math.sqrt(60)
+    assert hits / rows >= least(0.5, rows)
+    without, _, _ = table_plan("1")
+    all_cells = without.measure(prepared, system_bits())
+    assert (true[all_cells.keys] == 0).mean() > float(share)
+    table = plan.publish(found)
+    whole = tables.ask(table)
+    assert whole.value == sum(table.column("n").to_pylist()) + whole.spread
+    assert whole.spread == sum(tables.unallocated(table).column("unallocated").to_pylist()) > 0
+    halves = [tables.ask(table, {"row": rows}) for rows in ((0, 15), (16, 31))]
+    assert abs(sum(half.value for half in halves) - whole.value) <= 1
+    for answer in (whole, *halves, tables.ask(table, {"row": 3, "col": 4})):
+        assert answer.low <= answer.value <= answer.high
+
+
+def test_the_share_is_a_field_of_the_plan_that_older_records_lack() -> None:
+    plan, _, _ = table_plan("1", publish="0.1")
+    assert plan.to_dict()["publish_share"] == "0.1"
+    assert plan_from(plan.to_dict()) == plan
+    older = {name: value for name, value in plan.to_dict().items() if name != "publish_share"}
+    assert plan_from(older).publish_share is None
+    for wrong in ("0", "1", "2", "-1"):
+        with pytest.raises(ParameterError, match="publish"):
+            table_plan("1", publish=wrong)
+    with pytest.raises(ParameterError, match="only a tree"):
+        table_plan("1", "filtered", publish="0.1")
+    assert "with publish" in str(plan.forecast(2000))

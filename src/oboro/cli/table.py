@@ -90,6 +90,15 @@ Delta = Annotated[
     ),
 ]
 
+PublishShare = Annotated[
+    str | None,
+    typer.Option(
+        "--publish",
+        help="The share of published cells that may hold nobody, for a tree: what does not stand out stays with its block.",
+        metavar="NUMBER",
+    ),
+]
+
 
 def make_plan(
     domain: Path,
@@ -102,6 +111,7 @@ def make_plan(
     total: int | None,
     workload: list[str] | None,
     delta: str | None,
+    publish: str | None = None,
 ) -> TablePlan:
     """A plan from what was typed."""
     from oboro.tables import plan
@@ -118,6 +128,7 @@ def make_plan(
         total=total,
         workload=_workload(workload),
         delta=delta,
+        publish=publish,
     )
 
 
@@ -190,6 +201,7 @@ def forecast(
     impossible: Impossible = None,
     total: Total = None,
     workload: Workloads = None,
+    publish: PublishShare = None,
     expected_total: Expected = None,
     output: ForecastPage = None,
     language: Language = None,
@@ -205,7 +217,7 @@ def forecast(
             fix=f"-o {output.stem or 'forecast'}.html",
         )
     own = unit_of(unit, domain)
-    plan = make_plan(domain, eps, own, strategy, count, possible, impossible, total, workload, delta)
+    plan = make_plan(domain, eps, own, strategy, count, possible, impossible, total, workload, delta, publish)
     if output is not None:
         from oboro.report.forecast import write_forecast
 
@@ -342,6 +354,7 @@ def release(
     impossible: Impossible = None,
     total: Total = None,
     workload: Workloads = None,
+    publish: PublishShare = None,
     ledger: LedgerAt,
     output: Output = None,
     name: Name = None,
@@ -350,7 +363,9 @@ def release(
 ) -> None:
     """Publishes the table and pays for it from the ledger, whose unit is protected."""
     account = open_ledger(ledger, domain, unit="cells:1:1", budget=_budget(delta))
-    plan = make_plan(domain, eps, account.unit, strategy, count, possible, impossible, total, workload, delta)
+    plan = make_plan(
+        domain, eps, account.unit, strategy, count, possible, impossible, total, workload, delta, publish
+    )
     with progress_bar():
         plans.release(plan, data, account, output=output, name=name, dry_run=dry_run, json=json)
 

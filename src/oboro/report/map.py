@@ -399,6 +399,8 @@ def _plan_of(table: Table, domain: Domain) -> TablePlan | None:
 def _is_partial(plan: TablePlan | None, record: Mapping[str, object]) -> bool:
     noise = record.get("noise")
     stated = noise.get("strategy") if isinstance(noise, Mapping) else None
+    if plan is not None and plan.publish_share is not None:
+        return True
     return "filtered" in (stated, None if plan is None else plan.strategy)
 
 

@@ -17,7 +17,7 @@ from oboro.arrays import Data, Integers, Table
 from oboro.domain import Column, Domain
 from oboro.engine import open_data
 from oboro.errors import DataError, DomainError, ParameterError, UnitError, setting, told
-from oboro.exact import Number, positive, whole
+from oboro.exact import Number, positive, rational, show, whole
 from oboro.kinds import takes, text_of
 from oboro.ledger import Ledger
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
@@ -235,7 +235,8 @@ class TablePlan(Plan):
     """Counts of all cells of a domain by one of the strategies.
 
     `design` says which levels a tree counts, and their shares of the budget; `workload` what it was planned for. Without
-    a design a tree is planned here, for its workload.
+    a design a tree is planned here, for its workload. With `publish_share` a tree publishes only cells that stand out, so
+    that no more than this share of them hold nobody, on average.
 
     Privacy
         Records become counts by a rule that looks at one record at a time (reading.py), so that one unit moves
@@ -265,6 +266,7 @@ class TablePlan(Plan):
     total: int | None = None
     workload: Workload | None = None
     design: Design | None = None
+    publish_share: Fraction | None = None
     kind = "tables.table"
     leaves_out = "covers the noise; not errors in the data, nor records left out"
 
@@ -280,6 +282,13 @@ class TablePlan(Plan):
         self._check_count()
         if self.total is not None:
             whole("total", self.total, least=0, most=LARGEST_TOTAL)
+        if self.publish_share is not None and not 0 < self.publish_share < 1:
+            raise ParameterError(
+                "publish is the share of published cells that may hold nobody",
+                given=told(publish=show(self.publish_share)),
+                needed="a number between 0 and 1",
+                fix=setting(publish="0.1"),
+            )
         self.mechanism.check()
         if self.mechanism.planned and self.design is None:
             object.__setattr__(self, "workload", self.workload or DEFAULT)
@@ -312,7 +321,8 @@ class TablePlan(Plan):
     def mechanism(self) -> Strategy:
         """The strategy, bound to the facts of this plan."""
         bind = strategy_called(self.strategy)
-        return bind(self.layout, self.guarantee, self.unit, self.total, self.workload, self.design)
+        facts = (self.layout, self.guarantee, self.unit, self.total, self.workload, self.design)
+        return bind(*facts, self.publish_share)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -432,6 +442,7 @@ def plan(
     possible: Any = None,
     impossible: Any = None,
     total: int | None = None,
+    publish: Number | None = None,
 ) -> TablePlan:
     """A plan for a table of counts.
 
@@ -463,7 +474,8 @@ def plan(
         mask = impossible_cells(domain, impossible)
     guarantee = Pure(positive("eps", eps)) if delta is None else Approx(positive("eps", eps), delta)
     strategy = strategy or preferred(layout_of(domain, mask), total)
-    return TablePlan(domain, unit, guarantee, strategy, count, mask, total, workload)
+    share = None if publish is None else rational("publish", publish)
+    return TablePlan(domain, unit, guarantee, strategy, count, mask, total, workload, None, share)
 
 
 @takes(plan=TablePlan, ledger=Ledger, count=text_of)

@@ -160,6 +160,9 @@ class Strategy:
     total: int | None = None
     workload: Workload | None = None
     design: Design | None = None
+    publish: Fraction | None = (
+        None  # the share of published cells that may hold nobody, where a tree limits it
+    )
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -227,6 +230,13 @@ class Strategy:
                 given=told(strategy=repr(self.name)),
                 needed=setting(strategy="tree"),
                 fix=setting(delta=None),
+            )
+        if not self.planned and self.publish is not None:
+            raise ParameterError(
+                "only a tree limits the share of empty cells among those that it publishes",
+                given=told(publish=show(self.publish), strategy=repr(self.name)),
+                needed=setting(strategy="tree"),
+                fix=setting(strategy="tree"),
             )
         self.check_domain()
 

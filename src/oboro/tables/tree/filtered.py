@@ -39,7 +39,7 @@ from oboro.tables.tree.answers import Where, region_of
 from oboro.tables.tree.intervals import Answer
 from oboro.tables.tree.lattice import Lattice, Level, Tree
 from oboro.tables.tree.leftover import filtered_answer, filtered_intervals, unallocated
-from oboro.tables.tree.measure import Measured, project
+from oboro.tables.tree.measure import Measured, least_that_stands_out, project
 from oboro.tables.tree.outlook import Outlook, filtered_outlook
 from oboro.tables.tree.planner import least_squares, moments, plan_shares
 from oboro.tables.tree.workload import block, never_worse, precision
@@ -109,11 +109,7 @@ def _floor(candidates: int, total: int, law: DiscreteLaplace) -> int:
 
 def cut_of(values: Integers, candidates: int, floor: int, law: DiscreteLaplace) -> int:
     """The least value v at which C p(v) <= 0.1 R(v); above all of them if there is none."""
-    known, counts = np.unique(values, return_counts=True)
-    reaching = counts[::-1].cumsum()[::-1]
-    chance = law.cdf(-known)  # P(noise >= v), by symmetry
-    passing = known[candidates * chance <= FALSE * reaching]
-    return int(passing.min()) if passing.size else (int(known.max()) + 1 if known.size else floor)
+    return least_that_stands_out(values, candidates, floor, law, FALSE)
 
 
 def within(blocks: Integers, values: Integers, held: Integers) -> Integers:

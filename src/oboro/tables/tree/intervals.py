@@ -23,6 +23,8 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import cached_property, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -37,8 +39,16 @@ from oboro.tables.layout import Layout
 from oboro.tables.reading import read_cells
 from oboro.tables.strategy import Noise, count_name
 from oboro.tables.tree.errors import Error, ends_of, error_of
-from oboro.tables.tree.lattice import Lattice, lattice_of
-from oboro.tables.tree.measure import Measured, by_level, estimated, spine_of, whole_total
+from oboro.tables.tree.lattice import Lattice, Level, lattice_of
+from oboro.tables.tree.measure import (
+    Measured,
+    by_level,
+    cut_of_cells,
+    estimated,
+    project,
+    spine_of,
+    whole_total,
+)
 from oboro.tables.tree.planner import moments
 from oboro.tables.tree.workload import Design, precision
 
@@ -87,11 +97,40 @@ class Estimates:
     leaves: Floats
     raw: Integers  # noisy counts of leaves, in one row
     mu: Floats
+    cut: int | None = None  # the least noisy count that is published, where not all are
 
     @property
     def noise(self) -> Noise:
         """That of cells."""
         return self.noises[self.design.levels.index(self.lattice.finest)]
+
+    @cached_property
+    def counts(self) -> Integers:
+        """What each leaf holds, published or not: whole numbers that add up."""
+        return project(self.lattice, self.leaves, self.possible, self.total)
+
+    @cached_property
+    def block(self) -> Level:
+        """The level of the blocks that keep what is not published: the finest that is counted, above the cells."""
+        coarser = [level for level in self.design.levels if level != self.lattice.finest]
+        return min(coarser, key=self.lattice.under, default=tuple(0 for _ in self.lattice.trees))
+
+    def left(self, published: Integers) -> tuple[Integers, Integers]:
+        """What each block holds beyond its published cells, and how many cells can hold it; `published` are leaves."""
+        rest = self.counts.copy()
+        rest.reshape(-1)[published] = 0
+        room = np.ones(rest.shape, np.bool_) if self.possible is None else self.possible
+        sums = (self.lattice.sums(each, self.block) for each in (rest, room))
+        held, cells = (np.asarray(each, np.int64) for each in sums)
+        return held, cells
+
+    def spread(self, published: Integers, choices: Sequence[Choice]) -> int:
+        """How many people a question takes of those that are in no published cell: its share of each block's cells."""
+        held, cells = self.left(published)
+        asked = reduce(np.logical_and.outer, choices)
+        asked = asked if self.possible is None else asked & self.possible
+        inside = np.asarray(self.lattice.sums(asked, self.block), float)
+        return int(np.rint((held * (inside / np.maximum(cells, 1))).sum()))
 
     def answer(self, choices: Sequence[Choice]) -> tuple[float, Error]:
         """The sum over a choice of leaves in each column, and its error."""
@@ -122,6 +161,8 @@ class Estimates:
             beyond t - x falls at least as fast as from 0. The upper end fails nowhere.
             If t < x <= t + u: the upper end fails nowhere; P(y > w + x | y >= t) <= T / P(noise >= t - x) <= T/(1/2).
             If x > t + u: let e = P(y < t), which is below U. Both ends fail with (T + U - e)/(1 - e) <= T + U.
+            With a cut on noisy counts, t is the larger of the two; it does not depend on y as long as y reaches it
+            [Benjamini, Hochberg 1995].
             In each case that is at most 1 - level; so it is with any distribution of the other noise.
             Where several columns are shared out together, t is bounded from above instead, which is safe (`_still_joint`).
         """
@@ -129,7 +170,10 @@ class Estimates:
         y = self.raw[leaves]
         low = np.maximum(y - below, 0)
         some = np.flatnonzero(low)
-        low[some[~self._still(leaves[some], published[some], below + 1)]] = 0
+        still = self._still(leaves[some], published[some], below + 1)
+        if self.cut is not None:
+            still &= y[some] - below - 1 >= self.cut
+        low[some[~still]] = 0
         return low, np.maximum(y + above, 0)
 
     def _still(self, leaves: Integers, published: Integers, less: int) -> Bools:
@@ -173,7 +217,12 @@ class Estimates:
 
 
 def estimates(
-    layout: Layout, design: Design, noises: Sequence[Noise], noisy: Sequence[Integers], total: int | None
+    layout: Layout,
+    design: Design,
+    noises: Sequence[Noise],
+    noisy: Sequence[Integers],
+    total: int | None,
+    share: Fraction | None = None,
 ) -> Estimates:
     lattice = lattice_of(layout.domain)
     possible = lattice.possible(layout)
@@ -181,8 +230,10 @@ def estimates(
     mu = moments(lattice, design.levels, [precision(noise) for noise in noises])
     if total is not None:
         mu.reshape(-1)[0] = math.inf  # a public total is known without error
-    raw = noisy[design.levels.index(lattice.finest)].reshape(-1)
-    return Estimates(lattice, design, tuple(noises), possible, total, leaves, raw, mu)
+    finest = design.levels.index(lattice.finest)
+    raw = noisy[finest].reshape(-1)
+    cut = None if share is None else cut_of_cells(raw, possible, noises[finest], share)
+    return Estimates(lattice, design, tuple(noises), possible, total, leaves, raw, mu, cut)
 
 
 def hull(

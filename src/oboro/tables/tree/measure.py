@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
@@ -152,6 +153,7 @@ def measure(
     bits: Bits,
     total: int | None = None,
     trials: int = 1,
+    share: Fraction | None = None,
 ) -> list[Measured]:
     """Publishes the table `trials` times, each with noise of its own."""
     lattice = lattice_of(layout.domain)
@@ -162,7 +164,7 @@ def measure(
     del counts
     published = []
     for noisy in _noisy(true, noises, bits, trials):
-        published.append(publish(noisy, layout, lattice, design, noises, possible, total))
+        published.append(publish(noisy, layout, lattice, design, noises, possible, total, share))
     return published
 
 
@@ -188,20 +190,44 @@ def publish(
     noises: Sequence[Noise],
     possible: Bools | None,
     total: int | None,
+    share: Fraction | None = None,
 ) -> Measured:
-    """All that follows the noise: post-processing."""
+    """All that follows the noise: post-processing. With `share`, only cells that stand out are published."""
     estimates = estimated(noisy, lattice, design, noises, possible, total)
     progress.report("making whole", 0.5)
     counts = project(lattice, estimates, possible, total).reshape(-1)
+    finest = design.levels.index(lattice.finest)
+    raw = noisy[finest].reshape(-1)
     leaves = np.flatnonzero(counts)
+    if share is not None:
+        leaves = leaves[raw[leaves] >= cut_of_cells(raw, possible, noises[finest], share)]
     keys = lattice.keys(layout, leaves)
     held = counts[leaves]
-    own = np.maximum(noisy[design.levels.index(lattice.finest)].reshape(-1)[leaves], 0)
+    own = np.maximum(raw[leaves], 0)
     if not (keys[1:] > keys[:-1]).all():
         order = np.argsort(keys)
         keys, held, own = keys[order], held[order], own[order]
     progress.report("making whole", 1.0)
     return Measured(keys, held, tuple(noisy), own)
+
+
+def cut_of_cells(raw: Integers, possible: Bools | None, noise: Noise, share: Fraction) -> int:
+    """The least noisy count of cells that are published, if only such a share of them may be empty."""
+    tested = raw if possible is None else raw[possible.reshape(-1)]
+    return least_that_stands_out(tested[tested > 0], tested.size, 1, noise, float(share))
+
+
+def least_that_stands_out(values: Integers, candidates: int, floor: int, law: Noise, share: float) -> int:
+    """The least value v at which C p(v) <= share R(v) [Benjamini, Hochberg 1995]; above all of them if there is none.
+
+    Of C cells R(v) reach v, and an empty one does with probability p(v). So at most this share of those that reach the cut
+    are empty, on average, whatever the others hold.
+    """
+    known, counts = np.unique(values, return_counts=True)
+    reaching = counts[::-1].cumsum()[::-1]
+    chance = law.cdf(-known)  # P(noise >= v), by symmetry
+    passing = known[candidates * chance <= share * reaching]
+    return int(passing.min()) if passing.size else (int(known.max()) + 1 if known.size else floor)
 
 
 def estimated(

@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,7 @@ from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
 from oboro.tables.strategy import Noise
 from oboro.tables.tree.lattice import Lattice, Level, Tree
-from oboro.tables.tree.measure import project, spine_of
+from oboro.tables.tree.measure import cut_of_cells, project, spine_of
 from oboro.tables.tree.planner import least_squares
 from oboro.tables.tree.workload import Design, precision
 
@@ -59,7 +60,12 @@ class Outlook:
 
 @remembered(16)
 def tree_outlook(
-    lattice: Lattice, cells: int, design: Design, noises: tuple[Noise, ...], total: int
+    lattice: Lattice,
+    cells: int,
+    design: Design,
+    noises: tuple[Noise, ...],
+    total: int,
+    share: Fraction | None = None,
 ) -> Outlook:
     """A planned tree: a piece of the table of a size that is quick."""
     small, levels, kept = _smaller(lattice, design, noises)
@@ -72,6 +78,9 @@ def tree_outlook(
     ]
     found = least_squares(small, levels, [precision(noise) for noise in kept], noisy)
     published = project(small, found, None)
+    if share is not None:
+        finest = levels.index(small.finest)
+        published[noisy[finest] < cut_of_cells(noisy[finest].reshape(-1), None, kept[finest], share)] = 0
     shown, lived = published > 0, truth > 0
     empty = int((shown & ~lived).sum()) / max(int(shown.sum()), 1)
     near = np.abs(published - truth) <= _TRUSTED * truth

@@ -12,10 +12,10 @@ from itertools import islice, product
 
 import numpy as np
 
-from oboro.arrays import Floats, Integers
+from oboro.arrays import Floats, Integers, Table
 from oboro.domain import Domain
 from oboro.errors import GuaranteeError, setting, told
-from oboro.exact import remembered, show
+from oboro.exact import percent, remembered, show
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.noise.laplace import check_level
 from oboro.privacy import ZCDP, Approx, Unit
@@ -26,7 +26,7 @@ from oboro.release import part as privacy_part
 from oboro.tables import wavelet
 from oboro.tables.cells import Cells
 from oboro.tables.layout import Layout
-from oboro.tables.strategy import Noise, Strategy, counts_move, counts_move_squared
+from oboro.tables.strategy import Noise, Strategy, counts_move, counts_move_squared, key_columns
 from oboro.tables.tree.answers import Where, choices
 from oboro.tables.tree.intervals import (
     Answer,
@@ -151,34 +151,54 @@ def tree_answer(strategy: PlannedTree, published: Measured, where: Where, level:
     for choice, part in zip(chosen, parts, strict=True):
         inside &= choice[part]
     value = int(published.counts[inside].sum())
+    if value and all(int(choice.sum()) == 1 for choice in chosen):
+        return _of_cell(found, chosen, value, level, 0)
+    spread = 0 if strategy.publish is None else found.spread(leaves, chosen)
     if all(int(choice.sum()) == 1 for choice in chosen):
-        return _of_cell(found, chosen, value, level)
+        return _of_cell(found, chosen, 0, level, spread)
+    value += spread
     answer, error = found.answer(chosen)
     estimate, low, high = hull(answer, error.reach(level), value)
-    return Answer(value, int(low), int(high), error.sd, level, estimate=int(estimate))
+    return Answer(value, int(low), int(high), error.sd, level, spread, int(estimate))
 
 
-def _of_cell(found: Estimates, chosen: Sequence[Choice], value: int, level: float) -> Answer:
+def _of_cell(found: Estimates, chosen: Sequence[Choice], shown: int, level: float, spread: int) -> Answer:
     """One cell: as its row has it, if it is published; otherwise it holds no more than its noisy count may be off."""
     places = tuple(int(np.flatnonzero(choice)[0]) for choice in chosen)
     leaf = np.ravel_multi_index(places, tuple(tree.leaves for tree in found.lattice.trees))
-    leaves, shown = np.array([leaf], np.int64), np.array([value], np.int64)
-    low, high = found.row_ends(leaves, shown, check_level(level))
-    lowest = min(int(low[0]), value) if value else 0
+    leaves, counts = np.array([leaf], np.int64), np.array([shown], np.int64)
+    low, high = found.row_ends(leaves, counts, check_level(level))
+    value, lowest = shown + spread, min(int(low[0]), shown) if shown else 0
     estimate = max(int(found.raw[leaf]), 0)
-    return Answer(value, lowest, max(int(high[0]), value), found.noise.sd, level, estimate=estimate)
+    return Answer(value, lowest, max(int(high[0]), value), found.noise.sd, level, spread, estimate)
+
+
+def tree_unallocated(strategy: PlannedTree, published: Measured) -> Table:
+    """Blocks that hold people in no published cell: the columns of their first cell, cells, held, unallocated."""
+    import pyarrow as pa
+
+    found, layout = _estimates(strategy, published), strategy.layout
+    lattice = found.lattice
+    left, cells = found.left(lattice.leaf(layout, published.keys))
+    held = np.asarray(lattice.sums(found.counts, found.block), np.int64)
+    some = np.nonzero(held)
+    first = [at * tree.under(level) for at, tree, level in zip(some, lattice.trees, found.block, strict=True)]
+    leaves = np.ravel_multi_index(tuple(first), tuple(tree.leaves for tree in lattice.trees))
+    beside = {"cells": cells[some], "held": held[some], "unallocated": left[some]}
+    return pa.table({**dict(key_columns(lattice.keys(layout, leaves), layout)), **beside})
 
 
 def _estimates(strategy: PlannedTree, published: Measured) -> Estimates:
     """The least-squares solution of a table; the last one is kept."""
     design, layout = strategy.chosen, strategy.layout
-    facts = (layout.domain.to_dict(), write(design), strategy.eps, strategy.unit, strategy.total)
+    share, total = strategy.publish, strategy.total
+    facts = (layout.domain.to_dict(), write(design), strategy.eps, strategy.unit, total, share)
     digest = hashlib.sha256(repr(facts).encode() + layout.heads[1].tobytes()).digest()
     if not _last or _last[0][0] is not published.noisy or _last[0][1] != digest:
         shapes = [strategy.lattice.nodes(level) for level in design.levels]
         noisy = in_shapes(published.noisy, shapes)
         _last[:] = [
-            (published.noisy, digest, estimates(layout, design, strategy.noises, noisy, strategy.total))
+            (published.noisy, digest, estimates(layout, design, strategy.noises, noisy, total, share))
         ]
     return _last[0][2]
 
@@ -335,7 +355,7 @@ class PlannedTree(Strategy):
         )
 
     def measure(self, cells: Cells, bits: Bits, trials: int = 1) -> list[Measured]:
-        return measure(cells, self.layout, self.chosen, self.noises, bits, self.total, trials)
+        return measure(cells, self.layout, self.chosen, self.noises, bits, self.total, trials, self.publish)
 
     @cached_property
     def moments(self) -> Floats:
@@ -354,13 +374,25 @@ class PlannedTree(Strategy):
         measured = sorted(zip(self.chosen.shares, self.chosen.levels, strict=True), reverse=True)
         named = [f"{self.lattice.name(level)} ({float(share):.1%})" for share, level in measured[:_NAMED]]
         more = [f"{len(measured) - _NAMED} more"] if len(measured) > _NAMED else []
-        outlook = [] if expected_total is None else self.outlook(expected_total).notes
+        outlook = (
+            []
+            if expected_total is None
+            else [*self.outlook(expected_total).notes, self._trade(expected_total)]
+        )
         sizes = [math.prod(self.lattice.nodes(level)) for level in self.chosen.levels]
         lacks = without_intervals(zip(sizes, [noise.sd for noise in self.noises], strict=True))
         return [*helps, "measured: " + "; ".join([*named, *more]), *lacks, *outlook]
 
+    def _trade(self, total: int) -> str:
+        """What a limit on empty cells among the published ones would cost, in the same made-up place."""
+        told = []
+        for share in (Fraction(3, 10), Fraction(1, 10), Fraction(1, 100)):
+            found = tree_outlook(self.lattice, self.layout.cells, self.chosen, self.noises, total, share)
+            told.append(f"{show(share)}: {percent(found.published / found.cells)}, {percent(found.empty)}")
+        return f"with publish so much would be published, and so much of that hold nobody: {'; '.join(told)}"
+
     def outlook(self, total: int) -> Outlook:
-        return tree_outlook(self.lattice, self.layout.cells, self.chosen, self.noises, total)
+        return tree_outlook(self.lattice, self.layout.cells, self.chosen, self.noises, total, self.publish)
 
     def words(self) -> dict[str, object]:
         levels = [
@@ -381,6 +413,13 @@ class PlannedTree(Strategy):
 
     def answer(self, published: Measured, where: Where, level: float) -> Answer:
         return tree_answer(self, published, where, level)
+
+    def unallocated(self, table: Table) -> Table:
+        return (
+            super().unallocated(table)
+            if self.publish is None
+            else tree_unallocated(self, self.published(table))
+        )
 
     def _against_laplace(self) -> str:
         """Whether the delta helps: Gaussian noise against Laplace noise, both planned for the default workload."""
