@@ -16,12 +16,12 @@ PLANS = "tests/synth/test_synth_plans.py"
 
 
 @planted(
-    "oboro.synth.accounting:private_ridge",
+    "oboro.synth.curves:private_ridge",
     caught_by=f"{BOUNDS}::test_the_private_bound_with_another_letter_would_be_false",
 )
 def ridge_in_the_wrong_formula(original: Any, order: Fraction, n: int, tau: Fraction, dims: int) -> Any:
     """The ridge stands where the formula for private n has the smallest eigenvalue."""
-    from oboro.synth.accounting import private_exact
+    from oboro.synth.curves import private_exact
 
     return private_exact(order, n, min(4 * dims / tau, Fraction(1)), dims)
 

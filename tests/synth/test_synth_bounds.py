@@ -11,7 +11,7 @@ import pytest
 import oboro as ob
 from oboro.errors import GuaranteeError, InputError, ParameterError
 from oboro.synth import rdp_private_n, rdp_public_n, renyi_gaussians
-from oboro.synth.accounting import best_order, private_curve, public_curve, ridge_for
+from oboro.synth.curves import best_order, private_curve, public_curve, ridge_for
 from oboro.synth.papers.miura import spread
 
 SIZES = (10**4, 10**5, 10**6, 10**7)

@@ -17,7 +17,7 @@ from oboro.errors import DataError, GuaranteeError, InputError, UnitError
 from oboro.noise import DiscreteGaussian
 from oboro.noise.bits import system_bits
 from oboro.release import load_plan, save_plan
-from oboro.synth.coding import read_codes
+from oboro.synth.codes import read_codes
 from oboro.synth.plan import (
     choice_eps,
     choose_table,

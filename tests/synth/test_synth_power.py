@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import oboro as ob
-from oboro.synth.accounting import rdp_private_n, rdp_public_n
+from oboro.synth.curves import rdp_private_n, rdp_public_n
 
 DOMAIN = ob.Domain([ob.Integer("age", 0, 100), ob.Real("score", -1, 1, "0.001")])
 

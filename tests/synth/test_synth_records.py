@@ -137,7 +137,7 @@ def test_the_ridge_is_the_least_that_keeps_the_promise() -> None:
     assert plan.guarantee == ob.Approx(3, "1e-5")
     one = plan.curve(plan.order)
     assert ob.Renyi(plan.order, 100 * one).to_approx("1e-5").eps <= 3
-    from oboro.synth.accounting import best_order, public_curve
+    from oboro.synth.curves import best_order, public_curve
 
     less = best_order(public_curve(2000, 3, ridge=plan.ridge * Fraction(99, 100)), 100, "1e-5")
     assert less is not None

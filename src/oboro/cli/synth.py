@@ -218,7 +218,7 @@ def release(
                 needed="the number of rows, which is public under replace",
                 fix="--n 32561",
             )
-        from oboro.synth.coding import count_rows
+        from oboro.synth.codes import count_rows
 
         n = str(count_rows(data))
         counted = said(f"n = {int(n):,} rows, counted; under replace this number is public")

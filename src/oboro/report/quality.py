@@ -18,7 +18,7 @@ from oboro.report.page import INTERNAL, Words, both, escape, label, render, say
 if TYPE_CHECKING:
     from oboro.arrays import Floats
     from oboro.synth import Quality
-    from oboro.synth.coding import Compared
+    from oboro.synth.codes import Compared
 
 WORDS = {
     "title": both("Quality of synthetic data"),

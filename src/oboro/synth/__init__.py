@@ -10,9 +10,9 @@ Its examples begin with:
 """
 
 from oboro.synth.account import Account, account
-from oboro.synth.accounting import rdp_private_n, rdp_public_n
 from oboro.synth.adaptive import QualityPlan
 from oboro.synth.copula import MomentsPlan
+from oboro.synth.curves import rdp_private_n, rdp_public_n
 from oboro.synth.draft import draft
 from oboro.synth.marginals import MarginalsPlan
 from oboro.synth.methods import plan, release

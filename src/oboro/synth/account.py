@@ -9,7 +9,7 @@ from oboro.exact import Number, about, show, whole
 from oboro.language import aligned
 from oboro.privacy import Approx, Conditional, Guarantee
 from oboro.privacy.guarantee import positive_delta
-from oboro.synth.accounting import Best, Curve, best_order, private_curve, public_curve
+from oboro.synth.curves import Best, Curve, best_order, private_curve, public_curve
 
 
 @dataclass(frozen=True, slots=True)

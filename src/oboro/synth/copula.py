@@ -15,7 +15,7 @@ from oboro.errors import ParameterError, setting, told
 from oboro.kinds import nearest, takes
 from oboro.noise import Bits, DiscreteGaussian
 from oboro.release import Forecast, Part, part, register
-from oboro.synth.coding import code_count
+from oboro.synth.codes import code_count
 from oboro.synth.measured import Binned, Measured, Shape
 from oboro.synth.plan import ModelPlan, describe_plan
 

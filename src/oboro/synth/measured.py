@@ -14,7 +14,7 @@ import numpy as np
 from oboro.arrays import Floats, Integers, Table
 from oboro.domain import Category, Column, Domain
 from oboro.noise import Bits, DiscreteGaussian
-from oboro.synth.coding import code_count
+from oboro.synth.codes import code_count
 from oboro.synth.junction import Clique
 
 # Each column on its own: noisy counts of blocks of codes, split further where there is something to see.

@@ -21,7 +21,7 @@ from oboro.privacy import Guarantee, Unit
 from oboro.release import Certificate, Release, plan_from
 from oboro.release.certificate import unpacked, verify_unpacked
 from oboro.release.release import checked_ending
-from oboro.synth.coding import to_table
+from oboro.synth.codes import to_table
 from oboro.synth.copula import CopulaSampler, Segments, Wanted, correlations, restricted, wanted_codes
 from oboro.synth.junction import Law, spread_evenly, with_evidence
 from oboro.synth.measured import Binned, from_rows

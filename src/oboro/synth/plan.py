@@ -22,7 +22,7 @@ from oboro.privacy import ZCDP, Approx, Guarantee, Unit
 from oboro.privacy.guarantee import positive_delta
 from oboro.release import Choice, Forecast, Pair, Part, Plan, part
 from oboro.release.plan import BUNDLE
-from oboro.synth.coding import check_synthesisable, read_codes
+from oboro.synth.codes import check_synthesisable, read_codes
 from oboro.synth.junction import Clique, Law, Noisy, fit
 from oboro.synth.measured import (
     Binned,

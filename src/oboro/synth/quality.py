@@ -13,7 +13,7 @@ from oboro.arrays import Bools, Data, Floats, Integers
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import about, whole
 from oboro.language import aligned
-from oboro.synth.coding import Compared, read_both
+from oboro.synth.codes import Compared, read_both
 
 # How close synthetic rows come to real ones, beside how close real rows come to one another.
 

@@ -21,10 +21,10 @@ from oboro.noise.lazy import Ball, Uniform, ball, precision
 from oboro.privacy import Approx, Conditional, Renyi, Unit
 from oboro.privacy.guarantee import renyi_order
 from oboro.release import Forecast, Pair, Part, Plan, register
-from oboro.synth import accounting
+from oboro.synth import curves
 from oboro.synth.account import eigenvalue_assumption
-from oboro.synth.accounting import Curve, best_order, ridge_for
-from oboro.synth.coding import check_synthesisable, read_codes, to_table
+from oboro.synth.codes import check_synthesisable, read_codes, to_table
+from oboro.synth.curves import Curve, best_order, ridge_for
 
 # Exact sums and products of codes, and the exact factor of a covariance: integers and rationals throughout.
 
@@ -113,7 +113,7 @@ def record_curve(
     tau = 4 * dims / width
     if unit.adjacency == "replace":
         assert n is not None
-        return lambda order: accounting.public_tight(order, n, tau)
+        return lambda order: curves.public_tight(order, n, tau)
     assert n_min is not None
     if dims == 1 and least is not None:
         width = min(
@@ -123,11 +123,11 @@ def record_curve(
 
     def both(order: Fraction) -> Fraction | None:
         one = (
-            accounting.private_ridge(order, n_min, tau, dims)
+            curves.private_ridge(order, n_min, tau, dims)
             if ridge is not None
-            else accounting.private_exact(order, n_min, width, dims)
+            else curves.private_exact(order, n_min, width, dims)
         )
-        other = accounting.public_tight(order, n_min, tau)  # among datasets that are filled up to n_min
+        other = curves.public_tight(order, n_min, tau)  # among datasets that are filled up to n_min
         return None if one is None or other is None else max(one, other)
 
     return both

@@ -15,7 +15,7 @@ from oboro.kinds import numbers_of, takes
 from oboro.privacy import Renyi
 from oboro.release import Reproducible, Reproduction
 from oboro.release.reproduction import Row
-from oboro.synth.accounting import best_order, private_curve, public_curve, rdp_private_n, rdp_public_n
+from oboro.synth.curves import best_order, private_curve, public_curve, rdp_private_n, rdp_public_n
 
 DIMS, LEAST = 6, "0.01"
 SIZES = (10**4, 10**5, 10**6, 10**7)

@@ -327,7 +327,7 @@ def _at(order: Number, curve: Curve) -> Fraction:
         raise GuaranteeError(
             "the bound does not hold at this order",
             given=told(order=show(exact)),
-            needed="an order within the conditions of the bound (oboro.synth.accounting), for this n, dims and eigenvalue",
+            needed="an order within the conditions of the bound (oboro.synth.curves), for this n, dims and eigenvalue",
             fix="a smaller order, a larger n, or a larger ridge",
         )
     return cost
