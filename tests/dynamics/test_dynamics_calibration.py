@@ -12,7 +12,7 @@ from flint import acb, arb
 
 from oboro.dynamics import calibrate, delta, pure_eps
 from oboro.dynamics import calibration as module
-from oboro.dynamics.mixing import nodes, size, tail
+from oboro.dynamics.mixing_variable import nodes, size, tail
 from oboro.dynamics.papers.ito import independent_cauchy
 from oboro.dynamics.profile import gaussian, majorant
 from oboro.dynamics.radial import radial

@@ -14,7 +14,7 @@ from scipy.special import chndtr
 
 from oboro.dynamics import calibrate, calibration, delta
 from oboro.dynamics.calibration import _calibrated
-from oboro.dynamics.mixing import kanter, nodes
+from oboro.dynamics.mixing_variable import kanter, nodes
 from oboro.dynamics.radial import levels, radial
 from oboro.noise.lazy import precision
 from support import steps

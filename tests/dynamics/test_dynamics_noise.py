@@ -16,7 +16,7 @@ import pytest
 from oboro.dynamics import EllipticalStable, Stable, SymmetricStable
 from oboro.dynamics import laws as noising
 from oboro.dynamics.laws import FURTHEST, Scale, StableNoise, Values, add_discrete, on_grid, rounded_mixing
-from oboro.dynamics.mixing import nodes
+from oboro.dynamics.mixing_variable import nodes
 from oboro.errors import ParameterError
 from oboro.noise.bits import Bits, UnsafeDeterministicBits
 from oboro.noise.lazy import precision

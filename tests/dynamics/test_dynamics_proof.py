@@ -16,7 +16,7 @@ import pytest
 import oboro as ob
 from oboro.dynamics import SignalPlan, calibrate, delta, plan, release
 from oboro.dynamics.calibration import mixture
-from oboro.dynamics.mixing import nodes
+from oboro.dynamics.mixing_variable import nodes
 from oboro.dynamics.profile import from_above, gaussian
 from oboro.dynamics.sigma import kept_delta, needed_scale
 from oboro.errors import GuaranteeError, InputError, ParameterError

@@ -16,7 +16,7 @@ import oboro as ob
 from oboro.dynamics import calibrate, design, estimate, plan, release
 from oboro.dynamics.elliptical import EllipticalNoise, Record
 from oboro.dynamics.laws import Scale, Values
-from oboro.dynamics.mixing import size
+from oboro.dynamics.mixing_variable import size
 from oboro.dynamics.sigma import distance_in, factor, response_square
 from oboro.dynamics.system import Operator, system_from
 from oboro.errors import GuaranteeError, ParameterError

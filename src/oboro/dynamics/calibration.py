@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from oboro.dynamics.majorant import excess
-from oboro.dynamics.mixing import kanter
+from oboro.dynamics.mixing_variable import kanter
 from oboro.dynamics.radial import Delta, radial
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show, usable, whole
@@ -324,7 +324,7 @@ def _pure(alpha: float, eps: float, dims: int) -> float:
 
 
 def _discrete(alpha: float, eps: float, z: float) -> float:
-    """E c(z^2/(2A)), c the delta of rho-zCDP: Gauss's rule in xi = log(E/a(U)) (mixing.py), in cells short for c and for its density.
+    """E c(z^2/(2A)), c the delta of rho-zCDP: Gauss's rule in xi = log(E/a(U)) (mixing_variable.py), in cells short for c and for its density.
 
     c bends most near rho = eps, over some 1/sqrt(eps) of it. To the left of `low` it is below e^-720, to the right of `high` 1 - e^-40.
     """

@@ -1,6 +1,6 @@
 """What the convex majorant adds to the mixture: E[(ghat - g)(V)], V = z^2/A, from above. Proved, with nothing to converge.
 
-With b = alpha/2 and p = (1-b)/b, V = (z^2/2) (E/a(U))^p for a uniform U and an exponential E (mixing.py), and H = ghat - g
+With b = alpha/2 and p = (1-b)/b, V = (z^2/2) (E/a(U))^p for a uniform U and an exponential E (mixing_variable.py), and H = ghat - g
 is 0 up to v0, convex, and of a slope that grows to s0 = g'(v0) (profile.py). The chord of a convex function lies above it;
 that is used twice, and whatever the knots are, what comes out is too large.
 
@@ -10,7 +10,7 @@ H by its chords
 
 U by its chords
     E((V - v)+ given U) = v psi(log a(U) + r), r = log(2v/z^2)/p, psi(x) = E((E e^-x)^p - 1)+ = Gamma(1+p) e^(-p x) Q(p, e^x):
-    a mean of convex, falling functions of x. log a(u) is a power series with positive coefficients (mixing.py), so it is
+    a mean of convex, falling functions of x. log a(u) is a power series with positive coefficients (mixing_variable.py), so it is
     convex and grows. Where u lies between two knots, psi is at most its chord over log a(u). The chord falls, and the mean of
     log a(u) is at least its value in the middle. What lies beyond the last knot is put there.
 
@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from oboro.arrays import Floats
-from oboro.dynamics.mixing import log_excess
+from oboro.dynamics.mixing_variable import log_excess
 from oboro.dynamics.profile import inflection, slope
 
 _STEP = 0.01  # between knots of u: log a grows by 2% of itself, more closely near 0

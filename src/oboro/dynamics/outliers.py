@@ -24,7 +24,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from oboro.dynamics import mixing
+from oboro.dynamics import mixing_variable
 from oboro.dynamics.calibration import calibrate
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show, usable
@@ -120,7 +120,7 @@ def _laplace(scale: float, sizes: Sequence[float], false_alarm: float, median: f
 def _stable(
     alpha: float, scale: float, sizes: Sequence[float], false_alarm: float, median: float | None
 ) -> Detection:
-    middle = scale * mixing.size(alpha, 0.5)
+    middle = scale * mixing_variable.size(alpha, 0.5)
     scale *= 1 if median is None else median / middle
     rates = tuple(_most_powerful(alpha, size / scale, false_alarm) for size in sizes)
     return Detection(f"stable {alpha:g}, independent", median or middle, tuple(sizes), rates)
@@ -147,7 +147,7 @@ def _log_tail(alpha: float) -> CubicSpline:
     from scipy.interpolate import CubicSpline
     from scipy.special import erfc
 
-    rule = mixing.nodes(alpha)
+    rule = mixing_variable.nodes(alpha)
     log_x = np.linspace(math.log(1e-9), math.log(1e9), 2000)
     tail = erfc(np.exp(log_x)[:, None] / np.sqrt(2 * rule.value)) @ rule.weight
     return CubicSpline(log_x, np.log(np.minimum(tail, 1.0)))
@@ -158,9 +158,9 @@ def _shared(
 ) -> Detection:
     from scipy.special import ndtr, ndtri
 
-    middle = scale * mixing.size(alpha, 0.5)
+    middle = scale * mixing_variable.size(alpha, 0.5)
     scale *= 1 if median is None else median / middle
-    rule = mixing.nodes(alpha)
+    rule = mixing_variable.nodes(alpha)
     rates = [
         float(rule.weight @ ndtr(size / (scale * np.sqrt(rule.value)) + ndtri(false_alarm)))
         + false_alarm * (1 - rule.weight.sum())
@@ -175,7 +175,7 @@ def ruined(alpha: Number, times: float = 10.0) -> float:
     """P(sqrt(A) > `times` its median): how often a shared A spoils a whole record."""
     from scipy.optimize import brentq
 
-    rule = mixing.nodes(as_float(positive("alpha", alpha)))
+    rule = mixing_variable.nodes(as_float(positive("alpha", alpha)))
     log_a, cumulative = np.log(rule.value), np.cumsum(rule.weight)
     half = brentq(
         lambda x: float(np.interp(x, log_a, cumulative - rule.weight / 2)) - 0.5, log_a[0], log_a[-1]

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.arrays import Floats
-from oboro.dynamics.mixing import Nodes, nodes
+from oboro.dynamics.mixing_variable import Nodes, nodes
 
 if TYPE_CHECKING:
     from scipy.interpolate import BSpline

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from oboro.arrays import Floats
-from oboro.dynamics.mixing import nodes, size
+from oboro.dynamics.mixing_variable import nodes, size
 from oboro.dynamics.plan import SignalPlan
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, usable

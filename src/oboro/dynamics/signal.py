@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oboro.arrays import Floats, Table
-from oboro.dynamics import mixing
+from oboro.dynamics import mixing_variable
 from oboro.dynamics.system import row_norms
 from oboro.errors import DataError, setting, told
 from oboro.noise.laplace import check_level
@@ -176,14 +176,14 @@ def error_scales(plan: SignalPlan) -> Floats:
 
 def error_sizes(plan: SignalPlan, level: float) -> Floats:
     """The size that the error stays within with probability `level`."""
-    return plan.error_scales * mixing.size(float(plan.alpha), check_level(level))
+    return plan.error_scales * mixing_variable.size(float(plan.alpha), check_level(level))
 
 
 def forecast_of(plan: SignalPlan) -> Forecast:
     """The median error and the 95% band at a few times."""
     scales = plan.error_scales
     alpha = float(plan.alpha)
-    median, wide = mixing.size(alpha, 0.5), mixing.size(alpha, 0.95)
+    median, wide = mixing_variable.size(alpha, 0.5), mixing_variable.size(alpha, 0.95)
     several = plan.system.outputs > 1
     rows = [
         (f"{t}, output {j + 1}" if several else str(t), median * scales[t, j], wide * scales[t, j])

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.arrays import Floats
-from oboro.dynamics import mixing
+from oboro.dynamics import mixing_variable
 from oboro.dynamics.calibration import check_alpha
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational
@@ -59,11 +59,15 @@ class SymmetricStable:
         return run(_symmetric, words, *float_balls(self.alpha, rest, abs(rest)))
 
     def cdf(self, x: float) -> float:
-        tail = mixing.tail(float(self.alpha), abs(x)) / 2
+        tail = mixing_variable.tail(float(self.alpha), abs(x)) / 2
         return tail if x < 0 else 1 - tail
 
     def quantile(self, p: float) -> float:
-        return math.copysign(mixing.size(float(self.alpha), abs(2 * p - 1)), p - 0.5) if p != 0.5 else 0.0
+        return (
+            math.copysign(mixing_variable.size(float(self.alpha), abs(2 * p - 1)), p - 0.5)
+            if p != 0.5
+            else 0.0
+        )
 
 
 @compiled

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from oboro.dynamics import mixing
+from oboro.dynamics import mixing_variable
 from oboro.dynamics.calibration import calibrate, delta, pure_eps
 from oboro.dynamics.outliers import detections, ruined
 from oboro.dynamics.profile import gaussian
@@ -40,7 +40,7 @@ def calibration() -> Reproduction:
             method: calibrate(alpha=alpha, eps=eps, delta="1e-5", method=method, dims=10)
             for method in ("mixture", "independent", "discrete", "exact")
         }
-        rule = mixing.nodes(float(alpha))
+        rule = mixing_variable.nodes(float(alpha))
         again = float(rule.weight @ gaussian(tight["mixture"] ** 2 / rule.value, float(eps)))
         worst = max(worst, abs(again / 1e-5 - 1))
         rows.append(
