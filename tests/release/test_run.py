@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyarrow as pa
 import pytest
 
 import oboro as ob
+from oboro.engine import open_data
 from oboro.errors import BudgetError, DataError, NameTakenError, PaidError, ParameterError, UnitError
 from oboro.ledger.chain import laid_out
 from oboro.release import register, verify_certificate
 from oboro.statistics import HistogramPlan
+from oboro.synth.model import write_records
 
 DOMAIN = ob.Domain([ob.Integer("age", 0, 120), ob.Category("region", ["north", "south"])])
 PEOPLE = {"age": [5, 15, 15, 119], "region": ["north", "south", "south", "north"]}
@@ -28,6 +31,20 @@ def ledger(tmp_path: Path) -> ob.Ledger:
 
 def plan_of(eps: str = "0.25", unit: ob.Unit | None = None) -> Any:
     return ob.histogram_plan(DOMAIN, "region", unit=unit or ob.Unit.row(), eps=eps)
+
+
+def test_csv_has_a_mark_if_and_only_if_it_is_more_than_ascii(ledger: ob.Ledger, tmp_path: Path) -> None:
+    for name, marked in (("region", False), ("地域", True)):
+        domain = ob.Domain([ob.Category(name, ["north", "south"])])
+        plan = ob.histogram_plan(domain, name, unit=ob.Unit.row(), eps="0.1")
+        path = tmp_path / "x.csv"
+        ob.run(plan, {name: ["north"]}, ledger).save(path)
+        assert path.read_bytes().startswith(b"\xef\xbb\xbf") is marked
+        assert path.read_text(encoding="utf-8-sig").startswith(f'"{name}",')
+        assert verify_certificate(tmp_path / "x.csv.certificate.json")["file"]["name"] == "x.csv"
+        write_records(pa.table({name: ["north"]}), path)  # synthetic records, by the same rule
+        assert path.read_bytes().startswith(b"\xef\xbb\xbf") is marked
+        assert open_data(path).types.keys() == {name}
 
 
 def test_a_run_spends_exactly_once(ledger: ob.Ledger) -> None:

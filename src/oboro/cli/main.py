@@ -46,21 +46,46 @@ _TITLES = {
     "DEFAULT_STRING": "[default: {}]",
     "REQUIRED_LONG_STRING": "[required]",
     "ENVVAR_STRING": "[env var: {}]",
+    "RICH_HELP": "Try [blue]'{command_path} {help_option}'[/] for help.",
 }
 
 
 def in_own_language(command: Any) -> None:
-    """Translates the help of a command and of all below it, and the titles around it."""
+    """Translates the help of a command and of all below it, and what stands around it."""
     other = chosen() != "en"
-    if other:
+    if other and not getattr(command, "translated", False):
         _translate(command)
-    asked = other and ("--help" in sys.argv or len(sys.argv) <= 2)
+        command.translated = True
+    asked = "--help" in sys.argv or (other and len(sys.argv) <= 2)
     if asked or "typer.rich_utils" in sys.modules:  # it takes a while to load: not where nobody will see it
-        from typer import rich_utils
+        _set_frame()
 
-        for name, text in _TITLES.items():
-            if hasattr(rich_utils, name):
-                setattr(rich_utils, name, said(text))
+
+def _set_frame() -> None:
+    """What stands around the help and around an error. Nothing in it is cut short: names of options keep their room, and long
+    words, as which Japanese counts, go on in the next line."""
+    from rich.table import Table
+    from typer import rich_utils
+
+    class Whole(Table):
+        def add_row(self, *cells: Any, **style: Any) -> None:
+            super().add_row(*cells, **style)
+            for column in self.columns[:-1]:
+                column.no_wrap = True
+
+    for name, text in _TITLES.items():
+        if hasattr(rich_utils, name):
+            setattr(rich_utils, name, said(text))
+    made = getattr(rich_utils, "_make_rich_text", None)
+    if made is not None and made.__module__ == rich_utils.__name__:
+
+        def folded(**parts: Any) -> Any:
+            text = made(**parts)
+            text.overflow = "fold"
+            return text
+
+        rich_utils._make_rich_text = folded
+        vars(rich_utils)["Table"] = Whole
 
 
 def _translate(command: Any) -> None:
@@ -71,9 +96,16 @@ def _translate(command: Any) -> None:
     for one in command.params:
         if getattr(one, "help", None):
             one.help = said(one.help)
+    _translate_usage(command)
     _translate_help_option(command)
     for inner in getattr(command, "commands", {}).values():
         _translate(inner)
+
+
+def _translate_usage(command: Any) -> None:
+    """The line that says how a command is typed."""
+    made = command.get_usage
+    command.get_usage = lambda context: made(context).replace("Usage:", said("Usage:"), 1)
 
 
 def _translate_help_option(command: Any) -> None:
@@ -291,10 +323,13 @@ def _unprinted(error: Unprintable, made: list[Payment]) -> int:
 def _misspelt(error: Any) -> int:
     """The command line itself was wrong. It is quoted, and may hold anything."""
     error.message = without_password(plain(error.message, lines=True))
+    told = said(error.format_message())
+    error.format_message = lambda: told
     with suppress(OSError, ValueError):  # nobody hears it
         try:
             from typer.rich_utils import rich_format_error
 
+            _set_frame()
             rich_format_error(error)
         except ImportError:
             error.show()

@@ -47,11 +47,15 @@ from oboro.release.part import Form, Part, cost_of
 # Tables as bytes of every format; and a table with its certificate in one file.
 
 FORMATS = (".parquet", ".csv", ".arrow", ".json")
+_MARK = b"\xef\xbb\xbf"
 BUNDLE = ".oboro"  # a file that carries its certificate within
 
 
 def encoded(table: pa.Table, suffix: str) -> bytes:
-    """A table as .parquet, .csv, .arrow or .json."""
+    """A table as .parquet, .csv, .arrow or .json.
+
+    CSV is UTF-8. Where a name or a value in it is more than ASCII it begins with a byte order mark, by which Excel knows that.
+    """
     sink = io.BytesIO()
     if suffix == ".parquet":
         import pyarrow as pa
@@ -68,6 +72,8 @@ def encoded(table: pa.Table, suffix: str) -> bytes:
         import pyarrow.csv as csv
 
         csv.write_csv(table, sink)
+        if not sink.getvalue().isascii():
+            return _MARK + sink.getvalue()
     elif suffix == ".arrow":
         import pyarrow as pa
 

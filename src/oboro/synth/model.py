@@ -250,7 +250,7 @@ def _sampler(plan: ModelPlan, table: Table) -> Sampler:
     return CopulaSampler(correlations(measured, plan.ones.total(measured.levels)), measured.bins)
 
 
-# Synthetic records as a file; the extension decides the format. CSV opens in Excel: UTF-8 with a mark, lines end as it likes.
+# Synthetic records as a file; the extension decides the format.
 
 
 def check_file(path: str | Path) -> Path:
@@ -269,15 +269,4 @@ def check_file(path: str | Path) -> Path:
 def write_records(table: Table, path: str | Path) -> None:
     """Writes an Arrow table so that it is there whole or not at all."""
     where = check_file(path)
-    write_whole(where, _encoded(table, where.suffix.lower()))
-
-
-def _encoded(table: Table, suffix: str) -> bytes:
-    if suffix != ".csv":
-        return encoded(table, suffix)
-    import pyarrow.csv as csv
-
-    sink = io.BytesIO()
-    # without quotes around every text; a text that needs them has them
-    csv.write_csv(table, sink, csv.WriteOptions(quoting_style="needed"))
-    return b"\xef\xbb\xbf" + sink.getvalue()
+    write_whole(where, encoded(table, where.suffix.lower()))
