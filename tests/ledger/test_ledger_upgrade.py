@@ -5,8 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shlex
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -311,6 +314,33 @@ def test_an_upgrade_that_is_refused_or_cut_short_does_not_stop_the_next(closed: 
     assert (
         Ledger.open(closed).verify().head.position > Ledger.open(f"{closed}.schema1-2").verify().head.position
     )
+
+
+def test_in_a_folder_that_cannot_be_written_the_error_says_how_to_copy_it(
+    closed: Path, tmp_path: Path
+) -> None:
+    """The advice is followed to the letter; the copy says what the ledger said. After the upgrade none is needed."""
+    before = str(kept_head(closed))
+    (there := tmp_path / "there").mkdir()
+    program = [sys.executable, "-c", "from oboro.cli import main; main()", "ledger", "show", "--json"]
+    folder, show = shlex.quote(str(closed.parent)), shlex.join([*program, str(closed)])
+    frozen = f"mount --bind {folder} {folder} && mount -o remount,ro,bind {folder} && {show}"
+
+    def shown() -> dict[str, str]:
+        done = subprocess.run(["unshare", "-Urm", "sh", "-c", frozen], capture_output=True, text=True)
+        if not (done.stdout + done.stderr).startswith("{"):
+            pytest.skip("no folder can be mounted here")
+        return dict(json.loads(done.stdout or done.stderr))
+
+    fix = shown()["fix"]
+    copy, _, rest = fix.removeprefix("to read it: ").partition(" FOLDER")
+    assert rest == ", and open the copy in that folder"
+    subprocess.run(["sh", "-c", f"{copy} {shlex.quote(str(there))}"], check=True)
+    assert str(Ledger.open(there / closed.name).head()) == before
+    with Ledger.open(closed) as ledger:
+        ledger.upgrade(tmp_path / "kept.ledger")
+        after = str(ledger.head())
+    assert shown()["head"] == after
 
 
 def test_a_copy_is_kept_where_files_have_no_links(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sqlite3
 import stat
 from collections.abc import Iterator, Sequence
@@ -386,6 +387,9 @@ def _sqlite(place: Place, error: sqlite3.Error, progress: Progress) -> LedgerErr
             + progress.outcome,
             given=f"{place.shown}: {error}",
             needed="the right to read and write the file and its folder",
+            fix=f"to read it: cp -p {shlex.quote(place.shown)}* FOLDER, and open the copy in that folder"
+            if os.path.isfile(place.shown)
+            else None,
         )
     return LedgerError("the ledger cannot be used." + progress.outcome, given=f"{place.shown}: {error}")
 
