@@ -191,9 +191,9 @@ def shares_beyond_one_in_a_sparse_table(original: Any, layout: Any, eps: Any, un
     return blocks, [cells for _ in parts], cells
 
 
-@planted("oboro.tables.reading:_count_sql", caught_by=f"{INPUT}::test_counts_follow_the_rule[-3-0]")
+@planted("oboro.tables.input:_count_sql", caught_by=f"{INPUT}::test_counts_follow_the_rule[-3-0]")
 def counts_used_as_they_come(original: Any, name: str, source: Any, most: int) -> str:
     """A count goes into the sums without the rule for negative ones."""
-    from oboro.tables.reading import double_sql
+    from oboro.tables.input import double_sql
 
     return f"coalesce(TRY_CAST(abs({double_sql(name, source)}) AS BIGINT), 0)"

@@ -25,8 +25,8 @@ from oboro.noise.laplace import check_level
 from oboro.privacy import Approx, Pure, Unit
 from oboro.release import Forecast, Pair, Part, Plan, Release, register, run, upgrade
 from oboro.tables.cells import LARGEST_TOTAL, Cells
+from oboro.tables.input import read_cells
 from oboro.tables.layout import Layout
-from oboro.tables.reading import read_cells
 from oboro.tables.strategies import strategy_called
 from oboro.tables.strategy import Noise, Strategy, count_name, estimate_name, key_columns, to_table
 from oboro.tables.tree.answers import Where
@@ -239,7 +239,7 @@ class TablePlan(Plan):
     that no more than this share of them hold nobody, on average.
 
     Privacy
-        Records become counts by a rule that looks at one record at a time (reading.py), so that one unit moves
+        Records become counts by a rule that looks at one record at a time (input.py), so that one unit moves
         the counts by no more than it declares: `max_per_cell` in each of `max_cells` cells, or 1 for each of
         `max_rows` rows, and twice that under replace. The strategy measures whole numbers that are linear in
         the counts, and puts discrete Laplace noise of scale D/eps on each, D being how far one unit moves them

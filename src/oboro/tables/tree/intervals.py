@@ -35,8 +35,8 @@ from oboro.exact import about
 from oboro.privacy import Unit
 from oboro.records import Record
 from oboro.tables.cells import Cells
+from oboro.tables.input import read_cells
 from oboro.tables.layout import Layout
-from oboro.tables.reading import read_cells
 from oboro.tables.strategy import Noise, count_name
 from oboro.tables.tree.errors import Error, ends_of, error_of
 from oboro.tables.tree.lattice import Lattice, Level, lattice_of
