@@ -23,7 +23,7 @@ from oboro.errors import OboroError
 from oboro.noise.bits import system_bits
 from oboro.privacy import ZCDP, Approx, Pure
 from oboro.release import plan_from
-from oboro.statistics import splitting
+from oboro.statistics import ranks as by_rank
 from oboro.statistics.balls import CHUNK, MOST_COLUMNS, Ball, InBall, clipped, shifted
 from oboro.statistics.clusters import clusters_plan
 from oboro.statistics.components import RADIUS, components_plan, in_ball, second_moments
@@ -33,10 +33,10 @@ from oboro.statistics.means import mean_plan
 from oboro.statistics.moments import covariance_plan
 from oboro.statistics.points import REACH, scaled
 from oboro.statistics.quantiles import quantile_plan
+from oboro.statistics.ranks import Ranks, _grid, _Part, _split, fineness
 from oboro.statistics.scope import Scope
 from oboro.statistics.sensitivity.orders import Sorted
 from oboro.statistics.smooth import FINER, smooth_quantile_plan, sum_between, trimmed_mean_plan
-from oboro.statistics.splitting import Ranks, fineness
 from oboro.statistics.sums import sum_plan
 from oboro.statistics.terms import counted, term
 from oboro.synth.copula import STEPS
@@ -79,13 +79,13 @@ def test_scores_of_splitting_fit_and_move_by_what_their_noise_is_made_for(
         seen.append((np.asarray(scores), eta))
         return int(np.argmax(np.asarray(counts) > 0))
 
-    monkeypatch.setattr(splitting, "exponential_mechanism", watched)
+    monkeypatch.setattr(by_rank, "exponential_mechanism", watched)
     size = 2**37
     for n in (rows, rows + 1):
         parts = [n // 3, n // 3, n - 2 * (n // 3)]
         ranks = Ranks.of(np.asarray([0, size // 2, size - 1]), np.asarray(parts, np.int64))
-        part = splitting._Part(0, n, 0, size << fineness(size), Fraction(0), Fraction(1))
-        splitting._split(ranks, fineness(size), part, share, Fraction(eps), system_bits())
+        part = _Part(0, n, 0, size << fineness(size), Fraction(0), Fraction(1))
+        _split(ranks, fineness(size), part, share, Fraction(eps), system_bits())
     grain = min(share.denominator, 2**24)
     for (scores, eta), n in zip(seen, (rows, rows + 1), strict=True):
         highest, middle = int(scores[-1]), math.floor(grain * share * n)
@@ -122,7 +122,7 @@ def test_one_row_more_never_decides_whether_splitting_raises() -> None:
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(999982, 999983), Fraction(1, 10**6)])
 def test_scores_of_one_quantile_fit(q: Fraction) -> None:
     ranks = Ranks.of(np.asarray([0, WIDE - 1]), np.asarray([ROWS // 2, ROWS - ROWS // 2], np.int64))
-    scores, starts, counts = splitting._grid(ranks, WIDE, q)
+    scores, starts, counts = _grid(ranks, WIDE, q)
     below = [0, 0, ROWS // 2, ROWS // 2, ROWS]
     upto = [0, ROWS // 2, ROWS // 2, ROWS, ROWS]
     exact = [

@@ -16,10 +16,8 @@ from oboro.domain import Domain, Integer
 from oboro.errors import InputError
 from oboro.privacy import Unit
 from oboro.release import load_plan, save_plan
-from oboro.statistics import splitting as joint_module
-from oboro.statistics import splitting as ranks_module
-from oboro.statistics.session import Plans
-from oboro.statistics.splitting import (
+from oboro.statistics import ranks as ranks_module
+from oboro.statistics.ranks import (
     Joint,
     Ranks,
     fineness,
@@ -29,6 +27,7 @@ from oboro.statistics.splitting import (
     split_quantiles,
     spread,
 )
+from oboro.statistics.session import Plans
 from support import chi_square_tail
 
 F = Fraction
@@ -160,7 +159,7 @@ def test_joint_quantiles_have_exactly_their_law(values: list[int], coarse: int, 
 
 def test_joint_quantiles_by_balls_have_the_same_law(coarse: int, test_bits: Any, monkeypatch: Any) -> None:
     """What floats leave open goes to ball arithmetic: here, everything."""
-    monkeypatch.setattr(joint_module, "_TINY", math.inf)
+    monkeypatch.setattr(ranks_module, "_TINY", math.inf)
     qs, eta = [F(1, 4), F(2, 3)], F(1, 2)
     sampler = Joint.of(ranks_of([1, 1, 3, 4]), 6, qs, eta)
     drawn = Counter(tuple(sampler.draw(test_bits)) for _ in range(1500))

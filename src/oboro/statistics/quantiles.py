@@ -21,9 +21,9 @@ from oboro.noise import Bits
 from oboro.privacy import Pure, Unit
 from oboro.records import inline
 from oboro.release import Choice, Chosen, Forecast, Pair, Part, Plan, register
-from oboro.statistics import splitting
-from oboro.statistics.scope import Scope
-from oboro.statistics.splitting import (
+from oboro.statistics import ranks as by_rank
+from oboro.statistics.ranks import (
+    Joint,
     Ranks,
     fineness,
     grid_quantile,
@@ -32,6 +32,7 @@ from oboro.statistics.splitting import (
     split_errors,
     split_quantiles,
 )
+from oboro.statistics.scope import Scope
 from oboro.statistics.terms import cases
 
 METHODS = ("single", "joint", "splitting", "independent")
@@ -105,8 +106,8 @@ class QuantilePlan(Plan):
             raise ParameterError(
                 f"the method {self.method!r} does not fit",
                 given=f"{len(self.quantiles)} quantiles, " + told(n=f"{self.scope.n}"),
-                needed=f"single for one; splitting or independent for several; joint for up to {splitting.MOST_QUANTILES} "
-                f"where n is public and at most {splitting.MOST_ROWS:,}",
+                needed=f"single for one; splitting or independent for several; joint for up to {by_rank.MOST_QUANTILES} "
+                f"where n is public and at most {by_rank.MOST_ROWS:,}",
                 fix=setting(method=best),
             )
 
@@ -228,7 +229,7 @@ class QuantilePlan(Plan):
     def _drawer(self, ranks: Ranks) -> Callable[[Bits], Sequence[int]]:
         size, quantiles = self.column.size, self.quantiles
         if self.method == "joint":
-            return splitting.Joint.of(ranks, size, quantiles, self.joint_eta).draw
+            return Joint.of(ranks, size, quantiles, self.joint_eta).draw
         if self.method == "splitting":
             return lambda bits: split_quantiles(ranks, size, quantiles, self.level_price, bits)
         # answers that come out in another order than their quantiles are put in order: post-processing
@@ -299,8 +300,8 @@ def _best(quantiles: Sequence[Fraction], scope: Scope) -> str:
     if len(quantiles) == 1:
         return "single"
     # only a public n may decide, and only a small one can be afforded: the work grows with its square
-    small = scope.n is not None and scope.n * scope.rows <= splitting.MOST_ROWS
-    return "joint" if small and len(quantiles) <= splitting.MOST_QUANTILES else "splitting"
+    small = scope.n is not None and scope.n * scope.rows <= by_rank.MOST_ROWS
+    return "joint" if small and len(quantiles) <= by_rank.MOST_QUANTILES else "splitting"
 
 
 def _apart(q: Fraction) -> int:
