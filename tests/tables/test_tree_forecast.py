@@ -23,6 +23,7 @@ from oboro.tables.cells import Cells
 from oboro.tables.tree import intervals
 from oboro.tables.tree.intervals import NOISY
 from oboro.tables.tree.outlook import _scattered
+from oboro.tables.tree.strategy import PlannedTree
 
 CITY = Domain([Grid("row", "col")])
 TOML = """
@@ -211,3 +212,17 @@ def test_the_grid_that_adapts_says_so_at_its_largest() -> None:
         few = {"unit": Unit.cells(adjacency="replace"), "total": 1000}
         plan = tables.plan(grid, eps="0.1", strategy="adaptive", **few)
         assert any("may carry no intervals" in note for note in plan.forecast().notes) == said
+
+
+def test_the_outlook_is_a_range_over_shapes_of_place() -> None:
+    """The city's own figures lie in it, and shapes differ."""
+    from oboro.tables.tree.outlook import SHAPES, range_of, tree_outlook
+
+    plan = tables.plan(Domain([Grid("row", "col", shape=(128, 128))]), unit=Unit.cells(), eps="0.1")
+    strategy = plan.mechanism
+    assert isinstance(strategy, PlannedTree)
+    facts = (strategy.lattice, 128 * 128, strategy.chosen, strategy.noises, 500_000, None)
+    found = [tree_outlook(*facts, shape) for shape in SHAPES]
+    assert len({one.published for one in found}) == len(SHAPES)
+    assert range_of(found) in plan.forecast(500_000).notes
+    assert max(one.published for one in found) > 1.5 * min(one.published for one in found)

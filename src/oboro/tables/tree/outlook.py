@@ -1,7 +1,9 @@
 """What a plan means for cells: how many can be trusted, and how many show people though nobody is there.
 
 That depends on how people live. So the method is tried out on the generated city (city.py), thinned or filled to the
-number of people that is expected: made-up data, and made-up noise from a fixed seed. No data is looked at.
+number of people that is expected, and on other shapes of which it makes a range: a region of which the sea takes a part,
+a country of towns with next to nobody between them, and countryside where farms lie beside empty fields. Made-up data, and made-up noise from a fixed seed. No data is
+looked at.
 """
 
 from __future__ import annotations
@@ -66,11 +68,12 @@ def tree_outlook(
     noises: tuple[Noise, ...],
     total: int,
     share: Fraction | None = None,
+    shape: str = "city",
 ) -> Outlook:
     """A planned tree: a piece of the table of a size that is quick."""
     small, levels, kept = _smaller(lattice, design, noises)
     rng = np.random.default_rng(4)
-    truth = _people(small, total / cells * small.leaves, rng)
+    truth = _people(small, total / cells * small.leaves, rng, shape)
     noisy = [
         np.asarray(small.sums(truth, level), np.int64)
         + np.rint(rng.laplace(0, noise.sd / math.sqrt(2), small.nodes(level))).astype(np.int64)
@@ -108,15 +111,51 @@ def _smaller(
     return small, levels, kept
 
 
-def _people(lattice: Lattice, total: float, rng: np.random.Generator) -> Integers:
-    """So many people, living as in the generated city, by chance in one of the values of the other columns."""
+SHAPES = ("city", "region", "country", "countryside")
+
+
+def range_of(found: Sequence[Outlook]) -> str:
+    """What is published, and how much of it is empty, over several shapes."""
+    shown = [one.published / one.cells for one in found]
+    empty = [one.empty for one in found]
+    return (
+        "in a city, a region by the sea, a country of towns or open countryside: "
+        f"{percent(min(shown))} to {percent(max(shown))} of all cells published, "
+        f"{percent(min(empty))} to {percent(max(empty))} of which hold nobody"
+    )
+
+
+def _density(shape: str) -> Floats:
+    """How people live, on 512 x 512 places."""
     from oboro.tables.city import city
 
+    found = city().astype(float)
+    row, col = np.mgrid[0:512, 0:512]
+    if shape == "region":  # the sea takes a bay
+        found[(row - 200) ** 2 / 3 + (col - 330) ** 2 < 110**2] = 0
+    elif shape == "country":
+        rng = np.random.default_rng(9)
+        weights = rng.pareto(1.1, 150) + 0.1
+        found = np.zeros((512, 512))
+        for weight, (y, x) in zip(weights, rng.uniform(0, 512, (150, 2)), strict=True):
+            wide = 1 + 1.5 * weight**0.4
+            found += weight / wide**2 * np.exp(-((row - y) ** 2 + (col - x) ** 2) / (2 * wide**2))
+        found *= rng.lognormal(0, 1.5, found.shape) * (
+            rng.random(found.shape) < 0.35
+        )  # beside fields and woods
+    elif shape == "countryside":
+        rng = np.random.default_rng(10)
+        found = rng.lognormal(0, 2, found.shape) * (rng.random(found.shape) < 0.6)
+    return found
+
+
+def _people(lattice: Lattice, total: float, rng: np.random.Generator, shape: str = "city") -> Integers:
+    """So many people, living in such a place, by chance in one of the values of the other columns."""
     spine = spine_of(lattice)
-    density = _city_in(lattice.trees[spine], city().astype(float))
-    shape = [1] * len(lattice.trees)
-    shape[spine] = -1
-    everywhere = np.broadcast_to(density.reshape(shape), tuple(tree.leaves for tree in lattice.trees))
+    density = _city_in(lattice.trees[spine], _density(shape))
+    along = [1] * len(lattice.trees)
+    along[spine] = -1
+    everywhere = np.broadcast_to(density.reshape(along), tuple(tree.leaves for tree in lattice.trees))
     return np.asarray(rng.poisson(everywhere * (total / everywhere.sum())), np.int64)
 
 
@@ -127,7 +166,8 @@ def _city_in(tree: Tree, city: Floats) -> Floats:
         np.linspace(0.5 - min(n / 1024, 0.5), 0.5 + min(n / 1024, 0.5), n, endpoint=False)
         for n in (*lengths, 1)[:2]
     )
-    middle = city[(row * 512).astype(int)][:, (col * 512).astype(int)].reshape(-1) + 1e-3
+    middle = city[(row * 512).astype(int)][:, (col * 512).astype(int)].reshape(-1)
+    middle += 1e-6 * float(middle.mean()) + 1e-9  # nowhere is nobody for sure
     return np.resize(middle, tree.leaves)
 
 

@@ -39,7 +39,7 @@ from oboro.tables.tree.intervals import (
 )
 from oboro.tables.tree.lattice import Lattice, Level, Tree, lattice_of
 from oboro.tables.tree.measure import Measured, measure, spine_of
-from oboro.tables.tree.outlook import Outlook, tree_outlook
+from oboro.tables.tree.outlook import SHAPES, Outlook, range_of, tree_outlook
 from oboro.tables.tree.planner import moments, plan_shares
 from oboro.tables.tree.workload import DEFAULT, Design, Part, Workload, block, chosen, precision, profiles
 
@@ -377,11 +377,20 @@ class PlannedTree(Strategy):
         outlook = (
             []
             if expected_total is None
-            else [*self.outlook(expected_total).notes, self._trade(expected_total)]
+            else [
+                *self.outlook(expected_total).notes,
+                self._range(expected_total),
+                self._trade(expected_total),
+            ]
         )
         sizes = [math.prod(self.lattice.nodes(level)) for level in self.chosen.levels]
         lacks = without_intervals(zip(sizes, [noise.sd for noise in self.noises], strict=True))
         return [*helps, "measured: " + "; ".join([*named, *more]), *lacks, *outlook]
+
+    def _range(self, total: int) -> str:
+        """The same in other shapes of place: what comes out lies between, more likely than at one figure."""
+        facts = (self.lattice, self.layout.cells, self.chosen, self.noises, total, self.publish)
+        return range_of([tree_outlook(*facts, shape) for shape in SHAPES])
 
     def _trade(self, total: int) -> str:
         """What a limit on empty cells among the published ones would cost, in the same made-up place."""
