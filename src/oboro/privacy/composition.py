@@ -21,19 +21,31 @@ from fractions import Fraction
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number
 from oboro.kinds import each_of, takes, text_of
-from oboro.privacy import accounting
-from oboro.privacy.accounting import Event, Spend, added, convert, cost_of, one_currency, times
+from oboro.privacy.events import (
+    Event,
+    Spend,
+    added,
+    advanced,
+    basic,
+    convert,
+    cost_of,
+    one_currency,
+    pld,
+    renyi,
+    times,
+    zcdp,
+)
 from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi, positive_delta
 from oboro.privacy.unit import Unit, two_steps
 
 __all__ = ["METHODS", "compose", "convert", "cost_of", "parallel", "times", "worst"]
 
 METHODS: dict[str, Callable[[Sequence[Event], Fraction], Approx]] = {
-    "basic": accounting.basic,
-    "advanced": accounting.advanced,
-    "zcdp": accounting.zcdp,
-    "renyi": accounting.renyi,
-    "pld": accounting.pld,
+    "basic": basic,
+    "advanced": advanced,
+    "zcdp": zcdp,
+    "renyi": renyi,
+    "pld": pld,
 }
 
 

@@ -1,4 +1,4 @@
-"""What a batch that is fixed in advance costs at a delta, one function for each method of `compose`.
+"""Events, and what a batch of them that is fixed in advance costs at a delta, one function for each method of `compose`.
 
 Every figure is an exact rational that is certainly not below the real number that it stands for: no float decides one.
 """
