@@ -65,6 +65,7 @@ def tree_forecast(strategy: PlannedTree, expected_total: int | None) -> Forecast
         rows.append((lattice.name(level), size, error, _WITHIN * error, _WITHIN * error / _TRUSTED))
     lines = [
         "before counts are kept at 0 or more, which mostly makes errors smaller (single sizes have reached 1.2 times the figure)",
+        "the error may fall from one block size to the next larger one: only some sizes are counted, and those between are put together from many blocks",
         *strategy.notes,
         *strategy.remarks(expected_total),
     ]
