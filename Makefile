@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 BENCH := .venv-bench
 LOWEST := .venv-lowest
-LOOPS := $(shell grep -rl --include='*.py' noise.compiling src)
+LOOPS := $(shell grep -rl --include='*.py' noise.compiler src)
 # errors are shown; what pip would say about itself is not
 PIP := $(PYTHON) -m pip --disable-pip-version-check --quiet --quiet
 PYTEST := -m pytest -n auto --dist worksteal

@@ -53,6 +53,11 @@ def imports(path: Path) -> set[str]:
     return found
 
 
+def test_modules_are_nouns() -> None:
+    doing = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*ing.py")}
+    assert doing == {"noise/rounding.py"}, "certified rounding is a word of the documents"
+
+
 def test_every_module_has_a_place_in_the_layers() -> None:
     top = {
         path.stem if path.is_file() else path.name

@@ -21,7 +21,7 @@ from oboro.dynamics.system import Matrix
 from oboro.exact import show
 from oboro.noise import floatball as fb
 from oboro.noise.bits import Bits
-from oboro.noise.compiling import compiled
+from oboro.noise.compiler import compiled
 from oboro.noise.laws import Normal
 from oboro.noise.lazy import Real, Uniform, ball, precision
 

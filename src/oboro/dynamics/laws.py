@@ -30,7 +30,7 @@ from oboro.errors import ParameterError
 from oboro.noise import DiscreteGaussian
 from oboro.noise import floatball as fb
 from oboro.noise.bits import Bits, Words
-from oboro.noise.compiling import compiled
+from oboro.noise.compiler import compiled
 from oboro.noise.gaussian import LARGEST_VARIANCE
 from oboro.noise.laws import Law, Normal, PositiveStable
 from oboro.noise.lazy import Ball, Real, Uniform, ball, precision

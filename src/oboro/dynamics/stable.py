@@ -24,7 +24,7 @@ from oboro.kinds import numbers_of
 from oboro.noise import floatball as fb
 from oboro.noise._enclosures import float_balls, folded, run
 from oboro.noise.bits import Bits, Words, system_bits
-from oboro.noise.compiling import compiled
+from oboro.noise.compiler import compiled
 from oboro.noise.lazy import Ball, ball
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oboro.engine import records
-from oboro.noise.compiling import compiled
+from oboro.noise.compiler import compiled
 
 if TYPE_CHECKING:
     from oboro.arrays import Codes

@@ -10,7 +10,7 @@ import numpy as np
 from oboro.arrays import Floats
 from oboro.noise import floatball as fb
 from oboro.noise.bits import Words
-from oboro.noise.compiling import compiled
+from oboro.noise.compiler import compiled
 from oboro.noise.lazy import ball, precision
 
 

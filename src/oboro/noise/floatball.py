@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from flint import arb
 
-from oboro.noise.compiling import compiled
+from oboro.noise.compiler import compiled
 from oboro.noise.lazy import Ball
 
 if TYPE_CHECKING:

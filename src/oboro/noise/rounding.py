@@ -27,7 +27,7 @@ from oboro.exact import Number, not_negative, positive, rational
 from oboro.kinds import takes
 from oboro.noise import floatball as fb
 from oboro.noise.bits import Bits, system_bits
-from oboro.noise.compiling import compiled
+from oboro.noise.compiler import compiled
 from oboro.noise.draws import checked_size
 from oboro.noise.laws import Law
 from oboro.noise.lazy import Ball, Real, Uniform, ball, enclosing, precision

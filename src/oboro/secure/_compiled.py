@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oboro.noise.compiling import compiled
+from oboro.noise.compiler import compiled
 
 if TYPE_CHECKING:
     from oboro.arrays import Floats, Integers

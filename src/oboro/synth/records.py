@@ -15,7 +15,7 @@ from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError,
 from oboro.exact import Number, about, positive, show, whole
 from oboro.noise import floatball as fb
 from oboro.noise.bits import Bits, Words
-from oboro.noise.compiling import compiled
+from oboro.noise.compiler import compiled
 from oboro.noise.laws import Normal
 from oboro.noise.lazy import Ball, Uniform, ball, precision
 from oboro.privacy import Approx, Conditional, Renyi, Unit

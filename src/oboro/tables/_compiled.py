@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oboro.noise.compiling import compiled
+from oboro.noise.compiler import compiled
 
 if TYPE_CHECKING:
     from oboro.arrays import Integers
