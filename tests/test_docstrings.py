@@ -35,6 +35,7 @@ WITHOUT = {  # and why
 }
 SLOW = (  # scikit-learn loads, or many releases are made
     "audit.EndToEnd",
+    "audit.coverage",
     "audit.end_to_end",
     "audit.everything",
     "statistics.estimators.KMeans",

@@ -287,7 +287,7 @@ FREE = (
 NOT_CALLED = {
     # what others hand out: made by oboro, read by the caller
     "result": [
-        "audit.AuditReport", "audit.EndToEnd", "audit.Finding", "audit.Walked", "dynamics.Operator", "dynamics.Stream", "dynamics.System", "engine.Source",
+        "audit.AuditReport", "audit.Covered", "audit.EndToEnd", "audit.Finding", "audit.Walked", "dynamics.Operator", "dynamics.Stream", "dynamics.System", "engine.Source",
         "ledger.Entry", "ledger.Head", "ledger.Ledger", "ledger.PublicKey", "ledger.Reservation", "ledger.Stored",
         "ledger.Verification", "release.Certificate", "release.Forecast", "release.Pair", "release.Release",
         "release.Reproducible", "release.Reproduction", "release.Part", "release.Quote", "report.Comparison", "secure.Answer", "secure.Verdict", "secure.Law",
@@ -300,7 +300,7 @@ NOT_CALLED = {
         *[f"statistics.{name}" for name in ob.statistics.__all__ if name.endswith("Plan")],
     ],
     # takes seconds or minutes by its nature; checks what it is given as `audit.run` does
-    "long": ["audit.end_to_end", "audit.everything", "audit.walk"],
+    "long": ["audit.coverage", "audit.end_to_end", "audit.everything", "audit.walk"],
     # what plans are made of, below the line where input is checked
     "inside": [
         "dynamics.SymmetricStable", "domain.Column", "noise.Bits", "noise.Cauchy", "noise.Laplace", "noise.Normal",

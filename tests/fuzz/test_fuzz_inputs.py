@@ -135,7 +135,7 @@ def test_a_command_that_spends_and_then_refuses_is_seen(
 
 
 def test_a_traceback_on_the_command_line_is_seen(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oboro.domain.Domain.from_toml", lambda path: 1 / 0)
+    monkeypatch.setattr("oboro.domain.read_toml", lambda path, name: 1 / 0)
     found = tried(
         world,
         lambda: world.command(["histogram", "check", "people.csv", "--domain", "domain.toml"]),

@@ -406,6 +406,7 @@ def test_no_value_makes_an_estimator_raise_or_warn(tmp_path: Path, which: str, o
         assert len(made.fit_transform(odd)) == len(odd)
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
 def test_an_estimator_reads_whatever_has_columns() -> None:
     from oboro.statistics import estimators
 

@@ -18,7 +18,8 @@ import numpy as np
 
 from oboro.arrays import Bools, Floats, Integers, Table
 from oboro.domain import Category, Domain, Grid, Integer
-from oboro.exact import about, percent
+from oboro.exact import about, percent, positive, rational, show, whole
+from oboro.kinds import list_of
 from oboro.noise import Bits, system_bits
 from oboro.privacy import Unit
 from oboro.release import Plan
@@ -36,7 +37,11 @@ _QUESTIONS = 4  # of each size
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """How often one kind of interval covered, among how many, and how wide it was on average."""
+    """How often one kind of interval covered, among how many, and how wide it was on average.
+
+    >>> print(ob.audit.Covered("count", "1", 0.95, share=0.955, tried=200, width=6.0, holds=True))
+    holds: count, eps 1: 96% of 200 for 95%, 6 wide
+    """
 
     what: str
     eps: str
@@ -92,14 +97,32 @@ def coverage(
     bits: Bits | None = None,
     watch: Callable[[str, int, int], None] | None = None,
 ) -> Iterator[Covered]:
-    """Runs everything that has an interval so many times and counts. The data are made up; nothing is spent."""
+    """Runs everything that has an interval so many times and counts. The data are made up; nothing is spent.
+
+    >>> found = list(ob.audit.coverage(1, eps=["1"], levels=[0.95]))
+    >>> [one.what for one in found][:2], all(one.holds for one in found)
+    (['tree, rows that hold people', 'tree, rows that hold nobody'], True)
+    """
+    runs = whole("runs", runs, least=1, most=10**6)
+    asked = [show(positive("eps", each)) for each in list_of("eps", eps)]
+    wanted = [float(rational("levels", each, 0.95)) for each in list_of("levels", levels)]
+    return _tried(runs, asked, wanted, bits or system_bits(), watch)
+
+
+def _tried(
+    runs: int,
+    eps: Sequence[str],
+    levels: Sequence[float],
+    bits: Bits,
+    watch: Callable[[str, int, int], None] | None,
+) -> Iterator[Covered]:
     tried = [(name, make, each) for each in eps for name, make in _made().items()]
     alarm = ALARM / max(len(tried) * 12 * len(levels), 1)
     for done, (name, make, each) in enumerate(tried):
         if watch is not None:
             watch(name, done, len(tried))
         tally = _Tally()
-        make(tally, name, each, levels, runs, bits or system_bits())
+        make(tally, name, each, levels, runs, bits)
         yield from tally.result(each, alarm)
 
 
