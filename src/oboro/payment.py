@@ -6,6 +6,7 @@ what was paid before a failure that comes later still: a file that cannot be wri
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -107,21 +108,21 @@ def failed(payment: Payment, error: BaseException) -> PaidError:
             "the release was paid for and is stored in the ledger, but what came after failed",
             given=detail,
             needed="nothing more is to be paid",
-            fix=f"oboro ledger fetch {where} --entry {payment.entry} -o FILE",
+            fix=f"oboro ledger fetch {shlex.quote(where)} --entry {payment.entry} -o FILE",
         )
     if payment.stored is None:
         return PaidError(
             "it was paid for and may be stored in the ledger: look there before anything is paid again",
             given=f"entry {payment.entry}: {detail}",
             needed="the release from the ledger, at no cost, if it is there",
-            fix=f"oboro ledger fetch {where} --entry {payment.entry} -o FILE",
+            fix=f"oboro ledger fetch {shlex.quote(where)} --entry {payment.entry} -o FILE",
         )
     if payment.entry is None:
         return PaidError(
             "it may have been paid for, and nothing was released",
             given=detail,
             needed="a look at what the ledger says is spent",
-            fix=f"oboro ledger show {where}",
+            fix=f"oboro ledger show {shlex.quote(where)}",
         )
     return PaidError(
         "it was paid for, but it did not finish: what it cost is spent, and nothing was released",

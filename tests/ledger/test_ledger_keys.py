@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -117,7 +118,7 @@ def test_the_key_of_a_removed_ledger_is_not_taken_for_a_new_one(
     for _ in range(2):
         with pytest.raises(LedgerError, match="private key here already") as refused:
             Ledger.create(path, dataset="x", unit=Unit.row(), budget=Pure(1))
-        assert f"mv {kept} {kept}.old" in str(refused.value)
+        assert f"mv -n {kept} {kept}.1.kept" in str(refused.value)
         assert path.exists() == emptied  # nor does a refusal leave an empty file behind
         assert kept.read_bytes() == before
     kept.rename(f"{kept}.old")
@@ -202,3 +203,41 @@ def test_a_relative_path_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path / "other")
     spend(ledger, "0.1")
     assert not list((tmp_path / "other").iterdir())
+
+
+def test_a_ledger_that_is_moved_away_keeps_its_key_whatever_is_created_in_its_place(
+    ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rotation that was killed after its entry leaves the key in force beside its place. It is not taken for rubbish."""
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(keys, "promote", die)
+        with pytest.raises(KeyboardInterrupt):
+            ledger.rotate_key()
+    ledger.close()
+    moved = path.with_name("elsewhere.ledger")
+    path.rename(moved)
+    Path(f"{path}.key").rename(f"{moved}.key")
+    with pytest.raises(LedgerError, match="private key here already") as refused:
+        Ledger.create(path, dataset="x", unit=Unit.row(), budget=Pure(1))
+    (pending,) = path.parent.glob("city.ledger.key.*")
+    assert str(pending) in str(refused.value)
+    pending.rename(f"{moved}.key{pending.suffix}")
+    spend(Ledger.open(moved), "0.1")
+    Ledger.create(path, dataset="x", unit=Unit.row(), budget=Pure(1))
+
+
+def test_a_fix_followed_again_and_again_destroys_no_key(path: Path) -> None:
+    kept = set()
+    for turn in range(3):
+        made = Ledger.create(path, dataset="x", unit=Unit.row(), budget=Pure(1))
+        kept.add(made.public_key)
+        made.close()
+        path.rename(f"{path}.{turn}")
+        with pytest.raises(LedgerError, match="private key here already") as refused:
+            Ledger.create(path, dataset="x", unit=Unit.row(), budget=Pure(1))
+        subprocess.run(["sh", "-c", str(refused.value).partition("now: ")[2].splitlines()[0]], check=True)
+    assert {ledger_key(str(key)) for key in path.parent.glob("*.kept")} == kept

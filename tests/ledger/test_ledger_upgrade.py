@@ -337,6 +337,7 @@ def test_in_a_folder_that_cannot_be_written_the_error_says_how_to_copy_it(
     assert rest == ", and open the copy in that folder"
     subprocess.run(["sh", "-c", f"{copy} {shlex.quote(str(there))}"], check=True)
     assert str(Ledger.open(there / closed.name).head()) == before
+    assert not list(there.glob("*key*"))  # a copy that can pay would pay a second time
     with Ledger.open(closed) as ledger:
         ledger.upgrade(tmp_path / "kept.ledger")
         after = str(ledger.head())

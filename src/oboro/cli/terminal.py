@@ -175,7 +175,7 @@ def _value(name: str, value: object) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(str, value))
     text = "NUMBERS" if value == name else str(value)
-    return shlex.quote(text) if " " in text else text
+    return shlex.quote(text)
 
 
 def _edges(value: object) -> str:

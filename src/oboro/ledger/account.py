@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import unicodedata
 import uuid
 from dataclasses import dataclass, field
@@ -60,11 +61,15 @@ def create(
             needed="words that anybody may read: they are written down for good",
         )
     if place.path is not None and not place.path.parent.is_dir():
-        raise LedgerError("the folder does not exist", given=place.shown, fix=f"mkdir -p {place.path.parent}")
+        raise LedgerError(
+            "the folder does not exist",
+            given=place.shown,
+            fix=f"mkdir -p {shlex.quote(str(place.path.parent))}",
+        )
     ledger_id = uuid.uuid4().hex
     key_path = place.key_path(ledger_id, key)
     if place.path is not None and not place.path.exists():
-        keys.refuse_used(key_path)  # before an empty file is there
+        keys.refuse_used(key_path, pending=True)  # before an empty file is there
     database = Database(place, create=True)
     with database.writing() as connection:
         _claim(connection, place)
@@ -92,7 +97,7 @@ def recognise(place: Place) -> tuple[Database, Entry]:
         raise LedgerError(
             "there is no ledger here",
             given=place.shown,
-            fix=f"oboro ledger create {place.shown} --dataset TEXT --unit UNIT --eps NUMBER",
+            fix=f"oboro ledger create {shlex.quote(place.shown)} --dataset TEXT --unit UNIT --eps NUMBER",
         )
     database = Database(place)
     with database.reading() as connection:
@@ -132,7 +137,7 @@ def refuse_older(connection: Connection, place: Place) -> None:
             "the ledger is of an older oboro: it can be read, and spent from once it is upgraded",
             given=f"{place.shown}: schema {version}",
             needed=f"schema {schema.VERSION}",
-            fix=f"oboro ledger upgrade {place.shown}",
+            fix=f"oboro ledger upgrade {shlex.quote(place.shown)}",
         )
 
 
@@ -178,7 +183,7 @@ def _claim(connection: Connection, place: Place) -> None:
             "the ledger exists already",
             given=place.shown,
             needed="a new place",
-            fix=f"oboro ledger show {place.shown}",
+            fix=f"oboro ledger show {shlex.quote(place.shown)}",
         )
     if connection.dialect.name == "sqlite" and inspect(connection).get_table_names():
         raise LedgerError("the file is a database of something else", given=place.shown, fix='"a new path"')
@@ -504,7 +509,7 @@ class Ledger:
         else:
             message, fix = (
                 "a release of this name is stored already",
-                f'oboro ledger fetch {self.where} --name "{name}"',
+                f"oboro ledger fetch {shlex.quote(self.where)} --name {shlex.quote(name)}",
             )
         raise NameTakenError(
             message, given=told(name=repr(name)) + f", entry {taken.position}", needed="a new name", fix=fix

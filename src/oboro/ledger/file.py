@@ -109,7 +109,7 @@ def identity(path: Path, shown: str, outcome: str = "") -> Identity:
             "the file has a second name." + outcome,
             given=f"{shown}: {facts.st_nlink} hard links",
             needed="one name: what belongs to the file is kept beside a name, and is not seen by the other",
-            fix=f"find / -xdev -samefile {path}; keep the name that has a -journal or -wal beside it, if one has",
+            fix=f"find / -xdev -samefile {shlex.quote(str(path))}; keep the name that has a -journal or -wal beside it, if one has",
         )
     return facts.st_dev, facts.st_ino
 
@@ -387,7 +387,7 @@ def _sqlite(place: Place, error: sqlite3.Error, progress: Progress) -> LedgerErr
             + progress.outcome,
             given=f"{place.shown}: {error}",
             needed="the right to read and write the file and its folder",
-            fix=f"to read it: cp -p {shlex.quote(place.shown)}* FOLDER, and open the copy in that folder"
+            fix=f"to read it: cp -p {_without_key(place.shown)} FOLDER, and open the copy in that folder"
             if os.path.isfile(place.shown)
             else None,
         )
@@ -411,7 +411,7 @@ def _postgres(place: Place, error: BaseException, progress: Progress, *, lost: b
             "the connection to the ledger was lost." + progress.outcome,
             given=place.shown,
             needed="a reachable server",
-            fix=f"oboro ledger show {place.shown}, once the server is back",
+            fix=f"oboro ledger show {shlex.quote(place.shown)}, once the server is back",
         )
     if state is None and not progress.writing and not progress.committing:
         return LedgerError(
@@ -456,3 +456,9 @@ _OPEN = (
     "sslmode",
     "connect_timeout",
 )  # options without a secret
+
+
+def _without_key(shown: str) -> str:
+    """The files of a ledger, for a shell, without its key: a copy that can pay would pay a second time."""
+    beside = [shown, *(f"{shown}{ending}" for ending in ("-wal", "-shm", "-journal"))]
+    return " ".join(shlex.quote(name) for name in beside if os.path.isfile(name))

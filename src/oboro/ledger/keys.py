@@ -8,8 +8,10 @@ one ledger.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
+import shlex
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -81,15 +83,28 @@ def make(path: Path, *, alone: bool) -> Ed25519PrivateKey:
     return fresh
 
 
-def refuse_used(path: Path) -> None:
-    """A key serves one ledger: it is not taken for a second one, when the first was removed perhaps."""
-    if os.path.lexists(path) and _real(path).exists():
+def refuse_used(path: Path, *, pending: bool = False) -> None:
+    """A key serves one ledger: it is not taken for a second one, when the first was removed perhaps.
+
+    `pending`: nor is one that came into force and was not yet put at `path`. Where there is no ledger, that is how a
+    process that was killed leaves the key of one that was moved away since.
+    """
+    used = [path] if os.path.lexists(path) and _real(path).exists() else []
+    if pending:
+        used += _all_pending(_real(path))
+    if used:
         raise LedgerError(
             "there is a private key here already, of a ledger that was moved or removed",
-            given=str(path),
+            given=str(used[0]),
             needed="a place without a key: a key serves one ledger, and what that one has spent stays spent",
-            fix=f"restore that ledger from a backup; if it is never needed again, mv {path} {path}.old",
+            fix=f"move the key to where its ledger is now: mv -n {shlex.quote(str(used[0]))} {_free(used[0])}",
         )
+
+
+def _free(key: Path) -> str:
+    """A name beside a key, for a shell, that no file has: nothing is ever moved over another key."""
+    names = (f"{key}.{number}.kept" for number in itertools.count(1))
+    return shlex.quote(next(name for name in names if not os.path.lexists(name)))
 
 
 def write_pending(path: Path, key: Ed25519PrivateKey) -> Path:
@@ -116,9 +131,17 @@ def promote(path: Path, public_key: str) -> None:
 def discard_pending(path: Path) -> None:
     """Removes keys that never came into force. Only for who holds the ledger's lock, and after `load_current`."""
     with _in_words(path, "written"):
-        for file in path.parent.iterdir():
-            if file.name.startswith(f"{path.name}.") and re.fullmatch(r"\.[0-9a-f]{16}", file.suffix):
-                file.unlink(missing_ok=True)
+        for file in _all_pending(path):
+            file.unlink(missing_ok=True)
+
+
+def _all_pending(path: Path) -> list[Path]:
+    beside = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
+    return [
+        file
+        for file in beside
+        if file.name.startswith(f"{path.name}.") and re.fullmatch(r"\.[0-9a-f]{16}", file.suffix)
+    ]
 
 
 def load(path: Path) -> Ed25519PrivateKey:
@@ -130,7 +153,7 @@ def load(path: Path) -> Ed25519PrivateKey:
                 "the private key can be read by others",
                 given=str(path),
                 needed="a file that its owner alone can read",
-                fix=f"chmod 600 {path}",
+                fix=f"chmod 600 {shlex.quote(str(path))}",
             )
         text = file.read(10_000)
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -304,7 +305,7 @@ def verify_certificate(
         raise CertificateError(
             f"the released file is not there: {where}",
             needed="the file that the certificate speaks of",
-            fix=f"--data {file['name']}",
+            fix=f"--data {shlex.quote(file['name'])}",
         ) from None
     _compare(file, digest.hexdigest(), where)
     return certificate.record

@@ -13,6 +13,7 @@ that is what is priced, described and measured: so a plan that was altered on th
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -213,7 +214,7 @@ def fetch(ledger: Ledger, *, name: str | None = None, entry: int | None = None) 
             "the ledger has no such release",
             given=told(name=repr(name)) if name is not None else told(entry=f"{entry}"),
             needed="one that is listed",
-            fix=f"oboro ledger show {ledger.where}",
+            fix=f"oboro ledger show {shlex.quote(ledger.where)}",
         )
     content = stored.content()
     assert stored.committed is not None

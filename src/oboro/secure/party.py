@@ -11,6 +11,7 @@ The TLS key is made by OpenSSL with its own randomness: it protects the connecti
 from __future__ import annotations
 
 import os
+import shlex
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -93,7 +94,7 @@ def check_private(path: Path) -> None:
             "a private file can be read by others",
             given=str(path),
             needed="a file that its owner alone can read",
-            fix=f"chmod 600 {path}",
+            fix=f"chmod 600 {shlex.quote(str(path))}",
         )
 
 
