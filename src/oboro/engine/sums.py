@@ -29,8 +29,9 @@ def add_up(
 
     (0,) is the sum of the first column's codes, (0, 1) that of the products of the first two, () the count.
 
-    >>> ob.engine.add_up(source, columns, [(0,), ()], ob.Unit.row(), by=columns[1:])
-    {0: [31, 1], 1: [153, 2]}
+    >>> added = ob.engine.add_up(source, columns, [(0,), ()], ob.Unit.row(), by=columns[1:])
+    >>> added == {0: [31, 1], 1: [153, 2]}
+    True
     """
     check_width(columns, terms)
     source.need(*[column.name for column in (*columns, *by)])
