@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from fractions import Fraction
 
 import pytest
 
+import oboro as ob
 from oboro.cli.checks import reproductions
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.secure import algorithm2
-from oboro.secure.law import Urn, exp_between, law_of
+from oboro.secure.law import Urn, conditions, exact_delta, exp_between, law_of
 from oboro.secure.papers.kii import (
     DELTAS,
     DRAWS,
@@ -22,6 +24,8 @@ from oboro.secure.papers.kii import (
     TABLE3,
     _steps,
     curves,
+    limit,
+    limit_for,
     ratios,
     smallest_init,
     table1,
@@ -105,6 +109,7 @@ def test_every_reproduction_runs_and_is_listed(one: object) -> None:
     assert one.name in reproductions()  # type: ignore[attr-defined]
     table = one.make()  # type: ignore[attr-defined]
     assert len(str(table)) > 200
+    assert "\\u" not in str(table)  # no sign of ours is written out
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
@@ -113,5 +118,86 @@ def test_bad_input_is_refused() -> None:
         algorithm2(Fraction(1), DELTAS[0], 1, 2, stop="never")
     with pytest.raises(ParameterError, match="draws"):
         algorithm2(Fraction(1), DELTAS[0], 1, 7)
-    with pytest.raises((ParameterError, GuaranteeError)):
-        algorithm2(Fraction(1, 10), DELTAS[0], 1, 4, init=1)
+
+
+@pytest.mark.parametrize("draws", [2, 3, 4])
+@pytest.mark.parametrize("init", [1, 3, 5, 9])
+def test_too_small_an_init_is_blamed_on_condition_iii(init: int, draws: int) -> None:
+    """Not on Conjecture 4.2.1, which speaks of large init alone; and what the error advises is enough."""
+    for find in (
+        lambda **more: algorithm2(Fraction(1, 10), DELTAS[1], 1, draws, **more),
+        lambda **more: ob.secure.plan(eps="0.1", delta="1e-6", method="paper", draws=draws, **more),
+    ):
+        with pytest.raises(GuaranteeError, match=r"condition \(iii\).*init is too small") as caught:
+            find(init=init)
+        assert "4.2.1" not in str(caught.value)
+        find(init=int(str(caught.value.fix).removeprefix("init=")))
+
+
+def test_a_law_that_stays_level_for_ever_is_blamed_on_init() -> None:
+    with pytest.raises(GuaranteeError, match=r"condition \(iii\)"):
+        algorithm2(Fraction(1, 10), DELTAS[1], 1, 1, init=5)  # 5, 5, 5, ...
+
+
+# -- Conjecture 4.2.1 ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("init", [19, 100, 10**4, 10**6, 10**9])
+@pytest.mark.parametrize(("delta", "reach"), [("0.2", 1), ("0.01", None)])
+def test_conjecture_4_2_1_fails_however_large_init_is(init: int, delta: str, reach: int | None) -> None:
+    rate, asked = Fraction("0.1"), Fraction(delta)
+    urn = algorithm2(rate, asked, 1, 2, init=init, stop="proof")
+    assert urn.last == reach or reach is None
+    law = law_of([urn], 2)
+    holds = conditions(law, rate, asked, 1)
+    assert [name for name, held in holds.items() if not held] == [
+        "iv"
+    ]  # all that the conjecture presumes is there
+    assert exact_delta(law, rate, 1).low > asked
+    with pytest.raises(GuaranteeError, match=r"condition \(iv\).*Conjecture 4.2.1 is false"):
+        ob.secure.plan(eps="0.1", delta=delta, method="paper", draws=2, init=init, stop="proof")
+    tends = limit_for(rate, asked, 2)
+    if init >= 10**6:
+        assert urn.last == tends.reach
+        assert urn.size / init == pytest.approx(tends.size, rel=1e-4)
+        assert max(step for k, step in ratios(law) if k < 0) == pytest.approx(tends.steepest, rel=1e-4)
+        assert float(exact_delta(law, rate, 1).high) == pytest.approx(tends.delta, rel=1e-4)
+
+
+def test_the_numbers_of_the_counterexample() -> None:
+    urn = algorithm2(Fraction("0.1"), Fraction("0.2"), 1, 2, init=19, stop="proof")
+    assert (urn.counts, law_of([urn], 2).weights) == ((19, 10, 19), (361, 380, 822, 380, 361))
+    tends = limit_for(Fraction("0.1"), Fraction("0.2"), 2)
+    e = math.exp(0.1)  # the counts 1, e/2, 1 give 1, e, 2 + e^2/4
+    assert tends.steepest == pytest.approx(math.log((2 + e * e / 4) / e), rel=1e-12)
+    assert tends.delta == pytest.approx((1 + (2 + e * e / 4) - e * e) / (2 + e / 2) ** 2, rel=1e-12)
+    assert round(tends.steepest, 4) == 0.7352
+    assert round(limit_for(Fraction("0.1"), Fraction("0.01"), 2).delta, 5) == 0.01595
+
+
+@pytest.mark.parametrize("draws", [2, 3, 4])
+def test_the_limit_is_the_root_of_a_geometric_series(draws: int) -> None:
+    """The first reach + 1 weights of the sum are e^(rate k): so the limit's ends are 1/size^n."""
+    found = limit(Fraction(1, 4), draws, 12)
+    assert found.ends == pytest.approx(found.size**-draws, rel=1e-12)
+    urn = algorithm2(Fraction(1, 4), Fraction(str(found.ends * 1.01)), 1, draws, init=10**9, stop="proof")
+    assert urn.last == 12
+    assert urn.size / 10**9 == pytest.approx(found.size, rel=1e-6)
+
+
+def test_proposition_4_3_is_a_bound_from_below() -> None:
+    """At sensitivity 1 condition (v) is (init/size)^n <= delta. The printed rule's urns are at or above the paper's bound."""
+    above = []
+    for delta in DELTAS:
+        for n in DRAWS:
+            bound = smallest_init(Fraction(1), n) * float(delta) ** (-1 / n)
+            size = algorithm2(Fraction(1), delta, 1, n, stop="proof").size
+            assert size >= bound * (1 - 1e-12)
+            above.append(size > bound * (1 + 1e-9))
+    assert above.count(False) == 1  # delta = 1e-4, n = 4: 20 entries, the bound itself
+    assert algorithm2(Fraction(1), DELTAS[3], 1, 2, stop="proof").size == 112_621 > 100_000
+
+
+def test_table_3_prints_what_another_delta_gives() -> None:
+    printed = law_of([algorithm2(Fraction(1), DELTAS[0], 1, 1, stop="proof")], 1).mean_abs
+    assert f"{float(printed):.3f}" == "0.852"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from oboro.exact import about
-from oboro.language import aligned
+from oboro.language import Lines, aligned, plain
 from oboro.release.forecast import Cell
 
 Row = tuple[Cell | None, ...]
@@ -70,6 +70,9 @@ class Reproducible:
 def _text(value: Cell | None) -> str:
     if value is None:
         return "-"
-    if isinstance(value, str | bool):
+    if isinstance(value, str):  # a label may be indented
+        bare = value.lstrip(" ")
+        return Lines(value[: len(value) - len(bare)] + plain(bare))
+    if isinstance(value, bool):
         return str(value)
     return f"{value:,}" if isinstance(value, int) else about(value, 5)

@@ -29,7 +29,7 @@ from oboro.secure.law import (
     keeps,
     law_of,
 )
-from oboro.secure.papers.kii import algorithm2
+from oboro.secure.papers.kii import algorithm2, init_is_too_small
 
 MOST_SENT = 2**22  # entries that two parties encrypt, send and check for one answer
 METHODS = ("digits", "paper")
@@ -350,8 +350,10 @@ def plan(
 
 def _paper(promise: Approx, sensitivity: int, draws: int, stop: str, init: int | None) -> NoisePlan:
     urn = algorithm2(promise.eps, promise.delta, sensitivity, draws, init=init, stop=stop)
-    made = NoisePlan(promise, sensitivity, "paper", (urn,), draws)
-    failed = [name for name, holds in verify(made).conditions.items() if not holds]
+    holds = conditions(_law((urn,), draws), promise.eps, promise.delta, sensitivity)
+    if not holds["iii"]:
+        raise init_is_too_small(promise.eps / sensitivity, draws, urn.counts[0])
+    failed = [name for name, held in holds.items() if not held]
     if failed:
         raise GuaranteeError(
             f"Algorithm 2 fails here: condition ({failed[0]}) of Theorem 4.1 does not hold (Conjecture 4.2.1 is false)",
@@ -359,4 +361,4 @@ def _paper(promise: Approx, sensitivity: int, draws: int, stop: str, init: int |
             needed="an urn that the theorem covers",
             fix=setting(method="digits"),
         )
-    return made
+    return NoisePlan(promise, sensitivity, "paper", (urn,), draws)
