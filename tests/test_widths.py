@@ -346,7 +346,7 @@ QUESTIONS: dict[str, Make] = {
 
 @pytest.mark.parametrize("unit", [ob.Unit.row(), ob.Unit.row("replace")], ids=str)
 @pytest.mark.parametrize("column", COLUMNS)
-@pytest.mark.few(1, "values at the ends of widths")
+@pytest.mark.long("values at the ends of widths")
 def test_no_value_raises_or_warns_in_any_question_that_is_not_refused(column: str, unit: ob.Unit) -> None:
     scope = Scope(unit, n=6) if unit.adjacency == "replace" else Scope(unit, expected_n=6)
     asked = 0

@@ -25,7 +25,7 @@ def plan_of(**changes: Any) -> Any:
 
 @pytest.mark.parametrize("unit", [ob.Unit.row(), ob.Unit.row("replace"), ob.Unit.person("who", 3)])
 @pytest.mark.parametrize("eps", ["0.3", "1"])
-@pytest.mark.few(2, "audits of sound plans")
+@pytest.mark.few(1, "audits of sound plans")
 def test_a_sound_plan_holds_and_the_bound_is_close(unit: ob.Unit, eps: str) -> None:
     report = audit.run(plan_of(unit=unit, eps=eps), TRIALS)
     assert report.verdict == "holds", str(report)
@@ -64,7 +64,7 @@ class Faulty:
 
 
 @pytest.mark.parametrize("fault", ["scale", "empty bins", "reused", "branch"])
-@pytest.mark.few(2, "audits of faults")
+@pytest.mark.few(1, "audits of faults")
 def test_a_planted_fault_is_caught(fault: str) -> None:
     unit = ob.Unit.row("replace") if fault == "reused" else ob.Unit.row()
     report = audit.run(Faulty(plan_of(unit=unit), fault), TRIALS)

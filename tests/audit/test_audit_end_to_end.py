@@ -23,7 +23,7 @@ MAIN = ["histogram", "sum by region, zCDP", "table, wavelet", "secure draw"]
 
 
 @pytest.mark.parametrize("name", MAIN)
-@pytest.mark.few(2, "audits of sound plans")
+@pytest.mark.few(1, "audits of sound plans")
 def test_releases_hold_and_the_ledger_adds_up(name: str, tmp_path: Path) -> None:
     found = audit.end_to_end(SAMPLES[name], 60, folder=tmp_path)
     assert found.verdict == "holds", str(found.report)

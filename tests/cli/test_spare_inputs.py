@@ -41,6 +41,7 @@ def test_an_output_never_replaces_an_input(tmp_path: Path) -> None:
     assert "0.1" not in json.dumps(shown["spent"])
 
 
+@pytest.mark.long("commands that read and show")
 def test_the_unit_is_that_of_the_ledger_and_a_release_given_again_costs_nothing(tmp_path: Path) -> None:
     folder = prepared(tmp_path)
     asking = ("query", "people.toml", "mean age", "--eps", "0.1", "--name", "a", "--json")

@@ -72,6 +72,7 @@ def test_an_output_never_replaces_an_input(command: str, folder: Path) -> None:
     assert not list(folder.glob(".oboro-*"))
 
 
+@pytest.mark.long("commands that read and show")
 def test_the_same_commands_write_elsewhere(folder: Path) -> None:
     """Else the test above proves nothing."""
     for command, (line, option, suffix, _) in WRITING.items():

@@ -97,6 +97,7 @@ def cauchy_ball(eps: float, z: float, dims: int) -> float:
     return near - math.exp(eps) * far
 
 
+@pytest.mark.few(1, "statistical tests")
 @pytest.mark.parametrize("dims", [2, 10, 30])
 def test_cauchy_noise_in_many_dimensions_is_a_ball(dims: int) -> None:
     for eps, small in CORNERS:
@@ -175,6 +176,7 @@ def test_a_calibration_is_a_few_steps_after_the_first(method: str) -> None:
                 assert steps(wanted) < STEPS[method] + 50, (alpha, dims, eps, small)  # 50 check the arguments
 
 
+@pytest.mark.long("planted faults")
 def test_a_search_that_begins_afresh_for_every_number_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     def halved(miss: Callable[[float], float], low: float, high: float, _: float) -> float:
         for _ in range(60):

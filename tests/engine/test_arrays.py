@@ -62,6 +62,7 @@ def stored(draw: st.DrawFn) -> pa.Table:
     return pa.table({"x": pa.chunked_array(arrays, kind)})
 
 
+@pytest.mark.long("arrays of every type")
 @given(stored(), st.sampled_from(COLUMNS), st.sampled_from([3, 8, 2**17]))
 @settings(max_examples=80, deadline=None)
 def test_in_memory_the_rule_is_the_same(table: pa.Table, column: Integer, block: int) -> None:

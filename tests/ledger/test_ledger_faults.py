@@ -32,6 +32,7 @@ from oboro.privacy import Pure, Unit
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
+@pytest.mark.long("kills")
 def test_kills_in_the_middle_of_whole_releases_lose_and_double_nothing(
     create: Callable[..., Ledger], where: str
 ) -> None:
@@ -76,6 +77,7 @@ def test_clocks_that_jump_change_no_sum(create: Callable[..., Ledger], where: st
     assert times != sorted(times)
 
 
+@pytest.mark.long("kills")
 def test_a_disk_that_fills_up_at_any_moment(tmp_path: Path) -> None:
     assert fill_disk(tmp_path, 4)["refused"] == 4
 

@@ -51,6 +51,7 @@ def test_whatever_a_killed_process_reported_is_in_the_ledger(
     assert len(reported) > 10
 
 
+@pytest.mark.long("kills")
 def test_a_killed_creation_leaves_a_ledger_or_room_for_one(tmp_path: Path) -> None:
     outcomes: set[str] = set()
     names = itertools.count()
@@ -79,6 +80,7 @@ def test_a_killed_creation_leaves_a_ledger_or_room_for_one(tmp_path: Path) -> No
     assert outcomes == {"made", "made anew"}
 
 
+@pytest.mark.long("kills")
 def test_a_killed_rotation_leaves_a_key_that_works(create: Callable[..., Ledger], where: str) -> None:
     create(Pure(50)).close()
 

@@ -316,6 +316,7 @@ def test_an_upgrade_that_is_refused_or_cut_short_does_not_stop_the_next(closed: 
     )
 
 
+@pytest.mark.long("commands that read and show")
 def test_in_a_folder_that_cannot_be_written_the_error_says_how_to_copy_it(
     closed: Path, tmp_path: Path
 ) -> None:

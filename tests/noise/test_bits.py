@@ -66,6 +66,7 @@ def test_a_fork_never_repeats_the_stream() -> None:
     assert np.unique(seen).size == seen.size == 256
 
 
+@pytest.mark.long("kills")
 def test_a_fork_while_another_thread_draws_does_not_hang() -> None:
     bits = Bits()
     stop = threading.Event()

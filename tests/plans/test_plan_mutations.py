@@ -26,6 +26,7 @@ from oboro.release.plan import made_again
 SAMPLES = samples()
 
 
+@pytest.mark.long("plans altered in memory")
 def test_a_record_with_one_field_changed_is_refused_or_keeps_its_promise() -> None:
     outcome = mutations.attempt(400, seed=7)
     assert outcome.broken == []

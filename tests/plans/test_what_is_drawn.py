@@ -42,6 +42,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[Any]]:
         yield drawn
 
 
+@pytest.mark.few(27, "samples of the audit")
 @pytest.mark.parametrize("name", SAMPLES)
 def test_what_is_drawn_is_what_the_parts_say(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = SAMPLES[name]

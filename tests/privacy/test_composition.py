@@ -44,6 +44,7 @@ def test_one_hundred_laplace_releases(method: str, eps: float) -> None:
     assert float(together.eps) == pytest.approx(eps, abs=0.005 if eps < 4.69 or eps > 4.7 else 1e-5)
 
 
+@pytest.mark.few(1, "statistical tests")
 @pytest.mark.parametrize(("times", "eps"), [(10, 0.99898), (100, 4.69267), (1000, 18.95029)])
 def test_pld_reference_values(times: int, eps: float) -> None:
     assert float(

@@ -169,6 +169,7 @@ def test_the_same_figures_as_a_float_accountant_where_floats_do() -> None:
     assert float(ours.to_approx("1e-5").eps) == pytest.approx(theirs, rel=2e-5)
 
 
+@pytest.mark.long("statistical tests")
 def test_renyi_is_never_below_the_truth_and_as_good_as_others() -> None:
     accounting = pytest.importorskip("dp_accounting")
     for k, e, delta in ((1000, "0.01", "1e-14"), (100, "0.5", "1e-6"), (10, "1e-6", "1e-14")):

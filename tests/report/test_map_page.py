@@ -374,6 +374,7 @@ def test_an_unknown_language_is_refused(page: Callable[..., Path], people: Any) 
         page(table_of(people), language="fr")
 
 
+@pytest.mark.few(1, "map pages")
 @pytest.mark.parametrize("strategy", ["tree", "filtered"])
 def test_figures_on_the_page_are_answers_of_the_table(strategy: str, tmp_path: Path) -> None:
     """The total and blocks say what `ask` says, with its intervals; no error of a forecast stands beside them."""

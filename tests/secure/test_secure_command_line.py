@@ -72,6 +72,7 @@ def test_plan_and_verify(oboro: Command) -> None:
     assert oboro("secure verify paper.toml --view drawer").code == 4
 
 
+@pytest.mark.long("commands that read and show")
 def test_compare(oboro: Command) -> None:
     shown = oboro("secure compare --eps 1 --delta 1e-10 --seconds 6")
     assert shown.code == 0

@@ -390,6 +390,7 @@ def test_private_files_that_others_can_read_are_refused(parties: Parties) -> Non
         ob.secure.create(parties.folder / "p1")
 
 
+@pytest.mark.long("kills")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_killed_p2_never_draws_twice_from_the_same_urns(parties: Parties) -> None:
     outcomes = set()

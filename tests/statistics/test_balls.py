@@ -274,6 +274,7 @@ def test_random_neighbours_cost_no_more_than_promised(unit: Unit) -> None:
     assert max(largest.values()) > 0.3
 
 
+@pytest.mark.long("hostile neighbours")
 def test_a_unit_that_crosses_the_ball_costs_all_of_the_price() -> None:
     """The plan's own pairs, where the count is private: as much as is promised, and no more."""
     for unit, norm in ((ROW, "l1"), (SWAP, "l1"), (SWAP, "l2"), (SWAPPED, "l2")):

@@ -114,6 +114,7 @@ def test_clusters_hold_under_attack(method: str, unit: ob.Unit) -> None:
     assert report.verdict == "holds", str(report)
 
 
+@pytest.mark.long("planted faults")
 def test_a_lloyd_plan_that_pays_for_one_round_only_is_caught() -> None:
     """The slides' eps/2 for each part, once instead of in every round: the planted fault."""
     from dataclasses import replace
@@ -245,7 +246,7 @@ def test_second_moments_move_by_what_the_noise_is_made_for(unit: ob.Unit) -> Non
 
 @pytest.mark.parametrize("guarantee", [Approx(1, "0.01"), ZCDP("0.5"), Pure(1)], ids=str)
 @pytest.mark.parametrize("unit", UNITS[:2], ids=str)
-@pytest.mark.few(2, "audits of sound plans")
+@pytest.mark.few(1, "audits of sound plans")
 def test_components_hold_under_attack(guarantee: Any, unit: ob.Unit) -> None:
     plan = components_plan(scope_of(unit), square(2), 1, radius=1, guarantee=guarantee)
     report = audit.run(plan, 40_000)

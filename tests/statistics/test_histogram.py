@@ -80,6 +80,7 @@ def test_the_sensitivity_is_that_of_the_worst_neighbours(unit: Unit, sensitivity
         assert moved == sensitivity
 
 
+@pytest.mark.long("hostile neighbours")
 def test_random_neighbours_never_move_the_counts_more() -> None:
     rng = np.random.default_rng(7)
     plan = histogram_plan(DOMAIN, "age", unit=Unit.person("who", 3), eps=1)

@@ -436,7 +436,7 @@ def f(rows):
 
 @sealing
 @pytest.mark.parametrize("channel", CHANNELS)
-@pytest.mark.few(3, "isolated functions")
+@pytest.mark.few(1, "isolated functions")
 def test_a_block_leaves_no_trace_for_the_next(channel: str) -> None:
     assert traces(channel, SEALED, 7) == traces(channel, SEALED, 1) == [(0.0,), (0.0,)]
     assert traces(channel, PLAIN, 1) == [(0.0,), (0.0,)]

@@ -112,7 +112,7 @@ COVERED = {
 
 @pytest.mark.parametrize("price", [{"eps": "0.5"}, {"rho": "0.05"}], ids=["eps", "rho"])
 @pytest.mark.parametrize("name", list(COVERED))
-@pytest.mark.few(6, "intervals tried often")
+@pytest.mark.few(2, "intervals tried often")
 def test_intervals_cover_as_stated(name: str, price: dict[str, Any], test_bits: Any) -> None:
     """In 600 trials the share that is covered is 95%, or more where several noises are bounded at once.
 
@@ -160,6 +160,7 @@ def test_what_follows_from_a_plan_is_computed_once(tmp_path: Path, monkeypatch: 
     assert steps(lambda: session.mean("age", eps=1).interval()) < 12_000
 
 
+@pytest.mark.few(2, "statistical tests")
 @pytest.mark.parametrize("groups", [1, 40, 300])
 @pytest.mark.parametrize("laplace", [True, False])
 def test_the_ends_of_an_interval_are_where_the_noise_rules_means_out(groups: int, laplace: bool) -> None:

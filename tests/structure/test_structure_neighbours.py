@@ -144,6 +144,7 @@ def comes(kind: str, way: str, values: list[Any], path: Path) -> Any:
         return None
 
 
+@pytest.mark.few(3, "hostile neighbours")
 @pytest.mark.parametrize("way", WAYS)
 def test_no_value_of_a_type_is_told_from_another(way: str, tmp_path: Path) -> None:
     """Every way in, some types and plans of each; the next test has them all."""
@@ -163,7 +164,7 @@ def test_no_value_of_any_type_is_told_from_another_by_any_plan(way: str, tmp_pat
 
 
 @pytest.mark.parametrize("way", ["Arrow", "Parquet", "Parquet with milliseconds"])
-@pytest.mark.few(1, "hostile neighbours")
+@pytest.mark.long("hostile neighbours")
 def test_no_value_of_a_column_that_nobody_asks_for_is_told_from_another(way: str, tmp_path: Path) -> None:
     """It stands first, where DuckDB looks to count rows."""
     unit, column = ob.Unit.row("replace"), ob.Integer("x", 0, 1)

@@ -29,6 +29,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.few(1, "kinds of synthetic data")
 @pytest.mark.parametrize("method", METHODS)
 def test_columns_types_and_order_survive(models: dict[str, Any], method: str) -> None:
     table = models[method].sample(3000)

@@ -206,6 +206,7 @@ def test_the_audit_finds_nothing_against_records(unit: ob.Unit) -> None:
     assert report.verdict == "holds", str(report)
 
 
+@pytest.mark.long("planted faults")
 def test_a_ridge_a_hundred_times_smaller_is_caught() -> None:
     from dataclasses import replace
 

@@ -74,6 +74,7 @@ def test_the_outlook_of_a_filtered_table_is_what_happens() -> None:
     assert any("hold nobody in truth" in note for note in notes)
 
 
+@pytest.mark.few(3, "forecast pages")
 @pytest.mark.parametrize(
     ("domain", "strategy"),
     [

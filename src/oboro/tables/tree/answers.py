@@ -67,23 +67,22 @@ def read_question(words: list[str]) -> dict[str, object]:
 
 
 def _chosen(tree: Tree, column: Column, where: Where) -> Choice:
-    places = tree.places(np.arange(tree.leaves))
-    inside = np.ones(tree.leaves, np.bool_)
-    for place, size in zip(places, tree.sizes, strict=True):
-        inside &= place < size
+    along = [np.arange(tree.side(axis, 0)) < size for axis, size in enumerate(tree.sizes)]
     asked = [(name, where[name]) for name in column.sources if name in where]
-    if isinstance(column, Grid):
-        for name, values in asked:
-            place = places[column.names.index(name)]
-            side = column.shape[column.names.index(name)]
-            inside &= np.isin(place, _numbers(name, values, side))
-    elif isinstance(column, Mesh):
+    if isinstance(column, Mesh):
+        inside = tree.product(along)
         for _, values in asked:
-            inside &= _meshes_named(column, places, listed(values))
-    else:
-        for name, values in asked:
-            inside &= np.isin(places[0], _codes(column, name, values))
-    return inside
+            inside &= _meshes_named(column, tree.places(np.arange(tree.leaves)), listed(values))
+        return inside
+    for name, values in asked:
+        axis = column.names.index(name) if isinstance(column, Grid) else 0
+        own = (
+            _numbers(name, values, column.shape[axis])
+            if isinstance(column, Grid)
+            else _codes(column, name, values)
+        )
+        along[axis] &= np.isin(np.arange(along[axis].size), own)
+    return tree.product(along)
 
 
 def _numbers(name: str, values: object, side: int) -> Integers:

@@ -138,7 +138,9 @@ class Kinds:
 
 def kinds_of(tree: Tree, choice: Bools) -> list[Kinds]:
     """Those of every level of a column, for a choice of its leaves."""
-    counts = [choice.reshape(tree.nodes(at), -1).sum(axis=1).astype(float) for at in range(tree.depth + 1)]
+    counts = [choice.astype(float)]
+    for arity in reversed(tree.arities):
+        counts.insert(0, counts[0].reshape(-1, arity).sum(axis=1))
     open_, path = np.zeros(1, np.int64), counts[0][:, None]  # nodes of which a part is asked for
     even, times = np.zeros((0, 1)), np.zeros(0)  # kinds of those of which all or nothing is
     found = [Kinds(path, np.ones(1))]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import product
 from math import prod
 from typing import Any
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Floats, Integers
+from oboro.arrays import Bools, Floats, Integers
 from oboro.domain import Category, Column, Domain, Grid, Mesh
 from oboro.domain.mesh import LEVELS, width
 from oboro.tables.layout import Layout, column_groups
@@ -93,6 +93,18 @@ class Tree:
             found[axis] += digit * weight[axis]
             weight[axis] *= parts
         return found
+
+    def product(self, choices: Sequence[Bools]) -> Bools:
+        """Which leaves lie in a choice of places along every axis; a choice is as long as the tree, filled up, is wide."""
+        split: list[int] = []
+        axes = [0] * len(self._digits)
+        for axis in range(len(self.sizes)):
+            for place, (own, parts) in enumerate(self._digits):
+                if own == axis:
+                    axes[place] = len(split)
+                    split.append(parts)
+        both = reduce(np.logical_and.outer, choices)
+        return np.asarray(both.reshape(split).transpose(axes).reshape(-1))
 
     @cached_property
     def filled_up(self) -> bool:
@@ -171,9 +183,7 @@ class Lattice:
             return None
         good = np.ones(tuple(tree.leaves for tree in self.trees), np.bool_)
         for axis, tree in enumerate(self.trees):
-            inside = np.ones(tree.leaves, np.bool_)
-            for size, place in zip(tree.sizes, tree.places(np.arange(tree.leaves)), strict=True):
-                inside &= place < size
+            inside = tree.product([np.arange(tree.side(a, 0)) < size for a, size in enumerate(tree.sizes)])
             good &= inside.reshape([-1 if a == axis else 1 for a in range(len(self.trees))])
         if layout.allowed is not None:
             leaves = np.flatnonzero(good)

@@ -136,7 +136,7 @@ def rho_of(promise: Approx) -> Fraction:
 def tree_intervals(strategy: PlannedTree, published: Measured, level: float) -> tuple[Integers, Integers]:
     """The lowest and highest count of each published row, the published one and its estimate between them."""
     found = _estimates(strategy, published)
-    leaves = found.lattice.leaf(strategy.layout, published.keys)
+    leaves = _leaves(strategy, published)
     low, high = found.row_ends(leaves, published.counts, check_level(level))
     return np.minimum(low, published.counts), np.maximum(high, published.counts)
 
@@ -146,7 +146,7 @@ def tree_answer(strategy: PlannedTree, published: Measured, where: Where, level:
     found = _estimates(strategy, published)
     lattice = found.lattice
     chosen = choices(strategy.layout, lattice, where)
-    leaves = lattice.leaf(strategy.layout, published.keys)
+    leaves = _leaves(strategy, published)
     parts = np.unravel_index(leaves, tuple(tree.leaves for tree in lattice.trees))
     inside = np.ones(leaves.size, np.bool_)
     for choice, part in zip(chosen, parts, strict=True):
@@ -205,6 +205,16 @@ def _estimates(strategy: PlannedTree, published: Measured) -> Estimates:
 
 
 _last: list[tuple[tuple[Integers, ...], bytes, Estimates]] = []
+
+
+def _leaves(strategy: PlannedTree, published: Measured) -> Integers:
+    """Those of the published cells; the last ones are kept."""
+    if not _last_leaves or _last_leaves[0][0] is not published.keys:
+        _last_leaves[:] = [(published.keys, strategy.lattice.leaf(strategy.layout, published.keys))]
+    return _last_leaves[0][1]
+
+
+_last_leaves: list[tuple[Integers, Integers]] = []
 
 
 LARGEST = 2**26  # leaves: half a gigabyte for each array of 64 bits
@@ -292,9 +302,8 @@ def block_profile(layout: Layout, height: int) -> Floats:
         if fits:
             own_profiles.append(block(tree, fits[0]))
         else:
-            places = tree.places(np.arange(tree.leaves))
-            inside = [place < side for place, side in zip(places, sides, strict=True)]
-            own_profiles.append(chosen(tree, np.logical_and.reduce(inside).astype(float)))
+            inside = tree.product([np.arange(tree.side(a, 0)) < side for a, side in enumerate(sides)])
+            own_profiles.append(chosen(tree, inside.astype(float)))
     for profile in reversed(own_profiles):
         found = np.multiply.outer(found, profile)
     return found
