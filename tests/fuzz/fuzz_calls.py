@@ -219,6 +219,17 @@ CALLS: dict[str, Good] = {
         "function": lambda data: 1.0, "sensitivity": lambda data, beta: 1.0, "name": "mine", "bounds": (0, 9),
         "step": 1, "unit": ob.Unit.row(), "guarantee": ob.Approx(1, "1e-6"), "noise": None, "beta": None,
     },
+    "statistics.sensitivity.of": lambda w: {
+        "function": sum, "values": [0, 1, 2], "n": 3, "adjacency": "replace", "norm": "l1", "ordered": None,
+    },
+    "statistics.sensitivity.Sensitivity.local": lambda w: {
+        "self": ob.statistics.sensitivity.of(sum, [0, 1], 3), "data": [0, 1, 1],
+    },
+    "statistics.sensitivity.Sensitivity.smooth": lambda w: {
+        "self": ob.statistics.sensitivity.of(max, [0, 1], 3), "data": [0, 1, 1], "beta": "0.5",
+    },
+    "statistics.sensitivity.local_mst_cost": lambda w: {"weights": [(0, 1, 1), (1, 2, 2)], "cap": 5},
+    "statistics.sensitivity.local_triangles": lambda w: {"adjacency": np.zeros((3, 3), int)},
     "statistics.sensitivity.smooth_order_statistic": lambda w: {
         "values": [1, 2, 3], "rank": 2, "bounds": (0, 9), "beta": "0.5",
     },

@@ -228,7 +228,8 @@ def test_second_moments_move_by_what_the_noise_is_made_for(unit: ob.Unit) -> Non
     assert gaussian.variance == (m * RADIUS**2) ** 2 * factor  # D^2/(2 rho)
     laplace = components_plan(scope_of(unit), square(3), 2, radius=1, guarantee=Pure(1))
     slides = components_plan(scope_of(unit), square(3), 2, radius=1, guarantee=Pure(1), method="slides")
-    assert laplace.laplace_scale == 2 * RADIUS**2 * m * factor  # (d + 1)/2 = 2
+    # (d + 1)/2 = 2; replaced sqrt(d (d + 3)/2) = 3
+    assert laplace.laplace_scale == (2 * RADIUS**2 * m if factor == 1 else 3 * RADIUS**2 * m + 1)
     assert slides.laplace_scale == RADIUS**2 * m * factor
     for pair in gaussian.neighbours():
         change = gaussian.prepare(pair.one) - gaussian.prepare(pair.other)
@@ -242,6 +243,19 @@ def test_second_moments_move_by_what_the_noise_is_made_for(unit: ob.Unit) -> Non
         change = (old - new if factor == 2 else old).astype(float)
         assert (change**2).sum() <= gaussian.variance
         assert np.abs(change[np.triu_indices(3)]).sum() <= laplace.laplace_scale
+
+
+def test_a_replaced_row_reaches_what_laplace_noise_on_the_triangle_is_made_for() -> None:
+    """With two columns at the angle where tan 2t = 1/2, and one across: sqrt 5. With one column the two squares differ by 1."""
+    scope, tilt = Scope(ob.Unit.row("replace"), n=1), math.atan(1 / 2) / 2
+    for columns, one, other in (
+        (square(2), (math.cos(tilt), math.sin(tilt)), (-math.sin(tilt), math.cos(tilt))),
+        (square(1), (1.0,), (0.0,)),
+    ):
+        plan = components_plan(scope, columns, 1, radius=1, guarantee=Pure(1))
+        rows = [{column.name: [x] for column, x in zip(columns, row, strict=True)} for row in (one, other)]
+        change = (plan.prepare(rows[0]) - plan.prepare(rows[1]))[np.triu_indices(len(columns))]
+        assert 0.99 * plan.laplace_scale < np.abs(change).sum() <= plan.laplace_scale
 
 
 @pytest.mark.parametrize("guarantee", [Approx(1, "0.01"), ZCDP("0.5"), Pure(1)], ids=str)

@@ -145,6 +145,125 @@ def test_triangles_equal_brute_force(beta: Fraction) -> None:
         assert sensitivity.smooth_triangles(matrix(x), beta) == pytest.approx(exact, rel=1e-12)
 
 
+def test_local_sensitivities_of_graphs_equal_brute_force() -> None:
+    square = [(0, 1), (1, 2), (2, 3), (0, 3), (0, 2)]
+    costs = sensitivity.of(lambda w: tree_cost(w, square, 4), range(4), 5)
+    for x in [(0, 1, 2, 3, 3), (3, 3, 3, 3, 3), (0, 0, 0, 0, 0), (1, 3, 0, 2, 2), (3, 0, 3, 0, 1)]:
+        assert sensitivity.local_mst_cost(dict(zip(square, x, strict=True)), 3) == costs.local(x)
+    pairs = list(itertools.combinations(range(4), 2))
+
+    def matrix(bits: Sequence[int]) -> np.ndarray:
+        graph = np.zeros((4, 4))
+        for bit, pair in zip(bits, pairs, strict=True):
+            graph[pair] = bit
+        return graph + graph.T
+
+    counts = sensitivity.of(lambda bits: np.trace(np.linalg.matrix_power(matrix(bits), 3)) / 6, (0, 1), 6)
+    for bits in itertools.product((0, 1), repeat=6):
+        assert sensitivity.local_triangles(matrix(bits)) == counts.local(bits)
+        assert sensitivity.smooth_triangles(matrix(bits), 1) == pytest.approx(counts.smooth(bits, 1))
+    assert sensitivity.local_triangles(np.zeros((2, 2))) == 0
+
+
+def test_a_list_of_triples_is_a_list_of_edges_and_not_a_matrix_of_three_nodes() -> None:
+    named = {(0, 1): 4, (1, 2): 7, (0, 2): 9}
+    listed = [(u, v, weight) for (u, v), weight in named.items()]
+    assert sensitivity.local_mst_cost(listed, 10) == sensitivity.local_mst_cost(named, 10) == 7
+    matrix = [[None, 4, 9], [4, None, 7], [9, 7, None]]
+    assert sensitivity.smooth_mst_cost(listed, 10, "0.1") == sensitivity.smooth_mst_cost(matrix, 10, "0.1")
+    for wrong in ([(0, 1, 4), (1, 0, 7)], [(0, 0, 4)], [(0, "a", 4)]):
+        with pytest.raises(ParameterError, match="not a graph"):
+            sensitivity.local_mst_cost(wrong, 10)
+
+
+# -- any function ----------------------------------------------------------------------------------------------
+
+
+def middle(rows: Sequence[int]) -> int:
+    return sorted(rows)[len(rows) // 2] if rows else 0
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("beta", BETAS)
+def test_any_function_has_the_sensitivities_of_the_definition(beta: Fraction, ordered: bool) -> None:
+    found = sensitivity.of(middle, range(4), 4, ordered=ordered)
+    assert found.largest == 3
+    for x in [(0, 0, 0, 0), (0, 1, 3, 3), (2, 2, 2, 2), (0, 3, 3, 3), (1, 1, 3, 3)]:
+        assert found.smooth(x, beta) == pytest.approx(by_definition(x, middle, range(4), beta), rel=1e-12)
+        assert found.local(x) == sensitivity.local_order_statistic(list(x), 3, (0, 3))
+
+
+def test_a_function_that_looks_at_the_order_is_seen_to() -> None:
+    assert sensitivity.of(lambda rows: 3 * rows[0] + rows[1], (0, 1), 2).largest == 3
+    first = sensitivity.of(lambda rows: 3 * rows[0] + rows[1], (0, 1), 2)
+    assert first.local([0, 0]) == 3
+    assert first.worst == ((0, 0), (1, 0))
+
+
+@pytest.mark.parametrize("beta", BETAS)
+def test_a_row_that_comes_or_goes(beta: Fraction) -> None:
+    """By another way: a breadth-first walk over multisets."""
+    values, most = range(3), 4
+    found = sensitivity.of(middle, values, most, adjacency="add/remove")
+    every = [
+        rows for size in range(most + 1) for rows in itertools.combinations_with_replacement(values, size)
+    ]
+
+    def near(rows: tuple[int, ...]) -> set[tuple[int, ...]]:
+        fewer = {rows[:i] + rows[i + 1 :] for i in range(len(rows))}
+        return fewer | ({tuple(sorted((*rows, v))) for v in values} if len(rows) < most else set())
+
+    local = {rows: max(abs(middle(rows) - middle(other)) for other in near(rows)) for rows in every}
+    assert found.largest == max(local.values()) == 2
+    for x in every:
+        away, edge, distance = {x: 0}, {x}, 0
+        while edge:
+            distance += 1
+            edge = {other for rows in edge for other in near(rows)} - away.keys()
+            away |= dict.fromkeys(edge, distance)
+        assert found.local(x) == local[x]
+        exact = max(size * math.exp(-float(beta) * away[rows]) for rows, size in local.items())
+        assert found.smooth(x, beta) == pytest.approx(exact, rel=1e-12)
+
+
+def test_vectors_are_measured_in_the_norm_that_is_asked_for() -> None:
+    def counts(rows: Sequence[str]) -> list[int]:
+        return [rows.count("a"), rows.count("b")]
+
+    found = {norm: sensitivity.of(counts, ["a", "b"], 3, norm=norm).largest for norm in ("l1", "l2", "max")}
+    assert found == {"l1": 2, "l2": math.sqrt(2), "max": 1}
+    assert sensitivity.of(sum, [1], 4).worst is None
+    points = sensitivity.of(lambda rows: np.mean(rows, axis=0), [(0, 1), (1, 0)], 2)
+    assert points.largest == 1
+    assert points.local([(0, 1), (1, 0)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: sensitivity.of(sum, range(10), 10), "too many datasets"),
+        (lambda: sensitivity.of(sum, range(400), 2, ordered=False), "too many datasets"),
+        (lambda: sensitivity.of(sum, [1, 1], 2), "each once"),
+        (lambda: sensitivity.of(sum, [], 2), "each once"),
+        (lambda: sensitivity.of(sum, 5, 2), "not a list"),
+        (lambda: sensitivity.of(7, [0], 2), "not a function"),
+        (lambda: sensitivity.of(sum, [0], 0), "n "),
+        (lambda: sensitivity.of(sum, [0, 1], 2, adjacency="swap"), "adjacency is unknown"),
+        (lambda: sensitivity.of(sum, [0, 1], 2, norm="l3"), "norm is unknown"),
+        (lambda: sensitivity.of(max, [0, 1], 2, adjacency="add/remove"), "fails on made-up rows"),
+        (lambda: sensitivity.of(lambda rows: list(rows), [0], 2, adjacency="add/remove"), "finite numbers"),
+        (lambda: sensitivity.of(lambda rows: [1] * (1 + rows[0]), [0, 1], 2), "as many numbers"),
+        (lambda: sensitivity.of(lambda rows: math.nan, [0, 1], 2), "finite numbers"),
+        (lambda: sensitivity.of(sum, [0, 1], 2).local([0, 2]), "none of the values"),
+        (lambda: sensitivity.of(sum, [0, 1], 2).smooth([0], 1), "another number of rows"),
+        (lambda: sensitivity.of(sum, [0, 1], 2).smooth([0, 1], 0), "beta"),
+    ],
+)
+def test_what_cannot_be_enumerated_is_refused(call: Callable[[], object], words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        call()
+
+
 # -- properties ------------------------------------------------------------------------------------------------
 
 

@@ -211,6 +211,7 @@ def _watched() -> Iterator[Callable[[str, int, int], None] | None]:
 
 CAPABILITIES = (
     "oboro.tables.papers.terada",
+    "oboro.statistics.papers.kashima",
     "oboro.secure.papers.kii",
     "oboro.dynamics.papers.ito",
     "oboro.synth.papers.miura",

@@ -111,8 +111,10 @@ class ComponentsPlan(Plan):
           v/D^2 of the analytic Gaussian mechanism [Balle, Wang 2018], and D^2/(2v)-zCDP. Certified rounding to
           whole numbers is post-processing.
           Laplace: the upper triangle of x x' has L1 norm (|x|_1^2 + |x|_2^2)/2, at most R^2 (d+1)/2 for norm 2 and R^2
-          for norm 1. D is m times that, replaced twice. Discrete Laplace noise of scale D/eps is eps-DP [Ghosh,
-          Roughgarden, Sundararajan 2009]. (The slides' Lap(4 gamma^2) has no eps in it, and noises both triangles.)
+          for norm 1. D is m times that. Replaced, with d = 1 not more: two squares; else twice for norm 1, and for norm 2
+          sqrt(d (d+3)/2) R^2: an entry off the diagonal counts half of its two, so by Cauchy and Schwarz the triangle has
+          sqrt(d + d (d-1)/4) |M - M'|_F. Discrete Laplace noise of scale D/eps is eps-DP [Ghosh, Roughgarden,
+          Sundararajan 2009]. (The slides' Lap(4 gamma^2) has no eps in it, and noises both triangles.)
         The matrix is mirrored and its eigenvectors are taken afterwards. [Dwork et al. 2014]
 
     >>> plan = people.plan.components(["age", "income"], 1, radius=5_000, eps=1, delta="1e-6")
@@ -194,8 +196,12 @@ class ComponentsPlan(Plan):
     @property
     def _triangle_moved(self) -> Fraction:
         """How far one unit moves the upper triangle, in the 1-norm."""
-        moved = Fraction(RADIUS**2 * (self.d + 1), 2) if self.norm == 2 else Fraction(RADIUS**2)
-        return Fraction(math.ceil(moved) * self.scope.rows * (2 if self.scope.replaced else 1))
+        d, square = self.d, RADIUS**2 * self.scope.rows
+        if not self.scope.replaced:
+            return Fraction(square if self.norm == 1 else math.ceil(Fraction(square * (d + 1), 2)))
+        if d == 1:
+            return Fraction(square)
+        return Fraction(2 * square if self.norm == 1 else math.isqrt(square**2 * d * (d + 3) // 2) + 1)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

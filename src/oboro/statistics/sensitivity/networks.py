@@ -24,16 +24,33 @@ MOST_NODES = 2**20
 _BLOCK = 512  # rows of a product of matrices at a time
 
 
+def local_mst_cost(weights: object, cap: Number) -> float:
+    """How far replacing the weight of one edge moves the cost of a minimum spanning tree, for this very graph.
+
+    >>> from oboro.statistics.sensitivity import local_mst_cost
+    >>> local_mst_cost([(0, 1, 4), (1, 2, 7), (0, 2, 9)], 10)
+    7.0
+    """
+    edges, grid, most, step = _on_grid(weights, cap)
+    return float(step * int(_reach(edges, grid, most)[0]))
+
+
 def smooth_mst_cost(weights: object, cap: Number, beta: Number) -> float:
     """The beta-smooth sensitivity of the cost of a minimum spanning tree, when the weight of one edge is replaced.
 
-    `weights` are {(u, v): weight}, or a square matrix with NaN where there is no edge, or the weights of a complete
-    graph in lexicographic order. Weights lie in [0, cap]. Which edges there are is public.
+    `weights` are {(u, v): weight}, or a list of tuples (u, v, weight), or a square matrix with NaN where there is no edge,
+    or the weights of a complete graph in lexicographic order. Weights lie in [0, cap]. Which edges there are is public.
 
     >>> from oboro.statistics.sensitivity import smooth_mst_cost
     >>> smooth_mst_cost([(0, 1, 4), (1, 2, 7), (0, 2, 9)], 10, 1)
-    6.0
+    7.0
     """
+    edges, grid, most, step = _on_grid(weights, cap)
+    return float(mst_cost(edges, grid, most, beta).times(step))
+
+
+def _on_grid(weights: object, cap: Number) -> tuple[Integers, Integers, int, Fraction]:
+    """Edges, weights and cap as whole numbers of a common step, and the step."""
     edges, values = edges_of(weights)
     exact = [min(max(rational("weights", value), Fraction(0)), rational("cap", cap)) for value in values]
     step = Fraction(1, math.lcm(*(number.denominator for number in (*exact, rational("cap", cap)))))
@@ -45,7 +62,18 @@ def smooth_mst_cost(weights: object, cap: Number, beta: Number) -> float:
             fix="weights and cap with fewer digits",
         )
     grid = np.asarray([int(number / step) for number in exact], np.int64)
-    return float(mst_cost(edges, grid, int(rational("cap", cap) / step), beta).times(step))
+    return edges, grid, int(rational("cap", cap) / step), step
+
+
+def local_triangles(adjacency: npt.ArrayLike) -> float:
+    """How far adding or removing one edge moves the number of triangles, for this very graph: the most neighbours
+    that two nodes have in common.
+
+    >>> from oboro.statistics.sensitivity import local_triangles
+    >>> local_triangles([[0, 1, 1, 0], [1, 0, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0]])
+    1.0
+    """
+    return float(max(_most_common(adjacency_of(adjacency)).max(initial=0), 0))
 
 
 def smooth_triangles(adjacency: npt.ArrayLike, beta: Number) -> float:
@@ -70,10 +98,16 @@ def mst_cost(edges: Integers, weights: Integers, cap: int, beta: Number) -> Deca
     w_1 across the cut is the same with k + 1, less that weight, for cuts between u and v.
     """
     rate = positive("beta", beta)
+    largest = _reach(edges, weights, cap)
+    return Decaying(largest_terms(largest, np.arange(largest.size), rate), rate)
+
+
+def _reach(edges: Integers, weights: Integers, cap: int) -> Integers:
+    """[k] = A_k, until it is as large as can be."""
     order = np.argsort(weights, kind="stable")
     edges, weights = edges[order], weights[order]
     nodes = int(edges.max()) + 1 if edges.size else 1
-    largest = np.zeros(edges.shape[0] + 2, np.int64)  # [k] = A_k
+    largest = np.zeros(edges.shape[0] + 2, np.int64)
     for node in range(1, nodes):
         reached = _thresholds(edges, weights, cap, 0, node)
         largest[: reached.size] = np.maximum(largest[: reached.size], reached)
@@ -82,7 +116,7 @@ def mst_cost(edges: Integers, weights: Integers, cap: int, beta: Number) -> Deca
         reached = _thresholds(edges, weights, cap, u, v)[1:] - weight
         largest[: reached.size] = np.maximum(largest[: reached.size], reached)
         largest[reached.size :] = np.maximum(largest[reached.size :], cap - weight)
-    return Decaying(largest_terms(largest, np.arange(largest.size), rate), rate)
+    return largest
 
 
 def _thresholds(edges: Integers, weights: Integers, cap: int, source: int, sink: int) -> Integers:
@@ -120,7 +154,17 @@ def triangles(adjacency: npt.NDArray[np.bool_], beta: Number) -> Decaying:
     n = adjacency.shape[0]
     if n < 3:
         return Decaying((), rate)
-    best = np.full(2 * n, -1, np.int64)  # [b] = the largest a of a pair with that b
+    best = _most_common(adjacency)
+    b = np.flatnonzero(best >= 0)
+    k = np.arange(2 * n)[:, None]
+    reach = np.minimum(best[b] + (k + np.minimum(k, b)) // 2, n - 2).max(axis=1)
+    return Decaying(largest_terms(reach, np.arange(2 * n), rate), rate)
+
+
+def _most_common(adjacency: npt.NDArray[np.bool_]) -> Integers:
+    """[b] = the most neighbours in common of a pair of nodes of which b others are joined to one only; -1 if there is none."""
+    n = adjacency.shape[0]
+    best = np.full(2 * n, -1, np.int64)
     degree = adjacency.sum(axis=1, dtype=np.int64)
     plain = adjacency.astype(np.float32)  # products count to n < 2^24, exactly
     for start in range(0, n, _BLOCK):
@@ -129,10 +173,7 @@ def triangles(adjacency: npt.NDArray[np.bool_], beta: Number) -> Decaying:
         one = degree[rows, None] + degree - 2 * common - 2 * adjacency[rows]
         pair = np.arange(n)[rows, None] < np.arange(n)
         np.maximum.at(best, one[pair], common[pair])
-    b = np.flatnonzero(best >= 0)
-    k = np.arange(2 * n)[:, None]
-    reach = np.minimum(best[b] + (k + np.minimum(k, b)) // 2, n - 2).max(axis=1)
-    return Decaying(largest_terms(reach, np.arange(2 * n), rate), rate)
+    return best
 
 
 def edges_of(weights: object, known: Collection[Pair] = ()) -> tuple[Integers, list[object]]:
@@ -143,6 +184,8 @@ def edges_of(weights: object, known: Collection[Pair] = ()) -> tuple[Integers, l
     """
     if isinstance(weights, dict):
         pairs, values = list(weights), list(weights.values())
+    elif (listed := _triples(weights)) is not None:
+        pairs, values = [(u, v) for u, v, _ in listed], [weight for _, _, weight in listed]
     elif (square := _square(weights)) is not None:
         public, every = set(known), ((u, v) for u in range(len(square)) for v in range(u + 1, len(square)))
         pairs = [(u, v) for u, v in every if (u, v) in public or not _absent(square[u][v])]
@@ -195,6 +238,12 @@ def _listed(graph: object) -> list[object]:
     if isinstance(graph, Sequence | Set | Mapping | Iterator) and not isinstance(graph, str | bytes):
         return list(graph)
     raise _no_graph(f"a {type(graph).__name__}")
+
+
+def _triples(graph: Any) -> Sequence[tuple[Any, Any, object]] | None:
+    """A list of (u, v, weight), each a tuple; None if it is something else. (The rows of a matrix are lists.)"""
+    rows = isinstance(graph, list | tuple) and len(graph) > 0
+    return graph if rows and all(isinstance(row, tuple) and len(row) == 3 for row in graph) else None
 
 
 def _square(graph: Any) -> Sequence[Sequence[object]] | None:

@@ -1,0 +1,1 @@
+"""What belongs to the slides alone: their claims, computed again."""
