@@ -40,3 +40,24 @@ Data: TypeAlias = (
     "str | Path | Mapping[str, object] | pa.Table | pa.RecordBatch | ds.Dataset | pd.DataFrame"
     " | pl.DataFrame | pl.LazyFrame | duckdb.DuckDBPyRelation"
 )
+
+
+def table_of(columns: Mapping[str, Numbers | Array]) -> Table:
+    """An Arrow table; arrays of numbers become columns as they are, and pandas is not loaded for them as `pa.table` would."""
+    import pyarrow as pa
+
+    arrays = {}
+    for name, values in columns.items():
+        if isinstance(values, np.ndarray) and values.dtype in (np.int64, np.float64):
+            kind, own = pa.from_numpy_dtype(values.dtype), np.ascontiguousarray(values)
+            arrays[name] = pa.Array.from_buffers(kind, own.size, [None, pa.py_buffer(own)])
+        else:
+            arrays[name] = values
+    return pa.Table.from_arrays(list(arrays.values()), list(arrays)) if arrays else pa.table({})
+
+
+def numbers_in(table: Table, name: str) -> Numbers:
+    """A column of numbers without nulls as an array; as `to_numpy`, which loads pandas where it is installed."""
+    own = table.column(name).combine_chunks()
+    values = np.frombuffer(own.buffers()[1], dtype=own.type.to_pandas_dtype())
+    return np.asarray(values[own.offset : own.offset + len(own)])

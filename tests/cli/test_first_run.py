@@ -68,7 +68,7 @@ def test_a_first_mean_compiles_nothing_and_imports_no_compiler(tmp_path: Path) -
         "age,income\n" + "".join(f"{i % 90},{1000 * i % 99_000}\n" for i in range(5000))
     )
     imported = said_by(MEAN, tmp_path)
-    heavy = {"numba", "scipy", "sklearn", "control", "dp_accounting", "matplotlib", "IPython"}
+    heavy = {"numba", "scipy", "sklearn", "control", "dp_accounting", "matplotlib", "IPython", "pandas"}
     assert not heavy & set(imported)
     assert "oboro.statistics.means" in imported
     assert not (tmp_path / "compiled").exists()

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from oboro.arrays import Data, Floats, Integers, Table
+from oboro.arrays import Data, Floats, Integers, Table, numbers_in, table_of
 from oboro.domain import Column
 from oboro.noise import DiscreteLaplace
 from oboro.noise.laplace import check_level
@@ -246,7 +246,7 @@ class MeanPlan(Moments):
             mean = frame.centre(i) + above / np.maximum(count, 1)
             named = {"column": [column.name] * len(noisy)} if len(self.columns) > 1 else {}
             parts.append(
-                pa.table(
+                table_of(
                     {
                         **self.scope.labels(),
                         **named,
@@ -265,7 +265,7 @@ class MeanPlan(Moments):
             if len(self.columns) > 1
             else [self.columns[0].name] * len(table)
         )
-        value, total, count = (table.column(name).to_numpy() for name in ("value", "sum", "count"))
+        value, total, count = (numbers_in(table, name) for name in ("value", "sum", "count"))
         low, high, frame = np.zeros(len(table)), np.zeros(len(table)), self.frame
         for i, column in enumerate(self.columns):
             mine = np.asarray([name == column.name for name in names], bool)

@@ -10,7 +10,7 @@ from math import gcd
 
 import numpy as np
 
-from oboro.arrays import Data, Ends, Integers, Table
+from oboro.arrays import Data, Ends, Integers, Table, table_of
 from oboro.domain import Column, Date, Domain, Integer, Real
 from oboro.engine import add_up
 from oboro.errors import DomainError, question
@@ -117,12 +117,10 @@ class SumPlan(Plan):
         return measured([self.term], prepared, bits, trials)
 
     def publish(self, measured: Integers) -> Table:
-        import pyarrow as pa
-
         noisy = values([self.term], measured)[:, 0] * float(self.grid[0])
         whole = self.grid[0].denominator == 1 and self.term.quantum == 1
         exact = measured[:, 0] * int(self.grid[0]) if whole else noisy
-        return pa.table({**self.scope.labels(), "value": exact})
+        return table_of({**self.scope.labels(), "value": exact})
 
     def intervals(self, table: Table, level: float) -> Ends:
         """For each sum the range that holds the true one with this probability."""
