@@ -14,7 +14,7 @@ from oboro.dynamics import calibrate, delta, pure_eps
 from oboro.dynamics import calibration as module
 from oboro.dynamics.mixing_variable import nodes, size, tail
 from oboro.dynamics.papers.ito import independent_cauchy
-from oboro.dynamics.profile import gaussian, majorant
+from oboro.dynamics.profile import gaussian
 from oboro.dynamics.radial import radial
 from oboro.errors import ParameterError
 from oboro.noise.lazy import ball, precision
@@ -54,7 +54,6 @@ def test_single_values_of_the_notes() -> None:
     )
     assert calibrate(alpha=1.5, eps=1, delta=1e-5, method="discrete") == pytest.approx(0.2408, abs=1e-4)
     assert delta(alpha=1, eps="0.3", z="0.6", method="mixture") == pytest.approx(0.107, abs=5e-4)
-    assert delta(alpha=1, eps="0.3", z="0.6", method="independent") == pytest.approx(0.156, abs=5e-4)
 
 
 def test_pure_eps_has_the_values_of_the_notes() -> None:
@@ -205,22 +204,14 @@ def test_the_laplace_transform_of_the_mixing_variable() -> None:
     assert size(1.0, 0.5) == pytest.approx(1.0, rel=1e-12)
 
 
-def test_the_majorant_is_convex_and_above() -> None:
-    for eps in (0.05, 0.3, 1.0, 5.0):
-        v = np.linspace(1e-4, 40, 4001)
-        bound = majorant(v, eps)
-        assert (bound >= gaussian(v, eps) - 1e-15).all()
-        assert (np.diff(bound, 2) >= -1e-13).all()
-
-
-def test_given_every_a_independent_noise_is_within_the_majorant() -> None:
-    """The notes' example: alpha 1, eps 0.3, z 0.6 spread over 20 numbers, given every A: .132 against .107 and .156."""
+def test_given_every_a_less_can_be_proved_of_independent_noise() -> None:
+    """The notes' example: alpha 1, eps 0.3, z 0.6 spread over 20 numbers. Given every A delta is .132; nobody sees A, and .0884 is proved."""
     rng = np.random.default_rng(14)
     normal = rng.standard_normal((200_000, 20))
     spread = (0.36 / 20) * (normal**2).sum(axis=1)  # alpha = 1: A = 1/N^2
     found = gaussian(spread, 0.3).mean()
     assert found == pytest.approx(0.132, abs=0.002)
-    assert 0.1068 < found < delta(alpha=1, eps="0.3", z="0.6", method="independent")
+    assert independent_cauchy(0.3, 0.6, 20) < delta(alpha=1, eps="0.3", z="0.6", method="independent") < found
 
 
 def test_independent_noise_truly_hides_better_than_shared_noise() -> None:
@@ -309,7 +300,7 @@ def test_methods_come_in_order() -> None:
             for method in ("theorem1", "discrete", "independent", "mixture", "exact")
         }
         assert z["theorem1"] < z["discrete"] < z["mixture"] < z["exact"]
-        assert z["independent"] <= z["mixture"] * (1 + 1e-12)
+        assert z["mixture"] < z["independent"]
         assert calibrate(alpha=alpha, eps="0.5", method="pure", dims=4) < z["exact"]
 
 

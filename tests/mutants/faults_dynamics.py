@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -49,12 +50,12 @@ def independent_noise_under_the_shared_calibration(original: Any, self: Any) -> 
 
 
 @planted(
-    "oboro.dynamics.calibration:excess",
-    caught_by="tests/dynamics/test_dynamics_calibration.py::test_given_every_a_independent_noise_is_within_the_majorant",
+    "oboro.dynamics.calibration:steepest",
+    caught_by="tests/dynamics/test_dynamics_score.py::test_true_deltas_of_every_spread_are_within_the_bound[1.0]",
 )
-def majorant_left_out(original: Any, alpha: float, eps: float, z: float) -> float:
-    """Independent noise is calibrated as if the change were all in one number, and not spread over many."""
-    return 0.0
+def fisher_information_in_place_of_the_steepest_rate(original: Any, alpha: float) -> float:
+    """Independent noise is calibrated as if the change were spread over very many numbers, as Gaussian noise of its Fisher information."""
+    return original(alpha) * math.sqrt(math.pi) / 2
 
 
 @planted("oboro.dynamics.gains:gain", caught_by=f"{GAIN}::test_the_values_of_the_notes")

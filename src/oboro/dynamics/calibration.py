@@ -4,7 +4,7 @@
     "theorem1"     one A for the whole record       the paper's Theorem 1: the normal tail, averaged over A
     "mixture"      one A for the whole record       the Gaussian mechanism's exact delta, averaged over A
     "exact"        one A, in `dims` dimensions      the exact delta of the stable law (radial.py)
-    "independent"  an own A for every number        a convex majorant of the Gaussian delta, averaged over A
+    "independent"  an own A for every number        the Gaussian delta at kappa z, kappa the law's steepest rate (score.py)
     "discrete"     one A, discrete Gaussian noise   zCDP given A, averaged over A
     "pure"         one A, in `dims` dimensions      delta = 0: the largest likelihood ratio (alpha < 2)
 
@@ -16,13 +16,11 @@ Why "mixture" holds
     A.
 
 Why "independent" holds
-    Given all A_t it is Gaussian with squared distance sum z_t^2/A_t = sum w_t (z^2/A_t), w_t = z_t^2/z^2. Its
-    delta is at most ghat of that, ghat the convex majorant of g (profile.py). Jensen: the mean of ghat(sum
-    w_t X_t) is at most sum w_t E ghat(X_t) = E ghat(z^2/A). However the change is spread over the numbers,
-    and however many there are. That mean is the mixture's and an excess, which majorant.py bounds from above: up to some 1e-3
-    of the excess too much, so that z is up to 1e-4 smaller than it could be, never larger.
+    However a change of length z is spread over numbers, and however many there are, what it does to independent noise can be
+    made from what a change of kappa z does to a standard normal (score.py). Nobody sees A, and given every A less could be
+    proved: at small delta this needs a half to a tenth of the noise that a mean over A would.
 
-The others are float64 quadratures of errors below 1e-10. What is returned is on the safe side of what they found, and a plan leaves
+They are float64 quadratures of errors below 1e-10. What is returned is on the safe side of what they found, and a plan leaves
 ten times that error as a margin (MARGIN), and is refused if less than a quarter of it is left.
 """
 
@@ -36,9 +34,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from oboro.dynamics.majorant import excess
 from oboro.dynamics.mixing_variable import kanter
+from oboro.dynamics.profile import from_above
 from oboro.dynamics.radial import Delta, radial
+from oboro.dynamics.score import steepest
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show, usable, whole
 from oboro.kinds import unknown
@@ -87,8 +86,6 @@ def theorem1(alpha: float, eps: float, k: float) -> float:
 def mixture(alpha: float, eps: float, k: float) -> float:
     """The mean over A of the Gaussian mechanism's own delta at variance A, at k = (eps/z)^alpha."""
     if alpha == 2:
-        from oboro.dynamics.profile import from_above
-
         return from_above(eps * eps / (2 * k), eps)
     line = _line(alpha, eps, k)
     return line.integral(-1j * line.sinh / line.cosh, 2)
@@ -235,8 +232,9 @@ def _delta(alpha: float, eps: float, z: float, method: str, dims: int) -> float:
             return 0.0
         found = law.sure(z) if eps <= _TOLD else Delta(1.0, 0.0, 0.0)
         return min(found.value + found.error, mixture(alpha, eps, k))
-    value = mixture(alpha, eps, k)
-    return min(1.0, value + excess(alpha, eps, z)) if method == "independent" and alpha < 2 else value
+    if method == "independent":
+        return from_above((steepest(alpha) * z) ** 2, eps)
+    return mixture(alpha, eps, k)
 
 
 @lru_cache(maxsize=4096)
@@ -255,35 +253,16 @@ def _solved(alpha: float, eps: float, small: float, method: str, dims: int) -> f
     def miss(k: float) -> float:
         return math.log(max(_delta(alpha, eps, eps * k ** (-1 / alpha), method, dims), 1e-300) / small)
 
-    low, high = 1e-12, 20.0 - 3.0 * math.log(small)
-    if method in ("exact", "independent") and alpha < 2:
-        # not less noise than the mixture's, and rarely much more; "exact" is the other way round
+    if method == "independent":  # Gaussian noise of scale 1 has the standard deviation sqrt(2)
+        return _calibrated(2.0, eps, small, "mixture", 1) / (math.sqrt(2) * steepest(alpha))
+    low, high = 1e-12, 20.0 - 3.0 * math.log(small) + (eps if alpha == 2 else 0.0)
+    if method == "exact" and alpha < 2:
         try:
             low = _root(lambda k: math.log(max(mixture(alpha, eps, k), 1e-300) / small), low, high, 1e-3)
         except ParameterError:
-            if method != "exact":
-                raise
             return _exact(alpha, eps, small, dims, 0.0)
-    if method == "exact" and alpha < 2:
         return _exact(alpha, eps, small, dims, eps * low ** (-1 / alpha))
-    near = _secant(miss, low) if method == "independent" and alpha < 2 else None
-    return float(eps * (near or _root(miss, low, high, 1e-13)) ** (-1 / alpha))
-
-
-def _secant(miss: Callable[[float], float], k: float) -> float | None:
-    """The k with miss(k) = 0 by secants in log k, from a k a little too small; None if they do not settle soon."""
-    before, value = math.log(k), miss(k)
-    x = before + max(value / 4, 1e-3)
-    for _ in range(12):
-        last, value = value, miss(math.exp(x))
-        if value == last:
-            return math.exp(x) if abs(value) < 1e-13 else None
-        before, x = x, x - value * (x - before) / (value - last)
-        if abs(x) > 600:
-            return None
-        if abs(x - before) <= 1e-8:  # then the next would be within its square
-            return math.exp(x)
-    return None
+    return float(eps * _root(miss, low, high, 1e-13) ** (-1 / alpha))
 
 
 def _exact(alpha: float, eps: float, small: float, dims: int, guess: float) -> float:

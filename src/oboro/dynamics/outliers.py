@@ -61,9 +61,9 @@ def detections(
     ...     print(found.noise, round(found.rates[0], 2))
     Gaussian 1.0
     Laplace (pure eps) 1.0
-    stable 1.5, independent 0.65
+    stable 1.5, independent 0.81
     stable 1.5, one A, long record 0.85
-    stable 1, independent 0.18
+    stable 1, independent 0.4
     stable 1, one A, long record 0.58
     """
     reach = usable("distance", positive("distance", distance))

@@ -49,7 +49,7 @@ from oboro.kinds import list_of, names_of, takes, text_of, unknown
 from oboro.ledger import Ledger
 from oboro.noise import Bits
 from oboro.privacy import Approx, Guarantee, Pure, Unit
-from oboro.release import Forecast, Pair, Part, Plan, Release, register, run, upgrade
+from oboro.release import Forecast, Pair, Part, Plan, Release, register, run
 
 WHERE = ("input", "output")
 METHODS = {  # what each kind of noise may be calibrated by, the default first
@@ -72,9 +72,9 @@ class SignalPlan(Plan):
         numbers, so the system does not matter: the sensitivity is c. where="output": the outputs get noise,
         and the outputs of neighbours are within c ||M||, a certified upper bound (gains.py).
         With z = sensitivity / scale the promise is delta(z), by a proof for each noise: "independent" (own
-        noise for every number), the convex majorant; "shared" (one A for the record), Theorem 1 [Ito, Kawano,
+        noise for every number), the Gaussian delta at kappa z (score.py); "shared" (one A for the record), Theorem 1 [Ito, Kawano,
         Kashima], the mixture, the exact delta or the pure eps; "discrete", zCDP given A [Canonne, Kamath,
-        Steinke 2020]. The proofs stand in calibration.py and radial.py.
+        Steinke 2020]. The proofs stand in calibration.py, score.py and radial.py.
         With `sigma` the outputs get sqrt(A) L G, L L' = sigma: given A, Gaussian noise of covariance A sigma.
         Multiplied by L^-1, which is known to all and can be undone, it is the noise above of scale 1, and the
         outputs of neighbours are within c ||L^-1 M|| of one another. That is the sensitivity, an upper bound
@@ -429,17 +429,17 @@ def plan(
     >>> print(plan.forecast())
     expected error of the output over time
       time  median |error|  95% within ±
-      0              2.295         10.61
-      1              2.116         9.788
-      2              1.957         9.053
-      5              1.581         7.314
-      10             1.199         5.546
-      20            0.9097         4.207
-      50            0.8278         3.828
-      100            0.827         3.825
-      200            0.827         3.825
-      335            0.827         3.825
-      note: noise of scale 2.36864 on 337 numbers, calibrated by 'independent'
+      0              1.797         8.311
+      1              1.657         7.663
+      2              1.532         7.088
+      5              1.238         5.726
+      10            0.9388         4.342
+      20            0.7122         3.294
+      50            0.6481         2.997
+      100           0.6475         2.995
+      200           0.6475         2.995
+      335           0.6475         2.995
+      note: noise of scale 1.85449 on 337 numbers, calibrated by 'independent'
       note: heavy tails: there is no variance; now and then an error is much larger
     """
     promise: Approx | Pure = (
@@ -454,7 +454,7 @@ def plan(
     check_alpha(alpha)
     tail = rational("alpha", alpha)
     if tail == 2 and noise == "independent":
-        method = "mixture"  # Gaussian numbers are independent already: the exact Gaussian delta holds, no majorant is needed
+        method = "mixture"  # Gaussian numbers are independent already: the exact Gaussian delta holds
     if horizon is None:
         raise ParameterError(
             "a plan needs a last time",
@@ -546,19 +546,3 @@ def _columns(columns: Sequence[str] | str | None, system: System) -> tuple[str, 
     if columns is None:
         return ("u",) if system.inputs == 1 else tuple(f"u{i + 1}" for i in range(system.inputs))
     return (columns,) if isinstance(columns, str) else tuple(names_of("columns", columns))
-
-
-_OLDER = Fraction(5001, 5000)
-
-
-def _of_older(record: dict[str, object]) -> dict[str, object]:
-    """A record of oboro 0.1: independent noise was sized by a quadrature, a little below what is proved now.
-
-    It gets as much more as the proof may lose; what was promised stays.
-    """
-    if record.get("kind") != SignalPlan.kind or record.get("method") != "independent":
-        return record
-    return {**record, "scale": show(rational("scale", record.get("scale")) * _OLDER)}
-
-
-upgrade("dynamics", _of_older)

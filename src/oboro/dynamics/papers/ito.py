@@ -87,7 +87,7 @@ def _spread() -> str:
     )
     return (
         f"alpha 1, eps 0.3, z 0.6 spread over 20 numbers: delta is {shared:.4f} with one A (the mixture proves {bound:.4f}), "
-        f"and {independent_cauchy(0.3, 0.6, 20):.4f} with independent noise, which hides better (the majorant proves {own:.4f})"
+        f"and {independent_cauchy(0.3, 0.6, 20):.4f} with independent noise, which hides better ({own:.4f} is proved)"
     )
 
 
