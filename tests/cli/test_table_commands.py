@@ -73,7 +73,7 @@ def test_a_dry_run_spends_nothing_and_json_is_json(oboro: Command) -> None:
     code, out, _ = oboro("table check cells.parquet --domain city.toml --count people --json")
     assert json.loads(out)["problems"][0] == {"problem": "records", "records": 300}
     code, out, _ = oboro("table forecast --domain city.toml --eps 1 --expected-total 5 --json")
-    assert json.loads(out)["forecast"]["columns"][0] == "area"
+    assert json.loads(out)["forecast"]["columns"][0] == "block size"
     assert ob.Ledger.open("city.ledger").remaining == ob.Pure(1)
 
 

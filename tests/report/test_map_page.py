@@ -389,7 +389,7 @@ def test_figures_on_the_page_are_answers_of_the_table(strategy: str, tmp_path: P
     rows = {"row": np.repeat(cell, cell.size).tolist(), "col": np.tile(cell, cell.size).tolist()}
     prepared = plan.prepare({**rows, "n": [9] * cell.size**2})
     table = plan.publish(plan.measure(prepared, system_bits()))
-    record = {"forecast": {"columns": ["area", "95% within ±"], "rows": [["4 x 4 of row,col", "87"]]}}
+    record = {"forecast": {"columns": ["block size", "95% within ±"], "rows": [["4 x 4 of row,col", "87"]]}}
     text = write_map(table, domain, tmp_path / "map.html", certificate=record).read_text()
     data = json.loads(read_text(text, "oboro-data"))
     everyone = tables.ask(table)

@@ -132,12 +132,12 @@ def test_what_is_the_same_in_both_languages_is_said_once() -> None:
 
 
 def test_areas_are_named_in_cells_where_one_grid_alone_is_meant() -> None:
-    plain = [words.en.replace("\u00a0", " ") for words in areas.area_words(["8 x 8 of row,col; each sex"])]
+    plain = [words.en.replace("\u00a0", " ") for words in areas.block_words(["8 x 8 of row,col; each sex"])]
     assert plain == ["8 × 8 cells; each sex"]
-    folded = areas.area_words(["2 x 2 to 512 x 512 of row,col", "all of row,col"])
+    folded = areas.block_words(["2 x 2 to 512 x 512 of row,col", "all of row,col"])
     assert [words.ja.replace("\u00a0", " ") for words in folded] == ["2 × 2 ～ 512 × 512 セル", "全セル"]
     two = "8 x 8 of row,col; 4 x 4 of to_row,to_col"  # which grid is meant must stay
-    assert areas.area_words([two])[0].en.replace("\u00a0", " ") == two
+    assert areas.block_words([two])[0].en.replace("\u00a0", " ") == two
 
 
 def test_figures_of_a_column_have_the_same_decimals() -> None:
@@ -154,13 +154,17 @@ def test_the_forecast_of_a_certificate_is_drawn_by_breakdown() -> None:
         for side in (1, 2)
         for who in ("each", "all of")
     ]
-    record = {"title": "t", "columns": ["area", "cells", "standard error", "95% within ±"], "rows": rows}
-    card = promise.error_by_area(record)
+    record = {
+        "title": "t",
+        "columns": ["block size", "cells", "standard error", "95% within ±"],
+        "rows": rows,
+    }
+    card = promise.error_by_size(record)
     assert card.count("<polyline") == 2
-    assert "side of the area, in cells" in card
+    assert "side of the block, in cells" in card
     assert "<td>2.50</td>" in card
-    assert promise.error_by_area({}) == ""
-    assert areas.error_chart(Forecast("t", ("area",), (("all",),))) == ""
+    assert promise.error_by_size({}) == ""
+    assert areas.error_chart(Forecast("t", ("block size",), (("all",),))) == ""
 
 
 def _contrast(one: str, other: str) -> float:

@@ -54,7 +54,7 @@ def test_every_strategy_publishes_whole_numbers_above_zero(strategy: str, tmp_pa
     counts = table.column("people").to_numpy()
     assert (counts > 0).all()
     assert max(table.column("row").to_pylist()) < 8
-    assert "area" in str(plan.forecast(1000))
+    assert "block size" in str(plan.forecast(1000))
     trials = plan.measure(plan.prepare(CELLS), system_bits(), 3)
     assert trials.shape == (3, 64)
     assert trials.min() >= 0

@@ -17,7 +17,7 @@ from oboro.ledger import Ledger
 from oboro.noise import system_bits
 from oboro.privacy import Pure, Unit
 from oboro.release import Forecast
-from oboro.report.chart import area_words
+from oboro.report.chart import block_words
 from oboro.report.forecast import write_forecast
 from oboro.tables.cells import Cells
 from oboro.tables.tree import intervals
@@ -94,7 +94,7 @@ def test_the_page_has_errors_and_what_they_mean(
     assert "<M>" not in page
     assert "http://" not in re.sub(r"http://www\.w3\.org/\S+", "", page)
     assert "Nothing has been spent" in page
-    for name in area_words([str(row[0]) for row in plan.forecast().folded().rows]):
+    for name in block_words([str(row[0]) for row in plan.forecast().folded().rows]):
         assert name.en.replace("<", "&lt;").replace(">", "&gt;") in page
     if total is not None and plan.outlook(total) is not None:
         assert page.count('class="figure"') == 4
@@ -146,7 +146,7 @@ def test_the_printed_forecast_folds_areas_of_equal_error() -> None:
 def test_areas_are_folded_only_if_they_differ_in_one_column() -> None:
     def fold(*names: str, error: float = 1.0) -> list[str]:
         rows = tuple((name, 4**i, 2.0 * error**i, 5.0) for i, name in enumerate(names))
-        return [row[0] for row in Forecast("t", ("area", "cells", "e", "w"), rows).folded().rows]
+        return [row[0] for row in Forecast("t", ("block size", "cells", "e", "w"), rows).folded().rows]
 
     assert fold("500 m mesh", "1 km mesh", "10 km mesh") == ["500 m to 10 km mesh"]
     assert fold("4 x 4 of r,c; each sex", "8 x 8 of r,c; each sex") == ["4 x 4 to 8 x 8 of r,c; each sex"]

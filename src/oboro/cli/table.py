@@ -208,7 +208,7 @@ def forecast(
     save_plan: SavePlan = None,
     json: Json = False,
 ) -> None:
-    """The error by area, before anything is spent. Reads no data. The unit is one person in one cell unless said."""
+    """The error by block size, before anything is spent. Reads no data. The unit is one person in one cell unless said."""
     if output is not None and output.suffix.lower() != ".html":
         raise ParameterError(
             "a forecast is written as a page",

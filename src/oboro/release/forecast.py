@@ -60,8 +60,11 @@ class Forecast:
         }
 
     def folded(self) -> Forecast:
-        """The same with neighbouring areas of equal figures in one row: "1 x 1 to 512 x 512 of row,col"."""
-        if self.columns[:2] != ("area", "cells"):
+        """The same with neighbouring block sizes of equal figures in one row: "1 x 1 to 512 x 512 of row,col"."""
+        if self.columns[:2] not in (
+            ("block size", "cells"),
+            ("area", "cells"),
+        ):  # the second in certificates of 0.1
             return self
         groups: list[list[Row]] = []
         for row in self.rows:
@@ -72,7 +75,7 @@ class Forecast:
         return replace(self, rows=tuple(_together(group) for group in groups))
 
     def __str__(self) -> str:
-        """In the reader's language, areas of equal figures folded into one line."""
+        """In the reader's language, block sizes of equal figures folded into one line."""
         rows = self.folded().rows
         cells = [
             [said(plain(name)) for name in self.columns],
@@ -115,7 +118,7 @@ def _together(group: Sequence[Row]) -> Row:
 
 
 def _range(first: str, last: str) -> str | None:
-    """From one area to another, if they differ in one column alone: "4 x 4 to 8 x 8 of row,col; all of sex"."""
+    """From one block size to another, if they differ in one column alone: "4 x 4 to 8 x 8 of row,col; all of sex"."""
     if first == last:
         return first
     ours, theirs = first.split("; "), last.split("; ")

@@ -103,7 +103,7 @@ def _ticks(low: float, high: float) -> list[float]:
     return [tick for tick in ticks if low * 0.9999 <= tick <= high * 1.0001]
 
 
-# Errors by the size of an area, for any page: their names in few words, a chart, and a table with aligned figures.
+# Errors by block size, for any page: their names in few words, a chart, and a table with aligned figures.
 
 _SQUARE = re.compile(r"(?:(\d+) x \1 to )?(\d+) x \2 of ([^;]+)")
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -120,7 +120,7 @@ def forecast_of(record: Facts) -> Forecast | None:
     return Forecast(str(record.get("title", "")), tuple(str(name) for name in columns), read, notes)
 
 
-def area_words(names: Sequence[str]) -> list[Words]:
+def block_words(names: Sequence[str]) -> list[Words]:
     """ "8 x 8 of row,col; each sex" is "8 × 8 cells; each sex", if no other place is named."""
     parts = [name.split("; ") for name in names]
     grid = _only_grid(parts)
@@ -128,7 +128,7 @@ def area_words(names: Sequence[str]) -> list[Words]:
 
 
 def error_chart(found: Forecast) -> str:
-    """The 95% reach by size of area: a line for all values of the other columns together, and one for each breakdown."""
+    """The 95% reach by block size: a line for all values of the other columns together, and one for each breakdown."""
     column = next(
         (i for i, name in enumerate(found.columns) if i and "95" in name), min(1, len(found.columns) - 1)
     )
@@ -136,14 +136,14 @@ def error_chart(found: Forecast) -> str:
         return ""
     names = [str(row[0]).split("; ") for row in found.rows]
     alike = len({len(parts) for parts in names}) == 1
-    area = max(range(len(names[0])), key=lambda i: len({parts[i] for parts in names})) if alike else 0
-    if not alike:  # then only the number of cells tells areas apart
+    size = max(range(len(names[0])), key=lambda i: len({parts[i] for parts in names})) if alike else 0
+    if not alike:  # then only the number of cells tells block sizes apart
         names = [[str(row[1])] for row in found.rows]
     lines: dict[str, dict[str, float]] = {}
     for parts, row in zip(names, found.rows, strict=True):
-        breakdown = "; ".join(part for i, part in enumerate(parts) if i != area)
-        lines.setdefault(breakdown, {})[parts[area]] = float(row[column])
-    places = list(dict.fromkeys(parts[area] for parts in names))
+        breakdown = "; ".join(part for i, part in enumerate(parts) if i != size)
+        lines.setdefault(breakdown, {})[parts[size]] = float(row[column])
+    places = list(dict.fromkeys(parts[size] for parts in names))
     whole = [(name, own) for name, own in lines.items() if len(own) == len(places)][:_MOST_LINES]
     series = {name: [own[place] for place in places] for name, own in whole}
     labels = [_short(place) for place in places]
@@ -161,15 +161,15 @@ def error_chart(found: Forecast) -> str:
 
 
 def error_table(found: Forecast, leave_out: Sequence[str] = ()) -> str:
-    """Areas and their figures; neighbouring areas of equal figures in one row."""
+    """Block sizes and their figures; neighbouring ones of equal figures in one row."""
     folded = found.folded()
     kept = [i for i, name in enumerate(folded.columns) if i == 0 or name not in leave_out]
-    areas = area_words([str(row[0]) for row in folded.rows])
+    blocks = block_words([str(row[0]) for row in folded.rows])
     columns = [aligned([row[i] for row in folded.rows]) for i in kept[1:]]
     head = "".join(say(Words.sentence(folded.columns[i]), "th", "scope=col") for i in kept)
     rows = "".join(
-        f"<tr>{say(area, 'td')}{''.join(say(value, 'td') for value in values)}</tr>"
-        for area, *values in zip(areas, *columns, strict=True)
+        f"<tr>{say(block, 'td')}{''.join(say(value, 'td') for value in values)}</tr>"
+        for block, *values in zip(blocks, *columns, strict=True)
     )
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
@@ -209,7 +209,7 @@ def _part(part: str, grid: str | None) -> Words:
 
 
 def note_words(notes: Sequence[str], names: Sequence[str]) -> list[Words]:
-    """Notes, with areas called as `area_words` calls them."""
+    """Notes, with blocks called as `block_words` calls them."""
     grid = _only_grid([name.split("; ") for name in names])
     said = [Words.sentence(note) for note in notes]
     if grid is None:

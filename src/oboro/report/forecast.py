@@ -99,7 +99,7 @@ def _figures(outlook: Outlook | None) -> str:
 
 def _measured(plan: TablePlan) -> str:
     """Levels and their shares of the budget, as bars."""
-    named = chart.area_words(plan.levels)
+    named = chart.block_words(plan.levels)
     pairs = sorted(zip(plan.shares, named, strict=True), reverse=True)[:16]
     top = float(pairs[0][0])
     bars = "".join(

@@ -88,7 +88,7 @@ def map_body(
     if record:
         cards += [
             promise.promise(record),
-            promise.error_by_area(record.get("forecast") or {}),
+            promise.error_by_size(record.get("forecast") or {}),
             promise.verify(record),
         ]
     else:

@@ -90,7 +90,7 @@ def _guarantee_words(record: Facts) -> Words:
         return Words.same("")
 
 
-def error_by_area(forecast: Facts) -> str:
+def error_by_size(forecast: Facts) -> str:
     """The forecast as a card: a chart and a table."""
     found = chart.forecast_of(forecast)
     if found is None:

@@ -352,7 +352,7 @@ class TablePlan(Plan):
         return self.mechanism.slowness
 
     def forecast(self, expected_total: int | None = None) -> Forecast:
-        """Error by area. With `expected_total`, a guess at how many people there are, also what that means."""
+        """Error by block size. With `expected_total`, a guess at how many people there are, also what that means."""
         if expected_total is not None:
             expected_total = whole("expected_total", expected_total, least=0, most=LARGEST_TOTAL)
         return self.mechanism.forecast(self.total if expected_total is None else expected_total)

@@ -1,4 +1,4 @@
-"""How far a published table is from the true one, by the size of the area asked for."""
+"""How far a published table is from the true one, by block size."""
 
 from __future__ import annotations
 

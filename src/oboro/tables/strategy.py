@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -38,7 +39,7 @@ from collections.abc import Iterator
 from oboro.domain import Category, Date, Integer
 from oboro.tables.layout import column_groups
 
-# The error that a table will have, by the size of the area asked for. From public facts alone.
+# The error that a table will have, by block size. From public facts alone.
 
 _WITHIN = math.log(20) / math.sqrt(
     2
@@ -48,18 +49,29 @@ _WITHIN = math.log(20) / math.sqrt(
 def forecast_of(strategy: Strategy, expected_total: int | None = None) -> Forecast:
     """Standard errors of aligned blocks, before negative counts become 0."""
     layout, rows = strategy.layout, []
-    for height in areas(layout):
+    for height in block_heights(layout):
         error = math.sqrt(strategy.variance(height))
         rows.append((block_name(layout, height), f"2^{height}", error, _WITHIN * error))
     notes = [
         "before counts are kept at 0 or more, which mostly makes errors smaller (single sizes have reached 1.2 times the figure)",
+        *zigzag([float(row[2]) for row in rows]),
         *strategy.notes,
         *strategy.remarks(expected_total),
     ]
-    columns = ("area", "cells", "standard error", "95% within ±")
+    columns = ("block size", "cells", "standard error", "95% within ±")
     return Forecast(
-        f"expected error of a table by {strategy.name}, by area", columns, tuple(rows), tuple(notes)
+        f"expected error of a table by {strategy.name}, by block size", columns, tuple(rows), tuple(notes)
     )
+
+
+def zigzag(errors: Sequence[float]) -> list[str]:
+    """A note, if a larger block has a smaller error than the one before it: readers ask why."""
+    falls = any(later < 0.999 * error for error, later in pairwise(errors))
+    note = (
+        "the error may fall from one block size to the next larger one: only some sizes are counted, "
+        "and those between are put together from many blocks"
+    )
+    return [note] if falls else []
 
 
 def few_people(strategy: Strategy, total: int) -> list[str]:
@@ -68,7 +80,7 @@ def few_people(strategy: Strategy, total: int) -> list[str]:
     if mean >= math.sqrt(strategy.variance(0)):
         return []
     return [
-        f"a cell holds {about(mean, 3)} people on average, less than the error of a cell: trust larger areas only"
+        f"a cell holds {about(mean, 3)} people on average, less than the error of a cell: trust larger blocks only"
     ]
 
 
@@ -97,7 +109,7 @@ def _cells(s: Floats, held: Floats, cells: Floats) -> Floats:
     return np.asarray(np.minimum(s, 1) * inner)
 
 
-def areas(layout: Layout) -> list[int]:
+def block_heights(layout: Layout) -> list[int]:
     """Heights of the blocks that people ask for: squares of a grid, meshes of a level, columns as a whole."""
     found, below = {layout.bits}, 0
     for column in reversed(tuple(layout.domain)):
@@ -263,7 +275,7 @@ class Strategy:
         return () if expected_total is None else few_people(self, expected_total)
 
     def forecast(self, expected_total: int | None = None) -> Forecast:
-        """The error by area, and what else there is to say before spending."""
+        """The error by block size, and what else there is to say before spending."""
         return forecast_of(self, expected_total)
 
     def outlook(self, total: int) -> Outlook | None:

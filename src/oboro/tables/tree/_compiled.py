@@ -43,12 +43,19 @@ def _nearest(total: float, wanted: Floats, allowed: Bools, sorted_: Floats, out:
         out[i] = max(wanted[i] - cut, 0.0) if allowed[i] else 0.0
 
 
+_TIE = 1e-6  # people: remainders that differ by less are equal
+
+
 @compiled
 def _rounded(total: int, parts: Floats, allowed: Bools, carry: Floats, out: Integers) -> None:
-    """Whole numbers that add up to `total`, by largest remainder. `carry` is what earlier rounding took from each."""
-    left = total
+    """Whole numbers that add up to `total`, by largest remainder. `carry` is what earlier rounding took from each.
+
+    Cells of one block differ by whole numbers, so that their remainders are equal, and the first of them goes first. What
+    floating point adds to them must not decide: `still_held` follows the same rule.
+    """
+    left, near = total, _TIE + 1e-12 * total
     for i in range(parts.size):
-        out[i] = int(np.floor(parts[i]))
+        out[i] = int(np.floor(parts[i] + near))
         left -= out[i]
         carry[i] += parts[i] - out[i]
     while left != 0:
@@ -56,7 +63,7 @@ def _rounded(total: int, parts: Floats, allowed: Bools, carry: Floats, out: Inte
         for i in range(parts.size):
             if not allowed[i] or (left < 0 and out[i] == 0):
                 continue
-            if best < 0 or (carry[i] > carry[best] if left > 0 else carry[i] < carry[best]):
+            if best < 0 or (carry[i] > carry[best] + near if left > 0 else carry[i] < carry[best] - near):
                 best = i
         # sums beyond 2^53 are not exact in floating point: what is then left over goes to one part at once
         step = 1 if 0 < left <= parts.size else (max(left, -out[best]) if left < 0 else left)
@@ -97,8 +104,9 @@ def still_held(
     """Whether leaves would hold somebody if the nodes above each exceeded their siblings by so much less, level by level.
 
     `estimates` and `allowed` are those of all nodes below the root, the coarsest level first. As `share_out` does it, but
-    along one path; at the last level it is enough to know whether there is one for the leaf: there is, if those that
-    exceed it take less than all, each one more than the whole number of people by which it does.
+    along one path; at the last level it is enough to know whether there is one for the leaf: there is, if the others
+    take less than all before it is its turn. With f the leaf's part, a sibling that exceeds it by d has f + d: the floor of
+    d, and one more that goes before the leaf's unless its remainder is smaller, or equal and it comes later.
     """
     depth = arities.size
     widest = arities.max() if depth else 1
@@ -124,9 +132,13 @@ def still_held(
                 break
             if level == depth - 1:
                 taken = 0.0
+                near_ = _TIE + 1e-12 * held
                 for i in range(parts):
-                    if i != own and good[i] and wanted[i] > wanted[own]:
-                        taken += np.floor(wanted[i] - wanted[own]) + 1
+                    more = wanted[i] - wanted[own]
+                    if i < own and good[i] and more > -near_:
+                        taken += np.floor(more + near_) + 1
+                    elif i > own and good[i] and more > near_:
+                        taken += np.ceil(more - near_)
                 held = 1 if taken < held else 0
             else:
                 _nearest(float(held), wanted[:parts], good[:parts], sorted_, near[:parts])

@@ -179,7 +179,7 @@ class Adaptive(Strategy):
     carries = True
     slowness = 100
     notes = (
-        "people are spread evenly within parts of blocks: what that adds to the error of small areas is not in the figures",
+        "people are spread evenly within parts of blocks: what that adds to the error of small blocks is not in the figures",
     )
 
     def needs(self) -> str | None:
@@ -254,7 +254,7 @@ class Adaptive(Strategy):
         return Measured(keys[order], values[order], carried)
 
     def variance(self, height: int) -> float:
-        """The noise of blocks and parts; smaller areas have at least their part's share, and what spreading adds is not in it."""
+        """The noise of blocks and parts; smaller blocks have at least their part's share, and what spreading adds is not in it."""
         _, of_blocks, of_parts = self.noises
         above = self.layout.bits - 2 * DEPTH
         return of_blocks.variance * 2.0 ** (height - above) if height >= above else of_parts.variance

@@ -211,7 +211,7 @@ class Filtered(Strategy):
     notes = (
         "cells are published if they stand out: about 10% of the published cells hold nobody in truth",
         "what a block holds beyond its published cells is known at the block, and at no place in it: tables.unallocated()",
-        "for areas smaller than such a block the figures are of the noise alone: these people count as spread evenly over it",
+        "for blocks smaller than that the figures are of the noise alone: these people count as spread evenly over it",
     )
 
     @cached_property

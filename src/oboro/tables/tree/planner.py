@@ -2,7 +2,8 @@
 
 Level l with share w_l has noise of precision p_l proportional to w_l^2 (Laplace, pure eps) or w_l (Gaussian, zCDP).
 The errors of all questions follow from that in closed form (solve.py), and so does their gradient. What is made
-small is the mean logarithm of their variances; for `never_worse` the largest ratio to the wavelet's variance.
+small is the mean logarithm of their variances; for `never_worse` the largest ratio to the wavelet's variance. The
+default plan is the first, kept within the wavelet's error at every block size where that costs little (`_smoothed`).
 
 Under pure eps this is not convex: it pays to put the budget on few levels, three or four mostly. So the search
 starts from several places (BFGS on w = u^2 / sum u^2, with fixed starts, so that a plan can be made again), then
@@ -78,6 +79,10 @@ _STARTS = 8
 _SHARPNESS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 _BACK = 0.03  # so much is given to all levels alike before each but the last steps: a level that is out may come back
 _DROP = 1e-3  # a level that gains less is left out: so much of the mean log variance
+_PRICE = 1.05  # so much larger, at most, may errors be on average for a plan without large ones at single block sizes
+_MARGIN = 0.02  # of log variances: what rounding the shares may add
+_FEW = 36  # levels; where several columns cross there are more, and it would cost far more than 5%
+_STEEPNESS = (1.0, 10.0, 100.0, 1000.0, 10000.0)
 _DIGITS = 1000  # shares are multiples of 1/1000
 _LEAST = 20  # of them for the cells, whatever readers ask: a table without its cells is none
 
@@ -91,14 +96,22 @@ class _Problem:
     power: int  # precision is share to this power
     reference: Floats | None  # log variances not to be exceeded
     sharpness: float = _SHARPNESS[-1]
+    limits: tuple[Floats, Floats] | None = (
+        None  # profiles of blocks, and log variances that they should not exceed
+    )
+    steepness: float = 0.0  # of what they exceed them by, squared
+
+    def inverse(self, shares: Floats) -> Floats:
+        """1/mu of every level: what a question's profile is weighted with."""
+        mu = (self.under * shares**self.power).reshape(self.shape)
+        for axis in range(len(self.shape)):
+            mu = np.flip(np.flip(mu, axis).cumsum(axis), axis)
+        return np.asarray(1 / np.maximum(mu.reshape(-1), 1e-12))
 
     def value(self, shares: Floats) -> tuple[float, Floats]:
         """The objective and its gradient with respect to the shares."""
         axes = range(len(self.shape))
-        mu = (self.under * shares**self.power).reshape(self.shape)
-        for axis in axes:
-            mu = np.flip(np.flip(mu, axis).cumsum(axis), axis)
-        inverse = 1 / np.maximum(mu.reshape(-1), 1e-12)
+        inverse = self.inverse(shares)
         variances = self.questions @ inverse
         logs = np.log(variances)
         if self.reference is None:
@@ -109,7 +122,14 @@ class _Problem:
             weights = np.exp(over - top)
             value = float((top + np.log(weights.sum())) / self.sharpness)
             weights /= weights.sum()
-        slope = (-((weights / variances) @ self.questions) * inverse**2).reshape(self.shape)
+        slope = (weights / variances) @ self.questions
+        if self.limits is not None:
+            held, most = self.limits
+            own = held @ inverse
+            over = np.maximum(np.log(own) - most, 0)
+            value += self.steepness * float((over**2).sum())
+            slope = slope + (2 * self.steepness * over / own) @ held
+        slope = (-slope * inverse**2).reshape(self.shape)
         for axis in axes:
             slope = slope.cumsum(axis)
         return value, self.under * slope.reshape(-1) * self.power * shares ** (self.power - 1)
@@ -142,20 +162,61 @@ def plan_shares(
 ) -> tuple[tuple[Level, ...], tuple[Fraction, ...]]:
     """The levels to measure and their shares of the budget.
 
-    `reference` are variances of the questions not to exceed. With `sizes` the questions are blocks of so many places
-    of each column instead of those of the workload.
+    `reference` are variances of blocks not to be exceeded: the nodes of the lattice, or with `sizes` blocks of so many
+    places of each column. For never_worse they are all that counts; otherwise they are kept if that costs little.
     """
     if lattice.leaves == 1:
         return (lattice.finest,), (Fraction(1),)
     under = np.array([lattice.under(level) for level in lattice.levels], float)
-    logs = None if reference is None else np.log(np.array(reference))
-    questions = profiles(workload, lattice) if sizes is None else sized_profiles(lattice, sizes)
-    problem = _Problem(*questions, under, lattice.shape, power, logs)
-    if logs is not None:
+    asked = profiles(workload, lattice)
+    blocks = asked if sizes is None else sized_profiles(lattice, sizes)
+    if workload.minimax and reference is not None:
+        problem = _Problem(*blocks, under, lattice.shape, power, np.log(np.array(reference)))
         return _rounded(lattice, _smallest_maximum(problem))
+    problem = _Problem(*asked, under, lattice.shape, power, None)
     value, shares = _searched(problem)
     value, shares = _pruned(problem, value, shares)
-    return _rounded(lattice, _moved(problem, lattice, value, shares))
+    shares = _moved(problem, lattice, value, shares)
+    if reference is not None:
+        shares = _smoothed(problem, blocks, np.log(np.array(reference)), shares)
+    return _rounded(lattice, shares)
+
+
+def _smoothed(problem: _Problem, blocks: tuple[Floats, Floats], most: Floats, shares: Floats) -> Floats:
+    """Shares with which no block exceeds its limit, if errors are at most 5% larger for it, in the geometric mean.
+
+    The best plan counts few sizes, so that errors zigzag with the size of a block: those between are put together from
+    many. From several starts a penalty on what exceeds the limits is made steeper, step by step.
+    """
+    held, weights = blocks
+    logs = np.log(held @ problem.inverse(shares))
+    if (logs <= most).all() or shares.size > _FEW:
+        return shares
+    before, _ = problem.value(shares)
+    price = 2 * float(np.log(_PRICE))
+    alike = np.full(shares.size, 1 / shares.size)
+    largest = _smallest_maximum(replace(problem, questions=held, weights=weights, reference=most))
+    starts = (0.9 * shares + 0.1 * alike, (shares + largest) / 2, largest, alike)
+    near = np.where(
+        held.sum(axis=1) > 1, most, logs + price
+    )  # cells too no more than 5% larger, if that can be
+    for limits in (near, most):
+        _, best = min((_held(problem, held, limits, start) for start in starts), key=lambda one: one[0])
+        kept = (np.log(held @ problem.inverse(best)) <= limits - _MARGIN / 2).all()
+        if kept and problem.value(best)[0] - before <= price:
+            return best
+    return shares
+
+
+def _held(problem: _Problem, held: Floats, most: Floats, start: Floats) -> tuple[float, Floats]:
+    """From one start, with a penalty that grows steeper."""
+    alike, shares = np.full(start.size, 1 / start.size), start
+    for steepness in _STEEPNESS:
+        if steepness < 100:
+            shares = (1 - _BACK) * shares + _BACK * alike
+        steep = replace(problem, limits=(held, most - _MARGIN), steepness=steepness)
+        value, shares = steep.improved(shares, np.flatnonzero(shares > 1e-4).tolist())
+    return _pruned(steep, value, shares)
 
 
 def _searched(problem: _Problem) -> tuple[float, Floats]:

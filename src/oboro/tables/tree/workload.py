@@ -1,6 +1,6 @@
 """What readers will ask of a table: public, declared before data is touched, and all that the planner looks at.
 
-    blocks()         the areas of the tree: squares of side 1, 2, 4, ... where they lie, up to the whole
+    blocks()         the blocks of the tree: squares of side 1, 2, 4, ... where they lie, up to the whole
     squares(sides)   squares anywhere, not only where blocks lie
     rectangles()     the same with sides of different lengths
     cells()          single cells
@@ -11,7 +11,7 @@ Where there are several columns, each question is asked of one place, value or r
 the others together, for every choice of which. Workloads add up: blocks() + squares() is the default.
 
 Planning is about relative error: a workload is served well if the geometric mean of the errors of its questions is
-small, and a part counts as much as it has questions. Areas as such (all values of the other columns together) count
+small, and a part counts as much as it has questions. Blocks as such (all values of the other columns together) count
 as much as all their breakdowns: they are what most readers look at.
 
 A question q over the leaves has the profile t_j(q) = |W_j q|^2 at each level j, which is s_j - s_(j-1) with
@@ -109,7 +109,7 @@ class Workload:
 
 
 def blocks() -> Workload:
-    """Areas of the tree: squares of side 1, 2, 4, ... where they lie, up to the whole.
+    """Blocks of the tree: squares of side 1, 2, 4, ... where they lie, up to the whole.
 
     >>> ob.tables.plan(mesh, unit=ob.Unit.cells(), eps=1, workload=ob.tables.blocks()).levels
     ('16 x 16 of row,col', '4 x 4 of row,col', '1 x 1 of row,col')
