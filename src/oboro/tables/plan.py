@@ -459,9 +459,9 @@ def plan(
     ('32 x 32 of row,col', '8 x 8 of row,col', '1 x 1 of row,col')
     >>> for row in plan.forecast().rows[:3]:
     ...     print(row)
-    ('1 x 1 of row,col', 1, 4.3028..., 9.1147..., 45.5735...)
-    ('2 x 2 of row,col', 4, 8.4261..., 17.8492..., 89.2461...)
-    ('4 x 4 of row,col', 16, 15.3327..., 32.4794..., 162.3972...)
+    ('1 x 1 of row,col', 1, 4.4255..., 9.3746..., 46.8731...)
+    ('2 x 2 of row,col', 4, 8.6608..., 18.3462..., 91.7310...)
+    ('4 x 4 of row,col', 16, 15.7076..., 33.2735..., 166.3676...)
     """
     if possible is not None and impossible is not None:
         raise ParameterError(

@@ -53,7 +53,7 @@ def _rounded(total: int, parts: Floats, allowed: Bools, carry: Floats, out: Inte
     Cells of one block differ by whole numbers, so that their remainders are equal, and the first of them goes first. What
     floating point adds to them must not decide: `still_held` follows the same rule.
     """
-    left, near = total, _TIE + 1e-12 * total
+    left, near = total, min(_TIE + 1e-12 * total, 0.25)
     for i in range(parts.size):
         out[i] = int(np.floor(parts[i] + near))
         left -= out[i]
@@ -132,7 +132,7 @@ def still_held(
                 break
             if level == depth - 1:
                 taken = 0.0
-                near_ = _TIE + 1e-12 * held
+                near_ = min(_TIE + 1e-12 * held, 0.25)
                 for i in range(parts):
                     more = wanted[i] - wanted[own]
                     if i < own and good[i] and more > -near_:
