@@ -57,6 +57,7 @@ def oboro(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     [
         (["mean age"], 1),
         (["sum age", "--by", "region"], 2),
+        (["sum age", "--ball", "l2:30", "--by", "region"], 2),
         (["median age", "--where", "region = 'north'"], 1),
         (["quantile age 0.1, 0.5, 0.9"], 3),
         (["histogram age", "--edges", "age=0:120:40", "--by", "region"], 6),

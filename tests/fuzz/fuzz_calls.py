@@ -199,7 +199,7 @@ CALLS: dict[str, Good] = {
     "statistics.Session.median": lambda w: {"self": w.session, "column": "age", "eps": "1e-6"},
     "statistics.Session.quantile": lambda w: {"self": w.session, "column": "age", "quantiles": 0.5, "eps": "1e-6"},
     "statistics.Session.run": lambda w: {"self": w.session, "plan": w.histogram, "name": None},
-    "statistics.Session.sum": lambda w: {"self": w.session, "column": "age", "eps": "1e-6", "expected_n": 5},
+    "statistics.Session.sum": lambda w: {"self": w.session, "column": "age", "ball": None, "eps": "1e-6", "expected_n": 5},
     "statistics.Session.trimmed_mean": lambda w: {"self": w.session.plan, "column": "age", "trim": 0.1, "eps": "1e-6"},
     "statistics.Session.variance": lambda w: {"self": w.session, "column": "age", "eps": "1e-6"},
     "statistics.Session.where": lambda w: {"self": w.session, "condition": "age >= 20"},

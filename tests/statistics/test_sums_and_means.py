@@ -14,10 +14,11 @@ import pytest
 from plan_help import DOMAIN, PERSON, ROW, SWAP, questions
 
 import oboro as ob
-from oboro.domain import Domain, Integer, Real
+from oboro.domain import Category, Domain, Integer, Real
 from oboro.errors import DataError, DomainError, InputError, ParameterError, UnitError
 from oboro.noise import DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import Unit
+from oboro.statistics.balls import Ball
 from oboro.statistics.means import normal_reach, not_ruled_out, two_noises
 from oboro.statistics.scope import Scope
 from oboro.statistics.session import Plans
@@ -56,6 +57,15 @@ def test_without_noise_the_answers_are_the_statistics(unit: Unit) -> None:
     assert exact(asked.where("age >= 20").count(eps=1))[0]["value"] == old.sum()
     assert exact(asked.where("age >= 20").sum("debt", eps=1))[0]["value"] == truth("debt")[old].sum()
     assert exact(asked.sum("score", eps=1))[0]["value"] == pytest.approx(truth("score").sum())
+    for names in (["debt", "score"], ["full", "also"], ["age", "debt"]):
+        rows = exact(asked.sum(names, rho=1))
+        assert [row["column"] for row in rows] == names
+        assert [row["value"] for row in rows] == pytest.approx([truth(name).sum() for name in names])
+    for row in exact(asked.by("region").sum(["age", "debt"], eps=1)):
+        mine = np.asarray(TABLE["region"]) == row["region"]
+        assert row["value"] == truth(row["column"])[mine].sum()
+        assert isinstance(row["value"], int)
+    assert asked.sum(["debt"], eps=1) == asked.sum("debt", eps=1)
     assert exact(asked.mean("age", eps=1))[0]["value"] == pytest.approx(truth("age").mean())
     assert exact(asked.mean("full", eps=1))[0]["value"] == pytest.approx(truth("full").mean())
     for row, name in zip(exact(asked.mean(["age", "score"], eps=1)), ("age", "score"), strict=True):
@@ -73,6 +83,44 @@ def test_without_noise_the_answers_are_the_statistics(unit: Unit) -> None:
         assert [row["value"] for row in rows] == pytest.approx(
             [expected[0, 0], expected[0, 1], expected[1, 1]]
         )
+
+
+def test_several_sums_cost_what_their_bounds_say() -> None:
+    """g = 120 and 100, r = 120 and 150. A row that is replaced within its group costs (1 + 3/2)/2 times one that comes."""
+    noises = {unit: questions(unit, N).sum(["age", "debt"], eps=1).terms for unit in (ROW, SWAP)}
+    assert [term.noise for term in noises[ROW]] == [
+        DiscreteLaplace(240),
+        DiscreteLaplace(40),
+    ]  # in steps of 5
+    assert [term.noise for term in noises[SWAP]] == [DiscreteLaplace(300), DiscreteLaplace(50)]
+    gaussian = questions(SWAP, N).by("region").sum(["age", "debt"], rho=1).terms  # moving costs twice
+    assert [term.noise for term in gaussian] == [DiscreteGaussian(2 * 120**2), DiscreteGaussian(2 * 20**2)]
+
+
+@pytest.mark.parametrize("unit", [ROW, SWAP], ids=["add/remove", "replace"])
+def test_sums_of_rows_in_a_ball(unit: Unit) -> None:
+    """Short rows are added as they are, long ones from the edge; about another origin only where n is public."""
+    domain = Domain([Integer(name, -100, 100, missing=0) for name in "xy"] + [Category("side", ["a", "b"])])
+    data = {"x": [3, -30, 60, 0], "y": [4, -40, 0, 5], "side": ["a", "a", "b", "b"]}
+    asked = Plans(domain, unit, 4 if unit == SWAP else None)
+    ball = Ball("l2", 10)
+    plan = asked.by("side").sum(["x", "y"], eps=1, ball=ball)
+    rows = plan.publish(plan.prepare(data)).to_pylist()
+    assert [row["value"] for row in rows] == pytest.approx([3 - 6, 10, 4 - 8, 5], abs=1e-4)
+    moves = (2 if unit == SWAP else 1) * 10 * np.sqrt(2)  # the slides: 4 gamma
+    assert float(plan.terms[0].noise.scale * plan.frame.step) == pytest.approx(moves, rel=1e-5)
+    one = asked.where("side = 'a'").sum(["x", "y"], rho="0.5", ball=ball)
+    assert float(one.terms[0].noise.sigma2) ** 0.5 * float(one.frame.step) == pytest.approx(
+        20 if unit == SWAP else 10
+    )
+    away = Ball("l2", 10, [50, 0])
+    if unit == ROW:
+        with pytest.raises(ParameterError, match="no origin but 0"):
+            asked.sum(["x", "y"], eps=1, ball=away)
+    else:
+        plan = asked.sum(["x", "y"], eps=1, ball=away)
+        found = plan.publish(plan.prepare({**data, "x": [50] * 4, "y": [0, 5, -5, 30]})).to_pylist()
+        assert [row["value"] for row in found] == pytest.approx([200, 10], abs=1e-3)
 
 
 def test_sums_are_exact_beyond_64_bits() -> None:
@@ -103,6 +151,8 @@ COVERED = {
     "mean by": lambda q, p: q.by("region").mean("debt", **p),
     "mean complete": lambda q, p: q.mean("full", **p),
     "sum": lambda q, p: q.sum("debt", **p),
+    "sums by": lambda q, p: q.by("region").sum(["age", "score"], **p),
+    "sums in a ball": lambda q, p: q.sum(["age", "debt"], ball=Ball("l2", 200), **p),
     "count": lambda q, p: q.where("age < 50").count(**p),
     "variance": lambda q, p: q.variance("age", **p),
     "covariance complete": lambda q, p: q.covariance(["full", "also"], **p),

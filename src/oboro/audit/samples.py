@@ -43,7 +43,7 @@ def samples() -> dict[str, Plan]:
 
 
 def _counts_and_sums() -> Iterator[tuple[str, Plan]]:
-    from oboro.statistics import histogram_plan
+    from oboro.statistics import Ball, histogram_plan
     from oboro.statistics.arguments import parse
     from oboro.statistics.oracle import query_plan
     from oboro.statistics.questions import BatchPlan
@@ -65,6 +65,11 @@ def _counts_and_sums() -> Iterator[tuple[str, Plan]]:
         yield f"mean{name}", asked.mean("age", eps=1)
         yield f"mean by region{name}, zCDP", asked.by("region").mean("age", rho="0.5")
         yield f"variance{name}", asked.variance("age", eps=1)
+    pairs = Domain([AGE, Integer("debt", -2, 1), REGION])
+    for name, asked in (("", Plans(pairs, ROW, None)), (", replaced", Plans(pairs, REPLACED, 5))):
+        yield f"sums{name}", asked.sum(["age", "debt"], eps=1)
+        yield f"sums by region{name}, zCDP", asked.by("region").sum(["age", "debt"], rho="0.5")
+        yield f"sums in a ball{name}", asked.sum(["age", "debt"], ball=Ball("l2", 2), eps=1)
     yield "mean, n public", known.mean("age", eps=1)
     yield "variance, n public, zCDP", known.variance("age", rho="0.5")
     query = Scope(REPLACED, parse("age >= 2", DOMAIN), n=50)

@@ -156,7 +156,7 @@ BallOption = Annotated[
     str | None,
     typer.Option(
         "--ball",
-        help="Of a mean or covariance: clip rows to a ball, as l2:50 or l1:50.",
+        help="Of a sum, mean or covariance: clip rows to a ball, as l2:50 or l1:50.",
         metavar="NORM:RADIUS",
     ),
 ]
@@ -237,18 +237,18 @@ def ask(
     numbers = [part for part in rest if part[0].isdigit() or part[0] == "."]
     columns = [part for part in rest if part not in numbers]
     one = len(columns) == 1 and not numbers
-    if clip and word not in ("mean", "variance", "covariance"):
+    if clip and word not in ("sum", "mean", "variance", "covariance"):
         raise ParameterError(
-            "a ball is for means and covariances", given=text, fix='"mean height weight" --ball l2:50'
+            "a ball is for sums, means and covariances", given=text, fix='"mean height weight" --ball l2:50'
         )
-    if word in ("mean", "covariance") and columns and not numbers:
+    if word in ("sum", "mean", "covariance") and columns and not numbers:
         return lambda **asked: getattr(questions, word)(columns, **(clip or {}), **asked)
     if word == "variance" and one:
         return lambda **asked: questions.covariance(columns, **(clip or {}), **asked)
     if word == "count" and not rest:
         return lambda **asked: questions.count(**asked)
-    if word in ("sum", "median") and one:
-        return lambda **asked: getattr(questions, word)(columns[0], **asked)
+    if word == "median" and one:
+        return lambda **asked: questions.median(columns[0], **asked)
     if word == "quantile" and len(columns) == 1 and numbers:
         return lambda **asked: questions.quantile(columns[0], numbers, **asked)
     if word == "histogram" and columns and not numbers:

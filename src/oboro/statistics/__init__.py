@@ -36,7 +36,7 @@ from oboro.statistics.questions import BatchPlan
 from oboro.statistics.scope import Bins
 from oboro.statistics.session import Batch, Session
 from oboro.statistics.smooth import SmoothQuantilePlan, TrimmedMeanPlan
-from oboro.statistics.sums import CountPlan, SumPlan
+from oboro.statistics.sums import CountPlan, SumPlan, SumsPlan
 
 __all__ = [
     "Ball",
@@ -59,6 +59,7 @@ __all__ = [
     "Session",
     "SmoothQuantilePlan",
     "SumPlan",
+    "SumsPlan",
     "TrianglesPlan",
     "TrimmedMeanPlan",
     "clusters_plan",

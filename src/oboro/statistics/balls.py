@@ -24,8 +24,7 @@ from oboro.privacy import Pure
 from oboro.release import Pair
 from oboro.statistics.points import one_unit
 from oboro.statistics.scope import Scope
-from oboro.statistics.sums import ends
-from oboro.statistics.terms import Promise, Vector, vector
+from oboro.statistics.terms import Promise, Vector, ends, vector
 
 # Vectors of whole numbers, shortened into a ball by whole numbers alone, and the rows that they come from.
 
@@ -237,8 +236,13 @@ class InBall:
         steps, shift = int(self.ball.radius / self._step), self._shift
         return steps >> shift if shift > 0 else steps << -shift
 
+    @property
+    def step(self) -> Fraction:
+        """What one whole number is worth."""
+        return self._step * Fraction(2) ** self._shift
+
     def unit(self, i: int) -> float:
-        return float(self._step * Fraction(2) ** self._shift)
+        return float(self.step)
 
     def centre(self, i: int) -> float:
         return float(self.origin[i])

@@ -22,12 +22,12 @@ from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_column,
 from oboro.release.forecast import Row
 from oboro.statistics.balls import Ball, InBall, Totals
 from oboro.statistics.scope import Scope
-from oboro.statistics.sums import ends
 from oboro.statistics.terms import (
     Promise,
     Term,
     Vector,
     counted,
+    ends,
     measured,
     part,
     shared,

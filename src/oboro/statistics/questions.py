@@ -26,7 +26,7 @@ from oboro.statistics.means import mean_plan
 from oboro.statistics.moments import covariance_plan
 from oboro.statistics.quantiles import quantile_plan
 from oboro.statistics.scope import Bins, Edges, Scope, bins_of
-from oboro.statistics.sums import count_plan, sum_plan
+from oboro.statistics.sums import count_plan, sums_plan
 from oboro.statistics.terms import Promise
 from oboro.statistics.where import Condition
 
@@ -309,10 +309,11 @@ class Questions(Generic[Result]):
         scope = self._scope(asked, "count")
         return self._answer(lambda promise: count_plan(scope, promise), asked)
 
-    def sum(self, column: str, **asked: Unpack[Asked]) -> Result:
-        """The sum of a column; with groups, of each."""
-        scope, of = self._scope(asked, "sum"), self.domain[column]
-        return self._answer(lambda promise: sum_plan(of, scope, promise), asked)
+    def sum(self, column: str | Sequence[str], *, ball: Ball | None = None, **asked: Unpack[Asked]) -> Result:
+        """The sum of a column, or of several at once; with groups, of each. With a ball about 0, rows outside it move to its
+        edge first."""
+        scope, of = self._scope(asked, "sum"), self._columns(column)
+        return self._answer(lambda promise: sums_plan(of, scope, promise, ball), asked)
 
     def mean(
         self, columns: str | Sequence[str], *, ball: Ball | None = None, **asked: Unpack[Asked]

@@ -1,8 +1,8 @@
-"""Sums of a column, for each of several groups: the subset sums of the slides."""
+"""How many rows, and sums of one column or several, for each of several groups: the subset sums of the slides."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -10,16 +10,34 @@ from math import gcd
 
 import numpy as np
 
-from oboro.arrays import Data, Ends, Integers, Table, table_of
-from oboro.domain import Column, Date, Domain, Integer, Real
+from oboro.arrays import Data, Ends, Integers, Table, numbers_in, table_of
+from oboro.domain import Column, Domain
 from oboro.engine import add_up
-from oboro.errors import DomainError, question
+from oboro.errors import DomainError, ParameterError
 from oboro.noise import Bits
 from oboro.privacy import ZCDP, Pure, Unit
 from oboro.records import inline
 from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_column, part, register
+from oboro.release.forecast import Row
+from oboro.statistics.balls import Ball, InBall
+from oboro.statistics.moments import Moments
+from oboro.statistics.points import one_unit
 from oboro.statistics.scope import Scope
-from oboro.statistics.terms import Promise, Term, counted, measured, moved_parts, noise_note, term, values
+from oboro.statistics.terms import (
+    Promise,
+    Term,
+    Vector,
+    counted,
+    counting,
+    ends,
+    measured,
+    moved_parts,
+    noise_note,
+    shared,
+    term,
+    values,
+)
+from oboro.statistics.terms import part as part_of
 
 
 @register
@@ -59,18 +77,11 @@ class SumPlan(Plan):
 
     @cached_property
     def grid(self) -> tuple[Fraction, int, int]:
-        """(unit, lowest, step): values are unit * (lowest + step * code), all whole numbers but the unit."""
-        low, step = ends(self.column)
-        unit = Fraction(gcd(low.numerator * step.denominator, step.numerator * low.denominator))
-        unit /= low.denominator * step.denominator
-        return unit, int(low / unit), int(step / unit)
+        return grid_of(self.column)
 
     @property
     def reach(self) -> tuple[int, int]:
-        """How far a row moves the sum that comes or goes, and one that is replaced."""
-        _, lowest, step = self.grid
-        highest = lowest + step * (self.column.size - 1)
-        return max(abs(lowest), abs(highest), 1), highest - lowest
+        return reach_of(self.column)
 
     @cached_property
     def term(self) -> Term:
@@ -98,9 +109,9 @@ class SumPlan(Plan):
         return noise_by_column([self.term.noise])
 
     def forecast(self) -> Forecast:
-        _, lowest, step = self.grid
-        largest = max(abs(lowest), abs(lowest + step * (self.column.size - 1)), 1)
-        notes = noise_note(self.scope.groups, self.scope.units, self.term.within(0.95) / largest, "group")
+        notes = noise_note(
+            self.scope.groups, self.scope.units, self.term.within(0.95) / self.reach[0], "group"
+        )
         return Forecast.of(
             self.term.noise, each="sum", step=float(self.grid[0]) * self.term.quantum, notes=notes
         )
@@ -139,22 +150,182 @@ class SumPlan(Plan):
         yield from self.scope.pairs([self.column])
 
 
+def grid_of(column: Column) -> tuple[Fraction, int, int]:
+    """(unit, lowest, step): values are unit * (lowest + step * code), all whole numbers but the unit."""
+    low, step = ends(column)
+    unit = Fraction(gcd(low.numerator * step.denominator, step.numerator * low.denominator))
+    unit /= low.denominator * step.denominator
+    return unit, int(low / unit), int(step / unit)
+
+
+def reach_of(column: Column) -> tuple[int, int]:
+    """How far a row moves a sum that comes or goes, and one that is replaced, in units of `grid_of`."""
+    _, lowest, step = grid_of(column)
+    highest = lowest + step * (column.size - 1)
+    return max(abs(lowest), abs(highest), 1), highest - lowest
+
+
+# Sums of several columns, or of rows that are clipped to a ball.
+
+
+@register
+@dataclass(frozen=True)
+class SumsPlan(Moments):
+    """The sums of several columns over the rows that have them all, or of rows clipped to a ball, for each group.
+
+    Privacy
+        Within bounds, column i as for SumPlan: a row moves its sum by g_i where it comes or goes, and by r_i = high - low
+        where it is replaced within its group. Of d columns each has noise for a share of 1/d: what a row costs that comes
+        or goes is e, in all, and one that is replaced within its group costs e times the mean of r_i/g_i, of their squares for
+        Gaussian noise. In a ball of radius g about 0 a row that comes or goes moves all sums together by g in the norm of
+        the ball, or by sqrt(d) g with Laplace noise in an L2 ball; replaced, by twice that (balls.py). These are
+        the slides' subset sums of vectors: 2g where a row moves between groups, not 4g.
+        `Scope.price` puts this together: one that moves between groups costs 2 e. Where every row counts for sure, a row is
+        replaced and nothing else. k rows of a unit: k times the noise. Discrete Laplace noise is eps-DP, discrete Gaussian
+        noise rho-zCDP, for what moves in the 1-norm or the 2-norm.
+
+    >>> plan = people.plan.sum(["age", "income"], eps="0.1")
+    >>> for part in plan.parts[::2]:
+    ...     print(part.noise, part.of, part.moves, part.costs, part.case, sep=" | ")
+    DiscreteLaplace('1980') | sum of age | 99 | eps = 0.05 | a row comes or goes
+    DiscreteLaplace('2000') | sum of income | 100 | eps = 0.05 | a row comes or goes
+    """
+
+    kind = "statistics.sums"
+    leaves_out = "covers the noise; not errors in the data, nor records left out, clamped or rounded"
+    interval_in_files = True
+
+    def check(self) -> None:
+        super().check()
+        if self.ball is not None and self.ball.origin is not None and any(self.ball.origin) and not self.sure:
+            raise ParameterError(
+                "a sum has no origin but 0 where the number of rows is private",
+                given=str(self.ball),
+                needed="a ball about 0",
+                fix="a mean with that ball: it has a noisy sum and a noisy count",
+            )
+
+    @cached_property
+    def vectors(self) -> tuple[Vector, ...]:
+        power, d, rows = (1 if isinstance(self.guarantee, Pure) else 2), len(self.columns), self.scope.rows
+        if isinstance(self.frame, InBall):
+            inside = Fraction(2**power)
+            price = (
+                part_of(self.guarantee, 1 / inside) if self.sure else self.scope.price(self.guarantee, inside)
+            )
+            return self.frame.sums(rows, price, inside)
+        names = [f"sum of {column.name}" for column in self.columns]
+        if self.sure:
+            each = part_of(self.guarantee, Fraction(1, d))
+            return tuple(
+                shared([name], max(1, reach_of(column)[1]), rows, each, 1, split=False)
+                for name, column in zip(names, self.columns, strict=True)
+            )
+        ratios = []  # how many times as far a row moves a sum that is replaced, in multiples of its quantum
+        for column in self.columns:
+            comes, spread = reach_of(column)
+            quantum, steps = counting(comes, rows, split=True)
+            ratios.append(Fraction(rows * -(-spread // quantum), steps))
+        moved = sum((ratio**power for ratio in ratios), Fraction(0)) / d
+        each = part_of(self.scope.price(self.guarantee, moved), Fraction(1, d))
+        return tuple(
+            shared([name], reach_of(column)[0], rows, each, ratio**power)
+            for name, column, ratio in zip(names, self.columns, ratios, strict=True)
+        )
+
+    def unit_of(self, i: int) -> Fraction:
+        """What one whole number of a sum is worth."""
+        frame = self.frame
+        return frame.step if isinstance(frame, InBall) else grid_of(self.columns[i])[0]
+
+    def forecast(self) -> Forecast:
+        rows: list[Row] = []
+        least = 0.0
+        for i, (column, one) in enumerate(zip(self.columns, self.terms, strict=True)):
+            unit, within = float(self.unit_of(i)), one.within(0.95)
+            largest = self.frame.radius if isinstance(self.frame, InBall) else reach_of(column)[0]
+            least = max(least, within / largest)
+            rows.append((f"sum of {column.name}", one.sd * unit, within * unit))
+        notes = noise_note(self.scope.groups, self.scope.units, least, "group")
+        return Forecast(
+            "expected error of each sum", ("of each", "standard error", "95% within ±"), tuple(rows), notes
+        )
+
+    def prepare(self, data: Data) -> Integers:
+        if isinstance(self.frame, InBall):
+            totals = self.frame.totals(self.scope, data, products=False)
+            return counted(self.terms, self.scope.groups, {group: s for group, (_, s, _) in totals.items()})
+        source, condition = self.scope.open(data)
+        by, d = [bins.column for bins in self.scope.by], len(self.columns)
+        asked = [(), *((i,) for i in range(d))]
+        found = add_up(source, self.columns, asked, self.scope.unit, by=by, condition=condition)
+        grids = [grid_of(column) for column in self.columns]
+        sums = {
+            group: [low * count + step * code for code, (_, low, step) in zip(codes, grids, strict=True)]
+            for group, (count, *codes) in found.items()
+        }
+        return counted(self.terms, self.scope.groups, sums)
+
+    def publish(self, measured: Integers) -> Table:
+        """Columns of groups, then the column and its sum."""
+        import pyarrow as pa
+
+        units = [self.unit_of(i) for i in range(len(self.columns))]
+        noisy = values(self.terms, measured) * [float(unit) for unit in units]
+        whole = all(unit.denominator == 1 for unit in units) and all(one.quantum == 1 for one in self.terms)
+        sums = measured * [int(unit) for unit in units] if whole else noisy
+        if self.ball is not None and self.ball.origin is not None:  # n is public
+            sums = noisy + [float(at * (self.scope.n or 0)) for at in self.ball.origin]
+        parts = [
+            table_of(
+                {
+                    **self.scope.labels(),
+                    "column": pa.array([column.name] * len(sums)),
+                    "value": np.asarray(sums)[:, i],
+                }
+            )
+            for i, column in enumerate(self.columns)
+        ]
+        return pa.concat_tables(parts)
+
+    def intervals(self, table: Table, level: float) -> Ends:
+        """For each sum the range that holds the true one with this probability."""
+        names = [column.name for column in self.columns]
+        reach = [one.within(level) * float(self.unit_of(i)) for i, one in enumerate(self.terms)]
+        each = np.asarray([reach[names.index(name)] for name in table.column("column").to_pylist()])
+        value = numbers_in(table, "value")
+        return value - each, value + each
+
+    def describe(self) -> dict[str, object]:
+        return self.described("sum")
+
+    def neighbours(self) -> Iterator[Pair]:
+        """And, of several columns, each at the end that is further from 0."""
+        yield from super().neighbours()
+        if isinstance(self.frame, InBall) or self.scope.by or self.scope.where or self.scope.nobody:
+            return
+        far = [
+            column.size - 1 if abs(low + step * (column.size - 1)) >= abs(low) else 0
+            for column, (_, low, step) in zip(self.columns, map(grid_of, self.columns), strict=True)
+        ]
+        near = [column.size - 1 - code for column, code in zip(self.columns, far, strict=True)]
+        one = one_unit(self.scope, self.columns, far, near)
+        other = one_unit(self.scope, self.columns, near if self.scope.replaced else None, near)
+        yield Pair(one, other, "one unit with every column as far from 0 as can be")
+
+
 def sum_plan(column: Column, scope: Scope, promise: Promise) -> SumPlan:
     """The sum of a number column."""
     return SumPlan(column, scope, promise)
 
 
-def ends(column: Column) -> tuple[Fraction, Fraction]:
-    """The lowest value and the step of a number column; refuses a column of another kind."""
-    if isinstance(column, Integer | Real):
-        return Fraction(column.low), Fraction(column.step)
-    raise DomainError(
-        f"column {column.name!r} has no numbers to add up",
-        given=f"a column of kind {column.kind!r}",
-        needed="an Integer or Real column",
-        fix=question("median" if isinstance(column, Date) else "histogram", column.name),
-        argument="column",
-    )
+def sums_plan(
+    columns: Sequence[Column], scope: Scope, promise: Promise, ball: Ball | None = None
+) -> SumPlan | SumsPlan:
+    """The sums of one or more number columns, over the rows that have them all."""
+    if len(columns) == 1 and ball is None:
+        return SumPlan(columns[0], scope, promise)
+    return SumsPlan(tuple(columns), scope, promise, ball)
 
 
 # How many rows there are.

@@ -25,7 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.arrays import Integers
-from oboro.errors import ParameterError, setting
+from oboro.domain import Column, Date, Integer, Real
+from oboro.errors import DomainError, ParameterError, question, setting
 from oboro.exact import Number, about, positive
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import ZCDP, Pure, Unit, parallel
@@ -252,6 +253,19 @@ def values(terms: Sequence[Term], noisy: Integers) -> npt.NDArray[np.float64]:
     """Noisy sums in units of 1, for publishing. (Half a quantum makes up for rounding down.)"""
     quanta = np.asarray([term.quantum for term in terms], float)
     return np.asarray(noisy * quanta + (quanta - 1) / 2, float)
+
+
+def ends(column: Column) -> tuple[Fraction, Fraction]:
+    """The lowest value and the step of a number column; refuses a column of another kind."""
+    if isinstance(column, Integer | Real):
+        return Fraction(column.low), Fraction(column.step)
+    raise DomainError(
+        f"column {column.name!r} has no numbers to add up",
+        given=f"a column of kind {column.kind!r}",
+        needed="an Integer or Real column",
+        fix=question("median" if isinstance(column, Date) else "histogram", column.name),
+        argument="column",
+    )
 
 
 # Whether counts and groups will stand out of the noise: a note for forecasts, from public facts alone.
