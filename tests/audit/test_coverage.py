@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -9,9 +10,20 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from oboro import audit
 from oboro.arrays import Integers
-from oboro.audit.coverage import LEVELS, Covered, _likely, _tree, coverage
+from oboro.audit.coverage import (
+    LEVELS,
+    Covered,
+    _asked,
+    _likely,
+    _tree,
+    coverage,
+    signal_plans,
+    statistics_plans,
+)
 from oboro.cli.main import app
+from oboro.noise import DiscreteLaplace
 from oboro.tables.tree.intervals import Estimates
 
 MODULE = sys.modules["oboro.audit.coverage"]  # its name in the package is that of the function
@@ -33,16 +45,27 @@ def short_by_a_tenth(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Estimates, "row_ends", short)
 
 
-def test_a_short_run_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The short version, in CI: the strategy that most people use."""
-    tree_only(monkeypatch)
-    found = list(coverage(3, eps=("0.5",), levels=(0.5, 0.95)))
-    assert all(one.holds for one in found)
-    assert {one.what for one in found} >= {
+def test_a_short_run_finds_nothing() -> None:
+    """The short version, in CI: every strategy and statistic that has an interval, a few times."""
+    found = list(coverage(4, eps=("0.5",), levels=(0.95,)))
+    assert [str(one) for one in found if not one.holds] == []
+    names = {one.what for one in found}
+    assert names >= {
         "tree, rows that hold people",
         "tree, rows that hold nobody",
         "tree, all",
+        "mean by region",
     }
+    assert names >= {f"{strategy}, all" for strategy in ("filtered", "adaptive", "tree, Gaussian")}
+    assert names >= {"ranks, joint", "batch, delta", "covariances by region, replaced", "signal, shared"}
+
+
+def test_every_kind_of_plan_with_an_interval_is_tried() -> None:
+    """But sealed draws, whose interval is that of their law alone (tests/secure)."""
+    tried = [plan for replaced in (False, True) for plan in statistics_plans("1", replaced=replaced).values()]
+    kinds = {plan.kind for plan in (*tried, *signal_plans("1").values())} | {"tables.table"}
+    with_interval = {plan.kind for plan in audit.samples().values() if plan.intervals is not None}
+    assert {kind for kind in with_interval if not kind.startswith("secure.")} <= kinds
 
 
 def test_an_interval_a_tenth_too_short_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,12 +75,30 @@ def test_an_interval_a_tenth_too_short_is_caught(monkeypatch: pytest.MonkeyPatch
     assert any(not one.holds for one in found if "rows" in one.what)
 
 
+def test_so_it_is_in_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each interval of Laplace noise a tenth shorter than its law says."""
+    true = DiscreteLaplace.interval
+
+    def short(self: DiscreteLaplace, level: float) -> tuple[int, int]:
+        _, high = true(self, level)
+        return -math.floor(0.9 * high), math.floor(0.9 * high)
+
+    def histogram(tally: Any, name: str, eps: str, levels: Any, runs: int, bits: Any) -> None:
+        _asked(
+            tally, {"histogram": statistics_plans(eps, replaced=False)["histogram"]}, "", levels, runs, bits
+        )
+
+    monkeypatch.setattr(MODULE, "_made", lambda: {"histogram": histogram})
+    assert all(one.holds for one in coverage(200, eps=("0.1",), levels=(0.95,)))
+    monkeypatch.setattr(DiscreteLaplace, "interval", short)
+    assert not all(one.holds for one in coverage(200, eps=("0.1",), levels=(0.95,)))
+
+
 @pytest.mark.long("intervals tried often")
 def test_everything_that_has_an_interval_covers() -> None:
     found = list(coverage(40))
     assert [str(one) for one in found if not one.holds] == []
     assert {one.level for one in found} == set(LEVELS)
-    assert {"signal", "mean by region, replaced", "filtered, all"} <= {one.what for one in found}
 
 
 def test_chance_is_allowed_for_and_no_more() -> None:

@@ -1,9 +1,10 @@
 """How often what is printed covers the truth: intervals of rows and of answers, tried out on made-up data.
 
 For tables the rows that are published and hold people, those that are published and hold nobody, cells, blocks, odd
-rectangles and totals that were chosen beforehand; for statistics each number with an interval; for signals each output. Each at
-several eps and levels. Coverage must be at least the level, within what chance allows: a full run calls sound intervals
-short once in a million times.
+rectangles and totals that were chosen beforehand, by every strategy with intervals, with Laplace and Gaussian noise; for
+statistics each number with an interval, alone, by group and in a batch, and the ranks of quantiles; for signals each output
+under each kind of noise. Each at several eps and levels. Coverage must be at least the level, within what chance allows: a
+full run calls sound intervals short once in a million times.
 
 What is not promised, and not measured: the interval of the largest row, or of rows that a reader picks by their values.
 """
@@ -33,6 +34,7 @@ ALARM = 1e-6  # of a full run
 _SIDE = 64
 _TOGETHER = 4  # rows of one run hang together through the levels above them: so many count as one
 _QUESTIONS = 4  # of each size
+_MOST_KINDS = 20  # of intervals in one of the things that are tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def _tried(
     watch: Callable[[str, int, int], None] | None,
 ) -> Iterator[Covered]:
     tried = [(name, make, each) for each in eps for name, make in _made().items()]
-    alarm = ALARM / max(len(tried) * 12 * len(levels), 1)
+    alarm = ALARM / max(len(tried) * _MOST_KINDS * len(levels), 1)
     for done, (name, make, each) in enumerate(tried):
         if watch is not None:
             watch(name, done, len(tried))
@@ -130,9 +132,15 @@ def _made() -> dict[str, Callable[[_Tally, str, str, Sequence[float], int, Bits]
     return {
         "tree": _tree,
         "tree by sex": _tree_by_sex,
+        "tree, Gaussian": _gaussian,
+        "tree, publish 0.1": _stands_out,
         "filtered": _filtered,
         "adaptive": _adaptive,
         "statistics": _statistics,
+        "statistics, replaced": _replaced,
+        "quantiles": _quantiles,
+        "batch": _batch,
+        "signals": _signals,
     }
 
 
@@ -150,6 +158,14 @@ def _tree(tally: _Tally, name: str, eps: str, levels: Sequence[float], runs: int
 
 def _filtered(tally: _Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
     _table(tally, name, _plan(eps, "filtered"), people(), levels, max(runs // 4, 1), bits)
+
+
+def _gaussian(tally: _Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
+    _table(tally, name, _plan(eps, "tree", delta="1e-6"), people(), levels, max(runs // 4, 1), bits)
+
+
+def _stands_out(tally: _Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
+    _table(tally, name, _plan(eps, "tree", publish="0.1"), people(), levels, max(runs // 4, 1), bits)
 
 
 def _adaptive(tally: _Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
@@ -175,9 +191,11 @@ def _tree_by_sex(tally: _Tally, name: str, eps: str, levels: Sequence[float], ru
     _table(tally, name, plan, by_sex, levels, max(runs // 4, 1), bits)
 
 
-def _plan(eps: str, strategy: str) -> TablePlan:
+def _plan(eps: str, strategy: str, delta: str | None = None, publish: str | None = None) -> TablePlan:
     domain = Domain([Grid("row", "col", shape=(_SIDE, _SIDE))])
-    return table_plan(domain, unit=Unit.cells(), eps=eps, count="n", strategy=strategy)
+    return table_plan(
+        domain, unit=Unit.cells(), eps=eps, delta=delta, count="n", strategy=strategy, publish=publish
+    )
 
 
 def _table(
@@ -234,39 +252,150 @@ def _questions(true: Integers) -> Iterator[tuple[str, dict[str, object], int]]:
     yield "all", {}, int(true.sum())
 
 
-def _statistics(tally: _Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
-    """Counts, sums, means and variances, by group and not, rows replaced and not; and a signal's outputs."""
-    from oboro.dynamics import plan as signal_plan
-    from oboro.dynamics.system import respond, system_from
+_ROWS = 4000
+_DOMAIN = Domain([Integer("age", 0, 99), Integer("hours", 0, 80), Category("region", ["north", "south"])])
+
+
+def _rows() -> dict[str, list[object]]:
+    rng = np.random.default_rng(5)
+    ages = np.clip(rng.normal(40, 15, _ROWS), 0, 99).astype(int)
+    hours = np.clip(60 - ages / 2 + rng.normal(0, 10, _ROWS), 0, 80).astype(int)
+    regions = rng.choice(["north", "south"], _ROWS, p=[0.8, 0.2])
+    return {"age": ages.tolist(), "hours": hours.tolist(), "region": regions.tolist()}
+
+
+def statistics_plans(eps: str, *, replaced: bool) -> dict[str, Plan]:
+    """Every question whose answer has an interval: by name."""
+    from oboro.statistics.arguments import parse
+    from oboro.statistics.oracle import query_plan
+    from oboro.statistics.scope import Scope
     from oboro.statistics.session import Plans
 
-    rng = np.random.default_rng(5)
-    size = 4000
-    ages = np.clip(rng.normal(40, 15, size), 0, 99).astype(int)
-    rows = {"age": ages.tolist(), "region": rng.choice(["north", "south"], size, p=[0.8, 0.2]).tolist()}
-    domain = Domain([Integer("age", 0, 99), Category("region", ["north", "south"])])
-    for adjacency, asked in (
-        ("", Plans(domain, Unit.row(), None)),
-        (", replaced", Plans(domain, Unit.row("replace"), size)),
-    ):
-        by = asked.by("region")
-        plans: dict[str, Plan] = {
-            "count": asked.where("age >= 40").count(eps=eps),
-            "sum": asked.sum("age", eps=eps),
-            "mean": asked.mean("age", eps=eps),
-            "variance": asked.variance("age", eps=eps),
-            "sum by region": by.sum("age", eps=eps),
-            "mean by region": by.mean("age", eps=eps),
-        }
-        for what, plan in plans.items():
-            # what `measure` adds to `prepare` is noise alone: without it the table that goes out is the truth
-            true = _values(plan.publish(plan.prepare(rows)))
-            _numbers(tally, f"{what}{adjacency}", plan, rows, true, 0.0, levels, runs, bits)
+    unit = Unit.row("replace") if replaced else Unit.row()
+    asked = Plans(_DOMAIN, unit, _ROWS if replaced else None)
+    by = asked.by("region")
+    found: dict[str, Plan] = {
+        "count": asked.where("age >= 40").count(eps=eps),
+        "count by region": by.where("age >= 40").count(eps=eps),
+        "histogram": asked.histogram("age", eps=eps),
+        "histogram, Gaussian": asked.histogram("age", rho=eps),
+        "sum": asked.sum("age", eps=eps),
+        "sum, Gaussian": asked.sum("age", rho=eps),
+        "sum by region": by.sum("age", eps=eps),
+        "mean": asked.mean("age", eps=eps),
+        "mean, Gaussian": asked.mean("age", rho=eps),
+        "mean by region": by.mean("age", eps=eps),
+        "means of two columns": asked.mean(["age", "hours"], eps=eps),
+        "variance": asked.variance("age", eps=eps),
+        "covariances": asked.covariance(["age", "hours"], eps=eps),
+        "covariances, Gaussian": asked.covariance(["age", "hours"], rho=eps),
+        "covariances by region": by.covariance(["age", "hours"], eps=eps),
+    }
+    if replaced:
+        scope = Scope(unit, parse("age >= 40", _DOMAIN), (), _ROWS)
+        found["query"] = query_plan(scope, tolerance=5 / (_ROWS * rational("eps", eps)), failure="0.01")
+    return found
+
+
+def _statistics(tally: _Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
+    _asked(tally, statistics_plans(eps, replaced=False), "", levels, runs, bits)
+
+
+def _replaced(tally: _Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
+    _asked(tally, statistics_plans(eps, replaced=True), ", replaced", levels, runs, bits)
+
+
+def _asked(
+    tally: _Tally, plans: dict[str, Plan], beside: str, levels: Sequence[float], runs: int, bits: Bits
+) -> None:
+    rows = _rows()
+    for what, plan in plans.items():
+        # what `measure` adds to `prepare` is noise alone: without it the table that goes out is the truth
+        true = _values(plan.publish(plan.prepare(rows)))
+        _numbers(tally, f"{what}{beside}", plan, rows, true, 0.0, levels, runs, bits)
+
+
+def _quantiles(tally: _Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
+    """Ranks, by each method: all quantiles of an answer at once lie within them."""
+    from oboro.statistics.quantiles import QuantilePlan
+    from oboro.statistics.session import Plans
+
+    asked = Plans(_DOMAIN, Unit.row("replace"), _ROWS)
+    data = _rows()
+    ages = np.sort(np.asarray(data["age"], np.int64))
+    for method in ("single", "independent", "splitting", "joint"):
+        wanted = ["0.5"] if method == "single" else ["0.25", "0.5", "0.9"]
+        plan = asked.quantile("age", wanted, method=method, eps=eps)
+        assert isinstance(plan, QuantilePlan)
+        aim = np.array([float(q) for q in plan.quantiles]) * _ROWS
+        times = max(runs // 8, 1) if method == "joint" else runs
+        for codes in plan.measure(plan.prepare(data), bits, trials=times):
+            found = np.asarray(plan.publish(codes).column("value").to_numpy(), np.int64)
+            low, high = (np.searchsorted(ages, found, side=side) for side in ("left", "right"))
+            off = np.maximum(np.maximum(low - aim, aim - high), 0)
+            for level in levels:
+                most = np.array(plan.rank_errors(level))
+                tally.add(f"ranks, {method}", level, np.array([(off <= most).all()]), float(most.mean()))
+
+
+def _batch(tally: _Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
+    """Printed at 95%, whatever is asked for elsewhere."""
+    from oboro.privacy import ZCDP, Approx, Pure
+    from oboro.statistics.questions import BatchPlan
+    from oboro.statistics.session import Plans
+
+    if 0.95 not in levels:
+        return
+    asked, data = Plans(_DOMAIN, Unit.row(), None), _rows()
+    by = asked.by("region")
+    share = show(rational("eps", eps) / 4)
+    for what, unit, promise in (("eps", "eps", Pure(eps)), ("rho", "rho", ZCDP(eps)), ("delta", "eps", None)):
+        each = {unit: share}
+        plans = (
+            asked.count(**each),
+            by.mean("age", **each),
+            asked.sum("hours", **each),
+            asked.histogram("region", **each),
+        )
+        plan = BatchPlan(plans, promise or Approx(rational("eps", eps), rational("delta", "1e-6")))
+        prepared = plan.prepare(data)
+        true = np.asarray(plan.publish(prepared).column("value").to_numpy(), np.float64)
+        for _ in range(runs):
+            table = plan.publish(plan.measure(prepared, bits))
+            low, high = (np.asarray(table.column(end).to_numpy(), np.float64) for end in ("low", "high"))
+            inside = (low - 1e-9 <= true) & (true <= high + 1e-9)
+            tally.add(f"batch, {what}", 0.95, inside, float((high - low).sum()), true.size)
+
+
+def signal_plans(eps: str) -> dict[str, Plan]:
+    """A lag under each kind of noise: by name."""
+    from oboro.dynamics import plan as signal_plan
+    from oboro.dynamics.system import system_from
+
     lag = system_from(([["0.5"]], [[1]], [[1]], [[0]]))
-    signal = signal_plan(lag, unit=Unit.signal(1), horizon=9, eps=eps, delta="0.02", protect=("u",))
+    kinds: dict[str, dict[str, str]] = {
+        "signal": {},
+        "signal, Gaussian": {"alpha": "2"},
+        "signal, shared": {"noise": "shared"},
+        "signal, discrete": {"noise": "discrete"},
+        "signal, at the output": {"where": "output"},
+    }
+    return {
+        what: signal_plan(lag, unit=Unit.signal(1), horizon=9, eps=eps, delta="0.02", protect=("u",), **own)
+        for what, own in kinds.items()
+    }
+
+
+def _signals(tally: _Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
+    """Each output, as its band has it."""
+    from oboro.dynamics.plan import SignalPlan
+    from oboro.dynamics.system import respond
+
     u = np.linspace(-0.5, 0.5, 10)[:, None]
-    outputs = respond(lag, signal.public_start, u).reshape(-1)
-    _numbers(tally, "signal", signal, u, outputs, 2 * float(signal.step), levels, runs, bits)
+    for what, plan in signal_plans(eps).items():
+        assert isinstance(plan, SignalPlan)
+        outputs = respond(plan.system, plan.public_start, u).reshape(-1)
+        _numbers(tally, what, plan, u, outputs, 2 * float(plan.step), levels, runs, bits)
 
 
 def _numbers(
@@ -288,7 +417,9 @@ def _numbers(
         for level in levels:
             low, high = (np.asarray(end, float).reshape(-1) for end in intervals(table, level))
             inside = (low - slack - 1e-9 <= true) & (true <= high + slack + 1e-9)
-            tally.add(what, level, inside, float((high - low).sum()), true.size)
+            # counts of a histogram have a noise each; other numbers of one answer hang together
+            together = 1 if plan.kind == "statistics.histogram" else true.size
+            tally.add(what, level, inside, float((high - low).sum()), together)
 
 
 def _values(table: Table) -> Floats:
