@@ -25,6 +25,7 @@ from oboro.audit.coverage import (
 from oboro.cli.main import app
 from oboro.noise import DiscreteLaplace
 from oboro.tables.tree.intervals import Estimates
+from support import mostly_long
 
 MODULE = sys.modules["oboro.audit.coverage"]  # its name in the package is that of the function
 
@@ -45,19 +46,44 @@ def short_by_a_tenth(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Estimates, "row_ends", short)
 
 
-def test_a_short_run_finds_nothing() -> None:
-    """The short version, in CI: every strategy and statistic that has an interval, a few times."""
-    found = list(coverage(4, eps=("0.5",), levels=(0.95,)))
-    assert [str(one) for one in found if not one.holds] == []
-    names = {one.what for one in found}
-    assert names >= {
+NAMED = {
+    "tree": {
         "tree, rows that hold people",
         "tree, rows that hold nobody",
         "tree, all",
-        "mean by region",
-    }
-    assert names >= {f"{strategy}, all" for strategy in ("filtered", "adaptive", "tree, Gaussian")}
-    assert names >= {"ranks, joint", "batch, delta", "covariances by region, replaced", "signal, shared"}
+        "tree, odd rectangles",
+    },
+    "tree by sex": {"tree by sex, rows that hold people", "tree by sex, blocks of 4 x 4"},
+    "tree, Gaussian": {"tree, Gaussian, rows that hold nobody", "tree, Gaussian, cells"},
+    "tree, publish 0.1": {"tree, publish 0.1, rows that hold people", "tree, publish 0.1, all"},
+    "filtered": {"filtered, rows that hold people", "filtered, blocks of 16 x 16"},
+    "adaptive": {"adaptive, rows that hold people", "adaptive, all"},
+    "statistics": {"mean by region", "sum by region", "covariances", "sum, Gaussian", "histogram"},
+    "statistics, replaced": {
+        "mean by region, replaced",
+        "covariances by region, replaced",
+        "query, replaced",
+    },
+    "quantiles": {"ranks, single", "ranks, independent", "ranks, splitting", "ranks, joint"},
+    "batch": {"batch, eps", "batch, rho", "batch, delta"},
+    "signals": {"signal", "signal, Gaussian", "signal, shared", "signal, discrete", "signal, at the output"},
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    mostly_long(
+        "intervals tried often", NAMED, ("tree", "tree, publish 0.1", "quantiles", "batch", "signals")
+    ),
+)
+def test_a_short_run_finds_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The short version, in CI: every strategy and statistic that has an interval, a few times."""
+    made = MODULE._made()
+    assert set(made) == set(NAMED)
+    monkeypatch.setattr(MODULE, "_made", lambda: {name: made[name]})
+    found = list(coverage(4, eps=("0.5",), levels=(0.5, 0.95)))
+    assert [str(one) for one in found if not one.holds] == []
+    assert {one.what for one in found} >= NAMED[name]
 
 
 def test_every_kind_of_plan_with_an_interval_is_tried() -> None:
