@@ -341,7 +341,7 @@ def _quantiles(tally: _Tally, name: str, eps: str, levels: Sequence[float], runs
 def _batch(tally: _Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
     """Printed at 95%, whatever is asked for elsewhere."""
     from oboro.privacy import ZCDP, Approx, Pure
-    from oboro.statistics.questions import BatchPlan
+    from oboro.statistics.questions import Asked, BatchPlan
     from oboro.statistics.session import Plans
 
     if 0.95 not in levels:
@@ -350,7 +350,7 @@ def _batch(tally: _Tally, name: str, eps: str, levels: Sequence[float], runs: in
     by = asked.by("region")
     share = show(rational("eps", eps) / 4)
     for what, unit, promise in (("eps", "eps", Pure(eps)), ("rho", "rho", ZCDP(eps)), ("delta", "eps", None)):
-        each = {unit: share}
+        each: Asked = {"rho": share} if unit == "rho" else {"eps": share}
         plans = (
             asked.count(**each),
             by.mean("age", **each),
