@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import json
 import re
+import shutil
 import sqlite3
 import warnings
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,8 @@ from doors_world import typed
 
 import oboro as ob
 from oboro.errors import CertificateError, DataError, LedgerError, OboroError, TamperError
-from oboro.ledger import canonical, verify_export
-from oboro.ledger.chain import Entry, in_order, laid_out, seal
+from oboro.ledger import canonical, plan_hash, verify_export
+from oboro.ledger.chain import NO_HASH, TAG, Entry, entry_hash, in_order, laid_out, sha256
 from oboro.ledger.copies import export_of
 from oboro.ledger.keys import public_half
 from oboro.release import read_certificate, verify_certificate
@@ -29,6 +31,7 @@ from oboro.release.plan import bundled
 from oboro.synth.model import load
 
 STRANGER = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+NEXT = Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33)))
 ODD: list[Any] = [
     None,
     True,
@@ -45,6 +48,22 @@ ODD: list[Any] = [
     {"x": 1},
     {"kind": []},
     [[[]]],
+]
+_DEEP: Any = 1
+for _ in range(150):
+    _DEEP = {"a": [_DEEP]}
+ODDER: list[Any] = [
+    2**62 + 1,
+    "1/0",
+    "\ud800",
+    "2026-99-99T00:00:00Z",
+    "0" * 64,
+    {"kind": 5},
+    {"kind": "conditional"},
+    {"kind": "pure"},
+    {"kind": "row"},
+    {"kind": "approx", "eps": "1", "delta": "0.1"},
+    _DEEP,
 ]
 CHANGES: dict[str, Callable[[str], str]] = {
     "a guarantee before the signed one": lambda text: text.replace("{", '{"guarantee": {"eps": "1/100"},', 1),
@@ -318,42 +337,253 @@ def test_odd_entries_of_an_export_are_refused_in_words(world: Path, tmp_path: Pa
                     verify_export(path)
 
 
-def test_odd_entries_that_a_stranger_signed_are_refused_in_words(world: Path, tmp_path: Path) -> None:
-    """Every part of every kind of entry exchanged for something odd, and the whole chain signed anew."""
-    with ob.Ledger.open(world / "people.ledger") as ledger:
-        facts = [(entry.kind, entry.body) for entry in ledger.history()]
-    path = tmp_path / "export.json"
+def chain(facts: list[tuple[str, dict[str, Any]]], at: int, place: tuple[Any, ...], odd: Any) -> list[Entry]:
+    """A stranger's ledger, all of it properly hashed and signed, with something odd at one place of one body."""
+    made: list[Entry] = []
+    key = STRANGER
+    for number, (kind, body) in enumerate(facts):
+        own, keys = {**copy.deepcopy(body), "key": public_half(key)}, [key]
+        if number:
+            own["root"] = made[0].hash
+        if kind == "commit":
+            own["reservation_hash"] = made[own["reservation"]].hash
+        if kind == "key":
+            own["replaces"], own["key"] = public_half(key), public_half(NEXT)
+            key, keys = NEXT, [key, NEXT]
+        if number == at:
+            own = changed(own, place, odd)
+            if place[0] == "plan" and "plan" in own:
+                own["plan_hash"] = sha256(_text(own["plan"]).encode())
+        previous = made[-1].hash if made else NO_HASH
+        digest = entry_hash(previous, number, kind, _text(own))
+        signature = b"".join(one.sign(f"{TAG}\n{digest}".encode()) for one in keys).hex()
+        made.append(Entry(number, kind, own, previous, digest, signature))
+    return made
 
-    def chain(at: int, place: tuple[Any, ...], odd: Any) -> list[Entry]:
-        made: list[Entry] = []
-        for number, (kind, body) in enumerate(facts):
-            own = {**copy.deepcopy(body), "key": public_half(STRANGER)}
-            if number:
-                own["root"] = made[0].hash
-            if kind == "commit":
-                own["reservation_hash"] = made[own["reservation"]].hash
-            own = changed(own, place, odd) if number == at else own
-            made.append(seal(made[-1] if made else None, kind, own, STRANGER))
-        return made
 
-    path.write_bytes(laid_out(export_of(chain(-1, (), None)), 1))
-    assert verify_export(path).entries == len(facts)
-    tried = 0
-    for at, (_, body) in enumerate(facts):
+def _text(value: Any) -> str:
+    """As `canonical` has it, of what that would refuse, too."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def as_export(entries: list[Entry]) -> bytes:
+    try:
+        record = export_of(entries)
+    except (KeyError, TypeError, AttributeError):  # a stranger has a program of their own
+        record = {
+            "format": "oboro ledger export",
+            "version": 2,
+            "id": "0" * 32,
+            "dataset": "people",
+            "head": entries[-1].head.to_dict(),
+            "keys": [{"position": 0, "public_key": public_half(STRANGER)}],
+            "entries": [{**entry.to_dict(), "body": in_order(entry.body)} for entry in entries],
+        }
+    return laid_out(record, 1)
+
+
+def as_ledger(entries: list[Entry], path: Path) -> None:
+    """Puts entries into the file of a ledger in place of its own."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute("DELETE FROM oboro_entries")
+        for one in entries:
+            repeated = [one.body.get(name) for name in ("name", "reservation")]
+            repeated = [None if isinstance(part, list | dict) else part for part in repeated]
+            row = (one.position, one.kind, _text(one.body), one.previous, one.hash, one.signature, *repeated)
+            with suppress(OverflowError, UnicodeEncodeError, sqlite3.IntegrityError):
+                connection.execute(
+                    "INSERT INTO oboro_entries (position, kind, body, previous, hash, signature, name, reservation)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    row,
+                )
+        connection.execute(f"PRAGMA user_version = {len(entries)}")
+
+
+def look_at_all(path: Path) -> None:
+    """Whatever can be read from a ledger without checking it."""
+    with ob.Ledger.open(path) as ledger:
+        texts = [
+            repr(ledger),
+            str(ledger.remaining),
+            ledger.public_key,
+            str(ledger.head()),
+            str(ledger.schema),
+        ]
+        texts += [f"{entry.time} {entry.name} {entry.cost} {entry.spent}" for entry in ledger.history()]
+        assert all(texts)
+        laid_out(ledger.export_dict(), 1)
+        ledger.keys()
+        ledger.find("first")
+        ledger.find_entry(1)
+        ledger.affords(ob.Pure("0.1"))
+
+
+@pytest.fixture(scope="module")
+def signed_facts(world: Path, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, dict[str, Any]]]:
+    """Entries of every kind."""
+    path = tmp_path_factory.mktemp("facts") / "facts.ledger"
+    for end in ("", ".key"):
+        shutil.copy(f"{world / 'people.ledger'}{end}", f"{path}{end}")
+    with ob.Ledger.open(path) as ledger:
+        ledger.rotate_key()
+        found = [(entry.kind, entry.body) for entry in ledger.history()]
+    last = found[-1][1]
+    upgrade = {**last, "from": 2, "schema": 3, "software": "oboro"}
+    upgrade.pop("replaces")
+    return [*found, ("upgrade", upgrade)]
+
+
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.long("thousands of odd ledgers")), 61])
+def test_odd_entries_that_a_stranger_signed_are_refused_in_words(
+    world: Path, tmp_path: Path, signed_facts: list[tuple[str, dict[str, Any]]], every: int
+) -> None:
+    """Every part of every kind of entry exchanged for something odd, or left out, and the whole chain signed anew."""
+    export, ledger = tmp_path / "export.json", tmp_path / "odd.ledger"
+    facts = signed_facts[:-1]  # a file says which schema it is of
+    export.write_bytes(as_export(chain(signed_facts, -1, (), None)))
+    with pytest.raises(LedgerError, match="another version"):
+        verify_export(export)
+    export.write_bytes(as_export(chain(facts, -1, (), None)))
+    assert verify_export(export).entries == len(facts) == 4
+    shutil.copy(world / "people.ledger", ledger)
+    as_ledger(chain(facts, -1, (), None), ledger)
+    assert ob.Ledger.open(ledger).verify().entries == len(facts)
+    look_at_all(ledger)
+    tried, codes = 0, Counter[int]()
+    for at, (_, body) in enumerate(signed_facts):
         for place in places(body):
-            if len(place) > 2 or place[0] in ("plan", "facts"):
-                continue
-            for odd in ODD:
-                try:
-                    made = export_of(chain(at, place, odd))
-                except (KeyError, TypeError):  # such a chain cannot even be made
+            for odd in [*ODD, *ODDER, KeyError]:
+                tried += 1
+                if tried % every:
                     continue
-                path.write_bytes(laid_out(made, 1))
+                made = chain(signed_facts if at == len(facts) else facts, at, place, odd)
+                with suppress(UnicodeEncodeError):  # half a letter stands in no file
+                    export.write_bytes(as_export(made))
+                as_ledger(made, ledger)
+                for use in (lambda: verify_export(export), lambda: ob.Ledger.open(ledger).verify()):
+                    with suppress(LedgerError):
+                        use()
+                with suppress(LedgerError):
+                    look_at_all(ledger)
+                if tried % (7 * every) == 0:
+                    for words in ("show", "show --json", "verify", "fetch --entry 1", "export -o out.json"):
+                        name, *rest = words.split()
+                        typed_ = typed(tmp_path, ["ledger", name, "odd.ledger", *rest])
+                        assert "InternalError" not in typed_.err, (at, place, odd)
+                        codes[typed_.code] += 1
+    assert tried > 2000
+    assert codes[1] > 0
+    assert set(codes) <= {0, 1, 4}
+
+
+def test_what_a_reservation_took_covers_what_it_promises(
+    world: Path, tmp_path: Path, signed_facts: list[tuple[str, dict[str, Any]]]
+) -> None:
+    """An entry that promises eps 5 and took 0.01 adds up, and is wrong."""
+    path, facts = tmp_path / "export.json", signed_facts[:2]
+    for place, odd, wrong in (
+        (("guarantee",), {"kind": "pure", "eps": "5"}, "its plan states another"),
+        (("plan", "guarantee"), {"kind": "pure", "eps": "5"}, "its plan states another"),
+        (("plan", "unit"), {"kind": "row", "adjacency": "replace"}, "its plan states another"),
+        (("unit",), {"kind": "row", "adjacency": "replace"}, "its plan states another"),
+    ):
+        path.write_bytes(as_export(chain(facts, 1, place, odd)))
+        with pytest.raises(TamperError, match=wrong):
+            verify_export(path)
+    silent = copy.deepcopy(facts)
+    for part in ("unit", "guarantee"):
+        del silent[1][1]["plan"][part]
+    silent[1][1]["plan_hash"] = plan_hash(silent[1][1]["plan"])
+    for eps, sound in (("0.01", True), ("0.009", True), ("0.0100001", False), ("5", False)):
+        path.write_bytes(as_export(chain(silent, 1, ("guarantee", "eps"), eps)))
+        if sound:
+            assert verify_export(path).entries == 2
+        else:
+            with pytest.raises(TamperError, match="less than its guarantee costs"):
+                verify_export(path)
+
+
+@pytest.mark.parametrize("odd", [2**62, "x", None, -1, 1.5, "", b"", b"\xff", "a\0b"])
+@pytest.mark.few(2, "odd cells of a file")
+def test_cells_of_a_file_that_hold_anything_are_refused_in_words(
+    world: Path, tmp_path: Path, odd: Any
+) -> None:
+    """A cell of SQLite takes a value of any kind, whatever its column says."""
+    path = tmp_path / "odd.ledger"
+    shutil.copy(world / "people.ledger", path)
+    whole = path.read_bytes()
+    with closing(sqlite3.connect(path)) as connection:
+        columns = {
+            table: [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+            for table in ("oboro_ledger", "oboro_entries", "oboro_parts")
+        }
+    for table, names in columns.items():
+        for name in names:
+            path.write_bytes(whole)
+            with closing(sqlite3.connect(path)) as connection, connection:
+                triggers = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+                for (trigger,) in connection.execute(triggers).fetchall():
+                    connection.execute(f"DROP TRIGGER {trigger}")
                 try:
-                    verify_export(path)
-                except OboroError:
-                    tried += 1
-    assert tried > 100
+                    connection.execute(f"UPDATE {table} SET {name} = ? WHERE rowid = 1", (odd,))
+                except sqlite3.Error:
+                    continue
+            for use in (lambda: ob.Ledger.open(path).verify(), lambda: look_at_all(path)):
+                with suppress(LedgerError):
+                    use()
+            result = typed(tmp_path, ["ledger", "fetch", "odd.ledger", "--entry", "1"])
+            assert "InternalError" not in result.err, (table, name, odd)
+
+
+@pytest.mark.parametrize("depth", [90, 99, 100, 101, 300, 900, 950, 980, 990, 1000, 5000, 200_000])
+def test_what_is_nested_without_end_is_refused_in_words(tmp_path: Path, depth: int) -> None:
+    for indent, reader in ((2, verify_certificate), (1, verify_export)):
+        opened = "".join(f'{" " * indent * min(n, 5)}"a": {{\n' for n in range(1, depth))
+        path = tmp_path / "deep.json"
+        path.write_text('{\n"signature": "x",\n' + opened + '"a": 1' + "}" * depth + "\n")
+        with pytest.raises(OboroError):
+            reader(path)
+    nested: Any = 1
+    for _ in range(min(depth, 900)):
+        nested = {"a": nested}
+        path.write_bytes(laid_out({"a": nested, "signature": "x"}, 2))
+    for reader in (verify_certificate, read_certificate, verify_export):
+        with pytest.raises(OboroError):
+            reader(path)
+
+
+def test_a_record_that_could_not_be_read_back_is_not_written(tmp_path: Path) -> None:
+    nested: Any = 1
+    for _ in range(200):
+        nested = [nested]
+    around: dict[str, Any] = {}
+    around["own"] = around
+    with ob.Ledger.create(
+        tmp_path / "a.ledger", dataset="d", unit=ob.Unit.row(), budget=ob.Pure(1)
+    ) as ledger:
+        for plan in ({"a": nested}, {"a": "\ud800"}, {"\udfff": 1}, around):
+            with pytest.raises(ob.errors.ParameterError):
+                ledger.reserve(plan=plan, unit=ob.Unit.row(), guarantee=ob.Pure("0.1"))
+        for stated in ({"guarantee": ob.Pure(5).to_dict()}, {"unit": ob.Unit.row("replace").to_dict()}):
+            with pytest.raises(ob.errors.ParameterError, match="states another"):
+                ledger.reserve(plan=stated, unit=ob.Unit.row(), guarantee=ob.Pure("0.1"))
+        assert ledger.verify().entries == 1
+
+
+def test_entries_of_ones_own_are_listed_and_have_no_certificate(tmp_path: Path) -> None:
+    with ob.Ledger.create(
+        tmp_path / "a.ledger", dataset="d", unit=ob.Unit.row(), budget=ob.Pure(1)
+    ) as ledger:
+        for plan in ({}, {"kind": 5}, {"kind": "mine"}):
+            paid = ledger.reserve(plan=plan, unit=ob.Unit.row(), guarantee=ob.Pure("0.1"))
+            ledger.commit(paid, b"mine", facts={"released": 7} if plan else {})
+    for words in (["show", "a.ledger"], ["show", "a.ledger", "--json"], ["verify", "a.ledger"]):
+        assert typed(tmp_path, ["ledger", *words]).code == 0
+    fetched = typed(tmp_path, ["ledger", "fetch", "a.ledger", "--entry", "1"])
+    assert fetched.code != 0
+    assert "InternalError" not in fetched.err
 
 
 @pytest.mark.parametrize("other", [str.upper, lambda text: f"{text} ", lambda text: text + "00"])

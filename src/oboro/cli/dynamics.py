@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oboro.errors import ParameterError
+from oboro.errors import CertificateError, ParameterError
 
 if TYPE_CHECKING:
     from oboro.privacy import Unit
@@ -340,6 +340,7 @@ def band(
     output: Page = Path("band.html"),
 ) -> None:
     """A page with the published output in its 95% band over time, from the file and its certificate alone."""
+    import numpy as np
     import pyarrow as pa
 
     from oboro.dynamics import SignalPlan
@@ -348,18 +349,30 @@ def band(
     from oboro.report.band import write_band
 
     certified = verify_certificate(certificate_beside(published), data=published)
+    plan = plan_from(certified["plan"])
+    if not isinstance(plan, SignalPlan):
+        raise CertificateError(
+            f"{published} is not the output of a system",
+            given=plan.kind,
+            needed="what dynamics release wrote",
+        )
     source = open_data(published)
     source.need("t", "y")
     source.connection.execute("SET preserve_insertion_order = true")
     rows = source.connection.execute(
-        f"SELECT CAST(t AS BIGINT), CAST(y AS DOUBLE) FROM {source.relation}"
+        f"SELECT TRY_CAST(t AS BIGINT) AS t, TRY_CAST(y AS DOUBLE) AS y FROM {source.relation}"
     ).fetchnumpy()
     t, y = rows.values()
-    outputs = len(certified["plan"]["system"]["D"])
+    outputs = plan.system.outputs
+    sound = not any(np.ma.is_masked(column) for column in (t, y)) and len(t) and len(t) % outputs == 0
+    if not sound or min(t) < 0 or max(t) > plan.horizon:
+        raise CertificateError(
+            f"{published} is not the output of a system",
+            given=f"{len(t)} rows, some perhaps without a time or a number",
+            needed="what dynamics release wrote",
+        )
     numbered = {} if outputs == 1 else {"output": [i % outputs + 1 for i in range(len(t))]}
     table = pa.table({"t": t, **numbered, "y": y})
-    plan = plan_from(certified["plan"])
-    assert isinstance(plan, SignalPlan)  # no other has a system
     write_band(output, plan, table, certificate=certified)
     echo(labelled("written", str(output)))
 

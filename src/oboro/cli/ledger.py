@@ -274,7 +274,7 @@ def _decided(ledger: Ledger) -> dict[str, str]:
 def _list(entries: list[Entry]) -> None:
     """Every reservation: its number, when, what became of it, what it cost, what was released, and its name."""
     released = {
-        entry.body["reservation"]: entry.body["facts"]["released"]
+        entry.body["reservation"]: entry.body["facts"].get("released")
         for entry in entries
         if entry.kind == "commit"
     }
@@ -282,7 +282,7 @@ def _list(entries: list[Entry]) -> None:
     for entry in entries:
         if entry.kind == "reserve":
             done = entry.position in released
-            what = released.get(entry.position) or entry.body["plan"].get("kind", "")
+            what = released.get(entry.position) or entry.body["plan"].get("kind")
             rows.append(
                 [
                     f"{entry.position}",
@@ -290,7 +290,7 @@ def _list(entries: list[Entry]) -> None:
                     said("released" if done else "spent, not released"),
                     said(str(entry.cost)),
                     entry.name or "-",
-                    phrase(what),
+                    phrase(what) if isinstance(what, str) else "-",  # one's own entries say what they like
                 ]
             )
     if len(rows) > 1:

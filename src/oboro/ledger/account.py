@@ -116,7 +116,8 @@ def recognise(place: Place) -> tuple[Database, Entry]:
 
 def schema_of(connection: Connection, place: Place) -> int:
     """The schema of a ledger, if this version of oboro knows it."""
-    version = connection.scalar(select(schema.about.c.schema)) or 0
+    found = connection.scalar(select(schema.about.c.schema))
+    version = found if isinstance(found, int) else 0  # a cell of SQLite holds anything
     if version not in range(1, schema.VERSION + 1):
         raise LedgerError(
             "the ledger was written by a newer oboro"
@@ -292,6 +293,12 @@ class Ledger:
         if name is not None:
             name = printable("name", name)
         digest, cost = plan_hash(plan), self.price(unit, guarantee)
+        if replay.states_otherwise(plan, unit, guarantee):
+            raise ParameterError(
+                "the record of the plan states another unit or guarantee than is to be paid for",
+                given=f"{guarantee}, for {unit}",
+                needed="those of the plan",
+            )
         with self._database.writing() as connection:
             last = self._turn(connection)
             if name is not None:
@@ -340,7 +347,7 @@ class Ledger:
     def find_entry(self, position: int) -> Stored | None:
         """The release that was reserved, or committed, as the entry of this number: also one without a name."""
         with self._database.reading() as connection:
-            entry = records.entry_at(connection, whole("position", position, least=0))
+            entry = records.entry_at(connection, whole("position", position, least=0, most=2**62))
             if entry is not None and entry.kind == "commit":
                 entry = records.entry_at(connection, entry.body["reservation"])
             return self._stored(connection, entry)
@@ -483,6 +490,8 @@ class Ledger:
         last = records.last_entry(connection, lock=lock)
         if root_of(last) != self._root:
             raise tampered(0, "it is not the first entry that the history rests on")
+        if not replay.within(self.budget, last.spent):
+            raise tampered(last.position, "its running total is none that the budget allows")
         self._database.saw(last.head)
         return last
 

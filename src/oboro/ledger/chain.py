@@ -21,7 +21,8 @@ from datetime import UTC, datetime
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from oboro.errors import ParameterError
-from oboro.kinds import takes, text_of
+from oboro.kinds import shown, takes, text_of
+from oboro.ledger.form import BODIES, DEEPEST, ENTRY, misfit, writable
 from oboro.ledger.keys import verify_signature
 from oboro.privacy import Guarantee, guarantee_from
 from oboro.records import Record
@@ -42,8 +43,6 @@ def canonical(value: object, name: str = "value") -> str:
     try:
         _check(value, name)
         return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    except RecursionError:
-        raise ParameterError(f"{name} is nested too deeply", needed="a plain table of facts") from None
     except ParameterError:
         raise
     except ValueError as error:  # an integer of thousands of digits
@@ -64,7 +63,10 @@ def read_laid_out(content: bytes, indent: int) -> Record | None:
     """
     try:
         record = json.loads(content.decode("utf-8"), parse_float=_refuse, parse_constant=_refuse)
-        same = isinstance(record, dict) and laid_out(record, indent) == content
+        sound = isinstance(record, dict) and writable(
+            record, DEEPEST + 3
+        )  # an export has bodies in entries in a list
+        same = sound and laid_out(record, indent) == content
     except (ValueError, RecursionError):
         return None
     return record if same else None
@@ -98,12 +100,22 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _check(value: object, name: str) -> None:
+def _check(value: object, name: str, depth: int = 0) -> None:
+    if depth > DEEPEST:
+        raise ParameterError(
+            "the record is nested too deeply",
+            given=f"{name[:40]}...",
+            needed=f"at most {DEEPEST} tables and lists within one another",
+        )
+    if isinstance(value, str) and not writable(value):
+        raise ParameterError(
+            f"{name} holds half a letter", given=shown(value), needed="a text that can be written"
+        )
     if value is None or isinstance(value, bool | int | str):
         return
     if isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            _check(item, f"{name}[{index}]")
+            _check(item, f"{name}[{index}]", depth + 1)
         return
     if isinstance(value, dict):
         for key, item in value.items():
@@ -111,7 +123,8 @@ def _check(value: object, name: str) -> None:
                 raise ParameterError(
                     f"{name} has a key that is not a text", given=repr(key), fix=f"{key!r} as a text"
                 )
-            _check(item, f"{name}.{key}")
+            _check(key, name, depth)
+            _check(item, f"{name}.{key}", depth + 1)
         return
     raise ParameterError(
         f"{name} cannot be kept in a ledger",
@@ -121,7 +134,6 @@ def _check(value: object, name: str) -> None:
     )
 
 
-KINDS = ("create", "reserve", "commit", "key", "upgrade")
 TAG = "oboro ledger entry 1"
 NO_HASH = "0" * 64  # what stands before the first entry
 _SIGNATURE = 64  # bytes of one Ed25519 signature
@@ -142,6 +154,14 @@ class Entry:
     previous: str
     hash: str
     signature: str
+
+    @property
+    def odd(self) -> str | None:
+        """What in it is not what a ledger writes, whoever signed it; None if nothing is. Asked wherever one is read."""
+        wrong = misfit(self.to_dict(), ENTRY)
+        if wrong is None and not writable(self.body):
+            wrong = "body"
+        return wrong or misfit(self.body, BODIES[self.kind], "body")
 
     @property
     def time(self) -> datetime:

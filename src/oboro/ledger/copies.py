@@ -199,15 +199,9 @@ def _exported(entries: list[Any]) -> Iterator[tuple[Entry, str]]:
     for position, record in enumerate(entries):
         try:
             entry = Entry(**record)
-            text = canonical(entry.body)
-            texts = (entry.kind, entry.previous, entry.hash, entry.signature)
-            sound = isinstance(entry.body, dict) and type(entry.position) is int
-            sound = sound and all(isinstance(text, str) for text in texts)
-        except (TypeError, ValueError):
-            sound = False
-        if not sound:
-            raise tampered(position, "it is not what a ledger writes")
-        yield entry, text
+        except TypeError:
+            raise tampered(position, "it is not what a ledger writes") from None
+        yield records.well_formed(entry, position), canonical(entry.body)
 
 
 # Checking a whole ledger: its chain, the columns that repeat it, stored content, and our own key.

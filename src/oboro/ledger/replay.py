@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from oboro.errors import GuaranteeError, InputError, ParameterError, TamperError, setting
-from oboro.ledger.chain import KINDS, NO_HASH, Entry, Head, fault, plan_hash, signer_of
+from oboro.ledger.chain import NO_HASH, Entry, Head, fault, plan_hash, signer_of
 from oboro.ledger.keys import PublicKey
 from oboro.ledger.records import tampered
 from oboro.privacy import (
@@ -31,6 +32,7 @@ from oboro.privacy import (
     translate,
     unit_from,
 )
+from oboro.records import Record
 
 # The privacy filter: what a plan costs in the currency of a ledger, and whether that is still there.
 #
@@ -119,6 +121,27 @@ def remaining(budget: Guarantee, spent: Guarantee) -> Guarantee:
     return _like(budget, tuple(b - s for b, s in zip(amounts(budget), amounts(spent), strict=True)))
 
 
+def states_otherwise(plan: Record, unit: Unit, guarantee: Guarantee) -> bool:
+    """Whether the record of a plan states another unit or guarantee than it is paid for. Some state none, or in other words."""
+    for name, read, paid in (("unit", unit_from, unit), ("guarantee", guarantee_from, guarantee)):
+        with suppress(InputError):
+            if name in plan and read(plan[name]) != paid:
+                return True
+    return False
+
+
+def _enough(cost: Guarantee, due: Guarantee) -> bool:
+    """Whether what was taken, in the currency of the budget, is all that was due: later versions may round up less."""
+    return cost.assumptions == due.assumptions and all(
+        taken >= least for taken, least in zip(amounts(cost), amounts(due), strict=True)
+    )
+
+
+def within(budget: Guarantee, spent: Guarantee) -> bool:
+    """Whether a total can be one of this budget: in its currency, and not above it."""
+    return nothing(budget) == nothing(spent) and affords(budget, spent, nothing(budget))
+
+
 def affords(budget: Guarantee, spent: Guarantee, cost: Guarantee) -> bool:
     """Whether `cost`, in the currency of the budget, can be paid."""
     sums = zip(amounts(budget), amounts(spent), amounts(cost), strict=True)
@@ -196,6 +219,7 @@ class Replay:
     """The state of a ledger after the entries that were added so far."""
 
     ledger_id: str = ""
+    unit: Unit | None = None
     schema: int = 1
     last: Entry | None = None
     budget: Guarantee | None = None
@@ -232,7 +256,7 @@ class Replay:
             raise tampered(place, f"it is missing; position {entry.position} comes next")
         try:
             wrong = self._fault(entry, text)
-        except (InputError, KeyError, TypeError, ValueError, AttributeError):
+        except InputError:  # a budget or a cost that is none, or that no rule gives
             wrong = "its body is not what a ledger writes"
         if wrong is not None:
             raise tampered(place, wrong)
@@ -255,7 +279,7 @@ class Replay:
         )
 
     def _fault(self, entry: Entry, text: str) -> str | None:
-        if entry.kind not in KINDS or (entry.kind == "create") != (self.last is None):
+        if (entry.kind == "create") != (self.last is None):
             return f"an entry of kind {entry.kind!r} does not belong here"
         if entry.previous != (NO_HASH if self.last is None else self.last.hash):
             return "it does not follow from the entry before it"
@@ -283,14 +307,15 @@ class Replay:
         self.budget = checked_budget(guarantee_from(entry.body["budget"]))
         self.spent = nothing(self.budget)
         self.keys = [PublicKey(0, entry.body["key"])]
-        self.ledger_id, self.schema = str(entry.body["id"]), entry.body.get("schema", 1)
+        self.unit = unit_from(entry.body["unit"])
+        self.ledger_id, self.schema = entry.body["id"], entry.body.get("schema", 1)
         self._root = entry.hash
-        unit_from(entry.body["unit"])
         return self._unless_total_is(entry)
 
     def _reserved(self, entry: Entry) -> str | None:
         assert self.budget is not None
         assert self.spent is not None
+        assert self.unit is not None
         name, cost = entry.body["name"], guarantee_from(entry.body["cost"])
         if name is not None:
             if name in self.names:
@@ -302,6 +327,11 @@ class Replay:
             return "its cost is in another currency"
         if not set(cost.assumptions) <= set(self.budget.assumptions):
             return "its cost rests on an assumption that the ledger was not created with"
+        unit, guarantee = unit_from(entry.body["unit"]), guarantee_from(entry.body["guarantee"])
+        if states_otherwise(entry.body["plan"], unit, guarantee):
+            return "its plan states another unit or guarantee"
+        if not _enough(cost, price(unit, guarantee, self.unit, self.budget)):
+            return "its cost is less than its guarantee costs"
         if not any(amounts(cost)) or not affords(self.budget, self.spent, cost):
             return "the budget does not cover its cost"
         self.spent = added(self.budget, self.spent, cost)
@@ -323,7 +353,7 @@ class Replay:
 
     def _upgraded(self, entry: Entry) -> str | None:
         before, after = self.schema, entry.body["schema"]
-        if entry.body["from"] != before or type(after) is not int or after <= before:
+        if entry.body["from"] != before or after <= before:
             return "it upgrades from a schema that the ledger did not have"
         self.schema = after
         return None

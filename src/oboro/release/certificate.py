@@ -15,13 +15,13 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from oboro.errors import CertificateError, InputError
+from oboro.errors import CertificateError, InputError, LedgerError
 from oboro.files import reads, write_whole
 from oboro.kinds import path_of, takes, text_of
 from oboro.ledger import Entry, Ledger, canonical
 from oboro.ledger.chain import in_order, is_hex, laid_out, read_laid_out
+from oboro.ledger.form import HASH, Form, a_number, a_time, misfit, nothing, worded
 from oboro.privacy import Guarantee, Unit, guarantee_from, unit_from
 from oboro.records import Record
 from oboro.release.forecast import Forecast
@@ -32,36 +32,55 @@ _FORMAT_OF_0_1 = "oboro certificate 1"
 CERTIFICATE = ".certificate.json"  # is appended to the name of what it certifies
 BUNDLED = ("measurements.parquet", f"measurements.parquet{CERTIFICATE}")  # what stands in a file with its own
 _INDENT = 2
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_PARTS: dict[
-    str, Any
-] = {  # what a reader may rely on, whoever signed it: a kind, a form, or parts of its own
+
+
+def _a_forecast(value: object) -> None:
+    """The table that `Forecast.to_dict` writes."""
+    form = {"title": str, "columns": [str], "rows": [[(str, int)]], "notes": [str]}
+    if type(value) is not dict or misfit(value, form) is not None:
+        raise ValueError(value)
+    cells = [cell for row in value["rows"] for cell in row if type(cell) is int]
+    if any(len(row) != len(value["columns"]) for row in value["rows"]) or any(
+        abs(n) > 10**300 for n in cells
+    ):
+        raise ValueError(value)
+
+
+_FACTS: dict[str, Form] = {  # what `run` writes down of a release; other entries have other facts, or none
+    "released": str,
+    "domain?": (dict, nothing),
+    "noise": dict,
+    "rows": a_number,
+    "software": str,
+    "bits": str,
+}
+_PARTS: dict[str, Form] = {  # what a reader may rely on, whoever signed it
     "format": str,
     "released": str,
-    "name": (str, type(None)),
+    "name": (str, nothing),
     "dataset": str,
-    "unit": {"kind": str, "in_words": str},
-    "guarantee": {"kind": str, "in_words": str},
-    "domain": (dict, type(None)),
+    "unit": worded(unit_from),
+    "guarantee": worded(guarantee_from),
+    "domain": (dict, nothing),
     "noise": dict,
-    "plan": {"kind": str},
-    "forecast": dict,
-    "content": {"format": str, "rows": int, "sha256": _SHA256},
+    "plan": dict,
+    "forecast": _a_forecast,
+    "content": {"format": str, "rows": a_number, "sha256": HASH},
     "ledger": {
         "id": str,
-        "position": int,
-        "hash": _SHA256,
-        "reserved_at": int,
-        "cost": dict,
-        "spent": dict,
-        "budget": dict,
+        "position": a_number,
+        "hash": HASH,
+        "reserved_at": a_number,
+        "cost": guarantee_from,
+        "spent": guarantee_from,
+        "budget": guarantee_from,
     },
     "software": str,
     "bits": str,
-    "time": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII),
-    "public_key": _SHA256,  # of the same length
+    "time": a_time,
+    "public_key": HASH,
 }
-_FILE = {"name": re.compile(r"[^/\0]+"), "bytes": int, "sha256": _SHA256}
+_FILE: dict[str, Form] = {"name": re.compile(r"[^/\0]+"), "bytes": a_number, "sha256": HASH}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +146,12 @@ def certify(
 ) -> Certificate:
     """The certificate of a committed release, from public facts alone; `record` and `forecast` if they are known already."""
     facts = committed.body["facts"]
+    if wrong := misfit(facts, _FACTS, "facts"):
+        raise LedgerError(
+            "the entry was not written by run: it has no certificate",
+            given=f"{wrong} of entry {committed.position}",
+            needed="a release that oboro itself made",
+        )
     written = {
         "format": FORMAT,
         "released": facts["released"],
@@ -240,14 +265,12 @@ def _read(content: bytes, path: str | Path) -> Certificate:
             needed=FORMAT,
             fix="a version of oboro that knows it",
         )
-    wrong = _wrong_part(record, _PARTS)
-    if wrong is None and "file" in record:
-        wrong = _wrong_part(record["file"], _FILE, "file.")
+    wrong = misfit(record, {**_PARTS, "file?": _FILE, "signature": str})
     if wrong is None:
         try:
             wrong = _unlike(record)
-        except (InputError, RecursionError):
-            wrong = "unit or guarantee"
+        except InputError:
+            wrong = "plan"
     if wrong is not None:
         raise CertificateError(
             f"{path} is incomplete",
@@ -354,23 +377,6 @@ def _unlike(record: Record) -> str | None:
             planned = getattr(plan_from(record["plan"]), part).to_dict()
         if read(planned) != promise:
             return f"plan.{part}"
-    return None
-
-
-def _wrong_part(record: object, parts: Record, within: str = "") -> str | None:
-    """The first part that is missing or of another kind, by its name; None if all is well."""
-    if not isinstance(record, dict):
-        return within.removesuffix(".")
-    for name, kind in parts.items():
-        value = record.get(name)
-        if isinstance(kind, dict):
-            if wrong := _wrong_part(value, kind, f"{within}{name}."):
-                return wrong
-        elif isinstance(kind, re.Pattern):
-            if not isinstance(value, str) or not kind.fullmatch(value):
-                return f"{within}{name}"
-        elif name not in record or not isinstance(value, kind) or isinstance(value, bool):
-            return f"{within}{name}"
     return None
 
 

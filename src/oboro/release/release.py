@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oboro.errors import OboroError, ParameterError
+from oboro.errors import LedgerError, OboroError, ParameterError
 from oboro.exact import about
 from oboro.files import write_whole
 from oboro.kinds import path_of, takes
@@ -245,11 +245,17 @@ def from_content(
     forecast: Forecast | None = None,
 ) -> Release:
     """A release from what the ledger keeps of it."""
+    certificate = certify(plan, ledger, name, cost, committed, record=record, forecast=forecast)
     if table is None:
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        table = pq.read_table(io.BytesIO(content))
-    certificate = certify(plan, ledger, name, cost, committed, record=record, forecast=forecast)
+        try:
+            table = pq.read_table(io.BytesIO(content))
+        except (pa.ArrowException, OSError):
+            raise LedgerError(
+                "what is stored is not a table", given=f"entry {committed.position}", needed="what run stores"
+            ) from None
     return Release(plan, name, cost, certificate, table, content, ledger.sign)
 
 

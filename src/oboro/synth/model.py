@@ -12,7 +12,7 @@ import numpy as np
 
 from oboro.arrays import Floats, Integers, Table
 from oboro.domain import Domain
-from oboro.errors import CertificateError, DataError, ParameterError, told
+from oboro.errors import CertificateError, DataError, OboroError, ParameterError, told
 from oboro.exact import whole
 from oboro.files import reads, write_whole
 from oboro.kinds import path_of, takes
@@ -239,8 +239,17 @@ def load(path: str | Path) -> Model:
             given=str(record["plan"].get("kind")),
             needed="synth.marginals, synth.quality or synth.moments",
         )
-    table = pq.read_table(io.BytesIO(parts[0]))
-    return Model(plan, certificate, table, _sampler(plan, table), packed)
+    try:
+        table = pq.read_table(io.BytesIO(parts[0]))
+        return Model(plan, certificate, table, _sampler(plan, table), packed)
+    except OboroError:
+        raise
+    except Exception:  # whoever signed it: public numbers that are not those of the plan
+        raise CertificateError(
+            f"{path} holds measurements that are not those of its plan",
+            given=str(path),
+            needed="a file that oboro synth release wrote",
+        ) from None
 
 
 def _sampler(plan: ModelPlan, table: Table) -> Sampler:
