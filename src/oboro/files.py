@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -82,7 +83,7 @@ def refuse_input(path: Path, spare: Iterable[str | os.PathLike[str]] = ()) -> No
                 "the output would overwrite an input",
                 given=told(output=f"{path}"),
                 needed="a name that is none of the files that are read, nor one beside a ledger",
-                fix=f"-o published-{path.name}",
+                fix=f"-o {shlex.quote(f'published-{path.name}')}",
             )
 
 
@@ -136,7 +137,7 @@ def _refuse_other_than_file(path: Path) -> None:
                 "the output would overwrite a ledger or a secret key",
                 given=told(output=f"{path}"),
                 needed="a new name; a ledger or a key that is not needed any more is removed by hand",
-                fix=f"-o published-{path.name}",
+                fix=f"-o {shlex.quote(f'published-{path.name}')}",
             )
 
 

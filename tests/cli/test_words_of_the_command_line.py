@@ -219,7 +219,7 @@ def test_lines_of_python_become_what_is_typed() -> None:
     assert grid == 'ob.Grid("row", "col", shape=[512, 512])'
     assert eval(grid, {"ob": ob}) == ob.Grid("row", "col", shape=(512, 512))
     assert typed(setting(budget=ob.Conditional(ob.Pure(1), ["they do not collude"])), {}) == (
-        'oboro ledger create new.ledger --dataset TEXT --unit UNIT --eps 1 --assume "they do not collude"'
+        "oboro ledger create new.ledger --dataset TEXT --unit UNIT --eps 1 --assume 'they do not collude'"
     )
     assert typed(setting(unit=person, budget=ob.Approx(1, "1e-6")), {}).endswith(
         "--unit person:who:20 --eps 1 --delta 1e-6"

@@ -132,6 +132,13 @@ ADDRESSES = [
     f"postgresql://user:a:b/{PASSWORD}@127.0.0.1:port/db",
     f"postgresql://user:a@{PASSWORD}@127.0.0.1:1/db",
     f"host=h user=u password='{PASSWORD}'",
+    f"postgresql：／／user：{PASSWORD}＠127.0.0.1／db",  # typed with a Japanese keyboard
+    f"postgresql:\\\\user:{PASSWORD}@127.0.0.1\\db",
+    f"  POSTGRESQL://user:{PASSWORD}@127.0.0.1/db",
+    f"\ufeffpostgresql://user:{PASSWORD}@127.0.0.1/db",
+    f"%70ostgresql%3A//user%3A{PASSWORD}%40127.0.0.1/db",
+    f"postgresql∶∕∕user∶{PASSWORD}@127.0.0.1/db",
+    f"host＝h password＝{PASSWORD}",
 ]
 
 
@@ -177,6 +184,17 @@ def test_a_password_for_a_ledger_is_not_shown(folder: Path, address: str, logged
             assert_secret(result, words)
             assert result.code != 0 or words[0] == "check"
     assert PASSWORD not in logged.getvalue()
+
+
+@pytest.mark.parametrize("address", [one for one in ADDRESSES if "∶" not in one])
+def test_an_address_that_is_mistyped_where_a_file_belongs_is_not_shown(folder: Path, address: str) -> None:
+    """The name of a file that is not there is part of the error."""
+    for words in (
+        ["forecast", address],
+        ["histogram", "check", address, "--domain", "domain.toml"],
+        ["certificate", "verify", address],
+    ):
+        assert_secret(typed(folder, words), words)
 
 
 def test_a_traceback_shows_neither(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

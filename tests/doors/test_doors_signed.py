@@ -537,7 +537,7 @@ def test_cells_of_a_file_that_hold_anything_are_refused_in_words(
             assert "InternalError" not in result.err, (table, name, odd)
 
 
-@pytest.mark.parametrize("depth", [90, 99, 100, 101, 300, 900, 950, 980, 990, 1000, 5000, 200_000])
+@pytest.mark.parametrize("depth", [99, 101, 300, 950, 985, 1000, 200_000])
 def test_what_is_nested_without_end_is_refused_in_words(tmp_path: Path, depth: int) -> None:
     for indent, reader in ((2, verify_certificate), (1, verify_export)):
         opened = "".join(f'{" " * indent * min(n, 5)}"a": {{\n' for n in range(1, depth))
@@ -546,9 +546,9 @@ def test_what_is_nested_without_end_is_refused_in_words(tmp_path: Path, depth: i
         with pytest.raises(OboroError):
             reader(path)
     nested: Any = 1
-    for _ in range(min(depth, 900)):
+    for _ in range(min(depth, 600)):
         nested = {"a": nested}
-        path.write_bytes(laid_out({"a": nested, "signature": "x"}, 2))
+    path.write_bytes(laid_out({"a": nested, "signature": "x"}, 2))
     for reader in (verify_certificate, read_certificate, verify_export):
         with pytest.raises(OboroError):
             reader(path)

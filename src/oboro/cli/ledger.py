@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -125,7 +126,7 @@ def show(ledger: Where, json: Json = False) -> None:
     for label, text in {**_decided(account), **spent, "head": str(head)}.items():
         echo(labelled(label, text, 11))
     if account.schema < VERSION:
-        old = f"of an older oboro; to spend from it: oboro ledger upgrade {account.where}"
+        old = f"of an older oboro; to spend from it: oboro ledger upgrade {shlex.quote(account.where)}"
         echo(labelled("note", said(old), 11))
     _list(entries)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -154,7 +155,7 @@ def check_place(output: Path, *inputs: Any, beside: tuple[str, ...] = ()) -> Non
             "the folder of --output does not exist, or may not be written",
             given=f"-o {output}",
             needed="a folder that exists",
-            fix=f"-o {output.name}",
+            fix=f"-o {shlex.quote(output.name)}",
         )
     files.check_output(output, *beside)
 

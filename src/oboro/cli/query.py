@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,7 +102,9 @@ def _data_itself(file: Path, question: str) -> DataError:
         given=f"columns: {', '.join(names)}" if names else str(file),
         needed="a TOML file with data, ledger, who is protected, and the bounds of each column, "
         "known without looking at the data",
-        fix=f"oboro query {declared} ..." if declared.exists() else Lines(f"{write}\n{lines}"),
+        fix=f"oboro query {shlex.quote(str(declared))} ..."
+        if declared.exists()
+        else Lines(f"{write}\n{lines}"),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
@@ -184,9 +185,13 @@ def draw(
     """P2: pays from the ledger, draws the noise, and gets the noisy answer (with --urns: still encrypted, in -o)."""
     from oboro import secure
     from oboro.cli import plans
+    from oboro.cli.terminal import budget_text
+    from oboro.privacy import Conditional
     from oboro.secure.protocol import by_file, connected
 
-    account, held, noise = open_ledger(ledger), secure.Answer.load(answer), secure.NoisePlan.load(plan)
+    held, noise = secure.Answer.load(answer), secure.NoisePlan.load(plan)
+    needed = Conditional(noise.promise, secure.ASSUMPTION)  # the least that a draw can be paid from
+    account = open_ledger(ledger, budget=budget_text(needed))
     bound = secure.draw_plan(noise, low=held.low, high=held.high, unit=account.unit, opened=urns is None)
     shelf = _shelf(state, ledger, account.where)
     exchange: AbstractContextManager[Exchange | None]
@@ -236,7 +241,7 @@ def _shelf(state: Path | None, beside: str, shown: str = "") -> Shelf:
             "a record of used urns stands beside a link",
             given=str(typed),
             needed=f"one record, beside what the link leads to: {own}",
-            fix=f"--state {typed}",
+            fix=f"--state {shlex.quote(str(typed))}",
         )
     return secure.Shelf(own)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -214,7 +215,7 @@ def forecast(
             "a forecast is written as a page",
             given=f"-o {output}",
             needed=".html",
-            fix=f"-o {output.stem or 'forecast'}.html",
+            fix=f"-o {shlex.quote((output.stem or 'forecast') + '.html')}",
         )
     own = unit_of(unit, domain)
     plan = make_plan(domain, eps, own, strategy, count, possible, impossible, total, workload, delta, publish)

@@ -219,11 +219,11 @@ def _new_ledger(values: Facts) -> str:
     """A budget, and perhaps a unit, as `oboro ledger create` takes them."""
     budget = next(value for value in values.values() if hasattr(value, "unconditional"))
     unit = unit_text(values["unit"]) if "unit" in values else "UNIT"
-    return plain(f"{_LEDGER} --unit {unit} {budget_text(budget)}")
+    return plain(f"{_LEDGER} --unit {shlex.quote(unit)} {budget_text(budget)}")
 
 
 def budget_text(budget: Any) -> str:
     """A budget as `oboro ledger create` takes it."""
     facts = budget.unconditional.to_dict()
     flags = [f"--{name} {value}" for name, value in facts.items() if name != "kind"]
-    return " ".join([*flags, *(f'--assume "{one}"' for one in budget.assumptions)])
+    return " ".join([*flags, *(f"--assume {shlex.quote(one)}" for one in budget.assumptions)])

@@ -143,6 +143,7 @@ def open_text(path: Path, delimiter: str) -> TextFile:
             f"{path} has no usable header",
             given=f"a first line of {len(header)} fields",
             needed="column names that differ in more than capital letters, none of them empty",
+            fix="a first line such as age,region",
         )
     return TextFile(path, delimiter, tuple(header), len(line))
 

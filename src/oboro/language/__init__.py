@@ -22,6 +22,7 @@ import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from urllib.parse import unquote
 
 LANGUAGES = ("en", "ja")
 LONGEST = 1000  # signs of one text of anybody's that are shown
@@ -101,20 +102,37 @@ def _seen(found: re.Match[str]) -> str:
 
 def without_password(text: str) -> str:
     """A text in which an address of a database shows no password, even if the address was mistyped: for errors and logs."""
-    text = re.sub(r"[^\s\"]+", lambda word: _without_password(word[0]), text) if "@" in text else text
-    return _OPTION.sub(r"\1***", text)
+    text = re.sub(r"[^\s\"]+", lambda word: _without_password(word[0]), text) if _AT.search(text) else text
+    text = _OPTION.sub(r"\1***", text)
+    return text if text.isascii() or not _OPTION.search(opened(text)) else _OPTION.sub(r"\1***", opened(text))
+
+
+def opened(text: str) -> str:
+    """A text as whoever typed it meant it: full-width signs and escapes (%40) as plain ones, all slashes alike."""
+    for _ in range(3):
+        text = unicodedata.normalize("NFKC", unquote(text))
+    return text.replace("\\", "/")
 
 
 _OPTION = re.compile(r"(password\s*=\s*)(?:'[^'\n]*'?|[^&\s\"']+)", re.IGNORECASE)
 _ADDRESS = re.compile(r"postgres[\w+]*:?/*|://", re.IGNORECASE)
 _COLON = re.compile(r":|%3a", re.IGNORECASE)
+_AT = re.compile(r"[@\ufe6b\uff20]|%(25)*40")
 
 
 def _without_password(word: str) -> str:
     """Leaves out what stands between the name of a user and the last @, also where a slash of the address is missing."""
     end, address = word.rfind("@"), _ADDRESS.search(word)
     colon = _COLON.search(word, address.end(), end) if address and address.end() < end else None
-    return f"{word[: colon.start()]}:***{word[end:]}" if colon else word
+    if colon:
+        return f"{word[: colon.start()]}:***{word[end:]}"
+    plainly = opened(word)
+    return word if plainly == word else _hidden(word, _without_password(plainly))
+
+
+def _hidden(word: str, shown: str) -> str:
+    """The word, unless there is a password in it once it is read plainly."""
+    return shown if shown != opened(word) else word
 
 
 def _halves(sign: str) -> tuple[int, ...]:

@@ -34,6 +34,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from oboro.errors import LedgerError, ParameterError
 from oboro.kinds import path_of
+from oboro.language import opened
 from oboro.payment import NOTHING_RECORDED, PERHAPS_RECORDED
 
 # What several machines may share. Linux names a file system in user space fuse.<its program>.
@@ -102,7 +103,7 @@ def identity(path: Path, shown: str, outcome: str = "") -> Identity:
             "the file is mounted by itself." + outcome,
             given=f"{shown} is a mount point",
             needed="its folder as the mount: what belongs to the file is kept beside it, and would be left behind",
-            fix=f"docker run -v FOLDER:{path.parent} in place of -v FOLDER/{path.name}:{path}",
+            fix=f"docker run -v FOLDER:{shlex.quote(str(path.parent))} in place of -v FOLDER/{shlex.quote(path.name)}:{shlex.quote(str(path))}",
         )
     if facts.st_nlink > 1:
         raise LedgerError(
@@ -262,9 +263,10 @@ def is_address(text: str) -> bool:
         )
     if _SERVER.match(text):
         return True
-    if _SCHEME.match(text) or "://" in text:
+    open_text = opened(text).casefold()  # full-width signs, too: with a Japanese keyboard they are soon typed
+    like = open_text.lstrip().startswith("postgres") and "@" in open_text
+    if like or _SCHEME.match(text) or _SCHEME.match(open_text) or "://" in open_text:
         raise _no_address("an address of another kind, or a mistyped one")
-    open_text = unquote(text).casefold()
     if -1 < open_text.find(":") < open_text.rfind("@"):
         raise _no_address("a name and a password before an @")
     if "=" in open_text and (

@@ -117,8 +117,8 @@ class Certificate:
         if public_key is not None and public_key.strip().lower() != claimed:
             raise CertificateError(
                 "the certificate was signed with another key",
-                given=f"public key {public_key.strip()}",
-                needed=f"{claimed}, the one in the certificate",
+                given=f"signed with {claimed}, which the certificate names itself",
+                needed=f"{public_key.strip()}, the key that you expect",
                 fix="ask the publisher for the public keys of the ledger (oboro ledger show)",
             )
         try:

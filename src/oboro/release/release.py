@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -218,11 +219,12 @@ def checked_ending(plan: Plan, path: Path, spelled: str = "{}") -> str:
     """How the name of a file ends; refused where no release of this plan is kept in such a file."""
     ending = path.suffix.lower()
     if plan.formats and ending not in plan.formats:
+        name = f"{path.stem or 'published'}{plan.formats[0]}"
         raise ParameterError(
             "the file type does not fit what is released",
             given=spelled.format(path),
             needed=" ".join(plan.formats),
-            fix=spelled.format(f"{path.stem or 'published'}{plan.formats[0]}"),
+            fix=spelled.format(shlex.quote(name) if spelled != "{}" else name),
         )
     return ending
 

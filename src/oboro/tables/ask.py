@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,7 @@ def _table(published: Any) -> Any:
             f"{path.name} does not carry what intervals come from",
             given=f"{path.suffix.lower()}, which has no place for it",
             needed="the Parquet or Arrow file of the same release: keep it, and publish it too",
-            fix=f"oboro table release ... --name NAME -o {path.stem}.parquet, which a named release gives again, free",
+            fix=f"oboro table release ... --name NAME -o {shlex.quote(path.stem + '.parquet')}, which a named release gives again, free",
         )
     try:
         if path.suffix.lower() == ".arrow":
