@@ -115,7 +115,7 @@ def opened(text: str) -> str:
 
 
 _OPTION = re.compile(r"(password\s*=\s*)(?:'[^'\n]*'?|[^&\s\"']+)", re.IGNORECASE)
-_ADDRESS = re.compile(r"postgres[\w+]*:?/*|://", re.IGNORECASE)
+_ADDRESS = re.compile(r"postgres[\w+]*:?/*|:/+", re.IGNORECASE)  # a path has one slash less than was typed
 _COLON = re.compile(r":|%3a", re.IGNORECASE)
 _AT = re.compile(r"[@\ufe6b\uff20]|%(25)*40")
 
