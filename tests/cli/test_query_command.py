@@ -60,6 +60,9 @@ def oboro(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         (["sum age", "--ball", "l2:30", "--by", "region"], 2),
         (["median age", "--where", "region = 'north'"], 1),
         (["quantile age 0.1, 0.5, 0.9"], 3),
+        (["quantile age 0.1, 0.9", "--method", "independent"], 2),
+        (["quantile age 0.1", "--method", "smooth"], 1),
+        (["median age", "--method", "smooth"], 1),
         (["histogram age", "--edges", "age=0:120:40", "--by", "region"], 6),
         (["variance age"], 1),
         (["covariance age"], 1),
@@ -110,6 +113,10 @@ def test_a_dry_run_prices_and_forecasts(oboro: Any, tmp_path: Path) -> None:
         (["mean age", "--eps", "1", "--origin", "50"], 4),
         (["mean age", "--eps", "1", "--ball", "l2:5", "--origin", "1,2"], 4),
         (["median age", "--eps", "1", "--ball", "l2:5"], 4),
+        (["mean age", "--eps", "1", "--method", "smooth"], 4),
+        (["median age", "--eps", "1", "--method", "rough"], 4),
+        (["median age", "--eps", "1", "--delta", "1e-6"], 4),
+        (["quantile age 0.1 0.9", "--eps", "1", "--method", "smooth"], 4),
     ],
 )
 def test_mistakes_cost_nothing_and_say_what_to_do(oboro: Any, words: list[str], code: int) -> None:

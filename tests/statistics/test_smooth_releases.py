@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import oboro as ob
@@ -23,6 +24,8 @@ from oboro.statistics import sensitivity
 from oboro.statistics.graphs import MstCostPlan, TrianglesPlan, mst_cost_plan, triangles_plan
 from oboro.statistics.own import own_function_plan
 from oboro.statistics.scope import Scope
+from oboro.statistics.sensitivity.orders import Sorted, order_statistic
+from oboro.statistics.session import Plans
 from oboro.statistics.smooth import smooth_quantile_plan, trimmed_mean_plan
 from oboro.statistics.smooth_noise import Decaying, LaplaceLogNormal, calibrate, smooth_guarantee
 
@@ -36,6 +39,63 @@ def scope_of(n: int, **changes: Any) -> Scope:
 
 def median_plan(n: int = 11, guarantee: Any = None, column: Any = AGE, **changes: Any) -> Any:
     return smooth_quantile_plan(scope_of(n), column, "1/2", guarantee=guarantee or Pure(1), **changes)
+
+
+# -- units that come and go ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("q", ["0", "1/4", "1/2", "2/3", "1"])
+def test_a_quantile_of_units_that_come_and_go_has_a_smooth_bound(q: str) -> None:
+    """Of every dataset of up to five values: not below the definition, and never more than e^beta apart between neighbours."""
+    column, beta = ob.Integer("age", 0, 3), Fraction(1, 2)
+    plan = smooth_quantile_plan(Scope(ob.Unit.row()), column, q, guarantee=Pure(1), beta=beta)
+
+    def answer(rows: Any) -> int:
+        return rows[plan.rank(len(rows)) - 1] if rows else 3
+
+    every = sensitivity.of(answer, range(4), 6, adjacency="add/remove")
+    found = {}
+    for size in range(6):
+        for rows in itertools.combinations_with_replacement(range(4), size):
+            ready = Sorted.of(np.asarray(rows, np.int64), 0, 3)
+            assert ready.at(plan.rank(size)) == answer(rows)
+            found[rows] = float(order_statistic(ready, plan.rank(size), beta))
+            assert found[rows] >= every.local(rows)
+            assert found[rows] >= every.smooth(rows, beta) * (1 - 1e-12)
+    for rows, here in found.items():
+        for place in range(len(rows)):
+            fewer = found[rows[:place] + rows[place + 1 :]]
+            assert max(here, fewer) <= min(here, fewer) * math.exp(beta) * (1 + 1e-12)
+    assert min(found.values()) < 2  # the bound is not idle
+
+
+def test_who_is_left_out_is_not_there_where_units_come_and_go() -> None:
+    domain = ob.Domain([AGE, ob.Category("region", ["north", "south"])])
+    data = {"age": [3, 5, None, 9, 30], "region": ["north", "north", "north", "south", None]}
+    plans = Plans(domain, ob.Unit.row(), None)
+    plan = plans.median("age", method="smooth", eps=1)
+    assert plan.prepare(data).centre == 5  # of 3, 5, 9 and 20
+    north = plans.where("region = 'north'").median("age", method="smooth", eps=1)
+    assert north.prepare(data).centre == 3
+    nobody = plan.prepare({"age": pa.array([], pa.int64()), "region": pa.array([], pa.string())})
+    assert nobody.centre == 20
+    assert float(nobody.sensitivity) == 20
+    assert "expected_n" in str(plan.forecast())
+    assert "evenly" in str(plans.median("age", method="smooth", eps=1, expected_n=1000).forecast())
+    with pytest.raises(UnitError, match="one row each"):
+        Plans(domain, ob.Unit.person("who", 2), None).median("age", method="smooth", eps=1)
+    with pytest.raises(UnitError, match="replaced"):
+        plans.trimmed_mean("age", eps=1)
+
+
+@pytest.mark.parametrize("q", ["1/2", "1/3"])
+@pytest.mark.few(1, "audits of sound plans")
+def test_a_smooth_quantile_of_units_that_come_and_go_holds_under_attack(q: str) -> None:
+    for guarantee in (Pure(1), Approx(1, "0.01")):
+        plan = smooth_quantile_plan(Scope(ob.Unit.row()), AGE, q, guarantee=guarantee)
+        report = audit.run(plan, TRIALS)
+        assert report.verdict == "holds", str(report)
+        assert report.eps_lower > 0.2, str(report)  # at the jump of the quantile, which every q finds
 
 
 # -- admissible noise ----------------------------------------------------------------------------------------
@@ -396,7 +456,7 @@ def test_plans_read_back_from_toml(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: smooth_quantile_plan(Scope(ob.Unit.row()), AGE, "1/2", guarantee=Pure(1)),
+        lambda: smooth_quantile_plan(Scope(ob.Unit.person("who", 2)), AGE, "1/2", guarantee=Pure(1)),
         lambda: smooth_quantile_plan(Scope(ob.Unit.row("replace")), AGE, "1/2", guarantee=Pure(1)),
         lambda: smooth_quantile_plan(
             Scope(ob.Unit.person("who", 2, "replace"), n=5), AGE, "1/2", guarantee=Pure(1)

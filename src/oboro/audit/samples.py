@@ -111,6 +111,7 @@ def _smooth() -> Iterator[tuple[str, Plan]]:
         smooth_quantile_plan(scope, age, "1/2", guarantee=Pure(1), noise=StudentT(Fraction(3))),
     )
     yield "smooth median, Laplace", smooth_quantile_plan(scope, age, "1/2", guarantee=small)
+    yield "smooth median, rows come and go", smooth_quantile_plan(Scope(ROW), age, "1/2", guarantee=Pure(1))
     yield "smooth median, zCDP", smooth_quantile_plan(scope, age, "1/2", guarantee=rho)
     nine = Scope(REPLACED, n=9)
     yield "trimmed mean", trimmed_mean_plan(nine, age, "0.2", guarantee=Pure(1))

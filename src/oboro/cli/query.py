@@ -167,6 +167,20 @@ Origin = Annotated[
     str | None,
     typer.Option("--origin", help="Of the ball, a number for each column: 30,50.", metavar="NUMBERS"),
 ]
+Method = Annotated[
+    str | None,
+    typer.Option(
+        "--method",
+        help="Of a median or quantile: smooth, for noise that follows the data; of quantiles: joint, splitting or independent.",
+        metavar="WORD",
+    ),
+]
+Delta = Annotated[
+    str | None,
+    typer.Option(
+        "--delta", help="With --method smooth and --eps: Laplace noise, and this delta.", metavar="NUMBER"
+    ),
+]
 WORDS = ("count", "sum", "mean", "variance", "covariance", "median", "quantile", "histogram")
 
 
@@ -178,6 +192,8 @@ def query(
     edges: Edges = [],
     ball: BallOption = None,
     origin: Origin = None,
+    method: Method = None,
+    delta: Delta = None,
     eps: EpsOrNone = None,
     rho: Rho = None,
     expected_n: ExpectedN = None,
@@ -197,7 +213,8 @@ def query(
     asked: Any = session.plan
     asked = asked if where is None else asked.where(where)
     asked = asked.by(*by) if by else asked
-    plan = ask(asked, text, edges, clip)(eps=eps, rho=rho, expected_n=expected_n)
+    way = {name: given for name, given in (("method", method), ("delta", delta)) if given is not None}
+    plan = ask(asked, text, edges, clip, way)(eps=eps, rho=rho, expected_n=expected_n)
     plans.release(plan, session.source, ledger, output=output, name=name, dry_run=dry_run, json=json)
 
 
@@ -233,9 +250,14 @@ def lines_not_utf8(path: Path) -> int:
 
 
 def ask(
-    questions: Any, text: str, edges: list[str] = [], clip: dict[str, object] | None = None
+    questions: Any,
+    text: str,
+    edges: list[str] = [],
+    clip: dict[str, object] | None = None,
+    way: dict[str, str] | None = None,
 ) -> Callable[..., Any]:
-    """The method that a question names, with its columns and numbers filled in; `clip` says ball=..., if anything."""
+    """The method that a question names, with its columns and numbers filled in; `clip` says ball=..., `way` method=..., if
+    anything."""
     word, *rest = text.replace(",", " ").split() or [""]
     numbers = [part for part in rest if part[0].isdigit() or part[0] == "."]
     columns = [part for part in rest if part not in numbers]
@@ -244,6 +266,10 @@ def ask(
         raise ParameterError(
             "a ball is for sums, means and covariances", given=text, fix='"mean height weight" --ball l2:50'
         )
+    if way and word not in ("median", "quantile"):
+        raise ParameterError(
+            "a method is for medians and quantiles", given=text, fix='"median income" --method smooth'
+        )
     if word in ("sum", "mean", "covariance") and columns and not numbers:
         return lambda **asked: getattr(questions, word)(columns, **(clip or {}), **asked)
     if word == "variance" and one:
@@ -251,9 +277,10 @@ def ask(
     if word == "count" and not rest:
         return lambda **asked: questions.count(**asked)
     if word == "median" and one:
-        return lambda **asked: questions.median(columns[0], **asked)
+        return lambda **asked: questions.median(columns[0], **(way or {}), **asked)
     if word == "quantile" and len(columns) == 1 and numbers:
-        return lambda **asked: questions.quantile(columns[0], numbers, **asked)
+        at = numbers[0] if len(numbers) == 1 else numbers
+        return lambda **asked: questions.quantile(columns[0], at, **(way or {}), **asked)
     if word == "histogram" and columns and not numbers:
         from oboro.cli.histogram import read_edges
 

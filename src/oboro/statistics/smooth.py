@@ -63,7 +63,7 @@ def check_scope(scope: Scope) -> Scope:
 
 
 def sorted_codes(scope: Scope, column: Column, data: Data, q: Fraction) -> Sorted:
-    """The codes of the rows that count, with those that are left out at the bounds."""
+    """The codes of the rows that count; under replace, with those that are left out at the bounds."""
     source, condition = scope.open(data)
     source.need(column.name)
     rows = counted_rows(source, {"c0": code_sql(column, source.types[column.name])}, scope.unit, condition)
@@ -71,7 +71,7 @@ def sorted_codes(scope: Scope, column: Column, data: Data, q: Fraction) -> Sorte
         f"SELECT c0, count(*)::BIGINT AS n FROM ({rows}) GROUP BY c0 ORDER BY c0"
     ).fetchnumpy()
     codes, counts = (np.asarray(found[name]).astype(np.int64) for name in ("c0", "n"))
-    left_out = (scope.n or 0) - int(counts.sum())
+    left_out = (scope.n or 0) - int(counts.sum()) if scope.replaced else 0
     below = math.floor(q * left_out)
     last = column.size - 1
     ends, extra = np.asarray([0, last]), np.asarray([below, left_out - below])
@@ -96,13 +96,19 @@ def even_terms(column: Column, n: int, gaps: int, over: int, beta: Fraction) -> 
     return [(gap * min(k + 1 + gaps, n + 1), k) for k in (0, best, best + 1)]
 
 
-def even_forecast(noise: SmoothNoise, column: Column, even: float) -> Forecast:
+def even_forecast(noise: SmoothNoise, column: Column, even: float | None) -> Forecast:
+    """For data spread evenly, if anyone knows how many, and for the worst."""
     step = float(column.step) if isinstance(column, Integer | Real) else 1.0
     rows = [
         (what, noise.within(size * step, 0.5), noise.within(size * step, 0.95))
         for what, size in (("data spread evenly", even), ("the worst data", float(column.size - 1)))
+        if size is not None
     ]
-    notes = ("the noise follows the data, privately: for data that crowd near the answer it is smaller",)
+    notes: tuple[str, ...] = (
+        "the noise follows the data, privately: for data that crowd near the answer it is smaller",
+    )
+    if even is None:
+        notes += ("how many rows there are is private: say expected_n for data spread evenly",)
     return Forecast("expected error", ("for", "half within ±", "95% within ±"), tuple(rows), notes)
 
 
@@ -139,6 +145,12 @@ class SmoothQuantilePlan(SmoothPlan):
         bound: the first floor(q e) of e such records at the lowest, the others at the highest, so that they move a
         quantile the least and a record that appears or disappears is still one replacement. S is the beta-smooth
         sensitivity of the order statistic [Nissim, Raskhodnikova, Smith 2007], an exact real (sensitivity/orders.py).
+        Where units come and go, n is private, a record that is left out is not there, and the rank p(n) = max(1, ceil(q n))
+        moves by 0 or 1 with each (of no values the answer is the highest). Then S, the largest (x_j - x_i) e^(-beta (j-i-1))
+        over i <= p(n) <= j, still is a beta-smooth bound. One more value leaves the answer between its two neighbours, as
+        p moves on by one at most and the values do; one less does too: the windows with j - i = 1. And let y have one
+        value more than x, so y_i <= x_i <= y_(i+1). A window i, j of x lies within i, j + 1 of y, which holds p(n+1); a
+        window i, j of y lies within i - 1, j of x, which holds p(n). One gap more in each case: a factor of e^beta at most.
         The answer plus (S/s) Z, rounded to the column's grid by certified rounding, keeps the guarantee for the
         admissible s and beta of smooth_noise.py. S is private: there is no interval.
 
@@ -155,7 +167,16 @@ class SmoothQuantilePlan(SmoothPlan):
     kind = "statistics.smooth_quantile"
 
     def check(self) -> None:
-        check_scope(self.scope)
+        if self.scope.replaced:
+            check_scope(self.scope)
+        elif self.scope.rows != 1:
+            raise UnitError(
+                "smooth sensitivity is for units with one row each",
+                given=str(self.unit),
+                needed="one row for each unit",
+                fix=setting(unit=Unit.row()),
+            )
+        self.scope.check_whole("a smooth release has")
         if not 0 <= self.q <= 1 or not isinstance(self.column, Integer | Real | Date):
             raise ParameterError(
                 "a quantile is a part of an ordered column",
@@ -168,21 +189,20 @@ class SmoothQuantilePlan(SmoothPlan):
     def unit(self) -> Unit:
         return self.scope.unit
 
-    @property
-    def n(self) -> int:
-        return self.scope.n or 1
-
-    @property
-    def rank(self) -> int:
-        return min(max(math.ceil(self.q * self.n), 1), self.n)
+    def rank(self, n: int) -> int:
+        """The place of the answer among n values."""
+        return max(math.ceil(self.q * n), 1)
 
     def forecast(self) -> Forecast:
-        even = Decaying(even_terms(self.column, self.n, 0, 1, self.beta), self.beta)
+        if self.scope.units is None:
+            return even_forecast(self.noise, self.column, None)
+        even = Decaying(even_terms(self.column, max(1, self.scope.units), 0, 1, self.beta), self.beta)
         return even_forecast(self.noise, self.column, float(even))
 
     def prepare(self, data: Data) -> Smooth:
         values = sorted_codes(self.scope, self.column, data, self.q)
-        return Smooth(Fraction(values.at(self.rank)), order_statistic(values, self.rank, self.beta))
+        rank = self.rank(values.n)
+        return Smooth(Fraction(values.at(rank)), order_statistic(values, rank, self.beta))
 
     def measure(self, prepared: Smooth, bits: Bits, trials: int | None = None) -> Integers:
         most = self.column.size - 1
@@ -198,11 +218,23 @@ class SmoothQuantilePlan(SmoothPlan):
 
     def neighbours(self) -> Iterator[Pair]:
         """The answer itself jumps; and: the answer stays, but its sensitivity changes the most."""
-        n, rank, last = self.n, self.rank, self.column.size - 1
+        n, last = (self.scope.n or 1) if self.scope.replaced else 8, self.column.size - 1
+        rank = self.rank(n)
+        if self.scope.replaced:
+            yield self._pair(
+                [(0, rank), (last, n - rank)], [(0, rank - 1), (last, n - rank + 1)], "the quantile jumps"
+            )
+            yield self._pair([(0, n)], [(0, n - 1), (last, 1)], "one value at the other end")
+            return
+        low = (
+            rank if self.rank(n - 1) == rank else rank - 1
+        )  # the answer jumps if a low value goes, or a high one
+        lower = (low - 1, n - low) if low == rank else (low, n - low - 1)
         yield self._pair(
-            [(0, rank), (last, n - rank)], [(0, rank - 1), (last, n - rank + 1)], "the quantile jumps"
+            [(0, low), (last, n - low)], list(zip((0, last), lower, strict=True)), "the quantile jumps"
         )
-        yield self._pair([(0, n)], [(0, n - 1), (last, 1)], "one value at the other end")
+        yield self._pair([(0, n)], [(0, n), (last, 1)], "one value at the other end, or none")
+        yield self._pair([(0, 1)], [(0, 0)], "one value or none")
 
     def _pair(self, one: list[tuple[int, int]], other: list[tuple[int, int]], why: str) -> Pair:
         return Pair(example(self.scope, self.column, one), example(self.scope, self.column, other), why)
