@@ -188,12 +188,33 @@ def test_units_translate_only_where_it_is_proved() -> None:
     for made_for, wanted in refused:
         with pytest.raises(UnitError):
             translate(Pure(1), made_for, wanted)
-    with pytest.raises(UnitError, match="Rényi"):
-        translate(Renyi(2, 1), row, other)
+    assert translate(Renyi(2, 1), row, other) == Renyi("4/3", 3)
     for eps, delta in ((5, "0.1"), (10**9, "1e-6")):
         with pytest.raises(ParameterError, match="below 1"):  # (1 + e^eps) delta may be no promise at all
             translate(Approx(eps, delta), row, other)
     assert translate(Approx(10**9, 0), row, other) == Approx(2 * 10**9, 0)
+
+
+def test_two_steps_of_renyi_cover_every_pair_of_steps_and_the_printed_factor_does_not() -> None:
+    """Coins P, R, Q at random with both steps within eps at order b, either way round; the factor of Lemma A.1.2 of Miura et al., upside down, fails."""
+    random = np.random.default_rng(4)
+
+    def divergence(order: float, one: Floats, two: Floats) -> float:
+        return float(np.log((one**order * two ** (1 - order)).sum()) / (order - 1))
+
+    closest, broken = 0.0, 0
+    for _ in range(4000):
+        order = Fraction(str(round(1 + 10 ** random.uniform(-1, 1.5), 2)))
+        p, r, q = (np.array([x, 1 - x]) for x in random.uniform(0.01, 0.99, 3))
+        eps = max(divergence(float(order), p, r), divergence(float(order), r, q))
+        two = translate(Renyi(order, Fraction(eps)), Unit.row(), Unit.row("replace"))
+        assert isinstance(two, Renyi)
+        true = divergence(float(two.order), p, q)
+        assert true <= float(two.eps) * (1 + 1e-12)
+        closest = max(closest, true / float(two.eps))
+        broken += true > eps * ((float(order) - 1) / float(order) + 1)
+    assert closest > 0.95
+    assert broken > 100
 
 
 def test_units_read_back_and_are_checked() -> None:

@@ -192,7 +192,7 @@ def translate(guarantee: Guarantee, made_for: Unit, wanted: Unit) -> Guarantee:
     - a person with another `max_rows`: the same promise, for the limit is enforced and the person is whole;
     - cells or signals with larger limits than `wanted`: the same promise, for it speaks of more neighbours;
     - add/remove to replace: out with the old, in with the new, two steps [group privacy]: 2 eps,
-      (2 eps, (1 + e^eps) delta), 4 rho.
+      (2 eps, (1 + e^eps) delta), 4 rho; Rényi of order b: (2b - 1)/(b - 1) eps at the order b^2/(2b - 1).
 
     >>> ob.privacy.translate(ob.Pure("0.1"), ob.Unit.row(), ob.Unit.row("replace"))
     Pure('0.2')
@@ -229,7 +229,18 @@ def _same_or_wider(made_for: Unit, wanted: Unit) -> bool:
 
 
 def two_steps(guarantee: Guarantee) -> Guarantee:
-    """What a promise about one step between neighbours says about two of them [group privacy]."""
+    """What a promise about one step between neighbours says about two of them [group privacy].
+
+    Rényi, from P over R to Q. For 1/p + 1/q = 1 write P^a Q^(1-a) = (P^a R^-(a-1/p)) (R^(a-1/p) Q^(1-a)). By Hölder's inequality
+
+        D_a(P||Q) <= (a - 1/p)/(a - 1) D_(pa)(P||R) + D_(q(a-1/p))(R||Q)         [Mironov 2017, Prop. 11].
+
+    With a promise of the one order b for both steps, pa = b and q(a - 1/p) = (b - 1)/(p - 1) <= b: the least such p is 2 - 1/b, which gives
+    the largest order a = b^2/(2b - 1) and the least factor, b/(b - 1). So D_a <= (b/(b - 1) + 1) eps = (2b - 1)/(b - 1) eps.
+
+    >>> ob.privacy.translate(ob.Renyi(8, 1), ob.Unit.row(), ob.Unit.row("replace"))
+    Renyi('64/15', '15/7')
+    """
     if isinstance(guarantee, Conditional):
         return Conditional(two_steps(guarantee.guarantee), guarantee.assumptions)
     if isinstance(guarantee, Pure):
@@ -247,12 +258,8 @@ def two_steps(guarantee: Guarantee) -> Guarantee:
         # a delta of 1 is no promise, and `Approx` refuses it
         return Approx(2 * eps, round_up(grown) if grown() < 1 else 1)
     assert isinstance(guarantee, Renyi)
-    raise UnitError(
-        "a Rényi promise of one order does not carry over from add/remove to replace",
-        given=str(guarantee),
-        needed="a plan made for the ledger's adjacency",
-        fix=setting(unit=Unit.row("replace")),
-    )
+    order = guarantee.order
+    return Renyi(order**2 / (2 * order - 1), guarantee.eps * (2 * order - 1) / (order - 1))
 
 
 def _adjacency(adjacency: str) -> str:

@@ -139,6 +139,29 @@ def figure2() -> Reproduction:
     )
 
 
+def triangle() -> Reproduction:
+    """Lemma A.1.2's weak triangle inequality, printed and corrected, for normal laws of variance 1: D_a(N(x), N(y)) = a (x - y)^2/2."""
+    rows: list[Row] = []
+    for middle, order, p in (("0.53", 2.0, 2.0), ("0.3", 2.0, 2.0), ("0.5", 4.0, 2.0), ("0.5", 10.0, 1.9), ("0.7", 1.5, 3.0)):
+        at, q = float(middle), p / (p - 1)
+        first, second = p * order * at**2 / 2, q * (order - 1 / p) * (1 - at) ** 2 / 2
+        factor = (order - 1) / (order - 1 / p)
+        true, printed, right = order / 2, factor * first + second, first / factor + second
+        rows.append((f"R = N({middle}, 1), order {order:g}, p = {p:g}", true, printed, "fails" if printed < true else "holds", right))
+    return Reproduction(
+        "miura-triangle",
+        "Lemma A.1.2: from P = N(0, 1) over R to Q = N(1, 1)",
+        ("", "D(P||Q)", "printed right side", "as printed", "corrected"),
+        tuple(rows),
+        errors=(
+            "the weak triangle inequality prints the factor (a - 1)/(a - 1/p); it is (a - 1/p)/(a - 1), by Hölder's inequality",
+        ),
+        notes=(
+            "corrected, it lets a Rényi promise about adding or removing a row be read as one about replacing it: order b^2/(2b - 1), (2b - 1)/(b - 1) eps",
+        ),
+    )
+
+
 def _records_cost(private: bool, bound: str, n: int) -> float:
     if not private:
         return n * rdp_public_n(order=4, n=n, dims=DIMS, min_eigenvalue=LEAST, bound=bound)
@@ -152,6 +175,7 @@ REPRODUCTIONS = (
     Reproducible("miura-table1", "Rényi cost of as many synthetic records as there are rows", table1),
     Reproducible("miura-table2", "the same as (eps, delta)", table2),
     Reproducible("miura-fig2", "Rényi cost against the order", figure2),
+    Reproducible("miura-triangle", "the weak triangle inequality, printed and corrected", triangle),
 )
 
 
