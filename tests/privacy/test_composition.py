@@ -3,10 +3,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oboro.arrays import Floats
 from oboro.errors import GuaranteeError, ParameterError, UnitError
 from oboro.privacy import (
     ZCDP,

@@ -25,7 +25,12 @@ def test_errors_are_marked_and_the_figure_has_its_curves() -> None:
     assert "0.144" in str(table1())
     assert "✗ the paper errs" in str(table2())
     assert len(figure2().rows) == 16
-    assert {one.name for one in REPRODUCTIONS} == {"miura-table1", "miura-table2", "miura-fig2", "miura-triangle"}
+    assert {one.name for one in REPRODUCTIONS} == {
+        "miura-table1",
+        "miura-table2",
+        "miura-fig2",
+        "miura-triangle",
+    }
 
 
 def test_the_triangle_inequality_fails_as_printed_and_holds_corrected() -> None:

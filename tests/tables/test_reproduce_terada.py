@@ -8,11 +8,13 @@ against change; it does not confirm the paper.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from oboro.errors import DataError
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace
 from oboro.tables import wavelet
@@ -20,7 +22,8 @@ from oboro.tables.cells import Cells
 from oboro.tables.papers import privelet, scoreboard, terada
 from oboro.tables.papers.common import joined
 
-NAMES = ["terada-table1", "terada-table2", *[f"terada-fig{number}" for number in range(1, 8)]]
+BEYOND = ["terada-appendix", "terada-density", "terada-order", "terada-scale"]
+NAMES = ["terada-table1", "terada-table2", *BEYOND, *[f"terada-fig{number}" for number in range(1, 8)]]
 
 
 @pytest.fixture(scope="module")
@@ -135,3 +138,79 @@ def test_a_window_has_the_density_of_the_whole() -> None:
     found = scoreboard.window(cells, 4, 6)
     assert found.keys.tolist() == list(range(0, 16, 2))
     assert scoreboard.window(cells, 6, 6) is cells
+
+
+def made(name: str) -> Any:
+    return next(entry for entry in terada.REPRODUCTIONS if entry.name == name).make()
+
+
+def test_the_appendix_as_printed_is_not_the_haar_transform_and_corrected_it_is() -> None:
+    assert terada.haar_as_printed((3, 0, 0, 5)) == ((3, 5), (6, 0))
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        cells = (rng.integers(0, 9, 8) * rng.integers(0, 2, 8)).tolist()
+        pairs = list(zip(cells[::2], cells[1::2], strict=True))
+        wanted = tuple((a + b) / 2 for a, b in pairs), tuple((a - b) / 2 for a, b in pairs)
+        assert terada.haar(cells) == wanted
+        assert terada.haar_as_printed(cells) != wanted or not any(cells)
+
+
+def test_theorem_3_fails_for_cells_well_above_the_noise_and_not_below() -> None:
+    """The exact limit is 87/64: of (L1 + min(L1, L2))/2, of mean -3/8 and mean square 3/2."""
+    assert terada.two_cells(30) == pytest.approx(87 / 64, rel=4e-3)
+    assert terada.two_cells(2.0) < 1 < terada.two_cells(2.2)
+    rng = np.random.default_rng(2)
+    one, other = rng.laplace(size=(2, 400_000))
+    total = np.maximum(3 + one, 0)
+    assert terada.two_cells(3) == pytest.approx(
+        float(((total + np.clip(3 + other, -total, total)) / 2).var()), rel=0.02
+    )
+    counts = made("terada-appendix").rows[3][1]  # Theorem 4: a node that is not empty has a child that is not
+    levels = [int(count.replace(",", "")) for count in counts.split(", ")]
+    assert levels == sorted(levels, reverse=True)
+    assert levels[0] > levels[1]  # cA_i is not at most as often not 0 as cA_(i+1)
+
+
+def test_sparse_data_comes_out_denser_than_it_went_in() -> None:
+    rows = made("terada-density").rows
+    city = [(row[1], row[2]) for row in rows[:4]]
+    assert [out for _, out in city] == pytest.approx([26.7, 12.7, 2.7, 0.45], rel=0.06)
+    assert [out > inside for inside, out in city] == [False, True, True, True]
+
+
+def test_squares_are_worse_in_rows_one_after_the_other() -> None:
+    rows = {row[0]: row[1:] for row in made("terada-order").rows}
+    assert (rows["rows, one after the other"][3], rows["Morton"][3]) == pytest.approx((338, 121), rel=0.03)
+    assert all(ratio > 1.2 for ratio in rows["ratio"][1:8])
+
+
+@pytest.mark.long("tables of more than 10^11 cells")
+def test_a_table_of_mesh_by_age_by_sex_by_town_is_published() -> None:
+    rows = made("terada-scale").rows
+    assert [row[2] > 0 for row in rows if row[0] == "wavelet"] == [True, True]
+    assert rows[-1][3] > 80  # filtered at eps 10: what is published is real
+
+
+def test_table_2_is_measured_on_a_mesh_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terada, "TRIALS", 5)
+    monkeypatch.setattr(terada, "COARSE_TRIALS", 5)
+    file = tmp_path / "mesh.txt"
+    lines = [
+        "KEY_CODE,HTKSYORI,HTKSAKI,GASSAN,T001101001",
+        ",,,,人口",
+        "533900001,0,,,130",
+        "533977994,0,,,26",
+        "544000001,0,,,7",
+        "533900002,0,,,*",
+    ]
+    file.write_text("\n".join(lines), encoding="cp932")
+    counts = terada.read_mesh([str(file)])
+    table = np.asarray(scoreboard.privelet2d.square(counts))
+    assert (table[0, 0], table[159, 159], table[160, 160], int(table.sum())) == (130, 26, 7, 163)
+    found = terada.own_mesh([str(file)])
+    assert [row[0] for row in found.rows][:3] == ["Laplace, RMSE", "  theory", "  MAE"]
+    assert "163 people in 3 cells" in found.notes[0]
+    for wrong in (["no mesh"], lines[:2], ["533900001,0,,,1", "573900001,0,,,1"]):
+        file.write_text("\n".join(wrong), encoding="cp932")
+        with pytest.raises(DataError, match="not a mesh of the census"):
+            terada.read_mesh([str(file)])

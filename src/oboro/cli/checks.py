@@ -228,6 +228,14 @@ def reproduce(
     name: Annotated[
         str | None, typer.Argument(help="Which table; without it, the list.", metavar="NAME")
     ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--data",
+            help="A file of your own to compute it on, where the table takes one; may be repeated.",
+            metavar="FILE",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Reproduces a table of a paper, and marks where the paper errs."""
@@ -246,7 +254,16 @@ def reproduce(
             needed=", ".join(known),
             fix=f"oboro reproduce {close or next(iter(known))}",
         )
-    table = known[name].make()
+    entry = known[name]
+    if data and entry.given is None:
+        taking = [one.name for one in known.values() if one.given]
+        raise ParameterError(
+            "this table takes no data",
+            given=f"oboro reproduce {name} --data",
+            needed=", ".join(taking),
+            fix=f"oboro reproduce {taking[0]} --data FILE",
+        )
+    table = entry.given([str(path) for path in data]) if data and entry.given else entry.make()
     if json:
         show_json(table.to_dict())
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from oboro.exact import about
@@ -65,6 +65,7 @@ class Reproducible:
     name: str
     title: str
     make: Callable[[], Reproduction]
+    given: Callable[[Sequence[str]], Reproduction] | None = None  # the same on data of your own, from files
 
 
 def _text(value: Cell | None) -> str:

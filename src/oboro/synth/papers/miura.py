@@ -142,12 +142,26 @@ def figure2() -> Reproduction:
 def triangle() -> Reproduction:
     """Lemma A.1.2's weak triangle inequality, printed and corrected, for normal laws of variance 1: D_a(N(x), N(y)) = a (x - y)^2/2."""
     rows: list[Row] = []
-    for middle, order, p in (("0.53", 2.0, 2.0), ("0.3", 2.0, 2.0), ("0.5", 4.0, 2.0), ("0.5", 10.0, 1.9), ("0.7", 1.5, 3.0)):
+    for middle, order, p in (
+        ("0.53", 2.0, 2.0),
+        ("0.3", 2.0, 2.0),
+        ("0.5", 4.0, 2.0),
+        ("0.5", 10.0, 1.9),
+        ("0.7", 1.5, 3.0),
+    ):
         at, q = float(middle), p / (p - 1)
         first, second = p * order * at**2 / 2, q * (order - 1 / p) * (1 - at) ** 2 / 2
         factor = (order - 1) / (order - 1 / p)
         true, printed, right = order / 2, factor * first + second, first / factor + second
-        rows.append((f"R = N({middle}, 1), order {order:g}, p = {p:g}", true, printed, "fails" if printed < true else "holds", right))
+        rows.append(
+            (
+                f"R = N({middle}, 1), order {order:g}, p = {p:g}",
+                true,
+                printed,
+                "fails" if printed < true else "holds",
+                right,
+            )
+        )
     return Reproduction(
         "miura-triangle",
         "Lemma A.1.2: from P = N(0, 1) over R to Q = N(1, 1)",

@@ -246,14 +246,18 @@ METHODS = (
 
 @cache
 def series(method: Method) -> tuple[list[float], list[float]]:
-    """MAE and RMSE by level, measured once for the table and both figures."""
-    counts = mesh()
+    """MAE and RMSE by level on the city, measured once for the table and both figures."""
+    return measured(method, mesh(), TRIALS, COARSE_TRIALS)
+
+
+def measured(method: Method, counts: Integers, trials: int, coarse: int) -> tuple[list[float], list[float]]:
+    """MAE and RMSE by level, on 2^K cells in Morton order; the upper levels over more trials of the nodes that they depend on."""
     if method.tree:
-        by_level = _measure(method.release, counts, range(0, COARSE, 2), TRIALS)
+        by_level = _measure(method.release, counts, range(0, COARSE, 2), trials)
         upper = joined(counts, 1 << COARSE)
-        by_level |= _measure(method.release, upper, range(COARSE, K + 1, 2), COARSE_TRIALS)
+        by_level |= _measure(method.release, upper, range(COARSE, K + 1, 2), coarse)
     else:
-        by_level = _measure(method.release, counts, LEVELS, 5 * TRIALS)
+        by_level = _measure(method.release, counts, LEVELS, 5 * trials)
     return [by_level[level][0] for level in LEVELS], [by_level[level][1] for level in LEVELS]
 
 
