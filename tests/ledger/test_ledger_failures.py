@@ -163,10 +163,12 @@ def test_paths_and_addresses_that_are_what_they_seem(tmp_path: Path) -> None:
         assert Place.of(path).shown == path
     for url, shown in {
         "postgresql://u:s3%40cret@h:5432/db?sslmode=require": "postgresql://u@h:5432/db",
-        "postgres:///db?host=/run/postgresql": "postgresql:///run/postgresql/db",
-        "postgresql://u%40office:s3cret@[::1]:5432/db": "postgresql://u@office@::1:5432/db",
+        "postgres:///db?host=/run/postgresql": "postgresql:///db?host=/run/postgresql",
+        "postgresql://u:s3cret@/db?host=/run/pg&port=5433": "postgresql://u@:5433/db?host=/run/pg",
+        "postgresql://u%40office:s3cret@[::1]:5432/db": "postgresql://u%40office@[::1]:5432/db",
     }.items():
         assert Place.of(url).shown == shown
+        assert Place.of(shown).shown == shown  # what an error shows can be typed
 
 
 def test_a_server_that_does_not_answer_and_a_password_that_nobody_sees() -> None:

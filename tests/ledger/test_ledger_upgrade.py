@@ -296,7 +296,7 @@ def test_on_postgresql_the_command_asks_where_the_copy_goes_and_prints_no_passwo
     assert isinstance(done.exception, ParameterError)
     assert "--backup" in str(done.exception)
     said = str(done.exception) + typed("ledger", "show", postgres)
-    assert "oboro ledger upgrade postgresql://" in said
+    assert "oboro ledger upgrade 'postgresql://" in said
     assert "s3cret" not in said
 
 

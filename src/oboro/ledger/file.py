@@ -316,10 +316,15 @@ def _all(values: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _without_secrets(url: URL) -> str:
-    """User, host and database; options are left out, for a password may be among them."""
+    """User, host, port and database, as an address again; other options are left out, for a password may be among them."""
     host = url.host or ",".join(_all(url.query.get("host", ""))) or "localhost"
-    user = f"{url.username}@" if url.username else ""
-    port = f":{url.port}" if url.port else ""
+    user = f"{quote(url.username, safe='')}@" if url.username else ""
+    number = url.port or next((one for one in _all(url.query.get("port", "")) if one.isdigit()), "")
+    port = f":{number}" if number else ""
+    if "/" in host:  # a folder with a socket: as it can be typed again
+        return f"postgresql://{user}{port}/{url.database or ''}?host={host}"
+    if ":" in host and "," not in host:  # an address of IPv6
+        host = f"[{host}]"
     return f"postgresql://{user}{host}{port}/{url.database or ''}"
 
 
