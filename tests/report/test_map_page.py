@@ -393,18 +393,53 @@ def test_figures_on_the_page_are_answers_of_the_table(strategy: str, tmp_path: P
     text = write_map(table, domain, tmp_path / "map.html", certificate=record).read_text()
     data = json.loads(read_text(text, "oboro-data"))
     everyone = tables.ask(table)
-    assert data["answers"]["total"] == [str(n) for n in (everyone.value, everyone.low, everyone.high)]
+    assert data["answers"][""]["total"] == [str(n) for n in (everyone.value, everyone.low, everyone.high)]
     assert data["widths"] == {}
     assert data["partial"] == (strategy == "filtered")
     if strategy == "filtered":
         assert everyone.value > sum(table.column("n").to_pylist())
-    numbers = unpack(read_text(text, data["answers"]["sides"]["16"])).reshape(3, -1)
+    numbers = unpack(read_text(text, data["answers"][""]["sides"]["16"])).reshape(3, -1)
     for at in (0, 5, 15):
         first = (at // 4 * 16, at % 4 * 16)
         answer = tables.ask(table, {"row": (first[0], first[0] + 15), "col": (first[1], first[1] + 15)})
         assert numbers[:, at].tolist() == [answer.value, answer.low, answer.high]
     bare = write_map(table.replace_schema_metadata(None), domain, tmp_path / "bare.html").read_text()
     assert json.loads(read_text(bare, "oboro-data"))["answers"] is None
+
+
+@pytest.mark.parametrize("strategy", ["tree", "filtered"])
+def test_meshes_and_categories_have_the_answers_of_the_table_too(strategy: str, tmp_path: Path) -> None:
+    """5 km has no code of its own and is asked by those of 1 km; what lies outside the region holds nobody."""
+    from oboro import tables
+    from oboro.domain import Category, Domain, Mesh
+    from oboro.noise import system_bits
+    from oboro.privacy import Unit
+
+    mesh = Mesh("code", level="1km", region=[5339, 5440])
+    domain = Domain([mesh, Category("sex", ["F", "M"])])
+    plan = tables.plan(domain, unit=Unit.cells(), eps=1, count="n", strategy=strategy)
+    codes = [53390000 + 11 * i for i in (0, 9, 100, 302, 600)] + [54400011]
+    data = {"code": [*codes, *codes], "sex": ["F"] * 6 + ["M"] * 6, "n": [900, 40, 300, 7, 1200, 800] * 2}
+    table = plan.publish(plan.measure(plan.prepare(data), system_bits()))
+    text = write_map(table, domain, tmp_path / "map.html").read_text()
+    page = json.loads(read_text(text, "oboro-data"))
+    assert set(page["answers"]) == {"-1", "0", "1"}
+    for key, beside in (("-1", {}), ("1", {"sex": "M"})):
+        whole = tables.ask(table, beside)
+        assert page["answers"][key]["total"] == [str(n) for n in (whole.value, whole.low, whole.high)]
+        for side, code, count in ((80, "5339", 1), (10, "533900", 1), (5, "53390000", 25)):
+            row, col = (int(each[0]) // side for each in mesh.locate([int(f"{code:0<8}")]))
+            top, left, _, cols = (n // side for n in page["window"])
+            cols = -(-(page["window"][1] + page["window"][3]) // side) - left
+            name = page["answers"][key]["sides"].get(str(side))
+            if name is None:
+                continue
+            numbers = unpack(read_text(text, name)).reshape(3, -1)
+            near = [int(code) + 10 * (i // 5) + i % 5 for i in range(25)] if count > 1 else [code]
+            answer = tables.ask(table, {"code": near, **beside})
+            at = (row - top) * cols + col - left
+            assert numbers[:, at].tolist() == [answer.value, answer.low, answer.high]
+    assert {"80", "10"} <= set(page["answers"]["-1"]["sides"])
 
 
 # ---- in a browser

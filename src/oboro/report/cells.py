@@ -12,6 +12,7 @@ import numpy as np
 
 from oboro.arrays import Integers, Table
 from oboro.domain import Column, Domain, Grid, Mesh
+from oboro.domain.mesh import LEVELS
 from oboro.errors import DataError, DomainError, declaration, setting
 
 # Where the cells of a grid or a mesh lie on the map.
@@ -81,6 +82,22 @@ class Place:
         """The columns of the table that say where a cell lies."""
         return self.column.names[:2] if isinstance(self.column, Grid) else (self.column.name,)
 
+    def question(self, row: int, col: int, side: int) -> dict[str, object] | None:
+        """What `ask` is asked for a block of so many cells a side; None where the region has none.
+
+        There are codes for meshes of most sizes; others are listed by the next finer ones.
+        """
+        if isinstance(self.column, Grid):
+            first, second = self.column.names[:2]
+            return {first: (row * side, (row + 1) * side - 1), second: (col * side, (col + 1) * side - 1)}
+        size = side * _MESHES[self.column.level]
+        level = max((name for name in LEVELS if size % _MESHES[name] == 0), key=lambda name: _MESHES[name])
+        each = size // _MESHES[level]
+        rows, cols = np.divmod(np.arange(each * each), each)
+        codes = _codes_at(level, row * each + rows, col * each + cols)
+        known = [str(code) for code in codes.tolist() if int(str(code)[:4]) in self.column.region]
+        return {self.column.name: known} if known else None
+
     @property
     def summed(self) -> tuple[str, ...]:
         """Further dimensions of the grid, which a map cannot show."""
@@ -135,6 +152,19 @@ class Place:
 
 def is_place(column: Column) -> bool:
     return isinstance(column, Grid | Mesh)
+
+
+def _codes_at(level: str, row: Integers, col: Integers) -> Integers:
+    """Mesh codes of rows from the south and columns from the west, as `Mesh.locate` counts them."""
+    parts: list[tuple[int, Integers, Integers]] = []
+    for side, _ in reversed(LEVELS[level]):
+        row, own_row = np.divmod(row, side)
+        col, own_col = np.divmod(col, side)
+        parts.append((side, own_row, own_col))
+    codes = row * 100 + col
+    for side, own_row, own_col in reversed(parts):
+        codes = codes * 10 + 1 + 2 * own_row + own_col if side == 2 else codes * 100 + own_row * 10 + own_col
+    return np.asarray(codes, np.int64)
 
 
 def _whole_numbers(table: Table, name: str) -> Integers:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ from oboro.report.cells import (
 from oboro.report.page import INTERNAL, MAP, PROMISE, Words, check_language, escape, label, render, say
 from oboro.tables.plan import TablePlan
 from oboro.tables.tree.intervals import NOISY, plan_in
+from oboro.tables.tree.measure import Measured
 
 # The body of the map page: everything on it but the counts.
 
@@ -330,7 +331,7 @@ def write_map(
     sources, payloads = _sources(shown, place, layers, window)
     smallest = min(source["side"] for source in sources[0])
     sides = [side for side in place.sides if side >= smallest]
-    answers, asked = _answers(table, plan, place, window, sides)
+    answers, asked = _answers(table, plan, place, layers, window, sides)
     payloads |= asked
     partial = _is_partial(plan, record)  # the sum of the published cells is not what the table says
     data = {
@@ -416,30 +417,55 @@ def _with_ends(table: Table, plan: TablePlan | None) -> Table:
 
 
 def _answers(
-    table: Table, plan: TablePlan | None, place: Place, window: Window, sides: Sequence[int]
-) -> tuple[Record | None, dict[str, str]]:
-    """What the table says about all of it and about blocks: values, and both ends of the interval of 95%."""
+    table: Table, plan: TablePlan | None, place: Place, layers: Layers, window: Window, sides: Sequence[int]
+) -> tuple[dict[str, Record] | None, dict[str, str]]:
+    """What the table says about all of it and about blocks: values, and both ends of the interval of 95%.
+
+    For everybody, and for each single value of a column beside the map: by the codes that a reader chooses, -1 for all.
+    """
     if plan is None:
         return None, {}
     published = plan.mechanism.published(table)
-    total = plan.mechanism.answer(published, {}, 0.95)
     left = min(_MOST_ASKED, _MOST_LOOKED_AT // max(min(plan.layout.cells, _MOST_LOOKED_AT), 1))
-    by_side: dict[str, str] = {}
+    found: dict[str, Record] = {}
     payloads: dict[str, str] = {}
-    for side in sorted(sides, reverse=True) if len(place.keys) == 2 else ():
-        part = window.at(side)
-        if part.rows * part.cols > left:
+    for number, (key, beside) in enumerate(_chosen(layers)):
+        if number > left:
             break
-        left -= part.rows * part.cols
-        found = np.zeros((3, part.rows * part.cols), np.int64)
-        for at in range(part.rows * part.cols):
-            row, col = (part.row + at // part.cols) * side, (part.col + at % part.cols) * side
-            where = {place.keys[0]: (row, row + side - 1), place.keys[1]: (col, col + side - 1)}
-            answer = plan.mechanism.answer(published, where, 0.95)
+        whole = plan.mechanism.answer(published, beside, 0.95)
+        found[key] = {"total": [str(n) for n in (whole.value, whole.low, whole.high)], "sides": {}}
+    left -= len(found)
+    for side in sorted(sides, reverse=True):
+        part = window.at(side)
+        for number, (key, beside) in enumerate(_chosen(layers)):
+            if key not in found or part.rows * part.cols > left:
+                break
+            left -= part.rows * part.cols
+            name = f"oboro-answers-{number}-{side}"
+            found[key]["sides"][str(side)] = name
+            payloads[name] = pack(*_of_blocks(plan, published, place, part, side, beside))
+    return found, payloads
+
+
+def _chosen(layers: Layers) -> Iterator[tuple[str, dict[str, object]]]:
+    """What a reader may choose, as the page writes it, and the question that it is."""
+    none = [-1] * len(layers.shown)
+    yield ",".join(map(str, none)), {}
+    for at, column in enumerate(layers.shown):
+        for code in range(column.size):
+            yield ",".join(map(str, [*none[:at], code, *none[at + 1 :]])), {column.name: [column.value(code)]}
+
+
+def _of_blocks(
+    plan: TablePlan, published: Measured, place: Place, part: Window, side: int, beside: dict[str, object]
+) -> Integers:
+    found = np.zeros((3, part.rows * part.cols), np.int64)
+    for at in range(part.rows * part.cols):
+        where = place.question(part.row + at // part.cols, part.col + at % part.cols, side)
+        if where is not None:
+            answer = plan.mechanism.answer(published, {**where, **beside}, 0.95)
             found[:, at] = answer.value, answer.low, answer.high
-        name = f"oboro-answers-{side}"
-        by_side[str(side)], payloads[name] = name, pack(*found)
-    return {"total": [str(n) for n in (total.value, total.low, total.high)], "sides": by_side}, payloads
+    return found
 
 
 def _tables(

@@ -8,7 +8,7 @@
   const panes = [...document.querySelectorAll(".pane canvas")].map((canvas) => ({ canvas, image: document.createElement("canvas") }));
   const state = { chosen: data.columns.map(() => -1), side: data.sides[0], release: comparing ? Number(byId("release").value) : 0, difference: false, marked: null, tip: null };
   const { load, sourceOf, wanted, pyramid, level } = oboro.counts(data, state), { mesh, sideName, placeName, example, find } = oboro.names(data);
-  const answers = data.answers ? { ...data.answers, found: new Map() } : null; // as `ask` gives them
+  const answersFor = () => (data.answers || {})[state.chosen.join(",")] || null; // as `ask` gives them, for what is chosen
   const bigNumber = (text) => new Intl.NumberFormat("en").format(BigInt(text));
   const view = { row: 0, col: 0, scale: 1, fitted: true };
 
@@ -133,7 +133,7 @@
   const legend = () => byId("legend").replaceChildren(...[plain, diverging].filter(Boolean).map(legendOf));
   const figures = () => {
     const table = shownTable(), found = pyramid(table), all = state.chosen.every((code) => code < 0);
-    const asked = answers && all, exact = BigInt(asked ? answers.total[0] : data.tables[table].total);
+    const answers = shownTable() === 0 ? answersFor() : null, asked = answers !== null, exact = BigInt(asked ? answers.total[0] : data.tables[table].total);
     byId("total-interval").textContent = asked ? say("interval", { low: bigNumber(answers.total[1]), high: bigNumber(answers.total[2]) }) : data.partial ? say("in_cells") : "";
     byId("total").textContent = asked ? bigNumber(answers.total[0]) : all && exact > BigInt(Number.MAX_SAFE_INTEGER) ? new Intl.NumberFormat("en").format(exact) : number(found.total);
     const values = level(table).values;
@@ -174,7 +174,7 @@
     return positions[low] === position ? [counts[low] - below[low], counts[low] + above[low]] : null;
   };
   const answered = (side, position) => { // what the table itself says about a block: value, low, high
-    const all = state.chosen.every((code) => code < 0), found = answers && all ? answers.found.get(side) : null;
+    const answers = answersFor(), found = answers ? answers.found.get(side) : null;
     return found ? [0, 1, 2].map((stream) => found[stream * (found.length / 3) + position]) : null;
   };
   const reading = ({ row, col }) => {
@@ -342,8 +342,10 @@
     drawNow(); // a size is reported before the frame is shown: no stretched picture in between
   };
   await Promise.all(data.tables.flatMap((table) => table.sources).map(load));
-  for (const [side, id] of Object.entries(answers ? answers.sides : {}))
-    answers.found.set(Number(side), await oboro.unpack(id, 3 * level(0, Number(side)).values.length));
+  for (const answers of Object.values(data.answers || {})) {
+    answers.found = new Map();
+    for (const [side, id] of Object.entries(answers.sides)) answers.found.set(Number(side), await oboro.unpack(id, 3 * level(0, Number(side)).values.length));
+  }
   for (const pane of panes) { pane.width = Math.max(1, pane.canvas.clientWidth); pane.height = Math.max(1, pane.canvas.clientHeight); }
   paint();
   fit();
