@@ -333,3 +333,50 @@ def test_absurd_toml_is_refused_in_our_words(folder: Path, text: str) -> None:
     with pytest.raises(OboroError):
         ob.Domain.from_toml(folder / "absurd.toml")
     assert sys.getrecursionlimit() == limit
+
+
+def test_names_in_fixes_are_quoted_for_a_shell(folder: Path) -> None:
+    """What an error says to type is one word for one name."""
+    (folder / "q l.csv").write_bytes((folder / "people.csv").read_bytes())
+    release = [
+        "histogram",
+        "release",
+        "--domain",
+        "domain.toml",
+        "--column",
+        "region",
+        "--eps",
+        "0.01",
+        "--ledger",
+    ]
+    drawn = [
+        "secure",
+        "draw",
+        "--urns",
+        "urns.enc",
+        "--plan",
+        "noise.toml",
+        "--answer",
+        "answer.enc",
+        "-o",
+        "drawn.enc",
+        "--ledger",
+    ]
+    for words, fix in (
+        ([*release, "people.ledger", "q l.csv", "-o", "q l.csv"], "-o 'published-q l.csv'"),
+        ([*release, "people.ledger", "people.csv", "-o", "no folder/q l.csv"], "-o 'q l.csv'"),
+        ([*release, "people.ledger", "people.csv", "-o", "q l.xyz"], "-o 'q l."),
+        ([*release, "q l.ledger", "people.csv", "-o", "out.csv"], "oboro ledger create 'q l.ledger'"),
+        ([*drawn, "q l.ledger"], "--eps 2 --delta 0.01 --assume 'the two parties"),
+    ):
+        told = typed(folder, words)
+        assert told.code != 0
+        assert fix in told.err, told.err
+
+
+def test_the_key_that_was_expected_is_named_as_such(folder: Path) -> None:
+    expected = "ab" * 32
+    line = f"certificate verify published.csv.certificate.json --key {expected}"
+    told = typed(folder, line.split()).err
+    assert f"needed  {expected}, the key that you expect" in told
+    assert f"signed with {expected}" not in told
