@@ -24,7 +24,7 @@ def kii_stop_rule_as_printed(original: Any, *given: Any, stop: str = "tables", *
 
 @planted(
     "oboro.secure.law:keeps",
-    caught_by=f"{PROMISE}::test_both_counterexamples_to_conjecture_4_2_1_are_refused[0.01-proof-None-does not keep]",
+    caught_by=f"{PROMISE}::test_one_entry_less_breaks_the_promise",
 )
 def urns_used_on_trust(original: Any, law: Any, eps: Fraction, delta: Fraction, sensitivity: int) -> bool:
     """An urn of Algorithm 2 is believed if its ends weigh little enough, as Conjecture 4.2.1 would have it."""
