@@ -88,9 +88,44 @@ def urns_used_twice(original: Any, self: Any, name: bytes, plan: str) -> None:
 
 
 @planted(
-    "oboro.secure.draws:uniform_integers",
+    "oboro.secure.batch:uniform_integers",
     caught_by="tests/secure/test_secure_digits.py::test_draws_have_the_law_that_is_verified",
 )
 def first_entries_never_drawn(original: Any, below: int, size: Any, bits: Any = None) -> Any:
     """The draw from an urn never reaches its rarest values, at the ends."""
     return np.clip(original(below, size, bits), below // 50, below - 1 - below // 50)
+
+
+@planted(
+    "oboro.secure.noise_plan:different",
+    caught_by="tests/secure/test_secure_batch.py::test_no_entry_serves_two_answers",
+)
+def batch_with_replacement(original: Any, below: int, count: int, trials: int, bits: Any) -> Any:
+    """Answers of a batch may get the same entry, as the paper's section 3.2 has it."""
+    from oboro.noise.draws import uniform_integers
+
+    return uniform_integers(below, (trials, count), bits)
+
+
+@planted(
+    "oboro.secure.noise_plan:joint_delta",
+    caught_by="tests/secure/test_secure_batch.py::test_a_batch_costs_the_joint_delta_in_one_part",
+)
+def batch_priced_as_one_answer(
+    original: Any, urns: Any, answers: int, eps: Fraction, sensitivity: int, *, spare: Fraction
+) -> Any:
+    """A batch is promised what one of its answers would be, as if the others had taken nothing."""
+    return original(urns, 1, eps, sensitivity, spare=spare)
+
+
+@planted(
+    "oboro.secure.noise_plan:drawer_delta",
+    caught_by="tests/secure/test_secure_batch.py::test_the_protocol_as_printed_carries_its_drawers_delta",
+)
+def printed_protocol_priced_as_claimed(
+    original: Any, urn: Any, draws: int, eps: Fraction, sensitivity: int
+) -> Any:
+    """The protocol as printed is promised the paper's delta, as if its drawer did not know its indices."""
+    from oboro.secure.law import exact_delta, law_of
+
+    return exact_delta(law_of([urn], draws), eps, sensitivity)

@@ -10,8 +10,7 @@ from secure_help import digits, fits, small
 import oboro as ob
 from oboro.errors import OboroError
 from oboro.noise.bits import system_bits
-from oboro.secure import Answer, Holder, PeerError, Shelf, draws, elgamal, group, messages
-from oboro.secure import draws as opening
+from oboro.secure import Answer, Holder, PeerError, Shelf, draws, elgamal, group, logarithm, messages
 from oboro.secure.elgamal import CIPHERTEXT, SecretKey
 
 BITS = system_bits()
@@ -28,10 +27,11 @@ class Setting:
         self.holder = Holder(noise, self.secret, shelf)
         message = b"".join(self.holder.urns()[1])
         self.name, self.entries = draws.read_urns(reader(message), noise, self.secret.public)
-        self.ready = draws.Ready(self.answer, self.name, self.entries, None)
+        self.ready = draws.Ready((self.answer,), self.name, self.entries, None)
 
     def draw(self) -> bytes:
-        return draws.draw(self.ready, self.noise, BITS)
+        (drawn,) = draws.draw(self.ready, self.noise, BITS)
+        return drawn
 
     def recognised(self, drawn: bytes) -> list[tuple[int, int]]:
         """P1's attack: which two of its ciphertexts, added to the answer's, make this one? Meet in the middle."""
@@ -65,11 +65,11 @@ def test_p1_finds_the_drawn_entries_if_nothing_is_renewed(
     first = setting.noise.sent[0].size
     places = (CIPHERTEXT * i, CIPHERTEXT * (first + j))
     noise = sum(
-        opening.find(elgamal.number_point(setting.secret, setting.entries[at : at + CIPHERTEXT]), -99, 99)
+        logarithm.find(elgamal.number_point(setting.secret, setting.entries[at : at + CIPHERTEXT]), -99, 99)
         or 0
         for at in places
     )
-    opened = opening.find(elgamal.number_point(setting.secret, drawn), -100, 200)
+    opened = logarithm.find(elgamal.number_point(setting.secret, drawn), -100, 200)
     assert opened is not None
     assert opened - noise == 42
 
@@ -86,7 +86,7 @@ def test_a_renewed_sum_is_a_fresh_encryption_of_the_same_number() -> None:
     assert len({old, *renewed}) == 51
     assert len({one[:32] for one in renewed}) == 50
     assert len({one[32:] for one in renewed}) == 50
-    assert {opening.find(elgamal.number_point(secret, one), 0, 10) for one in renewed} == {7}
+    assert {logarithm.find(elgamal.number_point(secret, one), 0, 10) for one in renewed} == {7}
 
 
 @pytest.mark.parametrize("torsion", TORSION)
@@ -119,7 +119,7 @@ def test_p2_sees_nothing_in_the_urns(setting: Setting) -> None:
         message = b"".join(setting.holder.urns()[1])
         _, entries = draws.read_urns(reader(message), setting.noise, setting.secret.public)
         numbers = [
-            opening.find(elgamal.number_point(setting.secret, entries[at : at + CIPHERTEXT]), -30, 30)
+            logarithm.find(elgamal.number_point(setting.secret, entries[at : at + CIPHERTEXT]), -30, 30)
             for at in range(0, CIPHERTEXT * 60, CIPHERTEXT)
         ]
         orders.add(tuple(numbers))
@@ -133,7 +133,7 @@ def test_an_opened_draw_has_the_law_of_the_plan(tmp_path: object) -> None:
     for number in range(1200):
         if number % 100 == 0:  # new urns now and then; a test may draw twice from the same ones
             setting = Setting(small(), Shelf(tmp_path / "urns"))  # type: ignore[operator]
-        opened = opening.find(elgamal.number_point(setting.secret, setting.draw()), 30, 54)
+        opened = logarithm.find(elgamal.number_point(setting.secret, setting.draw()), 30, 54)
         assert opened is not None
         drawn.append(opened - 42)
     assert fits(np.asarray(drawn), small().law)
@@ -146,14 +146,14 @@ def test_numbers_come_back(number: int) -> None:
     total = elgamal.add(
         elgamal.encrypt(secret.public, number, BITS), elgamal.encrypt_own(secret, group.scalar_of(5), BITS)
     )
-    assert opening.find(elgamal.number_point(secret, total), -95, 105) == number + 5
-    assert opening.find(elgamal.number_point(secret, total), 106, 2000) is None
+    assert logarithm.find(elgamal.number_point(secret, total), -95, 105) == number + 5
+    assert logarithm.find(elgamal.number_point(secret, total), 106, 2000) is None
 
 
 def test_every_number_of_a_range_is_found_and_none_beyond() -> None:
     for low, high in ((-3, 4), (0, 0), (5, 70), (-1000, 1000)):
         for number in {low - 2, low - 1, low, low + 1, (low + high) // 2, high - 1, high, high + 1, high + 3}:
-            found = opening.find(group.base(group.scalar_of(number)), low, high)
+            found = logarithm.find(group.base(group.scalar_of(number)), low, high)
             assert found == (number if low <= number <= high else None)
 
 
@@ -163,7 +163,7 @@ def test_an_answer_is_clamped_and_added(tmp_path: object) -> None:
     low = Answer.encrypt(-7, low=-5, high=5, public=secret.public)
     total = high + low
     assert (total.low, total.high) == (-5, 55)
-    assert opening.find(elgamal.number_point(secret, total.ciphertext), -5, 55) == 45
+    assert logarithm.find(elgamal.number_point(secret, total.ciphertext), -5, 55) == 45
     path = tmp_path / "answer.enc"  # type: ignore[operator]
     total.save(path)
     assert Answer.load(path) == total

@@ -157,15 +157,20 @@ def open_drawn(
     """P1, by files: opens what was drawn from its urns, once."""
     from oboro import secure
 
-    name, number = secure.open_file(_holder(plan, key, state), file)
+    name, numbers = secure.open_file(_holder(plan, key, state), file)
     if json:
-        show_json({"value": number, "urns": name.hex()})
+        show_json({"value": numbers[0] if len(numbers) == 1 else list(numbers), "urns": name.hex()})
     else:
-        echo(str(number))
+        echo("\n".join(map(str, numbers)))
 
 
 def draw(
-    answer: Annotated[Path, typer.Option("--answer", help="The answer, encrypted for P1.", metavar="FILE")],
+    answer: Annotated[
+        list[Path],
+        typer.Option(
+            "--answer", help="The answer, encrypted for P1; for a batch, once for each.", metavar="FILE"
+        ),
+    ],
     plan: Agreed,
     ledger: LedgerAt,
     connect: Annotated[
@@ -187,12 +192,14 @@ def draw(
     from oboro.cli import plans
     from oboro.cli.terminal import budget_text
     from oboro.privacy import Conditional
-    from oboro.secure.protocol import by_file, connected
+    from oboro.secure.protocol import answers_of, by_file, connected
 
-    held, noise = secure.Answer.load(answer), secure.NoisePlan.load(plan)
+    held = answers_of("answer", [secure.Answer.load(file) for file in answer])
+    noise = secure.NoisePlan.load(plan)
     needed = Conditional(noise.promise, secure.ASSUMPTION)  # the least that a draw can be paid from
     account = open_ledger(ledger, budget=budget_text(needed))
-    bound = secure.draw_plan(noise, low=held.low, high=held.high, unit=account.unit, opened=urns is None)
+    low, high = held[0].low, held[0].high
+    bound = secure.draw_plan(noise, low=low, high=high, unit=account.unit, opened=urns is None)
     shelf = _shelf(state, ledger, account.where)
     exchange: AbstractContextManager[Exchange | None]
     if dry_run:
@@ -280,7 +287,12 @@ def plan(
     urns: Annotated[int, typer.Option("--urns", help="How many digit urns.", metavar="NUMBER")] = 4,
     sensitivity: Sensitivity = 1,
     method: Annotated[
-        str, typer.Option("--method", help="digits, or paper for its Algorithm 2.", metavar="WORD")
+        str,
+        typer.Option(
+            "--method",
+            help="digits; paper for its Algorithm 2; printed for its protocol too, with the drawer's delta.",
+            metavar="WORD",
+        ),
     ] = "digits",
     draws: Annotated[
         int, typer.Option("--draws", help="With --method paper: draws from its urn.", metavar="NUMBER")
@@ -292,12 +304,26 @@ def plan(
         int | None,
         typer.Option("--init", help="With --method paper: entries of the largest value.", metavar="NUMBER"),
     ] = None,
-    excess: Annotated[
-        str,
+    answers: Annotated[
+        int,
+        typer.Option("--answers", help="Noise for a batch of so many, from the same urns.", metavar="NUMBER"),
+    ] = 1,
+    urn_delta: Annotated[
+        str | None,
         typer.Option(
-            "--excess", help="How far E|Z| may exceed the best, as a share of it.", metavar="NUMBER"
+            "--urn-delta",
+            help="With --method printed: the delta that Algorithm 2 is given.",
+            metavar="NUMBER",
         ),
-    ] = "0.032",
+    ] = None,
+    excess: Annotated[
+        str | None,
+        typer.Option(
+            "--excess",
+            help="How far E|Z| may exceed the best, as a share of it: 0.032, and 0.4 for a batch, if left out.",
+            metavar="NUMBER",
+        ),
+    ] = None,
     seconds: Seconds = 30,
     output: Output = None,
     json: Json = False,
@@ -308,7 +334,7 @@ def plan(
     with _bar("searching") as progress:
         made = secure.plan(
             eps=eps, delta=delta, urns=urns, sensitivity=sensitivity, method=method, draws=draws, stop=stop, init=init,
-            excess=excess, seconds=seconds, progress=progress,
+            answers=answers, urn_delta=urn_delta, excess=excess, seconds=seconds, progress=progress,
         )  # fmt: skip
     if output is not None:
         made.save(output)
@@ -356,14 +382,27 @@ def verify(
 
 @app.command(epilog="Example: oboro secure compare --eps 1 --delta 1e-10")
 def compare(
-    eps: Eps, delta: Delta, sensitivity: Sensitivity = 1, seconds: Seconds = 30, json: Json = False
+    eps: Eps,
+    delta: Delta,
+    sensitivity: Sensitivity = 1,
+    answers: Annotated[
+        int,
+        typer.Option("--answers", help="Also urns that a batch of so many shares.", metavar="NUMBER"),
+    ] = 1,
+    seconds: Seconds = 30,
+    json: Json = False,
 ) -> None:
-    """The paper's urns, digit urns, each party adding its own noise, and one party adding it."""
+    """The paper's urns, digit urns, other work, each party adding its own noise, and one party adding it."""
     from oboro import secure
 
     with _bar("searching") as progress:
         table = secure.compare(
-            eps=eps, delta=delta, sensitivity=sensitivity, seconds=seconds, progress=progress
+            eps=eps,
+            delta=delta,
+            sensitivity=sensitivity,
+            answers=answers,
+            seconds=seconds,
+            progress=progress,
         )
     if json:
         show_json(table.to_dict())

@@ -6,13 +6,15 @@ Its examples begin with:
 >>> noise = ob.secure.plan(eps=1, delta="1e-3", method="paper", draws=2)
 """
 
+from oboro.secure.batch import joint_delta
 from oboro.secure.compare import compare
 from oboro.secure.draws import ASSUMPTION, Answer, DrawPlan, Holder, draw_plan
 from oboro.secure.group import PeerError, UsedError
 from oboro.secure.law import Law, Urn, conditions, drawer_delta, exact_delta
-from oboro.secure.noise_plan import NoisePlan, Verdict, plan, verify
+from oboro.secure.noise_plan import NoisePlan, Verdict, verify
 from oboro.secure.papers.kii import algorithm2
 from oboro.secure.party import Shelf, create, load_public, load_secret
+from oboro.secure.planner import plan
 from oboro.secure.protocol import draw, draw_from_file, open_file, serve, write_urns
 from oboro.secure.wire import Identity
 
@@ -38,6 +40,7 @@ __all__ = [
     "draw_plan",
     "drawer_delta",
     "exact_delta",
+    "joint_delta",
     "load_public",
     "load_secret",
     "open_file",

@@ -1,12 +1,14 @@
-"""A draw: a noise plan bound to a unit and to the bounds of an answer. It runs at P2, which holds the answer."""
+"""A draw: a noise plan bound to a unit and to the bounds of an answer. It runs at P2, which holds the answer.
+
+A noise plan for a batch draws for several answers at once, all with the same bounds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
-from math import isqrt
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,88 +17,25 @@ import numpy.typing as npt
 
 from oboro.domain import Column
 from oboro.domain.columns import number_of
-from oboro.errors import ParameterError, told
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import whole
 from oboro.files import write_whole
 from oboro.kinds import path_of, takes
 from oboro.noise.bits import Bits, system_bits
-from oboro.noise.draws import permutation, uniform_integer, uniform_integers
+from oboro.noise.draws import permutation
 from oboro.privacy import Conditional, Unit
 from oboro.records import write
 from oboro.release import Forecast, Pair, Part, Plan, Weighted, register
 from oboro.secure import elgamal, group, messages
+from oboro.secure.batch import different
 from oboro.secure.elgamal import CIPHERTEXT, SecretKey
 from oboro.secure.group import POINT, PeerError, checked_point
+from oboro.secure.logarithm import check_range, find
 from oboro.secure.noise_plan import NoisePlan
 from oboro.secure.party import Shelf
 
 if TYPE_CHECKING:
     from oboro.arrays import Table
-
-# From m G back to m: baby steps and giant steps over a public range.
-#
-# A point and its negative differ in one bit of their 32 bytes, so a table of B multiples of the base point recognises
-# 2 B + 1 numbers. The table of sqrt(8 R) multiples for a range of R is made once, by `make_ready` while there is time;
-# then an opening takes at most a sixteenth as many steps.
-# The time depends on the number found, which is the noisy answer: public.
-
-LARGEST_RANGE = 2**34
-_LARGEST_TABLE = 2**17
-_SIGN = 0x80
-
-
-def check_range(low: int, high: int) -> None:
-    """Refuses a range that could not be searched."""
-    if high < low or high - low >= LARGEST_RANGE:
-        raise ParameterError(
-            "the range of the noisy answer cannot be searched",
-            given=f"{low} to {high}",
-            needed=f"at most {LARGEST_RANGE:,} values, the noise included",
-            fix="narrower bounds, or a coarser step of the answer",
-        )
-
-
-def make_ready(low: int, high: int) -> None:
-    """Makes the table for a range before it is needed."""
-    check_range(low, high)
-    _multiples(_reach(low, high))
-
-
-def find(point: bytes, low: int, high: int) -> int | None:
-    """The m in [low, high] with m G = point, or None."""
-    check_range(low, high)
-    reach = _reach(low, high)
-    table = _multiples(reach)
-    stride = group.base(group.scalar_of(2 * reach + 1))
-    centre = low + reach
-    rest = group.subtract(point, group.base(group.scalar_of(centre)))
-    while centre - reach <= high:
-        j = table.get(_unsigned(rest))
-        if j is not None:
-            found = centre + j if rest == group.base(group.scalar_of(j)) else centre - j
-            return found if low <= found <= high else None
-        rest = group.subtract(rest, stride)
-        centre += 2 * reach + 1
-    return None
-
-
-def _reach(low: int, high: int) -> int:
-    return min(_LARGEST_TABLE, high - low + 1, isqrt(8 * (high - low + 1)) + 1)
-
-
-@lru_cache(maxsize=4)
-def _multiples(reach: int) -> dict[bytes, int]:
-    """0, 1, ..., reach times the base point, without their signs."""
-    table, one, point = {group.IDENTITY: 0}, group.base(group.scalar_of(1)), group.IDENTITY
-    for j in range(1, reach + 1):
-        point = group.add(point, one)
-        table[_unsigned(point)] = j
-    return table
-
-
-def _unsigned(point: bytes) -> bytes:
-    return point[:31] + bytes([point[31] & ~_SIGN])
-
 
 # An encrypted answer: a number between public bounds, under the public key of the party that will open it.
 
@@ -211,16 +150,20 @@ class Holder:
         self.shelf.put(name, self.noise.hash, used=not kept)
         return name, messages.pack_parts(messages.URNS, urns_size(self.noise), self._parts(name, bits))
 
-    def open(self, message: bytes, *, only: bytes | None = None) -> tuple[bytes, int]:
-        """The name of the urns and the noisy answer of a DRAWN message, once; `only` names urns of a connection."""
+    def open(self, message: bytes, *, only: bytes | None = None) -> tuple[bytes, tuple[int, ...]]:
+        """The name of the urns and the noisy answers of a DRAWN message, once; `only` names urns of a connection."""
         body = messages.unpack(messages.DRAWN, message)
         return self.open_body(body, only=only)
 
-    def open_body(self, body: bytes, *, only: bytes | None = None) -> tuple[bytes, int]:
-        messages.check_size(body, 2 * NAME + POINT + messages.BOUNDS.size + CIPHERTEXT, "the drawn answer")
+    def open_body(self, body: bytes, *, only: bytes | None = None) -> tuple[bytes, tuple[int, ...]]:
+        head = 2 * NAME + POINT + messages.BOUNDS.size
+        messages.check_size(body, head + self.noise.answers * CIPHERTEXT, "the drawn answer")
         name, plan, public = body[:NAME], body[NAME : 2 * NAME], body[2 * NAME : 2 * NAME + POINT]
         low, high = checked_bounds(*messages.BOUNDS.unpack_from(body, 2 * NAME + POINT))
-        ciphertext = elgamal.checked_ciphertext(body[-CIPHERTEXT:], "the drawn answer")
+        drawn = [
+            elgamal.checked_ciphertext(body[at : at + CIPHERTEXT], "the drawn answer")
+            for at in range(head, len(body), CIPHERTEXT)
+        ]
         check_same("plan", plan, bytes.fromhex(self.noise.hash))
         check_same("key", public, self.secret.public)
         if only is None:
@@ -228,14 +171,17 @@ class Holder:
         else:
             check_same("name of the urns", name, only)
         law = self.noise.law
-        number = find(elgamal.number_point(self.secret, ciphertext), low + law.lowest, high + law.highest)
-        if number is None:
-            raise PeerError(
-                "what was drawn cannot be opened",
-                needed="an answer clamped to its bounds, encrypted for this key",
-                fix="oboro secure encrypt, and fresh urns",
-            )
-        return name, number
+        numbers = []
+        for one in drawn:
+            number = find(elgamal.number_point(self.secret, one), low + law.lowest, high + law.highest)
+            if number is None:
+                raise PeerError(
+                    "what was drawn cannot be opened",
+                    needed="an answer clamped to its bounds, encrypted for this key",
+                    fix="oboro secure encrypt, and fresh urns",
+                )
+            numbers.append(number)
+        return name, tuple(numbers)
 
     def _parts(self, name: bytes, bits: Bits) -> Iterator[bytes]:
         yield name + bytes.fromhex(self.noise.hash) + self.secret.public
@@ -252,7 +198,7 @@ class Holder:
 
 def urns_size(noise: NoisePlan) -> int:
     """Bytes in the body of an URNS message."""
-    return 2 * NAME + POINT + CIPHERTEXT * sum(urn.size for urn in noise.sent)
+    return 2 * NAME + POINT + CIPHERTEXT * noise.entries_sent
 
 
 def check_same(what: str, given: bytes, needed: bytes) -> None:
@@ -272,27 +218,30 @@ ASSUMPTION = (
 _DRAWN_TOGETHER = 256 * CIPHERTEXT  # bytes that are checked at a time
 
 
+Settle = Callable[[bytes, bytes], tuple[int, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What a draw runs on: the encrypted answer, where urns come from, and who opens what was drawn.
+    """What a draw runs on: the encrypted answers, where urns come from, and who opens what was drawn.
 
     Without `settle` the drawn answer is released encrypted, as a message for P1, and opened later.
     """
 
-    answer: Answer
+    answers: tuple[Answer, ...]
     read: Callable[[], messages.Read]  # begins, and gives what URNS is read from
     shelf: Shelf
-    settle: Callable[[bytes, bytes], int] | None = None  # takes the urns' name and the DRAWN message
+    settle: Settle | None = None  # takes the urns' name and the DRAWN message
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
     """An exchange whose urns have arrived, were checked, and are marked as used."""
 
-    answer: Answer
+    answers: tuple[Answer, ...]
     name: bytes
     entries: bytes
-    settle: Callable[[bytes, bytes], int] | None
+    settle: Settle | None
 
 
 @register
@@ -307,6 +256,10 @@ class DrawPlan(Plan):
         and is drawn from once, so given the indices the noise still has its law. P1 sees the result and a renewed
         ciphertext of it, which is uniform given the result. Hence both hold the promise to anyone, if the parties follow
         the protocol, do not collude, and cannot solve decisional Diffie-Hellman on ed25519.
+
+        Of a batch one unit moves one answer, by at most `noise.sensitivity`: that too is declared. All noisy answers together
+        are one part, which costs the joint delta(eps) of `oboro.secure.batch`. They share urns, so the costs of single
+        answers would not add up to it.
 
     >>> plan = ob.secure.draw_plan(noise, low=0, high=10_000, unit=ob.Unit.row())
     >>> plan.parts[0].moves, plan.parts[0].costs
@@ -354,18 +307,19 @@ class DrawPlan(Plan):
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        return (Part(self.noise.law, "answer", Fraction(self.noise.sensitivity), self.noise.kept),)
+        of = "answer" if self.noise.answers == 1 else f"{self.noise.answers} answers together"
+        return (Part(self.noise.law, of, Fraction(self.noise.sensitivity), self.noise.kept),)
 
-    def added(self) -> Weighted:
+    def added(self) -> Weighted | None:
         """A plain number gets the sum of one entry of each urn: weights that are whole numbers."""
         law = self.noise.law
+        if self.noise.answers > 1:
+            return None
 
         def weights(prepared: int) -> dict[int, int]:
             return {prepared + law.lowest + i: weight for i, weight in enumerate(law.weights) if weight}
 
-        return Weighted(
-            weights, lambda prepared, bits, trials: prepared + self._from_urns(prepared, bits, trials)
-        )
+        return Weighted(weights, lambda prepared, bits, trials: prepared + self._from_urns(bits, trials))
 
     @property
     def reads(self) -> tuple[Column, ...]:
@@ -375,44 +329,69 @@ class DrawPlan(Plan):
         """A random answer, and one as far from it as a unit may move it."""
         low = int(random.integers(self.low, self.high + 1))
         far = min(low + self.noise.sensitivity, self.high)
-        return Pair(low, far, "a random answer, moved as far as it may be")
+        return self._pair(low, far, "a random answer, moved as far as it may be")
 
-    def _from_urns(self, prepared: int, bits: Bits, trials: int) -> npt.NDArray[np.int64]:
-        noise = np.zeros(trials, np.int64)
-        for urn in self.noise.sent:
-            noise += _values(urn.entries())[uniform_integers(urn.size, trials, bits)]
-        return noise
+    def _pair(self, one: int, other: int, why: str) -> Pair:
+        """Two neighbours: of a batch one unit moves one answer."""
+        rest = (one,) * (self.noise.answers - 1)
+        return Pair((one, *rest), (other, *rest), why) if rest else Pair(one, other, why)
+
+    def _from_urns(self, bits: Bits, trials: int) -> npt.NDArray[np.int64]:
+        """Noise for so many trials: one column for each answer of a batch."""
+        noise = np.zeros((trials, self.noise.answers), np.int64)
+        for urn in self.noise.drawn:
+            noise += _values(urn.entries())[different(urn.size, self.noise.answers, trials, bits)]
+        return noise if self.noise.answers > 1 else noise[:, 0]
 
     def forecast(self) -> Forecast:
-        law = self.noise.law
+        law, noise = self.noise.law, self.noise
         row = ("answer", law.sd, float(law.mean_abs), law.interval(0.95)[1])
         return Forecast(
-            "expected error of the answer",
+            "expected error of the answer" if noise.answers == 1 else "expected error of each answer",
             ("of the", "standard error", "mean |error|", "95% within ±"),
             (row,),
-            (f"noise from {law.lowest} to {law.highest}, drawn from {len(self.noise.sent)} urns",),
+            (
+                f"noise from {law.lowest} to {law.highest}, drawn from {len(noise.sent)} urns",
+                f"{noise.entries_sent:,} entries are sent, {CIPHERTEXT * noise.entries_sent:,} bytes",
+            ),
         )
 
-    def prepare(self, data: Exchange | int) -> Ready | int:
-        """Takes fresh urns and checks every byte. A plain number is clamped: for one party, and for the audit."""
+    def prepare(self, data: Exchange | int | Sequence[object]) -> Ready | int | tuple[int, ...]:
+        """Takes fresh urns and checks every byte. Plain numbers are clamped: for one party, and for the audit."""
         if not isinstance(data, Exchange):
-            return clamped_to(data, self.low, self.high)
-        answer = data.answer
+            if self.noise.answers == 1:
+                return clamped_to(data, self.low, self.high)
+            given: list[object] = list(data) if isinstance(data, Sequence | np.ndarray) else [data]
+            given += [None] * (
+                self.noise.answers - len(given)
+            )  # one that is missing is as one that is no number
+            return tuple(clamped_to(one, self.low, self.high) for one in given[: self.noise.answers])
         check_range(self.low + self.noise.law.lowest, self.high + self.noise.law.highest)
-        if (answer.low, answer.high) != (self.low, self.high):
+        if len(data.answers) != self.noise.answers:
             raise ParameterError(
-                "the answer has other bounds than the plan",
-                given=f"{answer.low} to {answer.high}",
-                needed=f"{self.low} to {self.high}",
+                "the plan is for another number of answers",
+                given=f"{len(data.answers)} answers",
+                needed=f"{self.noise.answers}",
+                fix="a noise plan for as many: " + setting(answers=max(1, len(data.answers))),
             )
-        name, entries = read_urns(data.read(), self.noise, answer.public)
+        first = data.answers[0]
+        for answer in data.answers:
+            check_same("key", answer.public, first.public)
+            if (answer.low, answer.high) != (self.low, self.high):
+                raise ParameterError(
+                    "the answer has other bounds than the plan",
+                    given=f"{answer.low} to {answer.high}",
+                    needed=f"{self.low} to {self.high}",
+                )
+        name, entries = read_urns(data.read(), self.noise, first.public)
         data.shelf.claim(name, self.noise.hash)  # before the reservation: whatever fails later, they are used
-        return Ready(answer, name, entries, data.settle if self.opened else None)
+        return Ready(data.answers, name, entries, data.settle if self.opened else None)
 
-    def measure(self, prepared: Ready | int, bits: Bits, trials: int | None = None) -> Any:
-        if isinstance(prepared, int):
-            noise = self._from_urns(prepared, bits, 1 if trials is None else trials)
-            return prepared + (noise if trials is not None else noise[0])
+    def measure(self, prepared: Ready | int | tuple[int, ...], bits: Bits, trials: int | None = None) -> Any:
+        if not isinstance(prepared, Ready):
+            noise = self._from_urns(bits, 1 if trials is None else trials)
+            noisy = np.asarray(prepared, np.int64) + noise
+            return noisy if trials is not None else noisy[0]
         if trials is not None:
             raise ParameterError(
                 "encrypted urns are drawn from once", given=told(trials=f"{trials}"), fix="a plain number"
@@ -425,7 +404,13 @@ class DrawPlan(Plan):
 
         if isinstance(measured, bytes):
             return pa.table({"sealed": [measured.hex()]})
-        return pa.table({"value": pa.array([int(measured)], pa.int64())})
+        values = [int(value) for value in np.ravel(measured)]
+        numbers = {} if len(values) == 1 else {"answer": pa.array(range(1, len(values) + 1), pa.int64())}
+        return pa.table({**numbers, "value": pa.array(values, pa.int64())})
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        return () if self.noise.answers == 1 else ("answer",)
 
     @property
     def intervals(self) -> Any:  # type: ignore[override]
@@ -439,7 +424,10 @@ class DrawPlan(Plan):
 
     def describe(self) -> dict[str, object]:
         return {
-            "released": "an answer with noise from encrypted urns"
+            "released": (
+                "an answer" if self.noise.answers == 1 else f"a batch of {self.noise.answers} answers"
+            )
+            + " with noise from encrypted urns"
             + ("" if self.opened else ", still encrypted"),
             "noise": {
                 "law": "sum of draws from urns",
@@ -452,7 +440,7 @@ class DrawPlan(Plan):
 
     def neighbours(self) -> Iterator[Pair]:
         """The two answers that one unit can hold furthest apart."""
-        yield Pair(
+        yield self._pair(
             self.low,
             min(self.low + self.noise.sensitivity, self.high),
             "one unit moves the answer as far as it may",
@@ -491,21 +479,23 @@ def read_urns(read: messages.Read, noise: NoisePlan, public: bytes) -> tuple[byt
     return head[:NAME], b"".join(entries)
 
 
-def draw(ready: Ready, noise: NoisePlan, bits: Bits) -> bytes:
-    """Protocol 1, and what it lacks: one uniform entry of each urn, added to the answer, all of it renewed."""
-    total, start = ready.answer.ciphertext, 0
-    for urn in noise.sent:
-        place = CIPHERTEXT * (start + uniform_integer(urn.size, bits))
-        total = elgamal.add(total, ready.entries[place : place + CIPHERTEXT])
-        start += urn.size
-    # P1 knows every ciphertext that it made: without this it would recognise the entries in their sum
-    return elgamal.renew(ready.answer.public, total, bits)
+def draw(ready: Ready, noise: NoisePlan, bits: Bits) -> list[bytes]:
+    """Protocol 1, and what it lacks: one uniform entry of each urn, added to each answer, all of it renewed."""
+    drawn = []
+    for answer, picked in zip(ready.answers, noise.picked(bits), strict=True):
+        total = answer.ciphertext
+        for index in picked:
+            total = elgamal.add(total, ready.entries[CIPHERTEXT * index : CIPHERTEXT * (index + 1)])
+        # P1 knows every ciphertext that it made: without this it would recognise the entries in their sum
+        drawn.append(elgamal.renew(answer.public, total, bits))
+    return drawn
 
 
-def pack_drawn(plan: DrawPlan, ready: Ready, ciphertext: bytes) -> bytes:
+def pack_drawn(plan: DrawPlan, ready: Ready, ciphertexts: list[bytes]) -> bytes:
     """The message that P1 opens."""
-    head = ready.name + bytes.fromhex(plan.noise.hash) + ready.answer.public
-    return messages.pack(messages.DRAWN, head + messages.BOUNDS.pack(plan.low, plan.high) + ciphertext)
+    head = ready.name + bytes.fromhex(plan.noise.hash) + ready.answers[0].public
+    bounds = messages.BOUNDS.pack(plan.low, plan.high)
+    return messages.pack(messages.DRAWN, head + bounds + b"".join(ciphertexts))
 
 
 def _values(entries: list[int]) -> npt.NDArray[np.int64]:

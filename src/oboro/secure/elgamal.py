@@ -4,7 +4,7 @@
     encrypt     (r G, r H + m G) for a fresh random r
     add         point by point: the sum of two ciphertexts encrypts the sum
     renew       add a fresh encryption of 0: r is then uniform and independent of everything before
-    decrypt     m G = second - x first, and m by search in a range that is public (see `opening`)
+    decrypt     m G = second - x first, and m by search in a range that is public (see `logarithm`)
 
 Privacy
     Without x a ciphertext shows nothing of m, if decisional Diffie-Hellman is hard on ed25519. With x, and even with

@@ -9,8 +9,8 @@ parties trust. Numbers are big-endian. Bodies:
     BEGIN    hash of the plan (32), bounds of the answer (8 + 8)
     URNS     name of the urns (32), hash of the plan (32), public key (32), entries of 64 bytes each
     ANSWER   public key (32), bounds (8 + 8), ciphertext (64)
-    DRAWN    name of the urns (32), hash of the plan (32), public key (32), bounds (8 + 8), ciphertext (64)
-    OPENED   name of the urns (32), number (8)
+    DRAWN    name of the urns (32), hash of the plan (32), public key (32), bounds (8 + 8), ciphertext (64) of each answer
+    OPENED   name of the urns (32), number (8) of each answer
     REFUSED  why, in words
 """
 

@@ -1,8 +1,10 @@
-"""A noise plan: urns, and the promise that a draw from them keeps. Made of public facts; anyone can check it."""
+"""A noise plan: urns, and the promise that a draw from them keeps. Made of public facts; anyone can check it.
+
+`planner` makes them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -10,14 +12,16 @@ from pathlib import Path
 
 from oboro.domain import read_toml
 from oboro.errors import GuaranteeError, ParameterError, setting, told
-from oboro.exact import Number, about, not_negative, positive, remembered, show, usable, whole
-from oboro.kinds import path_of, shown, takes, text_of, unknown
+from oboro.exact import about, remembered, show, whole
+from oboro.kinds import path_of, shown, takes, text_of
 from oboro.ledger import plan_hash
-from oboro.noise.laplace import as_float
+from oboro.noise.bits import Bits
 from oboro.privacy import Approx
 from oboro.privacy.guarantee import round_up
 from oboro.records import Columns, check_fields, inline, read_fields, write_fields
-from oboro.secure.digits import digit_urns, lower_bound, optimum, scaled
+from oboro.secure.batch import MOST_ANSWERS, different, joint_delta
+from oboro.secure.digits import lower_bound, optimum
+from oboro.secure.elgamal import CIPHERTEXT
 from oboro.secure.law import (
     MOST_DRAWS,
     Between,
@@ -29,23 +33,29 @@ from oboro.secure.law import (
     keeps,
     law_of,
 )
-from oboro.secure.papers.kii import algorithm2, init_is_too_small
 
 MOST_SENT = 2**22  # entries that two parties encrypt, send and check for one answer
-METHODS = ("digits", "paper")
+METHODS = ("digits", "paper", "printed")
 MOST_URNS = 16
 _NO_PROMISE = 1 - Fraction(1, 2**60)  # a delta of 1 promises nothing, and is not written down
 
 
 @dataclass(frozen=True)
 class NoisePlan:
-    """Noise that is the sum of `draws` entries from each urn.
+    """Noise that is the sum of `draws` entries from each urn; for a batch of `answers`, each with entries of its own.
 
     Privacy
         An answer that one unit moves by at most `sensitivity`, plus this noise, is (eps, delta)-DP: delta(eps) is computed
         with integers, for every shift, whenever a plan comes into being. Each draw has an urn of its own in the protocol, so
         the party that knows its indices has no advantage: given indices into freshly shuffled urns the entries
         are still independent and of the same law.
+
+        Of a batch one unit moves one answer, by at most `sensitivity`; the answers share the urns, no entry is drawn twice,
+        and delta(eps) is that of all noisy answers together (`oboro.secure.batch` has the proof).
+
+        method="printed" is Protocol 1 as the paper prints it: all draws from one urn, with replacement. Its delta(eps) is
+        that of the party that draws, which knows which of its indices coincide (`drawer_delta`); nobody else's is larger, since
+        others see the same noisy answer and less besides.
 
     >>> noise.save("noise.toml")
     >>> ob.secure.NoisePlan.load("noise.toml") == noise
@@ -57,14 +67,25 @@ class NoisePlan:
     method: str
     urns: tuple[Urn, ...]
     draws: int = 1
+    answers: int = 1
     kind = "secure.noise"
 
     def __post_init__(self) -> None:
         check_fields(self, "the noise plan")
         whole("sensitivity", self.sensitivity, least=1)
         whole("draws", self.draws, least=1, most=MOST_DRAWS)
+        whole("answers", self.answers, least=1, most=MOST_ANSWERS)
         if self.method not in METHODS or not 1 <= len(self.urns) <= MOST_URNS:
             raise _no_plan(f"method={self.method!r}, {len(self.urns)} urns")
+        if self.method == "printed":
+            check_printed(self.answers, len(self.urns))
+        if self.answers > min(urn.size for urn in self.urns):
+            raise ParameterError(
+                "there are more answers than entries in an urn",
+                given=told(answers=f"{self.answers}"),
+                needed=f"at most {min(urn.size for urn in self.urns):,}",
+                fix="larger urns: oboro secure plan",
+            )
         if not self.promise.covers(self.kept):
             raise GuaranteeError(
                 "the noise does not keep its promise",
@@ -86,18 +107,30 @@ class NoisePlan:
     def kept(self) -> Approx:
         """What the noise keeps at eps, from above: nearly always settled by the first bits of delta."""
         found, wanted = _delta(self), self.promise.delta
-        settled = found.high <= wanted or not keeps(self.law, self.eps, wanted, self.sensitivity)
+        settled = (
+            found.high <= wanted or not self._apart or not keeps(self.law, self.eps, wanted, self.sensitivity)
+        )
         return Approx(self.eps, min(found.high, _NO_PROMISE) if settled else wanted)
+
+    @property
+    def _apart(self) -> bool:
+        """Whether every draw has an urn of its own: then delta is that of the law of one noise."""
+        return self.answers == 1 and self.method != "printed"
 
     @cached_property
     def delta(self) -> Fraction:
         """delta(eps), exactly where it is rational; otherwise rounded up in the fifteenth digit."""
-        return _short(_delta(self))
+        return rounded_up(_delta(self))
 
     @property
     def entries(self) -> int:
         """Entries of all urns. The paper's urn is counted once, though it is drawn from several times."""
         return sum(urn.size for urn in self.urns)
+
+    @property
+    def entries_sent(self) -> int:
+        """Entries that P1 encrypts and sends, for all answers: the paper's urn once for every draw."""
+        return sum(urn.size for urn in self.sent)
 
     @cached_property
     def mean_abs(self) -> Fraction:
@@ -116,17 +149,33 @@ class NoisePlan:
         return lower_bound(self.promise.delta, draws) // self.draws
 
     @property
+    def drawn(self) -> tuple[Urn, ...]:
+        """The urn of every draw that one noise is made of."""
+        return tuple(urn for urn in self.urns for _ in range(self.draws))
+
+    @property
     def sent(self) -> tuple[Urn, ...]:
         """The urns as the protocol sends them: one for every draw, shuffled apart from one another.
 
         The paper draws several times from one urn. P2 knows its indices: two that are equal tell it that the
-        noise is even, and two that differ that the entries do.
+        noise is even, and two that differ that the entries do. method="printed" does that, and pays for it.
         """
-        return tuple(urn for urn in self.urns for _ in range(self.draws))
+        return self.urns if self.method == "printed" else self.drawn
+
+    def picked(self, bits: Bits) -> list[list[int]]:
+        """For each answer which of all entries sent are drawn: uniform, and no entry for two answers."""
+        chosen: list[list[int]] = [[] for _ in range(self.answers)]
+        start = 0
+        for urn in self.sent:
+            for _ in range(self.draws if self.method == "printed" else 1):
+                for answer, index in zip(chosen, different(urn.size, self.answers, 1, bits)[0], strict=True):
+                    answer.append(start + int(index))
+            start += urn.size
+        return chosen
 
     def check_sendable(self) -> None:
         """Refuses urns that nobody would encrypt for one answer."""
-        entries = sum(urn.size for urn in self.sent)
+        entries = self.entries_sent
         if entries > MOST_SENT:
             raise ParameterError(
                 "the urns are too large to be sent",
@@ -188,13 +237,23 @@ class NoisePlan:
         return cls.from_record(read_toml(path), None, "the noise plan")
 
     def __str__(self) -> str:
-        kind = "digit urns" if self.method == "digits" else f"an urn drawn {self.draws} times (Algorithm 2)"
+        kind = {
+            "digits": "digit urns",
+            "paper": f"an urn drawn {self.draws} times (Algorithm 2)",
+            "printed": f"one urn drawn {self.draws} times by one party, as printed",
+        }[self.method]
         worse = 100 * (float(self.mean_abs) / self.optimum - 1)
+        found = _delta(self)
+        exact = found.high - found.low <= found.high / 2**60
+        shared = "" if self.answers == 1 else f"  answers      {self.answers}, all from the same urns\n"
+        fewest = f"; no fewer than {self.fewest:,} will do" if self._apart else ""
+        size = CIPHERTEXT * self.entries_sent
         return (
             f"noise from {kind}\n"
-            f"  promise      {self.promise}, sensitivity {self.sensitivity}\n"
-            f"  exact delta  {about(self.delta, 12)}\n"
-            f"  entries      {self.entries:,} in {len(self.urns)}; no fewer than {self.fewest:,} will do\n"
+            f"  promise      {self.promise}, sensitivity {self.sensitivity}\n{shared}"
+            f"  {'exact delta ' if exact else 'delta up to '} {about(self.delta, 12)}\n"
+            f"  entries      {self.entries:,} in {len(self.urns)}{fewest}\n"
+            f"  sent         {self.entries_sent:,} entries, {size:,} bytes\n"
             f"  E|Z|         {about(self.mean_abs, 6)}, {worse:.2f}% above the discrete Laplace law's {about(self.optimum, 6)}\n"
             f"  values       {self.law.lowest} to {self.law.highest}"
         )
@@ -218,7 +277,7 @@ class Verdict:
 
     @property
     def drawer(self) -> Between:
-        """delta for a party that drew every entry from the same urn, as in the paper, and knows its indices.
+        """delta of one answer for a party that drew every entry from the same urn, as in the paper, and knows its indices.
 
         Computed when it is asked for: it takes longer than all the rest, and no promise of oboro's protocol needs it.
         """
@@ -245,11 +304,7 @@ def verify(plan: NoisePlan, *, view: str = "everyone") -> Verdict:
         )
     eps, delta = plan.promise.eps, plan.promise.delta
     found = _delta(plan) if view == "everyone" else _drawer_delta(plan)
-    if view == "drawer":
-        broken = found.high > delta
-    else:  # nearly always settled by what is known already
-        broken = found.high > delta and not keeps(plan.law, eps, delta, plan.sensitivity)
-    if broken:
+    if found.high > delta if view == "drawer" else not plan.promise.covers(plan.kept):
         raise GuaranteeError(
             "the noise does not keep its promise",
             given=f"delta({show(eps)}) = {about(found.high, 8)}",
@@ -259,11 +314,22 @@ def verify(plan: NoisePlan, *, view: str = "everyone") -> Verdict:
     return Verdict(plan, _delta(plan), conditions(plan.law, eps, delta, plan.sensitivity))
 
 
+def check_printed(answers: int, urns: int) -> None:
+    """The paper's protocol gives one noise from one urn. Repeated, as its section 3.2 has it, noises would share entries."""
+    if answers > 1 or urns > 1:
+        raise ParameterError(
+            "the protocol as printed gives one noise from one urn",
+            given=told(answers=f"{answers}") + f", {urns} urns",
+            needed="one of each: whoever draws would know which noises share entries",
+            fix=setting(method="digits"),
+        )
+
+
 def _no_plan(given: str) -> ParameterError:
     return ParameterError(
         "this is not a noise plan",
         given=given[:100],
-        needed=told(kind=repr(NoisePlan.kind)) + f", method digits or paper, 1 to {MOST_URNS} urns",
+        needed=told(kind=repr(NoisePlan.kind)) + f", method digits, paper or printed, 1 to {MOST_URNS} urns",
         fix="oboro secure plan --eps 1 --delta 1e-10 -o noise.toml",
     )
 
@@ -275,90 +341,22 @@ def _law(urns: tuple[Urn, ...], draws: int) -> Law:
 
 @remembered(32)
 def _delta(plan: NoisePlan) -> Between:
+    if plan.method == "printed":
+        return _drawer_delta(plan)
+    if plan.answers > 1:
+        spare = plan.promise.delta / 8  # of the promise, for what a bound leaves aside
+        return joint_delta(plan.sent, plan.answers, plan.eps, plan.sensitivity, spare=spare)
     return exact_delta(plan.law, plan.eps, plan.sensitivity)
 
 
 @remembered(32)
 def _drawer_delta(plan: NoisePlan) -> Between:
     if plan.draws == 1:
-        return _delta(plan)
+        return exact_delta(plan.law, plan.eps, plan.sensitivity)
     return drawer_delta(plan.urns[0], plan.draws, plan.eps, plan.sensitivity)
 
 
-def _short(number: Between) -> Fraction:
+def rounded_up(number: Between) -> Fraction:
     from oboro.noise.lazy import ball
 
     return number.high if number.low == number.high else round_up(lambda: ball(number.high))
-
-
-# How a noise plan is made: digit urns by search, or the paper's urn by its algorithm. Verified before it is given.
-
-MOST_DIGITS = 8
-
-
-def plan(
-    *,
-    eps: Number,
-    delta: Number,
-    urns: int = 4,
-    sensitivity: int = 1,
-    method: str = "digits",
-    draws: int = 2,
-    stop: str = "tables",
-    init: int | None = None,
-    excess: Number = "0.032",
-    seconds: float = 30,
-    progress: Callable[[float], None] | None = None,
-) -> NoisePlan:
-    """Noise for an answer that one unit moves by at most `sensitivity`.
-
-    method="digits": `urns` distinct digit urns (and one more where the sensitivity is above 1), with the fewest
-    entries found in `seconds` for which E|Z| is at most (1 + `excess`) times that of the discrete Laplace law.
-    method="paper": Algorithm 2 for `draws` draws from one urn, with the stop rule behind its tables, or
-    stop="proof"; `init` is the count of the largest value. Refused where Theorem 4.1 does not hold.
-
-    >>> noise = ob.secure.plan(eps=1, delta="1e-3", method="paper", draws=2)
-    >>> noise.entries, float(noise.mean_abs), float(noise.optimum)
-    (61, 1.7242..., 0.8509...)
-    """
-    promise = Approx(positive("eps", eps), positive("delta", delta))
-    usable("eps", promise.eps, (-9, 2))  # the search is in doubles
-    usable("delta", promise.delta)
-    sensitivity = whole("sensitivity", sensitivity, least=1)
-    if promise.delta >= Fraction(1, 2):
-        raise ParameterError(
-            "delta must be below 1/2",
-            given=told(delta=show(promise.delta)),
-            needed="a small number",
-            fix=setting(delta="1e-10"),
-        )
-    if text_of("method", method) == "paper":
-        return _paper(promise, sensitivity, draws, stop, init)
-    if method != "digits":
-        raise unknown("method", method, ["digits", "paper"])
-    count = whole("urns", urns, least=1, most=MOST_DIGITS)
-    if count == 1:  # nothing to search: built from its ends inwards, each count as large as eps allows
-        found: tuple[Urn, ...] = (algorithm2(promise.eps, promise.delta, 1, 1, stop="proof"),)
-    else:
-        limit = not_negative("excess", excess)
-        time_limit = as_float(positive("seconds", seconds))
-        found = digit_urns(
-            promise.eps, promise.delta, count, excess=limit, seconds=time_limit, progress=progress
-        )
-    return NoisePlan(promise, sensitivity, method, scaled(found, sensitivity))
-
-
-def _paper(promise: Approx, sensitivity: int, draws: int, stop: str, init: int | None) -> NoisePlan:
-    urn = algorithm2(promise.eps, promise.delta, sensitivity, draws, init=init, stop=stop)
-    holds = conditions(_law((urn,), draws), promise.eps, promise.delta, sensitivity)
-    if not holds["iii"]:
-        raise init_is_too_small(promise.eps / sensitivity, draws, urn.counts[0])
-    failed = [name for name, held in holds.items() if not held]
-    if failed:
-        raise GuaranteeError(
-            f"Algorithm 2 fails here: condition ({failed[0]}) of Theorem 4.1 does not hold (Conjecture 4.2.1 is false)",
-            given=told(draws=f"{draws}", init=f"{urn.counts[0]}"),
-            needed="an urn that the theorem covers",
-            fix=setting(method="digits"),
-        )
-    return NoisePlan(promise, sensitivity, "paper", (urn,), draws)

@@ -18,18 +18,18 @@ import hashlib
 import io
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from oboro.errors import OboroError
+from oboro.errors import OboroError, ParameterError, told
 from oboro.files import write_whole
-from oboro.kinds import path_of, takes, text_of
+from oboro.kinds import path_of, shown, takes, text_of
 from oboro.ledger import Ledger, canonical
 from oboro.noise.bits import Bits
 from oboro.release import Release, run
-from oboro.secure import draws, messages, wire
+from oboro.secure import logarithm, messages, wire
 from oboro.secure.draws import (
     NAME,
     Answer,
@@ -88,14 +88,15 @@ def answer_one(holder: Holder, channel: Channel, tell: Tell, bits: Bits | None =
         check_same("plan", begin[:NAME], bytes.fromhex(holder.noise.hash))
         low, high = checked_bounds(*messages.BOUNDS.unpack_from(begin, NAME))
         law = holder.noise.law
-        draws.check_range(low + law.lowest, high + law.highest)
+        logarithm.check_range(low + law.lowest, high + law.highest)
         name, parts = holder.urns(bits, kept=False)
         channel.send_all(parts)
-        draws.make_ready(low + law.lowest, high + law.highest)  # while P2 checks the urns
+        logarithm.make_ready(low + law.lowest, high + law.highest)  # while P2 checks the urns
         drawn = messages.receive(channel.read, messages.DRAWN)
-        _, number = holder.open_body(drawn, only=name)
-        channel.send(messages.pack(messages.OPENED, name + messages.NUMBER.pack(number)))
-        tell(f"opened {number} from urns {name.hex()[:16]}")
+        _, numbers = holder.open_body(drawn, only=name)
+        opened = b"".join(messages.NUMBER.pack(number) for number in numbers)
+        channel.send(messages.pack(messages.OPENED, name + opened))
+        tell(f"opened {', '.join(map(str, numbers))} from urns {name.hex()[:16]}")
     except OboroError as error:
         channel.refuse(error.message)
         raise
@@ -117,8 +118,8 @@ def write_urns(holder: Holder, path: str | Path, bits: Bits | None = None) -> by
     return name
 
 
-def open_file(holder: Holder, path: str | Path) -> tuple[bytes, int]:
-    """Opens a drawn answer that came as a file, once.
+def open_file(holder: Holder, path: str | Path) -> tuple[bytes, tuple[int, ...]]:
+    """Opens drawn answers that came as a file, once: the name of the urns, and every noisy answer.
 
     >>> from pathlib import Path
     >>> _ = ob.secure.create("carrier")
@@ -132,7 +133,7 @@ def open_file(holder: Holder, path: str | Path) -> tuple[bytes, int]:
     >>> used = ob.secure.Shelf(Path("city.urns"))
     >>> release = ob.secure.draw_from_file("urns.bin", answer, ledger, used, noise)
     >>> _ = release.save("drawn.bin")
-    >>> name, opened = ob.secure.open_file(holder, "drawn.bin")
+    >>> name, (opened,) = ob.secure.open_file(holder, "drawn.bin")
     >>> abs(opened - 1234) <= 10
     True
     """
@@ -142,10 +143,31 @@ def open_file(holder: Holder, path: str | Path) -> tuple[bytes, int]:
 # -- P2 ------------------------------------------------------------------------------------------------------
 
 
-@takes(where=text_of, answer=Answer, ledger=Ledger, identity=Identity, shelf=Shelf, noise=NoisePlan)
+def answers_of(name: str, value: object) -> tuple[Answer, ...]:
+    """One answer, or a list of them for a batch: all of the same bounds and key."""
+    found = (value,) if isinstance(value, Answer) else value
+    if not isinstance(found, tuple | list) or not found or not all(isinstance(one, Answer) for one in found):
+        raise ParameterError(
+            f"{name} is not an encrypted answer",
+            given=told(**{name: shown(value)}),
+            needed="an answer, or a list of them for a batch",
+            fix="ob.secure.Answer.load(...)",
+        )
+    bounds = {(one.low, one.high) for one in found}
+    if len(bounds) > 1:
+        raise ParameterError(
+            "the answers of a batch have different bounds",
+            given=", ".join(f"{low} to {high}" for low, high in sorted(bounds))[:100],
+            needed="the same for all: their noise is the same",
+            fix="the widest of them for each",
+        )
+    return tuple(found)
+
+
+@takes(where=text_of, answer=answers_of, ledger=Ledger, identity=Identity, shelf=Shelf, noise=NoisePlan)
 def draw(
     where: str,
-    answer: Answer,
+    answer: Answer | Sequence[Answer],
     ledger: Ledger,
     identity: Identity,
     shelf: Shelf,
@@ -157,30 +179,34 @@ def draw(
     """P2's part: reserves in the ledger, draws, and releases the opened number.
 
     `noise` is what P2 is ready to pay for: the plan that both agreed upon. A party that offers another is refused.
+    With a noise plan for a batch, `answer` is a list.
     """
-    plan = draw_plan(noise, low=answer.low, high=answer.high, unit=ledger.unit)
-    with connected(where, answer, identity, shelf, plan) as exchange:
+    held = answers_of("answer", answer)
+    plan = draw_plan(noise, low=held[0].low, high=held[0].high, unit=ledger.unit)
+    with connected(where, held, identity, shelf, plan) as exchange:
         return run(plan, exchange, ledger, name, bits=bits)
 
 
 @contextmanager
 def connected(
-    where: str, answer: Answer, identity: Identity, shelf: Shelf, plan: DrawPlan
+    where: str, answers: tuple[Answer, ...], identity: Identity, shelf: Shelf, plan: DrawPlan
 ) -> Iterator[Exchange]:
     """What `plan` runs on, from a party that listens and has the same noise plan."""
     with wire.connected(where, identity) as channel:
         try:
-            _check_greeting(channel, answer, plan.noise)
-            yield Exchange(answer, partial(_begin, channel, plan), shelf, partial(_settle, channel))
+            _check_greeting(channel, answers[0], plan.noise)
+            yield Exchange(
+                answers, partial(_begin, channel, plan), shelf, partial(_settle, channel, plan.noise)
+            )
         except OboroError:
             channel.refuse("the drawing party stopped")  # and not why: that may concern its ledger
             raise
 
 
-@takes(urns=path_of, answer=Answer, ledger=Ledger, shelf=Shelf, noise=NoisePlan)
+@takes(urns=path_of, answer=answers_of, ledger=Ledger, shelf=Shelf, noise=NoisePlan)
 def draw_from_file(
     urns: str | Path,
-    answer: Answer,
+    answer: Answer | Sequence[Answer],
     ledger: Ledger,
     shelf: Shelf,
     noise: NoisePlan,
@@ -205,18 +231,19 @@ def draw_from_file(
     >>> ledger.remaining.unconditional
     Approx(0, 0)
     """
-    plan = draw_plan(noise, low=answer.low, high=answer.high, unit=ledger.unit, opened=False)
-    return run(plan, by_file(urns, answer, shelf, plan), ledger, name, bits=bits)
+    held = answers_of("answer", answer)
+    plan = draw_plan(noise, low=held[0].low, high=held[0].high, unit=ledger.unit, opened=False)
+    return run(plan, by_file(urns, held, shelf, plan), ledger, name, bits=bits)
 
 
-def by_file(urns: str | Path, answer: Answer, shelf: Shelf, plan: DrawPlan) -> Exchange:
+def by_file(urns: str | Path, answers: tuple[Answer, ...], shelf: Shelf, plan: DrawPlan) -> Exchange:
     """What `plan` runs on, from a file of urns."""
 
     def read() -> messages.Read:
         most = messages.HEAD.size + urns_size(plan.noise) + messages.DIGEST
         return io.BytesIO(messages.read_file(urns, most)).read
 
-    return Exchange(answer, read, shelf)
+    return Exchange(answers, read, shelf)
 
 
 def _check_greeting(channel: Channel, answer: Answer, agreed: NoisePlan) -> None:
@@ -232,10 +259,9 @@ def _begin(channel: Channel, plan: DrawPlan) -> messages.Read:
     return channel.read
 
 
-def _settle(channel: Channel, name: bytes, drawn: bytes) -> int:
+def _settle(channel: Channel, noise: NoisePlan, name: bytes, drawn: bytes) -> tuple[int, ...]:
     channel.send(drawn)
     body = messages.receive(channel.read, messages.OPENED)
-    messages.check_size(body, NAME + messages.NUMBER.size, "the opening")
+    messages.check_size(body, NAME + noise.answers * messages.NUMBER.size, "the opening")
     check_same("name of the urns", body[:NAME], name)
-    number: int = messages.NUMBER.unpack_from(body, NAME)[0]
-    return number
+    return tuple(number for (number,) in messages.NUMBER.iter_unpack(body[NAME:]))
