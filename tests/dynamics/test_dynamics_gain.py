@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oboro.dynamics import Operator, System, gain, observability, plan, system_from, toeplitz
-from oboro.dynamics.gains import _certain, _weights
+from oboro.dynamics.gains import _certain, _weights, gain_from
 from oboro.errors import DomainError, ParameterError
 from oboro.privacy import Unit
 from support import steps
@@ -199,3 +200,34 @@ def test_protect_and_horizon_are_checked() -> None:
     for horizon in (-1, 2.5, "many"):
         with pytest.raises(ParameterError):
             gain(FIRST, horizon)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("protect", [("x0", "u"), ("u",), ("x0",)])
+def test_in_the_1_norm_the_gain_is_the_longest_column(protect: tuple[str, ...]) -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(6):
+        n, m, q, horizon = (int(x) for x in (*rng.integers(1, 4, 3), rng.integers(0, 9)))
+        shapes = ((n, n), (n, m), (q, n), (q, m))
+        system = system_from(tuple(np.round(rng.normal(size=shape), 3).tolist() for shape in shapes))
+        dense = Operator(system, horizon, protect).dense()
+        longest, full = float(np.linalg.norm(dense, axis=0).max()), float(np.linalg.norm(dense, 2))
+        assert float(gain_from(system, horizon, Fraction(1), protect)) == pytest.approx(longest, rel=1e-13)
+        between = float(gain_from(system, horizon, Fraction(3, 2), protect))
+        x = rng.normal(size=(dense.shape[1], 20_000)) * rng.integers(0, 2, (dense.shape[1], 20_000))
+        x[:, : dense.shape[1]] = np.eye(dense.shape[1])
+        size = (np.abs(x) ** 1.5).sum(axis=0) ** (2 / 3)
+        reached = (np.linalg.norm(dense @ x, axis=0)[size > 0] / size[size > 0]).max()
+        assert reached <= between * (1 + 1e-12)
+        assert longest * (1 - 1e-12) <= between <= full * (1 + 1e-9)
+
+
+def test_a_unit_in_the_1_norm_needs_less_noise_on_the_output() -> None:
+    """A change of all of it in one number is the worst; one percent less than the longest column is not enough."""
+    second = ([["1.6", "-0.8"], ["1", "0"]], [["1"], ["0"]], [["0.1", "0.05"]], [["0.02"]])
+    one, two = (
+        plan(second, unit=Unit.signal(1, norm), horizon=5, eps=1, delta="1e-3", where="output")
+        for norm in (1, 2)
+    )
+    assert float(one.sensitivity) == pytest.approx(0.46963446306, rel=1e-9)
+    assert float(two.sensitivity) == pytest.approx(0.89664884335, rel=1e-8)
+    assert one.scale / two.scale == pytest.approx(float(one.sensitivity / two.sensitivity), rel=1e-9)

@@ -230,6 +230,9 @@ def test_bad_laws_are_refused() -> None:
         [
             lambda: EllipticalStable(2.5, np.eye(2)),
             lambda: EllipticalStable(1.5, [[1.0, 2.0], [2.0, 1.0]]),
+            lambda: EllipticalStable(1.5, np.zeros((2, 2))),
+            lambda: EllipticalStable(1.5, np.eye(2)).map(np.eye(3)),
+            lambda: EllipticalStable(1.5, np.eye(2)).map([[0.0, 0.0]]),
             lambda: EllipticalStable(2, np.eye(2)).tail(0),
             lambda: Stable(1.5, 0),
             lambda: Stable(1.5, 1, 2),
@@ -253,3 +256,21 @@ def test_the_symmetric_law_is_a_law_of_the_noise_layer(test_bits: Bits) -> None:
         sample_rounded(SymmetricStable(Fraction(3, 2)), 100_000, scale=4, step="0.001", bits=test_bits) / 1000
     )
     assert fits(1.5, 4.0, draws)
+
+
+def test_a_linear_map_of_a_stable_law_is_one_also_where_it_is_singular(test_bits: Bits) -> None:
+    law = EllipticalStable("1.3", [[2.0, 0.5], [0.5, 1.0]])
+    by = np.array([[1.0, -1.0], [2.0, -2.0], [0.0, 3.0]])
+    mapped = law.map(by)
+    t = np.random.default_rng(0).normal(size=(20, 3))
+    np.testing.assert_allclose(mapped.characteristic(t), law.characteristic(t @ by), rtol=1e-12)
+    assert abs(np.linalg.eigvalsh(mapped.shape)[0]) < 1e-12
+    drawn = mapped.sample(200_000, test_bits)
+    scale = np.abs(drawn).max(axis=1) + 1e-300
+    assert (np.abs(2 * drawn[:, 0] - drawn[:, 1]) / scale).max() < 1e-6  # it lies in the plane that M reaches
+    at = 0.3 * t[:5]
+    found = np.cos(drawn @ at.T).mean(axis=0)
+    assert np.abs(found - mapped.characteristic(at)).max() < 6 / np.sqrt(2 * 200_000)
+    assert np.abs(
+        found - EllipticalStable("1.3", 1.1 * mapped.shape).characteristic(at)
+    ).max() > 12 / np.sqrt(2 * 200_000)

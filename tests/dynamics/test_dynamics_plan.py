@@ -20,7 +20,7 @@ from oboro.dynamics import Operator, SignalPlan, calibrate, gain, plan, release,
 from oboro.dynamics.laws import Truth
 from oboro.dynamics.system import respond
 from oboro.errors import DataError, GuaranteeError, InputError, LedgerError, NameTakenError, ParameterError
-from oboro.noise.bits import Bits
+from oboro.noise.bits import Bits, UnsafeBitsWarning, UnsafeDeterministicBits
 from oboro.release import load_plan, plan_from, save_plan
 from support import forged
 
@@ -308,6 +308,36 @@ def test_a_stream_publishes_step_by_step_and_ends_at_its_horizon(
     with pytest.raises(NameTakenError):
         stream(made, x0=x0, ledger=ledger, name="live")
     assert ledger.spent == ob.Approx(1, "1e-3")
+
+
+def test_in_a_closed_loop_what_is_published_is_made_from_the_noisy_numbers_of_the_open_one(
+    ledger: ob.Ledger,
+) -> None:
+    """With the same noise: take off what the controller added, and the noisy private numbers are those without a loop. That is the proof, run."""
+    lag = ([["0.5"]], [["1"]], [["1"]], [["0"]])
+    made = plan(lag, unit=UNIT, horizon=12, eps=1, delta="1e-4", protect="u", step="1/1024")
+    private = (
+        np.random.default_rng(1).integers(-64, 64, 13) / 64
+    )  # on the grid, as the controller's part: no float is rounded
+    noisy = []
+    for feedback in (0.0, 0.75, -2.0):
+        wide = ob.Ledger.create(
+            Path(ledger.where).with_name(f"{feedback}.ledger"),
+            dataset="w",
+            unit=UNIT,
+            budget=ob.Approx(9, "0.5"),
+        )
+        with pytest.warns(UnsafeBitsWarning):
+            live = stream(made, ledger=wide, bits=UnsafeDeterministicBits("the same noise of a loop"))
+        out, added = [0.0], []
+        for value in private:
+            added.append(round(feedback * max(-50.0, min(50.0, out[-1])) * 1024) / 1024)
+            out.append(live.step(float(value) + added[-1]))
+        y = np.array(out[1:])
+        noisy.append(y[1:] - 0.5 * y[:-1] - np.array(added)[:-1])
+    assert np.ptp(noisy[0]) > 1
+    np.testing.assert_allclose(noisy[1], noisy[0], atol=1e-9)
+    np.testing.assert_allclose(noisy[2], noisy[0], atol=1e-9)
 
 
 @pytest.mark.long("statistical tests")

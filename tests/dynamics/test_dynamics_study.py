@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import oboro as ob
-from oboro.dynamics import condition, design, detections, estimate, plan
+from oboro.dynamics import alpha_for, condition, design, detections, estimate, plan
 from oboro.dynamics import system as operators
 from oboro.dynamics.outliers import ruined
 from oboro.dynamics.papers.ito import REPRODUCTIONS
@@ -43,6 +43,21 @@ def test_outliers_are_found_as_often_as_the_notes_say() -> None:
     assert [100 * ruined(alpha) for alpha in ("1", "1.5", "1.8")] == pytest.approx(
         [5.4, 0.97, 0.19], rel=0.01
     )
+
+
+def test_alpha_is_chosen_for_an_outlier() -> None:
+    for size, rate, wanted in ((10, "0.5", 1.48), (20, "0.5", 0.83), (5, "0.4", 2.0)):
+        found = alpha_for(size=size, rate=rate, eps=1, delta="1e-3")
+        assert found == wanted
+        if found < 2:
+            here, more = (
+                detections(eps=1, delta="1e-3", sizes=(size,), alphas=(str(alpha),))[2]
+                for alpha in (found, round(found + 0.02, 2))
+            )
+            assert here.rates[0] <= float(rate) < more.rates[0]
+            assert more.median < here.median
+    with pytest.raises(ParameterError, match="no alpha hides"):
+        alpha_for(size=1000, rate="0.02", eps=5, delta="0.01")
 
 
 def test_the_best_test_is_measured_with_the_noise_that_is_drawn(test_bits: Bits) -> None:

@@ -37,6 +37,8 @@ CALLS: dict[str, Good] = {
     # dynamics
     "dynamics.EllipticalStable": lambda w: {"alpha": "1.5", "shape": [[1.0, 0.0], [0.0, 1.0]]},
     "dynamics.Stable": lambda w: {"alpha": "1.5", "sigma": 1, "beta": 0},
+    "dynamics.EllipticalStable.map": lambda w: {"self": ob.dynamics.EllipticalStable("1.5", np.eye(2)), "matrix": [[1.0, 1.0]]},
+    "dynamics.alpha_for": lambda w: {"size": 10, "rate": "0.5", "eps": 1, "delta": "0.01", "distance": 1, "false_alarm": 0.01},
     "dynamics.calibrate": lambda w: {"alpha": "1.5", "eps": 1, "delta": "1e-3", "method": "mixture", "dims": None},
     "dynamics.condition": lambda w: {
         "system": w.system, "shape": np.eye(3), "horizon": 2, "alpha": "1.5", "eps": 1, "delta": "0.01",

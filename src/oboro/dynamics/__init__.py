@@ -11,7 +11,7 @@ Its examples begin with:
 
 from oboro.dynamics.calibration import calibrate, delta, pure_eps
 from oboro.dynamics.gains import gain
-from oboro.dynamics.outliers import detections
+from oboro.dynamics.outliers import alpha_for, detections
 from oboro.dynamics.plan import SignalPlan, plan, release
 from oboro.dynamics.receiver import estimate
 from oboro.dynamics.sigma import condition, design
@@ -27,6 +27,7 @@ __all__ = [
     "Stream",
     "SymmetricStable",
     "System",
+    "alpha_for",
     "calibrate",
     "condition",
     "delta",

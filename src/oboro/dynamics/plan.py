@@ -70,7 +70,8 @@ class SignalPlan(Plan):
         c = distance * N^max(0, 1/2 - 1/p) in the Euclidean norm, N protected numbers [Hölder].
         where="input": every protected number gets noise, and what is published is a function of the noisy
         numbers, so the system does not matter: the sensitivity is c. where="output": the outputs get noise,
-        and the outputs of neighbours are within c ||M||, a certified upper bound (gains.py).
+        and the outputs of neighbours are within c ||M||, or for p < 2 distance times the norm of M from p
+        to 2, which is its longest column for p = 1: certified upper bounds (gains.py).
         With z = sensitivity / scale the promise is delta(z), by a proof for each noise: "independent" (own
         noise for every number), the Gaussian delta at kappa z (score.py); "shared" (one A for the record), Theorem 1 [Ito, Kawano,
         Kashima], the mixture, the exact delta or the pure eps; "discrete", zCDP given A [Canonne, Kamath,

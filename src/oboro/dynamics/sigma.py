@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from oboro.arrays import Floats
 from oboro.dynamics.calibration import MARGIN, calibrate, delta_above
-from oboro.dynamics.gains import _matrix, _positive, gain
+from oboro.dynamics.gains import _matrix, _positive, gain_from
 from oboro.dynamics.system import PARTS, Matrix, Operator, System, check_horizon, check_protect, system_from
 from oboro.errors import DomainError, ParameterError, setting, told
 from oboro.exact import Number, positive, rational, remembered, usable
@@ -44,7 +44,7 @@ def sensitivity(
     count = Operator(system, horizon, protect).coordinates
     reach = euclidean(unit, count)
     if where == "output":
-        grown = gain(system, horizon, protect)
+        grown = gain_from(system, horizon, unit.norm, protect)
         if grown == 0:
             raise DomainError(
                 "nothing that is protected reaches the output",
@@ -52,7 +52,8 @@ def sensitivity(
                 needed="a later horizon, or noise on the input",
                 fix=setting(where="input"),
             )
-        return reach * Fraction(grown)
+        assert unit.distance is not None
+        return unit.distance * grown
     if noise == "discrete":  # each number moves by half a step at most when it is put on the grid
         return reach + round_up(lambda: ball(step) * ball(count).sqrt())
     return reach

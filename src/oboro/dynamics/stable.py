@@ -166,6 +166,9 @@ class EllipticalStable:
     >>> law = ob.dynamics.EllipticalStable(2, [[1, 0], [0, 1]])
     >>> float(law.characteristic([1, 0])), law.sample(10).shape
     (0.3678..., (10, 2))
+
+    Sigma may be singular: the law then lies in a subspace, and has no density. A singular Sigma on the output that keeps the paper's condition (10) is noise on the input
+    that went through the system: `law.map(M)` with M = [O_T N_T], which is where="input" of a plan.
     """
 
     alpha: Fraction
@@ -176,9 +179,10 @@ class EllipticalStable:
         object.__setattr__(self, "alpha", rational("alpha", alpha))
         matrix = np.atleast_2d(numbers_of("shape", shape))
         square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
-        if not square or not np.allclose(matrix, matrix.T) or np.linalg.eigvalsh(matrix)[0] <= 0:
+        values = np.linalg.eigvalsh(matrix) if square and np.allclose(matrix, matrix.T) else np.array([-1.0])
+        if values[0] < -1e-12 * max(values[-1], 0.0) or values[-1] <= 0:
             raise ParameterError(
-                "Sigma must be symmetric and positive definite",
+                "Sigma must be symmetric and without negative eigenvalues",
                 given=f"shape {matrix.shape}",
                 needed="d x d",
                 fix="numpy.eye(3)",
@@ -189,6 +193,22 @@ class EllipticalStable:
         """E exp(i t'X) for a vector t, or for each row of a matrix."""
         at = np.atleast_2d(np.asarray(t, float))
         return np.squeeze(np.exp(-(np.einsum("ij,jk,ik->i", at, self.shape, at) ** (float(self.alpha) / 2))))
+
+    def map(self, matrix: npt.ArrayLike) -> EllipticalStable:
+        """The law of M X: SG(alpha, M Sigma M'), as E exp(i t'MX) = exp(-((M't)' Sigma (M't))^(alpha/2)). Stable laws are closed under linear maps.
+
+        >>> ob.dynamics.EllipticalStable("1.5", [[1, 0], [0, 1]]).map([[1, 1], [2, 2]]).shape.tolist()
+        [[2.0, 4.0], [4.0, 8.0]]
+        """
+        by = np.atleast_2d(numbers_of("matrix", matrix))
+        if by.ndim != 2 or by.shape[1] != len(self.shape) or not by.any():
+            raise ParameterError(
+                "the matrix does not fit the law",
+                given=f"shape {by.shape}",
+                needed=f"{len(self.shape)} columns, not all 0",
+                fix="numpy.eye(3)",
+            )
+        return EllipticalStable(self.alpha, by @ self.shape @ by.T)
 
     def tail(self, coordinate: int) -> float:
         """Proposition 1: the limit of x^alpha P(X_i > x), for alpha < 2."""
@@ -209,9 +229,11 @@ class EllipticalStable:
         bits = bits or system_bits()
         dims = len(self.shape)
         u, v = _uniforms(bits, 2, size * dims)
-        g = (np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)).reshape(size, dims) @ np.linalg.cholesky(
-            self.shape
-        ).T
+        values, axes = np.linalg.eigh(self.shape)
+        root = axes * np.sqrt(
+            np.where(values > 1e-12 * values[-1], values, 0.0)
+        )  # root root' = Sigma, which may be singular
+        g = (np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)).reshape(size, dims) @ root.T
         return np.asarray(np.sqrt(mixing_sample(float(self.alpha), size, bits))[:, None] * g)
 
 

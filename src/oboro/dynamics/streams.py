@@ -1,8 +1,18 @@
 """A plan run in steps: the input comes in sample by sample, and each output goes out at once.
 
 The whole horizon is reserved when the stream opens. A stream is not resumable and cannot be copied: with it
-goes the one A of its record. The promise is that of the plan, for inputs that do not react to what was
-published; where they do, neighbours may part by more than the unit's distance.
+goes the one A of its record.
+
+Closed loops
+    The promise is that of the plan also where the input is u(t) = p(t) + k(t, what was published before): p private, neighbours within the unit's
+    distance, and k any public rule, a controller. Given what was published k is the same for both neighbours, so the t-th noisy number
+    (or, with where="output", the change of the t-th output, as the system is linear) differs between them as p does: what is published can be made from
+    the noisy numbers of the open loop, z(t) = p(t) + noise, by a public rule. It is post-processing of the plan without a loop. The limit of the plan only brings p + k of
+    two neighbours closer, by an amount that depends on the past; then each step is at most a Gaussian one of its distance (given A, or by score.py),
+    and those add up also one after the other [Dong, Roth, Su 2022]. That is shown for noise on the input; "exact" and "pure" promise it as
+    long as the limit is not reached.
+    Where p itself reacts (a person who sees the output and changes their mind), neighbours may part by more than the unit's distance, and nothing is promised.
+    Floats: p + k is rounded to 1e-16 of itself, which the unit's distance has to cover.
 """
 
 from __future__ import annotations
