@@ -15,6 +15,7 @@ from oboro.errors import ParameterError
 from oboro.noise import DiscreteGaussian, DiscreteLaplace, system_bits
 from oboro.privacy import Unit
 from oboro.release import plan_from
+from oboro.tables.tree.answers import choices
 from oboro.tables.tree.errors import Error, ends_of, error_of
 from oboro.tables.tree.intervals import Estimates
 from oboro.tables.tree.lattice import lattice_of
@@ -102,6 +103,56 @@ def test_the_least_count_that_is_published_is_found(eps: str) -> None:
             assert (found.keys[at] in again.keys) == expected
             seen.add(bool(expected))
     assert seen == {False, True}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "more"),
+    [("tree", {}), ("tree", {"delta": "1e-6"}), ("tree", {"publish": "0.1"}), ("filtered", {})],
+    ids=["tree", "Gaussian", "publish", "filtered"],
+)
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_no_printed_number_lies_outside_its_interval(
+    strategy: str, more: dict[str, str], level: float
+) -> None:
+    """Rows and answers, value and estimate, on few people at eps .1, where the projection moves most."""
+    plan, prepared, _ = table_plan("0.1", strategy, **more)
+    rng = np.random.default_rng(8)
+    found = plan.measure(prepared, system_bits())
+    low, high = plan.mechanism.intervals(found, level)
+    for printed in (found.counts, found.estimates):
+        assert ((low <= printed) & (printed <= high)).all()
+    for side in (1, 1, 1, 2, 4, 8, 13, 32):
+        row, col = rng.integers(0, SIDE - side + 1, 2).tolist()
+        where = {"row": (row, row + side - 1), "col": (col, col + side - 1)}
+        answer = plan.mechanism.answer(found, where, level)
+        assert 0 <= answer.low <= answer.value <= answer.high
+        assert answer.estimate is None or answer.low <= answer.estimate <= answer.high
+
+
+@pytest.mark.parametrize(("eps", "rows"), [("0.1", 1.1), ("1", 1.1), ("3", 1.15)])
+def test_intervals_are_hardly_wider_than_the_exact_ones(eps: str, rows: float) -> None:
+    """Whole numbers that are allowed, at 95%, against the exact interval of the same noisy number."""
+    plan, prepared, _ = table_plan(eps)
+    strategy = plan.mechanism
+    assert isinstance(strategy, PlannedTree)
+    allowed, exact, asked, bare = 0, 0, 0, 0
+    for _ in range(6):
+        found = plan.measure(prepared, system_bits())
+        solved = _estimates(strategy, found)
+        y = solved.raw[strategy.lattice.leaf(plan.layout, found.keys)]
+        below, above = ends_of(solved.noise, 0.95)
+        low, high = strategy.intervals(found, 0.95)
+        allowed += int((high - low + 1).sum())
+        exact += int((np.maximum(y + above, 0) - np.maximum(y - below, 0) + 1).sum())
+        for side in (4, 8, 13):
+            where = {"row": (3, 2 + side), "col": (8, 7 + side)}
+            middle, error = solved.answer(choices(plan.layout, strategy.lattice, where))
+            reach = error.reach(0.95)
+            answer = strategy.answer(found, where, 0.95)
+            asked += answer.high - answer.low + 1
+            bare += max(math.floor(middle + reach), 0) - max(math.ceil(middle - reach), 0) + 1
+    assert allowed <= rows * exact
+    assert asked <= 1.1 * bare
 
 
 @pytest.mark.parametrize("law", [DiscreteLaplace("0.4"), DiscreteLaplace(7), DiscreteGaussian(2)], ids=str)

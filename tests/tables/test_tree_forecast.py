@@ -22,7 +22,7 @@ from oboro.report.forecast import write_forecast
 from oboro.tables.cells import Cells
 from oboro.tables.tree import intervals
 from oboro.tables.tree.intervals import NOISY
-from oboro.tables.tree.outlook import _scattered
+from oboro.tables.tree.outlook import SHAPES, _scattered, range_of, tree_outlook
 from oboro.tables.tree.strategy import PlannedTree
 
 CITY = Domain([Grid("row", "col")])
@@ -215,9 +215,27 @@ def test_the_grid_that_adapts_says_so_at_its_largest() -> None:
         assert any("may carry no intervals" in note for note in plan.forecast().notes) == said
 
 
+def test_the_outlook_holds_a_table_that_is_no_map() -> None:
+    """By age and hours, half of them at 40: few values of the second column hold most people."""
+    rng = np.random.default_rng(2)
+    age = np.clip(rng.gamma(8, 4.8, 32_000), 17, 90).astype(int)
+    odd = np.clip(rng.normal(38, 14, age.size), 1, 99).astype(int)
+    often = rng.choice([35, 45, 50, 60, 20, 30], age.size)
+    hours = np.where(rng.random(age.size) < 0.47, 40, np.where(rng.random(age.size) < 0.7, often, odd))
+    plan = tables.plan(Domain([Integer("age", 0, 99), Integer("hours", 0, 99)]), unit=Unit.row(), eps=1)
+    strategy = plan.mechanism
+    assert isinstance(strategy, PlannedTree)
+    prepared = plan.prepare({"age": age.tolist(), "hours": hours.tolist()})
+    found = plan.measure(prepared, system_bits())
+    facts = (strategy.lattice, plan.layout.cells, strategy.chosen, strategy.noises, age.size, None)
+    tried = [tree_outlook(*facts, shape) for shape in SHAPES]
+    empty = 1 - np.isin(found.keys, prepared.keys).mean()
+    assert min(one.empty for one in tried) < empty < max(one.empty for one in tried)
+    assert min(one.published for one in tried) < found.keys.size < max(one.published for one in tried)
+
+
 def test_the_outlook_is_a_range_over_shapes_of_place() -> None:
     """The city's own figures lie in it, and shapes differ."""
-    from oboro.tables.tree.outlook import SHAPES, range_of, tree_outlook
 
     plan = tables.plan(Domain([Grid("row", "col", shape=(128, 128))]), unit=Unit.cells(), eps="0.1")
     strategy = plan.mechanism

@@ -164,7 +164,19 @@ class Estimates:
             With a cut on noisy counts, t is the larger of the two; it does not depend on y as long as y reaches it
             [Benjamini, Hochberg 1995].
             In each case that is at most 1 - level; so it is with any distribution of the other noise.
-            Where several columns are shared out together, t is bounded from above instead, which is safe (`_still_joint`).
+
+        Several columns
+            The proof is for one column of places. Several are shared out together, in turns of proportional fitting and
+            with what rounding took carried on: that a larger y never unpublishes the cell is not proved there, and t is
+            guessed to be on the safe side (`_still_joint`). What is proved: the interval misses with at most 1 - level
+            before it is known what is published, for its low end only ever goes down; so, given that the cell is
+            published, with at most (1 - level) / P(it is published), whatever decides that. For cells that are published
+            as good as always that is the level; for others it is measured (`oboro audit --coverage`, tree by sex).
+
+        Width
+            It cannot be had for nothing. Given y >= t, the law of y is the same for all x <= t if the noise is Laplace:
+            whatever interval holds one of these x often enough holds all of them, from 0 on. So the rule goes down to 0
+            no more often than any rule must, and is compared with y - w to y + u.
         """
         below, above = ends_of(self.noise, level)
         y = self.raw[leaves]

@@ -1,8 +1,10 @@
 """What a plan means for cells: how many can be trusted, and how many show people though nobody is there.
 
 That depends on how people live. So the method is tried out on the generated city (city.py), thinned or filled to the
-number of people that is expected, and on other shapes of which it makes a range: a region of which the sea takes a part,
-a country of towns with next to nobody between them, and countryside where farms lie beside empty fields. Made-up data, and made-up noise from a fixed seed. No data is
+number of people that is expected, and on other shapes of which it makes a range: a metropolis that ends at mountains and
+sea, a region of which the sea takes a part, a country of towns with next to nobody between them, and countryside where
+farms lie beside empty fields. In the city and the first two of these all values of the other columns are as likely; in the
+last two few of them hold most people, as hours of work do. Made-up data, and made-up noise from a fixed seed. No data is
 looked at.
 """
 
@@ -111,7 +113,9 @@ def _smaller(
     return small, levels, kept
 
 
-SHAPES = ("city", "region", "country", "countryside")
+SHAPES = ("city", "metropolis", "region", "country", "countryside")
+_UNEVEN = ("country", "countryside")  # in the other columns too: the values by rank to this power
+_FALLS = 1.5
 
 
 def range_of(found: Sequence[Outlook]) -> str:
@@ -119,7 +123,7 @@ def range_of(found: Sequence[Outlook]) -> str:
     shown = [one.published / one.cells for one in found]
     empty = [one.empty for one in found]
     return (
-        "in a city, a region by the sea, a country of towns or open countryside: "
+        "in a metropolis, a city, a region by the sea, a country of towns or open countryside: "
         f"{percent(min(shown))} to {percent(max(shown))} of all cells published, "
         f"{percent(min(empty))} to {percent(max(empty))} of which hold nobody"
     )
@@ -133,6 +137,9 @@ def _density(shape: str) -> Floats:
     row, col = np.mgrid[0:512, 0:512]
     if shape == "region":  # the sea takes a bay
         found[(row - 200) ** 2 / 3 + (col - 330) ** 2 < 110**2] = 0
+    elif shape == "metropolis":  # full as far as it goes: a third is sea and mountains, where nobody lives
+        found = np.random.default_rng(8).lognormal(0, 1, found.shape)
+        found[(row + col < 400) | (row + col > 624 + 0.2 * col)] = 0
     elif shape == "country":
         rng = np.random.default_rng(9)
         weights = rng.pareto(1.1, 150) + 0.1
@@ -150,12 +157,18 @@ def _density(shape: str) -> Floats:
 
 
 def _people(lattice: Lattice, total: float, rng: np.random.Generator, shape: str = "city") -> Integers:
-    """So many people, living in such a place, by chance in one of the values of the other columns."""
+    """So many people, living in such a place, by chance in one of the values of the other columns: see above."""
     spine = spine_of(lattice)
     density = _city_in(lattice.trees[spine], _density(shape))
     along = [1] * len(lattice.trees)
     along[spine] = -1
     everywhere = np.broadcast_to(density.reshape(along), tuple(tree.leaves for tree in lattice.trees))
+    mixed = np.random.default_rng(6)
+    for axis, tree in enumerate(lattice.trees):
+        if axis != spine and shape in _UNEVEN:
+            along = [1] * len(lattice.trees)
+            along[axis] = -1
+            everywhere = everywhere * ((1 + mixed.permutation(tree.leaves)) ** -_FALLS).reshape(along)
     return np.asarray(rng.poisson(everywhere * (total / everywhere.sum())), np.int64)
 
 
