@@ -53,6 +53,7 @@ WIDE = 2**62
 def every_warning_is_an_error() -> Iterator[None]:
     with warnings.catch_warnings(), np.errstate(over="raise", invalid="raise", divide="raise"):
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ResourceWarning)  # of what other tests left open
         yield
 
 

@@ -177,7 +177,8 @@ OTHERS = {  # commands that write nothing that one names, or read no file
     "demo": "demo -o city",
     "reproduce": "reproduce kii-table1",
 }
-READING_NOTHING = {  # commands that write and read no file
+READING_NOTHING = {  # commands that write and read no file; what `reproduce --data` reads is tried with its page
+    "reproduce",
     "secure plan",
     "secure figure",
     "dynamics outliers",

@@ -374,13 +374,14 @@ def test_a_real_signal_after_the_reservation(folder: Path, name: str) -> None:
     """And two more of them while the message is made."""
     before = reservations(folder)
     code = (
-        "import os, signal, sys\n"
+        "import os, signal, sys, time\n"
         "from oboro.ledger import Ledger\n"
         "from oboro.cli import main, terminal\n"
         "told = terminal.complaint\n"
         f"def stop(*_, **__): os.kill(os.getpid(), signal.{name})\n"
         "def again(error): stop(); os.kill(os.getpid(), signal.SIGINT); return told(error)\n"
-        "Ledger.commit, terminal.complaint = stop, again\n"
+        "def wait(*_, **__): stop(); time.sleep(60)  # in which the signal comes, if it has not yet\n"
+        "Ledger.commit, terminal.complaint = wait, again\n"
         "sys.argv[0] = 'oboro'\n"
         "main()\n"
     )

@@ -211,6 +211,7 @@ def wrong_with(plan: Plan) -> str | None:
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("error")
+                    warnings.simplefilter("ignore", ResourceWarning)  # of what other tests left open
                     table = plan.publish(plan.measure(plan.prepare(data), bits))
                 ends.append(("a table", *table.column_names))
             except Exception as error:

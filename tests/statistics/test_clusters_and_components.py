@@ -417,6 +417,7 @@ def test_no_value_makes_an_estimator_raise_or_warn(tmp_path: Path, which: str, o
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ResourceWarning)  # of what other tests left open
         assert made.fit(np.empty((0, 2))).transform(np.empty((0, 2))).shape == (0, 1)
         assert len(made.fit_transform(odd)) == len(odd)
 

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oboro.cli.options import Json, show_json
+from oboro.cli.options import Json, Language, show_json
 from oboro.cli.terminal import echo, is_watched
 from oboro.errors import OboroError, ParameterError
+from oboro.files import check_output, reads
 from oboro.language import aligned, labelled, left, phrase, said
 
 if TYPE_CHECKING:
     from oboro.audit import AuditReport
 import importlib
+import shlex
 
 from oboro.kinds import nearest
 
@@ -236,17 +238,29 @@ def reproduce(
             metavar="FILE",
         ),
     ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every table and figure of every paper.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write a page with the pictures.", metavar="FILE")
+    ] = None,
+    language: Language = None,
     json: Json = False,
 ) -> None:
-    """Reproduces a table of a paper, and marks where the paper errs."""
+    """Reproduces a table or figure of a paper, and marks where the paper errs."""
     known = reproductions()
-    if name is None:
+    if name is None and not everything:
+        if output is not None:
+            raise ParameterError(
+                "nothing is asked for",
+                given=f"-o {shlex.quote(str(output))}",
+                needed="a name, or --all",
+                fix=f"oboro reproduce --all -o {shlex.quote(str(output))}",
+            )
         if json:
             show_json([{"name": one.name, "title": one.title} for one in known.values()])
             return
         echo("\n".join(aligned([[one.name, one.title] for one in known.values()], "<")))
         return
-    if name not in known:
+    if name is not None and name not in known:
         close = nearest(name, known)
         raise ParameterError(
             "no such table" + (f": did you mean {close!r}?" if close else ""),
@@ -254,17 +268,32 @@ def reproduce(
             needed=", ".join(known),
             fix=f"oboro reproduce {close or next(iter(known))}",
         )
-    entry = known[name]
-    if data and entry.given is None:
+    chosen = [known[name]] if name is not None else list(known.values())
+    if data and (everything or chosen[0].given is None):
         taking = [one.name for one in known.values() if one.given]
         raise ParameterError(
             "this table takes no data",
-            given=f"oboro reproduce {name} --data",
+            given=f"oboro reproduce {name or '--all'} --data",
             needed=", ".join(taking),
             fix=f"oboro reproduce {taking[0]} --data FILE",
         )
-    table = entry.given([str(path) for path in data]) if data and entry.given else entry.make()
+    for path in data or ():
+        reads(path)
+    if output is not None:
+        check_output(output)
+    found = []
+    with _watched() as watch:
+        for done, one in enumerate(chosen):
+            if watch is not None:
+                watch(one.name, done, len(chosen))
+            found.append(one.given([str(path) for path in data]) if data and one.given else one.make())
+    if output is not None:
+        from oboro.report.papers import write_papers
+
+        write_papers(found, output, language=language)
     if json:
-        show_json(table.to_dict())
+        show_json([one.to_dict() for one in found] if everything else found[0].to_dict())
+    elif output is not None:
+        echo(labelled("written", str(output)))
     else:
-        echo(str(table))
+        echo("\n\n".join(map(str, found)))

@@ -2,14 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from oboro.arrays import Floats
 from oboro.exact import about
 from oboro.language import Lines, aligned, plain
 from oboro.release.forecast import Cell
 
 Row = tuple[Cell | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One line of a figure, ours; or what a paper prints, as dots."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    printed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """A figure of curves: what its axes show, and whether they are logarithmic."""
+
+    title: str
+    curves: tuple[Curve, ...]
+    below: str
+    beside: str
+    log_x: bool = False
+    log_y: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A figure of cells: the darker the more, negative ones in red."""
+
+    title: str
+    values: Floats  # rows and columns
+
+
+Figure = Curves | Cells
+
+
+def curves_of(
+    title: str,
+    xs: Sequence[float],
+    rows: Iterable[Row],
+    *,
+    below: str,
+    beside: str,
+    log_x: bool = False,
+    log_y: bool = False,
+) -> Curves:
+    """The rows of a table as curves; a row called "printed" is what the paper has for the one before."""
+    found: list[Curve] = []
+    for name, *values in rows:
+        own, printed = str(name).strip(), str(name).strip() == "printed"
+        points = tuple(
+            (float(x), float(value)) for x, value in zip(xs, values, strict=True) if value is not None
+        )
+        found.append(Curve(found[-1].name if printed else own, points, printed))
+    return Curves(title, tuple(found), below, beside, log_x, log_y)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +83,7 @@ class Reproduction:
     rows: tuple[Row, ...]
     errors: tuple[str, ...] = field(default=())  # where the paper is wrong, one sentence each
     notes: tuple[str, ...] = field(default=())  # how it was computed: data, seedless, tolerance
+    figures: tuple[Figure, ...] = field(default=(), compare=False)  # for the page
 
     def to_dict(self) -> dict[str, object]:
         return {
@@ -41,7 +96,7 @@ class Reproduction:
         }
 
     def __str__(self) -> str:
-        cells = [list(self.columns), *[[_text(value) for value in row] for row in self.rows]]
+        cells = [list(self.columns), *[[text_of(value) for value in row] for row in self.rows]]
         lines = [
             self.title,
             "",
@@ -68,7 +123,8 @@ class Reproducible:
     given: Callable[[Sequence[str]], Reproduction] | None = None  # the same on data of your own, from files
 
 
-def _text(value: Cell | None) -> str:
+def text_of(value: Cell | None) -> str:
+    """A figure as it is shown."""
     if value is None:
         return "-"
     if isinstance(value, str):  # a label may be indented

@@ -88,7 +88,7 @@ def _values(column: Column, codes: Integers) -> Values:
     if isinstance(column, Real):
         return float(column.low) + float(column.step) * codes
     if isinstance(column, Date):
-        return np.datetime64(column.first) + codes
+        return np.datetime64(column.first, "D") + codes.astype("timedelta64[D]")
     assert isinstance(column, Category)
     return np.asarray(column.values)[codes]
 

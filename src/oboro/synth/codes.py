@@ -191,7 +191,7 @@ def _is_day(source: Source, name: str) -> bool:
 
 
 def _day(number: float) -> str:
-    return str(np.datetime64(0, "D") + int(number))
+    return str(np.datetime64(int(number), "D"))
 
 
 def _as_number(field: str, base: str) -> str:

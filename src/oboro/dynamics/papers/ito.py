@@ -15,7 +15,7 @@ from oboro.dynamics.profile import gaussian
 from oboro.dynamics.sigma import design
 from oboro.dynamics.system import Operator, system_from
 from oboro.records import Record
-from oboro.release.reproduction import Reproducible, Reproduction, Row
+from oboro.release.reproduction import Reproducible, Reproduction, Row, curves_of
 
 _CASES = (("0.5", "1"), ("1", "0.1"), ("1", "1"), ("1.5", "1"), ("1.5", "3"), ("1.8", "0.3"), ("2", "1"))
 _ERRORS = (
@@ -129,6 +129,19 @@ def outliers() -> Reproduction:
         notes=(
             "the most powerful test for an outlier of known size in one number",
             f"a shared A also spoils whole records: sqrt(A) is above 10 medians in {spoiled}",
+        ),
+        figures=tuple(
+            curves_of(
+                title,
+                sizes,
+                [(str(row[0]).split(",")[0], *row[2:]) for row in own],
+                below="size",
+                beside="found",
+            )
+            for title, own in (
+                ("equal (eps, delta)", rows[: len(rows) // 2]),
+                ("equal median", rows[len(rows) // 2 :]),
+            )
         ),
     )
 

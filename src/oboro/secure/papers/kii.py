@@ -30,7 +30,7 @@ from flint import arb, arb_poly
 from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import about, positive, whole
 from oboro.noise.lazy import ball, precision
-from oboro.release.reproduction import Reproducible, Reproduction, Row
+from oboro.release.reproduction import Curve, Curves, Reproducible, Reproduction, Row
 from oboro.secure.law import MOST_DRAWS, Law, Urn, drawer_delta, exact_delta, exp_between, law_of
 
 STOPS = ("tables", "proof")
@@ -397,7 +397,31 @@ def _figure(
         rows.append((str(k), own.get(k, 0), f"{weight / law.total:.4e}", slope))
     note = f"`oboro secure figure {name} -o {name}.svg` draws it"
     return Reproduction(
-        name, title, ("", "printed", "ours", ""), tuple(rows), errors=errors, notes=(note, _HOW)
+        name,
+        title,
+        ("", "printed", "ours", ""),
+        tuple(rows),
+        errors=errors,
+        notes=(note, _HOW),
+        figures=_pictures(name, eps),
+    )
+
+
+def _pictures(name: str, eps: Fraction) -> tuple[Curves, Curves]:
+    """What the paper's figures show: the laws, and ln P(k+1) - ln P(k) between -eps and eps."""
+    urn, draws, law = curves(name)
+    one = tuple((float(k), c / urn.size) for k, c in enumerate(urn.counts, urn.first) if c)
+    total = tuple((float(k), w / law.total) for k, w in enumerate(law.weights, law.lowest) if w)
+    laws = [Curve("one draw", one)] + ([Curve(f"the sum of {draws}", total)] if draws > 1 else [])
+    steps = ratios(law)
+    ends = (float(steps[0][0]), float(steps[-1][0]))
+    slopes = [Curve("ln P(k+1) - ln P(k)", tuple((float(k), slope) for k, slope in steps))]
+    slopes += [
+        Curve(f"{sign}eps", tuple((x, y * float(eps)) for x in ends)) for sign, y in (("", 1), ("-", -1))
+    ]
+    return (
+        Curves("probabilities", tuple(laws), "k", "P(k)", log_y=True),
+        Curves("steps of the law of the sum", tuple(slopes), "k", "ln P(k+1) - ln P(k)"),
     )
 
 

@@ -268,8 +268,7 @@ def _ends(pair: Any, nodes: int) -> Pair | None:
 
 
 def _node(end: Any, nodes: int) -> int | None:
-    number = isinstance(end, int | float | np.integer | np.floating)
-    return int(end) if number and 0 <= end < nodes and end == int(end) else None
+    return int(end) if _is_number(end) and 0 <= end < nodes and end == int(end) else None
 
 
 def _absent(entry: object) -> bool:
@@ -278,8 +277,13 @@ def _absent(entry: object) -> bool:
 
 def _joins(entry: object) -> bool:
     """By the number that it is; what is none joins nothing."""
-    number = isinstance(entry, int | float | np.integer | np.floating)
-    return number and bool(entry != 0 and entry == entry)
+    return _is_number(entry) and bool(entry != 0 and entry == entry)
+
+
+def _is_number(entry: object) -> bool:
+    """Also one of NumPy's; its durations call themselves integers, and are none."""
+    known = isinstance(entry, int | float | np.integer | np.floating)
+    return known and not isinstance(entry, np.timedelta64)
 
 
 def count_triangles(joined: npt.NDArray[np.bool_]) -> int:

@@ -14,7 +14,7 @@ from oboro.exact import Number, rational
 from oboro.kinds import numbers_of, takes
 from oboro.privacy import Renyi
 from oboro.release import Reproducible, Reproduction
-from oboro.release.reproduction import Row
+from oboro.release.reproduction import Row, curves_of
 from oboro.synth.curves import best_order, private_curve, public_curve, rdp_private_n, rdp_public_n
 
 DIMS, LEAST = 6, "0.01"
@@ -135,6 +135,18 @@ def figure2() -> Reproduction:
             "a dash: the order is outside the conditions of the bound",
             "where a bound falls as the order grows, take the lowest value to its right: the divergence itself never falls",
             _CONDITION,
+        ),
+        figures=tuple(
+            curves_of(
+                f"Rényi eps of {n:,} records",
+                orders,
+                [(str(row[0]).rpartition(",")[0], *row[1:]) for row in rows[place :: len(SIZES)]],
+                below="order",
+                beside="Rényi eps",
+                log_x=True,
+                log_y=True,
+            )
+            for place, n in enumerate(SIZES)
         ),
     )
 

@@ -17,12 +17,13 @@ from functools import partial
 
 import numpy as np
 
-from oboro.arrays import Integers
+from oboro.arrays import Integers, Numbers
 from oboro.domain import Domain, Grid, Integer, Mesh
 from oboro.errors import DataError
 from oboro.noise.bits import system_bits
 from oboro.privacy import Unit
-from oboro.release.reproduction import Reproducible, Reproduction, Row
+from oboro.release.reproduction import Cells as Picture
+from oboro.release.reproduction import Reproducible, Reproduction, Row, curves_of
 from oboro.tables.cells import Cells
 from oboro.tables.city import city
 from oboro.tables.papers import privelet2d
@@ -418,7 +419,23 @@ def figure1() -> Reproduction:
         ("99% of the occupied are below", None, float(np.quantile(counts[counts > 0], 0.99))),
         ("largest cell", None, int(counts.max())),
     )
-    return Reproduction("terada-fig1", "Figure 1: the data", ("", "printed", "ours"), rows, notes=(_DATA,))
+    return Reproduction(
+        "terada-fig1",
+        "Figure 1: the data",
+        ("", "printed", "ours"),
+        rows,
+        notes=(_DATA,),
+        figures=(_map("the data", counts),),
+    )
+
+
+def _map(title: str, counts: Numbers) -> Picture:
+    """A picture of a row of cells in Morton order."""
+    side = 1 << K // 2
+    row, col = (privelet2d.morton(place) for place in np.indices((side, side)))
+    picture = np.zeros((side, side))
+    picture[row, col] = counts
+    return Picture(title, picture)
 
 
 def figure_map(number: int, method: Method) -> Reproduction:
@@ -442,6 +459,7 @@ def figure_map(number: int, method: Method) -> Reproduction:
         ("", "printed", "ours"),
         rows,
         notes=(_DATA, *{"Laplace": (whole,), "Proposed": (_FITTED,)}.get(method.name, ())),
+        figures=(_map(f"the output of {method.name}", released),),
     )
 
 
@@ -451,7 +469,7 @@ def figure_curves(number: int, highest: float) -> Reproduction:
     def point(value: float) -> float | None:
         return value if value <= highest else None
 
-    rows = []
+    rows: list[Row] = []
     for method in METHODS:
         mae, rmse = series(method)
         for kind, ours, printed in (("MAE", mae, method.mae), ("RMSE", rmse, method.rmse)):
@@ -463,6 +481,17 @@ def figure_curves(number: int, highest: float) -> Reproduction:
         ("log2 of area", *map(str, LEVELS)),
         tuple(rows),
         notes=(_DATA, _FITTED),
+        figures=tuple(
+            curves_of(
+                f"{kind} against area",
+                LEVELS,
+                [row for place, row in enumerate(rows) if place // 2 % 2 == at],
+                below="log2 of area",
+                beside=kind,
+                log_y=highest == np.inf,
+            )
+            for at, kind in enumerate(("MAE", "RMSE"))
+        ),
     )
 
 
