@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from typing import Any
@@ -58,10 +59,10 @@ def test_blocks_go_by_position_under_replace_and_by_draws_otherwise(test_bits: A
     plan = plan_of(mean_age, 20)
     codes, units, _ = plan.prepare({"age": list(range(20))})
     assert codes[:, 0].tolist() == list(range(20))  # in the order of the data
-    assert plan._places(units, test_bits).tolist() == [i % 5 for i in range(20)]
+    assert plan._places(units, test_bits).tolist() == [[i % 5] for i in range(20)]
     private = plan_of(mean_age, None)
     drawn = private._places(np.arange(100_000), test_bits)
-    counts = np.bincount(drawn, minlength=5)
+    counts = np.bincount(drawn[:, 0], minlength=5)
     assert abs(counts - 20_000).max() < 5.4 * math.sqrt(100_000 * 0.16)  # false alarm below 1e-6
     people = plan_of(mean_age, None, unit=ob.Unit.person("who", 3))
     codes, units, _ = people.prepare({"who": ["b", "a", "b", None], "age": [1, 2, 3, 4]})
@@ -112,9 +113,6 @@ def test_several_outputs_share_eps(test_bits: Any) -> None:
 def test_it_holds_under_attack(n: int | None) -> None:
     """Three rows in five blocks; the function makes the most of one row."""
 
-    def any_old(rows: Any) -> float:
-        return 100.0 if (rows["age"] > 50).any() else 0.0
-
     plan = plan_of(any_old, n, bounds=(0, 100), step=50, blocks=3)
     if n:
         pairs = [Pair({"age": [0] * 10}, {"age": [0] * 9 + [99]}, "one old")]
@@ -122,6 +120,73 @@ def test_it_holds_under_attack(n: int | None) -> None:
         pairs = [Pair({"age": [99, 0]}, {"age": [99, 0, 99]}, "one more")]
     report = audit.run(plan, 3000, pairs=pairs)
     assert report.verdict == "holds", str(report)
+
+
+def any_old(rows: Any) -> float:
+    return 100.0 if (rows["age"] > 50).any() else 0.0
+
+
+@pytest.mark.parametrize("aggregator", ["median", "mean", "smooth"])
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.few(2, "audits of sound plans")
+def test_every_aggregator_holds_under_attack(aggregator: str, copies: int) -> None:
+    """Of three blocks as many change as the unit is in; the function makes the most of one row."""
+    plan = plan_of(
+        any_old, None, bounds=(0, 100), step=100, blocks=3, eps=3, aggregator=aggregator, copies=copies
+    )
+    others = [99] if copies == 1 else [0]  # one block of three is old, or none
+    report = audit.run(plan, 3000, pairs=[Pair({"age": others}, {"age": [*others, 99]}, "one more")])
+    assert report.verdict == "holds", str(report)
+    assert report.eps_lower > 0.25, str(report)
+
+
+def test_copies_that_are_not_paid_for_are_caught() -> None:
+    """Noise for one changed block, where three change: the mean moves three times as far."""
+    one = plan_of(any_old, None, bounds=(0, 100), step=100, blocks=3, aggregator="mean")
+    three = plan_of(any_old, None, bounds=(0, 100), step=100, blocks=3, aggregator="mean", copies=3)
+    object.__setattr__(three, "mean_noises", one.mean_noises)
+    report = audit.run(three, 3000, pairs=[Pair({"age": [0]}, {"age": [0, 99]}, "one more")])
+    assert report.verdict != "holds", str(report)
+
+
+def test_a_mean_is_the_mean_of_the_blocks_and_has_an_interval(test_bits: Any) -> None:
+    plan = plan_of(mean_age, 20, bounds=(0, 100), step="0.5", eps=10**6, aggregator="mean")
+    table = plan.publish(plan.measure(plan.prepare({"age": list(range(20))}), test_bits))
+    assert table.to_pylist() == [{"value": pytest.approx(9.5, abs=0.01)}]  # blocks: 7.5, 8.5, ..., 11.5
+    loud = plan_of(mean_age, 20, bounds=(0, 100), step="0.5", eps=2, aggregator="mean")
+    assert loud.mean_noises[0].scale == 100  # one block of five moves by 200 steps
+    prepared = loud.prepare({"age": list(range(40, 60))})
+    values = [loud.publish(one) for one in loud.measure(prepared, test_bits, trials=600)]
+    ends = [[float(end[0]) for end in loud.intervals(one, 0.5)] for one in values]
+    covered = np.mean([low <= 49.5 <= high for low, high in ends])
+    assert 0.5 - 5.2 * 0.0205 < covered < 0.5 + 5.2 * 0.0205  # the standard error of 600 trials
+    assert plan_of(mean_age, 20).intervals is None
+    assert "mean over blocks" in str(loud.forecast())
+
+
+def test_random_subsets_hold_every_unit_as_often_as_it_has_copies(test_bits: Any) -> None:
+    plan = plan_of(mean_age, None, blocks=6, copies=4)
+    places = plan._places(np.arange(3000), test_bits)
+    assert (np.diff(np.sort(places, axis=1)) > 0).all()  # different blocks
+    assert abs(np.bincount(places.ravel(), minlength=6) - 2000).max() < 150  # 5.8 standard deviations of 26
+    assert plan_of(mean_age, None, copies=2).eta == plan_of(mean_age, None).eta / 2
+    assert plan_of(mean_age, 20, copies=2).by_position is False
+
+
+@pytest.mark.parametrize("copies", [1, 2, 3])
+def test_the_smooth_bound_is_smooth_for_all_blocks_that_one_unit_changes(copies: int) -> None:
+    """Every five blocks of four values: not below the largest move, and e^beta apart at most, when `copies` of them change."""
+    plan = plan_of(mean_age, None, bounds=(0, 3), step=1, blocks=5, copies=copies, aggregator="smooth")
+    every = np.asarray(list(itertools.combinations_with_replacement(range(4), 5)))
+    answers, bounds = zip(*(plan.smooth_of(codes, 4) for codes in every), strict=True)
+    middle, smooth = np.asarray(answers, float), np.asarray([float(bound) for bound in bounds])
+    counts = (every[:, :, None] == np.arange(4)).sum(axis=1)
+    away = np.abs(counts[:, None] - counts).sum(axis=2) // 2
+    near = away <= copies
+    assert (smooth[:, None] >= np.where(near, np.abs(middle[:, None] - middle), 0) * (1 - 1e-12)).all()
+    most = math.exp(plan.smooth_noise.beta) * (1 + 1e-9)
+    assert (np.where(near, smooth[:, None] / smooth, 0) <= most).all()
+    assert smooth.min() < 3
 
 
 @pytest.mark.long("statistical tests")
@@ -191,6 +256,11 @@ def test_bad_public_facts_are_refused() -> None:
         lambda: plan_of(mean_age, seconds=10**6),
         lambda: plan_of(mean_age, isolation="fork"),
         lambda: plan_of(mean_age, isolation=[]),
+        lambda: plan_of(mean_age, aggregator="mode"),
+        lambda: plan_of(mean_age, aggregator=[]),
+        lambda: plan_of(mean_age, copies=0),
+        lambda: plan_of(mean_age, copies=6),
+        lambda: plan_of(mean_age, aggregator="mean", bounds=(0, 2**61), step=1),
         lambda: plan_of(mean_age, bounds=5),
         lambda: plan_of(mean_age, bounds=[]),
         lambda: plan_of(mean_age, bounds=[(0, 1), 5]),
@@ -220,6 +290,9 @@ def test_a_record_that_no_function_makes_is_refused() -> None:
         {**good, "isolation": "none"},
         {**good, "isolation": "fork"},
         {**good, "isolation": 1},
+        {**good, "aggregator": "mode"},
+        {**good, "copies": 0},
+        {**good, "copies": 6},
         {**good, "function": "rows"},
         {**good, "function": 7},
         {**good, "function": "from . import f"},

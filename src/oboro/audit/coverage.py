@@ -266,6 +266,7 @@ def _rows() -> dict[str, list[object]]:
 
 def statistics_plans(eps: str, *, replaced: bool) -> dict[str, Plan]:
     """Every question whose answer has an interval: by name."""
+    from oboro.statistics import Ball
     from oboro.statistics.arguments import parse
     from oboro.statistics.oracle import query_plan
     from oboro.statistics.scope import Scope
@@ -282,6 +283,8 @@ def statistics_plans(eps: str, *, replaced: bool) -> dict[str, Plan]:
         "sum": asked.sum("age", eps=eps),
         "sum, Gaussian": asked.sum("age", rho=eps),
         "sum by region": by.sum("age", eps=eps),
+        "sums of two columns": asked.sum(["age", "hours"], eps=eps),
+        "sums in a ball, by region": by.sum(["age", "hours"], ball=Ball("l2", 60), rho=eps),
         "mean": asked.mean("age", eps=eps),
         "mean, Gaussian": asked.mean("age", rho=eps),
         "mean by region": by.mean("age", eps=eps),

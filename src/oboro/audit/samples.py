@@ -141,6 +141,22 @@ def _smooth() -> Iterator[tuple[str, Plan]]:
                 Scope(unit, n=n), [AGE], _largest, blocks=2, bounds=(0, 3), step=1, eps=1, label="largest age"
             ),
         )
+    for aggregator, copies in (("mean", 1), ("smooth", 1), ("median", 2), ("mean", 2)):
+        yield (
+            f"sample and aggregate, {aggregator}" + (", copies" if copies > 1 else ""),
+            sample_aggregate_plan(
+                Scope(ROW),
+                [AGE],
+                _largest,
+                blocks=2,
+                bounds=(0, 3),
+                step=1,
+                eps=1,
+                label="largest age",
+                aggregator=aggregator,
+                copies=copies,
+            ),
+        )
 
 
 def _learners() -> Iterator[tuple[str, Plan]]:

@@ -131,13 +131,16 @@ class Learning(Questions[Result]):
         seconds: Number = 5,
         label: str | None = None,
         isolation: str | None = None,
+        aggregator: str = "median",
+        copies: int = 1,
         **asked: Unpack[Asked],
     ) -> Result:
-        """The median over blocks of any function of the rows, given as a dictionary of arrays.
+        """The median or mean over blocks of any function of the rows, given as a dictionary of arrays.
 
         The function is a `def` that needs nothing from around it, its text, or "module:function". Each block is computed
         in a sealed process that has its block and nothing else; with `isolation="none"`, and on systems that cannot seal,
-        in a plain one, with a conditional guarantee.
+        in a plain one, with a conditional guarantee. `aggregator` is "median", "mean", or "smooth" for a median with noise by its
+        smooth sensitivity. With `copies` each unit draws so many blocks, which then overlap.
         """
         scope, of = (
             self._scope(asked, "sample_and_aggregate"),
@@ -155,6 +158,8 @@ class Learning(Questions[Result]):
                 seconds=seconds,
                 label=label,
                 isolation=isolation,
+                aggregator=aggregator,
+                copies=copies,
             ),
             asked,
         )
