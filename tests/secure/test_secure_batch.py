@@ -71,7 +71,8 @@ def test_the_joint_delta_is_what_the_definition_says(urns: list[Urn], answers: i
         assert float(found.high) == pytest.approx(truth, abs=1e-12)
         assert float(found.high - found.low) < 1e-30
         if len(urns) == 1:  # the other way to the same number
-            other = batch._one_urn(urns[0], answers, eps, sensitivity)
+            base = urns[0].last - urns[0].first + 1 + sensitivity
+            other = exact_delta(batch.joint_law(urns, answers, base), eps, sensitivity)
             assert float(other.high) == pytest.approx(truth, abs=1e-12)
             assert float(other.high - other.low) < 1e-30
 
@@ -189,6 +190,18 @@ def test_plain_numbers_of_any_kind_and_length_are_prepared() -> None:
     assert plan.prepare(None) == (0, 0, 0)
     (pair,) = plan.neighbours()
     assert (pair.one, pair.other) == ((0, 0, 0), (1, 0, 0))
+
+
+def test_the_exact_audit_of_a_batch_finds_the_joint_delta() -> None:
+    """By the law of every outcome, listed for the audit: at the joint delta it finds eps, at less than it more."""
+    plan = ob.secure.draw_plan(two_digits(3), low=0, high=100, unit=ob.Unit.row())
+    joint = plan.noise.kept.delta
+    for asked, least, most in ((joint, 0.0, 1 + 1e-9), (joint * Fraction(99, 100), 1 + 1e-6, 9.0)):
+        other = forged(plan, noise=forged(plan.noise, promise=ob.Approx(1, asked)))
+        (finding,) = ob.audit.exact(other).findings
+        assert least <= finding.eps_lower <= most
+    many = ob.secure.plan(eps=1, delta="1e-2", urns=1, answers=20)
+    assert ob.secure.draw_plan(many, low=0, high=9, unit=ob.Unit.row()).added() is None
 
 
 def test_the_audit_attacks_a_batch() -> None:

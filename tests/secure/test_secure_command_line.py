@@ -153,6 +153,34 @@ def test_a_sealed_answer_is_told_like_any_release(oboro: Command) -> None:
     assert Path("again.enc").read_bytes() == Path("drawn.enc").read_bytes()
 
 
+def test_a_batch_by_files(oboro: Command) -> None:
+    made = oboro("secure plan --eps 1 --delta 1e-2 --urns 1 --answers 2 -o batch.toml")
+    assert made.code == 0
+    assert "2, all from the same urns" in made.out
+    assert oboro("secure urns --plan batch.toml --key carrier.secret -o urns.enc").code == 0
+    budget = "ledger create m.ledger --dataset city --unit row --eps 3 --delta 0.5 --assume"
+    assert oboro(budget, ob.secure.ASSUMPTION).code == 0
+    draw = "secure draw --plan batch.toml --urns urns.enc --ledger m.ledger -o drawn.enc --answer a.enc"
+    assert "number of answers" in oboro(draw).err
+    assert "different bounds" in oboro(f"{draw} --answer answer.enc").err
+    drawn = oboro(f"{draw} --answer b.enc")  # nothing was used up
+    assert drawn.code == 0, drawn.err
+    opened = oboro("secure open drawn.enc --plan batch.toml --key carrier.secret")
+    assert [
+        abs(int(line) - true) < 20 for line, true in zip(opened.out.split(), (1200, 34), strict=True)
+    ] == [True] * 2
+
+
+def test_the_protocol_as_printed(oboro: Command) -> None:
+    asked = "secure plan --eps 1 --delta 1e-3 --method printed --draws 2"
+    refused = oboro(asked)
+    assert refused.code == 4
+    assert "--urn-delta 0.001" in refused.err
+    made = oboro(asked.replace("1e-3", "0.02") + " --urn-delta 1e-3")
+    assert "as printed" in made.out
+    assert "61 entries, 3,904 bytes" in made.out
+
+
 def test_mistakes_are_explained(oboro: Command) -> None:
     for line, text in [
         ("secure draw --plan noise.toml --answer answer.enc --ledger l.ledger", "where the urns come from"),

@@ -105,7 +105,7 @@ def test_comparison() -> None:
     table = ob.secure.compare(eps=1, delta="1e-4", urns=(2,), seconds=3)
     names = [row[0] for row in table.rows]
     assert names == [*[f"paper, {n} draw{'s' * (n > 1)} from one urn" for n in (1, 2, 3, 4)], "2 digit urns",
-                     "each party adds its own", "one party adds"]  # fmt: skip
+                     "bitwise circuits", "lists of noise", "Pólya shares", "each party adds its own", "one party adds"]  # fmt: skip
     assert "1.367" in str(table)
     assert "0.8509" in str(table)
 

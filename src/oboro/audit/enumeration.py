@@ -118,7 +118,7 @@ def delta_at(losses: Losses, eps: float) -> float:
     return math.fsum(p * -math.expm1(eps - float(loss)) for loss, p in losses.items() if float(loss) > eps)
 
 
-def weights_delta(one: Mapping[int, int], other: Mapping[int, int], total: int, eps: float) -> float:
+def weights_delta(one: Mapping[Any, int], other: Mapping[Any, int], total: int, eps: float) -> float:
     """sum of (P - e^eps Q)+ for whole-number weights over one total."""
     return math.fsum(
         max(0.0, weight / total - math.exp(eps) * other.get(output, 0) / total)

@@ -155,7 +155,7 @@ class Additive:
 
 @dataclass(frozen=True, slots=True)
 class Weighted:
-    """Whole numbers, each with a weight: the law of the output of a draw from urns.
+    """Whole numbers, or several of them together, each with a weight: the law of the output of a draw from urns.
 
     >>> noise = ob.secure.plan(eps=1, delta="1e-3", method="paper", draws=1)
     >>> plan = ob.secure.draw_plan(noise, low=0, high=100, unit=ob.Unit.row())
@@ -163,7 +163,7 @@ class Weighted:
     701
     """
 
-    weights: Callable[[Any], dict[int, int]]
+    weights: Callable[[Any], Mapping[Any, int]]
     draw: Callable[[Any, Bits, int], Any]  # (prepared, bits, trials)
 
 

@@ -64,7 +64,7 @@ from oboro.secure.law import (
 )
 
 MOST_ANSWERS = 1000
-_MOST_OUTCOMES = 2**18  # that are listed
+MOST_OUTCOMES = 2**18  # that are listed
 _MOST_PAIRS = 2**19  # pairs of counts that are listed
 
 
@@ -86,13 +86,19 @@ def joint_delta(
         return exact_delta(law_of(urns), eps, sensitivity)
     span = sum(urn.last - urn.first for urn in urns) + 1
     words = 3 + sum(answers * urn.size.bit_length() for urn in urns) // 64
-    outcomes = (span + sensitivity) ** answers if answers <= MOST_DRAWS else MOST_WORK
-    if outcomes <= _MOST_OUTCOMES and outcomes * sensitivity * words <= MOST_WORK:
-        return exact_delta(joint_law(urns, answers, span + sensitivity), eps, sensitivity)
     if len(urns) == 1 and span * sensitivity * answers**2 <= _MOST_PAIRS:
         return _one_urn(urns[0], answers, eps, sensitivity)
+    listed = outcomes(urns, answers, sensitivity)
+    if listed <= MOST_OUTCOMES and listed * sensitivity * words <= MOST_WORK:
+        return exact_delta(joint_law(urns, answers, span + sensitivity), eps, sensitivity)
     alone = exact_delta(law_of(urns), eps, sensitivity)
     return Between(alone.low, max(alone.high, _bound(urns, answers, eps, sensitivity, spare)))
+
+
+def outcomes(urns: Sequence[Urn], answers: int, apart: int = 0) -> int:
+    """How many outcomes there are to list, with `apart` places between; more than are ever listed for many answers."""
+    span = sum(urn.last - urn.first for urn in urns) + 1 + apart
+    return int(span**answers) if answers <= MOST_DRAWS else MOST_OUTCOMES + 1
 
 
 def joint_law(urns: Sequence[Urn], answers: int, base: int) -> Law:

@@ -28,6 +28,7 @@ from oboro.kinds import list_of, takes
 from oboro.noise.laplace import as_float
 from oboro.release import Forecast
 from oboro.release.forecast import Row
+from oboro.secure.batch import MOST_ANSWERS
 from oboro.secure.elgamal import CIPHERTEXT
 from oboro.secure.noise_plan import NoisePlan, verify
 from oboro.secure.planner import plan
@@ -66,7 +67,7 @@ def compare(
     one party adds: 0, 0 sent
     """
     seconds = as_float(positive("seconds", seconds))
-    answers = whole("answers", answers, least=1, most=1000)
+    answers = whole("answers", answers, least=1, most=MOST_ANSWERS)
     rows: list[Row] = []
     for n in [whole("draws", each, least=1, most=100) for each in draws]:
         name = f"paper, {n} draw{'s' * (n > 1)} from one urn"

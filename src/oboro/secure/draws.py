@@ -27,7 +27,7 @@ from oboro.privacy import Conditional, Unit
 from oboro.records import write
 from oboro.release import Forecast, Pair, Part, Plan, Weighted, register
 from oboro.secure import elgamal, group, messages
-from oboro.secure.batch import different
+from oboro.secure.batch import MOST_OUTCOMES, different, joint_law, outcomes
 from oboro.secure.elgamal import CIPHERTEXT, SecretKey
 from oboro.secure.group import POINT, PeerError, checked_point
 from oboro.secure.logarithm import check_range, find
@@ -312,14 +312,32 @@ class DrawPlan(Plan):
 
     def added(self) -> Weighted | None:
         """A plain number gets the sum of one entry of each urn: weights that are whole numbers."""
-        law = self.noise.law
-        if self.noise.answers > 1:
+        law, answers = self.noise.law, self.noise.answers
+        if answers > 1 and outcomes(self.noise.sent, answers) > MOST_OUTCOMES:
             return None
+        if answers > 1:
+            return Weighted(
+                self._joint_weights,
+                lambda prepared, bits, trials: np.asarray(prepared) + self._from_urns(bits, trials),
+            )
 
         def weights(prepared: int) -> dict[int, int]:
             return {prepared + law.lowest + i: weight for i, weight in enumerate(law.weights) if weight}
 
         return Weighted(weights, lambda prepared, bits, trials: prepared + self._from_urns(bits, trials))
+
+    def _joint_weights(self, prepared: tuple[int, ...]) -> dict[tuple[int, ...], int]:
+        """The weight of every outcome of a batch."""
+        law, base = self.noise.law, len(self.noise.law.weights)
+        places = [base**i for i in range(len(prepared))]
+        return {
+            tuple(
+                true + law.lowest + index // place % base
+                for true, place in zip(prepared, places, strict=True)
+            ): weight
+            for index, weight in enumerate(joint_law(self.noise.sent, len(prepared), base).weights)
+            if weight
+        }
 
     @property
     def reads(self) -> tuple[Column, ...]:
@@ -425,7 +443,9 @@ class DrawPlan(Plan):
     def describe(self) -> dict[str, object]:
         return {
             "released": (
-                "an answer" if self.noise.answers == 1 else f"a batch of {self.noise.answers} answers"
+                "an answer"
+                if self.noise.answers == 1
+                else f"a batch of {self.noise.answers} answers, of which one unit moves one,"
             )
             + " with noise from encrypted urns"
             + ("" if self.opened else ", still encrypted"),

@@ -91,7 +91,7 @@ def plan(
 
     def make(aimed: Approx, within: Fraction, time_limit: float) -> tuple[Urn, ...]:
         if method == "paper":
-            return (algorithm2(aimed.eps, aimed.delta, sensitivity, draws),)
+            return (algorithm2(aimed.eps, aimed.delta, sensitivity, draws, init=init, stop=stop),)
         return scaled(_digits(aimed, urns, within, time_limit, None), sensitivity)
 
     return _batch(
