@@ -345,8 +345,10 @@ def renyi_gaussians(
 
     >>> ob.synth.renyi_gaussians(2, [0], [[1]], [1], [[1]])
     1.0
-    >>> ob.synth.renyi_gaussians("inf", [0], [[1]], [0], [[4]]), ob.synth.renyi_gaussians("inf", [0], [[4]], [0], [[1]])
-    (0.6931..., inf)
+    >>> ob.synth.renyi_gaussians("inf", [0], [[1]], [0], [[4]])
+    0.6931...
+    >>> ob.synth.renyi_gaussians("inf", [0], [[4]], [0], [[1]])
+    inf
     """
     if not np.ndim(mean) == np.ndim(other_mean) == 1 or not np.shape(covariance) == np.shape(
         other_covariance
