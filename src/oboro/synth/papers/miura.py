@@ -145,7 +145,7 @@ def figure2() -> Reproduction:
         figures=tuple(
             curves_of(
                 f"Rényi eps of {n:,} records",
-                orders,
+                [float(order) for order in orders],
                 [(str(row[0]).rpartition(",")[0], *row[1:]) for row in rows[place :: len(SIZES)]],
                 below="order",
                 beside="Rényi eps",
