@@ -313,7 +313,7 @@ NOT_CALLED = {
         *[f"statistics.{name}" for name in ob.statistics.__all__ if name.endswith("Plan")],
     ],
     # takes seconds or minutes by its nature; checks what it is given as `audit.run` does
-    "long": ["audit.coverage", "audit.end_to_end", "audit.everything", "audit.walk"],
+    "long": ["audit.coverage", "audit.end_to_end", "audit.everything", "audit.membership", "audit.walk"],
     # what plans are made of, below the line where input is checked
     "inside": [
         "dynamics.SymmetricStable", "domain.Column", "noise.Bits", "noise.Cauchy", "noise.Laplace", "noise.Normal",

@@ -11,6 +11,7 @@ from oboro.audit.coverage import Covered, coverage
 from oboro.audit.endtoend import EndToEnd, Walked, end_to_end, walk
 from oboro.audit.enumeration import exact
 from oboro.audit.findings import AuditReport, Finding
+from oboro.audit.membership import membership
 from oboro.audit.run import run
 from oboro.audit.samples import everything, samples
 
@@ -24,6 +25,7 @@ __all__ = [
     "end_to_end",
     "everything",
     "exact",
+    "membership",
     "run",
     "samples",
     "walk",
