@@ -80,6 +80,21 @@ def test_questions_are_answered(oboro: Any, question: list[str], rows: int) -> N
     assert answer["remaining"] == {"kind": "pure", "eps": "2.5"}
 
 
+def test_a_function_of_a_row_is_added_up(oboro: Any, tmp_path: Path) -> None:
+    (tmp_path / "g.py").write_text("def g(row):\n    return row['age'] / 120\n")
+    asked = ["query", "sum age", "--function", str(tmp_path / "g.py"), "--eps", "0.5"]
+    code, out, _ = oboro(*asked, "--json")
+    assert code == 0
+    assert len(json.loads(out)["table"]) == 1
+    (tmp_path / "g.py").write_text("def g(row):\n    return row['age']\n")
+    code, _, err = oboro(*asked)
+    assert code == 4
+    assert "not between 0 and 1" in err
+    for words in (["mean age"], ["sum age", "--ball", "l2:5"], ["sum"]):
+        assert oboro("query", *words, "--function", str(tmp_path / "g.py"), "--eps", "1")[0] == 4
+    assert oboro("query", "sum age", "--function", str(tmp_path / "none.py"), "--eps", "1")[0] == 4
+
+
 def test_a_dry_run_prices_and_forecasts(oboro: Any, tmp_path: Path) -> None:
     code, out, _ = oboro("query", "mean age", "--eps", "0.5", "--dry-run")
     assert code == 0

@@ -202,6 +202,9 @@ CALLS: dict[str, Good] = {
     "statistics.Session.quantile": lambda w: {"self": w.session, "column": "age", "quantiles": 0.5, "eps": "1e-6"},
     "statistics.Session.run": lambda w: {"self": w.session, "plan": w.histogram, "name": None},
     "statistics.Session.sum": lambda w: {"self": w.session, "column": "age", "ball": None, "eps": "1e-6", "expected_n": 5},
+    "statistics.Session.sum_of": lambda w: {
+        "self": w.session.plan, "function": "def f(row): return 1", "columns": ["age"], "seconds": 60, "label": None, "eps": "1e-6",
+    },
     "statistics.Session.trimmed_mean": lambda w: {"self": w.session.plan, "column": "age", "trim": 0.1, "eps": "1e-6"},
     "statistics.Session.variance": lambda w: {"self": w.session, "column": "age", "eps": "1e-6"},
     "statistics.Session.where": lambda w: {"self": w.session, "condition": "age >= 20"},

@@ -264,6 +264,9 @@ def _rows() -> dict[str, list[object]]:
     return {"age": ages.tolist(), "hours": hours.tolist(), "region": regions.tolist()}
 
 
+_OLD = "def old(row):\n    return row['age'] / 200"
+
+
 def statistics_plans(eps: str, *, replaced: bool) -> dict[str, Plan]:
     """Every question whose answer has an interval: by name."""
     from oboro.statistics import Ball
@@ -285,6 +288,7 @@ def statistics_plans(eps: str, *, replaced: bool) -> dict[str, Plan]:
         "sum by region": by.sum("age", eps=eps),
         "sums of two columns": asked.sum(["age", "hours"], eps=eps),
         "sums in a ball, by region": by.sum(["age", "hours"], ball=Ball("l2", 60), rho=eps),
+        "sum of a function": asked.sum_of(_OLD, columns=["age"], eps=eps),
         "mean": asked.mean("age", eps=eps),
         "mean, Gaussian": asked.mean("age", rho=eps),
         "mean by region": by.mean("age", eps=eps),

@@ -100,6 +100,7 @@ def _smooth() -> Iterator[tuple[str, Plan]]:
     from oboro.statistics.blocks import sample_aggregate_plan
     from oboro.statistics.graphs import mst_cost_plan, triangles_plan
     from oboro.statistics.own import own_function_plan
+    from oboro.statistics.row_function import row_function_plan
     from oboro.statistics.scope import Scope
     from oboro.statistics.smooth import smooth_quantile_plan, trimmed_mean_plan
 
@@ -141,6 +142,9 @@ def _smooth() -> Iterator[tuple[str, Plan]]:
                 Scope(unit, n=n), [AGE], _largest, blocks=2, bounds=(0, 3), step=1, eps=1, label="largest age"
             ),
         )
+    for name, scope, price in (("", Scope(ROW), Pure(1)), (", replaced, zCDP", Scope(REPLACED, n=4), rho)):
+        plan = row_function_plan(scope, [AGE], _thirds, price, label="thirds")
+        yield f"sum of a function{name}", plan
     for aggregator, copies in (("mean", 1), ("smooth", 1), ("median", 2), ("mean", 2)):
         yield (
             f"sample and aggregate, {aggregator}" + (", copies" if copies > 1 else ""),
@@ -258,6 +262,10 @@ def _one_in_four(data: list[int], beta: float) -> float:
 
 def _largest(rows: Any) -> float:
     return float(max(rows["age"], default=0))
+
+
+def _thirds(row: dict[str, int]) -> float:
+    return row["age"] / 3
 
 
 # The audit of everything: a sample of every kind of plan, with one false alarm in a million full runs at most.

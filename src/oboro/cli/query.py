@@ -181,6 +181,14 @@ Delta = Annotated[
         "--delta", help="With --method smooth and --eps: Laplace noise, and this delta.", metavar="NUMBER"
     ),
 ]
+FunctionFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--function",
+        help="Of a sum: a Python file that ends with a def of a row, from 0 to 1, such as row\\['age'] / 120.",
+        metavar="FILE",
+    ),
+]
 WORDS = ("count", "sum", "mean", "variance", "covariance", "median", "quantile", "histogram")
 
 
@@ -194,6 +202,7 @@ def query(
     origin: Origin = None,
     method: Method = None,
     delta: Delta = None,
+    function: FunctionFile = None,
     eps: EpsOrNone = None,
     rho: Rho = None,
     expected_n: ExpectedN = None,
@@ -214,6 +223,8 @@ def query(
     asked = asked if where is None else asked.where(where)
     asked = asked.by(*by) if by else asked
     way = {name: given for name, given in (("method", method), ("delta", delta)) if given is not None}
+    if function is not None:
+        clip |= {"function": read_function(function)}
     plan = ask(asked, text, edges, clip, way)(eps=eps, rho=rho, expected_n=expected_n)
     plans.release(plan, session.source, ledger, output=output, name=name, dry_run=dry_run, json=json)
 
@@ -256,8 +267,8 @@ def ask(
     clip: dict[str, object] | None = None,
     way: dict[str, str] | None = None,
 ) -> Callable[..., Any]:
-    """The method that a question names, with its columns and numbers filled in; `clip` says ball=..., `way` method=..., if
-    anything."""
+    """The method that a question names, with its columns and numbers filled in; `clip` says ball=... or
+    function=..., `way` method=..., if anything."""
     word, *rest = text.replace(",", " ").split() or [""]
     numbers = [part for part in rest if part[0].isdigit() or part[0] == "."]
     columns = [part for part in rest if part not in numbers]
@@ -266,6 +277,12 @@ def ask(
         raise ParameterError(
             "a ball is for sums, means and covariances", given=text, fix='"mean height weight" --ball l2:50'
         )
+    if clip and "function" in clip:
+        if word != "sum" or not columns or numbers or len(clip) > 1:
+            raise ParameterError(
+                "a function is for sums, without a ball", given=text, fix='"sum age income" --function g.py'
+            )
+        return lambda **asked: questions.sum_of(clip["function"], columns=columns, **asked)
     if way and word not in ("median", "quantile"):
         raise ParameterError(
             "a method is for medians and quantiles", given=text, fix='"median income" --method smooth'
@@ -296,6 +313,19 @@ def ask(
         if close
         else '"mean income"   "quantile income 0.1 0.5 0.9"   "count" --where "age >= 20"',
     )
+
+
+def read_function(file: Path) -> str:
+    """The text of a function."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise ParameterError(
+            "the file of the function cannot be read",
+            given=f"--function {file}",
+            needed="a Python file in UTF-8",
+            fix="--function g.py",
+        ) from None
 
 
 def read_ball(ball: str | None, origin: str | None) -> dict[str, object]:

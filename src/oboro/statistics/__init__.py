@@ -33,6 +33,7 @@ from oboro.statistics.oracle import Oracle, QueryPlan
 from oboro.statistics.own import OwnFunctionPlan, own_function_plan
 from oboro.statistics.quantiles import QuantilePlan
 from oboro.statistics.questions import BatchPlan
+from oboro.statistics.row_function import RowFunctionPlan
 from oboro.statistics.scope import Bins
 from oboro.statistics.session import Batch, Session
 from oboro.statistics.smooth import SmoothQuantilePlan, TrimmedMeanPlan
@@ -55,6 +56,7 @@ __all__ = [
     "OwnFunctionPlan",
     "QuantilePlan",
     "QueryPlan",
+    "RowFunctionPlan",
     "SampleAggregatePlan",
     "Session",
     "SmoothQuantilePlan",

@@ -111,26 +111,11 @@ class SampleAggregatePlan(Plan):
     leaves_out = "covers the noise; not how the mean over blocks differs from the function of all rows"
 
     def check(self) -> None:
-        called(self.function)
+        check_run(self.label, self.function, self.seconds)
         whole("blocks", self.blocks, least=1, most=MOST_BLOCKS)
         whole("copies", self.copies, least=1, most=min(self.blocks, MOST_COPIES))
-        positive("seconds", self.seconds)
-        if self.seconds > MOST_SECONDS:
-            raise ParameterError(
-                "seconds are too many",
-                given=told(seconds=show(self.seconds)),
-                needed=f"at most {MOST_SECONDS:,}",
-                fix=setting(seconds=5),
-            )
         check_different(self.columns)
         check_different(self.outputs)
-        if not self.label.isprintable() or not 0 < len(self.label) <= 200:
-            raise ParameterError(
-                "label is no name for a certificate",
-                given=told(label=shown(self.label)),
-                needed="up to 200 printable characters",
-                fix=setting(label="ratio, version 1"),
-            )
         if not self.columns or not 1 <= len(self.outputs) <= MOST_OUTPUTS:
             raise ParameterError(
                 "sample and aggregate needs columns and outputs",
@@ -391,6 +376,26 @@ class SampleAggregatePlan(Plan):
         """One unit at one end of every column or at the other, or away; by itself and among others at both ends."""
         yield from self.scope.pairs(self.columns)
         yield from self.scope.divided_pairs(self.columns, Fraction(1, 2))
+
+
+def check_run(label: str, function: str, seconds: Fraction) -> None:
+    """Refuses a text that is no function, a time that is too long, and what is no name for a certificate."""
+    called(function)
+    positive("seconds", seconds)
+    if seconds > MOST_SECONDS:
+        raise ParameterError(
+            "seconds are too many",
+            given=told(seconds=show(seconds)),
+            needed=f"at most {MOST_SECONDS:,}",
+            fix=setting(seconds=5),
+        )
+    if not label.isprintable() or not 0 < len(label) <= 200:
+        raise ParameterError(
+            "label is no name for a certificate",
+            given=told(label=shown(label)),
+            needed="up to 200 printable characters",
+            fix=setting(label="ratio, version 1"),
+        )
 
 
 def promise(guarantee: Pure, isolation: str) -> Pure | Conditional:

@@ -14,6 +14,7 @@ from oboro.statistics.clusters import clusters_plan
 from oboro.statistics.components import components_plan
 from oboro.statistics.points import Rows
 from oboro.statistics.questions import Asked, Questions, as_pure
+from oboro.statistics.row_function import row_function_plan
 from oboro.statistics.smooth import smooth_quantile_plan, trimmed_mean_plan
 from oboro.statistics.smooth_noise import SmoothPromise
 from oboro.statistics.terms import Promise
@@ -160,6 +161,29 @@ class Learning(Questions[Result]):
                 isolation=isolation,
                 aggregator=aggregator,
                 copies=copies,
+            ),
+            asked,
+        )
+
+    def sum_of(
+        self,
+        function: str | Callable[[Any], object],
+        *,
+        columns: Sequence[str],
+        seconds: Number = 60,
+        label: str | None = None,
+        isolation: str | None = None,
+        **asked: Unpack[Asked],
+    ) -> Result:
+        """The sum over rows of any function of one, between 0 and 1. A row is given as a dictionary of its values in `columns`.
+
+        The function is given as to `sample_and_aggregate`. It is computed, sealed, for every row that the columns allow, and
+        never sees data.
+        """
+        scope, of = self._scope(asked, "sum_of"), self._columns(columns)
+        return self._answer(
+            lambda promise: row_function_plan(
+                scope, of, function, promise, seconds=seconds, label=label, isolation=isolation
             ),
             asked,
         )
