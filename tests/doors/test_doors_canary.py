@@ -139,6 +139,9 @@ ADDRESSES = [
     f"%70ostgresql%3A//user%3A{PASSWORD}%40127.0.0.1/db",
     f"postgresql∶∕∕user∶{PASSWORD}@127.0.0.1/db",
     f"host＝h password＝{PASSWORD}",
+    f"postgresql://user:a {PASSWORD}@127.0.0.1/db",
+    f'postgresql://user:a"{PASSWORD}@127.0.0.1/db',
+    f"postgresql://user:{PASSWORD}",
 ]
 
 

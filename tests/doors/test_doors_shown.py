@@ -65,11 +65,24 @@ def test_masking_looks_at_each_sign_a_few_times_at_most() -> None:
         ("host=h password = 's3 cret' x", "host=h password = *** x"),
         ("password='s3cret", "password=***"),
         ("db?sslpassword=s3cret&x=1", "db?sslpassword=***&x=1"),
+        ("no file postgresql://u:a s3cret@h/db there", "no file postgresql://u:***@h/db there"),
+        ('postgresql://u:a"s3cret@h/db', "postgresql://u:***@h/db"),
+        ("postgresql://u:s3cret is cut off", "postgresql://u:*** is cut off"),
+        (f"postgresql://u:{'s3cret' * 400}@h/db", "postgresql://u:***@h/db"),
+        ("password='it\\'s s3cret' x", "password=*** x"),
+        ("db?passwor%64=s3cret", "db?password=***"),
     ],
 )
 def test_an_error_shows_no_password(text: str, shown: str) -> None:
     assert without_password(text) == shown
     assert "s3" not in str(ParameterError(text, given=text, fix=text))
+
+
+@pytest.mark.parametrize(
+    "text", ["postgresql://h:5432/db: x@y", "postgresql://u@h:1/db", "postgresql://u:***, x@y"]
+)
+def test_a_port_is_no_password_and_nothing_is_masked_twice(text: str) -> None:
+    assert without_password(text) == text
 
 
 def test_what_is_released_is_not_masked(folder: Path) -> None:

@@ -113,7 +113,7 @@ def record(error: OboroError) -> dict[str, str | None]:
     parts = {"message": error.message, "given": error.given, "needed": error.needed, "fix": error.fix}
     known = running_options()
     argument = known.get(error.argument or "", error.argument) or _first_option(error.given, known)
-    told = {name: None if part is None else typed(part) for name, part in parts.items()}
+    told = {name: None if part is None else without_password(typed(part)) for name, part in parts.items()}
     return {**error.to_dict(), **told, "argument": argument}
 
 

@@ -103,8 +103,10 @@ def _seen(found: re.Match[str]) -> str:
 def without_password(text: str) -> str:
     """A text in which an address of a database shows no password, even if the address was mistyped: for errors and logs."""
     text = re.sub(r"[^\s\"]+", lambda word: _without_password(word[0]), text) if _AT.search(text) else text
+    text = _UNENDED.sub(lambda found: found[1] + _after_password(found[2]), text)
     text = _OPTION.sub(r"\1***", text)
-    return text if text.isascii() or not _OPTION.search(opened(text)) else _OPTION.sub(r"\1***", opened(text))
+    plainly = opened(text) if "%" in text or not text.isascii() else ""
+    return _OPTION.sub(r"\1***", plainly) if _OPTION.search(plainly) else text
 
 
 def opened(text: str) -> str:
@@ -114,7 +116,11 @@ def opened(text: str) -> str:
     return text.replace("\\", "/")
 
 
-_OPTION = re.compile(r"(password\s*=\s*)(?:'[^'\n]*'?|[^&\s\"']+)", re.IGNORECASE)
+_OPTION = re.compile(r"(password\s*=\s*)(?!\*\*\*)(?:'(?:[^'\\\n]|\\.)*'?|[^&\s\"']+)", re.IGNORECASE)
+# an address with a space or a quote in its password, or one that was cut off before its @; but a number may be a port
+_UNENDED = re.compile(
+    r"(postgres\w*(?:\+\w+)?:/+[^\s:/@]*:)(?!\*\*\*|\d{0,5}(?:[/?\s\"',;.)]|$))([^\n]*)", re.IGNORECASE
+)
 _ADDRESS = re.compile(r"postgres[\w+]*:?/*|:/+", re.IGNORECASE)  # a path has one slash less than was typed
 _COLON = re.compile(r":|%3a", re.IGNORECASE)
 _AT = re.compile(r"[@\ufe6b\uff20]|%(25)*40")
@@ -128,6 +134,12 @@ def _without_password(word: str) -> str:
         return f"{word[: colon.start()]}:***{word[end:]}"
     plainly = opened(word)
     return word if plainly == word else _hidden(word, _without_password(plainly))
+
+
+def _after_password(rest: str) -> str:
+    """What follows on a line after the name of a user, without the password: that ends with the last @, or with the word."""
+    at = rest.rfind("@")
+    return "***" + (rest[at:] if at >= 0 else re.sub(r"^[^\s\"]*", "", rest))
 
 
 def _hidden(word: str, shown: str) -> str:
