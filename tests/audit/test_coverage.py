@@ -124,7 +124,7 @@ def test_so_it_is_in_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.long("intervals tried often")
 def test_everything_that_has_an_interval_covers() -> None:
-    found = list(coverage(40))
+    found = list(coverage(16))
     assert [str(one) for one in found if not one.holds] == []
     assert {one.level for one in found} == set(LEVELS)
 

@@ -24,6 +24,7 @@ from oboro.report import Comparison, write_map
 from oboro.report import map as map_module
 from oboro.report.cells import Place
 from oboro.report.map import unpack
+from support import mostly_long
 
 SIDE = 64
 GRID = Domain([Grid("row", "col", shape=(SIDE, SIDE))])
@@ -407,39 +408,49 @@ def test_figures_on_the_page_are_answers_of_the_table(strategy: str, tmp_path: P
     assert json.loads(read_text(bare, "oboro-data"))["answers"] is None
 
 
-@pytest.mark.parametrize("strategy", ["tree", "filtered"])
-def test_meshes_and_categories_have_the_answers_of_the_table_too(strategy: str, tmp_path: Path) -> None:
-    """5 km has no code of its own and is asked by those of 1 km; what lies outside the region holds nobody."""
+def test_a_block_of_meshes_is_asked_by_codes() -> None:
+    """5 km has no code of its own; what lies outside the region holds nobody."""
+    place = Place.of(Domain([Mesh("code", level="500m", region=[5339, 5440])]))
+    row, col = (int(each[0]) for each in Mesh("code", level="500m", region=[5339]).locate([533935471]))
+    assert place.question(row // 160, col // 160, 160) == {"code": ["5339"]}
+    assert place.question(row // 20, col // 20, 20) == {"code": ["533935"]}
+    assert place.question(row // 2, col // 2, 2) == {"code": ["53393547"]}
+    assert place.question(row, col, 1) == {"code": ["533935471"]}
+    five = place.question(row // 10, col // 10, 10)
+    assert five == {"code": [f"533935{r}{c}" for r in range(5) for c in range(5, 10)]}
+    assert place.codes_in(10) == 25
+    assert place.question(row // 160 + 1, col // 160, 160) is None
+
+
+@pytest.mark.parametrize("strategy", mostly_long("map pages", ["tree", "filtered"], ["tree"]))
+def test_meshes_and_categories_have_the_answers_of_the_table_too(
+    strategy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from oboro import tables
-    from oboro.domain import Category, Domain, Mesh
     from oboro.noise import system_bits
     from oboro.privacy import Unit
 
-    mesh = Mesh("code", level="1km", region=[5339, 5440])
+    monkeypatch.setattr("oboro.report.map._MOST_ASKED", 230)
+    mesh = Mesh("code", level="1km", region=[5339])
     domain = Domain([mesh, Category("sex", ["F", "M"])])
     plan = tables.plan(domain, unit=Unit.cells(), eps=1, count="n", strategy=strategy)
-    codes = [53390000 + 11 * i for i in (0, 9, 100, 302, 600)] + [54400011]
-    data = {"code": [*codes, *codes], "sex": ["F"] * 6 + ["M"] * 6, "n": [900, 40, 300, 7, 1200, 800] * 2}
+    codes = [53390000 + 11 * i for i in (0, 9, 100, 302, 600)]
+    data = {"code": [*codes, *codes], "sex": ["F"] * 5 + ["M"] * 5, "n": [900, 40, 300, 7, 1200] * 2}
     table = plan.publish(plan.measure(plan.prepare(data), system_bits()))
     text = write_map(table, domain, tmp_path / "map.html").read_text()
     page = json.loads(read_text(text, "oboro-data"))
     assert set(page["answers"]) == {"-1", "0", "1"}
+    top, left, _, width = page["window"]
     for key, beside in (("-1", {}), ("1", {"sex": "M"})):
         whole = tables.ask(table, beside)
         assert page["answers"][key]["total"] == [str(n) for n in (whole.value, whole.low, whole.high)]
-        for side, code, count in ((80, "5339", 1), (10, "533900", 1), (5, "53390000", 25)):
+        for side, code in ((80, "5339"), (10, "533933")):
             row, col = (int(each[0]) // side for each in mesh.locate([int(f"{code:0<8}")]))
-            top, left, _, cols = (n // side for n in page["window"])
-            cols = -(-(page["window"][1] + page["window"][3]) // side) - left
-            name = page["answers"][key]["sides"].get(str(side))
-            if name is None:
-                continue
-            numbers = unpack(read_text(text, name)).reshape(3, -1)
-            near = [int(code) + 10 * (i // 5) + i % 5 for i in range(25)] if count > 1 else [code]
-            answer = tables.ask(table, {"code": near, **beside})
-            at = (row - top) * cols + col - left
+            numbers = unpack(read_text(text, page["answers"][key]["sides"][str(side)])).reshape(3, -1)
+            cols = -(-(left + width) // side) - left // side
+            answer = tables.ask(table, {"code": code, **beside})
+            at = (row - top // side) * cols + col - left // side
             assert numbers[:, at].tolist() == [answer.value, answer.low, answer.high]
-    assert {"80", "10"} <= set(page["answers"]["-1"]["sides"])
 
 
 # ---- in a browser

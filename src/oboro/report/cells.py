@@ -90,13 +90,17 @@ class Place:
         if isinstance(self.column, Grid):
             first, second = self.column.names[:2]
             return {first: (row * side, (row + 1) * side - 1), second: (col * side, (col + 1) * side - 1)}
-        size = side * _MESHES[self.column.level]
-        level = max((name for name in LEVELS if size % _MESHES[name] == 0), key=lambda name: _MESHES[name])
-        each = size // _MESHES[level]
+        level, each = _made_of(self.column, side)
         rows, cols = np.divmod(np.arange(each * each), each)
         codes = _codes_at(level, row * each + rows, col * each + cols)
         known = [str(code) for code in codes.tolist() if int(str(code)[:4]) in self.column.region]
         return {self.column.name: known} if known else None
+
+    def codes_in(self, side: int) -> int:
+        """How many codes the question for a block lists."""
+        if isinstance(self.column, Grid):
+            return 1
+        return _made_of(self.column, side)[1] ** 2
 
     @property
     def summed(self) -> tuple[str, ...]:
@@ -152,6 +156,13 @@ class Place:
 
 def is_place(column: Column) -> bool:
     return isinstance(column, Grid | Mesh)
+
+
+def _made_of(column: Mesh, side: int) -> tuple[str, int]:
+    """The coarsest level with codes whose meshes make up a block of so many cells a side, and how many of them a side."""
+    size = side * _MESHES[column.level]
+    level = max((name for name in LEVELS if size % _MESHES[name] == 0), key=lambda name: _MESHES[name])
+    return level, size // _MESHES[level]
 
 
 def _codes_at(level: str, row: Integers, col: Integers) -> Integers:

@@ -437,10 +437,11 @@ def _answers(
     left -= len(found)
     for side in sorted(sides, reverse=True):
         part = window.at(side)
+        price = part.rows * part.cols * (1 if plan.strategy == "tree" else place.codes_in(side))
         for number, (key, beside) in enumerate(_chosen(layers)):
-            if key not in found or part.rows * part.cols > left:
+            if key not in found or price > left:
                 break
-            left -= part.rows * part.cols
+            left -= price
             name = f"oboro-answers-{number}-{side}"
             found[key]["sides"][str(side)] = name
             payloads[name] = pack(*_of_blocks(plan, published, place, part, side, beside))
