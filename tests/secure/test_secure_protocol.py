@@ -310,6 +310,17 @@ def test_p1_that_opens_other_urns_is_refused(parties: Parties) -> None:
     assert "another name" in str(paid.value)
 
 
+def test_p1_that_opens_a_number_that_cannot_be_is_refused(parties: Parties) -> None:
+    def last(channel: Channel, name: bytes) -> None:
+        messages.receive(channel.read, messages.DRAWN)
+        channel.send(messages.pack(messages.OPENED, name + messages.NUMBER.pack(2**62)))
+
+    with parties.serving(urns_then(parties, last)) as where, pytest.raises(PaidError) as paid:
+        parties.draw(where)
+    assert "cannot be" in str(paid.value)
+    assert parties.spent == 1
+
+
 def greeting(parties: Parties, channel: Channel) -> None:
     messages.receive(channel.read, messages.PLAN)
     begin = bytes.fromhex(parties.noise.hash) + messages.BOUNDS.pack(0, 100)

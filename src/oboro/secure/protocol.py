@@ -41,7 +41,7 @@ from oboro.secure.draws import (
     draw_plan,
     urns_size,
 )
-from oboro.secure.group import POINT, checked_point
+from oboro.secure.group import POINT, PeerError, checked_point
 from oboro.secure.noise_plan import NoisePlan
 from oboro.secure.party import Shelf
 from oboro.secure.wire import Channel, Identity
@@ -195,9 +195,7 @@ def connected(
     with wire.connected(where, identity) as channel:
         try:
             _check_greeting(channel, answers[0], plan.noise)
-            yield Exchange(
-                answers, partial(_begin, channel, plan), shelf, partial(_settle, channel, plan.noise)
-            )
+            yield Exchange(answers, partial(_begin, channel, plan), shelf, partial(_settle, channel, plan))
         except OboroError:
             channel.refuse("the drawing party stopped")  # and not why: that may concern its ledger
             raise
@@ -259,9 +257,19 @@ def _begin(channel: Channel, plan: DrawPlan) -> messages.Read:
     return channel.read
 
 
-def _settle(channel: Channel, noise: NoisePlan, name: bytes, drawn: bytes) -> tuple[int, ...]:
+def _settle(channel: Channel, plan: DrawPlan, name: bytes, drawn: bytes) -> tuple[int, ...]:
     channel.send(drawn)
     body = messages.receive(channel.read, messages.OPENED)
-    messages.check_size(body, NAME + noise.answers * messages.NUMBER.size, "the opening")
+    messages.check_size(body, NAME + plan.noise.answers * messages.NUMBER.size, "the opening")
     check_same("name of the urns", body[:NAME], name)
-    return tuple(number for (number,) in messages.NUMBER.iter_unpack(body[NAME:]))
+    numbers = tuple(number for (number,) in messages.NUMBER.iter_unpack(body[NAME:]))
+    lowest, highest = plan.low + plan.noise.law.lowest, plan.high + plan.noise.law.highest
+    if not all(
+        lowest <= number <= highest for number in numbers
+    ):  # not shown: P1 may have put anything there
+        raise PeerError(
+            "the other party says that it opened a number that cannot be",
+            needed=f"from {lowest} to {highest}: the bounds of the answer and the noise",
+            fix="do not trust the sender",
+        )
+    return numbers
