@@ -101,18 +101,20 @@ def sha256(data: bytes) -> str:
 
 
 def _check(value: object, name: str, depth: int = 0) -> None:
-    if depth > DEEPEST:
+    if isinstance(value, str):
+        if value.isascii() or writable(value):
+            return
+        raise ParameterError(
+            f"{name} holds half a letter", given=shown(value), needed="a text that can be written"
+        )
+    if value is None or isinstance(value, bool | int):
+        return
+    if depth >= DEEPEST:
         raise ParameterError(
             "the record is nested too deeply",
             given=f"{name[:40]}...",
             needed=f"at most {DEEPEST} tables and lists within one another",
         )
-    if isinstance(value, str) and not writable(value):
-        raise ParameterError(
-            f"{name} holds half a letter", given=shown(value), needed="a text that can be written"
-        )
-    if value is None or isinstance(value, bool | int | str):
-        return
     if isinstance(value, list | tuple):
         for index, item in enumerate(value):
             _check(item, f"{name}[{index}]", depth + 1)
@@ -123,7 +125,8 @@ def _check(value: object, name: str, depth: int = 0) -> None:
                 raise ParameterError(
                     f"{name} has a key that is not a text", given=repr(key), fix=f"{key!r} as a text"
                 )
-            _check(key, name, depth)
+            if not key.isascii():
+                _check(key, name)
             _check(item, f"{name}.{key}", depth + 1)
         return
     raise ParameterError(

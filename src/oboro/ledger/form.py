@@ -16,6 +16,7 @@ A form is one of
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -76,6 +77,12 @@ def _fits(value: object, form: Form) -> bool:
 
 def writable(value: object, deepest: int = DEEPEST) -> bool:
     """Whether a value can be written, read and shown by all: not nested without end, and no half letters in its texts."""
+    try:
+        text = json.dumps(value)
+        if text.count("[") + text.count("{") <= deepest and "\\ud" not in text:
+            return True  # as nearly every record: so few brackets are not nested deeper, and no letter is half of one
+    except (ValueError, TypeError, RecursionError):
+        pass
     return all(depth <= deepest and _encodes(text) for depth, text in _texts(value))
 
 
