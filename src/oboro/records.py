@@ -25,6 +25,7 @@ import types
 from collections.abc import Callable, Mapping
 from datetime import date
 from fractions import Fraction
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from oboro.errors import ParameterError, told
@@ -289,6 +290,7 @@ def _class_of(hint: Any, record: object, where: str) -> type:
     return hint
 
 
+@cache
 def _kinds(base: type, module: str | None = None) -> dict[str, type]:
     """Every class below `base` by its kind, of those that stand in its own module: nobody adds a promise from outside.
 

@@ -84,9 +84,9 @@ def tried(world: World, work: Any, kind: str = "call") -> Tally:
 
 
 def test_a_foreign_exception_is_seen(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oboro.exact._DECIMAL", None)
-    found = tried(world, lambda: ob.Pure("0.1")).foreign
-    assert [where.partition(":")[0] for where in found] == ["AttributeError at exact.py"]
+    monkeypatch.setattr("oboro.domain.columns.LARGEST", None)
+    found = tried(world, lambda: ob.Integer("age", 0, 9)).foreign
+    assert [where.partition(":")[0] for where in found] == ["TypeError at domain/columns.py"]
 
 
 def test_our_own_errors_and_calls_that_do_not_fit_are_fine(world: World) -> None:

@@ -16,7 +16,8 @@ import oboro as ob
 from oboro.errors import GuaranteeError, InputError, ParameterError
 from oboro.noise.bits import system_bits
 from oboro.release import plan_from
-from oboro.secure import Urn, batch, drawer_delta, exact_delta, joint_delta
+from oboro.secure import Urn, batch, drawer_delta, exact_delta
+from oboro.secure.batch import joint_delta
 from oboro.secure.elgamal import CIPHERTEXT
 from oboro.secure.law import law_of
 from support import forged

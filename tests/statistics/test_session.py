@@ -273,6 +273,7 @@ ASKED: dict[str, Any] = {  # every question that takes words beyond those of its
     "sample_and_aggregate": lambda on, **more: on.sample_and_aggregate(
         "def f(rows): return 1", blocks=5, bounds=(0, 1), **more
     ),
+    "sum_of": lambda on, **more: on.sum_of("def f(row): return 1", columns=["age"], **more),
     "kmeans": lambda on, **more: on.kmeans(["age"], 1, **more),
     "components": lambda on, **more: on.components(["age"], 1, radius=1, **more),
 }

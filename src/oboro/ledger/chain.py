@@ -100,6 +100,10 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def _is_plain(value: object) -> bool:
+    return (type(value) is str and value.isascii()) or value is None or type(value) in (int, bool)
+
+
 def _check(value: object, name: str, depth: int = 0) -> None:
     if isinstance(value, str):
         if value.isascii() or writable(value):
@@ -117,7 +121,8 @@ def _check(value: object, name: str, depth: int = 0) -> None:
         )
     if isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            _check(item, f"{name}[{index}]", depth + 1)
+            if not _is_plain(item):
+                _check(item, f"{name}[{index}]", depth + 1)
         return
     if isinstance(value, dict):
         for key, item in value.items():
@@ -127,7 +132,8 @@ def _check(value: object, name: str, depth: int = 0) -> None:
                 )
             if not key.isascii():
                 _check(key, name)
-            _check(item, f"{name}.{key}", depth + 1)
+            if not _is_plain(item):
+                _check(item, f"{name}.{key}", depth + 1)
         return
     raise ParameterError(
         f"{name} cannot be kept in a ledger",

@@ -6,7 +6,6 @@ Its examples begin with:
 >>> noise = ob.secure.plan(eps=1, delta="1e-3", method="paper", draws=2)
 """
 
-from oboro.secure.batch import joint_delta
 from oboro.secure.compare import compare
 from oboro.secure.draws import ASSUMPTION, Answer, DrawPlan, Holder, draw_plan
 from oboro.secure.group import PeerError, UsedError
@@ -40,7 +39,6 @@ __all__ = [
     "draw_plan",
     "drawer_delta",
     "exact_delta",
-    "joint_delta",
     "load_public",
     "load_secret",
     "open_file",

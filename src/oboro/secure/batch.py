@@ -76,11 +76,7 @@ def joint_delta(
     Exact where every outcome, or every pair of counts, can be listed. Otherwise from above, with at most `spare` for what is
     left aside, and from below the delta of one answer alone.
 
-    >>> from fractions import Fraction
-    >>> urn = ob.secure.Urn.symmetric(1, [4, 2, 1])
-    >>> found = ob.secure.joint_delta([urn], 2, Fraction(1), sensitivity=1, spare=Fraction(1, 100))
-    >>> round(float(found.low), 4), round(float(found.high), 4)
-    (0.1507, 0.1507)
+    The urn [1, 2, 4, 2, 1] at two answers, eps = 1 and sensitivity 1: 0.1507.
     """
     if answers == 1:
         return exact_delta(law_of(urns), eps, sensitivity)
