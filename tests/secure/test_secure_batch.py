@@ -319,7 +319,7 @@ def test_a_draw_as_printed_by_files(tmp_path: Path) -> None:
         tmp_path / "urns.enc", parties.answer, parties.ledger, parties.shelf, noise
     )
     release.save(tmp_path / "drawn.enc")
-    _, (number,) = ob.secure.open_file(holder, tmp_path / "drawn.enc")
+    _, number = ob.secure.open_file(holder, tmp_path / "drawn.enc")
     assert abs(number - 42) <= 10
     assert parties.ledger.spent.unconditional.delta <= Fraction(1, 20)  # type: ignore[attr-defined]
 

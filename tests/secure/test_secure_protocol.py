@@ -58,7 +58,7 @@ def by_files(parties: Parties, tag: str = "") -> tuple[Path, Path]:
 
 def test_a_draw_by_files(parties: Parties) -> None:
     _, drawn = by_files(parties)
-    name, (number,) = ob.secure.open_file(parties.holder, drawn)
+    name, number = ob.secure.open_file(parties.holder, drawn)
     assert number in NOISE
     assert len(name) == 32
     assert parties.spent == 1

@@ -157,11 +157,11 @@ def open_drawn(
     """P1, by files: opens what was drawn from its urns, once."""
     from oboro import secure
 
-    name, numbers = secure.open_file(_holder(plan, key, state), file)
+    name, found = secure.open_file(_holder(plan, key, state), file)
     if json:
-        show_json({"value": numbers[0] if len(numbers) == 1 else list(numbers), "urns": name.hex()})
+        show_json({"value": found if isinstance(found, int) else list(found), "urns": name.hex()})
     else:
-        echo("\n".join(map(str, numbers)))
+        echo("\n".join(map(str, [found] if isinstance(found, int) else found)))
 
 
 def draw(

@@ -150,10 +150,15 @@ class Holder:
         self.shelf.put(name, self.noise.hash, used=not kept)
         return name, messages.pack_parts(messages.URNS, urns_size(self.noise), self._parts(name, bits))
 
-    def open(self, message: bytes, *, only: bytes | None = None) -> tuple[bytes, tuple[int, ...]]:
-        """The name of the urns and the noisy answers of a DRAWN message, once; `only` names urns of a connection."""
-        body = messages.unpack(messages.DRAWN, message)
-        return self.open_body(body, only=only)
+    def open(
+        self, message: bytes, *, only: bytes | None = None
+    ) -> tuple[bytes, int] | tuple[bytes, tuple[int, ...]]:
+        """The name of the urns and the noisy answer of a DRAWN message, once; for a batch all of its answers.
+
+        `only` names urns of a connection.
+        """
+        name, numbers = self.open_body(messages.unpack(messages.DRAWN, message), only=only)
+        return (name, numbers[0]) if self.noise.answers == 1 else (name, numbers)
 
     def open_body(self, body: bytes, *, only: bytes | None = None) -> tuple[bytes, tuple[int, ...]]:
         head = 2 * NAME + POINT + messages.BOUNDS.size

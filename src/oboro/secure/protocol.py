@@ -118,8 +118,8 @@ def write_urns(holder: Holder, path: str | Path, bits: Bits | None = None) -> by
     return name
 
 
-def open_file(holder: Holder, path: str | Path) -> tuple[bytes, tuple[int, ...]]:
-    """Opens drawn answers that came as a file, once: the name of the urns, and every noisy answer.
+def open_file(holder: Holder, path: str | Path) -> tuple[bytes, int] | tuple[bytes, tuple[int, ...]]:
+    """Opens a drawn answer that came as a file, once: the name of the urns and the noisy answer; for a batch all of them.
 
     >>> from pathlib import Path
     >>> _ = ob.secure.create("carrier")
@@ -133,7 +133,7 @@ def open_file(holder: Holder, path: str | Path) -> tuple[bytes, tuple[int, ...]]
     >>> used = ob.secure.Shelf(Path("city.urns"))
     >>> release = ob.secure.draw_from_file("urns.bin", answer, ledger, used, noise)
     >>> _ = release.save("drawn.bin")
-    >>> name, (opened,) = ob.secure.open_file(holder, "drawn.bin")
+    >>> name, opened = ob.secure.open_file(holder, "drawn.bin")
     >>> abs(opened - 1234) <= 10
     True
     """
