@@ -19,7 +19,7 @@ from oboro.domain import Column, Real
 from oboro.noise.bits import system_bits
 from oboro.privacy import Approx, Pure, Unit
 from oboro.release import Plan
-from oboro.release.reproduction import Reproducible, Reproduction, Row
+from oboro.release.reproduction import Reproducible, Reproduction, Row, curves_of
 from oboro.statistics import sensitivity
 from oboro.statistics.clusters import LloydPlan, clusters_plan, nearest
 from oboro.statistics.components import components_plan
@@ -136,6 +136,15 @@ def median() -> Reproduction:
         f"Slides 24-27: the median of {ONES} zeros and ones; smooth with beta = {BETA}",
         ("data", "median", "LS", "brute force", "S*", "brute force", "GS"),
         tuple(rows),
+        figures=(
+            curves_of(
+                "LS <= S* <= GS",
+                range(ONES + 1),
+                [(name, *(row[at] for row in rows)) for at, name in ((2, "LS"), (4, "S*"), (6, "GS"))],
+                below="ones",
+                beside="sensitivity",
+            ),
+        ),
         errors=(
             "slide 26 writes eps for the exponent. It is beta, and noise that is eps-DP needs a smaller one: s + beta <= eps for "
             "Cauchy noise.",

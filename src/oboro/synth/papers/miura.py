@@ -293,6 +293,20 @@ def together() -> Reproduction:
             "both together need only the noise that sampling leaves to be added",
             "where the covariance is private too, sampling alone needs a ridge, and no such closed form is known: oboro synth account, and method='moments' for (a)",
         ),
+        figures=(
+            curves_of(
+                "error of the mean of the records",
+                [float(str(row[0]).replace(",", "")) for row in rows],
+                [
+                    (name, *(row[at] for row in rows))
+                    for at, name in ((2, "noise on the parameters"), (3, "sampling alone"), (4, "both"))
+                ],
+                below="records",
+                beside="root mean square error",
+                log_x=True,
+                log_y=True,
+            ),
+        ),
     )
 
 

@@ -350,6 +350,17 @@ def orders() -> Reproduction:
             _DATA,
             f"{trials} trials; a square of side s is s runs of a row scan, and one run of the Morton order",
         ),
+        figures=(
+            curves_of(
+                "RMSE of squares",
+                sides,
+                [("rows, one after the other", *rmse[0].tolist()), ("Morton", *rmse[1].tolist())],
+                below="side",
+                beside="RMSE",
+                log_x=True,
+                log_y=True,
+            ),
+        ),
     )
 
 
