@@ -19,6 +19,7 @@ import signal
 import struct
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -227,7 +228,10 @@ def call_apart(
 ) -> Numbers | None:
     """`count` finite numbers that the function returned within `seconds`, or None."""
     reading, writing = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        # From 3.12 on Python warns of other threads, whose locks the child may find taken. It then gives no answer in time.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
     if child == 0:
         _work(function, argument, count, writing)
     os.close(writing)
