@@ -8,6 +8,7 @@ LOOPS := $(shell grep -rl --include='*.py' noise.compiler src)
 # errors are shown; what pip would say about itself is not
 PIP := $(PYTHON) -m pip --disable-pip-version-check --quiet --quiet
 PYTEST := -m pytest -n auto --dist worksteal
+WORKERS = $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)")
 
 .PHONY: demo test test-long check docs bench busy lowest release-check clean
 
@@ -15,9 +16,9 @@ demo: $(VENV)/installed
 	rm -rf demo-output
 	$(BIN)/oboro demo -o demo-output
 
-# What a newcomer runs. Its last line says what it leaves out.
+# What a newcomer runs. Its last line says what it leaves out. One worker more than cores: some tests wait for other processes.
 test: $(VENV)/compiled
-	$(BIN)/python $(PYTEST) -m "not long"
+	$(BIN)/python $(PYTEST:auto=$(WORKERS)) -m "not long"
 
 # The rest.
 test-long: $(VENV)/compiled
