@@ -91,7 +91,7 @@ def one_value_decides_how_others_are_read(original: Any, data: Any) -> Any:
         return pa.table({name: pa.array([str(value) for value in values]) for name, values in data.items()})
 
 
-@planted("oboro.engine.sums:_sum", caught_by=f"{SUMS}::test_sums_do_not_overflow_64_bits")
+@planted("oboro.engine.codes:_sum", caught_by=f"{SUMS}::test_sums_do_not_overflow_64_bits")
 def sums_in_floating_point(original: Any, columns: Any, term: Any) -> str:
     """Sums are added up as floats, so that their low digits depend on the order of rows."""
     text = original(columns, term)

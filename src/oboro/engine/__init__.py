@@ -7,9 +7,16 @@ Its examples begin with:
 >>> source = ob.engine.open_data({"age": [31, 54, 200, None], "sex": ["f", "m", "m", "f"]})
 """
 
-from oboro.engine.codes import check_columns, code_sql, count_cells, count_units, counted_rows
+from oboro.engine.codes import (
+    add_up,
+    check_columns,
+    check_width,
+    code_sql,
+    count_cells,
+    count_units,
+    counted_rows,
+)
 from oboro.engine.source import Source, open_data
-from oboro.engine.sums import add_up, check_width
 
 __all__ = [
     "Source",

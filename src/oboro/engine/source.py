@@ -3,8 +3,8 @@
 What the schema says is public and may be refused with an error: a file that is not there, a column that is
 missing. What a value says never is. So text files are read as text, every line of them, whatever it holds
 (text_files.py); a value that cannot be cast becomes a null and follows the rule of its column; a time that no
-calendar holds counts as the first or the last (times.py).
-A file that is not what it was when it was opened is not read any more (edition.py).
+calendar holds counts as the first or the last (memory.py).
+A file that is not what it was when it was opened is not read any more (careful.py).
 """
 
 from __future__ import annotations
