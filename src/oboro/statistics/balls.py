@@ -178,7 +178,7 @@ class InBall:
         """Refuses an origin that does not fit, and values that the grid would make too wide.
 
         What is then computed fits into 64 bits: away from the origin |first + step code| < 2^62, and step code < 2^63; of a row
-        the squares of all coordinates together < 2^62 (clipping.py); of the rows of a chunk, products of numbers below
+        the squares of all coordinates together < 2^62 (`clipped`); of the rows of a chunk, products of numbers below
         2^21 times 2^20 rows < 2^62. Chunks are added up without limit.
         """
         if len(self.columns) > MOST_COLUMNS:

@@ -420,7 +420,7 @@ def sample_aggregate_plan(
 ) -> SampleAggregatePlan:
     """A plan for `function(rows)`, rows being a dictionary of arrays, one for each column.
 
-    The function is given as text, as "module:function", or as it is (functions.py). `bounds` are (low, high) for one
+    The function is given as text, as "module:function", or as it is (isolation.py). `bounds` are (low, high) for one
     number, or a list of such pairs for several. `seconds` is the time that each block has. `label` is how the certificate calls
     the function, with its version. `isolation` is "sealed" where this system can seal a process; where it cannot, and if
     "none" is asked for, the function is run as it is, and the guarantee is conditional on what it does. `aggregator` is

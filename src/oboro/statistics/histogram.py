@@ -19,10 +19,9 @@ from oboro.ledger import Ledger
 from oboro.noise import Bits
 from oboro.privacy import Pure, Unit
 from oboro.release import Additive, Forecast, Pair, Part, Plan, Release, register, run, same_noise
-from oboro.statistics.arguments import parse
 from oboro.statistics.scope import MOST_GROUPS, MOST_UNITS, Bins, Edges, Scope, bins_of
 from oboro.statistics.terms import Noise, Promise, in_groups, moved_parts, noise_for, noise_note, promised
-from oboro.statistics.where import Condition
+from oboro.statistics.where import Condition, parse
 
 MOST_BINS = 2**27
 

@@ -22,10 +22,10 @@ from oboro.noise import Bits, DiscreteLaplace
 from oboro.privacy import Pure, Unit
 from oboro.records import inline
 from oboro.release import Additive, Forecast, Pair, Part, Plan, Release, part, register, same_noise
-from oboro.statistics.arguments import parse
 from oboro.statistics.learners import conjunction_plan, perceptron_plan, tree_plan
 from oboro.statistics.scope import Scope
 from oboro.statistics.smooth import check_scope
+from oboro.statistics.where import parse
 
 
 @register

@@ -19,7 +19,6 @@ from oboro.kinds import names_of, nearest, shown, takes
 from oboro.noise import Bits
 from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit, compose
 from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_plan, register
-from oboro.statistics.arguments import parse
 from oboro.statistics.balls import Ball
 from oboro.statistics.histogram import HistogramPlan
 from oboro.statistics.means import mean_plan
@@ -28,7 +27,7 @@ from oboro.statistics.quantiles import quantile_plan
 from oboro.statistics.scope import Bins, Edges, Scope, bins_of
 from oboro.statistics.sums import count_plan, sums_plan
 from oboro.statistics.terms import Promise
-from oboro.statistics.where import Condition
+from oboro.statistics.where import Condition, parse
 
 if TYPE_CHECKING:
     from oboro.arrays import Data, Table
