@@ -14,11 +14,8 @@ from bench.trees import alone
 from oboro.domain import Domain, Grid
 from oboro.noise import system_bits
 from oboro.privacy import Pure, Unit
-from oboro.tables.cells import Cells
-from oboro.tables.layout import Layout
-from oboro.tables.quality import block_errors
-from oboro.tables.tree.filtered import Filtered
-from oboro.tables.tree.leftover import answers_for_blocks
+from oboro.tables.cells import Cells, Layout, block_errors
+from oboro.tables.tree.filtered import Filtered, answers_for_blocks
 from oboro.tables.wavelet import Wavelet
 
 Floats = npt.NDArray[np.float64]

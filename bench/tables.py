@@ -17,8 +17,7 @@ from oboro.domain import Domain, Grid
 from oboro.noise import system_bits
 from oboro.privacy import Pure, Unit
 from oboro.tables import city, plan
-from oboro.tables.cells import Cells
-from oboro.tables.layout import Layout
+from oboro.tables.cells import Cells, Layout
 from oboro.tables.wavelet import Wavelet
 
 SPARSE = Domain([Grid("row", "col", shape=(2**18, 2**19))])  # 2^37 cells
@@ -78,7 +77,7 @@ from oboro.domain import Domain, Grid
 from oboro.noise import system_bits
 from oboro.privacy import Pure, Unit
 from oboro.tables.cells import Cells
-from oboro.tables.layout import Layout
+from oboro.tables.cells import Layout
 from oboro.tables.wavelet import Wavelet
 
 layout, bits = Layout(Domain([Grid("row", "col", shape=(2**18, 2**19))])), system_bits()

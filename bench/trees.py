@@ -17,9 +17,7 @@ from oboro.domain import Domain, Grid
 from oboro.noise import system_bits
 from oboro.privacy import Pure, Unit
 from oboro.tables import blocks, city, never_worse, squares
-from oboro.tables.cells import Cells
-from oboro.tables.layout import Layout
-from oboro.tables.quality import block_errors
+from oboro.tables.cells import Cells, Layout, block_errors
 from oboro.tables.strategy import Strategy
 from oboro.tables.tree.planner import plan_shares
 from oboro.tables.tree.strategy import PlannedTree
@@ -183,7 +181,7 @@ from oboro.noise import system_bits
 from oboro.privacy import Pure, Unit
 from oboro.tables import city
 from oboro.tables.cells import Cells
-from oboro.tables.layout import Layout
+from oboro.tables.cells import Layout
 from oboro.tables.tree.filtered import Filtered
 from oboro.tables.tree.strategy import PlannedTree
 

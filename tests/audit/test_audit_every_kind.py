@@ -12,7 +12,7 @@ import pytest
 from oboro import audit
 from oboro.audit.samples import CAPABILITIES, FULL_ALARM, everything
 from oboro.release import plan as registry
-from oboro.tables.strategies import STRATEGIES
+from oboro.tables.plan import STRATEGIES
 from support import mostly_long
 
 SAMPLES = audit.samples()

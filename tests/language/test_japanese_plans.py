@@ -15,7 +15,7 @@ from oboro.domain import Category, Domain, Grid, Integer, Mesh
 from oboro.language import phrase, said
 from oboro.privacy import Unit
 from oboro.release import Forecast
-from oboro.tables.strategies import STRATEGIES
+from oboro.tables.plan import STRATEGIES
 
 JAPANESE = re.compile("[ぁ-んァ-ヶ一-龠]")
 NAMED_BY_USER = {"share of yes, version 1"}  # the name of somebody's own function

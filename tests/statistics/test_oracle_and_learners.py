@@ -15,10 +15,10 @@ from oboro.errors import InputError
 from oboro.noise import DiscreteLaplace
 from oboro.privacy import Pure
 from oboro.release import plan_from, run
-from oboro.statistics.arguments import parse
 from oboro.statistics.learners import conjunction_plan, perceptron_plan, tree_plan
 from oboro.statistics.oracle import Oracle, query_plan, query_price
 from oboro.statistics.scope import Scope
+from oboro.statistics.where import parse
 
 DOMAIN = ob.Domain([ob.Integer("age", 0, 100), ob.Category("sick", ["no", "yes"])])
 REPLACE = ob.Unit.row("replace")

@@ -397,7 +397,7 @@ def pa_array(values: list[Any]) -> Any:
 
 def test_conditions_pick_rows_without_changing_n() -> None:
     domain = ob.Domain([AGE, ob.Category("region", ["north", "south"])])
-    from oboro.statistics.arguments import parse
+    from oboro.statistics.where import parse
 
     scope = scope_of(6, where=parse("region = 'north'", domain))
     plan = smooth_quantile_plan(scope, AGE, "1/2", guarantee=Pure(1))

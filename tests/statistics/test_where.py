@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oboro.domain import Category, Date, Domain, Integer, Real
 from oboro.engine import open_data
 from oboro.errors import BoundsError, InputError
-from oboro.statistics.arguments import parse
+from oboro.statistics.where import parse
 
 DOMAIN = Domain(
     [

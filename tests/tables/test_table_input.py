@@ -19,9 +19,8 @@ from oboro import tables
 from oboro.domain import Category, Date, Domain, Grid, Integer, Mesh, Real
 from oboro.errors import DataError
 from oboro.privacy import Unit
-from oboro.tables.cells import Cells, cap, sort_cells
+from oboro.tables.cells import Cells, Layout, cap, sort_cells
 from oboro.tables.input import read_cells
-from oboro.tables.layout import Layout
 from oboro.tables.plan import layout_of, possible_cells
 from oboro.tables.strategy import to_table
 

@@ -17,9 +17,7 @@ from oboro.errors import DomainError, OboroError, ParameterError, UnitError
 from oboro.noise import DiscreteLaplace, system_bits
 from oboro.privacy import Pure, Unit
 from oboro.release import load_plan, plan_from, save_plan
-from oboro.tables.cells import Cells
-from oboro.tables.layout import Layout
-from oboro.tables.quality import block_errors, dense_block_errors
+from oboro.tables.cells import Cells, Layout, block_errors, dense_block_errors
 from oboro.tables.strategy import published_if_even
 
 SMALL = Domain([Grid("row", "col", shape=(6, 5)), Category("sex", ["F", "M"])])

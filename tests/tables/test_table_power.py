@@ -10,8 +10,7 @@ from oboro import tables
 from oboro.domain import Domain, Grid
 from oboro.noise import system_bits
 from oboro.privacy import Pure, Unit
-from oboro.tables.cells import Cells
-from oboro.tables.layout import Layout
+from oboro.tables.cells import Cells, Layout
 from oboro.tables.tree.filtered import Filtered
 
 

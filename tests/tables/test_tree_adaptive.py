@@ -14,9 +14,7 @@ from oboro.errors import DomainError, ParameterError
 from oboro.noise import system_bits
 from oboro.privacy import Pure, Unit
 from oboro.release import plan_from
-from oboro.tables.cells import Cells
-from oboro.tables.layout import Layout
-from oboro.tables.quality import block_errors
+from oboro.tables.cells import Cells, Layout, block_errors
 from oboro.tables.strategy import Strategy
 from oboro.tables.tree import adaptive
 from oboro.tables.tree.strategy import PlannedTree

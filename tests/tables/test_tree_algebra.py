@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from oboro.arrays import Floats
 from oboro.domain import Category, Domain, Grid, Integer, Mesh
-from oboro.tables.layout import Layout
+from oboro.tables.cells import Layout
 from oboro.tables.tree.lattice import Lattice, Level, lattice_of, radices
 from oboro.tables.tree.planner import coefficients, least_squares, moments
 from oboro.tables.tree.workload import anywhere, block, chosen

@@ -18,10 +18,9 @@ from oboro.domain import Category, Domain, Grid, Integer, Mesh
 from oboro.errors import DataError, ParameterError
 from oboro.noise import system_bits
 from oboro.privacy import Pure, Unit
-from oboro.tables.cells import Cells
-from oboro.tables.layout import Layout
+from oboro.tables.cells import Cells, Layout
 from oboro.tables.tree import adaptive as grid_answers
-from oboro.tables.tree import leftover
+from oboro.tables.tree import filtered
 from oboro.tables.tree.adaptive import Adaptive
 from oboro.tables.tree.answers import Top, everything, region_of
 from oboro.tables.tree.filtered import Filtered
@@ -109,15 +108,15 @@ def test_the_standard_errors_of_blocks_and_parts_are_exact(
 ) -> None:
     """Over 2^18 blocks; with 3% more or less noise this fails."""
     plan, truth, table = published
-    carried = leftover.carried_in(plan.mechanism.published(table))
+    carried = filtered.carried_in(plan.mechanism.published(table))
     assert isinstance(plan.mechanism, Filtered)
-    off = blocks_off(leftover._top(plan.mechanism, carried), truth)
+    off = blocks_off(filtered._top(plan.mechanism, carried), truth)
     off = off[everything(plan.layout).cells(np.arange(off.size) << (plan.layout.bits - 18), 4) > 0]
     assert np.sqrt(np.mean(off**2)) == pytest.approx(1, abs=0.015)
-    top = leftover._top(plan.mechanism, carried)
+    top = filtered._top(plan.mechanism, carried)
     error = top.error(np.eye(1, top.estimates.size, dtype=np.bool_)[0])
     assert 0.947 < np.mean(np.abs(off) <= error.reach(0.95) / error.sd) < 0.953
-    for each in leftover._rounds(plan.mechanism, carried):
+    for each in filtered._rounds(plan.mechanism, carried):
         first, heights, noisy, divided = each.parts_of(each.parents)
         assert divided == each.parents.size
         height = int(heights[0])
@@ -151,7 +150,7 @@ def test_people_in_no_published_cell_are_shared_out(published: tuple[tables.Tabl
     whole = plan.ask(table, {})
     halves = [plan.ask(table, {"row": rows}) for rows in ((0, 3000), (3001, 2**13 - 1))]
     assert abs(whole.value - sum(half.value for half in halves)) <= 1  # rounding
-    left = leftover.unallocated(table, plan.layout).column("unallocated").to_pylist()
+    left = filtered.unallocated(table, plan.layout).column("unallocated").to_pylist()
     assert whole.spread == sum(left) > 0
     assert "in no published cell" in str(whole)
 

@@ -16,12 +16,9 @@ from oboro.domain import Category, Domain, Grid, Integer, Mesh
 from oboro.errors import DataError
 from oboro.noise import DiscreteLaplace, system_bits
 from oboro.privacy import Pure, Unit
-from oboro.tables.cells import Cells
-from oboro.tables.layout import Layout
-from oboro.tables.quality import block_errors
+from oboro.tables.cells import Cells, Layout, block_errors
 from oboro.tables.tree import filtered
-from oboro.tables.tree.filtered import Filtered, cut_of
-from oboro.tables.tree.leftover import answers_for_blocks
+from oboro.tables.tree.filtered import Filtered, answers_for_blocks, cut_of
 from oboro.tables.tree.measure import Measured
 from oboro.tables.wavelet import Wavelet
 

@@ -17,7 +17,7 @@ from oboro.errors import ParameterError
 from oboro.privacy import Pure, Unit
 from oboro.records import read, write
 from oboro.release import plan_from
-from oboro.tables.layout import Layout
+from oboro.tables.cells import Layout
 from oboro.tables.tree.lattice import Level, lattice_of
 from oboro.tables.tree.planner import moments, plan_shares
 from oboro.tables.tree.strategy import _is_node, _sizes, design_for

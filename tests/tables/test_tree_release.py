@@ -20,9 +20,7 @@ from oboro.errors import GuaranteeError, ParameterError
 from oboro.noise import DiscreteGaussian, DiscreteLaplace, system_bits
 from oboro.privacy import ZCDP, Approx, Pure, Unit
 from oboro.release import plan_from
-from oboro.tables.cells import Cells
-from oboro.tables.layout import Layout
-from oboro.tables.quality import block_errors
+from oboro.tables.cells import Cells, Layout, block_errors
 from oboro.tables.tree.lattice import lattice_of
 from oboro.tables.tree.measure import project
 from oboro.tables.tree.strategy import PlannedTree, design_for

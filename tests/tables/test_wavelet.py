@@ -16,9 +16,7 @@ from oboro.domain import Category, Domain, Grid
 from oboro.noise import DiscreteLaplace, system_bits
 from oboro.privacy import Unit
 from oboro.tables import city, wavelet
-from oboro.tables.cells import Cells
-from oboro.tables.layout import Layout
-from oboro.tables.quality import block_errors
+from oboro.tables.cells import Cells, Layout, block_errors
 
 CITY = Layout(Domain([Grid("row", "col", shape=(512, 512))]))
 DOMAINS = [

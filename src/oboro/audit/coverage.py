@@ -270,10 +270,10 @@ _OLD = "def old(row):\n    return row['age'] / 200"
 def statistics_plans(eps: str, *, replaced: bool) -> dict[str, Plan]:
     """Every question whose answer has an interval: by name."""
     from oboro.statistics import Ball
-    from oboro.statistics.arguments import parse
     from oboro.statistics.oracle import query_plan
     from oboro.statistics.scope import Scope
     from oboro.statistics.session import Plans
+    from oboro.statistics.where import parse
 
     unit = Unit.row("replace") if replaced else Unit.row()
     asked = Plans(_DOMAIN, unit, _ROWS if replaced else None)

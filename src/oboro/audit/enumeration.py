@@ -7,7 +7,7 @@ That `measure` really is "prepared numbers plus this noise" is not taken on trus
 declared noise draw from two copies of the same bits, and must agree in every number of every trial, in both
 worlds. A wrong scale, noise that is reused or left out, a branch that looks at the data: all of them disagree. Then the
 law counts as unknown, and trials have to show what is wrong. The samplers themselves are enumerated bit by bit in
-walking.py.
+events.py.
 """
 
 from __future__ import annotations

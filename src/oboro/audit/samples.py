@@ -44,11 +44,11 @@ def samples() -> dict[str, Plan]:
 
 def _counts_and_sums() -> Iterator[tuple[str, Plan]]:
     from oboro.statistics import Ball, histogram_plan
-    from oboro.statistics.arguments import parse
     from oboro.statistics.oracle import query_plan
     from oboro.statistics.questions import BatchPlan
     from oboro.statistics.scope import Scope
     from oboro.statistics.session import Plans
+    from oboro.statistics.where import parse
 
     rows, persons = Plans(DOMAIN, ROW, None), Plans(DOMAIN, PERSON, None)
     swapped = Plans(DOMAIN, REPLACED, 5)
@@ -189,7 +189,7 @@ def _learners() -> Iterator[tuple[str, Plan]]:
 
 def _tables() -> Iterator[tuple[str, Plan]]:
     from oboro.tables import plan
-    from oboro.tables.strategies import STRATEGIES
+    from oboro.tables.plan import STRATEGIES
 
     moved = Unit.cells(adjacency="replace")
     for strategy in STRATEGIES:

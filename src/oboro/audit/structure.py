@@ -6,7 +6,7 @@
     ledger        nothing is drawn before it is reserved, nor from bits that were not handed in
     certificate   the signed pages of two worlds differ only where they must
 
-The last two watch whole releases (releasing.py). Each gives a `Trait`. Timing is measured by `timing`, and never promised.
+The last two watch whole releases. Each gives a `Trait`. Timing is measured by `timing`, and never promised.
 """
 
 from __future__ import annotations

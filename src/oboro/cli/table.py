@@ -276,14 +276,14 @@ _PATIENCE = 1.0  # seconds
 
 @contextmanager
 def progress_bar() -> Iterator[None]:
-    """Shows what `oboro.tables.progress` reports while this lasts."""
+    """Shows what `oboro.tables.cells` reports while this lasts."""
     if not is_watched():
         yield
         return
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-    from oboro.tables.progress import watched
+    from oboro.tables.cells import watched
 
     started = time.monotonic()
     bar = Progress(console=Console(stderr=True), transient=True)

@@ -2,7 +2,7 @@
 
 The ideal mechanism adds it to the outputs y, as real numbers. Output i needs the row i of L, A and the first i
 numbers of G, all of them reals that are known as precisely as asked for; its rounding cell is settled as in
-noising.py, by compiled float balls first and by ball arithmetic where these touch an edge. A number of G that
+laws.py, by compiled float balls first and by ball arithmetic where these touch an edge. A number of G that
 is asked for more bits keeps them: every output of a record sees the same real number. So what comes out is
 exactly the ideal mechanism, rounded.
 """

@@ -80,7 +80,7 @@ class SignalPlan(Plan):
         Multiplied by L^-1, which is known to all and can be undone, it is the noise above of scale 1, and the
         outputs of neighbours are within c ||L^-1 M|| of one another. That is the sensitivity, an upper bound
         proved in ball arithmetic (sigma.py). Sensitivity <= z is the paper's condition (10).
-        The noisy reals are rounded to a public grid by certified rounding (noising.py, elliptical.py):
+        The noisy reals are rounded to a public grid by certified rounding (laws.py, elliptical.py):
         post-processing.
         "discrete" puts the values on the grid first, which adds step * sqrt(N) to c.
         `protect` names what is private; x0 that is not is public, and part of the plan. Every run draws its

@@ -10,7 +10,7 @@ with e^eps,
     k1 = (r^2 + z^2 - R^2)/(2 r z),  k2 = (R^2 + z^2 - r^2)/(2 R z),  R(r0) + r0 = z (r0 = 0 if z < R(0)).
 
 If z is below every R(r) - r there is no such x at all: eps is pure, and the largest such z is min (R(r) - r).
-Everything is a function of the level s (levels.py), which is also the variable of the integral.
+Everything is a function of the level s, which is also the variable of the integral.
 """
 
 from __future__ import annotations

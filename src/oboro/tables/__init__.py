@@ -10,12 +10,11 @@ Its examples begin with:
 """
 
 from oboro.tables.ask import ask, preview, unallocated
-from oboro.tables.city import city
 from oboro.tables.compare import Comparison, compare
 from oboro.tables.input import check, read_estat
-from oboro.tables.plan import TablePlan, plan, release
-from oboro.tables.strategies import STRATEGIES
+from oboro.tables.plan import STRATEGIES, TablePlan, plan, release
 from oboro.tables.tree import blocks, cells, marginals, never_worse, rectangles, squares
+from oboro.tables.tree.outlook import city
 
 __all__ = [
     "STRATEGIES",

@@ -1,18 +1,151 @@
-"""Cells that hold something, sorted: what every strategy works on."""
+"""Cells of a domain: their keys, and those that hold something, sorted, which every strategy works on."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 from threading import Thread
 
 import numpy as np
 import numpy.typing as npt
 
 from oboro.arrays import Integers
-from oboro.tables.layout import Layout
+from oboro.domain import Category, Column, Domain, Grid, Mesh
+from oboro.domain.mesh import Groups, Pattern, chain_patterns, unweave, weave, width
+from oboro.errors import DomainError
+
+# How the cells of a domain lie in one row: keys of up to 62 bits, and the binary tree that they form.
+#
+# The key of a cell is the codes of its columns, one after the other, the first column highest. Each code has
+# the bits that its column needs. So a node of the tree, the cells that share the first bits of their keys, is a
+# block of the first columns summed over all the others.
+#
+# Not every key is a cell: 20 ages need 5 bits, which leave room for 32. What is no cell is impossible, in
+# public, and so is whatever a mask rules out (the sea). A node with only one possible half gives it all that it
+# has: nothing is measured there. So room that is left over costs time, not accuracy.
+
+MOST_BITS = 62
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Keys of the cells of a domain. `allowed` are the possible heads, if a mask was given: the first bits of keys."""
+
+    domain: Domain
+    allowed: tuple[int, Integers] | None = None  # how many bits a head has, and all heads in increasing order
+
+    def __post_init__(self) -> None:
+        if self.bits > MOST_BITS:
+            raise DomainError(
+                "the domain has too many cells",
+                given=f"{self.bits} bits: "
+                + " + ".join(f"{column.name} {_bits(column)}" for column in self.domain),
+                needed=f"at most {MOST_BITS} bits",
+                fix="larger steps, or fewer columns",
+            )
+
+    @cached_property
+    def groups(self) -> Groups:
+        return tuple(group for column in self.domain for group in column_groups(column))
+
+    @cached_property
+    def bits(self) -> int:
+        """The height of the tree: every cell is so many halvings below the root."""
+        return sum(_bits(column) for column in self.domain)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """How many places each axis has."""
+        return tuple(size for group in self.groups for size in group)
+
+    @cached_property
+    def cells(self) -> int:
+        """How many cells are possible."""
+        if self.allowed is None:
+            return prod(self.sizes)
+        head_bits, heads = self.allowed
+        below = [
+            size
+            for size, places in zip(self.sizes, self.pattern, strict=True)
+            if not places or places[-1] < self.bits - head_bits
+        ]
+        return int(heads.size) * prod(below)
+
+    @cached_property
+    def distinct(self) -> bool:
+        """Whether different values are always different cells. Bounds, steps and `missing` join some."""
+        return all(
+            isinstance(column, Grid | Mesh) or (isinstance(column, Category) and column.missing is None)
+            for column in self.domain
+        )
+
+    @cached_property
+    def pattern(self) -> Pattern:
+        return chain_patterns(self.groups)
+
+    def keys(self, axes: Sequence[npt.ArrayLike]) -> Integers:
+        """Keys of cells from their places on every axis."""
+        return weave(axes, self.pattern)
+
+    def places(self, keys: npt.ArrayLike) -> list[Integers]:
+        """The place of each cell on every axis."""
+        return unweave(keys, self.pattern)
+
+    @cached_property
+    def limits(self) -> tuple[Integers, Integers]:
+        """For each halving from the root: (mask, limit), so that a second half is possible if key & mask <= limit.
+
+        The mask picks the bits of the halved axis down to this one; the limit is that part of its last place.
+        Bits of one axis keep their order in the key, so comparing them compares places.
+        """
+        masks, limits = np.zeros(self.bits, np.int64), np.zeros(self.bits, np.int64)
+        for size, places in zip(self.sizes, self.pattern, strict=True):
+            mask = limit = 0
+            for bit in reversed(range(len(places))):
+                mask |= 1 << places[bit]
+                limit |= ((size - 1) >> bit & 1) << places[bit]
+                depth = self.bits - 1 - places[bit]
+                masks[depth], limits[depth] = mask, limit
+        return masks, limits
+
+    @cached_property
+    def heads(self) -> tuple[int, Integers]:
+        """The mask in the form that the compiled loops take: no bits where there is none."""
+        return (0, np.zeros(1, np.int64)) if self.allowed is None else self.allowed
+
+    def possible(self, keys: Integers) -> npt.NDArray[np.bool_]:
+        """Which keys are cells."""
+        good = np.ones(keys.shape, np.bool_)
+        for size, places in zip(self.sizes, self.pattern, strict=True):
+            if size & (size - 1):
+                mask = sum(1 << place for place in places)
+                last = sum(((size - 1) >> bit & 1) << place for bit, place in enumerate(places))
+                good &= (keys & mask) <= last
+        if self.allowed is not None:
+            head_bits, heads = self.allowed
+            head = keys >> (self.bits - head_bits)
+            at = np.searchsorted(heads, head)
+            good &= heads[np.minimum(at, heads.size - 1)] == head if heads.size else False
+        return good
+
+    def all_possible(self) -> npt.NDArray[np.bool_]:
+        """Which of all keys are cells; for domains that are listed in full."""
+        return self.possible(np.arange(1 << self.bits, dtype=np.int64))
+
+
+def column_groups(column: Column) -> Groups:
+    """The axes of a column: those of a group are woven, and groups follow one another."""
+    return column.groups if isinstance(column, Grid | Mesh) else ((column.size,),)
+
+
+def _bits(column: Column) -> int:
+    return sum(width(size) for group in column_groups(column) for size in group)
+
 
 LARGEST_TOTAL = 2**61
 _EXACT_IN_A_DOUBLE = 2**52
@@ -133,3 +266,101 @@ def _no_search_for_blas() -> Iterator[None]:
         yield
     finally:
         linalg.ensure_blas = search
+
+
+# How far a published table is from the true one, by block size.
+
+
+@dataclass(frozen=True, slots=True)
+class BlockError:
+    """Error over all aligned blocks of 2^height cells, impossible blocks left out where they are known."""
+
+    height: int
+    blocks: int
+    rmse: float
+    mae: float
+
+
+def heights(bits: int) -> list[int]:
+    """Blocks of 1, 4, 16, ... cells, and all cells together."""
+    return sorted({*range(0, bits + 1, 2), bits})
+
+
+def block_errors(
+    truth: Cells, published: Cells, layout: Layout, sizes: Sequence[int] | None = None
+) -> list[BlockError]:
+    """Works on non-empty cells alone: the domain may be of any size."""
+    keys = np.concatenate([truth.keys, published.keys])
+    off = np.concatenate([truth.counts, -published.counts])
+    order = np.argsort(keys, kind="stable")
+    keys, off = keys[order], off[order]
+    errors = []
+    for height in sorted(heights(layout.bits) if sizes is None else sizes):
+        keys, off = _joined(keys, off, height)
+        blocks = _blocks(layout, height)
+        sizes_off = np.abs(off).astype(float)
+        errors.append(
+            BlockError(
+                height, blocks, float(np.sqrt((sizes_off**2).sum() / blocks)), float(sizes_off.sum() / blocks)
+            )
+        )
+        keys = keys << height
+    return errors
+
+
+def dense_block_errors(
+    truth: Integers, published: Integers, sizes: Sequence[int] | None = None
+) -> list[BlockError]:
+    """The same for arrays of all 2^k cells in Morton order; `published` may be fractions or negative."""
+    bits = truth.size.bit_length() - 1
+    off = np.asarray(published, float) - truth
+    errors = []
+    for height in sorted(heights(bits) if sizes is None else sizes):
+        blocks = off.reshape(-1, 1 << height).sum(axis=1)
+        errors.append(
+            BlockError(
+                height, blocks.size, float(np.sqrt(np.mean(blocks**2))), float(np.mean(np.abs(blocks)))
+            )
+        )
+    return errors
+
+
+def _joined(keys: Integers, off: Integers, height: int) -> tuple[Integers, Integers]:
+    """Sums over neighbours that share all but the last `height` bits. Keys are sorted."""
+    heads = keys >> height
+    starts = np.flatnonzero(np.diff(heads, prepend=-1))
+    return heads[starts], np.add.reduceat(off, starts) if starts.size else off[:0]
+
+
+def _blocks(layout: Layout, height: int) -> int:
+    """How many blocks of this height are possible; those that a mask rules out still count where it is coarser."""
+    count = 1
+    for size, places in zip(layout.sizes, layout.pattern, strict=True):
+        below = sum(place < height for place in places)
+        count *= -(-size // (1 << below))
+    return count
+
+
+# How far a long computation has come, for whoever wants to show it.
+#
+# Nothing is shown unless someone watches. What is reported is computed from what will be published.
+
+Watcher = Callable[[str, float], None]  # the stage, and the share of it that is done
+
+_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watched(watcher: Watcher) -> Iterator[None]:
+    """While this lasts, progress is told to `watcher`."""
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+def progress(stage: str, share: float) -> None:
+    watcher = _watcher.get()
+    if watcher is not None:
+        watcher(stage, share)

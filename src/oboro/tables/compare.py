@@ -18,12 +18,10 @@ from oboro.kinds import names_of, takes
 from oboro.language import Lines, aligned
 from oboro.noise import Bits, system_bits
 from oboro.privacy import Pure, Unit
-from oboro.tables.cells import Cells
+from oboro.tables.cells import BlockError, Cells, Layout, block_errors, dense_block_errors
 from oboro.tables.input import read_cells
-from oboro.tables.layout import Layout
 from oboro.tables.papers.dense import Listing
-from oboro.tables.quality import BlockError, block_errors, dense_block_errors
-from oboro.tables.strategies import STRATEGIES, strategy_called
+from oboro.tables.plan import STRATEGIES, strategy_called
 from oboro.tables.strategy import Strategy
 
 if TYPE_CHECKING:

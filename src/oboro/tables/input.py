@@ -37,8 +37,7 @@ from oboro.engine.source import quoted
 from oboro.errors import DataError, setting
 from oboro.kinds import path_of, takes, text_of
 from oboro.privacy import Unit
-from oboro.tables.cells import Cells, cap, loops_loading, sort_cells
-from oboro.tables.layout import Layout
+from oboro.tables.cells import Cells, Layout, cap, loops_loading, sort_cells
 
 _CHUNK = 1 << 15  # records at a time: they stay in cache
 _ROOM = 1 << 20  # records to begin with; from 4 MB on NumPy asks for large pages

@@ -18,23 +18,25 @@ from oboro.domain import Column, Domain
 from oboro.engine import open_data
 from oboro.errors import DataError, DomainError, ParameterError, UnitError, setting, told
 from oboro.exact import Number, positive, rational, show, whole
-from oboro.kinds import takes, text_of
+from oboro.kinds import takes, text_of, unknown
 from oboro.ledger import Ledger
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.noise.laplace import check_level
 from oboro.privacy import Approx, Pure, Unit
 from oboro.release import Forecast, Pair, Part, Plan, Release, register, run, upgrade
-from oboro.tables.cells import LARGEST_TOTAL, Cells
+from oboro.tables.cells import LARGEST_TOTAL, Cells, Layout
 from oboro.tables.input import read_cells
-from oboro.tables.layout import Layout
-from oboro.tables.strategies import strategy_called
+from oboro.tables.papers.dense import RIVALS
 from oboro.tables.strategy import Noise, Strategy, count_name, estimate_name, key_columns, to_table
+from oboro.tables.tree.adaptive import Adaptive
 from oboro.tables.tree.answers import Where
+from oboro.tables.tree.filtered import Filtered
 from oboro.tables.tree.intervals import Answer, with_noisy
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.outlook import Outlook
-from oboro.tables.tree.strategy import preferred
+from oboro.tables.tree.strategy import PlannedTree, preferred
 from oboro.tables.tree.workload import DEFAULT, Design, Workload
+from oboro.tables.wavelet import Wavelet
 
 # Structural zeros: cells that cannot hold anyone, known without looking at the data. The sea; married infants.
 #
@@ -511,3 +513,16 @@ def _of_older(record: dict[str, object]) -> dict[str, object]:
 
 
 upgrade("tables", _of_older)
+
+
+_LISTED: tuple[type[Strategy], ...] = (Wavelet, PlannedTree, Filtered, *RIVALS)
+STRATEGIES = {strategy.name: strategy for strategy in _LISTED}
+
+
+def strategy_called(name: object) -> type[Strategy]:
+    """A strategy by its name, to be bound to the facts of a plan."""
+    if name == Adaptive.name:
+        return Adaptive
+    if not isinstance(name, str) or name not in STRATEGIES:
+        raise unknown("strategy", name, ["tree", *sorted(STRATEGIES.keys() - {"tree"}), "adaptive"])
+    return STRATEGIES[name]

@@ -25,8 +25,7 @@ from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.noise.laplace import as_float
 from oboro.privacy import Approx, Pure, Unit
 from oboro.release import Forecast, Part
-from oboro.tables.cells import Cells
-from oboro.tables.layout import MOST_BITS, Layout
+from oboro.tables.cells import MOST_BITS, Cells, Layout
 
 if TYPE_CHECKING:
     from oboro.tables.tree.answers import Where
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 from collections.abc import Iterator
 
 from oboro.domain import Category, Date, Integer
-from oboro.tables.layout import column_groups
+from oboro.tables.cells import column_groups
 
 # The error that a table will have, by block size. From public facts alone.
 

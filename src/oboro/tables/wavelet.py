@@ -1,6 +1,6 @@
 """The wavelet method of Terada et al., corrected and on whole numbers.
 
-The cells lie in one row (layout.py) and form a binary tree. What is measured is the sum s of all cells and, at
+The cells lie in one row (cells.py) and form a binary tree. What is measured is the sum s of all cells and, at
 every node, the difference d of its first half and its second: the Haar wavelet, not divided by anything. Then,
 from the root down:
 
@@ -45,9 +45,7 @@ from oboro.noise import Bits, DiscreteLaplace
 from oboro.noise.laplace import as_float
 from oboro.privacy import Unit
 from oboro.release import Part, part
-from oboro.tables import progress
-from oboro.tables.cells import Cells
-from oboro.tables.layout import Layout
+from oboro.tables.cells import Cells, Layout, progress
 from oboro.tables.strategy import Strategy, published_if_even
 
 Draw = Callable[[int], tuple[Integers, Integers]]  # so many draws of noise, and words with as many fair bits
@@ -115,7 +113,7 @@ def sparse(cells: Cells, layout: Layout, roots: Integers, draw: Draw) -> tuple[C
             state[3], state[4] = 0, state[4] + out_keys.size
             shared += int(out_counts.sum())
             out_keys, out_counts = np.empty((2, min(4 * out_keys.size, _LARGEST_ROOM)), np.int64)
-        progress.report("sharing out", shared / held)
+        progress("sharing out", shared / held)
     written = int(state[3])
     parts.append((out_keys[:written], out_counts[:written]))
     keys, counts = (np.concatenate([part[i] for part in parts]) for i in (0, 1))

@@ -18,8 +18,7 @@ from oboro.domain import Grid
 from oboro.exact import about
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.release import Part, part
-from oboro.tables.cells import Cells
-from oboro.tables.layout import Layout
+from oboro.tables.cells import Cells, Layout
 from oboro.tables.papers import fourier, hierarchy, laplace, matrix, privelet, privelet2d, threshold
 from oboro.tables.papers.common import column_noise
 from oboro.tables.strategy import Strategy, counts_move
@@ -186,7 +185,7 @@ class Matrix(Listing):
 
 
 class Threshold(Strategy):
-    """Noise on every cell; see rivals/threshold.py for why the empty ones need not be listed."""
+    """Noise on every cell; see papers/threshold.py for why the empty ones need not be listed."""
 
     name = "threshold"
     title = "noise on every cell, published from a threshold on"

@@ -21,12 +21,10 @@ from oboro.arrays import Floats, Integers
 from oboro.domain import Domain, Grid
 from oboro.noise.bits import Bits, system_bits
 from oboro.tables import wavelet
-from oboro.tables.cells import Cells
-from oboro.tables.city import city
-from oboro.tables.layout import Layout
+from oboro.tables.cells import Cells, Layout, block_errors, dense_block_errors
 from oboro.tables.papers import fourier, hierarchy, laplace, matrix, privelet, privelet2d, threshold
 from oboro.tables.papers.common import joined
-from oboro.tables.quality import block_errors, dense_block_errors
+from oboro.tables.tree.outlook import city
 
 Published = Any  # estimates of all cells in one array, or the cells that are not 0
 _PATIENCE = 2.0  # seconds: no further trial begins after that

@@ -25,7 +25,6 @@ from oboro.privacy import Unit
 from oboro.release.reproduction import Cells as Picture
 from oboro.release.reproduction import Reproducible, Reproduction, Row, curves_of
 from oboro.tables.cells import Cells
-from oboro.tables.city import city
 from oboro.tables.papers import privelet2d
 from oboro.tables.papers.common import joined
 from oboro.tables.papers.scoreboard import (
@@ -46,6 +45,7 @@ from oboro.tables.papers.scoreboard import (
     window,
 )
 from oboro.tables.plan import plan as table_plan
+from oboro.tables.tree.outlook import city
 
 _DATA = "data: a generated city, 512 x 512 cells, of the density of the paper's census mesh; fresh random bits each time"
 _FITTED = (

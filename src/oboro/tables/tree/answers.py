@@ -19,7 +19,7 @@ from oboro.arrays import Bools, Floats, Integers
 from oboro.domain import Column, Grid, Mesh
 from oboro.errors import ParameterError, setting, told
 from oboro.kinds import nearest
-from oboro.tables.layout import Layout, column_groups
+from oboro.tables.cells import Layout, column_groups
 from oboro.tables.strategy import Noise
 from oboro.tables.tree.errors import Error, counted, error_of
 from oboro.tables.tree.intervals import Choice

@@ -34,9 +34,8 @@ from oboro.errors import DataError
 from oboro.exact import about
 from oboro.privacy import Unit
 from oboro.records import Record
-from oboro.tables.cells import Cells
+from oboro.tables.cells import Cells, Layout
 from oboro.tables.input import read_cells
-from oboro.tables.layout import Layout
 from oboro.tables.strategy import Noise, count_name
 from oboro.tables.tree.errors import Error, ends_of, error_of
 from oboro.tables.tree.lattice import Lattice, Level, lattice_of

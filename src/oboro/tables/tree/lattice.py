@@ -25,7 +25,7 @@ import numpy.typing as npt
 from oboro.arrays import Bools, Floats, Integers
 from oboro.domain import Category, Column, Domain, Grid, Mesh
 from oboro.domain.mesh import LEVELS, width
-from oboro.tables.layout import Layout, column_groups
+from oboro.tables.cells import Layout, column_groups
 
 Level = tuple[int, ...]
 Step = tuple[tuple[int, int], ...]  # which axes a step divides, and into how many parts each

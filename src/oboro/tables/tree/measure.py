@@ -10,9 +10,7 @@ import numpy as np
 
 from oboro.arrays import Bools, Floats, Integers
 from oboro.noise import Bits
-from oboro.tables import progress
-from oboro.tables.cells import LARGEST_TOTAL, Cells
-from oboro.tables.layout import Layout
+from oboro.tables.cells import LARGEST_TOTAL, Cells, Layout, progress
 from oboro.tables.strategy import Noise
 from oboro.tables.tree.lattice import Lattice, Tree, lattice_of
 from oboro.tables.tree.planner import least_squares
@@ -194,7 +192,7 @@ def publish(
 ) -> Measured:
     """All that follows the noise: post-processing. With `share`, only cells that stand out are published."""
     estimates = estimated(noisy, lattice, design, noises, possible, total)
-    progress.report("making whole", 0.5)
+    progress("making whole", 0.5)
     counts = project(lattice, estimates, possible, total).reshape(-1)
     finest = design.levels.index(lattice.finest)
     raw = noisy[finest].reshape(-1)
@@ -207,7 +205,7 @@ def publish(
     if not (keys[1:] > keys[:-1]).all():
         order = np.argsort(keys)
         keys, held, own = keys[order], held[order], own[order]
-    progress.report("making whole", 1.0)
+    progress("making whole", 1.0)
     return Measured(keys, held, tuple(noisy), own)
 
 
@@ -249,5 +247,5 @@ def estimated(
             for level, each in zip(design.levels, noisy, strict=True)
         ]
     precisions = [precision(noise) for noise in noises]
-    progress.report("least squares", 0.0)
+    progress("least squares", 0.0)
     return least_squares(lattice, design.levels, precisions, counts, total)

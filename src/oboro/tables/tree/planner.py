@@ -1,7 +1,7 @@
 """Which levels to count, and how much of the budget each gets: from the workload alone, before data is touched.
 
 Level l with share w_l has noise of precision p_l proportional to w_l^2 (Laplace, pure eps) or w_l (Gaussian, zCDP).
-The errors of all questions follow from that in closed form (solve.py), and so does their gradient. What is made
+The errors of all questions follow from that in closed form (below), and so does their gradient. What is made
 small is the mean logarithm of their variances; for `never_worse` the largest ratio to the wavelet's variance. The
 default plan is the first, kept within the wavelet's error at every block size where that costs little (`_smoothed`).
 

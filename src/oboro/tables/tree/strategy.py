@@ -24,8 +24,7 @@ from oboro.release import Forecast
 from oboro.release import Part as PrivacyPart
 from oboro.release import part as privacy_part
 from oboro.tables import wavelet
-from oboro.tables.cells import Cells
-from oboro.tables.layout import Layout
+from oboro.tables.cells import Cells, Layout
 from oboro.tables.strategy import Noise, Strategy, counts_move, counts_move_squared, key_columns, zigzag
 from oboro.tables.tree.answers import Where, choices
 from oboro.tables.tree.intervals import (
