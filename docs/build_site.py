@@ -66,6 +66,7 @@ NAVIGATION: dict[str, dict[str, str]] = {
         "docs/decisions.md": "Decisions",
         "CONTRIBUTING.md": "Contributing",
         "docs/upgrading.md": "Upgrading",
+        "docs/words.ja.md": "用語集",
         "docs/releasing.md": "Releasing",
         "CHANGELOG.md": "Changelog",
     },

@@ -42,7 +42,7 @@ def test_help_speaks_the_language_of_the_locale(
         main()
     shown = capsys.readouterr().out
     assert "支払い済みの公開" in shown
-    assert "例: oboro ledger fetch people.ledger" in shown
+    assert "例：oboro ledger fetch people.ledger" in shown
     words = set(re.findall(r"[A-Za-z]{2,}", shown))
     assert not words & {"Options", "Arguments", "Show", "Print", "Gives", "the", "its", "Where", "to", "in"}
 

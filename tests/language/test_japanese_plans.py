@@ -85,6 +85,6 @@ def test_a_release_prints_in_japanese(tmp_path: Any) -> None:
     ledger = ob.Ledger.create(tmp_path / "l.ledger", dataset="people", unit=Unit.row(), budget=ob.Pure(1))
     plan = ob.statistics.histogram_plan(Domain([Integer("age", 0, 3)]), "age", unit=Unit.row(), eps=1)
     printed = str(ob.run(plan, pa.table({"age": [0, 1, 2]}), ledger))
-    for words in ("age のヒストグラム", "95% 区間", "保証", "1 行の有無", "ノイズだけを覆います"):
+    for words in ("age のヒストグラム", "95% 区間", "保証", "1 行の有無", "ノイズによる誤差のみを反映"):
         assert words in printed
     assert "～" in printed
