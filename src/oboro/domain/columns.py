@@ -4,11 +4,11 @@ Each column maps every conceivable value to a code 0, 1, ..., size - 1, or leave
 that is the same for all records:
 
     a number beyond a bound      counts as the bound (infinity too)
-    a number between two steps   goes to the nearest step, upwards if it is half way
+    a number between two steps   goes to the nearest step, upwards if it is half way; a fraction by the double nearest to it
     a value that is missing, not a number, not a date, or not among the declared values
                                  is replaced by `missing`; by default the record is left out
                                  of every answer that uses the column
-Nothing of this raises an error or leaves a trace in a release. `check` commands tell the steward.
+Which texts are numbers and days, grammar.py says. Nothing of this raises an error or leaves a trace in a release. `check` commands tell the steward.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Self, TypeVar
 
+from oboro.domain.grammar import day_of, double_of, whole_of
 from oboro.errors import BoundsError, Declaration, DomainError, declaration, setting, told
 from oboro.exact import Number, positive, rational, show, usable, whole
 from oboro.kinds import list_of, shown, takes
@@ -62,10 +64,18 @@ def check_grid(kind: str, name: str, low: Fraction, high: Fraction, step: Fracti
         )
 
 
-def nearest_step(number: Fraction, low: Fraction, high: Fraction, step: Fraction) -> int:
-    """The code of a number: clamped to the bounds, then the nearest step, upwards if it is half way."""
-    clamped = min(max(number, low), high)
-    return int((clamped - low) / step + Fraction(1, 2))
+def nearest_step(number: int, low: int, high: int, step: int) -> int:
+    """The code of a whole number: clamped to the bounds, then the nearest step, upwards if it is half way."""
+    return (min(max(number, low), high) - low + step // 2) // step
+
+
+def nearest_by_double(number: float, low: float, high: float, step: float, size: int) -> int:
+    """The code of a fraction, in the arithmetic of doubles: the same operations, in this order, in every engine."""
+    if number <= low:
+        return 0
+    if number >= high:
+        return size - 1
+    return max(0, min(size - 1, math.floor((number - low) / step + 0.5)))
 
 
 def number_of(value: object) -> Fraction | None:
@@ -80,19 +90,58 @@ def number_of(value: object) -> Fraction | None:
         return None
 
 
+def met_number(value: object) -> int | float | str | None:
+    """A value as the number it is: a whole one, a double, or a text that the grammar admits; None if it is no number."""
+    try:
+        if isinstance(value, str):
+            text = str.__str__(value)  # of another class, perhaps with a comparison of its own
+            return None if double_of(text) is None else text
+        if isinstance(value, int):  # of any length
+            return int(value)
+        if isinstance(value, Decimal):
+            power = value.as_tuple().exponent
+            return f"{value:f}" if isinstance(power, int) and abs(power) < 5000 else met_number(float(value))
+        if isinstance(value, Fraction):
+            return int(value) if value.denominator == 1 else _double(value)
+        if isinstance(value, float):
+            return None if math.isnan(value) else float(value)
+        if getattr(value, "shape", None) == ():  # NumPy's
+            return met_number(value.item())  # type: ignore[attr-defined]
+    except Exception:  # whatever an object in the data may do when it is asked for its number
+        pass
+    return None
+
+
+def as_double(number: int | float | str) -> float:
+    """The double nearest to a number."""
+    found = double_of(number) if isinstance(number, str) else _double(number)
+    assert found is not None
+    return found
+
+
+def _double(number: int | float | Fraction) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
 def as_date(name: str, which: str, value: Any) -> date:
     """A date from a date, a time or a text such as 2026-01-31."""
     try:
         if isinstance(value, date):  # also a time, of any library; no day at all has no year
             return date(value.year, value.month, value.day)
-        return date.fromisoformat(value[:10])
+        day = day_of(value)
     except (TypeError, ValueError, LookupError):
+        day = None
+    if day is None:
         raise BoundsError(
             f"column {name!r}: {which} is not a date",
             given=told(**{which: repr(value)}),
             needed="a date such as 2026-01-31",
             fix=setting(**{which: "2026-01-31"}),
-        ) from None
+        )
+    return day
 
 
 def inside(name: str, low: T, high: T, value: T) -> T:
@@ -290,10 +339,26 @@ class Integer(Column):
         return self.low + code * self.step
 
     def code(self, value: object) -> int | None:
-        number = number_of(value)
+        number = met_number(value)
         if number is None:
             return None if self.missing is None else self.code(self.missing)
-        return nearest_step(number, Fraction(self.low), Fraction(self.high), Fraction(self.step))
+        if isinstance(number, int):
+            return nearest_step(number, self.low, self.high, self.step)
+        double = as_double(number)
+        if self.exact_in_doubles:
+            return nearest_by_double(double, self.low, self.high, self.step, self.size)
+        if abs(double) < 2**52:  # by its halves
+            halves = (math.floor(2 * double) - 2 * self.low + self.step) // (2 * self.step)
+            return max(0, min(self.size - 1, halves))
+        found = whole_of(number) if isinstance(number, str) else None
+        if found is None and math.isinf(double):
+            return 0 if double < 0 else self.size - 1
+        return nearest_step(int(double) if found is None else found, self.low, self.high, self.step)
+
+    @property
+    def exact_in_doubles(self) -> bool:
+        """Whether doubles tell its values apart."""
+        return max(abs(self.low), abs(self.high)) < 2**52
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,10 +409,11 @@ class Real(Column):
         return float(self.low + code * self.step)
 
     def code(self, value: object) -> int | None:
-        number = number_of(value)
+        number = met_number(value)
         if number is None:
             return None if self.missing is None else self.code(self.missing)
-        return nearest_step(number, self.low, self.high, self.step)
+        low, high, step = float(self.low), float(self.high), float(self.step)
+        return nearest_by_double(as_double(number), low, high, step, self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,13 +461,26 @@ class Category(Column):
 
     def code(self, value: object) -> int | None:
         if isinstance(self.values[0], int):
-            number = number_of(value)
-            value = int(number) if number is not None and number.denominator == 1 else None
+            value = self._whole(met_number(value))
         elif type(value) is not str:  # of another class, or with a comparison of its own
             value = str.__str__(value) if isinstance(value, str) else None
         if value in self.values:
             return self.values.index(value)
         return None if self.missing is None else self.values.index(self.missing)
+
+    def _whole(self, number: int | float | str | None) -> int | None:
+        """The whole number that it is. From 2^53 on doubles do not tell whole numbers apart: there a text must say it in digits."""
+        if number is None or isinstance(number, int):
+            return number
+        double = as_double(number)
+        if isinstance(number, str) and not (abs(double) < 2**53 or self.exact_in_doubles):
+            return whole_of(number)
+        return int(double) if double.is_integer() else None
+
+    @property
+    def exact_in_doubles(self) -> bool:
+        """Whether doubles tell its values apart, if they are whole numbers."""
+        return all(isinstance(value, int) and abs(value) < 2**53 for value in self.values)
 
 
 @dataclass(frozen=True, slots=True)

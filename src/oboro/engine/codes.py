@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from oboro.arrays import Codes, Integers, Values
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
+from oboro.domain.grammar import BLANKS
+from oboro.domain.grammar import WHOLE as WHOLE_TEXT
 from oboro.engine.arrays import held, stream_counts
 from oboro.engine.source import Source, literal, quoted
 from oboro.errors import DomainError, UnitError, setting
@@ -276,7 +278,7 @@ def _code_without_missing(column: Column, field: str, base: str) -> str:
     if isinstance(column, Category):
         return _category(column, field, base)
     if isinstance(column, Date):
-        day = field if base == "DATE" else f"TRY_CAST({_text(field, base)} AS DATE)"
+        day = _day(field, base)
         code = f"greatest(0, least({column.size - 1}, {day} - DATE {literal(column.first.isoformat())}))"
         return f"CASE WHEN {day} IS NULL THEN NULL ELSE {code} END"  # greatest and least skip nulls
     if isinstance(column, Integer):
@@ -294,17 +296,31 @@ def _code_without_missing(column: Column, field: str, base: str) -> str:
     )
 
 
+def _day(field: str, base: str) -> str:
+    if base == "DATE" or base.startswith("TIMESTAMP"):
+        return field if base == "DATE" else f"TRY_CAST({_text(field, base)} AS DATE)"
+    # DuckDB takes more texts for days than the grammar: those that it would write in another way. (Its trim raises on bytes
+    # that are not UTF-8, so blanks are taken off by other means, and only where there are some.)
+    text = _text(field, base)
+    shorn = f"regexp_replace({text}, '^{BLANKS}', '')"
+    head = f"left(CASE WHEN {text} < '!' THEN {shorn} ELSE {text} END, 10)"
+    day = f"TRY_CAST({head} AS DATE)"
+    return f"CASE WHEN {head} BETWEEN '0' AND 'A' AND CAST({day} AS VARCHAR) = {head} THEN {day} END"  # infinity is none
+
+
 def _integer(column: Integer, field: str, base: str) -> str:
     if base in _WIDTH and max(abs(column.low), abs(column.high)) < 2**61:
         return _whole(column, field, base)
     number = _double(field, base)
-    if max(abs(column.low), abs(column.high)) < 2**52:
+    if column.exact_in_doubles:
         # a fraction goes to the nearest step from its own value; inside the bounds a double is exact enough
         nearest = f"floor(({number} - ({column.low})) / {column.step} + 0.5)::BIGINT"
         return _within(number, column.low, column.high, column.size, nearest)
     # bounds that doubles cannot tell apart: a small number by its own halves, exactly, a large one as a whole
     low, high, step = column.low, column.high, column.step
-    exact = f"TRY_CAST({_text(field, base) if base not in (*WHOLE, *FLOATS) else field} AS HUGEINT)"
+    exact = f"TRY_CAST({field if base in WHOLE else number} AS HUGEINT)"
+    if base not in (*WHOLE, *FLOATS):  # digits say it exactly, whatever else is as large counts as a double
+        exact = f"coalesce({_digits(field, base)}, {exact})"
     halves = f"(floor(2 * {number})::HUGEINT - ({2 * low}) + {step}) // {2 * step}"
     inside = f"(greatest({low}, least({high}, {exact})) - ({low}) + {step // 2}) // {step}"
     return (
@@ -362,9 +378,21 @@ def in_order(source: Source, query: str) -> dict[str, Values]:
 
 
 def _double(field: str, base: str) -> str:
-    if base in WHOLE or base in FLOATS or base in ("DECIMAL", "BOOLEAN"):
+    if base in WHOLE or base in FLOATS or base == "BOOLEAN":
         return f"CAST({field} AS DOUBLE)"
-    return f"TRY_CAST({_text(field, base)} AS DOUBLE)"
+    if (
+        base == "DECIMAL"
+    ):  # by its text: a cast divides doubles, which is not the nearest one where there are many digits
+        return f"CAST(CAST({field} AS VARCHAR) AS DOUBLE)"
+    # beyond the grammar DuckDB's cast takes 1_000 and +-1, and not-a-number, which counts as missing
+    text = _text(field, base)
+    return f"CASE WHEN contains({text}, '_') OR contains({text}, '+-') THEN NULL ELSE TRY_CAST({text} AS DOUBLE) END"
+
+
+def _digits(field: str, base: str) -> str:
+    """A whole number that is written in digits, of any width; null for what is not."""
+    text = _text(field, base)
+    return f"CASE WHEN regexp_full_match({text}, '{BLANKS}{WHOLE_TEXT}{BLANKS}') THEN TRY_CAST({text} AS HUGEINT) END"
 
 
 def _text(field: str, base: str) -> str:
@@ -384,11 +412,10 @@ def _whole_label(column: Category, field: str, base: str) -> str:
     if base in WHOLE:
         return f"CASE CAST({field} AS HUGEINT) {cases}"
     number = _double(field, base)
-    if all(abs(int(value)) < 2**53 for value in column.values):
+    if column.exact_in_doubles:
         return f"CASE {number} {cases}"
-    # a double this large is whole; a text or a decimal may not be, so what follows its point is looked at
-    exact = field if base in FLOATS else f"TRY_CAST({_text(field, base)} AS DECIMAL(38, 6))"
-    whole = f"CASE WHEN {exact} = floor({exact}) THEN TRY_CAST({exact} AS HUGEINT) END"
+    # a double this large is whole; a text or a decimal may not be, so it must say so in digits
+    whole = f"TRY_CAST({field} AS HUGEINT)" if base in FLOATS else _digits(field, base)
     return f"CASE WHEN abs({number}) < {2**53} THEN CASE {number} {cases} ELSE CASE {whole} {cases} END"
 
 
@@ -415,7 +442,7 @@ def check_columns(source: Source, columns: Sequence[Column]) -> list[dict[str, o
                 for test in (f"< {float(column.low)!r}", f"> {float(column.high)!r}")
             )
         elif isinstance(column, Date):
-            day = f"TRY_CAST({field} AS DATE)" if base != "DATE" else field
+            day = _day(field, base)
             below, above = (
                 f"count(*) FILTER ({day} {test} DATE {literal(edge.isoformat())})"
                 for test, edge in (("<", column.first), (">", column.last))
