@@ -10,7 +10,7 @@ import pytest
 
 from oboro import tables
 from oboro.arrays import Integers
-from oboro.domain import Category, Domain, Grid
+from oboro.domain import Category, Domain, Grid, Integer
 from oboro.errors import ParameterError
 from oboro.noise import DiscreteGaussian, DiscreteLaplace, system_bits
 from oboro.privacy import Unit
@@ -20,6 +20,7 @@ from oboro.tables.tree.errors import Error, ends_of, error_of
 from oboro.tables.tree.intervals import Estimates
 from oboro.tables.tree.lattice import lattice_of
 from oboro.tables.tree.measure import publish
+from oboro.tables.tree.rows import chains, ends
 from oboro.tables.tree.strategy import PlannedTree, _estimates
 
 SIDE = 32
@@ -94,7 +95,7 @@ def test_the_least_count_that_is_published_is_found(eps: str) -> None:
         leaves = strategy.lattice.leaf(plan.layout, found.keys)
         for at in rng.choice(leaves.size, 40, replace=False).tolist():
             less = int(rng.integers(1, 3 + 6 / float(eps)))
-            expected = solved._still(leaves[at : at + 1], found.counts[at : at + 1], less)[0]
+            expected = solved._still(leaves[at : at + 1], less)[0]
             noisy = [each.reshape(shape).copy() for each, shape in zip(found.noisy, shapes, strict=True)]
             noisy[finest].reshape(-1)[leaves[at]] -= less
             again = publish(
@@ -103,6 +104,84 @@ def test_the_least_count_that_is_published_is_found(eps: str) -> None:
             assert (found.keys[at] in again.keys) == expected
             seen.add(bool(expected))
     assert seen == {False, True}
+
+
+SEVERAL: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "sex": ([Category("sex", ["F", "M", "X"])], {}),
+    "Gaussian": ([Category("sex", ["F", "M"])], {"delta": "1e-6"}),
+    "age and sex": ([Integer("age", 0, 39), Category("sex", ["F", "M"])], {"total": 300}),
+    "sea": (
+        [Category("sex", ["F", "M"])],
+        {"impossible": {"row": [0, 1, 5], "col": [0, 1, 5], "sex": ["F", "F", "M"]}},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+@pytest.mark.parametrize("eps", ["0.3", "2"])
+def test_so_it_is_with_several_columns(kind: str, eps: str) -> None:
+    """`Jointly.published` says what happens if the table is made again with another noisy count in one cell, more or less."""
+    beside, more = SEVERAL[kind]
+    side = 8 if kind == "age and sex" else 12
+    domain = Domain([Grid("row", "col", shape=(side, side)), *beside])
+    unit = Unit.cells(adjacency="replace") if "total" in more else Unit.cells()
+    plan = tables.plan(domain, unit=unit, eps=eps, strategy="tree", count="n", **more)
+    strategy, rng = plan.mechanism, np.random.default_rng(1)
+    assert isinstance(strategy, PlannedTree)
+    where = rng.integers(0, side, (2, 300))
+    data: dict[str, Any] = {"row": where[0].tolist(), "col": where[1].tolist(), "sex": ["F", "M"] * 150}
+    data |= {"age": rng.integers(0, 40, 300).tolist()} if len(beside) > 1 else {}
+    prepared = plan.prepare(data | {"n": [1] * 300})
+    lattice, possible = strategy.lattice, strategy.lattice.possible(plan.layout)
+    finest = strategy.chosen.levels.index(lattice.finest)
+    shapes = [lattice.nodes(level) for level in strategy.chosen.levels]
+    seen = set()
+    for _ in range(3):
+        found = plan.measure(prepared, system_bits())
+        solved = _estimates(strategy, found)
+        leaves = lattice.leaf(plan.layout, found.keys)
+        for at in rng.choice(leaves.size, min(30, leaves.size), replace=False).tolist():
+            by = int(rng.integers(-round(12 / float(eps)), round(4 / float(eps))))
+            expected = solved.jointly.published(leaves[at : at + 1], by)[0]
+            noisy = [each.reshape(shape).copy() for each, shape in zip(found.noisy, shapes, strict=True)]
+            noisy[finest].reshape(-1)[leaves[at]] += by
+            facts = (plan.layout, lattice, strategy.chosen, strategy.noises, possible, strategy.total)
+            assert (found.keys[at] in publish(noisy, *facts).keys) == expected
+            seen.add(bool(expected))
+    assert seen == {False, True}
+
+
+@pytest.mark.parametrize("law", [DiscreteLaplace("0.4"), DiscreteLaplace(9), DiscreteGaussian(30)], ids=str)
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.99])
+def test_chains_cover_whatever_is_published(law: Any, level: float) -> None:
+    """Computed, not drawn: for sets without any order, the chance to cover given that the cell is published."""
+    rng = np.random.default_rng(5)
+    size = 12 * law.interval(0.99)[1]
+    y = np.arange(-size, size + 1)
+    worst, down = 1.0, chains(law, level)[0]
+    for trial in range(12):
+        sets = [
+            rng.random(y.size) < rng.uniform(0.05, 0.95),
+            y >= rng.integers(-9, 10),
+            y % down.step == trial % 3,
+        ]
+        for published in sets:
+            shown = np.flatnonzero(published)
+
+            def would(some: Integers, more: int, shown: Integers = shown, all_: Any = published) -> Any:
+                at = shown[some] + more
+                return all_[np.clip(at, 0, y.size - 1)] & (at >= 0) & (at < y.size)
+
+            low, high = ends(y[shown], law, level, would)
+            for x in range(4):
+                chance = law.pmf(y[shown] - x)
+                inside = (low <= x) & (x <= np.maximum(high, 0))
+                if chance.sum() > 1e-6:
+                    worst = min(worst, float(chance[inside].sum() / chance.sum()))
+    assert worst >= level - 1e-9
+    plain = 2 * law.interval(level)[1] + 1
+    up = chains(law, level)[1]
+    assert down.reach + up.reach + 1 <= max(1.1 * plain, plain + 2)
 
 
 @pytest.mark.parametrize(

@@ -150,73 +150,135 @@ def still_held(
 
 
 @compiled
-def share_out_jointly(
-    held: Integers, wanted: Floats, allowed: Bools, all_allowed: bool, out: Integers
-) -> None:
-    """Each node's counts by category shared out among its children, joint with the children's totals.
+def _jointly(held: Integers, wanted: Floats, allowed: Bools, all_allowed: bool, out: Integers) -> None:
+    """One node's counts by category shared out among its children, joint with the children's totals.
 
-    held, wanted, out   [node, category], [node, child, category], [node, child, category]
+    held, wanted, out   [category], [child, category], [child, category]
 
     The totals of the children are projected first. What is wanted of each child and category is then scaled, in
     turn, to these totals and to the node's counts by category. In the end the latter hold exactly; rounding keeps
     the former within one, by carrying what it took from one category to the next.
     """
-    parts, groups = wanted.shape[1], wanted.shape[2]
+    parts, groups = wanted.shape
+    total = 0
+    for g in range(groups):
+        total += held[g]
+    if total == 0:
+        for i in range(parts):
+            for g in range(groups):
+                out[i, g] = 0
+        return
     sorted_, totals, carry = np.empty(parts), np.empty(parts), np.empty(parts)
     sums, near = np.empty(parts), np.empty(parts)
     good, any_good = np.ones(parts, np.bool_), np.ones(parts, np.bool_)
     fitted = np.empty((groups, parts))
     whole = np.empty(parts, np.int64)
-    for node in range(held.shape[0]):
-        total = 0
+    for i in range(parts):
+        sums[i] = 0.0
+        any_good[i] = all_allowed
         for g in range(groups):
-            total += held[node, g]
-        if total == 0:
-            out[node, :, :] = 0
-            continue
-        for i in range(parts):
-            sums[i] = 0.0
-            any_good[i] = all_allowed
-            for g in range(groups):
-                if all_allowed or allowed[node, i, g]:
-                    any_good[i] = True
-                    sums[i] += wanted[node, i, g]
-                    fitted[g, i] = max(wanted[node, i, g], _SEED) if held[node, g] > 0 else 0.0
-                else:
-                    fitted[g, i] = 0.0
-        _nearest(float(total), sums, any_good, sorted_, totals)
-        for step in range(_ROUNDS):
-            sums[:] = 0.0
-            for g in range(groups):
-                if held[node, g] == 0:
-                    continue
-                row = 0.0
-                for i in range(parts):
-                    row += fitted[g, i]
-                factor = held[node, g] / row if row > 0 else 0.0
-                for i in range(parts):
-                    fitted[g, i] *= factor
-                    sums[i] += fitted[g, i]
-            worst = 0.0
-            for i in range(parts):
-                worst = max(worst, abs(sums[i] - totals[i]))
-                near[i] = totals[i] / sums[i] if sums[i] > 0 else 0.0
-            if worst < 0.05 or step == _ROUNDS - 1:
-                break  # the counts by category hold; the totals nearly
-            for g in range(groups):
-                for i in range(parts):
-                    fitted[g, i] = max(fitted[g, i] * near[i], 1e-9 if fitted[g, i] > 0 else 0.0)
-        carry[:] = 0.0
+            if all_allowed or allowed[i, g]:
+                any_good[i] = True
+                sums[i] += wanted[i, g]
+                fitted[g, i] = max(wanted[i, g], _SEED) if held[g] > 0 else 0.0
+            else:
+                fitted[g, i] = 0.0
+    _nearest(float(total), sums, any_good, sorted_, totals)
+    for step in range(_ROUNDS):
+        sums[:] = 0.0
         for g in range(groups):
-            if held[node, g] == 0:
-                out[node, :, g] = 0
+            if held[g] == 0:
                 continue
-            if not all_allowed:
-                for i in range(parts):
-                    good[i] = allowed[node, i, g]
-            _rounded(held[node, g], fitted[g], good, carry, whole)
+            row = 0.0
             for i in range(parts):
-                out[node, i, g] = whole[i]
+                row += fitted[g, i]
+            factor = held[g] / row if row > 0 else 0.0
+            for i in range(parts):
+                fitted[g, i] *= factor
+                sums[i] += fitted[g, i]
+        worst = 0.0
+        for i in range(parts):
+            worst = max(worst, abs(sums[i] - totals[i]))
+            near[i] = totals[i] / sums[i] if sums[i] > 0 else 0.0
+        if worst < 0.05 or step == _ROUNDS - 1:
+            break  # the counts by category hold; the totals nearly
+        for g in range(groups):
+            for i in range(parts):
+                fitted[g, i] = max(fitted[g, i] * near[i], 1e-9 if fitted[g, i] > 0 else 0.0)
+    carry[:] = 0.0
+    for g in range(groups):
+        if held[g] == 0:
+            for i in range(parts):
+                out[i, g] = 0
+            continue
+        if not all_allowed:
+            for i in range(parts):
+                good[i] = allowed[i, g]
+        _rounded(held[g], fitted[g], good, carry, whole)
+        for i in range(parts):
+            out[i, g] = whole[i]
+
+
+@compiled
+def share_out_jointly(
+    held: Integers, wanted: Floats, allowed: Bools, all_allowed: bool, out: Integers
+) -> None:
+    """Each node's counts by category shared out among its children.
+
+    held, wanted, out   [node, category], [node, child, category], [node, child, category]
+    """
+    for node in range(held.shape[0]):
+        _jointly(held[node], wanted[node], allowed[0 if all_allowed else node], all_allowed, out[node])
+
+
+@compiled
+def still_held_jointly(
+    places: Integers,
+    group: int,
+    root: Integers,
+    estimates: Floats,
+    allowed: Bools,
+    all_allowed: bool,
+    arities: Integers,
+    less: Floats,
+    out: Bools,
+) -> None:
+    """Whether cells of one category would hold somebody if their noisy counts were smaller: as `share_out_jointly` does it,
+    along the path down to each.
+
+    estimates, allowed   [node, category], those of all levels below the root, the coarsest first
+    less                 [level, 1 for the node above the cell and 0 for its siblings, category]: how much less is wanted
+    root                 what each category then holds in all
+    """
+    depth, groups = arities.size, root.size
+    widest = arities.max() if depth else 1
+    wanted, shared = np.empty((widest, groups)), np.empty((widest, groups), np.int64)
+    good, held = np.ones((widest, groups), np.bool_), np.empty(groups, np.int64)
+    under = np.ones(depth + 1, np.int64)
+    for level in range(depth - 1, -1, -1):
+        under[level] = under[level + 1] * arities[level]
+    for row in range(places.size):
+        for g in range(groups):
+            held[g] = root[g]
+        first, nodes = 0, 1
+        for level in range(depth):
+            if held[group] == 0:
+                break
+            parts = arities[level]
+            nodes *= parts
+            child = places[row] // under[level + 1]
+            own = child % parts
+            start = first + child - own
+            for i in range(parts):
+                for g in range(groups):
+                    wanted[i, g] = estimates[start + i, g] - less[level, 1 if i == own else 0, g]
+                    if not all_allowed:
+                        good[i, g] = allowed[start + i, g]
+            _jointly(held, wanted[:parts], good[:parts], all_allowed, shared[:parts])
+            for g in range(groups):
+                held[g] = shared[own, g]
+            first += nodes
+        out[row] = held[group] > 0
 
 
 @compiled

@@ -49,6 +49,7 @@ from oboro.tables.tree.measure import (
     whole_total,
 )
 from oboro.tables.tree.planner import moments
+from oboro.tables.tree.rows import Jointly, chains, ends
 from oboro.tables.tree.workload import Design, precision
 
 Choice = npt.NDArray[np.bool_]  # of the leaves of one column
@@ -165,36 +166,35 @@ class Estimates:
             In each case that is at most 1 - level; so it is with any distribution of the other noise.
 
         Several columns
-            The proof is for one column of places. Several are shared out together, in turns of proportional fitting and
-            with what rounding took carried on: that a larger y never unpublishes the cell is not proved there, and t is
-            guessed to be on the safe side (`_still_joint`). What is proved: the interval misses with at most 1 - level
-            before it is known what is published, for its low end only ever goes down; so, given that the cell is
-            published, with at most (1 - level) / P(it is published), whatever decides that. For cells that are published
-            as good as always that is the level; for others it is measured (`oboro audit --coverage`, tree by sex).
+            The proof is for one column of places. Several are shared out together, and another rule holds whatever decides
+            what is published: see `rows`.
 
         Width
             It cannot be had for nothing. Given y >= t, the law of y is the same for all x <= t if the noise is Laplace:
             whatever interval holds one of these x often enough holds all of them, from 0 on. So the rule goes down to 0
             no more often than any rule must, and is compared with y - w to y + u.
         """
-        below, above = ends_of(self.noise, level)
         y = self.raw[leaves]
+        if self._several:
+            return self._joint_ends(leaves, published, y, level)
+        below, above = ends_of(self.noise, level)
         low = np.maximum(y - below, 0)
         some = np.flatnonzero(low)
-        still = self._still(leaves[some], published[some], below + 1)
+        still = self._still(leaves[some], below + 1)
         if self.cut is not None:
             still &= y[some] - below - 1 >= self.cut
         low[some[~still]] = 0
         return low, np.maximum(y + above, 0)
 
-    def _still(self, leaves: Integers, published: Integers, less: int) -> Bools:
-        """Whether cells would still be published if their noisy counts were so much smaller."""
-        spine = spine_of(self.lattice)
-        if self.lattice.leaves > self.lattice.trees[spine].leaves:
-            return self._still_joint(leaves, published, less)
+    @property
+    def _several(self) -> bool:
+        return self.lattice.leaves > self.lattice.trees[spine_of(self.lattice)].leaves
+
+    def _still(self, leaves: Integers, less: int) -> Bools:
+        """Whether cells would still be published if their noisy counts were so much smaller; for one column."""
         from oboro.tables.tree._compiled import still_held
 
-        tree = self.lattice.trees[spine]
+        tree = self.lattice.trees[spine_of(self.lattice)]
         flat = self.leaves.reshape(-1, 1)
         good = None if self.possible is None else self.possible.reshape(-1, 1)
         estimates, allowed = by_level(tree, flat, good)
@@ -217,14 +217,25 @@ class Estimates:
         """
         return np.asarray(precision(self.noise) / self.mu.reshape(-1))
 
-    def _still_joint(self, leaves: Integers, published: Integers, less: int) -> Bools:
-        """The same, on the safe side, where several columns are shared out together, in proportion to estimates.
+    @cached_property
+    def jointly(self) -> Jointly:
+        """How several columns are shared out."""
+        return Jointly(self.lattice, self.leaves, self.possible, self.total, self.mu, precision(self.noise))
 
-        What a cell is given falls by no more than its noisy count does, times the factor by which it is given more than
-        its estimate, if it is; and by 1 for rounding. (The counts that are shared out, above it, fall more slowly.)
-        """
-        now = np.maximum(self.leaves.reshape(-1)[leaves], 1e-9)
-        return np.asarray(published - less * np.maximum(published / now, 1.0) >= 2)
+    def _joint_ends(
+        self, leaves: Integers, published: Integers, y: Integers, level: float
+    ) -> tuple[Integers, Integers]:
+        """For several columns. A cell that is not published, and was asked for beforehand, holds at most this much."""
+        _, up = chains(self.noise, level)
+        low, high = np.zeros(y.size, np.int64), np.maximum(y + up.reach, 0)
+        shown = np.flatnonzero(published)
+
+        def would(some: Integers, more: int) -> Bools:
+            found = self.jointly.published(leaves[shown[some]], more)
+            return found if self.cut is None else found & (y[shown[some]] + more >= self.cut)
+
+        low[shown], high[shown] = ends(y[shown], self.noise, level, would)
+        return low, high
 
 
 def estimates(

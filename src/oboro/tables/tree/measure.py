@@ -39,7 +39,7 @@ def project(
     good = None if possible is None else np.ascontiguousarray(possible.transpose(order))
     trees = [lattice.trees[i] for i in order]
     total = whole_total(float(wanted.sum())) if total is None else total
-    held = _beside(
+    held = beside(
         np.array([total], np.int64),
         trees[1:],
         wanted.sum(axis=0),
@@ -66,7 +66,7 @@ def spine_of(lattice: Lattice) -> int:
     return max(range(len(lattice.trees)), key=lambda i: (lattice.trees[i].depth, lattice.trees[i].leaves))
 
 
-def _beside(held: Integers, trees: list[Tree], wanted: Floats, good: Bools | None) -> Integers:
+def beside(held: Integers, trees: list[Tree], wanted: Floats, good: Bools | None) -> Integers:
     """Shares out among the values of columns, one column after the other."""
     from oboro.tables.tree._compiled import share_out
 
