@@ -20,8 +20,19 @@ from oboro.errors import CertificateError, InputError, LedgerError
 from oboro.files import reads, write_whole
 from oboro.kinds import path_of, takes, text_of
 from oboro.ledger import Entry, Ledger, canonical
-from oboro.ledger.chain import in_order, is_hex, laid_out, read_laid_out
-from oboro.ledger.form import HASH, Form, a_number, a_time, misfit, nothing, worded
+from oboro.ledger.chain import (
+    HASH,
+    Form,
+    a_number,
+    a_time,
+    in_order,
+    is_hex,
+    laid_out,
+    misfit,
+    nothing,
+    read_laid_out,
+    worded,
+)
 from oboro.privacy import Guarantee, Unit, guarantee_from, unit_from
 from oboro.records import Record
 from oboro.release.forecast import Forecast

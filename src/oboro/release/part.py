@@ -26,8 +26,8 @@ from oboro.exact import not_negative, show, whole
 from oboro.kinds import shown
 from oboro.noise import DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import ZCDP, Guarantee, Pure, compose
-from oboro.privacy.composition import times as so_many
-from oboro.privacy.composition import worst
+from oboro.privacy.events import times as so_many
+from oboro.privacy.events import worst
 
 if TYPE_CHECKING:
     from oboro.arrays import Integers
