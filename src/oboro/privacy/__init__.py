@@ -5,8 +5,17 @@ Its examples begin with:
 >>> import oboro as ob
 """
 
-from oboro.privacy.composition import compose, convert, parallel
-from oboro.privacy.events import Composed, Event, GaussianNoise, LaplaceNoise, Repeated, Spend
+from oboro.privacy.events import (
+    Composed,
+    Event,
+    GaussianNoise,
+    LaplaceNoise,
+    Repeated,
+    Spend,
+    compose,
+    convert,
+    parallel,
+)
 from oboro.privacy.guarantee import ZCDP, Approx, Conditional, Guarantee, Pure, Renyi, guarantee_from
 from oboro.privacy.unit import Unit, translate, unit_from
 
