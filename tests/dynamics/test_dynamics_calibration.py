@@ -12,9 +12,9 @@ from flint import acb, arb
 
 from oboro.dynamics import calibrate, delta, pure_eps
 from oboro.dynamics import calibration as module
+from oboro.dynamics.calibration import gaussian
 from oboro.dynamics.mixing_variable import nodes, size, tail
 from oboro.dynamics.papers.ito import independent_cauchy
-from oboro.dynamics.profile import gaussian
 from oboro.dynamics.radial import radial
 from oboro.errors import ParameterError
 from oboro.noise.lazy import ball, precision

@@ -15,9 +15,8 @@ import pytest
 
 import oboro as ob
 from oboro.dynamics import SignalPlan, calibrate, delta, plan, release
-from oboro.dynamics.calibration import mixture
+from oboro.dynamics.calibration import from_above, gaussian, mixture
 from oboro.dynamics.mixing_variable import nodes
-from oboro.dynamics.profile import from_above, gaussian
 from oboro.dynamics.sigma import kept_delta, needed_scale
 from oboro.errors import GuaranteeError, InputError, ParameterError
 from oboro.privacy import Approx, Pure

@@ -14,8 +14,7 @@ import pytest
 
 import oboro as ob
 from oboro.dynamics import calibrate, design, estimate, plan, release
-from oboro.dynamics.elliptical import EllipticalNoise, Record
-from oboro.dynamics.laws import Scale, Values
+from oboro.dynamics.laws import EllipticalNoise, Record, Scale, Values
 from oboro.dynamics.mixing_variable import size
 from oboro.dynamics.sigma import distance_in, factor, response_square
 from oboro.dynamics.system import Operator, system_from

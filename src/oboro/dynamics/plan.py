@@ -12,8 +12,7 @@ import numpy as np
 
 from oboro.arrays import Floats, Integers, Table
 from oboro.dynamics.calibration import MARGIN, check_alpha
-from oboro.dynamics.elliptical import EllipticalNoise
-from oboro.dynamics.laws import StableNoise, Truth, Values
+from oboro.dynamics.laws import EllipticalNoise, StableNoise, Truth, Values
 from oboro.dynamics.sigma import (
     check_condition,
     check_sigma,
@@ -80,7 +79,7 @@ class SignalPlan(Plan):
         Multiplied by L^-1, which is known to all and can be undone, it is the noise above of scale 1, and the
         outputs of neighbours are within c ||L^-1 M|| of one another. That is the sensitivity, an upper bound
         proved in ball arithmetic (sigma.py). Sensitivity <= z is the paper's condition (10).
-        The noisy reals are rounded to a public grid by certified rounding (laws.py, elliptical.py):
+        The noisy reals are rounded to a public grid by certified rounding (laws.py):
         post-processing.
         "discrete" puts the values on the grid first, which adds step * sqrt(N) to c.
         `protect` names what is private; x0 that is not is public, and part of the plan. Every run draws its

@@ -13,7 +13,7 @@ What follows
     kappa s are therefore at least as easy to tell apart as X and X + s are, at any rate of false alarms, and by Blackwell's theorem
     [1953] X and X + s can be made from them without knowing which it is. For independent noise this is done for each number: any change of length z,
     however it is spread over numbers and however many there are, can be made from normal laws at the distance kappa z. Hence
-    delta <= g((kappa z)^2), g the Gaussian mechanism's own delta (profile.py).
+    delta <= g((kappa z)^2), g the Gaussian mechanism's own delta (calibration.py).
 
 No smaller kappa will do
     For small s the set X > s/2 alone needs kappa >= S(1/2)/I(1/2) = sqrt(2 pi) f(0) = sqrt(2/pi) Gamma(1 + 1/alpha). From alpha 0.9 on that is kappa. And

@@ -25,8 +25,7 @@ from types import TracebackType
 import numpy as np
 
 from oboro.arrays import Floats
-from oboro.dynamics.elliptical import EllipticalNoise
-from oboro.dynamics.laws import Scale, Truth, one_by_one
+from oboro.dynamics.laws import EllipticalNoise, Scale, Truth, one_by_one
 from oboro.dynamics.plan import SignalPlan, table_of
 from oboro.dynamics.signal import cleaned, one_sample, read_record
 from oboro.errors import DataError, LedgerError, ParameterError, setting, told

@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from oboro.dynamics import mixing_variable
-from oboro.dynamics.calibration import calibrate, delta, pure_eps
+from oboro.dynamics.calibration import calibrate, delta, gaussian, pure_eps
 from oboro.dynamics.outliers import detections, ruined
-from oboro.dynamics.profile import gaussian
 from oboro.dynamics.sigma import design
 from oboro.dynamics.system import Operator, system_from
 from oboro.records import Record
