@@ -10,7 +10,7 @@ from secure_help import digits, fits, small
 import oboro as ob
 from oboro.errors import OboroError
 from oboro.noise.bits import system_bits
-from oboro.secure import Answer, Holder, PeerError, Shelf, draws, elgamal, group, logarithm, messages
+from oboro.secure import Answer, Holder, PeerError, Shelf, draws, elgamal, group, wire
 from oboro.secure.elgamal import CIPHERTEXT, SecretKey
 
 BITS = system_bits()
@@ -43,7 +43,7 @@ class Setting:
         return [(i, j) for i, j in wanted if j is not None]
 
 
-def reader(data: bytes) -> messages.Read:
+def reader(data: bytes) -> wire.Read:
     import io
 
     return io.BytesIO(data).read
@@ -65,11 +65,10 @@ def test_p1_finds_the_drawn_entries_if_nothing_is_renewed(
     first = setting.noise.sent[0].size
     places = (CIPHERTEXT * i, CIPHERTEXT * (first + j))
     noise = sum(
-        logarithm.find(elgamal.number_point(setting.secret, setting.entries[at : at + CIPHERTEXT]), -99, 99)
-        or 0
+        group.find(elgamal.number_point(setting.secret, setting.entries[at : at + CIPHERTEXT]), -99, 99) or 0
         for at in places
     )
-    opened = logarithm.find(elgamal.number_point(setting.secret, drawn), -100, 200)
+    opened = group.find(elgamal.number_point(setting.secret, drawn), -100, 200)
     assert opened is not None
     assert opened - noise == 42
 
@@ -86,7 +85,7 @@ def test_a_renewed_sum_is_a_fresh_encryption_of_the_same_number() -> None:
     assert len({old, *renewed}) == 51
     assert len({one[:32] for one in renewed}) == 50
     assert len({one[32:] for one in renewed}) == 50
-    assert {logarithm.find(elgamal.number_point(secret, one), 0, 10) for one in renewed} == {7}
+    assert {group.find(elgamal.number_point(secret, one), 0, 10) for one in renewed} == {7}
 
 
 @pytest.mark.parametrize("torsion", TORSION)
@@ -97,7 +96,7 @@ def test_a_mark_of_small_order_would_survive_and_is_refused(setting: Setting, to
     with pytest.raises(PeerError, match="prime-order group"):
         elgamal.checked_ciphertext(marked, "an entry")
     body = setting.name + bytes.fromhex(setting.noise.hash) + setting.secret.public + marked
-    message = messages.pack(messages.URNS, body + setting.entries[CIPHERTEXT:])
+    message = wire.pack(wire.URNS, body + setting.entries[CIPHERTEXT:])
     with pytest.raises(PeerError, match="prime-order group"):
         draws.read_urns(reader(message), setting.noise, setting.secret.public)
 
@@ -119,7 +118,7 @@ def test_p2_sees_nothing_in_the_urns(setting: Setting) -> None:
         message = b"".join(setting.holder.urns()[1])
         _, entries = draws.read_urns(reader(message), setting.noise, setting.secret.public)
         numbers = [
-            logarithm.find(elgamal.number_point(setting.secret, entries[at : at + CIPHERTEXT]), -30, 30)
+            group.find(elgamal.number_point(setting.secret, entries[at : at + CIPHERTEXT]), -30, 30)
             for at in range(0, CIPHERTEXT * 60, CIPHERTEXT)
         ]
         orders.add(tuple(numbers))
@@ -133,7 +132,7 @@ def test_an_opened_draw_has_the_law_of_the_plan(tmp_path: object) -> None:
     for number in range(1200):
         if number % 100 == 0:  # new urns now and then; a test may draw twice from the same ones
             setting = Setting(small(), Shelf(tmp_path / "urns"))  # type: ignore[operator]
-        opened = logarithm.find(elgamal.number_point(setting.secret, setting.draw()), 30, 54)
+        opened = group.find(elgamal.number_point(setting.secret, setting.draw()), 30, 54)
         assert opened is not None
         drawn.append(opened - 42)
     assert fits(np.asarray(drawn), small().law)
@@ -146,14 +145,14 @@ def test_numbers_come_back(number: int) -> None:
     total = elgamal.add(
         elgamal.encrypt(secret.public, number, BITS), elgamal.encrypt_own(secret, group.scalar_of(5), BITS)
     )
-    assert logarithm.find(elgamal.number_point(secret, total), -95, 105) == number + 5
-    assert logarithm.find(elgamal.number_point(secret, total), 106, 2000) is None
+    assert group.find(elgamal.number_point(secret, total), -95, 105) == number + 5
+    assert group.find(elgamal.number_point(secret, total), 106, 2000) is None
 
 
 def test_every_number_of_a_range_is_found_and_none_beyond() -> None:
     for low, high in ((-3, 4), (0, 0), (5, 70), (-1000, 1000)):
         for number in {low - 2, low - 1, low, low + 1, (low + high) // 2, high - 1, high, high + 1, high + 3}:
-            found = logarithm.find(group.base(group.scalar_of(number)), low, high)
+            found = group.find(group.base(group.scalar_of(number)), low, high)
             assert found == (number if low <= number <= high else None)
 
 
@@ -163,7 +162,7 @@ def test_an_answer_is_clamped_and_added(tmp_path: object) -> None:
     low = Answer.encrypt(-7, low=-5, high=5, public=secret.public)
     total = high + low
     assert (total.low, total.high) == (-5, 55)
-    assert logarithm.find(elgamal.number_point(secret, total.ciphertext), -5, 55) == 45
+    assert group.find(elgamal.number_point(secret, total.ciphertext), -5, 55) == 45
     path = tmp_path / "answer.enc"  # type: ignore[operator]
     total.save(path)
     assert Answer.load(path) == total

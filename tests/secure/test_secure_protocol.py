@@ -19,7 +19,7 @@ import oboro as ob
 from kills import MEASURED, kills
 from oboro.errors import BudgetError, OboroError, PaidError
 from oboro.ledger import canonical
-from oboro.secure import PeerError, UsedError, messages, wire
+from oboro.secure import PeerError, UsedError, wire
 from oboro.secure.wire import Channel
 
 NOISE = range(42 - 5, 42 + 6)
@@ -150,17 +150,17 @@ def test_every_damaged_byte_of_a_file_is_found(parties: Parties) -> None:
 
 
 def test_other_versions_kinds_and_sizes_are_refused(parties: Parties) -> None:
-    message = messages.pack(messages.ANSWER, b"x")
-    head = messages.HEAD.pack(messages.MAGIC, 2, messages.ANSWER, 1)
+    message = wire.pack(wire.ANSWER, b"x")
+    head = wire.HEAD.pack(wire.MAGIC, 2, wire.ANSWER, 1)
     with pytest.raises(PeerError, match="another version"):
-        messages.unpack(messages.ANSWER, head + message[messages.HEAD.size :])
+        wire.unpack(wire.ANSWER, head + message[wire.HEAD.size :])
     with pytest.raises(PeerError, match="another message"):
-        messages.unpack(messages.DRAWN, message)
-    huge = messages.HEAD.pack(messages.MAGIC, messages.VERSION, messages.ANSWER, 2**62)
+        wire.unpack(wire.DRAWN, message)
+    huge = wire.HEAD.pack(wire.MAGIC, wire.VERSION, wire.ANSWER, 2**62)
     with pytest.raises(PeerError, match="length"):
-        messages.unpack(messages.ANSWER, huge)
+        wire.unpack(wire.ANSWER, huge)
     with pytest.raises(PeerError, match="stopped"):
-        messages.unpack(messages.ANSWER, messages.pack(messages.REFUSED, b"no \x1b[31m thanks"))
+        wire.unpack(wire.ANSWER, wire.pack(wire.REFUSED, b"no \x1b[31m thanks"))
 
 
 def test_a_wrong_key_is_refused_before_anything_is_spent(parties: Parties) -> None:
@@ -195,8 +195,8 @@ def test_p2_pays_for_its_own_plan_and_no_other(parties: Parties, offered: dict[s
     def lie(channel: Channel) -> None:
         record = {**parties.noise.to_dict(), **offered}
         text = canonical(record).encode() + (b"" if offered else b" ")
-        channel.send(messages.pack(messages.PLAN, parties.holder.secret.public + text))
-        messages.receive(channel.read, messages.BEGIN)
+        channel.send(wire.pack(wire.PLAN, parties.holder.secret.public + text))
+        wire.receive(channel.read, wire.BEGIN)
 
     with parties.serving(lie) as where, pytest.raises(PeerError, match="another plan"):
         parties.draw(where)
@@ -268,8 +268,8 @@ def urns_then(parties: Parties, last: Callable[[Channel, bytes], None]) -> Calla
 
     def work(channel: Channel) -> None:
         text = canonical(parties.noise.to_dict()).encode()
-        channel.send(messages.pack(messages.PLAN, parties.holder.secret.public + text))
-        messages.receive(channel.read, messages.BEGIN)
+        channel.send(wire.pack(wire.PLAN, parties.holder.secret.public + text))
+        wire.receive(channel.read, wire.BEGIN)
         name, parts = parties.holder.urns(kept=False)
         channel.send_all(parts)
         last(channel, name)
@@ -290,8 +290,8 @@ def test_p1_that_disappears_after_its_urns(parties: Parties) -> None:
 def test_p1_that_disappears_in_the_middle_of_its_urns(parties: Parties) -> None:
     def work(channel: Channel) -> None:
         text = canonical(parties.noise.to_dict()).encode()
-        channel.send(messages.pack(messages.PLAN, parties.holder.secret.public + text))
-        messages.receive(channel.read, messages.BEGIN)
+        channel.send(wire.pack(wire.PLAN, parties.holder.secret.public + text))
+        wire.receive(channel.read, wire.BEGIN)
         message = b"".join(parties.holder.urns()[1])
         channel.send(message[: len(message) // 2])
 
@@ -302,8 +302,8 @@ def test_p1_that_disappears_in_the_middle_of_its_urns(parties: Parties) -> None:
 
 def test_p1_that_opens_other_urns_is_refused(parties: Parties) -> None:
     def last(channel: Channel, name: bytes) -> None:
-        messages.receive(channel.read, messages.DRAWN)
-        channel.send(messages.pack(messages.OPENED, bytes(32) + messages.NUMBER.pack(5)))
+        wire.receive(channel.read, wire.DRAWN)
+        channel.send(wire.pack(wire.OPENED, bytes(32) + wire.NUMBER.pack(5)))
 
     with parties.serving(urns_then(parties, last)) as where, pytest.raises(PaidError) as paid:
         parties.draw(where)
@@ -312,8 +312,8 @@ def test_p1_that_opens_other_urns_is_refused(parties: Parties) -> None:
 
 def test_p1_that_opens_a_number_that_cannot_be_is_refused(parties: Parties) -> None:
     def last(channel: Channel, name: bytes) -> None:
-        messages.receive(channel.read, messages.DRAWN)
-        channel.send(messages.pack(messages.OPENED, name + messages.NUMBER.pack(2**62)))
+        wire.receive(channel.read, wire.DRAWN)
+        channel.send(wire.pack(wire.OPENED, name + wire.NUMBER.pack(2**62)))
 
     with parties.serving(urns_then(parties, last)) as where, pytest.raises(PaidError) as paid:
         parties.draw(where)
@@ -322,16 +322,16 @@ def test_p1_that_opens_a_number_that_cannot_be_is_refused(parties: Parties) -> N
 
 
 def greeting(parties: Parties, channel: Channel) -> None:
-    messages.receive(channel.read, messages.PLAN)
-    begin = bytes.fromhex(parties.noise.hash) + messages.BOUNDS.pack(0, 100)
-    channel.send(messages.pack(messages.BEGIN, begin))
+    wire.receive(channel.read, wire.PLAN)
+    begin = bytes.fromhex(parties.noise.hash) + wire.BOUNDS.pack(0, 100)
+    channel.send(wire.pack(wire.BEGIN, begin))
 
 
 def test_p2_that_disappears_leaves_the_urns_used(parties: Parties) -> None:
     with parties.serving() as where, wire.connected(where, parties.identity()) as channel:
         greeting(parties, channel)
         size = ob.secure.draws.urns_size(parties.noise)
-        body = b"".join(messages.receive_parts(channel.read, messages.URNS, size, 1 << 16))
+        body = b"".join(wire.receive_parts(channel.read, wire.URNS, size, 1 << 16))
     assert parties.heard
     assert "went away" in parties.heard[0]
     with pytest.raises(UsedError, match="used before"):
@@ -343,10 +343,10 @@ def test_p1_opens_nothing_but_the_urns_of_the_connection(parties: Parties) -> No
     with parties.serving() as where, wire.connected(where, parties.identity()) as channel:
         greeting(parties, channel)
         size = ob.secure.draws.urns_size(parties.noise)
-        list(messages.receive_parts(channel.read, messages.URNS, size, 1 << 16))
+        list(wire.receive_parts(channel.read, wire.URNS, size, 1 << 16))
         channel.send(drawn.read_bytes())
         with pytest.raises(PeerError, match="stopped") as error:
-            messages.receive(channel.read, messages.OPENED)
+            wire.receive(channel.read, wire.OPENED)
     assert "another name of the urns" in str(error.value)
 
 

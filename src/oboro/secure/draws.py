@@ -26,11 +26,10 @@ from oboro.noise.draws import permutation
 from oboro.privacy import Conditional, Unit
 from oboro.records import write
 from oboro.release import Forecast, Pair, Part, Plan, Weighted, register
-from oboro.secure import elgamal, group, messages
+from oboro.secure import elgamal, group, wire
 from oboro.secure.batch import MOST_OUTCOMES, different, joint_law, outcomes
 from oboro.secure.elgamal import CIPHERTEXT, SecretKey
-from oboro.secure.group import POINT, PeerError, checked_point
-from oboro.secure.logarithm import check_range, find
+from oboro.secure.group import POINT, PeerError, check_range, checked_point, find
 from oboro.secure.noise_plan import NoisePlan
 from oboro.secure.party import Shelf
 
@@ -80,17 +79,17 @@ class Answer:
         return Answer(self.public, low, high, elgamal.add(self.ciphertext, other.ciphertext))
 
     def save(self, path: str | Path) -> None:
-        body = self.public + messages.BOUNDS.pack(self.low, self.high) + self.ciphertext
-        write_whole(Path(path), messages.pack(messages.ANSWER, body))
+        body = self.public + wire.BOUNDS.pack(self.low, self.high) + self.ciphertext
+        write_whole(Path(path), wire.pack(wire.ANSWER, body))
 
     @classmethod
     @takes(path=path_of)
     def load(cls, path: str | Path) -> Answer:
         """Reads an answer file; every byte is checked."""
-        body = messages.unpack(messages.ANSWER, messages.read_file(path))
-        messages.check_size(body, POINT + messages.BOUNDS.size + elgamal.CIPHERTEXT, str(path))
+        body = wire.unpack(wire.ANSWER, wire.read_file(path))
+        wire.check_size(body, POINT + wire.BOUNDS.size + elgamal.CIPHERTEXT, str(path))
         public = checked_point(body[:POINT], "the public key")
-        low, high = checked_bounds(*messages.BOUNDS.unpack_from(body, POINT))
+        low, high = checked_bounds(*wire.BOUNDS.unpack_from(body, POINT))
         cipher = elgamal.checked_ciphertext(body[-elgamal.CIPHERTEXT :], "the answer")
         return cls(public, low, high, cipher)
 
@@ -148,7 +147,7 @@ class Holder:
         bits = bits or system_bits()
         name = bits.words(NAME // 8).tobytes()
         self.shelf.put(name, self.noise.hash, used=not kept)
-        return name, messages.pack_parts(messages.URNS, urns_size(self.noise), self._parts(name, bits))
+        return name, wire.pack_parts(wire.URNS, urns_size(self.noise), self._parts(name, bits))
 
     def open(
         self, message: bytes, *, only: bytes | None = None
@@ -157,14 +156,14 @@ class Holder:
 
         `only` names urns of a connection.
         """
-        name, numbers = self.open_body(messages.unpack(messages.DRAWN, message), only=only)
+        name, numbers = self.open_body(wire.unpack(wire.DRAWN, message), only=only)
         return (name, numbers[0]) if self.noise.answers == 1 else (name, numbers)
 
     def open_body(self, body: bytes, *, only: bytes | None = None) -> tuple[bytes, tuple[int, ...]]:
-        head = 2 * NAME + POINT + messages.BOUNDS.size
-        messages.check_size(body, head + self.noise.answers * CIPHERTEXT, "the drawn answer")
+        head = 2 * NAME + POINT + wire.BOUNDS.size
+        wire.check_size(body, head + self.noise.answers * CIPHERTEXT, "the drawn answer")
         name, plan, public = body[:NAME], body[NAME : 2 * NAME], body[2 * NAME : 2 * NAME + POINT]
-        low, high = checked_bounds(*messages.BOUNDS.unpack_from(body, 2 * NAME + POINT))
+        low, high = checked_bounds(*wire.BOUNDS.unpack_from(body, 2 * NAME + POINT))
         drawn = [
             elgamal.checked_ciphertext(body[at : at + CIPHERTEXT], "the drawn answer")
             for at in range(head, len(body), CIPHERTEXT)
@@ -234,7 +233,7 @@ class Exchange:
     """
 
     answers: tuple[Answer, ...]
-    read: Callable[[], messages.Read]  # begins, and gives what URNS is read from
+    read: Callable[[], wire.Read]  # begins, and gives what URNS is read from
     shelf: Shelf
     settle: Settle | None = None  # takes the urns' name and the DRAWN message
 
@@ -485,11 +484,11 @@ def draw_plan(noise: NoisePlan, *, low: int, high: int, unit: Unit, opened: bool
     return DrawPlan(noise, *checked_bounds(low, high), unit, opened)
 
 
-def read_urns(read: messages.Read, noise: NoisePlan, public: bytes) -> tuple[bytes, bytes]:
+def read_urns(read: wire.Read, noise: NoisePlan, public: bytes) -> tuple[bytes, bytes]:
     """Name and entries of fresh urns. All entries are checked, not only those that will be drawn: which of them a
     party stumbles over must not depend on its indices."""
     rest, head, entries = b"", b"", []
-    for part in messages.receive_parts(read, messages.URNS, urns_size(noise), _DRAWN_TOGETHER):
+    for part in wire.receive_parts(read, wire.URNS, urns_size(noise), _DRAWN_TOGETHER):
         rest += part
         if not head:
             head, rest = rest[: 2 * NAME + POINT], rest[2 * NAME + POINT :]
@@ -519,8 +518,8 @@ def draw(ready: Ready, noise: NoisePlan, bits: Bits) -> list[bytes]:
 def pack_drawn(plan: DrawPlan, ready: Ready, ciphertexts: list[bytes]) -> bytes:
     """The message that P1 opens."""
     head = ready.name + bytes.fromhex(plan.noise.hash) + ready.answers[0].public
-    bounds = messages.BOUNDS.pack(plan.low, plan.high)
-    return messages.pack(messages.DRAWN, head + bounds + b"".join(ciphertexts))
+    bounds = wire.BOUNDS.pack(plan.low, plan.high)
+    return wire.pack(wire.DRAWN, head + bounds + b"".join(ciphertexts))
 
 
 def _values(entries: list[int]) -> npt.NDArray[np.int64]:

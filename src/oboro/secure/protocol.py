@@ -29,7 +29,7 @@ from oboro.kinds import path_of, shown, takes, text_of
 from oboro.ledger import Ledger, canonical
 from oboro.noise.bits import Bits
 from oboro.release import Release, run
-from oboro.secure import logarithm, messages, wire
+from oboro.secure import group, wire
 from oboro.secure.draws import (
     NAME,
     Answer,
@@ -82,20 +82,20 @@ def answer_one(holder: Holder, channel: Channel, tell: Tell, bits: Bits | None =
     """P1's part, once. Tells P2 why if it stops."""
     try:
         plan_text = canonical(holder.noise.to_dict()).encode()
-        channel.send(messages.pack(messages.PLAN, holder.secret.public + plan_text))
-        begin = messages.receive(channel.read, messages.BEGIN)
-        messages.check_size(begin, NAME + messages.BOUNDS.size, "the beginning")
+        channel.send(wire.pack(wire.PLAN, holder.secret.public + plan_text))
+        begin = wire.receive(channel.read, wire.BEGIN)
+        wire.check_size(begin, NAME + wire.BOUNDS.size, "the beginning")
         check_same("plan", begin[:NAME], bytes.fromhex(holder.noise.hash))
-        low, high = checked_bounds(*messages.BOUNDS.unpack_from(begin, NAME))
+        low, high = checked_bounds(*wire.BOUNDS.unpack_from(begin, NAME))
         law = holder.noise.law
-        logarithm.check_range(low + law.lowest, high + law.highest)
+        group.check_range(low + law.lowest, high + law.highest)
         name, parts = holder.urns(bits, kept=False)
         channel.send_all(parts)
-        logarithm.make_ready(low + law.lowest, high + law.highest)  # while P2 checks the urns
-        drawn = messages.receive(channel.read, messages.DRAWN)
+        group.make_ready(low + law.lowest, high + law.highest)  # while P2 checks the urns
+        drawn = wire.receive(channel.read, wire.DRAWN)
         _, numbers = holder.open_body(drawn, only=name)
-        opened = b"".join(messages.NUMBER.pack(number) for number in numbers)
-        channel.send(messages.pack(messages.OPENED, name + opened))
+        opened = b"".join(wire.NUMBER.pack(number) for number in numbers)
+        channel.send(wire.pack(wire.OPENED, name + opened))
         tell(f"opened {', '.join(map(str, numbers))} from urns {name.hex()[:16]}")
     except OboroError as error:
         channel.refuse(error.message)
@@ -137,7 +137,7 @@ def open_file(holder: Holder, path: str | Path) -> tuple[bytes, int] | tuple[byt
     >>> abs(opened - 1234) <= 10
     True
     """
-    return holder.open(messages.read_file(path))
+    return holder.open(wire.read_file(path))
 
 
 # -- P2 ------------------------------------------------------------------------------------------------------
@@ -237,32 +237,32 @@ def draw_from_file(
 def by_file(urns: str | Path, answers: tuple[Answer, ...], shelf: Shelf, plan: DrawPlan) -> Exchange:
     """What `plan` runs on, from a file of urns."""
 
-    def read() -> messages.Read:
-        most = messages.HEAD.size + urns_size(plan.noise) + messages.DIGEST
-        return io.BytesIO(messages.read_file(urns, most)).read
+    def read() -> wire.Read:
+        most = wire.HEAD.size + urns_size(plan.noise) + wire.DIGEST
+        return io.BytesIO(wire.read_file(urns, most)).read
 
     return Exchange(answers, read, shelf)
 
 
 def _check_greeting(channel: Channel, answer: Answer, agreed: NoisePlan) -> None:
     """Refuses any key but that of the answer, and any plan but ours. Theirs is compared as bytes, and never read."""
-    body = messages.receive(channel.read, messages.PLAN)
+    body = wire.receive(channel.read, wire.PLAN)
     check_same("key", checked_point(body[:POINT], "the public key"), answer.public)
     check_same("plan", hashlib.sha256(body[POINT:]).digest(), bytes.fromhex(agreed.hash))
 
 
-def _begin(channel: Channel, plan: DrawPlan) -> messages.Read:
-    bounds = messages.BOUNDS.pack(plan.low, plan.high)
-    channel.send(messages.pack(messages.BEGIN, bytes.fromhex(plan.noise.hash) + bounds))
+def _begin(channel: Channel, plan: DrawPlan) -> wire.Read:
+    bounds = wire.BOUNDS.pack(plan.low, plan.high)
+    channel.send(wire.pack(wire.BEGIN, bytes.fromhex(plan.noise.hash) + bounds))
     return channel.read
 
 
 def _settle(channel: Channel, plan: DrawPlan, name: bytes, drawn: bytes) -> tuple[int, ...]:
     channel.send(drawn)
-    body = messages.receive(channel.read, messages.OPENED)
-    messages.check_size(body, NAME + plan.noise.answers * messages.NUMBER.size, "the opening")
+    body = wire.receive(channel.read, wire.OPENED)
+    wire.check_size(body, NAME + plan.noise.answers * wire.NUMBER.size, "the opening")
     check_same("name of the urns", body[:NAME], name)
-    numbers = tuple(number for (number,) in messages.NUMBER.iter_unpack(body[NAME:]))
+    numbers = tuple(number for (number,) in wire.NUMBER.iter_unpack(body[NAME:]))
     lowest, highest = plan.low + plan.noise.law.lowest, plan.high + plan.noise.law.highest
     if not all(
         lowest <= number <= highest for number in numbers
