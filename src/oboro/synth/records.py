@@ -22,9 +22,8 @@ from oboro.privacy import Approx, Conditional, Renyi, Unit
 from oboro.privacy.guarantee import renyi_order
 from oboro.release import Forecast, Pair, Part, Plan, register
 from oboro.synth import curves
-from oboro.synth.account import eigenvalue_assumption
 from oboro.synth.codes import check_synthesisable, read_codes, to_table
-from oboro.synth.curves import Curve, best_order, ridge_for
+from oboro.synth.curves import Curve, best_order, eigenvalue_assumption, ridge_for
 
 # Exact sums and products of codes, and the exact factor of a covariance: integers and rationals throughout.
 
