@@ -10,9 +10,8 @@ Its examples begin with:
 from oboro.audit.coverage import Covered, coverage
 from oboro.audit.endtoend import EndToEnd, Walked, end_to_end, walk
 from oboro.audit.enumeration import exact
-from oboro.audit.findings import AuditReport, Finding
-from oboro.audit.membership import membership
-from oboro.audit.run import run
+from oboro.audit.events import AuditReport, Finding
+from oboro.audit.run import membership, run
 from oboro.audit.samples import everything, samples
 
 __all__ = [

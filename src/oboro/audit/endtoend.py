@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oboro.audit.events import alike, released
-from oboro.audit.findings import AuditReport
+from oboro.audit.events import AuditReport, alike, released
 from oboro.audit.run import ALARM, judge_worlds
 from oboro.engine import open_data
 from oboro.errors import ParameterError, setting

@@ -6,8 +6,7 @@ far apart the prepared numbers of two neighbours are: eps as an exact rational, 
 That `measure` really is "prepared numbers plus this noise" is not taken on trust. It is replayed: `measure` and the
 declared noise draw from two copies of the same bits, and must agree in every number of every trial, in both
 worlds. A wrong scale, noise that is reused or left out, a branch that looks at the data: all of them disagree. Then the
-law counts as unknown, and trials have to show what is wrong. The samplers themselves are enumerated bit by bit in
-events.py.
+law counts as unknown, and trials have to show what is wrong.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from oboro.arrays import Floats, Integers
-from oboro.audit.events import flat
-from oboro.audit.findings import ORDERS, AuditReport, Finding
+from oboro.audit.events import ORDERS, AuditReport, Finding, flat
 from oboro.errors import ParameterError
 from oboro.kinds import each_of, takes
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace, system_bits

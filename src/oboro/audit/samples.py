@@ -10,7 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from oboro.audit.findings import AuditReport
+from oboro.audit.events import AuditReport
 from oboro.audit.run import SEARCHED, run
 from oboro.domain import Category, Domain, Grid, Integer
 from oboro.noise.bits import Bits
