@@ -14,7 +14,7 @@ from fuzz_world import World
 
 import oboro as ob
 from oboro.records import read
-from oboro.secure import messages
+from oboro.secure import wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +124,17 @@ def messages_of(world: World) -> dict[str, Record]:
     answer = world.path("answer.bin").read_bytes()
     urns = world.path("urns.bin").read_bytes()
     valid = {
-        messages.ANSWER: answer,
-        messages.URNS: urns[:4000],
-        messages.OPENED: messages.pack(messages.OPENED, bytes(40)),
-        messages.REFUSED: messages.pack(messages.REFUSED, "no: 朧".encode()),
-        messages.BEGIN: messages.pack(messages.BEGIN, bytes(48)),
-        messages.DRAWN: messages.pack(messages.DRAWN, bytes(176)),
+        wire.ANSWER: answer,
+        wire.URNS: urns[:4000],
+        wire.OPENED: wire.pack(wire.OPENED, bytes(40)),
+        wire.REFUSED: wire.pack(wire.REFUSED, "no: 朧".encode()),
+        wire.BEGIN: wire.pack(wire.BEGIN, bytes(48)),
+        wire.DRAWN: wire.pack(wire.DRAWN, bytes(176)),
     }
     return {
-        f"message {kind}": Record(data, lambda data, kind=kind: messages.unpack(kind, data))
+        f"message {kind}": Record(data, lambda data, kind=kind: wire.unpack(kind, data))
         for kind, data in valid.items()
-    } | {"message to open": Record(valid[messages.DRAWN], lambda data: _holder(world).open(data))}
+    } | {"message to open": Record(valid[wire.DRAWN], lambda data: _holder(world).open(data))}
 
 
 def _planned(record: Any) -> Any:

@@ -32,7 +32,7 @@ def rho_doubled_where_it_quadruples(original: Any, guarantee: Any) -> Any:
 
 
 @planted(
-    "oboro.privacy.composition:_largest",
+    "oboro.privacy.events:_largest",
     caught_by=f"{COMPOSITION}::test_parallel_counts_every_group_that_a_person_can_touch",
 )
 def parallel_for_one_group_only(original: Any, costs: Any, count: int) -> Any:
@@ -41,7 +41,7 @@ def parallel_for_one_group_only(original: Any, costs: Any, count: int) -> Any:
 
 
 @planted(
-    "oboro.privacy.composition:parallel",
+    "oboro.privacy.events:parallel",
     caught_by=f"{COMPOSITION}::test_parallel_is_the_maximum_under_add_remove_and_more_under_replace",
 )
 def moved_row_touches_one_group(original: Any, *guarantees: Any, unit: Any, inside: Any = None) -> Any:
