@@ -79,7 +79,7 @@ def contributions_bounded_together(original: Any, source: Any, fields: Any, unit
 
 @planted(
     "oboro.engine.memory:_from_columns",
-    caught_by="tests/review/test_review_reading.py::test_one_more_value_in_a_list_does_not_change_how_the_others_are_read[0]",
+    caught_by="tests/engine/test_reading.py::test_one_more_value_in_a_list_does_not_change_how_the_others_are_read[0]",
 )
 def one_value_decides_how_others_are_read(original: Any, data: Any) -> Any:
     """The type of a column is guessed from its values, so that one odd value turns all the others into text."""
