@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 import importlib
 import shlex
 
+from oboro.cli.options import argument, option
 from oboro.kinds import nearest
 
 if TYPE_CHECKING:
@@ -32,20 +33,12 @@ app = typer.Typer(help="Check the signed page that goes out with a release.", no
 
 @app.command(epilog="Example: oboro certificate verify published.csv.certificate.json")
 def verify(
-    file: Annotated[
-        Path, typer.Argument(help="The certificate, or a model, which has its own within.", metavar="FILE")
-    ],
+    file: Annotated[Path, argument("FILE", "The certificate, or a model, which has its own within.")],
     data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data", help="The released file; by default the one beside the certificate.", metavar="FILE"
-        ),
+        Path | None, option("--data FILE", "The released file; by default the one beside the certificate.")
     ] = None,
     key: Annotated[
-        str | None,
-        typer.Option(
-            "--key", help="The public key you trust, in hex. Without it, the one in the file.", metavar="HEX"
-        ),
+        str | None, option("--key HEX", "The public key you trust, in hex. Without it, the one in the file.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -89,29 +82,24 @@ TRIALS = 200_000
 
 
 def audit(
-    plans: Annotated[list[Path], typer.Argument(help="Plans in TOML.", metavar="PLAN")] = [],
-    everything: Annotated[
-        bool, typer.Option("--all", help="A small sample of every kind of plan there is.")
-    ] = False,
+    plans: Annotated[list[Path], argument("PLAN", "Plans in TOML.")] = [],
+    everything: Annotated[bool, option("--all", "A small sample of every kind of plan there is.")] = False,
     coverage: Annotated[
         bool,
-        typer.Option(
+        option(
             "--coverage",
-            help="How often printed intervals cover the truth, for all that has one; --trials runs of each, 200.",
+            "How often printed intervals cover the truth, for all that has one; --trials runs of each, 200.",
         ),
     ] = False,
     trials: Annotated[
         int | None,
-        typer.Option(
-            "--trials",
-            help="Measurements in each of the two worlds: 200,000, or with --all 40,000 and fewer where one is slow.",
+        option(
+            "--trials NUMBER",
+            "Measurements in each of the two worlds: 200,000, or with --all 40,000 and fewer where one is slow.",
             show_default=False,
-            metavar="NUMBER",
         ),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Also write a page.", metavar="FILE")
-    ] = None,
+    output: Annotated[Path | None, option("-o --output FILE", "Also write a page.")] = None,
     json: Json = False,
 ) -> None:
     """Attacks plans on worst-case neighbours and random ones. Spends nothing: the data are made up."""
@@ -227,21 +215,15 @@ def reproductions() -> dict[str, Reproducible]:
 
 
 def reproduce(
-    name: Annotated[
-        str | None, typer.Argument(help="Which table; without it, the list.", metavar="NAME")
-    ] = None,
+    name: Annotated[str | None, argument("NAME", "Which table; without it, the list.")] = None,
     data: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--data",
-            help="A file of your own to compute it on, where the table takes one; may be repeated.",
-            metavar="FILE",
+        option(
+            "--data FILE", "A file of your own to compute it on, where the table takes one; may be repeated."
         ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every table and figure of every paper.")] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write a page with the pictures.", metavar="FILE")
-    ] = None,
+    everything: Annotated[bool, option("--all", "Every table and figure of every paper.")] = False,
+    output: Annotated[Path | None, option("--output -o FILE", "Write a page with the pictures.")] = None,
     language: Language = None,
     json: Json = False,
 ) -> None:

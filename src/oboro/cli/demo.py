@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
+from oboro.cli.options import option
 from oboro.cli.terminal import echo
 from oboro.language import labelled, said
 
 
 def demo(
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="The folder to write into.", metavar="FOLDER")
-    ] = Path("oboro-demo"),
+    output: Annotated[Path, option("-o --output FOLDER", "The folder to write into.")] = Path("oboro-demo"),
 ) -> None:
     """Generates a city that does not exist, publishes its population mesh privately, and draws the map.
 

@@ -25,8 +25,10 @@ from oboro.cli.options import (
     Page,
     SavePlan,
     UnitText,
+    argument,
     certificate_beside,
     open_ledger,
+    option,
     read_unit,
     show_json,
 )
@@ -39,52 +41,35 @@ from oboro.language import aligned, labelled, said
 MATRICES = ("A", "B", "C", "D")
 
 SystemArgument = Annotated[
-    Path,
-    typer.Argument(help="TOML file with \\[system] A, B, C, D and horizon, and \\[unit].", metavar="SYSTEM"),
+    Path, argument("SYSTEM", "TOML file with \\[system] A, B, C, D and horizon, and \\[unit].")
 ]
-SystemOption = Annotated[
-    Path, typer.Option("--system", help="TOML file with \\[system] A, B, C, D and horizon.", metavar="FILE")
-]
+SystemOption = Annotated[Path, option("--system FILE", "TOML file with \\[system] A, B, C, D and horizon.")]
 Delta = Annotated[
     str | None,
-    typer.Option(
-        "--delta",
-        help="The probability of an exception, such as 1e-5; without it the promise is pure.",
-        metavar="NUMBER",
+    option(
+        "--delta NUMBER", "The probability of an exception, such as 1e-5; without it the promise is pure."
     ),
 ]
 Alpha = Annotated[
-    str,
-    typer.Option(
-        "--alpha", help="Tail index: 2 is Gaussian, a smaller one hides larger outliers.", metavar="NUMBER"
-    ),
+    str, option("--alpha NUMBER", "Tail index: 2 is Gaussian, a smaller one hides larger outliers.")
 ]
 Where = Annotated[
-    str | None,
-    typer.Option("--where", help="Where the noise is added: input (the default) or output.", metavar="WORD"),
+    str | None, option("--where WORD", "Where the noise is added: input (the default) or output.")
 ]
 Noise = Annotated[
     str | None,
-    typer.Option(
-        "--noise",
-        help="How it is drawn: independent (the default), shared (one A for the record) or discrete.",
-        metavar="WORD",
+    option(
+        "--noise WORD",
+        "How it is drawn: independent (the default), shared (one A for the record) or discrete.",
     ),
 ]
 Method = Annotated[
-    str | None,
-    typer.Option("--method", help="With --noise shared: mixture, theorem1, exact or pure.", metavar="WORD"),
+    str | None, option("--method WORD", "With --noise shared: mixture, theorem1, exact or pure.")
 ]
 Horizon = Annotated[
-    int | None,
-    typer.Option(
-        "--horizon", help="The last time; by default that of the file, else of the signal.", metavar="NUMBER"
-    ),
+    int | None, option("--horizon NUMBER", "The last time; by default that of the file, else of the signal.")
 ]
-Column = Annotated[
-    list[str],
-    typer.Option("--column", help="The column of the input; repeat for more.", metavar="COLUMN"),
-]
+Column = Annotated[list[str], option("--column COLUMN", "The column of the input; repeat for more.")]
 
 
 def system_plan(system: Path, unit: Unit, horizon: int | None, column: list[str], **said: Any) -> Any:
@@ -142,13 +127,11 @@ PAGES = ("band.html", "band-with-truth.html", "outliers.html")
 
 
 def demo(
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="The folder to write into.", metavar="FOLDER")
-    ] = Path("dynamics-demo"),
-    data: Annotated[
-        Path | None, typer.Option("--data", help="A real load instead of a generated one.", metavar="FILE")
-    ] = None,
-    column: Annotated[str, typer.Option("--column", help="Its column.", metavar="COLUMN")] = "load",
+    output: Annotated[Path, option("-o --output FOLDER", "The folder to write into.")] = Path(
+        "dynamics-demo"
+    ),
+    data: Annotated[Path | None, option("--data FILE", "A real load instead of a generated one.")] = None,
+    column: Annotated[str, option("--column COLUMN", "Its column.")] = "load",
 ) -> None:
     """Publishes a household's load through a thermal lag: a week of half hours, with the band over time and the outliers page."""
     from oboro.report.band import write_outliers
@@ -290,9 +273,7 @@ def release(
     system: SystemOption,
     column: Column = [],
     horizon: Horizon = None,
-    x0: Annotated[
-        str | None, typer.Option("--x0", help="The private start, such as 0,0.5.", metavar="NUMBERS")
-    ] = None,
+    x0: Annotated[str | None, option("--x0 NUMBERS", "The private start, such as 0,0.5.")] = None,
     eps: Eps,
     delta: Delta = None,
     alpha: Alpha = "1.5",
@@ -332,10 +313,7 @@ def release(
 @app.command(epilog="Example: oboro dynamics band published.csv -o band.html")
 def band(
     published: Annotated[
-        Path,
-        typer.Argument(
-            help="A file that `release` wrote, with its certificate beside it.", metavar="PUBLISHED"
-        ),
+        Path, argument("PUBLISHED", "A file that `release` wrote, with its certificate beside it.")
     ],
     output: Page = Path("band.html"),
 ) -> None:
@@ -379,12 +357,8 @@ def band(
 
 @app.command(epilog="Example: oboro dynamics outliers --eps 1 --delta 1e-3 -o outliers.html")
 def outliers(
-    eps: Annotated[
-        str, typer.Option("--eps", help="Privacy of the noise, such as 1 or 1/3.", metavar="NUMBER")
-    ],
-    delta: Annotated[
-        str, typer.Option("--delta", help="The probability of an exception, such as 1e-5.", metavar="NUMBER")
-    ],
+    eps: Annotated[str, option("--eps NUMBER", "Privacy of the noise, such as 1 or 1/3.")],
+    delta: Annotated[str, option("--delta NUMBER", "The probability of an exception, such as 1e-5.")],
     output: Page = Path("outliers.html"),
     json: Json = False,
 ) -> None:

@@ -21,6 +21,7 @@ from oboro.cli.options import (
     SavePlan,
     UnitText,
     open_ledger,
+    option,
     read_domain,
     read_unit,
     show_checked,
@@ -33,17 +34,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Private counts of every bin of one or more columns.", no_args_is_help=True)
 
-Columns = Annotated[
-    list[str],
-    typer.Option("--column", help="A column of the domain; repeat for more.", metavar="COLUMN"),
-]
+Columns = Annotated[list[str], option("--column COLUMN", "A column of the domain; repeat for more.")]
 Edges = Annotated[
     list[str],
-    typer.Option(
-        "--edges",
-        help="Intervals of a column: COLUMN=FIRST:LAST:WIDTH or COLUMN=0,18,65,120.",
-        metavar="COLUMN=EDGES",
-    ),
+    option("--edges COLUMN=EDGES", "Intervals of a column: COLUMN=FIRST:LAST:WIDTH or COLUMN=0,18,65,120."),
 ]
 
 

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from oboro.cli import plans
-from oboro.cli.options import Json, Output, To, UnitText, open_ledger, read_budget, read_unit, show_json
+from oboro.cli.options import (
+    Json,
+    Output,
+    To,
+    UnitText,
+    argument,
+    open_ledger,
+    option,
+    read_budget,
+    read_unit,
+    show_json,
+)
 from oboro.cli.terminal import echo
 from oboro.errors import ParameterError
 from oboro.language import aligned, labelled, phrase, plain, said
@@ -24,52 +35,29 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Where = Annotated[
-    str, typer.Argument(help="The ledger: a file, or a postgresql:// address.", metavar="LEDGER")
-]
-Head = Annotated[
-    str | None, typer.Option("--head", help="POSITION:HASH that was kept elsewhere.", metavar="HEAD")
-]
+Where = Annotated[str, argument("LEDGER", "The ledger: a file, or a postgresql:// address.")]
+Head = Annotated[str | None, option("--head HEAD", "POSITION:HASH that was kept elsewhere.")]
 
 
 @app.command(epilog='Example: oboro ledger create people.ledger --dataset "people 2026" --unit row --eps 2')
 def create(
     ledger: Where,
-    dataset: Annotated[
-        str, typer.Option("--dataset", help="The name of the data that this ledger is for.", metavar="TEXT")
-    ],
+    dataset: Annotated[str, option("--dataset TEXT", "The name of the data that this ledger is for.")],
     unit: UnitText = None,
-    domain: Annotated[
-        Path | None, typer.Option("--domain", help="TOML file with a \\[unit] table.", metavar="FILE")
-    ] = None,
+    domain: Annotated[Path | None, option("--domain FILE", "TOML file with a \\[unit] table.")] = None,
     eps: Annotated[
-        str | None,
-        typer.Option(
-            "--eps", help="The budget, such as 2: the most that may ever be spent.", metavar="NUMBER"
-        ),
+        str | None, option("--eps NUMBER", "The budget, such as 2: the most that may ever be spent.")
     ] = None,
     delta: Annotated[
-        str | None,
-        typer.Option(
-            "--delta", help="With --eps: a budget of eps and delta, such as 1e-6.", metavar="NUMBER"
-        ),
+        str | None, option("--delta NUMBER", "With --eps: a budget of eps and delta, such as 1e-6.")
     ] = None,
-    rho: Annotated[
-        str | None, typer.Option("--rho", help="A budget of zCDP, in place of --eps.", metavar="NUMBER")
-    ] = None,
+    rho: Annotated[str | None, option("--rho NUMBER", "A budget of zCDP, in place of --eps.")] = None,
     order: Annotated[
-        str | None,
-        typer.Option(
-            "--order", help="With --eps: a budget of Rényi privacy of this order.", metavar="NUMBER"
-        ),
+        str | None, option("--order NUMBER", "With --eps: a budget of Rényi privacy of this order.")
     ] = None,
     assume: Annotated[
         list[str],
-        typer.Option(
-            "--assume",
-            help="An assumption that conditional plans may rest on; repeat for more.",
-            metavar="TEXT",
-        ),
+        option("--assume TEXT", "An assumption that conditional plans may rest on; repeat for more."),
     ] = [],
     json: Json = False,
 ) -> None:
@@ -134,10 +122,8 @@ def show(ledger: Where, json: Json = False) -> None:
 @app.command(epilog="Example: oboro ledger fetch people.ledger --entry 3 -o again.csv")
 def fetch(
     ledger: Where,
-    entry: Annotated[
-        int | None, typer.Option("--entry", help="Its number in `oboro ledger show`.", metavar="NUMBER")
-    ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Or its name.", metavar="TEXT")] = None,
+    entry: Annotated[int | None, option("--entry NUMBER", "Its number in `oboro ledger show`.")] = None,
+    name: Annotated[str | None, option("--name TEXT", "Or its name.")] = None,
     output: Output = None,
     json: Json = False,
 ) -> None:
@@ -154,10 +140,7 @@ def fetch(
 @app.command(epilog="Example: oboro ledger verify people.ledger --head 4:9fb5...")
 def verify(
     ledger: Annotated[
-        str,
-        typer.Argument(
-            help="The ledger, or an export of one: a file, or a postgresql:// address.", metavar="LEDGER"
-        ),
+        str, argument("LEDGER", "The ledger, or an export of one: a file, or a postgresql:// address.")
     ],
     head: Head = None,
     json: Json = False,
@@ -227,10 +210,7 @@ def rotate_key(ledger: Where) -> None:
 def upgrade(
     ledger: Where,
     backup: Annotated[
-        Path | None,
-        typer.Option(
-            "--backup", help="A new file for the ledger as it was; by default beside it.", metavar="FILE"
-        ),
+        Path | None, option("--backup FILE", "A new file for the ledger as it was; by default beside it.")
     ] = None,
 ) -> None:
     """Makes the ledger of an older oboro one of this version, and says so in its chain. Older versions refuse it then."""

@@ -30,6 +30,7 @@ from oboro._version import __version__
 from oboro.cli import checks, demo, dynamics, histogram, ledger, plans, query, secure, synth, table, terminal
 from oboro.cli import checks as certificate
 from oboro.cli import checks as reproduce
+from oboro.cli.options import option
 from oboro.cli.terminal import Unprintable, echo, trace
 from oboro.errors import OboroError, PaidError
 from oboro.files import sparing
@@ -175,7 +176,7 @@ START = """oboro publishes statistics about people without publishing people.
 @app.callback(invoke_without_command=True)
 def start(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    version: Annotated[bool, option("--version", "Print the version and stop.")] = False,
 ) -> None:
     if version:
         echo(f"oboro {__version__}")

@@ -7,7 +7,7 @@ import os
 import shlex
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,67 +22,56 @@ if TYPE_CHECKING:
     from oboro.privacy import Guarantee, Unit
     from oboro.records import Record
 
-DataFile = Annotated[Path, typer.Argument(help="The data: Parquet, CSV, TSV or Arrow.", metavar="DATA")]
-DomainFile = Annotated[
-    Path, typer.Option("--domain", help="TOML file that says what values are possible.", metavar="FILE")
-]
+
+def option(spelt: str, help: str, **more: Any) -> Any:
+    """An option as a user types it, `"-o --output FILE"`, and what it is for. Without a last word it is a switch."""
+    words = spelt.split()
+    metavar = None if words[-1].startswith("-") else words.pop()
+    return typer.Option(*words, help=help, metavar=metavar, **more)
+
+
+def argument(metavar: str, help: str, **more: Any) -> Any:
+    return typer.Argument(help=help, metavar=metavar, **more)
+
+
+DataFile = Annotated[Path, argument("DATA", "The data: Parquet, CSV, TSV or Arrow.")]
+DomainFile = Annotated[Path, option("--domain FILE", "TOML file that says what values are possible.")]
 LedgerAt = Annotated[
     str,
-    typer.Option(
-        "--ledger",
-        help="The ledger that pays: a file, or a postgresql:// address.",
-        metavar="LEDGER",
-        envvar="OBORO_LEDGER",
+    option(
+        "--ledger LEDGER", "The ledger that pays: a file, or a postgresql:// address.", envvar="OBORO_LEDGER"
     ),
 ]
-Eps = Annotated[
-    str,
-    typer.Option("--eps", help="Privacy to spend, such as 0.1 or 1/3. Never defaulted.", metavar="NUMBER"),
-]
+Eps = Annotated[str, option("--eps NUMBER", "Privacy to spend, such as 0.1 or 1/3. Never defaulted.")]
 EpsOrNone = Annotated[
-    str | None,
-    typer.Option("--eps", help="Privacy to spend, such as 0.1 or 1/3. Never defaulted.", metavar="NUMBER"),
+    str | None, option("--eps NUMBER", "Privacy to spend, such as 0.1 or 1/3. Never defaulted.")
 ]
 Rho = Annotated[
-    str | None,
-    typer.Option(
-        "--rho", help="zCDP to spend, such as 0.05, in place of --eps: Gaussian noise.", metavar="NUMBER"
-    ),
+    str | None, option("--rho NUMBER", "zCDP to spend, such as 0.05, in place of --eps: Gaussian noise.")
 ]
 UnitText = Annotated[
     str | None,
-    typer.Option(
-        "--unit",
-        help="Who is protected: row, person:COLUMN:MAX_ROWS, cells:MAX_CELLS:MAX_PER_CELL or signal:DISTANCE:NORM; "
+    option(
+        "--unit UNIT",
+        "Who is protected: row, person:COLUMN:MAX_ROWS, cells:MAX_CELLS:MAX_PER_CELL or signal:DISTANCE:NORM; "
         "add ',replace' for that adjacency.",
-        metavar="UNIT",
     ),
 ]
 ExpectedN = Annotated[
-    int | None,
-    typer.Option("--expected-n", help="A guess of how many there are, for the forecast.", metavar="NUMBER"),
+    int | None, option("--expected-n NUMBER", "A guess of how many there are, for the forecast.")
 ]
-SavePlan = Annotated[
-    Path | None, typer.Option("--save-plan", help="Also write the plan as TOML.", metavar="FILE")
-]
-To = Annotated[Path, typer.Option("-o", "--output", help="Where to write.", metavar="FILE")]
-Page = Annotated[Path, typer.Option("-o", "--output", help="The page to write.", metavar="FILE")]
+SavePlan = Annotated[Path | None, option("--save-plan FILE", "Also write the plan as TOML.")]
+To = Annotated[Path, option("-o --output FILE", "Where to write.")]
+Page = Annotated[Path, option("-o --output FILE", "The page to write.")]
 Language = Annotated[
-    str | None,
-    typer.Option("--language", help="en or ja; otherwise the reader's browser decides.", metavar="WORD"),
+    str | None, option("--language WORD", "en or ja; otherwise the reader's browser decides.")
 ]
 Output = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", help="Where to write; the extension decides the format.", metavar="FILE"),
+    Path | None, option("-o --output FILE", "Where to write; the extension decides the format.")
 ]
-Name = Annotated[
-    str | None,
-    typer.Option("--name", help="A name for the release: asked again, it costs nothing.", metavar="TEXT"),
-]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Price and forecast only. Spends nothing, looks at no value.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Name = Annotated[str | None, option("--name TEXT", "A name for the release: asked again, it costs nothing.")]
+DryRun = Annotated[bool, option("--dry-run", "Price and forecast only. Spends nothing, looks at no value.")]
+Json = Annotated[bool, option("--json", "Print JSON.")]
 
 
 def read_unit(text: str | None, domain_file: Path | None = None, argument: str = "domain") -> Unit:

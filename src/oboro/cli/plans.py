@@ -7,10 +7,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from oboro import files
-from oboro.cli.options import DataFile, DryRun, Json, LedgerAt, Name, Output, open_ledger, show_json
+from oboro.cli.options import DataFile, DryRun, Json, LedgerAt, Name, Output, argument, open_ledger, show_json
 from oboro.cli.terminal import budget_text, echo, typed, unit_text
 from oboro.kinds import path_of
 from oboro.language import labelled, phrase, said
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     from oboro.ledger import Ledger
     from oboro.release import Forecast, Plan, Release
 
-PlanFile = Annotated[Path, typer.Argument(help="A plan in TOML.", metavar="PLAN")]
+PlanFile = Annotated[Path, argument("PLAN", "A plan in TOML.")]
 
 
 def forecast(plan: PlanFile, json: Json = False) -> None:

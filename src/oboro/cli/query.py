@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 from collections.abc import Callable
 from typing import Annotated, Any
 
-import typer
-
 from oboro.cli import plans
 from oboro.cli.options import (
     DryRun,
@@ -27,7 +25,9 @@ from oboro.cli.options import (
     Name,
     Output,
     Rho,
+    argument,
     open_ledger,
+    option,
     show_checked,
     show_json,
 )
@@ -125,68 +125,44 @@ def _names(file: Path) -> list[str]:
 
 
 PeopleFile = Annotated[
-    Path,
-    typer.Argument(help="TOML that declares data, ledger, \\[unit] and \\[\\[columns]].", metavar="FILE"),
+    Path, argument("FILE", "TOML that declares data, ledger, \\[unit] and \\[\\[columns]].")
 ]
 Question = Annotated[
     list[str],
-    typer.Argument(
-        help="count, sum, mean, variance, covariance, median, quantile or histogram, and columns: mean income.",
-        metavar="QUESTION",
+    argument(
+        "QUESTION",
+        "count, sum, mean, variance, covariance, median, quantile or histogram, and columns: mean income.",
     ),
 ]
 Where = Annotated[
     str | None,
-    typer.Option(
-        "--where",
-        help='Only such rows: "age >= 20 and region = \'north\'", or "age = 20..39".',
-        metavar="CONDITION",
-    ),
+    option("--where CONDITION", 'Only such rows: "age >= 20 and region = \'north\'", or "age = 20..39".'),
 ]
-By = Annotated[
-    list[str],
-    typer.Option("--by", help="One answer for each value of a column; repeat for more.", metavar="COLUMN"),
-]
+By = Annotated[list[str], option("--by COLUMN", "One answer for each value of a column; repeat for more.")]
 Edges = Annotated[
     list[str],
-    typer.Option(
-        "--edges",
-        help="Of a histogram: COLUMN=FIRST:LAST:WIDTH or COLUMN=0,18,65,120.",
-        metavar="COLUMN=EDGES",
-    ),
+    option("--edges COLUMN=EDGES", "Of a histogram: COLUMN=FIRST:LAST:WIDTH or COLUMN=0,18,65,120."),
 ]
 BallOption = Annotated[
     str | None,
-    typer.Option(
-        "--ball",
-        help="Of a sum, mean or covariance: clip rows to a ball, as l2:50 or l1:50.",
-        metavar="NORM:RADIUS",
-    ),
+    option("--ball NORM:RADIUS", "Of a sum, mean or covariance: clip rows to a ball, as l2:50 or l1:50."),
 ]
-Origin = Annotated[
-    str | None,
-    typer.Option("--origin", help="Of the ball, a number for each column: 30,50.", metavar="NUMBERS"),
-]
+Origin = Annotated[str | None, option("--origin NUMBERS", "Of the ball, a number for each column: 30,50.")]
 Method = Annotated[
     str | None,
-    typer.Option(
-        "--method",
-        help="Of a median or quantile: smooth, for noise that follows the data; of quantiles: joint, splitting or independent.",
-        metavar="WORD",
+    option(
+        "--method WORD",
+        "Of a median or quantile: smooth, for noise that follows the data; of quantiles: joint, splitting or independent.",
     ),
 ]
 Delta = Annotated[
-    str | None,
-    typer.Option(
-        "--delta", help="With --method smooth and --eps: Laplace noise, and this delta.", metavar="NUMBER"
-    ),
+    str | None, option("--delta NUMBER", "With --method smooth and --eps: Laplace noise, and this delta.")
 ]
 FunctionFile = Annotated[
     Path | None,
-    typer.Option(
-        "--function",
-        help="Of a sum: a Python file that ends with a def of a row, from 0 to 1, such as row\\['age'] / 120.",
-        metavar="FILE",
+    option(
+        "--function FILE",
+        "Of a sum: a Python file that ends with a def of a row, from 0 to 1, such as row\\['age'] / 120.",
     ),
 ]
 WORDS = ("count", "sum", "mean", "variance", "covariance", "median", "quantile", "histogram")

@@ -22,33 +22,26 @@ if TYPE_CHECKING:
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from oboro.cli.options import argument, option
 from oboro.cli.terminal import is_watched
 
 # What each of two parties does: keys, encrypted answers, urns, draws, openings.
 
-PlanFile = Annotated[Path, typer.Option("--plan", help="The noise plan.", metavar="FILE")]
+PlanFile = Annotated[Path, option("--plan FILE", "The noise plan.")]
 Agreed = Annotated[
     Path,
-    typer.Option(
-        "--plan",
-        help="The noise plan that both agreed upon: what this draw may cost, and no other.",
-        metavar="FILE",
-    ),
+    option("--plan FILE", "The noise plan that both agreed upon: what this draw may cost, and no other."),
 ]
-Secret = Annotated[Path, typer.Option("--key", help="P1's NAME.secret.", metavar="FILE")]
-Own = Annotated[Path | None, typer.Option("--identity", help="Our NAME.pem.", metavar="FILE")]
-Peer = Annotated[Path | None, typer.Option("--peer", help="The other party's NAME.crt.", metavar="FILE")]
+Secret = Annotated[Path, option("--key FILE", "P1's NAME.secret.")]
+Own = Annotated[Path | None, option("--identity FILE", "Our NAME.pem.")]
+Peer = Annotated[Path | None, option("--peer FILE", "The other party's NAME.crt.")]
 State = Annotated[
     Path | None,
-    typer.Option(
-        "--state",
-        help="Where used urns are written down; beside the key or ledger by default.",
-        metavar="FILE",
-    ),
+    option("--state FILE", "Where used urns are written down; beside the key or ledger by default."),
 ]
 
 
-def keys(name: Annotated[str, typer.Argument(help="A name for the party.", metavar="NAME")]) -> None:
+def keys(name: Annotated[str, argument("NAME", "A name for the party.")]) -> None:
     """Makes the files of one party: NAME.secret, NAME.public, NAME.pem, NAME.crt."""
     from oboro import secure
 
@@ -65,16 +58,10 @@ def assumption() -> None:
 
 
 def encrypt(
-    value: Annotated[
-        str, typer.Argument(help="A whole number, or - to read it from standard input.", metavar="VALUE")
-    ],
-    low: Annotated[
-        int, typer.Option("--low", help="The least it can be, known without the data.", metavar="NUMBER")
-    ],
-    high: Annotated[int, typer.Option("--high", help="The most it can be.", metavar="NUMBER")],
-    key: Annotated[
-        Path, typer.Option("--key", help="The NAME.public of the party that will open.", metavar="FILE")
-    ],
+    value: Annotated[str, argument("VALUE", "A whole number, or - to read it from standard input.")],
+    low: Annotated[int, option("--low NUMBER", "The least it can be, known without the data.")],
+    high: Annotated[int, option("--high NUMBER", "The most it can be.")],
+    key: Annotated[Path, option("--key FILE", "The NAME.public of the party that will open.")],
     output: To,
 ) -> None:
     """Clamps a number to its public bounds and encrypts it."""
@@ -92,7 +79,7 @@ def encrypt(
 
 
 def add(
-    files: Annotated[list[Path], typer.Argument(help="Encrypted numbers under one key.", metavar="FILE")],
+    files: Annotated[list[Path], argument("FILE", "Encrypted numbers under one key.")],
     output: To,
 ) -> None:
     """Adds encrypted numbers; the bounds are added too."""
@@ -107,14 +94,12 @@ def add(
 
 def serve(
     plan: PlanFile,
-    listen: Annotated[str, typer.Option("--listen", help="Where to wait for P2.", metavar="HOST:PORT")],
+    listen: Annotated[str, option("--listen HOST:PORT", "Where to wait for P2.")],
     key: Secret,
     identity: Own,
     peer: Peer,
     state: State = None,
-    count: Annotated[
-        int | None, typer.Option("--connections", "--count", help="Stop after so many.", metavar="NUMBER")
-    ] = None,
+    count: Annotated[int | None, option("--connections --count NUMBER", "Stop after so many.")] = None,
 ) -> None:
     """P1: sends fresh urns over TLS and opens what was drawn, once for each."""
     from oboro import secure
@@ -148,7 +133,7 @@ def urns(plan: PlanFile, key: Secret, output: To, state: State = None) -> None:
 
 
 def open_drawn(
-    file: Annotated[Path, typer.Argument(help="What P2 drew.", metavar="FILE")],
+    file: Annotated[Path, argument("FILE", "What P2 drew.")],
     plan: PlanFile,
     key: Secret,
     state: State = None,
@@ -166,19 +151,12 @@ def open_drawn(
 
 def draw(
     answer: Annotated[
-        list[Path],
-        typer.Option(
-            "--answer", help="The answer, encrypted for P1; for a batch, once for each.", metavar="FILE"
-        ),
+        list[Path], option("--answer FILE", "The answer, encrypted for P1; for a batch, once for each.")
     ],
     plan: Agreed,
     ledger: LedgerAt,
-    connect: Annotated[
-        str | None, typer.Option("--connect", help="Where P1 listens.", metavar="HOST:PORT")
-    ] = None,
-    urns: Annotated[
-        Path | None, typer.Option("--urns", help="Or: a file of urns from P1.", metavar="FILE")
-    ] = None,
+    connect: Annotated[str | None, option("--connect HOST:PORT", "Where P1 listens.")] = None,
+    urns: Annotated[Path | None, option("--urns FILE", "Or: a file of urns from P1.")] = None,
     identity: Own = None,
     peer: Peer = None,
     state: State = None,
@@ -270,58 +248,42 @@ app = typer.Typer(
     help="Noise that no party knows, drawn from encrypted urns by two parties.", no_args_is_help=True
 )
 
-Eps = Annotated[str, typer.Option("--eps", help="Privacy of the answer, such as 1 or 1/3.", metavar="NUMBER")]
-Delta = Annotated[
-    str, typer.Option("--delta", help="The probability of an exception, such as 1e-10.", metavar="NUMBER")
-]
-Sensitivity = Annotated[
-    int, typer.Option("--sensitivity", help="How far one unit moves the answer.", metavar="NUMBER")
-]
-Seconds = Annotated[float, typer.Option("--seconds", help="Time limit of the search.", metavar="NUMBER")]
+Eps = Annotated[str, option("--eps NUMBER", "Privacy of the answer, such as 1 or 1/3.")]
+Delta = Annotated[str, option("--delta NUMBER", "The probability of an exception, such as 1e-10.")]
+Sensitivity = Annotated[int, option("--sensitivity NUMBER", "How far one unit moves the answer.")]
+Seconds = Annotated[float, option("--seconds NUMBER", "Time limit of the search.")]
 
 
 @app.command(epilog="Example: oboro secure plan --eps 1 --delta 1e-10 -o noise.toml")
 def plan(
     eps: Eps,
     delta: Delta,
-    urns: Annotated[int, typer.Option("--urns", help="How many digit urns.", metavar="NUMBER")] = 4,
+    urns: Annotated[int, option("--urns NUMBER", "How many digit urns.")] = 4,
     sensitivity: Sensitivity = 1,
     method: Annotated[
         str,
-        typer.Option(
-            "--method",
-            help="digits; paper for its Algorithm 2; printed for its protocol too, with the drawer's delta.",
-            metavar="WORD",
+        option(
+            "--method WORD",
+            "digits; paper for its Algorithm 2; printed for its protocol too, with the drawer's delta.",
         ),
     ] = "digits",
-    draws: Annotated[
-        int, typer.Option("--draws", help="With --method paper: draws from its urn.", metavar="NUMBER")
-    ] = 2,
-    stop: Annotated[
-        str, typer.Option("--stop", help="With --method paper: tables or proof.", metavar="WORD")
-    ] = "tables",
+    draws: Annotated[int, option("--draws NUMBER", "With --method paper: draws from its urn.")] = 2,
+    stop: Annotated[str, option("--stop WORD", "With --method paper: tables or proof.")] = "tables",
     init: Annotated[
-        int | None,
-        typer.Option("--init", help="With --method paper: entries of the largest value.", metavar="NUMBER"),
+        int | None, option("--init NUMBER", "With --method paper: entries of the largest value.")
     ] = None,
     answers: Annotated[
-        int,
-        typer.Option("--answers", help="Noise for a batch of so many, from the same urns.", metavar="NUMBER"),
+        int, option("--answers NUMBER", "Noise for a batch of so many, from the same urns.")
     ] = 1,
     urn_delta: Annotated[
         str | None,
-        typer.Option(
-            "--urn-delta",
-            help="With --method printed: the delta that Algorithm 2 is given.",
-            metavar="NUMBER",
-        ),
+        option("--urn-delta NUMBER", "With --method printed: the delta that Algorithm 2 is given."),
     ] = None,
     excess: Annotated[
         str | None,
-        typer.Option(
-            "--excess",
-            help="How far E|Z| may exceed the best, as a share of it: 0.032, and 0.4 for a batch, if left out.",
-            metavar="NUMBER",
+        option(
+            "--excess NUMBER",
+            "How far E|Z| may exceed the best, as a share of it: 0.032, and 0.4 for a batch, if left out.",
         ),
     ] = None,
     seconds: Seconds = 30,
@@ -349,10 +311,9 @@ def plan(
 
 @app.command(epilog="Example: oboro secure verify noise.toml")
 def verify(
-    file: Annotated[Path, typer.Argument(help="A noise plan.", metavar="FILE")],
+    file: Annotated[Path, argument("FILE", "A noise plan.")],
     view: Annotated[
-        str,
-        typer.Option("--view", help="everyone, or drawer: one who drew it all from one urn.", metavar="WORD"),
+        str, option("--view WORD", "everyone, or drawer: one who drew it all from one urn.")
     ] = "everyone",
     json: Json = False,
 ) -> None:
@@ -385,10 +346,7 @@ def compare(
     eps: Eps,
     delta: Delta,
     sensitivity: Sensitivity = 1,
-    answers: Annotated[
-        int,
-        typer.Option("--answers", help="Also urns that a batch of so many shares.", metavar="NUMBER"),
-    ] = 1,
+    answers: Annotated[int, option("--answers NUMBER", "Also urns that a batch of so many shares.")] = 1,
     seconds: Seconds = 30,
     json: Json = False,
 ) -> None:
@@ -412,8 +370,8 @@ def compare(
 
 @app.command(epilog="Example: oboro secure figure kii-fig1 -o figure.svg")
 def figure(
-    name: Annotated[str, typer.Argument(help="kii-fig1 to kii-fig4.", metavar="NAME")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write.", metavar="FILE")],
+    name: Annotated[str, argument("NAME", "kii-fig1 to kii-fig4.")],
+    output: Annotated[Path, option("-o --output FILE", "Where to write.")],
 ) -> None:
     """Draws a figure of the paper, computed again, as SVG."""
     from oboro.files import write_whole

@@ -28,7 +28,9 @@ from oboro.cli.options import (
     SavePlan,
     To,
     UnitText,
+    argument,
     open_ledger,
+    option,
     read_domain,
     read_unit,
     show_json,
@@ -39,47 +41,27 @@ from oboro.language import labelled, plain, said
 # Options of `oboro synth`, and how they are read.
 
 Delta = Annotated[
-    str | None,
-    typer.Option(
-        "--delta", help="The probability of an exception, such as 1e-6; with --eps.", metavar="NUMBER"
-    ),
+    str | None, option("--delta NUMBER", "The probability of an exception, such as 1e-6; with --eps.")
 ]
 Method = Annotated[
-    str,
-    typer.Option(
-        "--method",
-        help="marginals, quality or moments for a model; gaussian for records.",
-        metavar="WORD",
-    ),
+    str, option("--method WORD", "marginals, quality or moments for a model; gaussian for records.")
 ]
 N = Annotated[
     str | None,
-    typer.Option(
-        "--n",
-        help="The number of rows, public under replace; by default it is counted, and shown.",
-        metavar="NUMBER",
-    ),
+    option("--n NUMBER", "The number of rows, public under replace; by default it is counted, and shown."),
 ]
 Records = Annotated[
-    str | None,
-    typer.Option(
-        "--records", help="With --method gaussian: how many records; each one costs.", metavar="NUMBER"
-    ),
+    str | None, option("--records NUMBER", "With --method gaussian: how many records; each one costs.")
 ]
 Least = Annotated[
     str | None,
-    typer.Option(
-        "--n-min",
-        help="With --method gaussian, under add/remove: a public lower bound on the rows.",
-        metavar="NUMBER",
-    ),
+    option("--n-min NUMBER", "With --method gaussian, under add/remove: a public lower bound on the rows."),
 ]
 Assumed = Annotated[
     str | None,
-    typer.Option(
-        "--assume-min-eigenvalue",
-        help="With --method gaussian: assume this of the data, not a ridge; the promise is conditional.",
-        metavar="NUMBER",
+    option(
+        "--assume-min-eigenvalue NUMBER",
+        "With --method gaussian: assume this of the data, not a ridge; the promise is conditional.",
     ),
 ]
 
@@ -231,22 +213,18 @@ def release(
     epilog="Example: oboro synth sample model.oboro -n 10000 --where age=18..64 -o synthetic.parquet"
 )
 def sample(
-    model: Annotated[Path, typer.Argument(help="A model that `oboro synth release` wrote.", metavar="MODEL")],
+    model: Annotated[Path, argument("MODEL", "A model that `oboro synth release` wrote.")],
     output: To,
-    n: Annotated[str, typer.Option("-n", "--records", help="How many records.", metavar="NUMBER")],
+    n: Annotated[str, option("-n --records NUMBER", "How many records.")],
     where: Annotated[
         list[str],
-        typer.Option(
-            "--where",
-            help="Only such records: COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH; repeat for more.",
-            metavar="CONDITION",
+        option(
+            "--where CONDITION",
+            "Only such records: COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH; repeat for more.",
         ),
     ] = [],
     seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed", help="Repeats a draw. The model is public, so this harms nobody.", metavar="NUMBER"
-        ),
+        int | None, option("--seed NUMBER", "Repeats a draw. The model is public, so this harms nobody.")
     ] = None,
 ) -> None:
     """Draws records from a model: as many as you like, at no further cost."""
@@ -266,15 +244,13 @@ def sample(
 @app.command(epilog="Example: oboro synth report people.csv synthetic.parquet -o quality.html")
 def report(
     data: DataFile,
-    synthetic: Annotated[Path, typer.Argument(help="The synthetic records.", metavar="SYNTHETIC")],
+    synthetic: Annotated[Path, argument("SYNTHETIC", "The synthetic records.")],
     output: Page,
     model: Annotated[
-        Path | None,
-        typer.Option("--model", help="The model they came from: its promise is shown.", metavar="FILE"),
+        Path | None, option("--model FILE", "The model they came from: its promise is shown.")
     ] = None,
     target: Annotated[
-        str | None,
-        typer.Option("--target", help="The column of two labels that a classifier learns.", metavar="COLUMN"),
+        str | None, option("--target COLUMN", "The column of two labels that a classifier learns.")
     ] = None,
     language: Language = None,
     json: Json = False,
@@ -297,28 +273,15 @@ def report(
     epilog="Example: oboro synth account --n 1e7 --dims 6 --records 1e7 --delta 1e-5 --min-eigenvalue 0.01"
 )
 def account(
-    n: Annotated[
-        str,
-        typer.Option(
-            "--n", help="Rows of the data; under add/remove a public lower bound.", metavar="NUMBER"
-        ),
-    ],
-    dims: Annotated[int, typer.Option("--dims", help="Numeric columns.", metavar="NUMBER")],
-    records: Annotated[
-        str, typer.Option("--records", help="Synthetic records that are published; public.", metavar="NUMBER")
-    ],
-    delta: Annotated[
-        str, typer.Option("--delta", help="The probability of an exception, such as 1e-5.", metavar="NUMBER")
-    ],
+    n: Annotated[str, option("--n NUMBER", "Rows of the data; under add/remove a public lower bound.")],
+    dims: Annotated[int, option("--dims NUMBER", "Numeric columns.")],
+    records: Annotated[str, option("--records NUMBER", "Synthetic records that are published; public.")],
+    delta: Annotated[str, option("--delta NUMBER", "The probability of an exception, such as 1e-5.")],
     min_eigenvalue: Annotated[
-        str | None,
-        typer.Option(
-            "--min-eigenvalue", help="Assumed of the data's covariance in [-1, 1].", metavar="NUMBER"
-        ),
+        str | None, option("--min-eigenvalue NUMBER", "Assumed of the data's covariance in [-1, 1].")
     ] = None,
     ridge: Annotated[
-        str | None,
-        typer.Option("--ridge", help="Added to the covariance; then nothing is assumed.", metavar="NUMBER"),
+        str | None, option("--ridge NUMBER", "Added to the covariance; then nothing is assumed.")
     ] = None,
     json: Json = False,
 ) -> None:

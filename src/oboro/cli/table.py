@@ -32,8 +32,10 @@ from oboro.cli.options import (
     Page,
     SavePlan,
     UnitText,
+    argument,
     certificate_beside,
     open_ledger,
+    option,
     read_domain,
     show_json,
 )
@@ -45,58 +47,46 @@ from oboro.language import aligned, labelled, phrase, plain, said
 # What plans of tables are made from on the command line.
 
 Count = Annotated[
-    str | None,
-    typer.Option(
-        "--count", help="The column that says how many; without it every row counts 1.", metavar="COLUMN"
-    ),
+    str | None, option("--count COLUMN", "The column that says how many; without it every row counts 1.")
 ]
 StrategyName = Annotated[
     str | None,
-    typer.Option(
-        "--strategy",
-        help="How it is measured: tree (the default), filtered, adaptive, wavelet, threshold, or a rival that "
+    option(
+        "--strategy WORD",
+        "How it is measured: tree (the default), filtered, adaptive, wavelet, threshold, or a rival that "
         "`oboro table compare` lists.",
-        metavar="WORD",
     ),
 ]
 Possible = Annotated[
-    Path | None,
-    typer.Option("--possible", help="File of the only cells that can hold anyone. Public.", metavar="FILE"),
+    Path | None, option("--possible FILE", "File of the only cells that can hold anyone. Public.")
 ]
 Impossible = Annotated[
-    Path | None,
-    typer.Option("--impossible", help="File of cells that cannot: the sea. Public.", metavar="FILE"),
+    Path | None, option("--impossible FILE", "File of cells that cannot: the sea. Public.")
 ]
 Total = Annotated[
-    int | None,
-    typer.Option(
-        "--total", help="How many there are in all, if that is public (under replace).", metavar="NUMBER"
-    ),
+    int | None, option("--total NUMBER", "How many there are in all, if that is public (under replace).")
 ]
 Workloads = Annotated[
     list[str] | None,
-    typer.Option(
-        "--workload",
-        help="What readers will ask, for a tree: blocks, squares, squares:3,15, rectangles, cells, marginals:sex,age "
+    option(
+        "--workload WORD",
+        "What readers will ask, for a tree: blocks, squares, squares:3,15, rectangles, cells, marginals:sex,age "
         "or never_worse. Repeat to add; by default blocks and squares.",
-        metavar="WORD",
     ),
 ]
 Delta = Annotated[
     str | None,
-    typer.Option(
-        "--delta",
-        help="The probability of an exception, such as 1e-6: a tree's noise is then Gaussian. It mostly does not help.",
-        metavar="NUMBER",
+    option(
+        "--delta NUMBER",
+        "The probability of an exception, such as 1e-6: a tree's noise is then Gaussian. It mostly does not help.",
     ),
 ]
 
 PublishShare = Annotated[
     str | None,
-    typer.Option(
-        "--publish",
-        help="The share of published cells that may hold nobody, for a tree: what does not stand out stays with its block.",
-        metavar="NUMBER",
+    option(
+        "--publish NUMBER",
+        "The share of published cells that may hold nobody, for a tree: what does not stand out stays with its block.",
     ),
 ]
 
@@ -177,17 +167,9 @@ def _workload(kinds: list[str] | None) -> Workload | None:
 
 Expected = Annotated[
     int | None,
-    typer.Option(
-        "--expected-n",
-        "--expected-total",
-        help="A guess of how many there are, for the forecast.",
-        metavar="NUMBER",
-    ),
+    option("--expected-n --expected-total NUMBER", "A guess of how many there are, for the forecast."),
 ]
-ForecastPage = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", help="Also write a page.", metavar="FILE"),
-]
+ForecastPage = Annotated[Path | None, option("-o --output FILE", "Also write a page.")]
 
 
 def forecast(
@@ -242,19 +224,18 @@ def forecast(
 
 Published = Annotated[
     Path,
-    typer.Argument(
-        help="The published table: the Parquet or Arrow file, by strategy tree, filtered or adaptive.",
-        metavar="PUBLISHED",
+    argument(
+        "PUBLISHED", "The published table: the Parquet or Arrow file, by strategy tree, filtered or adaptive."
     ),
 ]
 Question = Annotated[
     list[str] | None,
-    typer.Argument(
-        help="COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH. What is not named is taken as a whole.",
-        metavar="QUESTION",
+    argument(
+        "QUESTION",
+        "COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH. What is not named is taken as a whole.",
     ),
 ]
-Level = Annotated[float, typer.Option("--level", help="How sure the interval is.", metavar="NUMBER")]
+Level = Annotated[float, option("--level NUMBER", "How sure the interval is.")]
 
 
 def ask(published: Published, question: Question = None, level: Level = 0.95, json: Json = False) -> None:
@@ -310,18 +291,13 @@ app = typer.Typer(
 )
 
 Strategies = Annotated[
-    list[str] | None,
-    typer.Option("--strategy", help="Only this one; repeat for more. All by default.", metavar="WORD"),
+    list[str] | None, option("--strategy WORD", "Only this one; repeat for more. All by default.")
 ]
 SeveralEps = Annotated[
     list[str] | None,
-    typer.Option(
-        "--eps", help="With --internal: how it would look at this eps; repeat for more.", metavar="NUMBER"
-    ),
+    option("--eps NUMBER", "With --internal: how it would look at this eps; repeat for more."),
 ]
-PublishedFile = Annotated[
-    Path, typer.Argument(help="The published table: Parquet or CSV.", metavar="PUBLISHED")
-]
+PublishedFile = Annotated[Path, argument("PUBLISHED", "The published table: Parquet or CSV.")]
 
 
 @app.command(epilog="Example: oboro table check cells.parquet --domain city.toml --count people")
@@ -380,9 +356,7 @@ def compare(
     unit: UnitText = None,
     eps: Eps,
     strategy: Strategies = None,
-    trials: Annotated[
-        int, typer.Option("--trials", min=1, help="How often each is run.", metavar="NUMBER")
-    ] = 1,
+    trials: Annotated[int, option("--trials NUMBER", "How often each is run.", min=1)] = 1,
     json: Json = False,
 ) -> None:
     """Every strategy side by side ON PUBLIC DATA: how far off each would be. Nothing of this is private."""
@@ -415,21 +389,15 @@ def draw_map(
     domain: DomainFile,
     count: Count = None,
     certificate: Annotated[
-        Path | None,
-        typer.Option(
-            "--certificate", help="By default the one beside the table, if there is one.", metavar="FILE"
-        ),
+        Path | None, option("--certificate FILE", "By default the one beside the table, if there is one.")
     ] = None,
-    title: Annotated[
-        str | None, typer.Option("--title", help="The title of the page.", metavar="TEXT")
-    ] = None,
+    title: Annotated[str | None, option("--title TEXT", "The title of the page.")] = None,
     language: Language = None,
     internal: Annotated[
         Path | None,
-        typer.Option(
-            "--internal",
-            help="The TRUE cells: the page shows them beside what is released. NEVER PUBLISH IT.",
-            metavar="FILE",
+        option(
+            "--internal FILE",
+            "The TRUE cells: the page shows them beside what is released. NEVER PUBLISH IT.",
         ),
     ] = None,
     eps: SeveralEps = None,
