@@ -27,10 +27,10 @@ from oboro.noise import DiscreteLaplace
 from oboro.noise.bits import Bits
 from oboro.noise.laws import Cauchy
 from oboro.noise.lazy import ball
-from oboro.privacy import Conditional, Pure, Unit
+from oboro.privacy import Conditional, Pure
 from oboro.privacy.guarantee import round_up
 from oboro.records import apart, inline
-from oboro.release import Choice, Forecast, Pair, Part, Plan, part, register
+from oboro.release import Choice, Forecast, Pair, Part, part, register
 from oboro.statistics.isolation import (
     PLAIN,
     SEALED,
@@ -44,7 +44,7 @@ from oboro.statistics.isolation import (
 )
 from oboro.statistics.points import Rows, all_codes, check_different, rows_from
 from oboro.statistics.quantiles import check_eps
-from oboro.statistics.scope import Scope
+from oboro.statistics.scope import Scope, ScopedPlan
 from oboro.statistics.sensitivity.orders import Sorted, order_statistic
 from oboro.statistics.smooth_noise import Decaying, SmoothNoise, calibrate
 
@@ -63,7 +63,7 @@ STEPS = 10_000  # of the grid between the bounds, where no step is given
 
 @register
 @dataclass(frozen=True)
-class SampleAggregatePlan(Plan):
+class SampleAggregatePlan(ScopedPlan):
     r"""The coordinate-wise median or mean over blocks of a function's values, on a public grid.
 
     Privacy
@@ -141,10 +141,6 @@ class SampleAggregatePlan(Plan):
                 fix=repr(promise(Pure(1), self.isolation)),
             )
         check_eps(promised)
-
-    @property
-    def unit(self) -> Unit:
-        return self.scope.unit
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

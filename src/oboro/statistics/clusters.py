@@ -17,11 +17,11 @@ from oboro.exact import Number, positive, rational, show, whole
 from oboro.kinds import unknown
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.noise.laplace import as_float
-from oboro.privacy import Pure, Unit
+from oboro.privacy import Pure
 from oboro.records import inline
-from oboro.release import Additive, Forecast, Pair, Part, Plan, part, register, same_noise
+from oboro.release import Additive, Forecast, Pair, Part, part, register, same_noise
 from oboro.statistics.points import REACH, centres_table, check_columns, points
-from oboro.statistics.scope import Scope
+from oboro.statistics.scope import Scope, ScopedPlan
 
 # k-means on points that are public already, and the whole-number steps of a private one.
 
@@ -88,7 +88,7 @@ def _distances(points: Floats, centres: Floats) -> Floats:
 
 @register
 @dataclass(frozen=True)
-class LloydPlan(Plan):
+class LloydPlan(ScopedPlan):
     """k centres of the rows, by a few rounds of k-means with noisy counts and noisy sums.
 
     Privacy
@@ -122,10 +122,6 @@ class LloydPlan(Plan):
             raise ParameterError(
                 "share must lie between 0 and 1", given=told(share=show(self.share)), fix=setting(share="1/2")
             )
-
-    @property
-    def unit(self) -> Unit:
-        return self.scope.unit
 
     @cached_property
     def count_noise(self) -> DiscreteLaplace:
@@ -246,7 +242,7 @@ METHODS = ("grid", "lloyd", "slides")
 
 @register
 @dataclass(frozen=True)
-class GridClustersPlan(Plan):
+class GridClustersPlan(ScopedPlan):
     """k centres of the rows, found by k-means on a noisy histogram of the columns' box.
 
     Privacy
@@ -279,10 +275,6 @@ class GridClustersPlan(Plan):
                 fix=setting(method="lloyd"),
             )
         whole("k", self.k, least=1, most=min(self.bins ** len(self.columns), 10_000))
-
-    @property
-    def unit(self) -> Unit:
-        return self.scope.unit
 
     @property
     def sensitivity(self) -> int:

@@ -24,12 +24,12 @@ from oboro.domain import Column, Domain
 from oboro.errors import ParameterError, setting
 from oboro.exact import Number, positive, show, whole
 from oboro.noise.bits import Bits
-from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit
+from oboro.privacy import ZCDP, Approx, Guarantee, Pure
 from oboro.records import inline
-from oboro.release import Additive, Forecast, Pair, Part, Plan, part, register
+from oboro.release import Additive, Forecast, Pair, Part, part, register
 from oboro.statistics.balls import Ball, InBall, streamed
 from oboro.statistics.points import check_columns, one_unit
-from oboro.statistics.scope import Scope
+from oboro.statistics.scope import Scope, ScopedPlan
 
 # How much Gaussian noise (eps, delta) takes, exactly: the analytic Gaussian mechanism.
 
@@ -100,7 +100,7 @@ class RoundedGaussian:
 
 @register
 @dataclass(frozen=True)
-class ComponentsPlan(Plan):
+class ComponentsPlan(ScopedPlan):
     """The directions in which the rows reach furthest: eigenvectors of their noisy second moments.
 
     Privacy
@@ -155,10 +155,6 @@ class ComponentsPlan(Plan):
             )
         self.frame.check()
         self.forecast()  # refuses what cannot be drawn
-
-    @property
-    def unit(self) -> Unit:
-        return self.scope.unit
 
     @property
     def d(self) -> int:

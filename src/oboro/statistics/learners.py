@@ -14,16 +14,16 @@ from oboro.domain import Column, Domain
 from oboro.errors import DomainError, ParameterError, declaration, setting, told
 from oboro.exact import Number, positive, show, whole
 from oboro.noise import Bits, DiscreteLaplace
-from oboro.privacy import Pure, Unit
+from oboro.privacy import Pure
 from oboro.records import inline
-from oboro.release import Additive, Forecast, Pair, Part, Plan, part, register, same_noise
+from oboro.release import Additive, Forecast, Pair, Part, part, register, same_noise
 from oboro.statistics.points import REACH, check_columns, check_different, counted_codes, one_unit, scaled
-from oboro.statistics.scope import Scope
+from oboro.statistics.scope import Scope, ScopedPlan
 
 
 @register
 @dataclass(frozen=True)
-class ConjunctionPlan(Plan):
+class ConjunctionPlan(ScopedPlan):
     """The literals (an attribute with one of its two values) that hardly any positive row goes against.
 
     Privacy
@@ -53,10 +53,6 @@ class ConjunctionPlan(Plan):
                 given=told(failure=show(self.failure)),
                 fix=setting(failure="0.01"),
             )
-
-    @property
-    def unit(self) -> Unit:
-        return self.scope.unit
 
     @property
     def sensitivity(self) -> int:
@@ -150,7 +146,7 @@ def check_two_values(columns: Sequence[Column]) -> None:
 
 @register
 @dataclass(frozen=True)
-class PerceptronPlan(Plan):
+class PerceptronPlan(ScopedPlan):
     """Weights w and a constant b such that w x + b > 0 for rows with a positive label, if there are such.
 
     Privacy
@@ -174,10 +170,6 @@ class PerceptronPlan(Plan):
         check_columns(self.attributes)
         check_different((*self.attributes, self.label))
         whole("rounds", self.rounds, least=1, most=1000)
-
-    @property
-    def unit(self) -> Unit:
-        return self.scope.unit
 
     @property
     def sensitivity(self) -> int:
@@ -269,7 +261,7 @@ MOST_COUNTS = 2**20
 
 @register
 @dataclass(frozen=True)
-class TreePlan(Plan):
+class TreePlan(ScopedPlan):
     """A tree of `depth` questions about attributes with few values, and the likeliest label at each leaf.
 
     Privacy
@@ -300,10 +292,6 @@ class TreePlan(Plan):
                 needed=f"at most {MOST_COUNTS:,}",
                 fix="a smaller depth, or columns with fewer values",
             )
-
-    @property
-    def unit(self) -> Unit:
-        return self.scope.unit
 
     @property
     def sensitivity(self) -> int:

@@ -16,12 +16,12 @@ from oboro.domain import Column, Domain
 from oboro.engine import add_up, check_width
 from oboro.errors import DomainError
 from oboro.noise import Bits
-from oboro.privacy import Pure, Unit
+from oboro.privacy import Pure
 from oboro.records import inline
-from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_column, register
+from oboro.release import Additive, Forecast, Pair, Part, noise_by_column, register
 from oboro.release.forecast import Row
 from oboro.statistics.balls import Ball, InBall, Totals
-from oboro.statistics.scope import Scope
+from oboro.statistics.scope import Scope, ScopedPlan
 from oboro.statistics.terms import (
     Promise,
     Term,
@@ -131,7 +131,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Moments(Plan):
+class Moments(ScopedPlan):
     """A plan of noisy sums over rows of several columns, within their bounds or clipped to a ball."""
 
     columns: tuple[Column, ...]
@@ -154,10 +154,6 @@ class Moments(Plan):
             )
         if self.ball is not None:
             InBall(self.columns, self.ball).check()
-
-    @property
-    def unit(self) -> Unit:
-        return self.scope.unit
 
     @cached_property
     def frame(self) -> Box | InBall:

@@ -19,18 +19,18 @@ from oboro.engine import add_up
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, rational, show
 from oboro.noise import Bits, DiscreteLaplace
-from oboro.privacy import Pure, Unit
+from oboro.privacy import Pure
 from oboro.records import inline
 from oboro.release import Additive, Forecast, Pair, Part, Plan, Release, part, register, same_noise
 from oboro.statistics.learners import conjunction_plan, perceptron_plan, tree_plan
-from oboro.statistics.scope import Scope
+from oboro.statistics.scope import Scope, ScopedPlan
 from oboro.statistics.smooth import check_scope
 from oboro.statistics.where import parse
 
 
 @register
 @dataclass(frozen=True)
-class QueryPlan(Plan):
+class QueryPlan(ScopedPlan):
     """The part of all rows that meets a condition, within `tolerance` but for a chance of `failure`.
 
     Privacy
@@ -49,10 +49,6 @@ class QueryPlan(Plan):
     kind = "statistics.query"
     leaves_out = "covers the noise; not how the rows differ from a population"
     interval_in_files = True
-
-    @property
-    def unit(self) -> Unit:
-        return self.scope.unit
 
     def check(self) -> None:
         check_scope(self.scope)

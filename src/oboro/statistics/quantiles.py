@@ -18,9 +18,9 @@ from oboro.engine import count_cells
 from oboro.errors import DomainError, ParameterError, question, setting, told
 from oboro.exact import Number, rational, show, usable
 from oboro.noise import Bits
-from oboro.privacy import Pure, Unit
+from oboro.privacy import Pure
 from oboro.records import inline
-from oboro.release import Choice, Chosen, Forecast, Pair, Part, Plan, register
+from oboro.release import Choice, Chosen, Forecast, Pair, Part, register
 from oboro.statistics import ranks as by_rank
 from oboro.statistics.ranks import (
     Joint,
@@ -32,7 +32,7 @@ from oboro.statistics.ranks import (
     split_errors,
     split_quantiles,
 )
-from oboro.statistics.scope import Scope
+from oboro.statistics.scope import Scope, ScopedPlan
 from oboro.statistics.terms import cases
 
 METHODS = ("single", "joint", "splitting", "independent")
@@ -43,7 +43,7 @@ _TIES = 16  # bits of a step that tied rows are spread over, at least
 
 @register
 @dataclass(frozen=True)
-class QuantilePlan(Plan):
+class QuantilePlan(ScopedPlan):
     """Values of a column at given quantiles, for each group. Ties, tiny n and constant columns are fine.
 
         single        one quantile: inverse sensitivity on the public grid, exact where values are tied
@@ -110,10 +110,6 @@ class QuantilePlan(Plan):
                 f"where n is public and at most {by_rank.MOST_ROWS:,}",
                 fix=setting(method=best),
             )
-
-    @property
-    def unit(self) -> Unit:
-        return self.scope.unit
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

@@ -22,9 +22,9 @@ from oboro.errors import DomainError, ParameterError
 from oboro.exact import Number, positive
 from oboro.kinds import unknown
 from oboro.noise import Bits
-from oboro.privacy import ZCDP, Conditional, Pure, Unit
+from oboro.privacy import ZCDP, Conditional, Pure
 from oboro.records import inline
-from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_column, register
+from oboro.release import Additive, Forecast, Pair, Part, noise_by_column, register
 from oboro.statistics.blocks import check_run
 from oboro.statistics.isolation import (
     PLAIN,
@@ -38,7 +38,7 @@ from oboro.statistics.isolation import (
     text_of,
 )
 from oboro.statistics.points import Rows, check_different, one_unit, rows_from
-from oboro.statistics.scope import Scope
+from oboro.statistics.scope import Scope, ScopedPlan
 from oboro.statistics.terms import Promise, Term, counted, measured, moved_parts, term
 
 FINE = 1000  # what the function gives is rounded to thousandths
@@ -60,7 +60,7 @@ def oboro_each_row(rows):
 
 @register
 @dataclass(frozen=True)
-class RowFunctionPlan(Plan):
+class RowFunctionPlan(ScopedPlan):
     r"""The sum over rows of a function of each, between 0 and 1.
 
     Privacy
@@ -108,10 +108,6 @@ class RowFunctionPlan(Plan):
                 needed="eps or rho, and without a seal the assumption about the function",
                 fix=repr(Pure(1) if self.isolation == SEALED else Conditional(Pure(1), ASSUMPTION)),
             )
-
-    @property
-    def unit(self) -> Unit:
-        return self.scope.unit
 
     @property
     def cells(self) -> int:

@@ -20,7 +20,7 @@ from oboro.errors import DataError, DomainError, ParameterError, UnitError, sett
 from oboro.exact import Number, rational, show, whole
 from oboro.kinds import list_of, shown, takes
 from oboro.privacy import Unit
-from oboro.release import Pair, upgrade
+from oboro.release import Pair, Plan, upgrade
 from oboro.statistics.terms import Promise, in_groups
 from oboro.statistics.where import Condition
 
@@ -414,3 +414,16 @@ class Scope:
                 np.concatenate([np.zeros(own, np.int64), np.arange(1, others + 1)])
             )
         return pa.table(table or {"row": place})
+
+
+class ScopedPlan(Plan):
+    """A plan about the rows of a scope, which says who is protected."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def scope(self) -> Scope: ...
+
+    @property
+    def unit(self) -> Unit:
+        return self.scope.unit

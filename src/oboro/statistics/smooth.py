@@ -20,7 +20,7 @@ from oboro.noise.bits import Bits
 from oboro.privacy import Unit
 from oboro.records import inline
 from oboro.release import Forecast, Pair, register
-from oboro.statistics.scope import Scope
+from oboro.statistics.scope import Scope, ScopedPlan
 from oboro.statistics.sensitivity.orders import Sorted, order_statistic, trimmed_mean
 from oboro.statistics.smooth_noise import (
     Decaying,
@@ -137,7 +137,7 @@ FINER = 1000  # a trimmed mean is published in thousandths of the column's step
 
 @register
 @dataclass(frozen=True)
-class SmoothQuantilePlan(SmoothPlan):
+class SmoothQuantilePlan(SmoothPlan, ScopedPlan):
     """The value of rank ceil(q n) of one column, with noise in proportion to its smooth sensitivity.
 
     Privacy
@@ -184,10 +184,6 @@ class SmoothQuantilePlan(SmoothPlan):
                 needed="a number from 0 to 1, of an integer, real or date column",
                 fix=setting(q="0.5"),
             )
-
-    @property
-    def unit(self) -> Unit:
-        return self.scope.unit
 
     def rank(self, n: int) -> int:
         """The place of the answer among n values."""
@@ -242,7 +238,7 @@ class SmoothQuantilePlan(SmoothPlan):
 
 @register
 @dataclass(frozen=True)
-class TrimmedMeanPlan(SmoothPlan):
+class TrimmedMeanPlan(SmoothPlan, ScopedPlan):
     """The mean of one column without the `trim` part of smallest and of largest values, with smooth noise.
 
     Privacy
@@ -286,10 +282,6 @@ class TrimmedMeanPlan(SmoothPlan):
                 needed=f"at most 2^62, in steps of a {FINER}th",
                 fix="a larger step",
             )
-
-    @property
-    def unit(self) -> Unit:
-        return self.scope.unit
 
     @property
     def n(self) -> int:

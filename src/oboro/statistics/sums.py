@@ -15,14 +15,14 @@ from oboro.domain import Column, Domain
 from oboro.engine import add_up
 from oboro.errors import DomainError, ParameterError
 from oboro.noise import Bits
-from oboro.privacy import ZCDP, Pure, Unit
+from oboro.privacy import ZCDP, Pure
 from oboro.records import inline
-from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_column, part, register
+from oboro.release import Additive, Forecast, Pair, Part, noise_by_column, part, register
 from oboro.release.forecast import Row
 from oboro.statistics.balls import Ball, InBall
 from oboro.statistics.moments import Moments
 from oboro.statistics.points import one_unit
-from oboro.statistics.scope import Scope
+from oboro.statistics.scope import Scope, ScopedPlan
 from oboro.statistics.terms import (
     Promise,
     Term,
@@ -42,7 +42,7 @@ from oboro.statistics.terms import part as part_of
 
 @register
 @dataclass(frozen=True)
-class SumPlan(Plan):
+class SumPlan(ScopedPlan):
     """The sum of a column's values, for each group.
 
     Privacy
@@ -70,10 +70,6 @@ class SumPlan(Plan):
     def check(self) -> None:
         self.scope.check_groups()
         ends(self.column)
-
-    @property
-    def unit(self) -> Unit:
-        return self.scope.unit
 
     @cached_property
     def grid(self) -> tuple[Fraction, int, int]:
@@ -333,7 +329,7 @@ def sums_plan(
 
 @register
 @dataclass(frozen=True)
-class CountPlan(Plan):
+class CountPlan(ScopedPlan):
     """How many rows meet the condition. (For each of several groups: a histogram.)
 
     Privacy
@@ -364,10 +360,6 @@ class CountPlan(Plan):
                 needed="no groups",
                 fix="a histogram",
             )
-
-    @property
-    def unit(self) -> Unit:
-        return self.scope.unit
 
     @property
     def public(self) -> bool:
