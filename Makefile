@@ -8,6 +8,8 @@ LOOPS := $(shell grep -rl --include='*.py' noise.compiler src)
 # errors are shown; what pip would say about itself is not
 PIP := $(PYTHON) -m pip --disable-pip-version-check --quiet --quiet
 PYTEST := -m pytest -n auto --dist worksteal
+# Tests start many processes: what these import is kept as bytecode, also where the environment says not to.
+export PYTHONDONTWRITEBYTECODE :=
 WORKERS = $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)")
 
 .PHONY: demo test test-long check docs bench busy lowest release-check clean

@@ -55,7 +55,7 @@ try:
     port = carrier.stdout.readline().strip()
     us, them = ob.secure.Identity(Path("city.pem"), Path("carrier.crt")), f"127.0.0.1:{port}"
     release = ob.secure.draw(them, answer, ledger, us, ob.secure.Shelf(Path("city.urns")), noise=noise)
-    carrier.wait(timeout=30)
+    carrier.wait()
 finally:
     carrier.kill()
 print(release)

@@ -1,4 +1,4 @@
-"""Compiles the loops that the tests use, once, before several workers would each do it: `python tests/warm.py`.
+"""Compiles the loops and the tests, once, before several workers would each do it: `python tests/warm.py`.
 
 Every kind of plan that can be released has a small sample for the audit, and is measured here as there. What no sample
 needs is named below; whatever is missing is compiled by the test that needs it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pytest
 
 import oboro as ob
 from oboro.audit import samples
@@ -27,6 +28,7 @@ def main() -> None:
         sample_rounded(law, 5000, scale=1, step="0.01", bits=bits)
     smooth_order_statistic(np.arange(5000), 2500, (0, 5000), "0.001")
     ob.secure.plan(eps=1, delta="0.01", urns=2, seconds=600)
+    pytest.main(["--collect-only", "--quiet", "--quiet", "--no-summary"])  # keeps the tests' bytecode
 
 
 if __name__ == "__main__":

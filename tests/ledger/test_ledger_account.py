@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
@@ -207,12 +207,18 @@ def test_the_order_of_keys_does_not_make_another_plan() -> None:
     )
 
 
-def test_entries_say_when_what_and_how_much(create: Create) -> None:
+def test_entries_say_when_what_and_how_much(create: Create, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:  # type: ignore[override]
+            return datetime(2026, 4, 1, 9, 30, 5, tzinfo=tz)
+
     ledger = create()
+    monkeypatch.setattr("oboro.ledger.chain.datetime", Clock)
     spend(ledger, "0.1", "first")
     spend(ledger, "0.2")
     _, first, second = ledger.history()
-    assert abs(first.time - datetime.now(UTC)) < timedelta(minutes=5)
+    assert first.time == datetime(2026, 4, 1, 9, 30, 5, tzinfo=UTC)
     assert (first.name, first.cost, first.spent) == ("first", Pure("0.1"), Pure("0.1"))
     assert (second.name, second.cost, second.spent) == (None, Pure("0.2"), Pure("0.3"))
     assert second.previous == first.hash

@@ -143,6 +143,7 @@ def test_the_ridge_is_the_least_that_keeps_the_promise() -> None:
     assert less is not None
     assert less.approx.eps > 3
     assert plan_of(eps=10).ridge < plan.ridge < plan_of(records=1000).ridge
+    assert plan_of(n=np.int64(2000)) == plan_of(n="2000") == plan  # whatever n was counted with
 
 
 def test_the_issue_example_at_ten_million_rows() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from oboro.arrays import Bools, Data, Floats, Integers, Table
 from oboro.domain import Category, Domain
 from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError, setting, told
-from oboro.exact import Number, about, positive, show, whole
+from oboro.exact import Number, about, positive, remembered, show, whole
 from oboro.noise import floatball as fb
 from oboro.noise.bits import Bits, Words
 from oboro.noise.compiler import compiled
@@ -437,14 +437,11 @@ def gaussian_plan(
 ) -> GaussianPlan:
     """Finds the smallest ridge that keeps (eps, delta), or, with an assumed eigenvalue, checks that none is needed."""
     check_facts(domain, unit, n, n_min)
+    n, n_min = (None if given is None else whole("n", given) for given in (n, n_min))
     count = whole("records", records, least=1, most=10**9)
     wanted = Approx(positive("eps", eps), positive("delta", delta))
     if assume_min_eigenvalue is None:
-
-        def curve_of(ridge: Fraction) -> Curve:
-            return record_curve(unit, len(domain), n, n_min, ridge, None)
-
-        ridge, order = ridge_for(curve_of, count, wanted.eps, wanted.delta)
+        ridge, order = _smallest_ridge(unit, len(domain), n, n_min, count, wanted)
         return GaussianPlan(domain, unit, wanted, count, order, n, n_min, ridge)
     least = positive("assume_min_eigenvalue", assume_min_eigenvalue)
     if least > 1:
@@ -472,4 +469,13 @@ def gaussian_plan(
         n_min,
         None,
         least,
+    )
+
+
+@remembered(64)
+def _smallest_ridge(
+    unit: Unit, dims: int, n: int | None, n_min: int | None, records: int, wanted: Approx
+) -> tuple[Fraction, Fraction]:
+    return ridge_for(
+        lambda ridge: record_curve(unit, dims, n, n_min, ridge, None), records, wanted.eps, wanted.delta
     )
