@@ -17,9 +17,10 @@ import oboro as ob
 from oboro.domain import Category, Domain, Integer, Real
 from oboro.errors import DataError, DomainError, InputError, ParameterError, UnitError
 from oboro.noise import DiscreteGaussian, DiscreteLaplace
+from oboro.noise.bits import system_bits
 from oboro.privacy import Unit
 from oboro.statistics.balls import Ball
-from oboro.statistics.means import normal_reach, not_ruled_out, two_noises
+from oboro.statistics.means import mean_plan, normal_reach, not_ruled_out, two_noises
 from oboro.statistics.scope import Scope
 from oboro.statistics.session import Plans
 from oboro.statistics.terms import Term
@@ -305,3 +306,17 @@ def test_scopes_say_what_is_wrong_with_them() -> None:
     with pytest.raises(ParameterError):
         Scope(ROW, expected_n=-5)
     assert Scope(PERSON).rows == 3
+
+
+def test_no_mean_rests_on_more_rows_than_there_are_in_public() -> None:
+    """Under replace n is public, so a noisy count above it is cut to it. Intervals hold all the same."""
+    column = ob.Integer("income", 0, 200_000)
+    plan = mean_plan([column], Scope(ob.Unit.row("replace"), n=10_000), ob.Pure("0.1"))
+    data = pa.table({"income": [200_000, 0] * 500 + [190_000] * 9_000})
+    truth = (200_000 * 500 + 190_000 * 9_000) / 10_000
+    noisy = plan.measure(plan.prepare(data), system_bits(), trials=2_000)
+    tables = [plan.publish(one) for one in noisy]
+    assert max(table["count"][0].as_py() for table in tables) == 10_000  # half of them lie above, uncut
+    ends = [plan.intervals(table, 0.95) for table in tables]
+    covered = sum(bool(low[0] <= truth <= high[0]) for low, high in ends)
+    assert covered > 1_836  # 95% of 2,000 but for 64, 6.6 standard deviations: a false alarm below 1e-10
