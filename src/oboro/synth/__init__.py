@@ -9,11 +9,10 @@ Its examples begin with:
 >>> ledger = ob.Ledger.create("people.ledger", dataset="people", unit=unit, budget=ob.ZCDP(1))
 """
 
-from oboro.synth.adaptive import QualityPlan
 from oboro.synth.copula import MomentsPlan
 from oboro.synth.curves import Account, account, rdp_private_n, rdp_public_n
 from oboro.synth.draft import draft
-from oboro.synth.marginals import MarginalsPlan
+from oboro.synth.marginals import MarginalsPlan, QualityPlan
 from oboro.synth.model import Model, load, plan, release
 from oboro.synth.papers.miura import renyi_gaussians
 from oboro.synth.quality import Quality, quality

@@ -24,7 +24,6 @@ from oboro.release import Certificate, Release, plan_from, run
 from oboro.release.certificate import unpacked, verify_unpacked
 from oboro.release.plan import FORMATS, encoded
 from oboro.release.release import checked_ending
-from oboro.synth.adaptive import QualityPlan
 from oboro.synth.codes import to_table
 from oboro.synth.copula import (
     CopulaSampler,
@@ -36,7 +35,7 @@ from oboro.synth.copula import (
     wanted_codes,
 )
 from oboro.synth.junction import Law, spread_evenly, with_evidence
-from oboro.synth.marginals import MarginalsPlan
+from oboro.synth.marginals import MarginalsPlan, QualityPlan
 from oboro.synth.measured import Binned, from_rows
 from oboro.synth.plan import ModelPlan, TablesPlan, promised
 from oboro.synth.records import GaussianPlan, gaussian_plan

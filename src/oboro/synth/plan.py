@@ -365,6 +365,9 @@ class TablesPlan(ModelPlan):
     `shares` are those of the columns, of choosing, and of counting what was chosen.
     """
 
+    most_bins: ClassVar[int]  # of a column
+    least_in_noise: ClassVar[int]  # a bin holds at least so many standard deviations of a table's noise
+
     @property
     def choice_rho(self) -> Fraction:
         """What choosing one table costs."""
