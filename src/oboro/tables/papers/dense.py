@@ -39,6 +39,10 @@ class Listing(Strategy):
     measured: ClassVar[str]  # what it is
     notes: ClassVar[tuple[str, ...]] = (_CLAMPED,)
 
+    def __init_subclass__(cls) -> None:
+        """How many cells a rival serves, and why no more, is its module's to say."""
+        cls.largest_bits, cls.why = int(cls.module.largest).bit_length() - 1, cls.module.why
+
     @cached_property
     def column(self) -> int:
         """How far everything that is measured moves if one cell moves by 1."""
@@ -88,17 +92,11 @@ def _row(table: Table, layout: Layout) -> Any:
     return table[tuple(layout.places(np.arange(table.size)))]
 
 
-def _bits(module: Any) -> int:
-    return int(module.largest).bit_length() - 1
-
-
 class Laplace(Listing):
     name = "laplace"
     title = "noise on every cell"
     module: ClassVar[Any] = laplace
     measured = "every cell"
-    largest_bits = _bits(laplace)
-    why = laplace.why
 
     def transform(self, counts: Integers) -> Integers:
         return counts
@@ -112,8 +110,6 @@ class Privelet(Listing):
     title = "noise on every wavelet coefficient"
     module: ClassVar[Any] = privelet
     measured = "every wavelet coefficient"
-    largest_bits = _bits(privelet)
-    why = privelet.why
 
 
 class Privelet2D(Listing):
@@ -121,8 +117,6 @@ class Privelet2D(Listing):
     title = "noise on every wavelet coefficient of rows and columns"
     module: ClassVar[Any] = privelet2d
     measured = "every wavelet coefficient of rows and columns"
-    largest_bits = _bits(privelet2d)
-    why = privelet2d.why
     slowness = 4
 
     def needs(self) -> str | None:
@@ -148,8 +142,6 @@ class Hierarchy(Listing):
     title = "noise on every node of a binary tree, then least squares"
     module: ClassVar[Any] = hierarchy
     measured = "every node of a binary tree"
-    largest_bits = _bits(hierarchy)
-    why = hierarchy.why
     slowness = 10
 
     def estimate(self, noisy: Integers) -> Any:
@@ -161,8 +153,6 @@ class Fourier(Listing):
     title = "noise on every Fourier coefficient"
     module: ClassVar[Any] = fourier
     measured = "every Fourier coefficient"
-    largest_bits = _bits(fourier)
-    why = fourier.why
     slowness = 100
     notes = (f"with more than {fourier.largest_table} cells its linear program is left out", _CLAMPED)
 
@@ -177,8 +167,6 @@ class Matrix(Listing):
     title = "the measurements that are best for blocks, then least squares"
     module: ClassVar[Any] = matrix
     measured = "every measurement of the best for blocks"
-    largest_bits = _bits(matrix)
-    why = matrix.why
 
     def estimate(self, noisy: Integers) -> Any:
         return matrix.estimate(noisy, self.layout.bits)
