@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from oboro import audit
+from oboro import audit, tables
 from oboro.arrays import Integers
 from oboro.audit.coverage import (
     LEVELS,
     Covered,
     _asked,
     _likely,
+    _own_questions,
     _tree,
     coverage,
     signal_plans,
     statistics_plans,
 )
 from oboro.cli.main import app
-from oboro.noise import DiscreteLaplace
+from oboro.domain import Category, Date, Domain, Grid, Integer, Mesh
+from oboro.errors import ParameterError
+from oboro.noise import DiscreteLaplace, system_bits
+from oboro.privacy import Unit
+from oboro.release import save_plan
 from oboro.tables.tree.intervals import Estimates
 from support import mostly_long
 
@@ -146,3 +155,47 @@ def test_the_command_line_says_what_falls_short(monkeypatch: pytest.MonkeyPatch)
     done = CliRunner().invoke(app, ["audit", "--coverage"])
     assert done.exit_code != 0
     assert "falls short" in done.output
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [Grid("row", "col", shape=(20, 30)), Category("sex", ["F", "M"])],
+        [Mesh("code", "1km", region=[5339])],
+        [Integer("age", 17, 90), Date("day", "2026-01-01", "2026-01-31")],
+    ],
+    ids=["grid", "mesh", "age"],
+)
+def test_a_table_of_ones_own_is_tried(columns: list[Any], tmp_path: Path) -> None:
+    """By the command that docs/audit.md shows; questions come from the domain, and are true sums of the file."""
+    plan = tables.plan(Domain(columns), unit=Unit.row(), eps="0.5")
+    save_plan(plan, tmp_path / "plan.toml")
+    rows = {
+        "row": [i % 20 for i in range(900)],
+        "col": [i % 7 for i in range(900)],
+        "sex": ["F"] * 900,
+        "code": [53394577] * 900,
+        "age": [20 + i % 50 for i in range(900)],
+        "day": [f"2026-01-{1 + i % 30:02}" for i in range(900)],
+    }
+    own = pa.table({name: rows[name] for column in columns for name in column.sources})
+    pq.write_table(own, tmp_path / "rows.parquet")
+    words = ["audit", str(tmp_path / "plan.toml"), "--coverage", "--data", str(tmp_path / "rows.parquet")]
+    done = CliRunner().invoke(app, [*words, "--trials", "3", "--json"])
+    assert done.exit_code == 0, done.output
+    kinds = {one["what"] for one in json.loads(done.output)}
+    assert {"tree, rows that hold people", "tree, cells", "tree, odd rectangles", "tree, all"} <= kinds
+    cells = plan.prepare(own)
+    for what, where, value in _own_questions(plan, cells):
+        assert 0 <= value <= 900
+        assert value == 900 or what != "all"
+        assert plan.mechanism.answer(plan.measure(cells, system_bits()), where, 0.5).level == 0.5
+
+
+def test_only_a_table_with_intervals_is_tried_on_a_file(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("age\n3\n")
+    plan = statistics_plans("1", replaced=False)["count"]
+    with pytest.raises(ParameterError, match="only tables"):
+        coverage(1, plan=plan, data=tmp_path / "rows.csv")  # type: ignore[arg-type]
+    done = CliRunner().invoke(app, ["audit", "--coverage", "--data", str(tmp_path / "rows.csv")])
+    assert done.exit_code != 0

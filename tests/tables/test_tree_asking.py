@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -243,10 +243,15 @@ def adaptive(people: int) -> tuple[tables.TablePlan, Cells, Any]:
 
 
 @pytest.mark.long("statistical tests")
-def test_answers_about_an_adaptive_table_cover(tmp_path: Path) -> None:
+def test_answers_about_an_adaptive_table_cover() -> None:
+    """Rows, and questions that cut through blocks: their intervals are on the safe side.
+
+    In 120 runs one question of 5 x 5 missed, and none of 50 x 50; of cells one at 80%. If a run in a hundred has a miss, 4 of 6 have
+    one once in 10^7 times, however much the questions of a run hang together.
+    """
     plan, prepared, true = adaptive(20_000)
     rng = np.random.default_rng(5)
-    hits: dict[int, list[bool]] = {side: [] for side in (1, 5, 8, 32, 50)}
+    missed = dict.fromkeys((1, 5, 50), 0)
     cells, lived = [], []
     for _ in range(6):
         table = plan.publish(plan.measure(prepared, system_bits()))
@@ -256,19 +261,48 @@ def test_answers_about_an_adaptive_table_cover(tmp_path: Path) -> None:
         inside = (low <= here) & (here <= high)
         cells.append(inside.mean())
         lived.append(inside[here > 0].mean())
-        for side, _ in product(hits, range(10)):
-            at = (
-                rng.integers(0, 129 - side, 2)
-                // (side if side in (8, 32) else 1)
-                * (side if side in (8, 32) else 1)
-            )
-            answer = plan.ask(table, {"row": (at[0], at[0] + side - 1), "col": (at[1], at[1] + side - 1)})
-            there = true[at[0] : at[0] + side, at[1] : at[1] + side].sum()
-            hits[side].append(answer.low <= there <= answer.high)
-    assert np.mean(cells) > 0.94
-    assert np.mean(lived) > 0.90
-    for side, found in hits.items():
-        assert np.mean(found) > 0.95 - 6 * np.sqrt(0.05 * 0.95 / len(found)), side
+        for side in missed:
+            hits = []
+            for _ in range(10):
+                row, col = rng.integers(0, 129 - side, 2).tolist()
+                answer = plan.ask(table, {"row": (row, row + side - 1), "col": (col, col + side - 1)})
+                hits.append(answer.low <= true[row : row + side, col : col + side].sum() <= answer.high)
+            missed[side] += not all(hits)
+    assert np.mean(cells) > 0.99  # measured: .9998
+    assert np.mean(lived) > 0.99
+    assert max(missed.values()) <= 3
+
+
+@pytest.mark.long("statistical tests")
+def test_blocks_of_an_adaptive_table_are_covered_as_often_as_they_say() -> None:
+    """Aligned blocks have exact intervals. All 256 of each of 100 runs; a tenth less is seen.
+
+    The errors of two blocks have next to nothing in common (a 64th of their quarter's); if 25,600 blocks were worth only half
+    as many, seven standard errors would still be five, which chance exceeds less than once in 10^6 times.
+    """
+    plan, prepared, true = adaptive(20_000)
+    of_blocks = true.reshape(16, 8, 16, 8).sum(axis=(1, 3))
+    assert isinstance(plan.mechanism, Adaptive)
+    off = []
+    for run in range(100):
+        found = plan.measure(prepared, system_bits())
+        top, _ = grid_answers._measured(plan.mechanism, found)
+        first = np.arange(256) << top.height
+        row, col = (place // 8 for place in plan.layout.places(first))
+        off.append(np.abs(top.estimates - of_blocks[row, col]))
+        error = top.error(np.eye(1, 256, dtype=np.bool_)[0])
+        if run == 0:  # what is measured is what is printed
+            answer = plan.mechanism.answer(found, {"row": (0, 7), "col": (8, 15)}, 0.5)
+            block = int(np.flatnonzero((row == 0) & (col == 1))[0])
+            middle, reach = float(top.estimates[block]), error.reach(0.5)
+            assert answer.low == min(max(math.ceil(middle - reach), 0), answer.value, max(round(middle), 0))
+            assert answer.high == max(math.floor(middle + reach), answer.value, 0)
+    size = 25_600
+    for level in (0.5, 0.8, 0.95):
+        least = level - 7 * math.sqrt(level * (1 - level) / size)
+        assert np.mean(np.array(off) <= error.reach(level)) >= least
+        if level < 0.9:
+            assert np.mean(np.array(off) <= 0.9 * error.reach(level)) < least
 
 
 def test_the_standard_errors_of_an_adaptive_table_are_exact() -> None:

@@ -6,6 +6,9 @@ statistics each number with an interval, alone, by group and in a batch, and the
 under each kind of noise. Each at several eps and levels. Coverage must be at least the level, within what chance allows: a
 full run calls sound intervals short once in a million times.
 
+A table of one's own can be tried in the same way: its plan and its data, for the steward's eyes, since shares are those of true
+counts.
+
 What is not promised, and not measured: the interval of the largest row, or of rows that a reader picks by their values.
 """
 
@@ -18,14 +21,17 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from oboro.arrays import Bools, Floats, Integers, Table
-from oboro.domain import Category, Domain, Grid, Integer
+from oboro.domain import Category, Column, Domain, Grid, Integer, Mesh
+from oboro.errors import ParameterError
 from oboro.exact import about, percent, positive, rational, show, whole
 from oboro.kinds import list_of
 from oboro.noise import Bits, system_bits
 from oboro.privacy import Unit
 from oboro.release import Plan
+from oboro.tables.cells import Cells, column_groups
 from oboro.tables.plan import TablePlan
 from oboro.tables.plan import plan as table_plan
+from oboro.tables.tree.answers import region_of
 
 EPS = ("0.1", "0.5", "1", "3")
 LEVELS = (0.5, 0.8, 0.95, 0.99)
@@ -34,6 +40,12 @@ ALARM = 1e-6  # of a full run
 _SIDE = 64
 _TOGETHER = 4  # rows of one run hang together through the levels above them: so many count as one
 _QUESTIONS = 4  # of each size
+_SIZES = (
+    ("cells", 1, 1),
+    ("blocks of 4 x 4", 4, 4),
+    ("blocks of 16 x 16", 16, 16),
+    ("odd rectangles", 13, 7),
+)
 _MOST_KINDS = 20  # of intervals in one of the things that are tried
 
 
@@ -96,10 +108,15 @@ def coverage(
     *,
     eps: Sequence[str] = EPS,
     levels: Sequence[float] = LEVELS,
+    plan: TablePlan | None = None,
+    data: object = None,
     bits: Bits | None = None,
     watch: Callable[[str, int, int], None] | None = None,
 ) -> Iterator[Covered]:
     """Runs everything that has an interval so many times and counts. The data are made up; nothing is spent.
+
+    With the `plan` of a table and its `data` that table alone is tried. What is found is for the steward: it is computed from
+    true counts, and is not to be published.
 
     >>> found = list(ob.audit.coverage(1, eps=["1"], levels=[0.95]))
     >>> [one.what for one in found][:2], all(one.holds for one in found)
@@ -108,7 +125,67 @@ def coverage(
     runs = whole("runs", runs, least=1, most=10**6)
     asked = [show(positive("eps", each)) for each in list_of("eps", eps)]
     wanted = [float(rational("levels", each, 0.95)) for each in list_of("levels", levels)]
+    if plan is not None:
+        if not isinstance(plan, TablePlan) or plan.intervals is None:
+            raise ParameterError(
+                "only tables with intervals can be tried on data of one's own",
+                given=plan.kind if isinstance(plan, Plan) else repr(type(plan)),
+                needed="the plan of a table by strategy tree, filtered or adaptive",
+                fix="oboro table forecast ... --save-plan plan.toml",
+            )
+        return _own(runs, wanted, plan, data, bits or system_bits(), watch)
     return _tried(runs, asked, wanted, bits or system_bits(), watch)
+
+
+def _own(
+    runs: int,
+    levels: Sequence[float],
+    plan: TablePlan,
+    data: object,
+    bits: Bits,
+    watch: Callable[[str, int, int], None] | None,
+) -> Iterator[Covered]:
+    prepared = plan.prepare(data)
+    questions = list(_own_questions(plan, prepared))
+    tally = _Tally()
+    for done in range(runs):
+        if watch is not None:
+            watch(plan.strategy, done, runs)
+        _run(tally, plan.strategy, plan, prepared, questions, levels, bits)
+    yield from tally.result(show(plan.mechanism.eps), ALARM / (_MOST_KINDS * max(len(levels), 1)))
+
+
+def _own_questions(plan: TablePlan, cells: Cells) -> Iterator[tuple[str, dict[str, object], int]]:
+    """Chosen from the domain alone, the same in all runs: cells, blocks, odd rectangles, all."""
+    rng, layout = np.random.default_rng(1), plan.layout
+    for what, high, wide in _SIZES:
+        for _ in range(_QUESTIONS):
+            where: dict[str, object] = {}
+            for column in layout.domain:
+                where |= _choice(column, high, wide, rng)
+            yield what, where, int(cells.counts[region_of(layout, where).hold(cells.keys)].sum())
+    yield "all", {}, int(cells.counts.sum())
+
+
+def _choice(column: Column, high: int, wide: int, rng: np.random.Generator) -> dict[str, object]:
+    """Of a grid a rectangle, of numbers and dates a range, of categories one or all, of meshes one or a coarser one."""
+    if isinstance(column, Grid):
+        found: dict[str, object] = {}
+        for name, side, size in zip(column.names, (high, wide), column.shape, strict=True):
+            first = int(rng.integers(0, max(size - side, 0) + 1))
+            first = first // side * side if high == wide else first
+            found[name] = (first, min(first + side, size) - 1)
+        return found
+    name = column.sources[0]
+    if isinstance(column, Mesh):
+        place = [rng.integers(0, size, 1) for group in column_groups(column) for size in group]
+        code = str(int(column.from_axes(place)[0]))
+        return {name: code if high == 1 else code[: max(len(code) - (1 if high == 4 else 2), 4)]}
+    if isinstance(column, Category):
+        return {name: column.value(int(rng.integers(0, column.size)))} if high in (1, 13) else {}
+    first = int(rng.integers(0, max(column.size - wide, 0) + 1))
+    first = first // wide * wide if high == wide else first
+    return {name: (column.value(first), column.value(min(first + wide, column.size) - 1))}
 
 
 def _tried(
@@ -212,34 +289,43 @@ def _table(
     if true.ndim == 3:
         data["sex"] = [("F", "M", "X")[i] for i in places[2]]
     prepared = plan.prepare({**data, "n": true[places].tolist()})
-    counts = prepared.dense(plan.layout.bits)
     questions = list(_questions(true))
     for _ in range(runs):
-        found = plan.measure(prepared, bits)
-        here = counts[found.keys]
-        for level in levels:
-            low, high = plan.mechanism.intervals(found, level)
-            inside, width = (low <= here) & (here <= high), high - low
-            for lived, what in ((True, "rows that hold people"), (False, "rows that hold nobody")):
-                own = (here > 0) == lived
-                tally.add(f"{name}, {what}", level, inside[own], float(width[own].sum()), _TOGETHER)
-            for what, where, value in questions:
-                answer = plan.mechanism.answer(found, where, level)
-                hit = np.array([answer.low <= value <= answer.high])
-                several = _QUESTIONS if where else 1
-                tally.add(f"{name}, {what}", level, hit, answer.high - answer.low, several)
+        _run(tally, name, plan, prepared, questions, levels, bits)
+
+
+def _run(
+    tally: _Tally,
+    name: str,
+    plan: TablePlan,
+    prepared: Cells,
+    questions: Sequence[tuple[str, dict[str, object], int]],
+    levels: Sequence[float],
+    bits: Bits,
+) -> None:
+    """Publishes a table once and looks at its rows and at answers."""
+    found = plan.measure(prepared, bits)
+    place = np.minimum(np.searchsorted(prepared.keys, found.keys), max(prepared.keys.size - 1, 0))
+    here = np.zeros(found.keys.size, np.int64)
+    if prepared.keys.size:
+        here = np.where(prepared.keys[place] == found.keys, prepared.counts[place], 0)
+    for level in levels:
+        low, high = plan.mechanism.intervals(found, level)
+        inside, width = (low <= here) & (here <= high), high - low
+        for lived, what in ((True, "rows that hold people"), (False, "rows that hold nobody")):
+            own = (here > 0) == lived
+            tally.add(f"{name}, {what}", level, inside[own], float(width[own].sum()), _TOGETHER)
+        for what, where, value in questions:
+            answer = plan.mechanism.answer(found, where, level)
+            hit = np.array([answer.low <= value <= answer.high])
+            several = _QUESTIONS if where else 1
+            tally.add(f"{name}, {what}", level, hit, answer.high - answer.low, several)
 
 
 def _questions(true: Integers) -> Iterator[tuple[str, dict[str, object], int]]:
     """Chosen beforehand, the same in all runs."""
     rng, side = np.random.default_rng(1), true.shape[0]
-    sizes = [
-        ("cells", 1, 1),
-        ("blocks of 4 x 4", 4, 4),
-        ("blocks of 16 x 16", 16, 16),
-        ("odd rectangles", 13, 7),
-    ]
-    for what, high, wide in sizes:
+    for what, high, wide in _SIZES:
         for _ in range(_QUESTIONS):
             row, col = (int(rng.integers(0, side - s + 1)) for s in (high, wide))
             if high == wide:

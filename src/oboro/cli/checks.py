@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -17,7 +17,7 @@ from oboro.files import check_output, reads
 from oboro.language import aligned, labelled, left, phrase, said
 
 if TYPE_CHECKING:
-    from oboro.audit import AuditReport
+    from oboro.audit import AuditReport, Covered
 import importlib
 import shlex
 
@@ -99,10 +99,20 @@ def audit(
             show_default=False,
         ),
     ] = None,
+    data: Annotated[
+        Path | None,
+        option(
+            "--data FILE",
+            "With --coverage and the plan of a table: a file of your own to try it on. What is shown is for you alone.",
+        ),
+    ] = None,
     output: Annotated[Path | None, option("-o --output FILE", "Also write a page.")] = None,
     json: Json = False,
 ) -> None:
     """Attacks plans on worst-case neighbours and random ones. Spends nothing: the data are made up."""
+    if data is not None:
+        _coverage_of(plans, data, trials, coverage=coverage, json=json)
+        return
     if coverage:
         _coverage(trials, json=json)
     if not plans and not everything:
@@ -132,12 +142,38 @@ def audit(
 
 def _coverage(trials: int | None, *, json: bool) -> None:
     """One line for each kind of interval: the smallest share that was covered, at each level."""
-    from oboro.audit.coverage import LEVELS, RUNS, summary
+    from oboro.audit.coverage import RUNS
     from oboro.audit.coverage import coverage as measured
-    from oboro.exact import percent
 
     with _watched() as watch:
         found = list(measured(trials or RUNS, watch=watch))
+    _show_coverage(found, json=json)
+
+
+def _coverage_of(plans: list[Path], data: Path, trials: int | None, *, coverage: bool, json: bool) -> None:
+    """The same for a table of one's own."""
+    from oboro.audit.coverage import RUNS
+    from oboro.audit.coverage import coverage as measured
+    from oboro.release import load_plan
+    from oboro.tables.plan import TablePlan
+
+    if len(plans) != 1 or not coverage:
+        raise ParameterError(
+            "a file is tried with one plan, for coverage",
+            given=f"--data {data}, {len(plans)} plans",
+            needed="--coverage and the plan of a table",
+            fix="oboro audit plan.toml --coverage --data FILE",
+        )
+    plan = load_plan(plans[0])
+    with _watched() as watch:
+        found = list(measured(trials or RUNS, plan=cast(TablePlan, plan), data=data, watch=watch))
+    _show_coverage(found, json=json)
+
+
+def _show_coverage(found: list[Covered], *, json: bool) -> None:
+    from oboro.audit.coverage import LEVELS, summary
+    from oboro.exact import percent
+
     short = [one for one in found if not one.holds]
     if json:
         show_json([one.to_dict() for one in found])
