@@ -33,14 +33,30 @@ def takes(**kinds: Kind) -> Callable[[Callable[P, R]], Callable[P, R]]:
         if strange := kinds.keys() - signature.parameters.keys():
             raise TypeError(f"{function.__name__} has no argument {', '.join(sorted(strange))}")
         optional = {name for name, one in signature.parameters.items() if one.default is None}
+        by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        places = {
+            name: place
+            for place, (name, one) in enumerate(signature.parameters.items())
+            if one.kind in by_place
+        }
 
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            bound = signature.bind(*args, **kwargs)
+            given: list[Any] = list(args)
             for name, kind in kinds.items():
-                if name in bound.arguments and not (bound.arguments[name] is None and name in optional):
-                    bound.arguments[name] = _of_kind(name, bound.arguments[name], kind)
-            return function(*bound.args, **bound.kwargs)
+                named = name in kwargs
+                place = places.get(name, len(given))
+                if not named and place >= len(given):
+                    continue  # its default, or Python says that it is missing
+                value = kwargs[name] if named else given[place]
+                if value is None and name in optional:
+                    continue
+                value = _of_kind(name, value, kind)
+                if named:
+                    kwargs[name] = value
+                else:
+                    given[place] = value
+            return function(*given, **kwargs)
 
         return checked
 

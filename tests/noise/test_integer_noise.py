@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,9 +13,9 @@ from hypothesis import strategies as st
 
 from oboro.errors import ParameterError
 from oboro.noise import DiscreteGaussian, DiscreteLaplace
-from oboro.noise._compiled import fill_laplace
-from oboro.noise.gaussian import _shape
-from oboro.noise.laplace import _tables
+from oboro.noise._compiled import fill_gaussian, fill_laplace
+from oboro.noise.gaussian import _shape, _Table, _table
+from oboro.noise.laplace import _tables, certain_floor
 from support import ScriptedBits, fits
 
 TEN_MILLION = 10_000_000
@@ -45,7 +46,7 @@ def test_laplace_of_every_size(scale: str) -> None:
         assert not fits(draws, DiscreteLaplace(law.scale * Fraction(90, 100)))
 
 
-@pytest.mark.parametrize("variance", ["1/20", "1/3", "1", "2.5", "100", "1e8", 2**80])
+@pytest.mark.parametrize("variance", ["1/20", "1/3", "1", "2.5", "100", "65535", "65536", "1e8", 2**80])
 def test_gaussian_of_every_size(variance: str) -> None:
     law = DiscreteGaussian(variance)
     draws = law.sample(400_000)
@@ -127,13 +128,67 @@ def test_minus_zero_is_thrown_away() -> None:
     assert tables.resolve(np.asarray([top - 1], np.uint32), ScriptedBits()) == 0
 
 
-def test_gaussian_decision_on_the_edge_is_refined() -> None:
-    law = DiscreteGaussian(25)
-    y, shift = 7, Fraction(25, 6)
-    x = (y - shift) ** 2 / 50
-    half = int(math.exp(-x) * 2**32)
-    assert law._kept(y, half, shift, ScriptedBits(words=[0]))
-    assert not law._kept(y, half, shift, ScriptedBits(words=[2**64 - 1]))
+@pytest.mark.parametrize("variance", ["1/20", "1", "100", 255**2, 256**2, 10**7, 2**60, 2**80])
+def test_compiled_and_exact_gaussian_draws_agree_on_the_same_bits(variance: str, test_bits) -> None:
+    table = _gaussian(variance)
+    halves = test_bits.halves(table.each * 3000)
+    out = np.zeros(3000, np.int64)
+    exact = [table.resolve(halves[i : i + table.each], test_bits) for i in range(0, halves.size, table.each)]
+    filled = table.fill(halves, out, 0, test_bits)
+    assert [draw for draw in exact if draw is not None] == out[:filled].tolist()
+    assert 0.9 * table.kept < filled / 3000 < 1.1 * table.kept
+
+
+@pytest.mark.parametrize("variance", ["1/20", "3", 190**2, 2**80])
+def test_gaussian_floors_are_those_of_the_sums(variance: str) -> None:
+    """By another way than the table was made: balls, each sum by itself."""
+    table = _gaussian(variance)
+    for j in {0, 1, 2, table.floors.size // 3, table.floors.size - 2, table.floors.size - 1}:
+        if 0 <= j < table.floors.size:
+            assert certain_floor(partial(table.survival, j), 31) == table.floors[j]
+    assert table.floors[-1] == 0
+    assert np.all(np.diff(table.floors.astype(np.int64)) <= 0)
+
+
+def test_a_gaussian_draw_on_a_threshold_is_open_until_more_bits_come() -> None:
+    table = _gaussian(25)
+    halves = np.asarray([int(table.floors[3]) << 1], np.uint32)
+    out = np.zeros(100, np.int64)
+    assert fill_gaussian(halves, table.floors, table.guide, table.sure, 0, 1 / 50, out, 0, 0) == (0, 0, True)
+    assert table.resolve(halves, ScriptedBits(words=[0])) == 4
+    assert table.resolve(halves, ScriptedBits(words=[2**64 - 1])) == 3
+
+
+def test_no_gaussian_tail_is_cut_off() -> None:
+    """All-zero bits of V push the draw beyond the table."""
+    table = _gaussian(1)
+    draw = table.resolve(np.asarray([0], np.uint32), ScriptedBits(words=[0] * 3 + [1]))
+    assert draw is not None
+    assert draw > 2 * table.floors.size  # P(|Z| > 14) is below 2^-140
+
+
+def test_whether_a_place_is_kept_is_refined_on_the_edge() -> None:
+    """All half-words of a draw: the first picks a block near 3 sigma, the second the last place in it, and V at e^-x."""
+    table = _gaussian(10**6)
+    u = int(table.floors[700]) + 1  # block 700 or a little before
+    h = int(np.count_nonzero(table.floors > u))
+    place = (1 << table.low) - 1
+    chance = math.exp(-place * (2 * (h << table.low) + place) / (2 * 10**6))
+    known = 32 - table.low
+    edge = int(chance * 2**known)
+    halves = np.asarray([u << 1, edge << table.low | place], np.uint32)
+    out = np.zeros(100, np.int64)
+    rate = 1 / (2 * 10**6)
+    assert fill_gaussian(halves, table.floors, table.guide, table.sure, table.low, rate, out, 0, 0)[2]
+    assert table.resolve(halves, ScriptedBits(words=[0])) == (h << table.low) + place
+    assert table.resolve(halves, ScriptedBits(words=[2**64 - 1])) is None
+    assert chance < table.sure[h] + 1e-4  # and where it is sure, it is: 1 - x <= e^-x
+    assert table.sure[h] < chance
+
+
+def _gaussian(variance: object) -> _Table:
+    exact = Fraction(variance)
+    return _table(exact.numerator, exact.denominator)
 
 
 def test_samples_have_shape_and_type() -> None:

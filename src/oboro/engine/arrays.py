@@ -162,7 +162,7 @@ def _is_whole(schema: Schema, name: str) -> bool:
 def _in_memory(table: Table, column: Integer, edition: Edition | None) -> Held:
     chunks = table.column(column.name).chunks
     blocks = [chunk.slice(start, _READ) for chunk in chunks for start in range(0, len(chunk), _READ)]
-    parts = [partial(iter, blocks[i :: _threads()]) for i in range(_threads())]
+    parts = [partial(iter, share) for i in range(_threads()) if (share := blocks[i :: _threads()])]
     return Held(column, table.num_rows, parts, edition)
 
 

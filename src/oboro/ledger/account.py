@@ -6,12 +6,14 @@ import os
 import shlex
 import unicodedata
 import uuid
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sqlalchemy import Connection, inspect, select, text
+from sqlalchemy import Connection, inspect, text
 
 from oboro._version import __version__
 from oboro.errors import BudgetError, LedgerError, NameTakenError, ParameterError, setting, told
@@ -116,7 +118,7 @@ def recognise(place: Place) -> tuple[Database, Entry]:
 
 def schema_of(connection: Connection, place: Place) -> int:
     """The schema of a ledger, if this version of oboro knows it."""
-    found = connection.scalar(select(schema.about.c.schema))
+    found = schema.one_of(connection, "SELECT schema FROM oboro_ledger")
     version = found if isinstance(found, int) else 0  # a cell of SQLite holds anything
     if version not in range(1, schema.VERSION + 1):
         raise LedgerError(
@@ -280,7 +282,7 @@ class Ledger:
         cost = self.price(self.unit, cost)
         with self._database.reading() as connection:
             refuse_older(connection, self._database.place)
-            return replay.affords(self.budget, self._checked_last(connection).spent, cost)
+            return replay.affords(self.budget, self._checked_last(connection)[1], cost)
 
     def reserve(
         self, *, plan: dict[str, object], unit: Unit, guarantee: Guarantee, name: str | None = None
@@ -299,12 +301,13 @@ class Ledger:
                 given=f"{guarantee}, for {unit}",
                 needed="those of the plan",
             )
-        with self._database.writing() as connection:
-            last = self._turn(connection)
+
+        def pay(connection: Connection) -> Entry:
+            last, spent = self._turn(connection)
             if name is not None:
                 self._refuse_taken(connection, name, digest)
-            if not replay.affords(self.budget, last.spent, cost):
-                raise self._too_expensive(cost, last.spent)
+            if not replay.affords(self.budget, spent, cost):
+                raise self._too_expensive(cost, spent)
             facts = {
                 "name": name,
                 "plan": plan,
@@ -312,9 +315,11 @@ class Ledger:
                 "unit": unit.to_dict(),
                 "guarantee": guarantee.to_dict(),
                 "cost": cost.to_dict(),
-                "spent": replay.added(self.budget, last.spent, cost).to_dict(),
+                "spent": replay.added(self.budget, spent, cost).to_dict(),
             }
-            entry = records.append(connection, last, "reserve", facts, self._private_key(last))
+            return records.append(connection, last, "reserve", facts, self._private_key(last))
+
+        entry = self._database.write(pay)
         self._database.saw(entry.head)
         return Reservation(entry.position, entry.hash, name, cost, digest)
 
@@ -322,12 +327,12 @@ class Ledger:
         """Stores what was released under a reservation, with public facts about it, in one transaction."""
         canonical(facts, "facts")
         digest = sha256(content)
-        with self._database.writing() as connection:
+
+        def store(connection: Connection) -> Entry:
             self._refuse_foreign(connection, reservation)
-            records.write_parts(
-                connection, reservation.position, content
-            )  # before the lock: this may take a while
-            last = self._turn(connection)
+            # before the lock of a server: this may take a while
+            records.write_parts(connection, reservation.position, content)
+            last, _ = self._turn(connection)
             body = {
                 "reservation": reservation.position,
                 "reservation_hash": reservation.hash,
@@ -335,7 +340,9 @@ class Ledger:
                 "sha256": digest,
                 "facts": facts,
             }
-            entry = records.append(connection, last, "commit", body, self._private_key(last))
+            return records.append(connection, last, "commit", body, self._private_key(last))
+
+        entry = self._database.write(store)
         self._database.saw(entry.head)
         return entry
 
@@ -370,6 +377,14 @@ class Ledger:
             rows = list(records.all_rows(connection, "create", "key"))
         return [PublicKey(row.position, records.entry_of(row).body["key"]) for row in rows]
 
+    def signer(self, written: Entry | None = None) -> tuple[str, Callable[[bytes], bytes]]:
+        """The public key in force, and what signs with it. `written`: an entry of a moment ago, which names the key already."""
+        if written is not None:
+            with suppress(LedgerError):  # the key was changed since: the ledger says which one it is
+                return written.body["key"], self._private_key(written).sign
+        last = self._last()
+        return last.body["key"], self._private_key(last).sign
+
     @takes(message=bytes)
     def sign(self, message: bytes) -> bytes:
         """Signs a message that is not an entry, such as a certificate."""
@@ -382,7 +397,7 @@ class Ledger:
     def rotate_key(self) -> PublicKey:
         """Replaces the private key. The change is an entry, signed by the old key; the old key is then gone."""
         with self._database.writing() as connection:
-            last = self._turn(connection)
+            last, _ = self._turn(connection)
             old, new = self._private_key(last), Ed25519PrivateKey.generate()
             public, path = keys.public_half(new), keys.replaceable(self._key_path)
             keys.discard_pending(path)
@@ -441,7 +456,7 @@ class Ledger:
         self.verify()
         self._database.end_log()
         with self._database.writing() as connection:
-            last = self._turn(connection, older=True)
+            last, _ = self._turn(connection, older=True)
             facts = upgrade_facts(connection, self._database.place)
             key = self._private_key(last)  # before the copy: what is refused leaves nothing behind
             copies.copy(self._database.place, connection, backup, spare=self._files())
@@ -484,23 +499,25 @@ class Ledger:
 
     def _last(self) -> Entry:
         with self._database.reading() as connection:
-            return self._checked_last(connection)
+            return self._checked_last(connection)[0]
 
-    def _checked_last(self, connection: Connection, *, lock: bool = False) -> Entry:
+    def _checked_last(self, connection: Connection, *, lock: bool = False) -> tuple[Entry, Guarantee]:
+        """The last entry, and what has been spent by it."""
         last = records.last_entry(connection, lock=lock)
         if root_of(last) != self._root:
             raise tampered(0, "it is not the first entry that the history rests on")
-        if not replay.within(self.budget, last.spent):
+        spent = last.spent
+        if not replay.within(self.budget, spent):
             raise tampered(last.position, "its running total is none that the budget allows")
         self._database.saw(last.head)
-        return last
+        return last, spent
 
-    def _turn(self, connection: Connection, *, older: bool = False) -> Entry:
-        """The last entry, which nobody else can append to before this transaction ends."""
-        last = self._checked_last(connection, lock=True)
+    def _turn(self, connection: Connection, *, older: bool = False) -> tuple[Entry, Guarantee]:
+        """The last entry, which nobody else can append to before this transaction ends, and what has been spent by it."""
+        found = self._checked_last(connection, lock=True)
         if not older:
             refuse_older(connection, self._database.place)
-        return last
+        return found
 
     def _private_key(self, last: Entry) -> Ed25519PrivateKey:
         return keys.load_current(self._key_path, last.body["key"])
@@ -526,7 +543,7 @@ class Ledger:
 
     def _refuse_forged(self, connection: Connection, *entries: Entry) -> None:
         """What is given back may be signed again, so it must be ours: by the key in force, or one before it."""
-        ours = {str(self._checked_last(connection).body["key"])}
+        ours = {str(self._checked_last(connection)[0].body["key"])}
         for row in reversed(list(records.all_rows(connection, "key"))):
             change = records.checked(row)
             if change.body["key"] in ours:  # the newer key has signed this too: it vouches for the older

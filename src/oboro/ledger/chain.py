@@ -407,17 +407,20 @@ class Head:
         return f"{self.position}:{self.hash}"
 
 
-def seal(before: Entry | None, kind: str, facts: Mapping[str, object], *keys: Ed25519PrivateKey) -> Entry:
-    """The next entry after `before`, signed by `keys`. State that `facts` do not set is carried over."""
+def seal(
+    before: Entry | None, kind: str, facts: Mapping[str, object], *keys: Ed25519PrivateKey
+) -> tuple[Entry, str]:
+    """The next entry after `before`, signed by `keys`, and the text of its body. What `facts` do not set is carried over."""
     carried: dict[str, object] = {}
     if before is not None:
         carried = {"spent": before.body["spent"], "key": before.body["key"], "root": root_of(before)}
     body = {**carried, **facts, "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
     position = 0 if before is None else before.position + 1
     previous = NO_HASH if before is None else before.hash
-    digest = entry_hash(previous, position, kind, canonical(body, "the entry"))
+    text = canonical(body, "the entry")
+    digest = entry_hash(previous, position, kind, text)
     signature = b"".join(key.sign(_signed(digest)) for key in keys)
-    return Entry(position, kind, body, previous, digest, signature.hex())
+    return Entry(position, kind, body, previous, digest, signature.hex()), text
 
 
 def entry_hash(previous: str, position: int, kind: str, body: str) -> str:

@@ -15,9 +15,11 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from sqlalchemy import (
@@ -35,17 +37,18 @@ from sqlalchemy import (
     Text,
     create_engine,
     event,
-    select,
     text,
 )
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
-from oboro.errors import LedgerError, TamperError
+from oboro.errors import LedgerError, OboroError, TamperError
 from oboro.files import BESIDE_SQLITE, reads
 from oboro.ledger.chain import Head
 from oboro.ledger.file import Place, Progress, identity, in_words, moved, refuse_network
 
 PATIENCE = 60  # seconds to wait for others
+
+T = TypeVar("T")
 
 
 class Database:
@@ -58,7 +61,14 @@ class Database:
         self.engine = _postgres(place) if place.path is None else _sqlite(place, create=create, copy=copy)
         self.sqlite = place.path is not None
         self.seen: Head | None = None  # the furthest that this process saw the chain
+        self._shared: list[Head] | None = (
+            None  # what is seen while a transaction is shared, which may yet fail
+        )
+        self._jobs: deque[_Job[Any]] = deque()  # of threads that wait for their turn
         self._turn = threading.RLock()  # threads of one process take turns at a SQLite file
+        self._holder: int | None = (
+            None  # the thread whose turn it is: it may begin another, also while a fork waits
+        )
         self._foreign: type[Exception] = self.engine.dialect.loaded_dbapi.Error
         _alive.add(self)
 
@@ -72,10 +82,60 @@ class Database:
             _refuse_older_copy(connection, seen)
             yield connection
 
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """What `work` gives, when all that it wrote is recorded, durably.
+
+        What is slow is the disk. So of threads that wait for a SQLite file the first does the work of all in one
+        transaction, each part of which is recorded or not by itself. If that fails, everyone tries alone, unless it may have
+        been recorded: then everyone is told so.
+        """
+        if not self.sqlite:
+            with self.writing() as connection:
+                return work(connection)
+        job = _Job(work)
+        self._jobs.append(job)
+        try:
+            with self._in_turn():
+                if not job.taken:
+                    self._share(job)
+                if job.found is None:
+                    with self.writing() as connection:
+                        return work(connection)
+        finally:
+            with suppress(ValueError):  # who was interrupted waits no more
+                self._jobs.remove(job)
+        return job.found()
+
+    def _share(self, own: _Job[Any]) -> None:
+        jobs = [self._jobs.popleft() for _ in range(len(self._jobs))]
+        for job in jobs:
+            job.taken = True
+        if jobs == [own]:
+            return
+        progress, self._shared = Progress(), []
+        try:
+            with self.writing(progress) as connection:
+                found = [job.tried(connection) for job in jobs]
+        except BaseException as error:
+            self._shared = None
+            if progress.committing:
+                for job in jobs:
+                    job.found = _raising(
+                        error if isinstance(error, LedgerError) else _in_doubt(self.place, progress)
+                    )
+            if not isinstance(error, Exception):
+                raise
+        else:
+            seen, self._shared = self._shared, None
+            for head in seen:
+                self.saw(head)
+            for job, one in zip(jobs, found, strict=True):
+                job.found = one
+
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self, progress: Progress | None = None) -> Iterator[Connection]:
         """A transaction that is recorded as a whole, durably, or not at all."""
-        progress = Progress()
+        progress = progress or Progress()
         options = {"oboro_begin": "BEGIN IMMEDIATE"} if self.sqlite else {}
         seen = self.seen
         with self._connected(progress, options) as connection:
@@ -111,7 +171,9 @@ class Database:
 
     def saw(self, head: Head) -> None:
         """Remembers how far the chain came, written or read: a ledger never goes back under a process."""
-        if self.seen is None or head.position > self.seen.position:
+        if self._shared is not None:
+            self._shared.append(head)
+        elif self.seen is None or head.position > self.seen.position:
             self.seen = head
 
     def close(self) -> None:
@@ -126,7 +188,7 @@ class Database:
             raise moved(shown, outcome)
 
     def _check_journal(self, connection: Connection, progress: Progress) -> None:
-        if self.sqlite and connection.exec_driver_sql("PRAGMA journal_mode").scalar() != "delete":
+        if self.sqlite and one_of(connection, "PRAGMA journal_mode") != "delete":
             raise LedgerError(
                 "the ledger still has the write-ahead log of oboro 0.1, which forgets by another name."
                 + progress.outcome,
@@ -146,13 +208,17 @@ class Database:
 
     @contextmanager
     def _in_turn(self) -> Iterator[None]:
-        if not self.sqlite:
+        if not self.sqlite or self._holder == threading.get_ident():
             yield
             return
         with _forking:  # a fork that waits for its turn goes first, or busy threads would starve it
             turn = self._turn
         with turn:
-            yield
+            self._holder = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._holder = None
 
     def _before_fork(self) -> None:
         if self.sqlite:
@@ -164,9 +230,48 @@ class Database:
             if child:
                 self.engine.dispose(close=False)
         elif child:
-            self._turn = threading.RLock()
+            self._turn, self._holder = threading.RLock(), None
+            self._jobs.clear()  # of threads that are not in the child
         else:
             self._turn.release()
+
+
+class _Job(Generic[T]):
+    """What a thread wants written, and what came of it once it is known: a function that gives it, or raises."""
+
+    def __init__(self, work: Callable[[Connection], T]) -> None:
+        self.work = work
+        self.taken = False
+        self.found: Callable[[], T] | None = None
+
+    def tried(self, connection: Connection) -> Callable[[], T]:
+        """Does the work among that of others: of what is refused nothing remains."""
+        connection.exec_driver_sql("SAVEPOINT one_of_many")
+        try:
+            result = self.work(connection)
+        except OboroError as error:
+            connection.exec_driver_sql("ROLLBACK TO one_of_many")
+            found = _raising(error)
+        else:
+            found = partial(_same, result)
+        connection.exec_driver_sql("RELEASE one_of_many")
+        return found
+
+
+def _same(result: T) -> T:
+    return result
+
+
+def _raising(error: Exception) -> Callable[[], Any]:
+    def found() -> Any:
+        raise error
+
+    return found
+
+
+def _in_doubt(place: Place, progress: Progress) -> LedgerError:
+    """What others are told where whoever wrote for them was interrupted."""
+    return LedgerError("the ledger cannot be used." + progress.outcome, given=place.shown)
 
 
 def _sqlite(place: Place, *, create: bool, copy: bool) -> Engine:
@@ -195,7 +300,7 @@ def _sqlite(place: Place, *, create: bool, copy: bool) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        connection.exec_driver_sql(connection.get_execution_options().get("oboro_begin", "BEGIN"))
+        one_of(connection, connection.get_execution_options().get("oboro_begin", "BEGIN"))
 
     return engine
 
@@ -235,7 +340,7 @@ def _refuse_older_copy(connection: Connection, seen: Head | None) -> None:
     """That the ledger still holds what this process has seen of it."""
     if seen is None:
         return
-    found = connection.scalar(select(entries.c.hash).where(entries.c.position == seen.position))
+    found = one_of(connection, "SELECT hash FROM oboro_entries WHERE position = :at", at=seen.position)
     if found != seen.hash:
         raise TamperError(
             f"the ledger was at position {seen.position} when this process last saw it, and is not now: "
@@ -246,10 +351,27 @@ def _refuse_older_copy(connection: Connection, seen: Head | None) -> None:
         )
 
 
+def first_of(connection: Connection, statement: str, **values: object) -> tuple[Any, ...] | None:
+    """The first row that a statement gives. SQLite is asked directly: twenty such are part of every answer."""
+    if connection.dialect.name != "sqlite":
+        found = connection.execute(text(statement), values)
+        first = found.first() if found.returns_rows else None
+        return None if first is None else tuple(first)
+    driver: Any = connection.connection.driver_connection
+    row: tuple[Any, ...] | None = driver.execute(statement, values).fetchone()
+    return row
+
+
+def one_of(connection: Connection, statement: str, **values: object) -> Any:
+    """The first value that a statement gives."""
+    row = first_of(connection, statement, **values)
+    return None if row is None else row[0]
+
+
 def serialise(connection: Connection) -> None:
     """Takes the one lock of the ledger until the transaction ends. On SQLite BEGIN IMMEDIATE has done so."""
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT 1 FROM oboro_ledger WHERE one = 1 FOR UPDATE"))
+        one_of(connection, "SELECT 1 FROM oboro_ledger WHERE one = 1 FOR UPDATE")
 
 
 _alive: weakref.WeakSet[Database] = weakref.WeakSet()

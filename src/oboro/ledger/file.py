@@ -44,6 +44,7 @@ NETWORK = re.compile(
 )
 _BESIDE = ("-journal", "-wal", "-shm")  # SQLite's own files
 _LINUX = hasattr(os, "O_PATH")
+_MOUNT = re.compile(rb"^mnt_id:\s*(\d+)", re.MULTILINE)
 
 Identity = tuple[int, int]  # device and inode
 
@@ -151,10 +152,13 @@ def _looked_at(path: Path) -> tuple[os.stat_result, int | None]:
 
 def _mount_of(handle: int) -> int | None:
     try:
-        with open(f"/proc/self/fdinfo/{handle}", encoding="ascii") as facts:
-            found = re.search(r"^mnt_id:\s*(\d+)", facts.read(), re.MULTILINE)
+        facts = os.open(f"/proc/self/fdinfo/{handle}", os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):  # no /proc: it cannot be told
         return None
+    try:
+        found = _MOUNT.search(os.read(facts, 1 << 16))
+    finally:
+        os.close(facts)
     return None if found is None else int(found[1])
 
 

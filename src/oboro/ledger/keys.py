@@ -16,6 +16,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
@@ -61,6 +62,7 @@ def verify_signature(public_key: str, message: bytes, signature: bytes) -> bool:
     return True
 
 
+@lru_cache(maxsize=2)
 def public_half(key: Ed25519PrivateKey) -> str:
     """The public key, raw, in hex."""
     return key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
@@ -126,6 +128,13 @@ def promote(path: Path, public_key: str) -> None:
         with suppress(FileNotFoundError):
             os.replace(_pending(path, public_key), path)
         sync_folder(path)
+    forget()
+
+
+def forget() -> None:
+    """No key is kept in memory that may have been replaced."""
+    _key_in.cache_clear()
+    public_half.cache_clear()
 
 
 def discard_pending(path: Path) -> None:
@@ -156,20 +165,29 @@ def load(path: Path) -> Ed25519PrivateKey:
                 fix=f"chmod 600 {shlex.quote(str(path))}",
             )
         text = file.read(10_000)
+    key = _key_in(text)
+    if key is None:
+        raise LedgerError(
+            "the file is not an Ed25519 private key", given=str(path), needed="an unencrypted PEM file"
+        )
+    return key
+
+
+@lru_cache(maxsize=2)
+def _key_in(text: bytes) -> Ed25519PrivateKey | None:
+    """The key that the bytes of a file are: those of the file as it is now, so that one that was replaced is never used."""
     try:
         key = load_pem_private_key(text, password=None)
-        if isinstance(key, Ed25519PrivateKey):
-            return key
     except (ValueError, TypeError):
-        pass
-    raise LedgerError(
-        "the file is not an Ed25519 private key", given=str(path), needed="an unencrypted PEM file"
-    )
+        return None
+    return key if isinstance(key, Ed25519PrivateKey) else None
 
 
 def load_current(path: Path, public_key: str) -> Ed25519PrivateKey:
     """The private half of the key that is in force; finishes a rotation that was cut short."""
     path = _real(path)
+    if path.exists() and public_half(key := load(path)) == public_key:
+        return key
     if _pending(path, public_key).exists():
         promote(path, public_key)
     if not path.exists():
@@ -180,7 +198,7 @@ def load_current(path: Path, public_key: str) -> Ed25519PrivateKey:
             fix="put the key back where it was",
             argument="key",
         )
-    key = load(path)
+    key = load(path)  # again: whoever changed the key may have put it in its place a moment ago
     if public_half(key) != public_key:
         raise LedgerError(
             "the private key is not the one that this ledger is signed with now",

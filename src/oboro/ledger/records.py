@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sqlalchemy import Connection, Row, Select, func, select
+from sqlalchemy import Connection, Row, func, select
 
 from oboro.errors import LedgerError, TamperError
-from oboro.ledger.chain import Entry, Head, canonical, fault, seal, sha256
-from oboro.ledger.database import Database, entries, parts, serialise
+from oboro.ledger.chain import Entry, Head, fault, seal, sha256
+from oboro.ledger.database import Database, entries, first_of, one_of, parts, serialise
 from oboro.privacy import Guarantee
 
 PART = 8 << 20  # bytes
+
+
+class Line(NamedTuple):
+    """A row of the table of entries, as it is stored."""
+
+    position: int
+    kind: str
+    body: str
+    previous: str
+    hash: str
+    signature: str
+    name: str | None
+    reservation: int | None
+
+
+# What is asked at every answer.
+_LINES = f"SELECT {', '.join(Line._fields)} FROM oboro_entries"
+_APPEND = f"INSERT INTO oboro_entries ({', '.join(Line._fields)}) VALUES ({', '.join(f':{name}' for name in Line._fields)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +91,21 @@ def last_entry(connection: Connection, *, lock: bool = False) -> Entry:
     """The last entry, checked by itself; with `lock`, nobody else can append before this transaction ends."""
     if lock:
         serialise(connection)
-    last = _checked(connection, select(entries).order_by(entries.c.position.desc()).limit(1))
+    last = _checked(connection, "ORDER BY position DESC LIMIT 1")
     refuse_torn(connection, last.position)
     return last
 
 
 def first_entry(connection: Connection) -> Entry:
-    return _checked(connection, select(entries).where(entries.c.position == 0))
+    return _checked(connection, "WHERE position = 0")
 
 
 def entry_named(connection: Connection, name: str) -> Entry | None:
-    row = connection.execute(select(entries).where(entries.c.name == name)).first()
-    return None if row is None else checked(row)
+    return _found(connection, "WHERE name = :name", name=name)
 
 
 def entry_at(connection: Connection, position: int) -> Entry | None:
-    row = connection.execute(select(entries).where(entries.c.position == position)).first()
-    return None if row is None else checked(row)
+    return _found(connection, "WHERE position = :position", position=position)
 
 
 def furthest(connection: Connection) -> Head:
@@ -98,8 +115,7 @@ def furthest(connection: Connection) -> Head:
 
 
 def commit_of(connection: Connection, reservation: int) -> Entry | None:
-    row = connection.execute(select(entries).where(entries.c.reservation == reservation)).first()
-    return None if row is None else checked(row)
+    return _found(connection, "WHERE reservation = :reservation", reservation=reservation)
 
 
 def all_rows(connection: Connection, *kinds: str) -> Iterator[Row[Any]]:
@@ -110,7 +126,7 @@ def all_rows(connection: Connection, *kinds: str) -> Iterator[Row[Any]]:
     yield from connection.execute(query, execution_options={"yield_per": 500})
 
 
-def entry_of(row: Row[Any]) -> Entry:
+def entry_of(row: Line | Row[Any]) -> Entry:
     """What stands in a row, of the form that entries have; nothing else of it is checked."""
     try:
         body = json.loads(row.body if isinstance(row.body, str) else "")
@@ -138,20 +154,21 @@ def append(
     *keys: Ed25519PrivateKey,
 ) -> Entry:
     """Writes the next entry."""
-    entry = seal(last, kind, facts, *keys)
-    connection.execute(
-        entries.insert().values(
-            position=entry.position,
-            kind=kind,
-            body=canonical(entry.body),
-            previous=entry.previous,
-            hash=entry.hash,
-            signature=entry.signature,
-            name=entry.body.get("name"),
-            reservation=entry.body.get("reservation"),
-        )
+    entry, text = seal(last, kind, facts, *keys)
+    line = Line(
+        entry.position,
+        kind,
+        text,
+        entry.previous,
+        entry.hash,
+        entry.signature,
+        entry.body.get("name"),
+        entry.body.get("reservation"),
     )
+    first_of(connection, _APPEND, **line._asdict())
     mark(connection, entry.position)
+    if entry.odd is None:
+        _whole.add(line)
     return entry
 
 
@@ -163,14 +180,14 @@ def mark(connection: Connection, position: int) -> None:
     that was granted may be missing.
     """
     if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql(f"PRAGMA user_version = {position + 1}")
+        one_of(connection, f"PRAGMA user_version = {position + 1}")
 
 
 def refuse_torn(connection: Connection, position: int) -> None:
     """Raises LedgerError unless the entry at `position` is the last by the first page too. 0.1 wrote nothing there."""
     if connection.dialect.name != "sqlite":
         return
-    marked = connection.exec_driver_sql("PRAGMA user_version").scalar()
+    marked = one_of(connection, "PRAGMA user_version")
     if marked not in (0, position + 1):
         raise LedgerError(
             "the file is torn: a write to it was cut short, and its journal is not beside it",
@@ -184,7 +201,11 @@ def write_parts(connection: Connection, reservation: int, content: bytes) -> Non
     view = memoryview(content)
     for part, start in enumerate(range(0, len(view), PART)):
         values = {"reservation": reservation, "part": part, "data": bytes(view[start : start + PART])}
-        connection.execute(parts.insert().values(values))
+        first_of(
+            connection,
+            "INSERT INTO oboro_parts (reservation, part, data) VALUES (:reservation, :part, :data)",
+            **values,
+        )
 
 
 def read_parts(connection: Connection, reservation: int) -> Iterator[bytes]:
@@ -207,19 +228,48 @@ def tampered(position: int, what: str) -> TamperError:
     )
 
 
-def _checked(connection: Connection, query: Select[Any]) -> Entry:
-    row = connection.execute(query).first()
-    if row is None:
+def _found(connection: Connection, where: str, **values: object) -> Entry | None:
+    row = first_of(connection, f"{_LINES} {where}", **values)
+    return None if row is None else checked(Line(*row))
+
+
+def _checked(connection: Connection, where: str) -> Entry:
+    entry = _found(connection, where)
+    if entry is None:
         raise tampered(0, "there is no entry")
-    return checked(row)
+    return entry
 
 
-def checked(row: Row[Any]) -> Entry:
+class _Whole:
+    """Rows that were found whole, or written, by this process a moment ago.
+
+    Whether a row is whole follows from its columns alone, all of which are compared. So nothing is believed that was not
+    checked: only the same bytes are not checked twice, whoever wrote meanwhile. None of it is handed out.
+    """
+
+    def __init__(self, most: int = 4) -> None:
+        self._rows: deque[tuple[Any, ...]] = deque(maxlen=most)
+
+    def add(self, row: tuple[Any, ...]) -> None:
+        self._rows.append(row)
+
+    def __contains__(self, row: tuple[Any, ...]) -> bool:
+        # by kind, too: 1, 1.0 and True are equal to Python
+        return any(row == known and [*map(type, row)] == [*map(type, known)] for known in tuple(self._rows))
+
+
+_whole = _Whole()
+
+
+def checked(row: Line | Row[Any]) -> Entry:
     """An entry that is whole in itself: its hash, its signature, and the columns that repeat its body."""
+    if (columns := tuple(row)) in _whole:
+        return Entry(row.position, row.kind, json.loads(row.body), row.previous, row.hash, row.signature)
     entry = entry_of(row)
     wrong = fault(entry, row.body)
     if (row.name, row.reservation) != (entry.body.get("name"), entry.body.get("reservation")):
         wrong = wrong or "its name or reservation column differs from its body"
     if wrong is not None:
         raise tampered(entry.position, wrong)
+    _whole.add(columns)
     return entry

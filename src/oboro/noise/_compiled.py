@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from oboro.noise.compiler import compiled
 from oboro.noise.floatball import exp
 
 if TYPE_CHECKING:
-    from oboro.arrays import Bytes, HalfWords, Integers
+    import numpy.typing as npt
+
+    from oboro.arrays import Bytes, Floats, HalfWords, Integers
 
 
 @compiled
@@ -42,28 +46,48 @@ def fill_laplace(
 
 
 @compiled
-def accept_gaussian(
-    proposals: Integers, halves: HalfWords, shift: float, rate: float, out: Integers, filled: int, start: int
+def fill_gaussian(
+    halves: HalfWords,
+    floors: HalfWords,
+    guide: npt.NDArray[np.uint16],
+    sure: Floats,
+    low: int,
+    rate: float,
+    out: Integers,
+    filled: int,
+    used: int,
 ) -> tuple[int, int, bool]:
-    """Keeps proposal y with probability exp(-(|y| - shift)^2 rate); stops where that is open.
+    """Draws from half-words until `out` is full, the half-words are used up, or a draw is open, as `fill_laplace` does.
 
-    Returns (filled, next proposal, open).
+    rate = 1/(2 variance); gaussian.py says why every decision here is certain.
     """
-    margin = 2.0**-30
-    for i in range(start, proposals.size):
-        if filled == out.size:
-            return filled, i, False
-        y = proposals[i]
-        away = abs(float(y)) - shift
-        x = away * away * rate
-        u = float(halves[i]) * 2.0**-32  # the uniform real lies in [u, u + 2^-32)
-        if x <= 40.0:
-            chance = exp(-x)
-            if u + 2.0**-32 <= chance * (1.0 - margin):
-                out[filled] = y
-                filled += 1
-            elif u < chance * (1.0 + margin):
-                return filled, i, True
-        elif halves[i] == 0:  # e^-40 < 2^-57: anything but zeros is certain to fail
-            return filled, i, True
-    return filled, proposals.size, False
+    each = 1 if low == 0 else 2 if low <= 16 else 3
+    margin, unit = 2.0**-40, 2.0 ** -(32 * (each - 1) - low)
+    last = halves.size - each
+    while filled < out.size and used <= last:
+        u = halves[used] >> 1
+        h = int(guide[u >> 19])
+        while u < floors[h]:  # ends at the last, which is 0
+            h += 1
+        if u == floors[h]:
+            return filled, used, True
+        magnitude = h << low
+        if low > 0:
+            word = np.uint64(halves[used + 1])
+            if each == 3:
+                word |= np.uint64(halves[used + 2]) << np.uint64(32)
+            place = int(word & np.uint64((1 << low) - 1))
+            v = float(word >> np.uint64(low)) * unit  # V lies in [v, v + unit)
+            if v + unit > sure[h]:
+                chance = exp(-float(place) * float(2 * magnitude + place) * rate)
+                if v + unit > chance * (1.0 - margin):
+                    if v < chance * (1.0 + margin):
+                        return filled, used, True
+                    used += each
+                    continue
+            magnitude += place
+        minus = int(halves[used] & 1)
+        used += each
+        out[filled] = (magnitude ^ -minus) + minus
+        filled += 1 - (minus & int(magnitude == 0))  # (minus, 0) will be overwritten
+    return filled, (used if used <= last else halves.size), False

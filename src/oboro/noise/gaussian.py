@@ -3,20 +3,32 @@
 Law
     P(Z = k) proportional to e^(-k^2/(2 variance)) for integers k.
 
-Method [Canonne, Kamath, Steinke 2020, Algorithm 3]
-    Propose y from the discrete Laplace law of scale t = floor(sigma) + 1, by an integer square root. Keep
-    it with probability exp(-(|y| - variance/t)^2/(2 variance)); otherwise propose again.
+Method
+    Magnitude and sign apart, as in laplace.py: |Z| has the weight w(k) = e^(-k^2/(2 variance)) for k >= 0, a fair bit is
+    the sign, and (minus, 0) is thrown away, sign and magnitude together.
+
+    1. Blocks of 2^low integers, so many that sigma is 128 to 256 of them; one integer each where sigma is below 256. A
+       block h is drawn by its first integer, with a weight of w(2^low h), by inversion: it exceeds j if and only if
+       V < S(j) for a uniform real V, where
+           S(j) = sum over h > j of w(2^low h) / the same over h >= 0.
+       31 bits of V, the integer u, decide against F = floor(2^31 S(j)), as for a digit of discrete Laplace noise.
+    2. A place l in the block, uniformly, by `low` bits; it is kept with probability e^-x, x = l (2^(low+1) h + l)/(2 variance),
+       and otherwise all is drawn again. About one draw in 300 is.
 
 Why it is exact
-    The proposals are exact (laplace.py). Keeping is V < e^-x for a uniform real V and a rational x. The
-    compiled loop knows 32 bits of V and computes e^-x in double precision with a proved relative error
-    below 2^-30; where the two could still swap, 64 more bits of V are compared with an enclosure of e^-x of
-    matching width, and so on. A double never decides a draw whose ideal decision could be another.
+    w(2^low h) 2^-low e^-x = 2^-low w(2^low h + l): what is kept has the law. No tail is lost: the table ends where its floors
+    are 0, and a V of 31 zeros is open, to be compared with S(j) for as many j as it takes.
 
-    The bound. e^-x is computed to a relative error of 3 * 2^-53 (floatball.py, + - * / of IEEE 754 alone). x
-    itself: |y| is exact below 2^53 (a larger one has x > 40), shift = variance/t and rate = 1/(2 variance) are
-    rounded once, so |dx| <= (2 |away| shift rate + 4 x) 2^-53 < 2^-43 for x <= 40, because shift <= sigma. The
-    sum is below 2^-42; the margin is 2^-30.
+    The floors are certain: weights as integers in units of 2^-128, each rounded down from the one before, with a bound on all that was
+    lost; whoever finds a floor that these leave open takes more bits. (If 2^31 S(j) were a whole number, that would not end. It
+    depends on the variance alone, and none such is known.) An open draw is decided by balls, as is every comparison of a V with
+    a real (`lazy.Uniform.below`): that ends with probability 1.
+
+    The compiled loop keeps a place without more ado where V < 1 - x at the end of its block, for 1 - x <= e^-x. Elsewhere it
+    computes e^-x in double precision. x is below 1/16: l and 2^(low+1) h + l are exact, their product, the rate
+    1/(2 variance) and the product with it are rounded once each, and exp errs by 3 * 2^-53 of its value (floatball.py,
+    + - * / of IEEE 754 alone): by less than 2^-50 together. The margin is 2^-40: where V is nearer, balls decide. A double never
+    decides a draw whose ideal decision could be another.
 """
 
 from __future__ import annotations
@@ -25,7 +37,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +48,10 @@ from oboro.errors import ParameterError, told
 from oboro.exact import Number, positive, show
 from oboro.noise.bits import Bits, system_bits
 from oboro.noise.draws import checked_size
-from oboro.noise.laplace import _SMALL, DiscreteLaplace, Size, as_float, check_level
+from oboro.noise.laplace import _BITS, _GUIDE, _SMALL, Size, as_float, check_level
+
+if TYPE_CHECKING:
+    from oboro.noise.lazy import Ball
 
 LARGEST_VARIANCE = 2**80
 _SUMMED = 2000  # up to this sigma, probabilities for forecasts are summed term by term
@@ -71,38 +87,17 @@ class DiscreteGaussian:
         """Independent draws as int64."""
         bits = bits or system_bits()
         size, count = checked_size(size)
-        if count > _SMALL:
-            from oboro.noise._compiled import accept_gaussian as accept
-        else:
-            accept = _accept_nothing
-        proposal = DiscreteLaplace(math.isqrt(math.floor(self.sigma2)) + 1)
-        shift = self.sigma2 / proposal.scale
+        table = _table(self.sigma2.numerator, self.sigma2.denominator)
         out = np.empty(count, np.int64)
         filled = 0
         while filled < count:
-            proposed = proposal.sample(
-                int((count - filled) * 1.33) + 8, bits
-            )  # 0.76 of them are kept for large sigma
-            halves = bits.halves(proposed.size)
-            at = 0
-            while filled < count and at < proposed.size:
-                filled, at, unsure = accept(proposed, halves, float(shift), self._rate, out, filled, at)
-                if unsure:
-                    if self._kept(int(proposed[at]), int(halves[at]), shift, bits):
-                        out[filled] = proposed[at]
-                        filled += 1
-                    at += 1
+            wanted = int((count - filled) / table.kept * 1.002) + 8  # a little more than enough
+            filled = table.fill(bits.halves(wanted * table.each), out, filled, bits)
         return out.reshape(size)
 
     @property
     def _rate(self) -> float:
         return as_float(1 / (2 * self.sigma2))
-
-    def _kept(self, y: int, half: int, shift: Fraction, bits: Bits) -> bool:
-        from oboro.noise.lazy import Uniform, ball
-
-        x = (abs(y) - shift) ** 2 / (2 * self.sigma2)
-        return Uniform(bits, half, 32).below(lambda: ball(-x).exp())
 
     def pmf(self, k: npt.ArrayLike) -> Floats:
         """P(Z = k)."""
@@ -194,8 +189,155 @@ def _shape(sigma2: Fraction) -> _Shape:
     return _Shape(total, 2 * (float(sigma2) - 1 / 12) / total, float(sigma2), integrated)
 
 
-def _accept_nothing(
-    proposals: Integers, halves: HalfWords, shift: float, rate: float, out: Integers, filled: int, start: int
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """What the draws of one variance need, made once."""
+
+    sigma2: Fraction
+    low: int  # a block has 2^low integers
+    kept: float  # how many of the draws that are begun
+    floors: HalfWords  # [j] = floor(2^31 S(j)); the last is 0
+    guide: npt.NDArray[np.uint16]  # [leading bits of u] = the least block among such u
+    sure: Floats  # [h]: no place in the block is kept with a lower probability
+
+    @property
+    def each(self) -> int:
+        """Half-words of a draw: for the block and the sign, and for the place and whether it is kept."""
+        return 1 if self.low == 0 else 2 if self.low <= 16 else 3
+
+    def fill(self, halves: HalfWords, out: Integers, filled: int, bits: Bits) -> int:
+        """Turns half-words into draws; returns how many of `out` are there now."""
+        if out.size > _SMALL:
+            from oboro.noise._compiled import fill_gaussian as fill
+        else:
+            fill = _fill_nothing
+        used, rate = 0, as_float(1 / (2 * self.sigma2))
+        while filled < out.size and used < halves.size:
+            filled, used, open_draw = fill(
+                halves, self.floors, self.guide, self.sure, self.low, rate, out, filled, used
+            )
+            if open_draw and used < halves.size:
+                draw = self.resolve(halves[used : used + self.each], bits)
+                used += self.each
+                if draw is not None:
+                    out[filled] = draw
+                    filled += 1
+        return filled
+
+    def resolve(self, halves: HalfWords, bits: Bits) -> int | None:
+        """One draw from its leading bits, with as many more as it takes; None if it is not kept."""
+        from oboro.noise.lazy import Uniform, ball
+
+        known = int(halves[0]) >> 1
+        h = int(np.count_nonzero(self.floors > known))  # V < S(j) is certain for all j before
+        if known == self.floors[h]:  # and V > S(h) is not
+            v = Uniform(bits, known, _BITS)
+            while v.below(partial(self.survival, h)):
+                h += 1
+        magnitude = h << self.low
+        if self.low:
+            word = int(halves[1]) | (int(halves[2]) << 32 if self.each == 3 else 0)
+            place = word & ((1 << self.low) - 1)
+            x = Fraction(place * (2 * magnitude + place)) / (2 * self.sigma2)
+            if not Uniform(bits, word >> self.low, 32 * (self.each - 1) - self.low).below(
+                lambda: ball(-x).exp()
+            ):
+                return None
+            magnitude += place
+        minus = int(halves[0]) & 1
+        if minus and magnitude == 0:
+            return None
+        return -magnitude if minus else magnitude
+
+    def survival(self, j: int) -> Ball:
+        """S(j), enclosed."""
+        return self._sum_from(j + 1) / self._sum_from(0)
+
+    def _sum_from(self, start: int) -> Ball:
+        """The sum of w(2^low h) over h >= start. A weight is less than the one before times e^-y, y = (2h + 1)/(2 s2)."""
+        from flint import arb, ctx
+
+        from oboro.noise.lazy import ball
+
+        s2 = self.sigma2 / 4**self.low
+        weight = ball(-(start**2) / (2 * s2)).exp()
+        ratio, faster = ball(-(2 * start + 1) / (2 * s2)).exp(), ball(-1 / s2).exp()
+        total, h, least = arb(0), start, weight * arb(2) ** -(ctx.prec + 16)
+        while not weight < least:
+            total, weight, ratio, h = total + weight, weight * ratio, ratio * faster, h + 1
+        rest = weight * ball(_most(s2, h))
+        return total + rest / 2 + rest * arb(0, 1) / 2  # from 0 to rest
+
+
+def _most(s2: Fraction, h: int) -> int:
+    """How many times the weight of h > 0 all from there on have together, at most: 1/(1 - e^-y) <= max(2, 2/y)."""
+    return 2 + 2 * math.ceil(s2 / h)
+
+
+@lru_cache(maxsize=256)
+def _table(numerator: int, denominator: int) -> _Table:
+    sigma2 = Fraction(numerator, denominator)  # of its own: that of a law can be written to
+    low = max(0, math.isqrt(math.floor(sigma2)).bit_length() - 8)
+    s2, digits = sigma2 / 4**low, 128
+    while (found := _floors(s2, digits)) is None:
+        digits *= 2
+    floors = np.asarray(found, np.uint32)
+    # the largest u of each bucket has the least block
+    top = ((np.arange(1 << _GUIDE, dtype=np.uint32) + 1) << (_BITS - _GUIDE)) - 1
+    guide = (floors.size - np.searchsorted(floors[::-1], top, side="right")).astype(np.uint16)
+    end = (1 << low) - 1
+    furthest: Floats = (
+        end * (2.0 ** (low + 1) * np.arange(floors.size, dtype=float) + end) * as_float(1 / (2 * sigma2))
+    )
+    sure: Floats = (
+        1 - furthest * (1 + 2.0**-40) - 2.0**-50
+    )  # rounded down by more than all roundings together
+    zero = 1 - floors[0] / 2.0**_BITS  # the share of block 0, and so 1/(sum of weights)
+    kept = 1 - zero / 2 if low == 0 else math.sqrt(math.pi / 2 * s2) * zero
+    for array in (floors, guide, sure):
+        array.setflags(write=False)
+    return _Table(sigma2, low, kept, floors, guide, sure)
+
+
+def _floors(s2: Fraction, digits: int) -> list[int] | None:
+    """floor(2^31 S(j)) up to the first that is 0; None if so many binary digits do not tell all of them.
+
+    An integer x stands for a real between x and x + (what was lost), in units of 2^-digits. A product of two such, rounded
+    down, has lost no more than both together and 1. So a ratio has lost at most 3 (h + 1), and a weight 4 (h + 1)^2.
+    """
+    from oboro.noise.lazy import ball, precision
+
+    with precision(digits + 64):
+        ratio, faster = (
+            int((ball(-x).exp() * 2**digits).lower().floor().unique_fmpz()) for x in (1 / (2 * s2), 1 / s2)
+        )
+    weights = [1 << digits]
+    while weights[-1] >> (digits - 64):
+        weights.append(weights[-1] * ratio >> digits)
+        ratio = ratio * faster >> digits
+    last, end = weights.pop(), len(weights)
+    lost = 4 * (end + 1) ** 3 + (last + 4 * (end + 1) ** 2) * _most(s2, end)
+    total, tail, floors = sum(weights), 0, [0]
+    for weight in weights[:0:-1]:
+        tail += weight
+        least, most = (tail << _BITS) // (total + lost), (tail + lost << _BITS) // total
+        if least != most:
+            return None
+        if least:
+            floors.append(least)
+    return floors[::-1]
+
+
+def _fill_nothing(
+    halves: HalfWords,
+    floors: HalfWords,
+    guide: npt.NDArray[np.uint16],
+    sure: Floats,
+    low: int,
+    rate: float,
+    out: Integers,
+    filled: int,
+    used: int,
 ) -> tuple[int, int, bool]:
-    """Leaves every proposal open: a few draws are made one by one, without loading the compiler."""
-    return filled, start, True
+    """Leaves every draw open: a few draws are made one by one, without loading the compiler."""
+    return filled, used, True

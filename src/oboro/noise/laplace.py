@@ -66,7 +66,7 @@ class DiscreteLaplace:
 
     def __init__(self, scale: Number) -> None:
         exact = positive("scale", scale)
-        if exact > LARGEST_SCALE + 1:  # the Gaussian sampler proposes with floor(sigma) + 1
+        if exact > LARGEST_SCALE:
             raise ParameterError(
                 "scale is too large",
                 given=told(scale=show(exact)),

@@ -163,6 +163,7 @@ def certify(
             given=f"{wrong} of entry {committed.position}",
             needed="a release that oboro itself made",
         )
+    public_key, sign = ledger.signer(committed if record is not None else None)
     written = {
         "format": FORMAT,
         "released": facts["released"],
@@ -181,15 +182,15 @@ def certify(
             "hash": committed.hash,
             "reserved_at": committed.body["reservation"],
             "cost": cost.to_dict(),
-            "spent": committed.spent.to_dict(),
+            "spent": committed.body["spent"],
             "budget": ledger.budget.to_dict(),
         },
         "software": facts["software"],
         "bits": facts["bits"],
         "time": committed.body["time"],
-        "public_key": ledger.public_key,
+        "public_key": public_key,
     }
-    return _signed(written, ledger.sign)
+    return _signed(written, sign)
 
 
 def certify_file(

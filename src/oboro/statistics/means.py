@@ -210,18 +210,21 @@ class MeanPlan(Moments):
         near = (
             ("near the middle", "near a bound") if self.ball is None else ("near the origin", "near the edge")
         )
+        least = 0.0  # from how many rows on the noise of a mean reaches less than a quarter of its range
         for i, column in enumerate(self.columns):
             low, middle, high = frame.low(i), frame.centre(i), frame.high(i)
-            for where, at in zip(near, (middle, low if middle - low >= high - middle else high), strict=True):
-                m = np.asarray([at])
-                errors = self._noise_at(i, m, 0.95, sd=True), self._noise_at(i, m, 0.95)
-                name = f"mean of {column.name}" + ("" if size else " x rows")
-                rows.append((f"{name}, {where}", *(float(error[0]) / (size or 1) for error in errors)))
+            m = np.asarray([middle, low if middle - low >= high - middle else high])
+            errors = self._noise_at(i, m, 0.95, sd=True), self._noise_at(i, m, 0.95)
+            name = f"mean of {column.name}" + ("" if size else " x rows")
+            for place, where in enumerate(near):
+                both = (float(error[place]) / (size or 1) for error in errors)
+                rows.append((f"{name}, {where}", *both))
+            least = max(least, float(errors[1][0]) / max((high - low) / 4, 1e-300))
         notes = (
             self._split_in_words(),
             self.size_in_words("the error of the mean itself"),
             *self._missing_in_words(),
-            *noise_note(self.scope.groups, self.scope.units, self._least_rows(), "group"),
+            *noise_note(self.scope.groups, self.scope.units, least, "group"),
         )
         title = "expected error of each mean"
         return Forecast(title, ("of each", "standard error", "95% within ±"), tuple(rows), notes)
@@ -288,15 +291,6 @@ class MeanPlan(Moments):
             low[mine] = np.maximum(low[mine] - frame.rounding(i), ends[0])
             high[mine] = np.minimum(high[mine] + frame.rounding(i), ends[1])
         return low, high
-
-    def _least_rows(self) -> float:
-        """From how many rows on the noise of a mean reaches less than a quarter of its range."""
-        frame = self.frame
-        return max(
-            float(self._noise_at(i, np.asarray([frame.centre(i)]), 0.95)[0])
-            / max((frame.high(i) - frame.low(i)) / 4, 1e-300)
-            for i in range(len(self.columns))
-        )
 
     def _noise_at(self, i: int, m: Floats, level: float, sd: bool = False) -> Floats:
         """The noise in (sum - m count): how far it goes with probability `level`, or its standard deviation."""
