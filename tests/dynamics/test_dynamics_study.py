@@ -45,6 +45,7 @@ def test_outliers_are_found_as_often_as_the_notes_say() -> None:
     )
 
 
+@pytest.mark.long("studies of outliers")
 def test_alpha_is_chosen_for_an_outlier() -> None:
     for size, rate, wanted in ((10, "0.5", 1.48), (20, "0.5", 0.83), (5, "0.4", 2.0)):
         found = alpha_for(size=size, rate=rate, eps=1, delta="1e-3")

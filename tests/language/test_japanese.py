@@ -65,6 +65,7 @@ def test_an_error_speaks_the_language_of_the_locale(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("variable", "value"), [("LANG", "ja_JP.UTF-8"), ("LC_ALL", "ja_JP"), ("OBORO_LANGUAGE", "ja")]
 )
+@pytest.mark.few(1, "languages of a process")
 def test_the_locale_decides_on_the_command_line(variable: str, value: str) -> None:
     run = subprocess.run(
         [sys.executable, "-m", "oboro", "ledger", "show", "nowhere.ledger"],

@@ -31,6 +31,11 @@ def plans() -> dict[str, Any]:
     return made
 
 
+@lru_cache
+def forecasts() -> dict[str, Forecast]:
+    return {name: plan.forecast() for name, plan in plans().items()}
+
+
 def _table(strategy: str) -> Any:
     side = 64 if strategy == "adaptive" else 8
     return ob.tables.plan(
@@ -58,7 +63,7 @@ def _japanese(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_forecast_unit_and_title_is_in_japanese() -> None:
-    left = {(name, text) for name, plan in plans().items() for text in english_left(plan, plan.forecast())}
+    left = {(n, text) for n, plan in plans().items() for text in english_left(plan, forecasts()[n])}
     assert not left
     planted = Forecast("a title that nobody translated", ("of each",), (), ("nor this note",))
     assert len(list(english_left(plans()["count"], planted))) == 2
@@ -74,7 +79,7 @@ def test_no_english_word_is_left_between_japanese_ones() -> None:
     """A pattern that matches too much leaves English joints behind."""
     for name, plan in plans().items():
         if name != "own function":
-            printed = f"{plan.forecast()}\n{phrase(plan.describe()['released'])}"
+            printed = f"{forecasts()[name]}\n{phrase(plan.describe()['released'])}"
             joints = re.findall(r"\b(?:of|the|and|with|are|is|for|where|each|to)\b", printed)
             assert not joints, (name, joints, printed)
 
