@@ -33,11 +33,12 @@ WITHOUT = {  # and why
     "secure.serve": "needs a second process: examples/two_party_noise.py",
     "secure.draw": "the other half of serve",
 }
-SLOW = (  # scikit-learn loads, or many releases are made
+SLOW = (  # scikit-learn loads, many releases are made, or there is a search
     "audit.EndToEnd",
     "audit.coverage",
     "audit.end_to_end",
     "audit.everything",
+    "dynamics.alpha_for",
     "statistics.estimators.KMeans",
     "statistics.estimators.PCA",
     "synth.quality",

@@ -122,13 +122,17 @@ def test_a_system_without_outputs_of_its_state() -> None:
             plan(system, unit=Unit.signal(1), horizon=1, eps=1, delta="1e-5", where="output", protect=("u",))
 
 
-def test_all_times_are_never_below_a_long_time_also_far_from_normal() -> None:
-    """Close where states are alike; where A is far from normal the bound may lie above, as the docstring says."""
+def test_all_times_are_never_below_a_long_time() -> None:
     for coupling, close in ((1, 1e-8), (100, 1e-8)):
         jordan = ([["0.5", str(coupling)], ["0", "0.5"]], [["0"], ["1"]], [["1", "0"]], [["0"]])
         truth = 4.0 * coupling  # at frequency 0
         assert truth * (1 - 1e-12) <= gain(jordan, None, protect="u") <= truth * (1 + close)
         assert gain(jordan, 300, protect="u") < truth
+
+
+@pytest.mark.long("systems far from normal")
+def test_all_times_are_never_below_a_long_time_also_far_from_normal() -> None:
+    """Close where states are alike; where A is far from normal the bound may lie above, as the docstring says."""
     rng = np.random.default_rng(2)
     for n in (5, 8):
         a = np.triu(rng.normal(size=(n, n)) * 10, 1) + np.diag(rng.uniform(-0.9, 0.9, n))

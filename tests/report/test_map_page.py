@@ -24,7 +24,6 @@ from oboro.report import Comparison, write_map
 from oboro.report import map as map_module
 from oboro.report.cells import Place
 from oboro.report.map import unpack
-from support import mostly_long
 
 SIDE = 64
 GRID = Domain([Grid("row", "col", shape=(SIDE, SIDE))])
@@ -422,7 +421,8 @@ def test_a_block_of_meshes_is_asked_by_codes() -> None:
     assert place.question(row // 160 + 1, col // 160, 160) is None
 
 
-@pytest.mark.parametrize("strategy", mostly_long("map pages", ["tree", "filtered"], ["tree"]))
+@pytest.mark.long("map pages")
+@pytest.mark.parametrize("strategy", ["tree", "filtered"])
 def test_meshes_and_categories_have_the_answers_of_the_table_too(
     strategy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
