@@ -47,7 +47,7 @@ python3.%:
 
 # All tests at the lowest versions that pyproject.toml declares. Compiled loops are kept apart: they differ by version.
 lowest: $(LOWEST)/installed
-	NUMBA_CACHE_DIR="$(CURDIR)/$(LOWEST)/numba" $(LOWEST)/bin/python $(PYTEST) -p no:cacheprovider
+	export NUMBA_CACHE_DIR="$(CURDIR)/$(LOWEST)/numba"; $(LOWEST)/bin/python tests/warm.py && $(LOWEST)/bin/python $(PYTEST) -p no:cacheprovider
 
 release-check:
 	$(PYTHON) tools/release_check.py dist

@@ -6,6 +6,8 @@ needs is named below; whatever is missing is compiled by the test that needs it.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import warnings
 
 import numpy as np
@@ -28,7 +30,8 @@ def main() -> None:
         sample_rounded(law, 5000, scale=1, step="0.01", bits=bits)
     smooth_order_statistic(np.arange(5000), 2500, (0, 5000), "0.001")
     ob.secure.plan(eps=1, delta="0.01", urns=2, seconds=600)
-    pytest.main(["--collect-only", "--quiet", "--quiet", "--no-summary"])  # keeps the tests' bytecode
+    with contextlib.redirect_stdout(io.StringIO()):
+        pytest.main(["--collect-only", "-p", "no:cacheprovider"])  # keeps the bytecode of the tests
 
 
 if __name__ == "__main__":
