@@ -32,6 +32,7 @@ class Curves:
     beside: str
     log_x: bool = False
     log_y: bool = False
+    dots: str = "dots: as printed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,19 @@ class Cells:
     values: Floats  # rows and columns
 
 
-Figure = Curves | Cells
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """A figure of bars that lie: for each name one bar of each series. What a paper prints is drawn in outline."""
+
+    title: str
+    names: tuple[str, ...]
+    series: tuple[tuple[str, tuple[float | None, ...]], ...]
+    below: str
+    log_x: bool = False
+    printed: tuple[str, ...] = ()  # the series that are a paper's
+
+
+Figure = Curves | Cells | Bars
 
 
 def curves_of(
@@ -64,6 +77,25 @@ def curves_of(
         )
         found.append(Curve(found[-1].name if printed else own, points, printed))
     return Curves(title, tuple(found), below, beside, log_x, log_y)
+
+
+def bars_of(
+    title: str,
+    rows: Iterable[Row],
+    series: Sequence[str],
+    *,
+    below: str,
+    log_x: bool = False,
+    printed: Sequence[str] = ("printed",),
+) -> Bars:
+    """Rows of (name, one value of each series) as bars."""
+    kept = list(rows)
+    names = tuple(str(row[0]).strip() for row in kept)
+    values = [
+        tuple(None if row[at] is None else float(row[at] or 0) for row in kept)
+        for at in range(1, len(series) + 1)
+    ]
+    return Bars(title, names, tuple(zip(series, values, strict=True)), below, log_x, tuple(printed))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from oboro.arrays import Bytes
 from oboro.files import write_whole
-from oboro.release.reproduction import Cells, Curve, Curves, Reproduction, text_of
+from oboro.release.reproduction import Bars, Cells, Curve, Curves, Figure, Reproduction, text_of
 from oboro.report import axes
 from oboro.report.page import Words, both, escape, label, render, say
 
@@ -26,7 +26,7 @@ PAPERS = {
 }
 TITLE = both("The papers, computed again")
 ERRS, NOTES = both("Where the paper errs"), both("How this was computed")
-DOTS, NEGATIVE = both("dots: as printed"), both("negative cells in red")
+NEGATIVE = both("negative cells in red")
 CONTENTS = both("What is here")
 INTRO = both(
     "Every table and figure of five works on differential privacy, computed by oboro and set beside what was printed. "
@@ -79,7 +79,7 @@ def _card(one: Reproduction) -> str:
         for row in one.rows
     )
     told = _listed(ERRS, one.errors, "errs") + _listed(NOTES, one.notes, "quiet")
-    figures = "".join(_curves(each) if isinstance(each, Curves) else _cells(each) for each in one.figures)
+    figures = "".join(_figure(each) for each in one.figures)
     table = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
     if (
         one.figures and len(one.rows) > 12
@@ -96,15 +96,21 @@ def _listed(title: Words, sentences: Sequence[str], look: str) -> str:
     return f'{say(title, "h3")}<ul class="{look}">{items}</ul>'
 
 
+def _figure(figure: Figure) -> str:
+    if isinstance(figure, Curves):
+        return _curves(figure)
+    return _bars(figure) if isinstance(figure, Bars) else _cells(figure)
+
+
 def _curves(figure: Curves) -> str:
     points = [point for curve in figure.curves for point in curve.points]
     xs, ys = [x for x, _ in points], [y for _, y in points]
     across, upwards = _Axis(xs, figure.log_x), _Axis(ys, figure.log_y)
     px = axes.across(across.place(across.low), across.place(across.high))
     py = axes.upwards(upwards.place(upwards.low), upwards.place(upwards.high))
-    parts = [axes.rule(py(upwards.place(value)), _number(value)) for value in upwards.ticks]
+    parts = [axes.rule(py(upwards.place(value)), upwards.text(value)) for value in upwards.ticks]
     parts += [
-        axes.tick(px(across.place(value)), _number(value), minor=place % 2 == 1)
+        axes.tick(px(across.place(value)), across.text(value), minor=place % 2 == 1)
         for place, value in enumerate(across.ticks)
     ]
     ours = [curve.name for curve in figure.curves if not curve.printed]
@@ -113,7 +119,11 @@ def _curves(figure: Curves) -> str:
         at = [(px(across.place(x)), py(upwards.place(y))) for x, y in curve.points]
         parts.append(f'<g class="series s{look % 7}">{_drawn(curve, at)}</g>')
     key = "".join(say(Words.name(name), "li", f'class="s{place % 7}"') for place, name in enumerate(ours))
-    dots = say(DOTS, "p", 'class="quiet"') if any(curve.printed for curve in figure.curves) else ""
+    dots = (
+        say(Words.name(figure.dots), "p", 'class="quiet"')
+        if any(curve.printed for curve in figure.curves)
+        else ""
+    )
     drawn = axes.chart(
         Words.name(figure.title), parts, below=Words.name(figure.below), beside=Words.name(figure.beside)
     )
@@ -129,25 +139,86 @@ def _drawn(curve: Curve, at: list[tuple[float, float]]) -> str:
     )
 
 
+_LABEL, _BAR = 17, 13  # room for a name above its bars, and for each of them
+
+
+def _bars(figure: Bars) -> str:
+    known = [value for _, values in figure.series for value in values if value is not None and value > 0]
+    axis = _Axis(known, figure.log_x, from_zero=not figure.log_x)
+    place = axes.scale(
+        axis.place(axis.low), axis.place(axis.high), axes.LEFT / 4, axes.WIDTH - 4 * axes.RIGHT
+    )
+    first, top, parts = axes.LEFT / 4, 8.0, list[str]()
+    for at, name in enumerate(figure.names):
+        parts.append(say(Words.name(name), "text", f'x="{first:.1f}" y="{top + 11:.1f}"'))
+        top += _LABEL
+        for look, (series, values) in enumerate(figure.series):
+            value = values[at]
+            if value is None:
+                continue
+            width = max(place(axis.place(value)) - first, 1.0)
+            kind = " printed" if series in figure.printed else ""
+            parts.append(
+                f'<g class="series s{look % 7}{kind}"><rect x="{first:.1f}" y="{top:.1f}" width="{width:.1f}" height="{_BAR - 4}" rx="1.5"/></g>'
+                f'<text x="{first + width + 5:.1f}" y="{top + _BAR - 5:.1f}">{escape(_number(value))}</text>'
+            )
+            top += _BAR
+        top += 5
+    marks = "".join(
+        f'<line class="rule" x1="{x:.1f}" x2="{x:.1f}" y1="4" y2="{top:.1f}"/>'
+        f'<text x="{x:.1f}" y="{top + 13:.1f}" text-anchor="middle">{escape(axis.text(value))}</text>'
+        for value, x in ((value, place(axis.place(value))) for value in axis.ticks)
+    )
+    named = say(
+        Words.name(figure.below),
+        "text",
+        f'x="{axes.WIDTH - axes.RIGHT}" y="{top + 28:.1f}" text-anchor="end"',
+    )
+    drawn = (
+        f'<div class="plot"><svg class="chart large" viewBox="0 0 {axes.WIDTH} {top + 34:.0f}" role="img" '
+        f"{label(Words.name(figure.title))}>{marks}{''.join(parts)}{named}</svg></div>"
+    )
+    key = "".join(
+        say(
+            Words.name(name),
+            "li",
+            f'class="s{look % 7}{" outline" if name in figure.printed else " area-full"}"',
+        )
+        for look, (name, _) in enumerate(figure.series)
+    )
+    return f'<figure>{say(Words.name(figure.title), "h3")}{drawn}<ul class="series-key">{key}</ul></figure>'
+
+
 class _Axis:
     """From the least to the largest value, on a plain or a logarithmic scale, and round values between."""
 
-    def __init__(self, values: Sequence[float], logarithmic: bool) -> None:
+    def __init__(self, values: Sequence[float], logarithmic: bool, *, from_zero: bool = False) -> None:
         self.logarithmic = logarithmic
         known = [value for value in values if value > 0] if logarithmic else list(values)
-        self.low, self.high = min(known), max(known)
-        if logarithmic:
-            first, last = math.floor(math.log10(self.low) + 1e-9), math.ceil(math.log10(self.high) - 1e-9)
-            self.low, self.high = 10.0**first, 10.0 ** max(last, first + 1)
-            every = max(1, round((last - first) / _MOST_TICKS))
-            self.ticks = [10.0**k for k in range(first, max(last, first + 1) + 1, every)]
-        else:
-            margin = 0.04 * ((self.high - self.low) or 1.0)
-            self.low, self.high = self.low - margin, self.high + margin
-            self.ticks = axes.round_ticks(self.low, self.high, _MOST_TICKS)
+        ends = self.place(min(known)), self.place(max(known))
+        margin = 0.04 * ((ends[1] - ends[0]) or 1.0)
+        low: float = 0.0 if from_zero else ends[0] - margin
+        high: float = ends[1] + margin
+        self.low: float = 10.0**low if logarithmic else low
+        self.high: float = 10.0**high if logarithmic else high
+        self.powers = False
+        self.ticks = self._log_ticks(low, high) if logarithmic else axes.round_ticks(low, high, _MOST_TICKS)
+
+    def _log_ticks(self, low: float, high: float) -> list[float]:
+        """Powers of ten; where there are few of them, 2 and 5 times these too."""
+        first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
+        if last - first >= 2:
+            self.powers = first < -3 or last > 5
+            return [10.0**k for k in range(first, last + 1, max(1, round((last - first) / _MOST_TICKS)))]
+        few = [times * 10.0**k for k in range(first - 1, last + 2) for times in (1, 2, 5)]
+        return [value for value in few if low - 1e-9 <= math.log10(value) <= high + 1e-9]
+
+    def text(self, value: float) -> str:
+        raised = str(round(math.log10(value))).translate(_RAISED) if self.powers else ""
+        return f"10{raised}" if raised else _number(value)
 
     def place(self, value: float) -> float:
-        return math.log10(max(value, self.low)) if self.logarithmic else value
+        return math.log10(max(value, 1e-300)) if self.logarithmic else value
 
 
 def _number(value: float) -> str:

@@ -14,7 +14,7 @@ from oboro.dynamics.outliers import detections, ruined
 from oboro.dynamics.sigma import design
 from oboro.dynamics.system import Operator, system_from
 from oboro.records import Record
-from oboro.release.reproduction import Reproducible, Reproduction, Row, curves_of
+from oboro.release.reproduction import Bars, Reproducible, Reproduction, Row, bars_of, curves_of
 
 _CASES = (("0.5", "1"), ("1", "0.1"), ("1", "1"), ("1.5", "1"), ("1.5", "3"), ("1.8", "0.3"), ("2", "1"))
 _ERRORS = (
@@ -62,6 +62,7 @@ def calibration() -> Reproduction:
     pure = ", ".join(
         f"{pure_eps(alpha=alpha, z=1):.4f} at alpha {alpha}" for alpha in ("0.5", "1", "1.5", "1.9")
     )
+    spread = _spread()
     return Reproduction(
         "ito-calibration",
         "Theorem 1's Q^-1, and how many times less noise is enough at delta = 1e-5",
@@ -73,21 +74,36 @@ def calibration() -> Reproduction:
             f"mixture computed again as a mean over A, by another quadrature: within {worst:.0e}",
             "alpha = 2 has A = 2: Gaussian noise of covariance 2 Sigma",
             f"without any delta, in one dimension at z = 1, eps is {pure}",
-            _spread(),
+            f"alpha 1, eps 0.3, z 0.6 spread over 20 numbers: delta is {spread['true'][0]:.4f} with one A (the mixture proves "
+            f"{spread['proved'][0]:.4f}), and {spread['true'][1]:.4f} with independent noise, which hides better "
+            f"({spread['proved'][1]:.4f} is proved)",
+        ),
+        figures=(
+            Bars(
+                "delta of a change spread over 20 numbers: alpha = 1, eps = 0.3, z = 0.6",
+                ("one A for the whole record", "independent noise"),
+                tuple(spread.items()),
+                "delta",
+            ),
+            bars_of(
+                "z that is allowed, over Theorem 1's: delta = 1e-5",
+                [(f"alpha = {row[0]}", 1.0, *row[4:]) for row in rows],
+                ("Theorem 1", *columns[4:]),
+                below="times less noise",
+                log_x=True,
+                printed=("Theorem 1",),
+            ),
         ),
     )
 
 
-def _spread() -> str:
-    """Bounds beside truths for a change that is spread over 20 numbers."""
+def _spread() -> dict[str, tuple[float, float]]:
+    """Truths and bounds for a change that is spread over 20 numbers: with one A, and with independent noise."""
     shared, bound, own = (
         delta(alpha=1, eps="0.3", z="0.6", method=method, dims=20)
         for method in ("exact", "mixture", "independent")
     )
-    return (
-        f"alpha 1, eps 0.3, z 0.6 spread over 20 numbers: delta is {shared:.4f} with one A (the mixture proves {bound:.4f}), "
-        f"and {independent_cauchy(0.3, 0.6, 20):.4f} with independent noise, which hides better ({own:.4f} is proved)"
-    )
+    return {"true": (shared, independent_cauchy(0.3, 0.6, 20)), "proved": (bound, own)}
 
 
 def independent_cauchy(eps: float, z: float, count: int) -> float:
@@ -133,7 +149,7 @@ def outliers() -> Reproduction:
             curves_of(
                 title,
                 sizes,
-                [(str(row[0]).split(",")[0], *row[2:]) for row in own],
+                [(str(row[0]).removesuffix(f", {title}"), *row[2:]) for row in own],
                 below="size",
                 beside="found",
             )
@@ -148,7 +164,8 @@ def outliers() -> Reproduction:
 def placement() -> Reproduction:
     """Noise on the output against noise on the input: the trace of Sigma that condition (10) asks for."""
     rows: list[Row] = []
-    for horizon in (10, 50, 200):
+    horizons = (10, 50, 200)
+    for horizon in horizons:
         kwargs: Record = {"horizon": horizon, "alpha": "1.5", "eps": 1, "delta": "1e-5"}
         scalar, best = (design(_SECOND_ORDER, kind=kind, **kwargs) for kind in ("scalar", "optimal"))
         size = float(np.linalg.norm(Operator(system_from(_SECOND_ORDER), horizon).dense(), 2))
@@ -169,6 +186,17 @@ def placement() -> Reproduction:
         errors=_ERRORS[2:],
         notes=(
             "a second-order system with poles 0.8 ± 0.4i; alpha = 1.5, eps = 1, delta = 1e-5, distance 1",
+        ),
+        figures=(
+            curves_of(
+                "trace of Sigma",
+                horizons,
+                [("scalar", *(row[2] for row in rows)), ("least", *(row[3] for row in rows))],
+                below="T",
+                beside="trace of Sigma",
+                log_x=True,
+                log_y=True,
+            ),
         ),
     )
 

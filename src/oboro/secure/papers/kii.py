@@ -30,7 +30,7 @@ from flint import arb, arb_poly
 from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import about, positive, whole
 from oboro.noise.lazy import ball, precision
-from oboro.release.reproduction import Curve, Curves, Reproducible, Reproduction, Row
+from oboro.release.reproduction import Curve, Curves, Reproducible, Reproduction, Row, curves_of
 from oboro.secure.law import MOST_DRAWS, Law, Urn, drawer_delta, exact_delta, exp_between, law_of
 
 STOPS = ("tables", "proof")
@@ -223,7 +223,19 @@ def table1() -> Reproduction:
             "unless P2 re-randomises.",
         ),
         notes=(_HOW,),
+        figures=(_by_draws("entries of the urn", DELTAS, TABLE1, rows[1::3], "delta", "entries"),),
     )
+
+
+def _by_draws(
+    title: str, at: Sequence[Fraction], printed: Sequence[Row], ours: Sequence[Row], below: str, beside: str
+) -> Curves:
+    """A table whose columns are numbers of draws, as one curve for each, with dots where the paper has a number."""
+    lines: list[Row] = []
+    for place, n in enumerate(DRAWS):
+        lines.append((f"n = {n}", *(row[place + 1] for row in ours)))
+        lines.append(("printed", *(row[place] for row in printed)))
+    return curves_of(title, [float(x) for x in at], lines, below=below, beside=beside, log_x=True, log_y=True)
 
 
 def table2() -> Reproduction:
@@ -238,6 +250,7 @@ def table2() -> Reproduction:
         ("", *[f"n = {n}" for n in DRAWS]),
         tuple(rows),
         notes=(_HOW,),
+        figures=(_by_draws("entries of the urn", EPSES, TABLE2, rows[1::2], "eps", "entries"),),
     )
 
 
@@ -258,6 +271,7 @@ def table3() -> Reproduction:
             "E|Z| of the discrete Laplace law is 1/sinh(eps/sensitivity), not sensitivity/eps.",
         ),
         notes=(_HOW,),
+        figures=(_by_draws("mean size of the noise", EPSES, TABLE3, rows[1::2], "eps", "E|Z|"),),
     )
 
 
@@ -349,6 +363,32 @@ def conjecture() -> Reproduction:
             f"those for a delta of {ends[0]}, {ends[1]}, {ends[2]} and more; longer ones, up to 59, satisfy (iv). Nothing is proved "
             "for all lengths: every urn is verified",
         ),
+        figures=(
+            _at_growing_init("steepest step up to the middle", rows, 4, [(None, 0.1)]),
+            _at_growing_init("exact delta", rows, 5, [(delta, float(delta)) for delta in _CASES]),
+        ),
+    )
+
+
+def _at_growing_init(
+    title: str, rows: Sequence[Row], column: int, asked: Sequence[tuple[Fraction | None, float]]
+) -> Curves:
+    """One curve for each delta, against init, with what was asked for as dots."""
+    found = []
+    for place, delta in enumerate(_CASES):
+        values = [float(str(row[column])) for row in rows[place * (len(_INITS) + 1) :][: len(_INITS)]]
+        name = f"delta = {float(delta)}"
+        found.append(Curve(name, tuple(zip(map(float, _INITS), values, strict=True))))
+        found += [
+            Curve(name, tuple((float(init), value) for init in _INITS), printed=True)
+            for own, value in asked
+            if own == delta
+        ]
+    found += [
+        Curve("eps", tuple((float(init), value) for init in _INITS)) for own, value in asked if own is None
+    ]
+    return Curves(
+        title, tuple(found), "init", title, log_x=True, log_y=True, dots="dots: the delta that is asked for"
     )
 
 

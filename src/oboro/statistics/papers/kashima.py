@@ -19,7 +19,7 @@ from oboro.domain import Column, Real
 from oboro.noise.bits import system_bits
 from oboro.privacy import Approx, Pure, Unit
 from oboro.release import Plan
-from oboro.release.reproduction import Reproducible, Reproduction, Row, curves_of
+from oboro.release.reproduction import Curve, Curves, Reproducible, Reproduction, Row, bars_of, curves_of
 from oboro.statistics import sensitivity
 from oboro.statistics.clusters import LloydPlan, clusters_plan, nearest
 from oboro.statistics.components import components_plan
@@ -62,6 +62,14 @@ def sensitivities() -> Reproduction:
             "brute force: every dataset of n rows at corners of the ball, or at eight points of the circle, where the worst lies: it "
             "reaches what is proved",
             "a row comes or goes: where the sensitivity does not depend on n",
+        ),
+        figures=(
+            bars_of(
+                "global sensitivities of slide 18",
+                rows,
+                ("printed", "proved", "brute force"),
+                below="sensitivity",
+            ),
         ),
     )
 
@@ -193,7 +201,22 @@ def laplace() -> Reproduction:
             "a smaller scale has no tail to speak of, so the ratio of two Laplace densities of unlike scale has no bound; that of two "
             "Cauchy densities is at most e^beta",
         ),
+        figures=(_deltas(small),),
     )
+
+
+def _deltas(small: float) -> Curves:
+    """Delta against eps: what the slides say is 0, and what is promised with a delta."""
+    epses = [0.1 * 1.25**step for step in range(15)]
+    mended = [(eps, worst_delta(eps, eps / 2, eps / 2 / math.log(2 / small))) for eps in epses]
+    curves = (
+        Curve(
+            "Laplace, S*/eps, beta = eps: slide 26", tuple((eps, worst_delta(eps, eps, eps)) for eps in epses)
+        ),
+        Curve("delta = 1e-6, promised", tuple((eps, small) for eps in epses)),
+        Curve("Laplace, 2 S*/eps, beta = eps/(2 ln(2/delta)), delta = 1e-6", tuple(mended)),
+    )
+    return Curves("the true delta", curves, "eps", "delta", log_x=True, log_y=True)
 
 
 def worst_delta(eps: float, s: float, beta: float) -> float:
@@ -261,11 +284,12 @@ def kmeans() -> Reproduction:
     columns, table = _blobs()
     scope = Scope(Unit.row("replace"), n=POINTS)
     rows: list[Row] = []
-    for rounds in (1, 3, 5, 10):
+    every = (1, 3, 5, 10)
+    for rounds in every:
         # counts have Lap(2/eps'), sums Lap(4 gamma/eps'), eps' = eps/2: each round costs eps' + eps'/2
         printed = LloydPlan(columns, CLUSTERS, rounds, Fraction(1, 3), scope, Pure(Fraction(3, 4) * rounds))
         rows.append((f"slides as printed, T = {rounds}", 1, _spent(printed), _inertia(printed, table)))
-    for rounds in (1, 3, 5, 10):
+    for rounds in every:
         mended = LloydPlan(columns, CLUSTERS, rounds, Fraction(1, 2), scope, Pure(1))
         rows.append((f"slides corrected, T = {rounds}", 1, _spent(mended), _inertia(mended, table)))
     for method in ("lloyd", "grid"):
@@ -286,6 +310,31 @@ def kmeans() -> Reproduction:
         notes=(
             "data: four blobs, made up, scaled to [-1, 1]; gamma is the length in the 1-norm, 2; fresh random bits each time",
             f"inertia: the mean squared distance to the nearest centre, mean of {TRIALS} runs; all start from the same public centres",
+        ),
+        figures=(
+            curves_of(
+                "eps that T rounds spend, where eps = 1 is said",
+                every,
+                [
+                    ("slides as printed", *(row[2] for row in rows[:4])),
+                    ("printed", *(row[1] for row in rows[:4])),
+                    ("slides corrected", *(row[2] for row in rows[4:8])),
+                ],
+                below="T",
+                beside="eps",
+            ),
+            curves_of(
+                "mean squared distance to the nearest centre",
+                every,
+                [
+                    ("slides as printed", *(row[3] for row in rows[:4])),
+                    ("slides corrected", *(row[3] for row in rows[4:8])),
+                    *[(str(row[0]), *[row[3]] * len(every)) for row in rows[8:]],
+                ],
+                below="T",
+                beside="inertia",
+                log_y=True,
+            ),
         ),
     )
 
@@ -358,6 +407,21 @@ def svd() -> Reproduction:
         notes=(
             "gamma = 1, a row replaced; brute force over the corners of the L1 ball, or 18 points of the circle",
             f"data: made up, {WIDTH} columns, three strong directions, lengths up to 1; mean of {TRIALS} runs, fresh random bits each time",
+        ),
+        figures=(
+            bars_of(
+                "eps of noise without eps in it: d = 2",
+                [(str(row[0]).partition("d = 2, ")[2], row[3]) for row in rows[:4]],
+                ("Lap(4 gamma²)",),
+                below="eps",
+            ),
+            bars_of(
+                f"variance that {KEPT} components lose: d = {WIDTH}",
+                [(row[0], 1 - float(row[4] or 0)) for row in rows[4:]],
+                ("lost",),
+                below="part of the best components' variance",
+                log_x=True,
+            ),
         ),
     )
 

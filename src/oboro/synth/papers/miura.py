@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from oboro.exact import Number, rational, show
 from oboro.kinds import numbers_of, takes
 from oboro.privacy import Renyi
 from oboro.release import Reproducible, Reproduction
-from oboro.release.reproduction import Row, curves_of
+from oboro.release.reproduction import Curve, Curves, Row, curves_of
 from oboro.synth.curves import best_order, private_curve, public_curve, rdp_private_n, rdp_public_n
 
 DIMS, LEAST = 6, "0.01"
@@ -70,7 +71,30 @@ def table1() -> Reproduction:
             "a smallest eigenvalue that was measured gives no guarantee, and a constant column gives infinite divergence",
         ),
         notes=("rows without a printed line are bounds that are proved here and are tighter", _CONDITION),
+        figures=(
+            curves_of(
+                "Rényi eps of n records at order 4",
+                SIZES,
+                _printed_after(rows),
+                below="n",
+                beside="Rényi eps",
+                log_x=True,
+                log_y=True,
+            ),
+        ),
     )
+
+
+def _printed_after(rows: Sequence[Row]) -> list[Row]:
+    """The rows with each printed one after its own, as curves are drawn."""
+    found: list[Row] = []
+    for before, row in pairwise([(None,), *rows]):
+        if str(row[0]).endswith(": printed"):
+            continue
+        found.append(row)
+        if str(before[0]) == f"{row[0]}: printed":
+            found.append(("printed", *before[1:]))
+    return found
 
 
 def table2() -> Reproduction:
@@ -104,6 +128,20 @@ def table2() -> Reproduction:
             "the abstract sets (4, 0.576) beside (2.72, 1e-5): the second belongs to order 10; order 4 gives 4.41",
         ),
         notes=(_CONDITION,),
+        figures=tuple(
+            curves_of(
+                f"eps of {n:,} records",
+                [float(delta) for delta in DELTAS],
+                [
+                    (str(row[0]).rpartition(", ")[2], *row[1:])
+                    for row in _printed_after(rows[place * (2 * len(ORDERS) + 1) :][: 2 * len(ORDERS)])
+                ],
+                below="delta",
+                beside="eps",
+                log_x=True,
+            )
+            for place, n in enumerate(PRINTED_2)
+        ),
     )
 
 
@@ -146,7 +184,11 @@ def figure2() -> Reproduction:
             curves_of(
                 f"Rényi eps of {n:,} records",
                 [float(order) for order in orders],
-                [(str(row[0]).rpartition(",")[0], *row[1:]) for row in rows[place :: len(SIZES)]],
+                [
+                    line
+                    for row in rows[place :: len(SIZES)]
+                    for line in _with_table1(str(row[0]).rpartition(",")[0], row, orders, place)
+                ],
                 below="order",
                 beside="Rényi eps",
                 log_x=True,
@@ -155,6 +197,14 @@ def figure2() -> Reproduction:
             for place, n in enumerate(SIZES)
         ),
     )
+
+
+def _with_table1(name: str, row: Row, orders: Sequence[Fraction], place: int) -> Iterator[Row]:
+    """A curve, and what Table 1 prints for it at order 4."""
+    yield (name, *row[1:])
+    if "Theorem" in name:
+        at_four = PRINTED_1[name.partition(",")[0]][place]
+        yield ("printed", *(at_four if order == 4 else None for order in orders))
 
 
 def triangle() -> Reproduction:
@@ -167,10 +217,7 @@ def triangle() -> Reproduction:
         ("0.5", 10.0, 1.9),
         ("0.7", 1.5, 3.0),
     ):
-        at, q = float(middle), p / (p - 1)
-        first, second = p * order * at**2 / 2, q * (order - 1 / p) * (1 - at) ** 2 / 2
-        factor = (order - 1) / (order - 1 / p)
-        true, printed, right = order / 2, factor * first + second, first / factor + second
+        true, printed, right = triangle_sides(float(middle), order, p)
         rows.append(
             (
                 f"R = N({middle}, 1), order {order:g}, p = {p:g}",
@@ -191,12 +238,36 @@ def triangle() -> Reproduction:
         notes=(
             "corrected, it lets a Rényi promise about adding or removing a row be read as one about replacing it: order b^2/(2b - 1), (2b - 1)/(b - 1) eps",
         ),
+        figures=(
+            curves_of(
+                "order 2, p = 2: left side and right sides",
+                _MIDDLES,
+                [
+                    (name, *(triangle_sides(at, 2.0, 2.0)[side] for at in _MIDDLES))
+                    for side, name in enumerate(("D(P||Q)", "right side as printed", "right side corrected"))
+                ],
+                below="mean of R",
+                beside="order 2",
+            ),
+        ),
     )
+
+
+_MIDDLES = [step / 40 for step in range(41)]
+
+
+def triangle_sides(middle: float, order: float, p: float) -> tuple[float, float, float]:
+    """The left side of Lemma A.1.2, its right side as printed, and corrected, from N(0, 1) over N(middle, 1) to N(1, 1)."""
+    q = p / (p - 1)
+    first, second = p * order * middle**2 / 2, q * (order - 1 / p) * (1 - middle) ** 2 / 2
+    factor = (order - 1) / (order - 1 / p)
+    return order / 2, factor * first + second, first / factor + second
 
 
 def adult(paths: Sequence[str] = ()) -> Reproduction:
     """The paper's preliminary experiment: the smallest eigenvalue of Adult's numeric columns, and what records cost there."""
     rows: list[Row] = [("numeric columns", 6, None), ("smallest eigenvalue", 0.02, None)]
+    n = ADULT_ROWS
     if paths:
         table = read_adult(paths)
         scaled = 2 * (table - table.min(axis=0)) / np.ptp(table, axis=0) - 1
@@ -226,7 +297,30 @@ def adult(paths: Sequence[str] = ()) -> Reproduction:
             else "given the file: oboro reproduce miura-adult --data adult.data",
             "0.02 is measured, with the data's own least and largest values: none of them is public, so nothing is promised by it",
         ),
+        figures=(_by_eigenvalue(n),),
     )
+
+
+ADULT_ROWS = 32_561  # of UCI's file
+
+
+def _by_eigenvalue(n: int) -> Curves:
+    """What n records cost, were the smallest eigenvalue known: the printed 0.02 as a line."""
+    least = [Fraction(1, 100) * Fraction(step, 4) for step in (2, 3, 4, 6, 8, 12, 16, 24, 40)]
+    found = []
+    for name, make, bound in (
+        ("private n, Theorem 3.1", private_curve, "paper"),
+        ("private n, exact", private_curve, "exact"),
+        ("public n, closed form", public_curve, "tight"),
+    ):
+        costs = [(float(at), best_order(make(n, 6, at, bound=bound), n, "1e-5")) for at in least]
+        found.append(
+            Curve(name, tuple((at, float(cost.approx.eps)) for at, cost in costs if cost is not None))
+        )
+    ends = [eps for curve in found for _, eps in curve.points]
+    found.append(Curve("0.02, as printed", ((0.02, min(ends)), (0.02, max(ends)))))
+    title = f"eps of {n:,} records at delta = 1e-5"
+    return Curves(title, tuple(found), "smallest eigenvalue", "eps", log_x=True, log_y=True)
 
 
 _NUMERIC = (0, 2, 4, 10, 11, 12)  # age, fnlwgt, education-num, capital-gain, capital-loss, hours-per-week

@@ -12,7 +12,7 @@ import csv
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -23,7 +23,7 @@ from oboro.errors import DataError
 from oboro.noise.bits import system_bits
 from oboro.privacy import Unit
 from oboro.release.reproduction import Cells as Picture
-from oboro.release.reproduction import Reproducible, Reproduction, Row, curves_of
+from oboro.release.reproduction import Curve, Curves, Reproducible, Reproduction, Row, bars_of, curves_of
 from oboro.tables.cells import Cells
 from oboro.tables.papers import privelet2d
 from oboro.tables.papers.common import joined
@@ -103,6 +103,7 @@ def table2() -> Reproduction:
             "footnote 11 halves Privelet's noise: right where a record is added or removed, as here; where one is replaced, "
             "two cells move, and the coefficients by up to 2 log2 n in all",
         ),
+        figures=error_curves(_beside_printed()),
     )
 
 
@@ -147,7 +148,34 @@ def table1() -> Reproduction:
             "with the errors of cells and blocks taken in the city",
             "ms of the fastest trial of up to 12; Li's include the search for a strategy; memory as Python allocates it",
         ),
+        figures=(
+            bars_of(
+                "RMSE at n = 2^8",
+                [(name, *row[4:6]) for name, own in _by_system(rows) for row in own if row[2] == "2^8"],
+                ("of a cell", "of a block of 2^4 cells"),
+                below="RMSE",
+                log_x=True,
+            ),
+            *(
+                Curves("time against n", tuple(_times(rows)[half]), "log2 of n", "ms", log_y=True)
+                for half in (slice(0, 5), slice(5, 10))
+            ),
+        ),
     )
+
+
+def _times(rows: Sequence[Row]) -> list[Curve]:
+    return [
+        Curve(name, tuple((float(str(row[2])[2:]), float(row[8] or 0)) for row in own))
+        for name, own in _by_system(rows)
+    ]
+
+
+def _by_system(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
+    """The rows of each system, by its name."""
+    lines = iter(rows)
+    for system in SYSTEMS:
+        yield system.name, [next(lines) for _ in system.exponents]
 
 
 def own_mesh(paths: Sequence[str]) -> Reproduction:
@@ -175,6 +203,13 @@ def own_mesh(paths: Sequence[str]) -> Reproduction:
             f"Proposed publishes {100 * np.mean(released) / counts.size:.3g}%",
             f"{TRIALS // 5} trials; sums of 2^{COARSE} cells and more: {COARSE_TRIALS // 5}",
             "NOT PRIVATE: errors are measured against the truth",
+        ),
+        figures=error_curves(
+            [
+                (f"{method.name} {kind}", *row[1:])
+                for place, method in enumerate(METHODS)
+                for kind, row in (("MAE", rows[3 * place + 2]), ("RMSE", rows[3 * place]))
+            ]
         ),
     )
 
@@ -240,7 +275,30 @@ def appendix() -> Reproduction:
             "Theorem 3 fails from c = 2.1 λ on; for large c the variance is 87/64 λ² = 1.36 λ², with a bias of -3/8 λ.",
         ),
         notes=("Theorem 3: n = 2, so λ = 2/eps, l = 0, q = 2: the bound is 2/3 (1 + 2/4) λ² = λ²",),
+        figures=(
+            curves_of(
+                "Theorem 3: variance of the first of two cells (c, 0)",
+                _TIMES,
+                [
+                    ("what a check finds", *(two_cells(times, 400) for times in _TIMES)),
+                    ("the bound of Theorem 3", *[1.0] * len(_TIMES)),
+                ],
+                below="c/λ",
+                beside="variance/λ²",
+            ),
+            curves_of(
+                "Theorem 4: nodes that are not empty",
+                range(0, K + 1, 3),
+                [("what a check finds", *not_empty)],
+                below="level",
+                beside="nodes",
+                log_y=True,
+            ),
+        ),
     )
+
+
+_TIMES = [step / 4 for step in range(41)]
 
 
 def haar_as_printed(cells: Sequence[int]) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -320,6 +378,21 @@ def density() -> Reproduction:
             _DATA,
             "cells that are kept are chosen at random, and keep their counts; six trials",
         ),
+        figures=_by_density(rows, tuple(law)),
+    )
+
+
+def _by_density(rows: Sequence[Row], laws: Sequence[str]) -> tuple[Curves, Curves]:
+    """Density out and the error of a cell against density in, for each law of counts."""
+    inside = [float(row[1] or 0) for row in rows[:4]]
+    own = [(name, rows[4 * place : 4 * place + 4]) for place, name in enumerate(laws)]
+    out = [Curve(name, tuple((float(row[1] or 0), float(row[2] or 0)) for row in four)) for name, four in own]
+    out.insert(1, Curve(out[0].name, ((36.3, 27.5),), printed=True))
+    out.append(Curve("as dense as the input", tuple((x, x) for x in inside)))
+    errors = [(name, *(row[4] for row in four)) for name, four in own]
+    return (
+        Curves("density of the output", tuple(out), "in %", "out %", log_x=True, log_y=True),
+        curves_of("RMSE of a cell", inside, errors, below="in %", beside="RMSE", log_x=True, log_y=True),
     )
 
 
@@ -414,6 +487,21 @@ def scale() -> Reproduction:
             "wavelet: the paper's T2 over all columns in one key; filtered: cells that stand out, and nothing else, so its sums leave people out",
             "sums by age or town are better asked of a table of their own",
         ),
+        figures=(
+            bars_of(
+                "mean error of sums",
+                [(f"{row[0]}, eps = {row[1]}", row[4], row[5]) for row in rows],
+                ("by age", "by town"),
+                below="MAE",
+                log_x=True,
+            ),
+            bars_of(
+                "published cells that are real",
+                [(f"{row[0]}, eps = {row[1]}", row[3] if row[2] else None) for row in rows],
+                ("real",),
+                below="%",
+            ),
+        ),
     )
 
 
@@ -477,6 +565,20 @@ def figure_map(number: int, method: Method) -> Reproduction:
 def figure_curves(number: int, highest: float) -> Reproduction:
     """Figures 6 and 7: the errors of Table 2 against the area, the second up to 800 only."""
 
+    rows = _beside_printed(highest)
+    return Reproduction(
+        f"terada-fig{number}",
+        f"Figure {number}: error against area" + ("" if highest == np.inf else f", up to {highest:g}"),
+        ("log2 of area", *map(str, LEVELS)),
+        tuple(rows),
+        notes=(_DATA, _FITTED),
+        figures=error_curves(rows, highest),
+    )
+
+
+def _beside_printed(highest: float = np.inf) -> list[Row]:
+    """MAE and RMSE of each system by area, each with what is printed; what is above the highest is left out."""
+
     def point(value: float) -> float | None:
         return value if value <= highest else None
 
@@ -486,23 +588,27 @@ def figure_curves(number: int, highest: float) -> Reproduction:
         for kind, ours, printed in (("MAE", mae, method.mae), ("RMSE", rmse, method.rmse)):
             rows.append((f"{method.name} {kind}", *map(point, ours)))
             rows.append(("  printed", *map(point, printed)))
-    return Reproduction(
-        f"terada-fig{number}",
-        f"Figure {number}: error against area" + ("" if highest == np.inf else f", up to {highest:g}"),
-        ("log2 of area", *map(str, LEVELS)),
-        tuple(rows),
-        notes=(_DATA, _FITTED),
-        figures=tuple(
-            curves_of(
-                f"{kind} against area",
-                LEVELS,
-                [row for place, row in enumerate(rows) if place // 2 % 2 == at],
-                below="log2 of area",
-                beside=kind,
-                log_y=highest == np.inf,
-            )
-            for at, kind in enumerate(("MAE", "RMSE"))
-        ),
+    return rows
+
+
+def error_curves(rows: Sequence[Row], highest: float = np.inf) -> tuple[Curves, ...]:
+    """Rows of (system and kind of error, one error of each area), a printed one after its own, as two figures."""
+    found: dict[str, list[Row]] = {"MAE": [], "RMSE": []}
+    kind = ""
+    for row in rows:
+        name = str(row[0]).strip()
+        kind = kind if name == "printed" else name.rpartition(" ")[2]
+        found[kind].append(row)
+    return tuple(
+        curves_of(
+            f"{kind} against area",
+            LEVELS,
+            lines,
+            below="log2 of area",
+            beside=kind,
+            log_y=highest == np.inf,
+        )
+        for kind, lines in found.items()
     )
 
 
