@@ -15,7 +15,7 @@ import oboro as ob
 from oboro import language
 
 JAPANESE = tomllib.loads((Path(language.__file__).parent / "ja.toml").read_text(encoding="utf-8"))
-PARTS, PAGES = JAPANESE.pop("parts"), JAPANESE.pop("pages")
+PARTS, PAGES, PAPERS = (JAPANESE.pop(name) for name in ("parts", "pages", "papers"))
 
 
 def test_every_sentence_of_an_error_has_a_translation() -> None:
@@ -44,7 +44,7 @@ def wrong_holes(english: str, japanese: str) -> bool:
 
 
 def test_the_holes_fit() -> None:
-    every = [*JAPANESE.items(), *PARTS.items()]
+    every = [*JAPANESE.items(), *PARTS.items(), *PAPERS.items()]
     assert not [english for english, japanese in every if wrong_holes(english, japanese)]
     assert wrong_holes("{} of {}", "{}")
     assert wrong_holes("{} of {}", "{1}、{}")

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from oboro.cli.checks import reproductions
 from oboro.cli.main import app
-from oboro.release.reproduction import Cells, Curve, Curves, Reproduction, curves_of
+from oboro.release.reproduction import Cells, Curve, Curves, Reproduction, bars_of, curves_of
 from oboro.report.papers import write_papers
 
 TABLE = Reproduction(
@@ -87,11 +86,15 @@ def test_a_page_never_replaces_the_data_that_it_is_made_from(tmp_path: Path) -> 
     assert cells.read_text(encoding="utf-8").startswith("KEY_CODE")
 
 
-@pytest.mark.long("pages of reproductions")
-def test_one_page_has_every_paper_and_every_figure_is_drawn(tmp_path: Path) -> None:
-    found = [one.make() for one in reproductions().values()]
-    page = write_papers(found, tmp_path / "papers.html").read_text(encoding="utf-8")
-    for one in found:
-        assert f'id="{one.name}"' in page
-        if "-fig" in one.name:
-            assert one.figures, one.name
+def test_bars_have_their_values_and_what_is_printed_is_an_outline(tmp_path: Path) -> None:
+    bars = bars_of("sizes", [("a", 2, 3.5), ("b", None, 0.25)], ("printed", "ours"), below="size")
+    assert bars.series == (("printed", (2.0, None)), ("ours", (3.5, 0.25)))
+    one = Reproduction("kii-example", "Bars", ("", "printed"), (), figures=(bars,))
+    page = write_papers([one], tmp_path / "page.html").read_text(encoding="utf-8")
+    widths = [
+        float(found) for found in re.findall(r'<g class="series[^>]*><rect [^>]*width="([\d.]+)"', page)
+    ]
+    assert len(widths) == 3
+    assert widths[1] / widths[0] == pytest.approx(3.5 / 2, rel=0.01)
+    assert page.count(' printed"><rect') == 1
+    assert ">3.5</text>" in page

@@ -14,7 +14,7 @@ from oboro.cli.options import Json, Language, show_json
 from oboro.cli.terminal import echo, is_watched
 from oboro.errors import OboroError, ParameterError
 from oboro.files import check_output, reads
-from oboro.language import aligned, labelled, left, phrase, said
+from oboro.language import aligned, labelled, left, phrase, reproduced, said
 
 if TYPE_CHECKING:
     from oboro.audit import AuditReport, Covered
@@ -276,7 +276,7 @@ def reproduce(
         if json:
             show_json([{"name": one.name, "title": one.title} for one in known.values()])
             return
-        echo("\n".join(aligned([[one.name, one.title] for one in known.values()], "<")))
+        echo("\n".join(aligned([[one.name, reproduced(one.title)] for one in known.values()], "<")))
         return
     if name is not None and name not in known:
         close = nearest(name, known)

@@ -6,7 +6,8 @@ more than one language, and a sentence without a translation is simply said in E
 
 The names of things ("mean of age by region") are put together from turns ("{} by {}") that are too short to be
 looked for in any text. They stand under `parts`, in the order in which a name is taken apart, and are used by
-`phrase`, and for a hole that the translation marks: `{+}`. Sentences of pages, whose holes have names, stand under `pages`.
+`phrase`, and for a hole that the translation marks: `{+}`. Sentences of pages, whose holes have names, stand under `pages`;
+what reproductions of the papers say, under `papers`, where `{+}` is a hole with a text of the same kind.
 
 The language is that of OBORO_LANGUAGE, or else of the locale (LC_ALL, LC_MESSAGES, LANG). What programs read
 (JSON, certificates, attributes of errors) is always English.
@@ -19,7 +20,7 @@ import re
 import shutil
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote
@@ -67,6 +68,22 @@ def phrase(text: str, language: str | None = None) -> str:
     """The name of something, such as "mean of age by region", in the language of this process."""
     language, text = language or chosen(), plain(text)
     return text if language == "en" else _said(text, language, named=True)
+
+
+def reproduced(text: str, language: str | None = None) -> str:
+    """What a reproduction of a paper says, in the language of this process. Names, numbers and formulas stay."""
+    language = language or chosen()
+    if language == "en":
+        return text
+    known, patterns = _papers(language)
+    if text in known:
+        return known[text]
+    for pattern, other in patterns:
+        if found := pattern.fullmatch(text):
+            return _with(
+                other, list(found.groups()), lambda word, own: reproduced(word, language) if own else word
+            )
+    return text
 
 
 class Lines(str):
@@ -239,21 +256,25 @@ def _said(text: str, language: str, named: bool = False) -> str:
 
 def _filled(template: str, words: list[str], language: str) -> str:
     """The template with its holes filled: `{}` in order, `{1}` the second of the English sentence."""
-    rest = iter(words)
 
-    def fill(hole: re.Match[str]) -> str:
-        word = words[int(hole[1])] if hole[1] else next(rest)
-        if hole[2]:
-            return _said(word, language, named=True)
+    def fill(word: str, named: bool) -> str:
         # a single word may be the name of a column
-        return word if word.isidentifier() else _said(word, language)
+        return word if word.isidentifier() and not named else _said(word, language, named)
 
-    return _HOLE.sub(fill, template)
+    return _with(template, words, fill)
+
+
+def _with(template: str, words: list[str], fill: Callable[[str, bool], str]) -> str:
+    """The template with each hole filled by what `fill` makes of its word, and of whether the hole is marked."""
+    rest = iter(words)
+    return _HOLE.sub(
+        lambda hole: fill(words[int(hole[1])] if hole[1] else next(rest), bool(hole[2])), template
+    )
 
 
 def of_pages(text: str, language: str) -> str:
     """A sentence of a page, its braces left open."""
-    entries, _, pages = _file(language)
+    entries, _, pages, _ = _file(language)
     return pages.get(text) or entries[text]
 
 
@@ -263,23 +284,32 @@ Patterns = list[tuple[re.Pattern[str], str]]
 @lru_cache
 def _catalogue(language: str) -> tuple[dict[str, str], Patterns, Patterns]:
     """Sentences without holes, patterns for the others, and turns that names are put together from."""
-    entries, parts, _ = _file(language)
+    entries, parts, _, _ = _file(language)
+    return *_sorted(entries), [(_pattern(text), other) for text, other in parts.items()]
+
+
+@lru_cache
+def _papers(language: str) -> tuple[dict[str, str], Patterns]:
+    return _sorted(_file(language)[3])
+
+
+def _sorted(entries: dict[str, str]) -> tuple[dict[str, str], Patterns]:
+    """Sentences without holes, and patterns for the others: those that say most are tried first."""
     holed = sorted((text for text in entries if "{}" in text), key=lambda text: -len(text.replace("{}", "")))
     return (
         {text: other for text, other in entries.items() if "{}" not in text},
-        [(_pattern(text), entries[text]) for text in holed],  # those that say most are tried first
-        [(_pattern(text), other) for text, other in parts.items()],
+        [(_pattern(text), entries[text]) for text in holed],
     )
 
 
 @lru_cache
-def _file(language: str) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """Sentences, turns of names, and sentences of pages, as they stand in the file."""
+def _file(language: str) -> tuple[dict[str, str], dict[str, str], dict[str, str], dict[str, str]]:
+    """Sentences, turns of names, sentences of pages and of reproductions, as they stand in the file."""
     import tomllib
 
     entries = tomllib.loads(Path(__file__).with_name(f"{language}.toml").read_text(encoding="utf-8"))
-    parts, pages = entries.pop("parts"), entries.pop("pages")
-    return entries, parts, pages
+    parts, pages, papers = (entries.pop(name) for name in ("parts", "pages", "papers"))
+    return entries, parts, pages, papers
 
 
 def _pattern(template: str) -> re.Pattern[str]:

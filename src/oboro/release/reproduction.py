@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from oboro.arrays import Floats
 from oboro.exact import about
-from oboro.language import Lines, aligned, plain
+from oboro.language import Lines, aligned, plain, reproduced
 from oboro.release.forecast import Cell
 
 Row = tuple[Cell | None, ...]
@@ -128,14 +128,15 @@ class Reproduction:
         }
 
     def __str__(self) -> str:
-        cells = [list(self.columns), *[[text_of(value) for value in row] for row in self.rows]]
+        cells = [[text_of(value) for value in row] for row in (self.columns, *self.rows)]
+        errs, note = reproduced("the paper errs"), reproduced("note")
         lines = [
-            self.title,
+            reproduced(self.title),
             "",
             *aligned(cells),
             "",
-            *[f"  ✗ the paper errs: {error}" for error in self.errors],
-            *[f"  note: {note}" for note in self.notes],
+            *[f"  ✗ {errs}: {reproduced(error)}" for error in self.errors],
+            *[f"  {note}: {reproduced(each)}" for each in self.notes],
         ]
         return "\n".join(lines).rstrip()
 
@@ -155,13 +156,13 @@ class Reproducible:
     given: Callable[[Sequence[str]], Reproduction] | None = None  # the same on data of your own, from files
 
 
-def text_of(value: Cell | None) -> str:
-    """A figure as it is shown."""
+def text_of(value: Cell | None, language: str | None = None) -> str:
+    """A figure or a label as it is shown, in the language of this process."""
     if value is None:
         return "-"
     if isinstance(value, str):  # a label may be indented
         bare = value.lstrip(" ")
-        return Lines(value[: len(value) - len(bare)] + plain(bare))
+        return Lines(value[: len(value) - len(bare)] + plain(reproduced(bare, language)))
     if isinstance(value, bool):
         return str(value)
     return f"{value:,}" if isinstance(value, int) else about(value, 5)

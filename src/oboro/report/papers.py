@@ -13,9 +13,11 @@ import numpy as np
 
 from oboro.arrays import Bytes
 from oboro.files import write_whole
+from oboro.language import reproduced
+from oboro.release.forecast import Cell
 from oboro.release.reproduction import Bars, Cells, Curve, Curves, Figure, Reproduction, text_of
 from oboro.report import axes
-from oboro.report.page import Words, both, escape, label, render, say
+from oboro.report.page import LANGUAGES, Words, both, escape, label, render, say
 
 PAPERS = {
     "terada": both("Large tables: wavelets, Morton order and non-negative refinement (Terada et al.)"),
@@ -46,7 +48,7 @@ def write_papers(found: Sequence[Reproduction], path: str | Path, *, language: s
         if own and len(found) > 1:
             parts.append(say(PAPERS[name], "h2", 'class="paper"'))
         parts += [_card(one) for one in own]
-    title = TITLE if len(found) != 1 else Words.name(found[0].title)
+    title = TITLE if len(found) != 1 else _told(found[0].title)
     wrong = sum(len(one.errors) for one in found)
     facts = ((both("{number} tables and figures"), len(found)), (both("{number} errors"), wrong))
     chips = "".join(f'<span class="chip">{say(words.fill(number=number))}</span>' for words, number in facts)
@@ -65,7 +67,7 @@ def write_papers(found: Sequence[Reproduction], path: str | Path, *, language: s
 
 def _contents(papers: dict[str, list[Reproduction]]) -> str:
     items = "".join(
-        f'<li><a href="#{escape(one.name)}">{say(Words.name(one.title))}</a>{"" if not one.errors else " ✗"}</li>'
+        f'<li><a href="#{escape(one.name)}">{say(_told(one.title))}</a>{"" if not one.errors else " ✗"}</li>'
         for own in papers.values()
         for one in own
     )
@@ -73,11 +75,8 @@ def _contents(papers: dict[str, list[Reproduction]]) -> str:
 
 
 def _card(one: Reproduction) -> str:
-    head = "".join(f"<th>{say(Words.name(column))}</th>" for column in one.columns)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{escape(text_of(value).strip())}</td>" for value in row) + "</tr>"
-        for row in one.rows
-    )
+    head = "".join(f"<th>{say(_told(column))}</th>" for column in one.columns)
+    rows = "".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in one.rows)
     told = _listed(ERRS, one.errors, "errs") + _listed(NOTES, one.notes, "quiet")
     figures = "".join(_figure(each) for each in one.figures)
     table = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
@@ -86,13 +85,22 @@ def _card(one: Reproduction) -> str:
     ):  # the picture says it; the figures are there for those who want them
         table = f"<details>{say(both('The figures'), 'summary')}{table}</details>"
     name = f'<p class="quiet"><code>oboro reproduce {escape(one.name)}</code></p>'
-    return f'<section class="card" id="{escape(one.name)}">{say(Words.name(one.title), "h2")}{name}{figures}{table}{told}</section>'
+    return f'<section class="card" id="{escape(one.name)}">{say(_told(one.title), "h2")}{name}{figures}{table}{told}</section>'
+
+
+def _told(text: str) -> Words:
+    return Words(text, reproduced(text, "ja"))
+
+
+def _cell(value: Cell | None) -> str:
+    words = Words(*(text_of(value, language).strip() for language in LANGUAGES))
+    return f"<td>{escape(words.en)}</td>" if words.en == words.ja else say(words, "td")
 
 
 def _listed(title: Words, sentences: Sequence[str], look: str) -> str:
     if not sentences:
         return ""
-    items = "".join(say(Words.sentence(sentence), "li") for sentence in sentences)
+    items = "".join(say(_told(sentence), "li") for sentence in sentences)
     return f'{say(title, "h3")}<ul class="{look}">{items}</ul>'
 
 
@@ -118,21 +126,17 @@ def _curves(figure: Curves) -> str:
         look = ours.index(curve.name) if curve.name in ours else len(ours)
         at = [(px(across.place(x)), py(upwards.place(y))) for x, y in curve.points]
         parts.append(f'<g class="series s{look % 7}">{_drawn(curve, at)}</g>')
-    key = "".join(say(Words.name(name), "li", f'class="s{place % 7}"') for place, name in enumerate(ours))
+    key = "".join(say(_told(name), "li", f'class="s{place % 7}"') for place, name in enumerate(ours))
     dots = (
-        say(Words.name(figure.dots), "p", 'class="quiet"')
-        if any(curve.printed for curve in figure.curves)
-        else ""
+        say(_told(figure.dots), "p", 'class="quiet"') if any(curve.printed for curve in figure.curves) else ""
     )
-    drawn = axes.chart(
-        Words.name(figure.title), parts, below=Words.name(figure.below), beside=Words.name(figure.beside)
-    )
-    return f'<figure>{say(Words.name(figure.title), "h3")}{drawn}<ul class="series-key">{key}</ul>{dots}</figure>'
+    drawn = axes.chart(_told(figure.title), parts, below=_told(figure.below), beside=_told(figure.beside))
+    return f'<figure>{say(_told(figure.title), "h3")}{drawn}<ul class="series-key">{key}</ul>{dots}</figure>'
 
 
 def _drawn(curve: Curve, at: list[tuple[float, float]]) -> str:
     if not curve.printed:
-        return axes.polyline([x for x, _ in at], [y for _, y in at], Words.name(curve.name))
+        return axes.polyline([x for x, _ in at], [y for _, y in at], _told(curve.name))
     return "".join(
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3">{say(Words.same(f"{_number(a)}: {_number(b)}"), "title")}</circle>'
         for (x, y), (a, b) in zip(at, curve.points, strict=True)
@@ -150,7 +154,7 @@ def _bars(figure: Bars) -> str:
     )
     first, top, parts = axes.LEFT / 4, 8.0, list[str]()
     for at, name in enumerate(figure.names):
-        parts.append(say(Words.name(name), "text", f'x="{first:.1f}" y="{top + 11:.1f}"'))
+        parts.append(say(_told(name), "text", f'x="{first:.1f}" y="{top + 11:.1f}"'))
         top += _LABEL
         for look, (series, values) in enumerate(figure.series):
             value = values[at]
@@ -170,23 +174,23 @@ def _bars(figure: Bars) -> str:
         for value, x in ((value, place(axis.place(value))) for value in axis.ticks)
     )
     named = say(
-        Words.name(figure.below),
+        _told(figure.below),
         "text",
         f'x="{axes.WIDTH - axes.RIGHT}" y="{top + 28:.1f}" text-anchor="end"',
     )
     drawn = (
         f'<div class="plot"><svg class="chart large" viewBox="0 0 {axes.WIDTH} {top + 34:.0f}" role="img" '
-        f"{label(Words.name(figure.title))}>{marks}{''.join(parts)}{named}</svg></div>"
+        f"{label(_told(figure.title))}>{marks}{''.join(parts)}{named}</svg></div>"
     )
     key = "".join(
         say(
-            Words.name(name),
+            _told(name),
             "li",
             f'class="s{look % 7}{" outline" if name in figure.printed else " area-full"}"',
         )
         for look, (name, _) in enumerate(figure.series)
     )
-    return f'<figure>{say(Words.name(figure.title), "h3")}{drawn}<ul class="series-key">{key}</ul></figure>'
+    return f'<figure>{say(_told(figure.title), "h3")}{drawn}<ul class="series-key">{key}</ul></figure>'
 
 
 class _Axis:
@@ -235,7 +239,7 @@ def _cells(figure: Cells) -> str:
     shades = np.rint(255 - share * (255 - ink)).astype(np.uint8)
     picture = base64.b64encode(_png(shades)).decode("ascii")
     red = say(NEGATIVE, "p", 'class="quiet"') if (values < 0).any() else ""
-    name = Words.name(figure.title)
+    name = _told(figure.title)
     image = f'<img class="cells" src="data:image/png;base64,{picture}" alt="{escape(name.en)}" {label(name)}>'
     return f"<figure>{say(name, 'h3')}{image}{red}</figure>"
 

@@ -151,7 +151,7 @@ def outliers() -> Reproduction:
                 sizes,
                 [(str(row[0]).removesuffix(f", {title}"), *row[2:]) for row in own],
                 below="size",
-                beside="found",
+                beside="share found",
             )
             for title, own in (
                 ("equal (eps, delta)", rows[: len(rows) // 2]),

@@ -413,7 +413,7 @@ def orders() -> Reproduction:
     return Reproduction(
         "terada-order",
         "Row scan against Morton order: RMSE of squares, the proposed method, eps = 0.1",
-        ("order", *[f"side {side}" for side in sides]),
+        ("scan", *[f"side {side}" for side in sides]),
         (
             ("rows, one after the other", *rmse[0].tolist()),
             ("Morton", *rmse[1].tolist()),
