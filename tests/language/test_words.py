@@ -27,7 +27,8 @@ def breaches(sentence: str) -> list[str]:
 
 def test_no_sentence_uses_a_word_that_the_glossary_rules_out() -> None:
     catalogue = tomllib.loads((Path(language.__file__).parent / "ja.toml").read_text("utf-8"))
-    said = [*catalogue.pop("parts").values(), *catalogue.pop("pages").values(), *catalogue.values()]
+    said = [*catalogue.pop("parts").values(), *catalogue.pop("pages").values()]
+    said += [*catalogue.pop("papers").values(), *catalogue.values()]
     readme = (ROOT / "README.ja.md").read_text("utf-8").splitlines()
     found = {sentence: wrong for sentence in (*said, *readme) if (wrong := breaches(sentence))}
     assert not found

@@ -129,14 +129,14 @@ class Reproduction:
 
     def __str__(self) -> str:
         cells = [[text_of(value) for value in row] for row in (self.columns, *self.rows)]
-        errs, note = reproduced("the paper errs"), reproduced("note")
+        errs, note = reproduced("the paper errs: {}"), reproduced("note: {}")
         lines = [
             reproduced(self.title),
             "",
             *aligned(cells),
             "",
-            *[f"  ✗ {errs}: {reproduced(error)}" for error in self.errors],
-            *[f"  {note}: {reproduced(each)}" for each in self.notes],
+            *["  ✗ " + errs.replace("{}", reproduced(error)) for error in self.errors],
+            *["  " + note.replace("{}", reproduced(each)) for each in self.notes],
         ]
         return "\n".join(lines).rstrip()
 
