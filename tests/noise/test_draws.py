@@ -299,7 +299,7 @@ def test_a_choice_at_an_edge_is_settled_by_the_next_bits() -> None:
 def test_float_bounds_and_balls_agree(items: list[tuple[int, int]], eta: Fraction, word: int) -> None:
     scores, counts = np.array(items, np.int64).T
     quick = exponential_mechanism(scores, eta, counts, Scripted([word], rest=77))
-    above, weights = draws._candidates(scores, counts)
+    above, weights = draws.candidates(scores, counts)
     assert quick == draws._choose_by_balls(above, weights, eta, Uniform(Scripted([], rest=77), word, 64))
 
 

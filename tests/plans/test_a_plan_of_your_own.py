@@ -17,7 +17,7 @@ from oboro import audit
 from oboro.errors import GuaranteeError, InputError, UnitError
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace, StudentT
 from oboro.release import Additive, Forecast, Pair, Part, Plan, load_plan, part, register, same_noise
-from oboro.release.part import Choice, cost_of
+from oboro.release.part import Choice, Selection, cost_of
 
 
 # -- the plan: 40 lines ------------------------------------------------------------------------------------------------
@@ -155,6 +155,7 @@ def test_a_plan_that_lists_no_noise_promises_nothing_for_money() -> None:
         (DiscreteGaussian(1), ob.Pure(100)),
         (Choice(Fraction(1)), ob.Pure("3.99")),
         (Choice(Fraction(1)), ob.ZCDP("1.99")),
+        (Selection(Fraction(1)), ob.Pure("3.99")),
     ],
 )
 def test_a_part_cannot_say_that_it_costs_less_than_its_law_does(noise: Any, costs: Any) -> None:

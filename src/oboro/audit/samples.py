@@ -85,6 +85,16 @@ def _ranks() -> Iterator[tuple[str, Plan]]:
 
     rows, swapped = Plans(DOMAIN, ROW, None), Plans(DOMAIN, REPLACED, 5)
     persons = Plans(DOMAIN, PERSON, None)
+    yield "persons", persons.where("age >= 2").persons(eps=1)
+    yield "persons by region, zCDP", persons.by("region").persons(rho="0.5")
+    yield (
+        "persons by age, replaced",
+        Plans(DOMAIN, Unit.person("who", 2, "replace"), 4).by("age").persons(eps=1),
+    )
+    for name, asked in (("", rows), (", replaced", swapped), (", persons", persons)):
+        yield f"mode{name}", asked.mode("age", eps=1)
+    yield "top 2 by region, replaced", swapped.by("region").top("age", 2, eps=1)
+    yield "top 2", rows.top("age", 2, eps=1)
     yield "quantile", rows.quantile("age", 0.5, eps=1)
     yield "quantile, replaced", swapped.quantile("age", 0.25, eps=1)
     yield "quantile by region, replaced", swapped.by("region").quantile("age", 0.5, eps=1)

@@ -111,7 +111,7 @@ def _plan(
 
 
 def read_edges(text: str) -> tuple[str, list[Any]]:
-    """COLUMN=FIRST:LAST:WIDTH, both ends included where the width leads there, or COLUMN=A,B,C."""
+    """COLUMN=FIRST:LAST:WIDTH, both ends included where the width leads there, or COLUMN=A,B,C, open at both ends."""
     from oboro.exact import positive, rational
 
     name, equals, body = text.partition("=")
@@ -125,7 +125,7 @@ def read_edges(text: str) -> tuple[str, list[Any]]:
         if 0 < (last - first) / width <= 10**6:
             inner = [first + width * i for i in range(int((last - first) / width) + 1)]
             return name, inner if inner[-1] == last else [*inner, last]
-    elif equals and "," in body:
+    elif equals and body and ":" not in body:
         return name, body.split(",")
     raise ParameterError(
         "--edges is not understood",

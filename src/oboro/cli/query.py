@@ -138,10 +138,16 @@ Where = Annotated[
     str | None,
     option("--where CONDITION", 'Only such rows: "age >= 20 and region = \'north\'", or "age = 20..39".'),
 ]
-By = Annotated[list[str], option("--by COLUMN", "One answer for each value of a column; repeat for more.")]
+By = Annotated[
+    list[str],
+    option(
+        "--by COLUMN",
+        "One answer for each value of a column; repeat for more. Also bins(age, 10), day=year, day=month.",
+    ),
+]
 Edges = Annotated[
     list[str],
-    option("--edges COLUMN=EDGES", "Of a histogram: COLUMN=FIRST:LAST:WIDTH or COLUMN=0,18,65,120."),
+    option("--edges COLUMN=EDGES", "Of a histogram: COLUMN=FIRST:LAST:WIDTH, or COLUMN=18,65 with open ends."),
 ]
 BallOption = Annotated[
     str | None,

@@ -16,6 +16,7 @@ from oboro.engine.codes import (
     count_units,
     counted_rows,
 )
+from oboro.engine.persons import count_persons
 from oboro.engine.source import Source, open_data
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "check_width",
     "code_sql",
     "count_cells",
+    "count_persons",
     "count_units",
     "counted_rows",
     "open_data",

@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     )
     from oboro.noise.laws import Cauchy, Laplace, Normal, PositiveStable, StudentT
     from oboro.noise.rounding import round_to_grid, sample_rounded
+    from oboro.noise.selection import permute_and_flip
 
 _HOME = {
     **dict.fromkeys(("Cauchy", "Laplace", "Normal", "PositiveStable", "StudentT"), "laws"),
     **dict.fromkeys(("round_to_grid", "sample_rounded"), "rounding"),
     "binomial": "draws",
+    "permute_and_flip": "selection",
     **dict.fromkeys(("bernoulli", "bernoulli_exp", "choose", "exponential_mechanism"), "draws"),
     **dict.fromkeys(("permutation", "shuffle", "uniform_integer", "uniform_integers"), "draws"),
 }
@@ -55,6 +57,7 @@ __all__ = [
     "choose",
     "exponential_mechanism",
     "permutation",
+    "permute_and_flip",
     "round_to_grid",
     "sample_rounded",
     "shuffle",

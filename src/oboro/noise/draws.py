@@ -230,7 +230,7 @@ def exponential_choices(
 
     rate = not_negative("eta", eta)
     bits = bits or system_bits()
-    above, weights = _candidates(scores, counts)
+    above, weights = candidates(scores, counts)
     with precision(128):
         low, high = floatball.cumulative_weights(above, weights, *floatball.float_ball(ball(rate)))
     words = bits.words(size)
@@ -257,7 +257,7 @@ def _choose_by_balls(above: Words, weights: Integers, eta: Fraction, u: Uniform)
         u.extend(u.known)
 
 
-def _candidates(scores: npt.ArrayLike, counts: npt.ArrayLike | None) -> tuple[Words, Integers]:
+def candidates(scores: npt.ArrayLike, counts: npt.ArrayLike | None) -> tuple[Words, Integers]:
     """Scores above the smallest that counts, and how often each counts."""
     try:
         score = np.asarray(scores)

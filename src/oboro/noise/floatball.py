@@ -29,6 +29,7 @@ from oboro.noise.lazy import Ball
 
 if TYPE_CHECKING:
     from oboro.arrays import Codes, Floats
+    from oboro.noise.bits import Words
 
 Pair = tuple[float, float]  # mid and rad; for sine and cosine, the two values
 
@@ -218,6 +219,52 @@ def cumulative_weights(scores: Codes, counts: Codes, eta: float, eta_rad: float)
         high_sum = (high_sum + (weight + rad)) * (1.0 + 4.0 * U)
         low[i], high[i] = low_sum, high_sum
     return low, high
+
+
+_SMALL = 2.0**-20
+
+
+@compiled
+def largest_keys(words: Words, scores: Words, counts: Codes, eta: float, eta_rad: float) -> Codes:
+    """In each row of words, which candidate has the largest -log V - eta * score; -1 where the bounds do not tell.
+
+    V is uniform for a candidate that counts once, and 1 - U^(1/n) for n of them. With x = -(log U)/n > 0 that is
+    1 - e^-x; for x < 2^-20 it is x - x^2/2 up to x^3/6, less than 2^-41 of x.
+    """
+    out = np.empty(words.shape[0], np.int64)
+    for row in range(words.shape[0]):
+        best, least, top = -1, -math.inf, -math.inf  # with the best lower bound, and its upper one
+        most = -math.inf  # the best upper bound of all others
+        unknown = False
+        for i in range(words.shape[1]):
+            v, v_rad = unit_ball(words[row, i])
+            if counts[i] > 1:
+                count = float(counts[i])
+                x, x_rad = log_ball(v, v_rad)
+                x, x_rad = div_ball(-x, x_rad, count, U * count)
+                if x + x_rad < _SMALL:
+                    half, half_rad = mul_ball(x, x_rad, x, x_rad)
+                    v, v_rad = add_ball(x, x_rad, -0.5 * half, 0.5 * half_rad)
+                    v_rad += 2.0**-41 * abs(x) * GROW
+                else:
+                    v, v_rad = exp_ball(-x, x_rad)
+                    v, v_rad = add_ball(1.0, 0.0, -v, v_rad)
+            key, key_rad = log_ball(v, v_rad)
+            score = float(scores[i])
+            less, less_rad = mul_ball(score, U * score, eta, eta_rad)
+            key, key_rad = add_ball(-key, key_rad, -less, less_rad)
+            if not key_rad < math.inf:
+                unknown = True
+                break
+            low, high = (key - key_rad) - TINY, (key + key_rad) + TINY
+            low, high = low - 4.0 * U * abs(low), high + 4.0 * U * abs(high)
+            if low > least:
+                most = max(most, top)
+                best, least, top = i, low, high
+            else:
+                most = max(most, high)
+        out[row] = best if not unknown and least > most else -1
+    return out
 
 
 def float_ball(ball: Ball) -> Pair:

@@ -6,8 +6,8 @@ A unit moves a part by so much *in the norm of its noise*:
     discrete Gaussian    the squared 2-norm D^2              costs D^2 / (2 sigma^2)               ZCDP
     choice by a score    every score by at most D            costs 2 eta D                         Pure
 
-so that the cost of noise follows from its law alone [Ghosh, Roughgarden, Sundararajan 2009; Canonne, Kamath, Steinke
-2020, Theorem 14; McSherry, Talwar 2007], and nobody states it beside it. Other mechanisms say what they cost, by a
+(a choice by the exponential mechanism, or by permute-and-flip), so that the cost of noise follows from its law alone [Ghosh,
+Roughgarden, Sundararajan 2009; Canonne, Kamath, Steinke 2020, Theorem 14; McSherry, Talwar 2007; McKenna, Sheldon 2020], and nobody states it beside it. Other mechanisms say what they cost, by a
 theorem of their own that their class names: noise in proportion to a smooth sensitivity, stable noise.
 
 A unit that does one of several things (it comes, it is replaced within its group, it moves to another) has parts for
@@ -88,8 +88,25 @@ class Choice:
         return {"law": "exponential mechanism", "eta": show(self.eta)}
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Permute-and-flip (noise/selection.py): the best score wins, with noise. A constant that all scores share changes nothing.
+
+    So where all scores move the same way, by at most D, each moves by at most D/2 up to a constant.
+
+    >>> from fractions import Fraction
+    >>> ob.release.part(ob.release.Selection(Fraction(1, 10)), "the most frequent value", moves=Fraction(1, 2)).costs
+    Pure('0.1')
+    """
+
+    eta: Fraction
+
+    def to_dict(self) -> dict[str, object]:
+        return {"law": "permute-and-flip", "eta": show(self.eta)}
+
+
 def part(
-    noise: DiscreteLaplace | DiscreteGaussian | Choice,
+    noise: DiscreteLaplace | DiscreteGaussian | Choice | Selection,
     of: str,
     *,
     moves: Fraction | int,
@@ -122,6 +139,8 @@ def _least_cost(noise: Any, moved: Fraction) -> tuple[Guarantee, ...]:
         return (ZCDP(moved / (2 * noise.sigma2)),)
     if isinstance(noise, Choice):  # of a range of 2 eta D [Cesar and Rogers 2021, Lemma 4]
         return (Pure(2 * noise.eta * moved), ZCDP((noise.eta * moved) ** 2 / 2))
+    if isinstance(noise, Selection):  # it has no smaller range than its eps says: no better zCDP follows
+        return (Pure(2 * noise.eta * moved),)
     return ()
 
 

@@ -31,10 +31,12 @@ from oboro.statistics.means import MeanPlan
 from oboro.statistics.moments import CovariancePlan
 from oboro.statistics.oracle import Oracle, QueryPlan
 from oboro.statistics.own import OwnFunctionPlan, own_function_plan
+from oboro.statistics.persons import PersonsPlan
 from oboro.statistics.quantiles import QuantilePlan
 from oboro.statistics.questions import BatchPlan
 from oboro.statistics.row_function import RowFunctionPlan
 from oboro.statistics.scope import Bins
+from oboro.statistics.selections import TopPlan
 from oboro.statistics.session import Batch, Session
 from oboro.statistics.smooth import SmoothQuantilePlan, TrimmedMeanPlan
 from oboro.statistics.sums import CountPlan, SumPlan, SumsPlan
@@ -54,6 +56,7 @@ __all__ = [
     "MstCostPlan",
     "Oracle",
     "OwnFunctionPlan",
+    "PersonsPlan",
     "QuantilePlan",
     "QueryPlan",
     "RowFunctionPlan",
@@ -62,6 +65,7 @@ __all__ = [
     "SmoothQuantilePlan",
     "SumPlan",
     "SumsPlan",
+    "TopPlan",
     "TrianglesPlan",
     "TrimmedMeanPlan",
     "clusters_plan",

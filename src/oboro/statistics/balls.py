@@ -23,7 +23,7 @@ from oboro.kinds import list_of, takes, text_of
 from oboro.privacy import Pure
 from oboro.release import Pair
 from oboro.statistics.points import one_unit
-from oboro.statistics.scope import Scope
+from oboro.statistics.scope import Scope, fold_groups
 from oboro.statistics.terms import Promise, Vector, ends, vector
 
 # Vectors of whole numbers, shortened into a ball by whole numbers alone, and the rows that they come from.
@@ -71,7 +71,7 @@ def _bit_length(numbers: Integers) -> Integers:
 def streamed(scope: Scope, columns: Sequence[Column], data: Data) -> Iterator[tuple[Integers, Integers]]:
     """Groups and codes of the rows that count, some at a time."""
     source, condition = scope.open(data)
-    by = [bins.column for bins in scope.by]
+    by = scope.by_columns
     source.need(*[column.name for column in (*columns, *by)])
     group = "0::BIGINT"
     for column in by:
@@ -85,7 +85,7 @@ def streamed(scope: Scope, columns: Sequence[Column], data: Data) -> Iterator[tu
         whole = [batch.column(name).to_numpy(zero_copy_only=False).astype(np.int64) for name in fields]
         for start in range(0, batch.num_rows, CHUNK):
             *codes, place = (values[start : start + CHUNK] for values in whole)
-            yield place, np.stack(codes, axis=1)
+            yield fold_groups(scope.by, place), np.stack(codes, axis=1)
 
 
 NORMS = ("l1", "l2")

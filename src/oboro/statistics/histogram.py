@@ -19,7 +19,21 @@ from oboro.ledger import Ledger
 from oboro.noise import Bits
 from oboro.privacy import Pure, Unit
 from oboro.release import Additive, Forecast, Pair, Part, Plan, Release, register, run, same_noise
+<<<<<<< HEAD
 from oboro.statistics.scope import MOST_GROUPS, MOST_UNITS, Bins, Edges, Scope, bins_of
+=======
+from oboro.statistics.arguments import parse
+from oboro.statistics.scope import (
+    MOST_GROUPS,
+    MOST_UNITS,
+    Bins,
+    Edges,
+    Scope,
+    bins_of,
+    columns_of,
+    fold_groups,
+)
+>>>>>>> 18492d3 (Persons counted once, the most frequent values by one exact selection, groups by intervals, years and months)
 from oboro.statistics.terms import Noise, Promise, in_groups, moved_parts, noise_for, noise_note, promised
 from oboro.statistics.where import Condition, parse
 
@@ -68,7 +82,7 @@ class HistogramPlan(Plan):
                 needed="a unit of rows or persons",
                 fix=setting(unit=Unit.row()),
             )
-        if not self.bins or len({bins.column.name for bins in self.bins}) != len(self.bins):
+        if not self.bins or len({bins.name for bins in self.bins}) != len(self.bins):
             raise DomainError("a histogram needs one or more different columns", fix='"age"')
         if prod(self.shape) > MOST_BINS:
             raise DomainError(
@@ -78,7 +92,7 @@ class HistogramPlan(Plan):
                 fix=setting(edges=range(0, 121, 10))
                 + ", or a table (oboro table release), which may be huge and sparse",
             )
-        Domain([bins.column for bins in self.bins]).cells  # noqa: B018  # refuses more than a number of 64 bits can tell
+        Domain(columns_of(self.bins)).cells  # noqa: B018  # refuses more than a number of 64 bits can tell
         if self.expected_n is not None:
             whole("expected_n", self.expected_n, least=0, most=MOST_UNITS)
 
@@ -122,15 +136,9 @@ class HistogramPlan(Plan):
         """True counts of every bin, in mixed-radix order."""
         source = open_data(data)
         condition = None if self.where is None else self.where.sql(source)
-        cells, counts = count_cells(source, [bins.column for bins in self.bins], self.unit, condition)
-        index = np.zeros(cells.size, np.int64)
-        weight = 1
-        for bins in reversed(self.bins):
-            cells, codes = np.divmod(cells, bins.column.size)
-            index += weight * bins.fold(codes)
-            weight *= bins.size
-        totals = np.zeros(weight, np.int64)
-        np.add.at(totals, index, counts)
+        cells, counts = count_cells(source, columns_of(self.bins), self.unit, condition)
+        totals = np.zeros(prod(self.shape), np.int64)
+        np.add.at(totals, fold_groups(self.bins, cells), counts)
         return totals
 
     def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Integers:
@@ -145,9 +153,7 @@ class HistogramPlan(Plan):
         for bins in self.bins:
             repeat //= bins.size
             labels = pa.array(bins.labels)
-            columns[bins.column.name] = labels.take(
-                pa.array(np.tile(np.repeat(np.arange(bins.size), repeat), tile))
-            )
+            columns[bins.name] = labels.take(pa.array(np.tile(np.repeat(np.arange(bins.size), repeat), tile)))
             tile *= bins.size
         name = "count"
         while name in columns:
@@ -161,7 +167,7 @@ class HistogramPlan(Plan):
         return np.maximum(counts + low, 0), np.maximum(counts + high, 0)
 
     def describe(self) -> dict[str, object]:
-        names = " by ".join(bins.column.name for bins in self.bins)
+        names = " by ".join(bins.name for bins in self.bins)
         size = {"sensitivity": str(self.sensitivity)} if isinstance(self.guarantee, Pure) else {}
         return {
             "released": f"histogram of {names}" + (f", where {self.where}" if self.where else ""),
@@ -176,7 +182,7 @@ class HistogramPlan(Plan):
     @cached_property
     def _scope(self) -> Scope:
         """The same rows by the values of the columns: for worst cases and words."""
-        return Scope(self.unit, self.where, tuple(Bins(bins.column) for bins in self.bins))
+        return Scope(self.unit, self.where, tuple(map(Bins, columns_of(self.bins))))
 
 
 @takes(domain=Domain, columns=names_of, unit=Unit)

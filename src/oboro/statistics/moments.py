@@ -116,8 +116,7 @@ class Box:
         d, spans = len(self.columns), self.spans
         pairs = self._pairs if products else []
         asked = [(), *((i,) for i in range(d)), *pairs]
-        by = [bins.column for bins in scope.by]
-        found = add_up(source, self.columns, asked, scope.unit, by=by, condition=condition)
+        found = add_up(source, self.columns, asked, scope.unit, by=scope.by_columns, condition=condition)
 
         def moved(n: int, codes: Sequence[int], both: Sequence[int]) -> Totals:
             s = [2 * code - span * n for code, span in zip(codes, spans, strict=True)]
@@ -127,7 +126,7 @@ class Box:
             ]
             return n, s, st
 
-        return {group: moved(n, rest[:d], rest[d:]) for group, (n, *rest) in found.items()}
+        return {group: moved(n, rest[:d], rest[d:]) for group, (n, *rest) in scope.folded(found).items()}
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from oboro.statistics.ranks import (
     split_errors,
     split_quantiles,
 )
-from oboro.statistics.scope import Scope, ScopedPlan
+from oboro.statistics.scope import Scope, ScopedPlan, fold_groups
 from oboro.statistics.terms import cases
 
 METHODS = ("single", "joint", "splitting", "independent")
@@ -91,7 +92,7 @@ class QuantilePlan(ScopedPlan):
         check_eps(self.guarantee)
         self._check_method()
         coarse = self.method in ("joint", "splitting") and fineness(self.column.size) < _TIES
-        if coarse or self.scope.groups * self.column.size > LARGEST:
+        if coarse or prod(one.size for one in (*self.scope.by_columns, self.column)) > LARGEST:
             raise DomainError(
                 f"column {self.column.name!r} has too many values for this question",
                 given=f"{self.column.size} values, {self.scope.groups} groups, {len(self.quantiles)} quantiles",
@@ -206,11 +207,12 @@ class QuantilePlan(ScopedPlan):
 
     def prepare(self, data: Data) -> tuple[Ranks, ...]:
         source, condition = self.scope.open(data)
-        columns = [*(bins.column for bins in self.scope.by), self.column]
+        columns = [*self.scope.by_columns, self.column]
         cells, counts = count_cells(source, columns, self.scope.unit, condition)
         if not self.scope.by:
             return (Ranks.of(cells, counts),)
         group, codes = np.divmod(cells, self.column.size)
+        group = fold_groups(self.scope.by, group)
         return tuple(Ranks.of(codes[group == g], counts[group == g]) for g in range(self.scope.groups))
 
     def measure(self, prepared: tuple[Ranks, ...], bits: Bits, trials: int | None = None) -> Integers:

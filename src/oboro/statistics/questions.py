@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypedDict, TypeVar, U
 
 from oboro.domain import Column, Domain
 from oboro.errors import ParameterError, told
-from oboro.exact import Number, show
+from oboro.exact import Number, show, whole
 from oboro.kinds import names_of, nearest, shown, takes
 from oboro.noise import Bits
 from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit, compose
@@ -23,8 +23,10 @@ from oboro.statistics.balls import Ball
 from oboro.statistics.histogram import HistogramPlan
 from oboro.statistics.means import mean_plan
 from oboro.statistics.moments import covariance_plan
+from oboro.statistics.persons import persons_plan
 from oboro.statistics.quantiles import quantile_plan
-from oboro.statistics.scope import Bins, Edges, Scope, bins_of
+from oboro.statistics.scope import Bins, Edges, Scope, bins_of, group_of
+from oboro.statistics.selections import top_plan
 from oboro.statistics.sums import count_plan, sums_plan
 from oboro.statistics.terms import Promise
 from oboro.statistics.where import Condition, parse
@@ -132,8 +134,9 @@ class BatchPlan(Plan):
             ("value", pa.float64()),
         ]
         schema += [("low", pa.float64()), ("high", pa.float64())]
-        if any("day" in row for row in rows):
-            schema.append(("day", pa.date32()))
+        for name, kind in (("day", pa.date32()), ("text", pa.string())):
+            if any(name in row for row in rows):
+                schema.append((name, kind))
         return pa.Table.from_pylist(rows, pa.schema(schema))
 
     def describe(self) -> dict[str, object]:
@@ -228,7 +231,9 @@ def _rows(place: int, plan: Plan, table: Table) -> list[dict[str, object]]:
     for record in table.to_pylist():
         of = ", ".join(str(record[name]) for name in labels)
         row = {"number": place, "question": question, "of": of}
-        row |= {"day": record[value]} if isinstance(record[value], date) else {"value": float(record[value])}
+        found = record[value]
+        name = "day" if isinstance(found, date) else "text" if isinstance(found, str) else "value"
+        row |= {name: float(found) if name == "value" else found}
         if ends is not None:
             low, high = next(ends)
             row |= {"low": float(low), "high": float(high)}
@@ -298,8 +303,11 @@ class Questions(Generic[Result]):
 
     @takes(columns=names_of)
     def by(self, *columns: str) -> Self:
-        """One answer for each value of a column, or for each combination of several."""
-        return self._narrowed(groups=(*self.groups, *(Bins(self.domain[name]) for name in columns)))
+        """One answer for each value of a column, or for each combination of several.
+
+        Or for each of bins(age, 10), year(day), month(day); of calendar years and months, "day=year" and "day=month".
+        """
+        return self._narrowed(groups=(*self.groups, *(group_of(self.domain, name) for name in columns)))
 
     def count(self, **asked: Unpack[Asked]) -> Result:
         """How many rows; with groups, how many in each."""
@@ -307,6 +315,21 @@ class Questions(Generic[Result]):
             return self._histogram(self.groups, asked, "count")
         scope = self._scope(asked, "count")
         return self._answer(lambda promise: count_plan(scope, promise), asked)
+
+    def persons(self, **asked: Unpack[Asked]) -> Result:
+        """How many persons, each counted once; with groups, how many in each. For a unit of persons."""
+        scope = self._scope(asked, "persons")
+        return self._answer(lambda promise: persons_plan(scope, promise), asked)
+
+    def mode(self, column: str, **asked: Unpack[Asked]) -> Result:
+        """The most frequent value of a column."""
+        self._known(asked, "mode")
+        return self.top(column, 1, **asked)
+
+    def top(self, column: str, k: int, **asked: Unpack[Asked]) -> Result:
+        """The k most frequent values of a column, the most frequent first."""
+        scope, of, how_many = self._scope(asked, "top"), self.domain[column], whole("k", k, least=1)
+        return self._answer(lambda promise: top_plan(of, how_many, scope, as_pure(promise)), asked)
 
     def sum(self, column: str | Sequence[str], *, ball: Ball | None = None, **asked: Unpack[Asked]) -> Result:
         """The sum of a column, or of several at once; with groups, of each. With a ball about 0, rows outside it move to its
@@ -361,7 +384,7 @@ class Questions(Generic[Result]):
         **asked: Unpack[Asked],
     ) -> Result:
         """How many rows have each value, or lie in each interval between edges."""
-        groups = [Bins(self.domain[name]) for name in ([by] if isinstance(by, str) else by)]
+        groups = [group_of(self.domain, name) for name in ([by] if isinstance(by, str) else by)]
         names = [columns] if isinstance(columns, str) else list(columns)
         bins = (*self.groups, *groups, *bins_of(self.domain, names, edges))
         return self._histogram(bins, asked, "histogram")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
+from functools import lru_cache
 from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING
@@ -14,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.domain import Column, Date, Domain, Integer, Real
-from oboro.domain.columns import as_date
+from oboro.domain.columns import LARGEST, as_date
 from oboro.engine import Source, count_units, open_data
 from oboro.errors import DataError, DomainError, ParameterError, UnitError, setting, told
-from oboro.exact import Number, rational, show, whole
+from oboro.exact import Number, positive, rational, show, whole
 from oboro.kinds import list_of, shown, takes
 from oboro.privacy import Unit
 from oboro.release import Pair, Plan, upgrade
@@ -31,29 +33,47 @@ if TYPE_CHECKING:
 
 # Bins: a column's values put into public groups.
 
+MOST_GROUPS = 2**16
+MOST_UNITS = 2**38
 Edge = Number | date
 Edges = Mapping[str, Sequence[Edge]] | Sequence[Edge]
 
 
+PERIODS = ("year", "month", "year-month")  # of dates; a month is that of any year
+
+
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """Every value its own bin, or the intervals [edge, next edge) of a number or date column.
+    """Every value its own bin, or the intervals [edge, next edge) of a number or date column, or the years or months of dates.
 
-    The last interval includes the last edge. The edges must begin and end at the column's bounds, so that
-    every record that is not left out falls into a bin.
+    The last interval includes the last edge. Where the edges do not begin and end at the column's bounds, what lies below
+    the first and above the last is an interval as well: every record that is not left out falls into a bin.
 
-    >>> ages = ob.statistics.Bins(domain["age"], edges=[0, 20, 65, 99])
-    >>> ages.size, ages.label(1), ages.fold([19, 20, 99])
-    (3, '20 to 64', array([0, 1, 2]))
+    >>> ages = ob.statistics.Bins(domain["age"], edges=[20, 65])
+    >>> ages.labels, ages.fold([19, 20, 99])
+    (['0 to 19', '20 to 64', '65 to 99'], array([0, 1, 2]))
     """
 
     column: Column
     starts: tuple[int, ...] = ()  # the first code of each bin; empty where every value is its own bin
+    period: str = ""  # of a date column, one of PERIODS: in place of starts
 
     @takes(column=Column, edges=list_of)
     def __init__(
-        self, column: Column, edges: Sequence[Edge] | None = None, *, starts: tuple[int, ...] = ()
+        self,
+        column: Column,
+        edges: Sequence[Edge] | None = None,
+        *,
+        starts: tuple[int, ...] = (),
+        period: str = "",
     ) -> None:
+        if period and (period not in PERIODS or not isinstance(column, Date) or starts or edges is not None):
+            raise DomainError(
+                f"column {column.name!r} cannot be put into such periods",
+                given=told(period=shown(period)),
+                needed=f"a Date column without edges, and one of {', '.join(PERIODS)}",
+                fix=setting(period="year"),
+            )
         if edges is not None:
             starts = _starts(column, list(edges))
         if starts and (starts[0] != 0 or sorted(set(starts)) != list(starts) or starts[-1] >= column.size):
@@ -64,19 +84,46 @@ class Bins:
             )
         object.__setattr__(self, "column", column)
         object.__setattr__(self, "starts", starts)
+        object.__setattr__(self, "period", period)
+
+    @property
+    def name(self) -> str:
+        """What its column is called in the published table."""
+        return f"{self.period}({self.column.name})" if self.period in ("year", "month") else self.column.name
 
     @property
     def size(self) -> int:
-        return len(self.starts) or self.column.size
+        return len(self._periods[1]) if self.period else len(self.starts) or self.column.size
+
+    @property
+    def runs(self) -> tuple[tuple[int, int], ...]:
+        """The first code of each run of codes that share a bin, and that bin; empty where every value is its own bin."""
+        return self._periods[0] if self.period else tuple((start, i) for i, start in enumerate(self.starts))
+
+    @property
+    def far(self) -> int:
+        """A code as far from the first as there is in another bin."""
+        runs = self.runs
+        if not runs or runs[-1][1] != runs[0][1]:
+            return self.column.size - 1
+        return next((start for start, place in reversed(runs) if place != runs[0][1]), 0)
+
+    @property
+    def _periods(self) -> tuple[tuple[tuple[int, int], ...], tuple[object, ...]]:
+        assert isinstance(self.column, Date)
+        return _periods(self.column.first, self.column.last, self.period)
 
     def fold(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The bin of each code."""
-        if not self.starts:
+        if not self.runs:
             return codes
-        return np.searchsorted(np.asarray(self.starts, np.int64), codes, side="right").astype(np.int64) - 1
+        starts, places = np.asarray(self.runs, np.int64).T
+        return np.asarray(places[np.searchsorted(starts, codes, side="right") - 1], np.int64)
 
     def label(self, index: int) -> object:
         """What a bin is called in the published table."""
+        if self.period:
+            return self._periods[1][index]
         if not self.starts:
             return self.column.value(index)
         first = self.column.value(self.starts[index])
@@ -95,6 +142,98 @@ class Bins:
     @property
     def labels(self) -> list[object]:
         return [self.label(index) for index in range(self.size)]
+
+
+@lru_cache(maxsize=64)
+def _periods(first: date, last: date, period: str) -> tuple[tuple[tuple[int, int], ...], tuple[object, ...]]:
+    """Where each year or month begins, as codes, with the number of its bin; and the labels of the bins, in order."""
+    begins: list[tuple[date, object]] = []
+    for year in range(first.year, last.year + 1):
+        for month in range(1, 13):
+            begin = max(first, date(year, month, 1))
+            if (first.year, first.month) <= (year, month) <= (last.year, last.month):
+                label = {"year": year, "month": month}.get(period, f"{year:04}-{month:02}")
+                begins.append((begin, label))
+    labels = tuple(sorted({label for _, label in begins}, key=lambda label: (str(type(label)), label)))
+    place = {label: i for i, label in enumerate(labels)}
+    runs = [((begin - first).days, place[label]) for begin, label in begins]
+    kept = [run for i, run in enumerate(runs) if i == 0 or run[1] != runs[i - 1][1]]
+    return tuple(kept), labels
+
+
+_GROUP = re.compile(r"(?P<word>\w+)\s*\(\s*(?P<column>.+?)\s*(?:,\s*(?P<width>[^,()]+?)\s*)?\)")
+
+
+@takes(domain=Domain)
+def group_of(domain: Domain, text: str) -> Bins:
+    """What a text groups by: a column, bins(age, 10), year(day), month(day); day=year and day=month are calendar years
+    and months."""
+    if text in domain.names:
+        return Bins(domain[text])
+    name, equals, period = text.rpartition("=")
+    if equals and name in domain.names and period in ("year", "month"):
+        return Bins(domain[name], period="year" if period == "year" else "year-month")
+    found = _GROUP.fullmatch(text)
+    if found is None:
+        return Bins(domain[text])
+    word, column, width = found["word"].lower(), domain[found["column"]], found["width"]
+    if word == "bins" and width is not None:
+        return even_bins(column, width)
+    if word in ("year", "month") and width is None:
+        return Bins(column, period=word)
+    raise DomainError(
+        "the groups are not understood",
+        given=text,
+        needed="a column, bins(COLUMN, WIDTH), year(COLUMN), month(COLUMN), COLUMN=year or COLUMN=month",
+        fix=f"year({column.name})" if isinstance(column, Date) else column.name,
+    )
+
+
+def even_bins(column: Column, width: Number) -> Bins:
+    """Intervals of one width that begin at its multiples: bins(age, 10) are 0 to 9, 10 to 19, and so on."""
+    if not isinstance(column, Integer | Real):
+        raise DomainError(
+            f"column {column.name!r} has no bins of a width",
+            given=f"a column of kind {column.kind!r}",
+            needed="an Integer or Real column",
+            fix=f"year({column.name})" if isinstance(column, Date) else column.name,
+        )
+    wide = positive("width", rational("width", width))
+    steps, low = wide / column.step, Fraction(column.low)
+    first = (low // wide + 1) * wide
+    at = (first - low) / column.step
+    if steps.denominator != 1 or at.denominator != 1:
+        raise DomainError(
+            f"bins of this width do not fit the steps of column {column.name!r}",
+            given=f"a width of {show(wide)}",
+            needed=f"multiples of {show(Fraction(column.step))} from {show(low)} on, such that each value lies in one bin",
+            fix=f"bins({column.name}, {show(10 * Fraction(column.step))})",
+        )
+    if column.size // int(steps) > MOST_GROUPS:
+        raise DomainError(
+            "there are too many bins",
+            given=f"a width of {show(wide)}",
+            needed=f"at most {MOST_GROUPS:,} bins",
+            fix="a larger width",
+        )
+    return Bins(column, starts=(0, *range(int(at), column.size, int(steps))))
+
+
+def columns_of(groups: Sequence[Bins]) -> list[Column]:
+    """The columns of groups, each once: what the engine groups by."""
+    return list({bins.column.name: bins.column for bins in groups}.values())
+
+
+def fold_groups(groups: Sequence[Bins], cells: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """From mixed-radix numbers of the codes of `columns_of(groups)` to those of the bins."""
+    codes: dict[str, npt.NDArray[np.int64]] = {}
+    for column in reversed(columns_of(groups)):
+        cells, codes[column.name] = np.divmod(cells, column.size)
+    found, weight = np.zeros(cells.shape, np.int64), 1
+    for bins in reversed(groups):
+        found += weight * bins.fold(codes[bins.column.name])
+        weight *= bins.size
+    return found
 
 
 def bins_of(domain: Domain, names: Sequence[str], edges: Edges | None) -> tuple[Bins, ...]:
@@ -128,13 +267,14 @@ def _starts(column: Column, edges: list[Edge]) -> tuple[int, ...]:
         needed=f"increasing values on the column's steps, from {first} to {last} (or one step beyond)",
         fix=setting(edges=[first, ..., last]),
     )
-    if len(edges) < 2:
+    if not edges:
         raise wrong
     codes = [_edge_code(column, edge, wrong) for edge in edges]
-    # Integer and date edges may close with the bound itself (included in the last bin) or one step beyond it.
-    if codes[0] != 0 or codes[-1] not in (column.size - 1, column.size) or sorted(set(codes)) != codes:
+    if codes[0] < 0 or codes[-1] > column.size or sorted(set(codes)) != codes:
         raise wrong
-    return tuple(codes[:-1])
+    # Integer and date edges may close with the bound itself (included in the last bin) or one step beyond it.
+    inner = codes[:-1] if codes[-1] >= column.size - 1 and len(codes) > 1 else codes
+    return tuple(inner) if inner[0] == 0 else (0, *inner)
 
 
 def _edge_code(column: Column, edge: Edge, wrong: DomainError) -> int:
@@ -167,8 +307,6 @@ def _of_older(record: dict[str, object]) -> dict[str, object]:
 
 
 upgrade("statistics", _of_older)
-MOST_GROUPS = 2**16
-MOST_UNITS = 2**38
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,20 +342,13 @@ class Scope:
         for name, value in (("n", self.n), ("expected_n", self.expected_n)):
             if value is not None:
                 object.__setattr__(self, name, whole(name, value, least=0, most=MOST_UNITS))
-        names = [bins.column.name for bins in self.by]
+        names = [bins.name for bins in self.by]
         if len(set(names)) != len(names):
             raise DomainError("the groups name a column twice", given=", ".join(names))
 
     def check_groups(self) -> None:
-        """Refuses more groups than a table of sums or quantiles should have, and groups that are not single values."""
-        if any(bins.starts for bins in self.by):
-            raise DomainError(
-                "a group is one value of a column",
-                given=", ".join(bins.column.name for bins in self.by if bins.starts) + " in intervals",
-                needed="every value of the column",
-                fix="a histogram, which counts intervals",
-            )
-        if self.groups > MOST_GROUPS:
+        """Refuses more groups than a table of sums or quantiles should have."""
+        if self.groups > MOST_GROUPS or prod(column.size for column in self.by_columns) > LARGEST:
             raise DomainError(
                 "there are too many groups",
                 given=" x ".join(str(bins.size) for bins in self.by),
@@ -247,6 +378,22 @@ class Scope:
     @property
     def groups(self) -> int:
         return prod(bins.size for bins in self.by)
+
+    @property
+    def by_columns(self) -> list[Column]:
+        """The columns that groups are made of, each once."""
+        return columns_of(self.by)
+
+    def folded(self, found: Mapping[int, Sequence[int]]) -> Mapping[int, Sequence[int]]:
+        """Sums for each combination of values as sums for each group: by intervals, years, months."""
+        if not any(bins.runs for bins in self.by):
+            return found
+        cells = np.fromiter(found, np.int64, len(found))
+        sums: dict[int, list[int]] = {}
+        for group, terms in zip(fold_groups(self.by, cells).tolist(), found.values(), strict=True):
+            known = sums.get(group)
+            sums[group] = list(terms) if known is None else [a + b for a, b in zip(known, terms, strict=True)]
+        return sums
 
     @property
     def units(self) -> int | None:
@@ -290,13 +437,13 @@ class Scope:
         for bins in self.by:
             repeat //= bins.size
             places = np.tile(np.repeat(np.arange(bins.size), repeat), tile)
-            columns[bins.column.name] = pa.array(bins.labels).take(pa.array(places))
+            columns[bins.name] = pa.array(bins.labels).take(pa.array(places))
             tile *= bins.size
         return columns
 
     def words(self) -> str:
         """ " by region, where age >= 20", for titles."""
-        by = " by " + " and ".join(bins.column.name for bins in self.by) if self.by else ""
+        by = " by " + " and ".join(bins.name for bins in self.by) if self.by else ""
         return by + (f", where {self.where}" if self.where else "")
 
     def columns(self, used: Iterable[Column]) -> tuple[Column, ...]:
@@ -314,7 +461,7 @@ class Scope:
             for end in ends:
                 yield self._pair(used, end, None, "one unit with all its rows, or nobody")
             return
-        last = {bins.column.name: bins.column.size - 1 for bins in self.by}
+        last = {bins.column.name: bins.far for bins in self.by}
         unmet = None if self.where is None else next(self.where.opposite.examples(), None)
         absent = {column.name: None for column in used if column.missing_code is None}
         seen: list[tuple[Mapping[str, int | None], Mapping[str, int | None]]] = []

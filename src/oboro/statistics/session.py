@@ -377,8 +377,10 @@ class Answer:
     @property
     def value(self) -> Any:
         """A number where the answer is one number; otherwise the table."""
-        name = "day" if "day" in self.table.column_names else "value"
-        return self.table.column(name)[0].as_py() if self.table.num_rows == 1 else self.table
+        if self.table.num_rows != 1:
+            return self.table
+        row = self.table.to_pylist()[0]
+        return next((row[name] for name in ("day", "text") if row.get(name) is not None), row["value"])
 
 
 @dataclass(frozen=True)

@@ -114,10 +114,11 @@ class SumPlan(ScopedPlan):
 
     def prepare(self, data: Data) -> Integers:
         source, condition = self.scope.open(data)
-        by = [bins.column for bins in self.scope.by]
+        by = self.scope.by_columns
         found = add_up(source, [self.column], [(), (0,)], self.scope.unit, by=by, condition=condition)
         _, lowest, step = self.grid
-        sums = {group: [lowest * count + step * codes] for group, (count, codes) in found.items()}
+        folded = self.scope.folded(found)
+        sums = {group: [lowest * count + step * codes] for group, (count, codes) in folded.items()}
         return counted([self.term], self.scope.groups, sums)
 
     def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Integers:
@@ -252,13 +253,13 @@ class SumsPlan(Moments):
             totals = self.frame.totals(self.scope, data, products=False)
             return counted(self.terms, self.scope.groups, {group: s for group, (_, s, _) in totals.items()})
         source, condition = self.scope.open(data)
-        by, d = [bins.column for bins in self.scope.by], len(self.columns)
+        by, d = self.scope.by_columns, len(self.columns)
         asked = [(), *((i,) for i in range(d))]
         found = add_up(source, self.columns, asked, self.scope.unit, by=by, condition=condition)
         grids = [grid_of(column) for column in self.columns]
         sums = {
             group: [low * count + step * code for code, (_, low, step) in zip(codes, grids, strict=True)]
-            for group, (count, *codes) in found.items()
+            for group, (count, *codes) in self.scope.folded(found).items()
         }
         return counted(self.terms, self.scope.groups, sums)
 

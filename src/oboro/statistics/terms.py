@@ -30,7 +30,7 @@ from oboro.errors import DomainError, ParameterError, question, setting
 from oboro.exact import Number, about, positive
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import ZCDP, Pure, Unit, parallel
-from oboro.release.part import Choice, Part
+from oboro.release.part import Choice, Part, Selection
 from oboro.release.part import part as privacy_part
 
 Noise = DiscreteLaplace | DiscreteGaussian
@@ -177,7 +177,13 @@ def moved_parts(
 
 
 def cases(
-    law: Noise | Choice, of: str, comes: Fraction, inside: Fraction, *, groups: int, replaced: bool
+    law: Noise | Choice | Selection,
+    of: str,
+    comes: Fraction,
+    inside: Fraction,
+    *,
+    groups: int,
+    replaced: bool,
 ) -> tuple[Part, ...]:
     """The parts of noise or of choices in each group, with how far all rows of a unit move them that come or go, or are
     replaced within their groups, in the norm of the law.

@@ -1,0 +1,153 @@
+"""How many persons there are, each counted once, however many rows a person has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from oboro.arrays import Data, Ends, Integers, Table, table_of
+from oboro.engine import count_persons
+from oboro.errors import UnitError, setting
+from oboro.noise import Bits
+from oboro.privacy import Pure, Unit
+from oboro.records import inline
+from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_column, register
+from oboro.statistics.scope import Scope
+from oboro.statistics.terms import (
+    Promise,
+    Term,
+    cases,
+    counted,
+    in_groups,
+    measured,
+    noise_for,
+    noise_note,
+)
+
+
+@register
+@dataclass(frozen=True)
+class PersonsPlan(Plan):
+    """How many persons have a row that counts, in all or in each of several groups.
+
+    Privacy
+        Which persons have a row in which groups is a set of pairs, so a person's number of rows does not matter. A person
+        is in at most m = min(`unit.max_rows`, number of groups) groups: in one that is in more, m are kept, by a rule that
+        looks at that person's rows alone. So adding or removing a person moves m counts by 1 each: m in the 1-norm, m
+        in the square of the 2-norm. Replacing one moves at most twice as much; with one group by 1, as one comes
+        and one goes. Discrete Laplace noise of scale m/eps is eps-DP, discrete Gaussian noise of variance m/(2 rho)
+        is rho-zCDP, and twice that where a person can move between groups.
+
+    >>> visits = ob.Session(
+    ...     {"who": [1, 1, 2], "age": [31, 31, 54]}, domain=domain.only("age"),
+    ...     ledger=ob.Ledger.create("v", dataset="v", unit=ob.Unit.person("who", 20), budget=ob.Pure(1)))
+    >>> visits.plan.persons(eps="0.1").parts
+    (Part(noise=DiscreteLaplace('10'), of='persons', moves=Fraction(1, 1), costs=Pure('0.1'), case=''),)
+    """
+
+    scope: inline[Scope]
+    guarantee: Promise
+    kind = "statistics.persons"
+    leaves_out = "covers the noise; not errors in the data, nor records left out"
+    interval_in_files = True
+    footnote = (
+        "noise may take a count below 0; it is left there, so that sums of counts stay right on average"
+    )
+
+    def check(self) -> None:
+        self.scope.check_groups()
+        if self.scope.unit.kind != "person":
+            raise UnitError(
+                "persons are counted where a person is protected",
+                given=str(self.scope.unit),
+                needed="a unit of persons, whose column says who each row belongs to",
+                fix=setting(unit=Unit.person("person", 10)),
+            )
+
+    @property
+    def unit(self) -> Unit:
+        return self.scope.unit
+
+    @property
+    def most(self) -> int:
+        """In how many groups a person counts."""
+        return min(self.scope.rows, self.scope.groups)
+
+    @cached_property
+    def term(self) -> Term:
+        price = in_groups(self.guarantee, self.unit.adjacency, self.scope.groups, 0)
+        if isinstance(price, Pure):
+            return Term("persons", noise_for(self.most, price), 1)
+        # in squares, m counts that move by 1 are m, not m^2
+        return Term("persons", noise_for(1, type(price)(price.rho / self.most)), 1)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        replaced, groups = self.scope.replaced, self.scope.groups
+        moves = Fraction(self.most)
+        return cases(self.term.noise, "persons", moves, Fraction(0), groups=groups, replaced=replaced)
+
+    def added(self) -> Additive:
+        return noise_by_column([self.term.noise])
+
+    def forecast(self) -> Forecast:
+        notes = noise_note(self.scope.groups, self.scope.units, self.term.within(0.95), "group")
+        return Forecast.of(self.term.noise, each="number of persons", notes=notes)
+
+    def prepare(self, data: Data) -> Integers:
+        source, condition = self.scope.open(data)
+        by = [(bins.column, bins.runs, bins.size) for bins in self.scope.by]
+        found = count_persons(source, by, self.unit, most=self.most, condition=condition)
+        return counted([self.term], self.scope.groups, {group: [count] for group, count in found.items()})
+
+    def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Integers:
+        return measured([self.term], prepared, bits, trials)
+
+    def publish(self, measured: Integers) -> Table:
+        return table_of({**self.scope.labels(), "value": measured[:, 0]})
+
+    def intervals(self, table: Table, level: float) -> Ends:
+        """For each number the range that holds the true one with this probability; never below 0, nor above a public n."""
+        value = table.column("value").to_numpy()
+        low, high = self.term.noise.interval(level)
+        most = np.iinfo(np.int64).max if self.scope.n is None else self.scope.n
+        return np.clip(value + low, 0, most), np.clip(value + high, 0, most)
+
+    def describe(self) -> dict[str, object]:
+        columns = [column.to_dict() for column in self.scope.columns([])]
+        return {
+            "released": f"number of persons{self.scope.words()}",
+            "noise": self.term.to_dict(),
+            **({"domain": {"columns": columns}} if columns else {}),
+        }
+
+    def neighbours(self) -> Iterator[Pair]:
+        yield from self.scope.pairs([])
+        if not self.scope.nobody and self.scope.by:
+            yield from self._spread()
+
+    def _spread(self) -> Iterator[Pair]:
+        """A person in as many groups as count, against nobody, or against one who is in others or in none."""
+        import pyarrow as pa
+
+        pair, rows = next(self.scope.pairs([])), self.scope.rows
+        bins = max(self.scope.by, key=lambda one: one.size)
+        firsts = dict(reversed([(place, start) for start, place in bins.runs])) or {
+            c: c for c in range(bins.size)
+        }
+        base, name = pair.one, bins.column.name
+        assert isinstance(base, pa.Table)
+        spread, others = base.slice(0, min(self.most, len(firsts))), base.slice(rows)
+        values = [bins.column.value(code) for code in sorted(firsts.values())[: spread.num_rows]]
+        spread = spread.set_column(spread.column_names.index(name), name, [values])
+        other = pair.other if self.scope.replaced else others
+        yield Pair(pa.concat_tables([spread, others]), other, "a person in as many groups as count")
+
+
+def persons_plan(scope: Scope, promise: Promise) -> PersonsPlan:
+    """The number of persons in each group."""
+    return PersonsPlan(scope, promise)
