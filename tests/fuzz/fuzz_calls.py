@@ -15,6 +15,7 @@ import numpy as np
 from fuzz_world import World
 
 import oboro as ob
+from oboro.statistics.session import Plans
 
 Arguments = dict[str, Any]  # by name; "*" for those without one, "self" for the object of a method
 Good = Callable[[World], Arguments]
@@ -201,7 +202,7 @@ CALLS: dict[str, Good] = {
     "statistics.Session.mean": lambda w: {"self": w.session, "columns": "age", "eps": "1e-6"},
     "statistics.Session.median": lambda w: {"self": w.session, "column": "age", "eps": "1e-6"},
     "statistics.Session.mode": lambda w: {"self": w.session, "column": "age", "eps": "1e-6"},
-    "statistics.Session.persons": lambda w: {"self": w.session, "eps": "1e-6"},
+    "statistics.Session.persons": lambda w: {"self": Plans(w.domain, ob.Unit.person("who", 3), None), "eps": "1e-6"},
     "statistics.Session.top": lambda w: {"self": w.session, "column": "age", "k": 2, "eps": "1e-6"},
     "statistics.Session.quantile": lambda w: {"self": w.session, "column": "age", "quantiles": 0.5, "eps": "1e-6"},
     "statistics.Session.run": lambda w: {"self": w.session, "plan": w.histogram, "name": None},

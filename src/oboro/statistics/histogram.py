@@ -19,10 +19,6 @@ from oboro.ledger import Ledger
 from oboro.noise import Bits
 from oboro.privacy import Pure, Unit
 from oboro.release import Additive, Forecast, Pair, Part, Plan, Release, register, run, same_noise
-<<<<<<< HEAD
-from oboro.statistics.scope import MOST_GROUPS, MOST_UNITS, Bins, Edges, Scope, bins_of
-=======
-from oboro.statistics.arguments import parse
 from oboro.statistics.scope import (
     MOST_GROUPS,
     MOST_UNITS,
@@ -33,7 +29,6 @@ from oboro.statistics.scope import (
     columns_of,
     fold_groups,
 )
->>>>>>> 18492d3 (Persons counted once, the most frequent values by one exact selection, groups by intervals, years and months)
 from oboro.statistics.terms import Noise, Promise, in_groups, moved_parts, noise_for, noise_note, promised
 from oboro.statistics.where import Condition, parse
 
