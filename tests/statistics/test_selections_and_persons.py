@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -148,9 +149,9 @@ def test_groups_are_part_of_the_record() -> None:
     assert Bins(DOMAIN["day"]).labels[0] == date(2025, 11, 15)
 
 
-def test_a_batch_gives_texts_and_days_as_they_are() -> None:
+def test_a_batch_gives_texts_and_days_as_they_are(tmp_path: Path) -> None:
     ledger = ob.Ledger.create(
-        "batch.ledger", dataset="visits", unit=ob.Unit.person("who", 20), budget=ob.Pure(9)
+        tmp_path / "batch.ledger", dataset="visits", unit=ob.Unit.person("who", 20), budget=ob.Pure(9)
     )
     session = ob.Session(VISITS, domain=DOMAIN, ledger=ledger)
     with session.batch(eps=3) as batch:

@@ -43,8 +43,10 @@ class PersonsPlan(Plan):
         is rho-zCDP, and twice that where a person can move between groups.
 
     >>> visits = ob.Session(
-    ...     {"who": [1, 1, 2], "age": [31, 31, 54]}, domain=domain.only("age"),
-    ...     ledger=ob.Ledger.create("v", dataset="v", unit=ob.Unit.person("who", 20), budget=ob.Pure(1)))
+    ...     {"who": [1, 1, 2], "age": [31, 31, 54]},
+    ...     domain=domain.only("age"),
+    ...     ledger=ob.Ledger.create("v", dataset="v", unit=ob.Unit.person("who", 20), budget=ob.Pure(1)),
+    ... )
     >>> visits.plan.persons(eps="0.1").parts
     (Part(noise=DiscreteLaplace('10'), of='persons', moves=Fraction(1, 1), costs=Pure('0.1'), case=''),)
     """
