@@ -147,7 +147,9 @@ By = Annotated[
 ]
 Edges = Annotated[
     list[str],
-    option("--edges COLUMN=EDGES", "Of a histogram: COLUMN=FIRST:LAST:WIDTH, or COLUMN=18,65 with open ends."),
+    option(
+        "--edges COLUMN=EDGES", "Of a histogram: COLUMN=FIRST:LAST:WIDTH, or COLUMN=18,65 with open ends."
+    ),
 ]
 BallOption = Annotated[
     str | None,
