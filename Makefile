@@ -35,7 +35,7 @@ docs: $(VENV)/installed-dev
 	$(BIN)/python docs/build_site.py site
 
 bench: $(BENCH)/installed
-	$(BENCH)/bin/python -m bench
+	$(BENCH)/bin/python -m bench $(PART)
 
 # All tests, three times, beside processes that keep every core busy.
 busy: $(VENV)/compiled

@@ -1,4 +1,4 @@
-"""Runs every measurement: `make bench`. Prints ratios, saves bench-results.json."""
+"""Runs every measurement: `make bench`, or one part: `make bench PART=tables`. Prints ratios, saves bench-results.json."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ PARTS = (
 
 def main() -> None:
     asked = sys.argv[1:] or PARTS
+    if unknown := set(asked) - set(PARTS):
+        sys.exit(f"PART={' '.join(sorted(unknown))}: no such part; there are {', '.join(PARTS)}")
     done: list[Row] = []
     print(f"{'':42} {'ours':>10} {'peer':>10}  {'ratio':>8} {'target':>8}")
     for part in asked:

@@ -22,7 +22,7 @@ from oboro.privacy import ZCDP, Approx, Pure, Unit
 from oboro.release import plan_from
 from oboro.tables.cells import Cells, Layout, block_errors
 from oboro.tables.tree.lattice import lattice_of
-from oboro.tables.tree.measure import project
+from oboro.tables.tree.measure import estimated, project
 from oboro.tables.tree.strategy import PlannedTree, design_for
 from oboro.tables.tree.workload import DEFAULT, SIDES, Design, Workload
 from oboro.tables.wavelet import Wavelet
@@ -118,8 +118,6 @@ def test_never_worse_is_better_at_every_size(wavelet: tuple[Fraction, list[Cells
 
 def test_the_forecast_is_what_is_measured() -> None:
     """Before non-negativity; for sizes with at least 64 blocks, within 3%."""
-    from oboro.tables.tree.measure import estimated
-
     lattice, design = lattice_of(CITY.domain), design_for(CITY, Unit.cells())
     noises = design.noises(TENTH, Unit.cells())
     squares = np.zeros(7)
@@ -185,6 +183,49 @@ def test_estimates_that_fit_are_published_as_they_are() -> None:
     domain = Domain([Grid("r", "c", shape=(8, 8)), Category("sex", ["F", "M"])])
     truth = np.random.default_rng(0).integers(0, 30, (64, 2))
     assert (project(lattice_of(domain), truth.astype(float), None) == truth).all()
+
+
+@pytest.mark.parametrize("total", [None, 5000])
+@pytest.mark.parametrize(
+    "column",
+    [
+        Grid("r", "c", shape=(64, 64)),
+        Grid("r", "c", shape=(57, 91)),
+        Grid("r", "c", shape=(300, 5)),
+        Integer("x", 0, 4999),
+    ],
+    ids=str,
+)
+def test_one_column_is_solved_level_by_level_as_all_leaves_together_are(
+    column: Grid | Integer, total: int | None, test_bits: Any
+) -> None:
+    layout, random = Layout(Domain([column])), np.random.default_rng(1)
+    sides = column.shape if isinstance(column, Grid) else (5000,)
+    keys = np.unique(layout.keys([random.integers(0, side, 300) for side in sides]))
+    cells, lattice = Cells(keys, random.integers(1, 50, keys.size)), lattice_of(layout.domain)
+    for eps in ("0.1", "2"):
+        tree = PlannedTree(layout, Pure(eps), Unit.cells(), total=total)
+        found = tree.measure(cells, test_bits)[0]
+        possible = lattice.possible(layout)
+        estimates = estimated(found.noisy, lattice, tree.chosen, tree.noises, possible, total)
+        counts = project(lattice, estimates, possible, total).reshape(-1)
+        leaves = np.sort(lattice.leaf(layout, found.keys))
+        assert np.array_equal(leaves, np.flatnonzero(counts))
+        assert np.array_equal(found.counts[np.argsort(lattice.leaf(layout, found.keys))], counts[leaves])
+
+
+@pytest.mark.parametrize(
+    "domain", [Domain([Grid("r", "c", shape=(570, 910))]), Domain([Integer("x", 0, 10**6)])]
+)
+def test_many_leaves_are_looked_up_as_each_is_computed(domain: Domain) -> None:
+    (tree,) = lattice_of(domain).trees
+    random = np.random.default_rng(2)
+    places = [random.integers(0, size, 500_000) for size in tree.sizes]
+    leaves = tree.leaf(places)
+    assert all(np.array_equal(*both) for both in zip(tree.places(leaves), places, strict=True))
+    few = [place[:40] for place in places]
+    assert np.array_equal(tree.leaf(few), leaves[:40])
+    assert all(np.array_equal(*both) for both in zip(tree.places(leaves[:40]), few, strict=True))
 
 
 def test_the_sensitivity_of_all_levels_together_is_that_of_the_promise() -> None:

@@ -91,6 +91,45 @@ def share_out(held: Integers, wanted: Floats, allowed: Bools, all_allowed: bool,
 
 
 @compiled
+def share_out_leaves(
+    held: Integers,
+    start: Floats,
+    slope: float,
+    leaves: Integers,
+    allowed: Bools,
+    all_allowed: bool,
+    parts: int,
+    first: int,
+    end: int,
+    places: Integers,
+    people: Integers,
+) -> int:
+    """Shares the counts of the nodes from `first` to `end` out among their leaves; returns how many hold somebody.
+
+    Of a leaf start + slope times its noisy count is wanted, which is 0 where it is not allowed. What holds somebody is written down by its place.
+    """
+    sorted_, near, carry, wanted = np.empty(parts), np.empty(parts), np.empty(parts), np.empty(parts)
+    good, whole = np.ones(parts, np.bool_), np.empty(parts, np.int64)
+    size = 0
+    for node in range(first, end):
+        if held[node] == 0:
+            continue
+        for i in range(parts):
+            place = node * parts + i
+            good[i] = all_allowed or allowed[place]
+            wanted[i] = start[node] + (slope * leaves[place] if good[i] else 0.0)
+        _nearest(float(held[node]), wanted, good, sorted_, near)
+        carry[:] = 0.0
+        _rounded(held[node], near, good, carry, whole)
+        for i in range(parts):
+            if whole[i] != 0:
+                places[size] = node * parts + i
+                people[size] = whole[i]
+                size += 1
+    return size
+
+
+@compiled
 def still_held(
     leaves: Integers,
     root: int,

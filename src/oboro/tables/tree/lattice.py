@@ -30,6 +30,7 @@ from oboro.tables.cells import Layout, column_groups
 Level = tuple[int, ...]
 Step = tuple[tuple[int, int], ...]  # which axes a step divides, and into how many parts each
 
+_LOOKED_UP = 2**16  # leaves
 FLAT = 32  # numbers and dates of so few values are divided in one step
 _FACTORS = {1: (), 2: (2,), 3: (3,), 4: (2, 2), 5: (5,), 6: (3, 2), 7: (7,), 8: (2, 2, 2)}
 
@@ -75,8 +76,15 @@ class Tree:
         return tuple(pair for step in self.steps for pair in step)
 
     def leaf(self, places: Sequence[npt.ArrayLike]) -> Integers:
-        """The leaf at a place, given along every axis."""
+        """The leaf at a place, given along every axis: a sum over the axes, so that many are looked up axis by axis."""
         rest = [np.asarray(place, np.int64) for place in places]
+        sides = [self.side(axis, 0) for axis in range(len(self.sizes))]
+        if sum(place.size for place in rest) > 4 * sum(sides):
+            nowhere = [0] * len(sides)
+            return sum(
+                self.leaf([*nowhere[:axis], np.arange(side), *nowhere[axis + 1 :]])[place]
+                for axis, (side, place) in enumerate(zip(sides, rest, strict=True))
+            )  # type: ignore[return-value]
         number, weight = np.zeros(np.broadcast_shapes(*(r.shape for r in rest)), np.int64), 1
         for axis, parts in reversed(self._digits):
             rest[axis], digit = np.divmod(rest[axis], parts)
@@ -84,8 +92,14 @@ class Tree:
         return number
 
     def places(self, leaves: Integers) -> list[Integers]:
-        """Where a leaf lies along every axis."""
+        """Where a leaf lies along every axis: a sum over its digits, so that many are looked up in two parts."""
         rest = np.asarray(leaves, np.int64)
+        level = next(at for at in range(self.depth + 1) if self.under(at) <= _LOOKED_UP)
+        low, high = self.under(level), self.nodes(level)
+        if 0 < level < self.depth and rest.size > 4 * (low + high):
+            upper, lower = np.divmod(rest, low)
+            tables = zip(self.places(np.arange(high) * low), self.places(np.arange(low)), strict=True)
+            return [coarse[upper] + fine[lower] for coarse, fine in tables]
         found = [np.zeros(rest.shape, np.int64) for _ in self.sizes]
         weight = [1] * len(self.sizes)
         for axis, parts in reversed(self._digits):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -13,7 +13,7 @@ from oboro.noise import Bits
 from oboro.tables.cells import LARGEST_TOTAL, Cells, Layout, progress
 from oboro.tables.strategy import Noise
 from oboro.tables.tree.lattice import Lattice, Tree, lattice_of
-from oboro.tables.tree.planner import least_squares
+from oboro.tables.tree.planner import least_squares, level_coefficients
 from oboro.tables.tree.workload import Design, precision
 
 # From estimates to what is published: whole numbers, 0 or more, and every node the sum of its children.
@@ -130,6 +130,7 @@ def _joined(values: Floats, arity: int) -> Floats:
 
 
 _TOGETHER = 1 << 18  # draws
+_AT_ONCE = 1 << 22  # draws of a large table
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +157,9 @@ def measure(
     """Publishes the table `trials` times, each with noise of its own."""
     lattice = lattice_of(layout.domain)
     possible = lattice.possible(layout)
+    if len(lattice.trees) == 1 and trials == 1:
+        drawn = _over(cells, layout, lattice, design, noises, bits)
+        return [publish(drawn, layout, lattice, design, noises, possible, total, share)]
     counts = np.zeros(tuple(tree.leaves for tree in lattice.trees), np.int64)
     counts.reshape(-1)[lattice.leaf(layout, cells.keys)] = cells.counts
     true = [np.asarray(lattice.sums(counts, level), np.int64) for level in design.levels]
@@ -164,6 +168,26 @@ def measure(
     for noisy in _noisy(true, noises, bits, trials):
         published.append(publish(noisy, layout, lattice, design, noises, possible, total, share))
     return published
+
+
+def _over(
+    cells: Cells, layout: Layout, lattice: Lattice, design: Design, noises: Sequence[Noise], bits: Bits
+) -> list[Integers]:
+    """The noisy counts of each level of one column: noise everywhere, and counts added where there are any."""
+    (tree,) = lattice.trees
+    leaves = lattice.leaf(layout, cells.keys)
+    noisy = []
+    for (level,), noise in zip(design.levels, noises, strict=True):
+        drawn = np.empty(tree.nodes(level), np.int64)
+        for first in range(0, drawn.size, _AT_ONCE):
+            part = drawn[first : first + _AT_ONCE]
+            part[:] = noise.sample(part.size, bits)
+        if level == tree.depth:
+            drawn[leaves] += cells.counts  # each leaf once
+        else:
+            np.add.at(drawn, leaves // tree.under(level), cells.counts)
+        noisy.append(drawn)
+    return noisy
 
 
 def _noisy(
@@ -191,22 +215,157 @@ def publish(
     share: Fraction | None = None,
 ) -> Measured:
     """All that follows the noise: post-processing. With `share`, only cells that stand out are published."""
-    estimates = estimated(noisy, lattice, design, noises, possible, total)
-    progress("making whole", 0.5)
-    counts = project(lattice, estimates, possible, total).reshape(-1)
     finest = design.levels.index(lattice.finest)
     raw = noisy[finest].reshape(-1)
-    leaves = np.flatnonzero(counts)
+    if len(lattice.trees) == 1 and lattice.trees[0].depth > 1:
+        leaves, held = _whole_leaves(noisy, lattice, design, noises, possible, total)
+    else:
+        estimates = estimated(noisy, lattice, design, noises, possible, total)
+        progress("making whole", 0.5)
+        counts = project(lattice, estimates, possible, total).reshape(-1)
+        leaves = np.flatnonzero(counts)
+        held = counts[leaves]
     if share is not None:
-        leaves = leaves[raw[leaves] >= cut_of_cells(raw, possible, noises[finest], share)]
+        standing = raw[leaves] >= cut_of_cells(raw, possible, noises[finest], share)
+        leaves, held = leaves[standing], held[standing]
     keys = lattice.keys(layout, leaves)
-    held = counts[leaves]
     own = np.maximum(raw[leaves], 0)
     if not (keys[1:] > keys[:-1]).all():
         order = np.argsort(keys)
         keys, held, own = keys[order], held[order], own[order]
     progress("making whole", 1.0)
     return Measured(keys, held, tuple(noisy), own)
+
+
+# One column: `estimated` and `project` without an array of all leaves but the noisy counts themselves.
+#
+# With b as in `least_squares`, b is A + p y at a leaf, where p and y are the precision and the count of the finest level
+# and A is what the levels above give all leaves of a node alike. So the sum of b below a node of level l is
+#
+#     S_l = n_l A_l + U_l,    U_l = the sum over its children of p n y + U, from level l+1,
+#
+# and the estimate of a leaf is g + (c_D)(A + p y), where g is the sum of c_l S_l / n_l over the nodes above it. Everything but the
+# last level is a few numbers for each node above the leaves, and the last level is read once, four leaves at a time.
+
+
+def _whole_leaves(
+    noisy: Sequence[Integers],
+    lattice: Lattice,
+    design: Design,
+    noises: Sequence[Noise],
+    possible: Bools | None,
+    total: int | None,
+) -> tuple[Integers, Integers]:
+    """The leaves that hold somebody, in order, and how many: as `project` of what `estimated` gives, but for rounding errors."""
+    from oboro.tables.tree._compiled import share_out, share_out_leaves
+
+    (tree,), depth = lattice.trees, lattice.trees[0].depth
+    good = _possible_by_level(tree, possible)
+    precisions = [precision(noise) for noise in noises]
+    progress("least squares", 0.0)
+    counts = {level: values for (level,), values in zip(design.levels, noisy, strict=True)}
+    weights = {level: value for (level,), value in zip(design.levels, precisions, strict=True)}
+    c = level_coefficients(lattice, design.levels, precisions)
+    leaves = counts[depth]
+    sums = _sums_of_leaves(leaves, possible, tree.arities[-1])
+    below: list[Floats] = [np.empty(0)] * depth
+    below[-1] = sums * weights[depth]
+    for level in range(depth - 2, -1, -1):
+        finer = below[level + 1]
+        if level + 1 in counts:
+            finer = finer + _measured(counts, weights, good, level + 1) * tree.under(level + 1)
+        below[level] = _joined(finer[:, None], tree.arities[level])[:, 0]
+    above, solved = np.zeros(1), np.zeros(1)
+    for level in range(depth):
+        arity, own = tree.arities[level - 1] if level else 1, np.zeros((1, 1))
+        if level in counts:
+            own = _measured(counts, weights, good, level).reshape(-1, arity)
+        above = (above[:, None] + np.broadcast_to(own, (above.size, arity))).reshape(-1)
+        finer = c[level] * (above + below[level] / tree.under(level)) if c[level] else np.zeros((1, 1))
+        finer = np.broadcast_to(finer.reshape(-1, arity) if c[level] else finer, (solved.size, arity))
+        solved = (solved[:, None] + finer).reshape(-1)
+        below[level] = np.empty(0)
+    start, slope = solved + c[depth] * above, c[depth] * weights[depth]
+    del above, solved, below
+    wanted = [start * tree.arities[-1] + slope * sums]
+    for arity in reversed(tree.arities[:-1]):
+        wanted.append(_joined(wanted[-1][:, None], arity)[:, 0])
+    wanted.reverse()
+    if total is not None:
+        shift = (total - float(wanted[0][0])) / tree.leaves
+        start = start + shift
+        wanted = [each + shift * tree.under(level) for level, each in enumerate(wanted)]
+    progress("making whole", 0.5)
+    held = np.array([whole_total(float(wanted[0][0])) if total is None else total], np.int64)
+    for level, arity in enumerate(tree.arities[:-1]):
+        own, may = wanted[level + 1].reshape(-1, arity), good[level + 1]
+        children = np.empty(own.shape, np.int64)
+        allowed = np.ones((1, arity), np.bool_) if may is None else may.reshape(-1, arity)
+        share_out(held, own, allowed, may is None, children)
+        held = children.reshape(-1)
+    del wanted
+    return _joined_parts(share_out_leaves, held, start, slope, leaves, possible, tree.arities[-1])
+
+
+def _joined_parts(
+    share_out_leaves: Callable[..., int],
+    held: Integers,
+    start: Floats,
+    slope: float,
+    leaves: Integers,
+    possible: Bools | None,
+    arity: int,
+) -> tuple[Integers, Integers]:
+    """The last step, for some nodes at a time: most leaves hold nobody."""
+    found: list[tuple[Integers, Integers]] = []
+    flat = np.ones(1, np.bool_) if possible is None else possible.reshape(-1)
+    places, people = np.empty(_TOGETHER * arity, np.int64), np.empty(_TOGETHER * arity, np.int64)
+    for first in range(0, held.size, _TOGETHER):
+        size = share_out_leaves(
+            held,
+            start,
+            slope,
+            leaves,
+            flat,
+            possible is None,
+            arity,
+            first,
+            min(first + _TOGETHER, held.size),
+            places,
+            people,
+        )
+        found.append((places[:size].copy(), people[:size].copy()))
+    return np.concatenate([at for at, _ in found]), np.concatenate([count for _, count in found])
+
+
+def _measured(
+    counts: dict[int, Integers], weights: dict[int, float], good: list[Bools | None], level: int
+) -> Floats:
+    """What is added for the counts of a level above the leaves; nodes without a possible cell hold 0 for certain."""
+    held, may = np.multiply(counts[level], weights[level], dtype=np.float64), good[level]
+    return held if may is None else np.where(may, held, 0.0)
+
+
+def _possible_by_level(tree: Tree, possible: Bools | None) -> list[Bools | None]:
+    """Which nodes have a possible cell below them, for each level above the leaves."""
+    if possible is None:
+        return [None] * tree.depth
+    found: list[Bools | None] = []
+    finer = possible.reshape(-1)
+    for arity in reversed(tree.arities):
+        finer = np.asarray(finer.reshape(-1, arity).any(axis=1))
+        found.append(finer)
+    return found[::-1]
+
+
+def _sums_of_leaves(leaves: Integers, possible: Bools | None, arity: int) -> Floats:
+    """The sums over every `arity` neighbours, of those that can hold somebody."""
+    split = leaves.reshape(-1, arity)
+    good = None if possible is None else possible.reshape(-1, arity)
+    found = np.zeros(len(split))
+    for part in range(arity):
+        found += split[:, part] if good is None else np.where(good[:, part], split[:, part], 0)
+    return found
 
 
 def cut_of_cells(raw: Integers, possible: Bools | None, noise: Noise, share: Fraction) -> int:

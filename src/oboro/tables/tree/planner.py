@@ -335,6 +335,11 @@ def _coefficients(lattice: Lattice, levels: tuple[Level, ...], precisions: tuple
     return coefficients(moments(lattice, levels, precisions))
 
 
+def level_coefficients(lattice: Lattice, levels: Sequence[Level], precisions: Sequence[float]) -> Floats:
+    """c_l for all levels l, of counts with these precisions."""
+    return _coefficients(lattice, tuple(levels), tuple(map(float, precisions)))
+
+
 def least_squares(
     lattice: Lattice,
     levels: Sequence[Level],
@@ -349,7 +354,7 @@ def least_squares(
     b = np.zeros(tuple(tree.leaves for tree in lattice.trees))
     for level, precision, counts in zip(levels, precisions, noisy, strict=True):
         lattice.add_spread(np.multiply(counts, precision, dtype=np.float64), level, b)
-    c = _coefficients(lattice, tuple(levels), tuple(map(float, precisions)))
+    c = level_coefficients(lattice, levels, precisions)
     found = np.zeros_like(b)
     for level in lattice.levels:
         if c[level] != 0:
