@@ -145,6 +145,17 @@ def test_cells_published_or_not_have_intervals(published: tuple[tables.TablePlan
         assert answer.high >= truth.counts[np.searchsorted(truth.keys, key)]
 
 
+def test_a_published_cell_is_answered_as_its_row_says(published: tuple[tables.TablePlan, Cells, Any]) -> None:
+    """What its part holds beyond published cells is no addition to it."""
+    plan, _, table = published
+    assert plan.intervals is not None
+    low, high = plan.intervals(table, 0.95)
+    for at in range(0, table.num_rows, table.num_rows // 6):
+        row = table.slice(at, 1).to_pylist()[0]
+        answer = plan.ask(table, {name: row[name] for name in ("row", "col", "sex")})
+        assert (answer.value, answer.low, answer.high) == (row["n"], low[at], high[at])
+
+
 def test_people_in_no_published_cell_are_shared_out(published: tuple[tables.TablePlan, Cells, Any]) -> None:
     plan, _, table = published
     whole = plan.ask(table, {})

@@ -463,19 +463,19 @@ def filtered_answer(strategy: Filtered, published: Measured, region: Region, lev
     """How many people are in a region: published cells, and of those that are in none the share of its cells."""
     carried, layout = carried_in(published), strategy.layout
     asked = region.hold(published.keys)
-    first = carried.live << carried.below
-    inside, there = region.cells(first, carried.below), everything(layout).cells(first, carried.below)
-    left = _left(carried, published)
-    spread = int(np.rint((left * (inside / np.maximum(there, 1))).sum()))
-    value = int(published.counts[asked].sum()) + spread
-    if region.size == 1 and asked.any():
+    if region.size == 1 and asked.any():  # as its row has it
         own = Measured(published.keys[asked], published.counts[asked], published.noisy)
         low, high = filtered_intervals(strategy, own, level)
         noisy = max(int(carried.noisy[np.searchsorted(carried.keys, own.keys)][0]), 0)
         estimate = min(max(noisy, int(low[0])), int(high[0]))
         return Answer(
-            value, int(low[0]), max(int(high[0]), value), strategy.noise.sd, level, spread, estimate
+            int(own.counts[0]), int(low[0]), int(high[0]), strategy.noise.sd, level, estimate=estimate
         )
+    first = carried.live << carried.below
+    inside, there = region.cells(first, carried.below), everything(layout).cells(first, carried.below)
+    left = _left(carried, published)
+    spread = int(np.rint((left * (inside / np.maximum(there, 1))).sum()))
+    value = int(published.counts[asked].sum()) + spread
     part = np.searchsorted(carried.live, published.keys[asked] >> carried.below)
     cut = published.keys[asked][inside[part] < there[part]]  # published cells of parts that are cut through
     one = level if region.size > 1 else 1 - (1 - level) / 2  # one cell has two upper bounds
