@@ -170,9 +170,11 @@ class Estimates:
             what is published: see `rows`.
 
         Width
-            It cannot be had for nothing. Given y >= t, the law of y is the same for all x <= t if the noise is Laplace:
-            whatever interval holds one of these x often enough holds all of them, from 0 on. So the rule goes down to 0
-            no more often than any rule must, and is compared with y - w to y + u.
+            It cannot be had for nothing. Given y >= t, the law of y is the same for all x <= t if the noise is Laplace: whatever
+            interval holds one of these x often enough holds all of them, from 0 on, on average as often as the level. So
+            the rule goes down to 0 hardly more often than any rule must, and is compared with y - w to y + u. At a level of 50%
+            and an eps at which P(y = t | y >= t) = 1 - e^(-1/scale) exceeds one half, any rule must hold 0 to t whenever
+            y = t, where the plain interval is y alone.
         """
         y = self.raw[leaves]
         if self._several:
