@@ -18,7 +18,7 @@ import pytest
 import oboro as ob
 from oboro.engine import add_up, open_data
 from oboro.engine.arrays import held
-from oboro.engine.codes import MOST_ROWS
+from oboro.engine.protocol import MOST_ROWS
 from oboro.errors import OboroError
 from oboro.noise.bits import system_bits
 from oboro.privacy import ZCDP, Approx, Pure

@@ -13,12 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oboro.domain import Integer
+from oboro.domain import Domain, Integer
 from oboro.engine import Source, add_up, arrays, count_cells, open_data
 from oboro.engine import arrays as tally
 from oboro.engine.arrays import held
+from oboro.engine.duck import DuckTable
 from oboro.errors import DataError
 from oboro.privacy import Unit
+from oboro.statistics.where import parse
 
 X = Integer("x", 0, 9)
 ROW = Unit.row()
@@ -36,7 +38,8 @@ COLUMNS = (
 
 def queried(source: Source) -> Source:
     """The same data, read by DuckDB."""
-    return Source(source.connection, source.relation, source.types)
+    assert isinstance(source, DuckTable)
+    return DuckTable(source.connection, source.relation, source.types)
 
 
 def by_the_rule(column: Integer, values: Sequence[int | None]) -> list[int]:
@@ -156,7 +159,9 @@ def test_a_question_with_groups_a_condition_or_persons_goes_to_duckdb() -> None:
     column, group = Integer("x", 0, 9), Integer("g", 0, 1)
     source = open_data(pa.table({"x": [1, 2, None, 30], "g": [0, 1, 1, 1], "who": [1, 1, 1, 1]}))
     assert add_up(source, [column], [(), (0,)], ROW, by=[group]) == {0: [1, 1], 1: [2, 11]}
-    assert add_up(source, [column], [(), (0,)], ROW, condition="g = 1") == {0: [2, 11]}
+    assert add_up(
+        source, [column], [(), (0,)], ROW, condition=parse("g = 1", Domain([Integer("g", 0, 9)]))
+    ) == {0: [2, 11]}
     assert add_up(source, [column], [()], Unit.person("who", 2)) == {0: [2]}
     assert add_up(source, [column, group], [(), (0,), (0, 1)], ROW) == {0: [3, 12, 11]}
     assert cells(count_cells(source, [column, group], ROW)) == {2: 1, 5: 1, 19: 1}

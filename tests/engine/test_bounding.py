@@ -11,9 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from oboro.domain import Category, Integer
-from oboro.engine import add_up, code_sql, codes, count_cells, counted_rows, open_data
+from oboro.domain import Category, Domain, Integer
+from oboro.engine import add_up, count_cells, duck, open_data
+from oboro.engine.codes import code_sql
+from oboro.engine.duck import DuckTable, condition_sql, counted_rows
 from oboro.privacy import Unit
+from oboro.statistics.where import Condition, parse
 
 X = Integer("x", 0, 99)
 
@@ -32,21 +35,24 @@ def people(rows: int = 3000) -> pa.Table:
     )
 
 
-def kept(table: pa.Table, unit: Unit, condition: str | None) -> tuple[int, int]:
+def kept(table: pa.Table, unit: Unit, condition: Condition | None) -> tuple[int, int]:
     source = open_data(table)
-    rows = counted_rows(source, {"c0": code_sql(X, source.types["x"])}, unit, condition)
+    assert isinstance(source, DuckTable)
+    rows = counted_rows(
+        source, {"c0": code_sql(X, source.types["x"])}, unit, condition_sql(source, condition)
+    )
     count, total = source.connection.execute(f"SELECT count(*), sum(c0) FROM ({rows})").fetchone()
     return count, int(total or 0)
 
 
 @pytest.mark.parametrize("buckets", [1, 16, 2**24])
 @pytest.mark.parametrize("limit", [1, 4, 300])
-@pytest.mark.parametrize("condition", [None, "y = 1"])
+@pytest.mark.parametrize("condition", [None, parse("y = 1", Domain([Integer("y", 0, 2)]))])
 @pytest.mark.few(6, "limits of rows a person")
 def test_what_the_buckets_find_is_all_that_is_beyond_the_limit(
-    monkeypatch: pytest.MonkeyPatch, buckets: int, limit: int, condition: str | None
+    monkeypatch: pytest.MonkeyPatch, buckets: int, limit: int, condition: Condition | None
 ) -> None:
-    monkeypatch.setattr(codes, "_BUCKETS", buckets)
+    monkeypatch.setattr(duck, "_BUCKETS", buckets)
     table, unit = people(), Unit.person("who", limit)
     expected = kept(table, unit, condition)
     assert add_up(open_data(table), [X], [(), (0,)], unit, condition=condition) == {0: [*expected]}
@@ -68,8 +74,8 @@ def test_a_count_that_wraps_around_would_be_seen(monkeypatch: pytest.MonkeyPatch
     for limit in (20, 254, 255, 256, 65_535):
         assert add_up(open_data(table), [X], [()], Unit.person("who", limit)) == {0: [limit]}
     # 512 rows, counted in one byte that wraps around, look like none
-    planted = np.zeros(codes._BUCKETS, np.uint8)
-    monkeypatch.setattr(codes, "stream_counts", lambda *_: planted)
+    planted = np.zeros(duck._BUCKETS, np.uint8)
+    monkeypatch.setattr(duck, "stream_counts", lambda *_: planted)
     assert add_up(open_data(table), [X], [()], Unit.person("who", 20)) == {0: [70_000]}
 
 

@@ -15,9 +15,10 @@ import pytest
 from pyarrow import feather
 
 import oboro as ob
-from oboro.engine import open_data
+from oboro.engine import count_cells, open_data
 from oboro.engine.arrays import held
-from oboro.engine.codes import count_cells
+from oboro.statistics import where
+from oboro.statistics.where import parse
 
 TWICE = [
     ["x", "X", "X_1"],
@@ -89,7 +90,8 @@ def test_every_reader_finds_the_same_column_by_a_name(way: str, tmp_path: Path) 
         column = ob.Integer(name, 0, 9)
         cells, counts = count_cells(source, [column], ob.Unit.row())
         assert (cells.tolist(), counts.tolist()) == ([place], [2])
-        asked, _ = count_cells(source, [column], ob.Unit.row(), "true")  # by a query in any case
+        anyway = where.Condition(where.Test(column, ">=", 0, "it is there"))
+        asked, _ = count_cells(source, [column], ob.Unit.row(), anyway)  # by a query in any case
         assert asked.tolist() == [place]
         if (stored := held(source, column)) is not None:
             assert stored.add_up() == (2, 2 * place)
@@ -105,6 +107,9 @@ def test_a_file_stays_the_same_when_the_program_goes_elsewhere(
     monkeypatch.chdir(tmp_path / "here")
     source = open_data(made.name)
     os.chdir(tmp_path / "there")
-    for condition in (None, "true"):  # as it is stored, and by a query
+    for condition in (
+        None,
+        parse("x >= 0", ob.Domain([ob.Integer("x", 0, 1)])),
+    ):  # as it is stored, and by a query
         cells, counts = count_cells(source, [ob.Integer("x", 0, 1)], ob.Unit.row(), condition)
         assert (cells.tolist(), counts.tolist()) == ([1], [3])

@@ -17,7 +17,8 @@ import pytest
 from pyarrow import feather
 
 from oboro.domain import Column, Integer, Real
-from oboro.engine import code_sql, open_data
+from oboro.engine import open_data
+from oboro.engine.codes import code_sql
 from oboro.errors import DataError
 
 NAMES = [

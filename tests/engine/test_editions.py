@@ -16,7 +16,6 @@ import pytest
 from pyarrow import feather
 
 import oboro as ob
-from oboro.engine import source as sources
 from oboro.errors import DataError
 
 REPLACED = ob.Unit.row("replace")
@@ -96,7 +95,7 @@ def test_a_file_that_grows_while_it_is_read_is_not_answered_from(
     plan = ob.Session(path, domain=DOMAIN, ledger=ledger).plan.variance("x", eps=1)
     count = scope.count_units
 
-    def count_and_grow(source: sources.Source, unit: ob.Unit) -> int:
+    def count_and_grow(source: ob.engine.Source, unit: ob.Unit) -> int:
         found = count(source, unit)
         write(path, [0] * 9 + [100])
         return found

@@ -20,7 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
-from oboro.engine import check_columns, code_sql, count_cells, open_data
+from oboro.engine import check_columns, count_cells, open_data
+from oboro.engine.codes import code_sql
 from oboro.errors import DataError, DomainError, UnitError
 from oboro.privacy import Unit
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from oboro.domain import Category, Column, Date, Integer, Real
 from oboro.domain.grammar import day_of, double_of, whole_of
-from oboro.engine import code_sql, open_data
+from oboro.engine import open_data
+from oboro.engine.codes import code_sql
 
 NUMBERS = [
     *(

@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from oboro.domain import Category, Integer
-from oboro.engine import add_up, codes, count_cells, count_units, open_data
+from oboro.domain import Category, Domain, Integer
+from oboro.engine import add_up, count_cells, count_units, duck, open_data
 from oboro.errors import DomainError, UnitError
 from oboro.privacy import Unit
+from oboro.statistics.where import parse
 
 X, G = Integer("x", 0, 9), Category("g", ["a", "b"])
 
@@ -18,7 +19,7 @@ def test_sums_of_codes_and_products_by_group() -> None:
     source = open_data(pa.table({"x": [1, 2, 3, None, 99], "g": ["a", "a", "b", "a", "c"]}))
     assert add_up(source, [X], [(), (0,), (0, 0)], Unit.row(), by=[G]) == {0: [2, 3, 5], 1: [1, 3, 9]}
     assert add_up(source, [X], [(), (0,)], Unit.row()) == {0: [4, 15]}
-    assert add_up(source, [X], [()], Unit.row(), condition="x < 3") == {0: [2]}
+    assert add_up(source, [X], [()], Unit.row(), condition=parse("x < 3", Domain([X]))) == {0: [2]}
     assert add_up(source, [], [()], Unit.row()) == {0: [5]}
     assert add_up(open_data({"x": pa.array([], pa.int64())}), [X], [(), (0,)], Unit.row()) == {0: [0, 0]}
 
@@ -45,7 +46,7 @@ def test_a_person_adds_at_most_max_rows(who: list[object]) -> None:
 
 def test_rows_that_a_condition_leaves_out_do_not_use_up_the_limit() -> None:
     source = open_data(pa.table({"x": [1] * 10 + [7, 8], "who": [1] * 12}))
-    found = add_up(source, [X], [(), (0,)], Unit.person("who", 2), condition="x > 5")
+    found = add_up(source, [X], [(), (0,)], Unit.person("who", 2), condition=parse("x > 5", Domain([X])))
     assert found == {0: [2, 15]}
 
 
@@ -55,7 +56,7 @@ def test_streamed_counts_are_the_grouped_ones(monkeypatch: pytest.MonkeyPatch) -
     for unit in (Unit.row(), Unit.person("who", 3)):
         grouped = count_cells(open_data(table), [X], unit)
         with monkeypatch.context() as patch:
-            patch.setattr(codes, "SMALL", 1)
+            patch.setattr(duck, "SMALL", 1)
             streamed = count_cells(open_data(table), [X], unit)
         order = np.argsort(grouped[0])
         assert grouped[0][order].tolist() == streamed[0].tolist()

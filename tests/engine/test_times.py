@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from oboro.domain import Category, Column, Date, Integer
-from oboro.engine import code_sql, count_units, open_data
+from oboro.engine import count_units, open_data
+from oboro.engine.codes import code_sql
 from oboro.engine.memory import EARLIEST, LATEST
 from oboro.errors import DataError
 from oboro.privacy import Unit

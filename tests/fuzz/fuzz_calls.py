@@ -70,6 +70,7 @@ CALLS: dict[str, Good] = {
     # engine
     "engine.check_columns": lambda w: {"source": ob.engine.open_data(w.path("people.csv")), "columns": w.domain.columns},
     "engine.count_units": lambda w: {"source": ob.engine.open_data(w.path("people.csv")), "unit": ob.Unit.row()},
+    "engine.spark": lambda w: {"session": "cluster"},
     "engine.open_data": lambda w: {"data": {"age": [1, 2], "region": ["north", "x"]}},
     # ledger
     "ledger.Head.parse": lambda w: {"text": f"3:{'0' * 64}"},
@@ -328,8 +329,8 @@ NOT_CALLED = {
         "privacy.Event", "privacy.Guarantee", "privacy.Unit", "release.Plan", "release.register",
         "release.Additive", "release.Choice", "release.Chosen", "release.Selection", "release.Weighted", "release.noise_by_column",
         "release.noise_by_plan", "release.part", "release.same_noise", "release.upgrade",
-        "engine.add_up", "engine.check_width", "engine.code_sql", "engine.count_cells", "engine.count_persons",
-        "engine.counted_rows", "secure.conditions", "secure.drawer_delta", "secure.exact_delta",
+        "engine.add_up", "engine.check_width", "engine.count_cells", "engine.count_persons",
+        "engine.stream_codes", "secure.conditions", "secure.drawer_delta", "secure.exact_delta",
         "statistics.clusters_plan", "statistics.components_plan", "statistics.sensitivity", "statistics.mst_cost",
         "statistics.triangles",
     ],

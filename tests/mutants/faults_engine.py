@@ -33,14 +33,14 @@ def raw_data_in_the_quick_way(original: Any, values: Any, column: Any) -> Any:
 @planted("oboro.engine.codes:code_sql", caught_by=f"{ENGINE}::test_mixed_objects_in_pandas_do_not_raise")
 def missing_values_dropped(original: Any, column: Any, type_name: str) -> str:
     """A value that is not a number takes its record out, though the domain says what such a record counts as."""
-    from oboro.engine.codes import _code_without_missing, base_type
+    from oboro.engine.codes import bare_sql, base_type
     from oboro.engine.source import quoted
 
-    return _code_without_missing(column, quoted(column.name), base_type(type_name))
+    return bare_sql(column, quoted(column.name), base_type(type_name))
 
 
 @planted(
-    "oboro.engine.codes:count_units",
+    "oboro.engine.duck:DuckTable.count_units",
     caught_by=f"{SUMS}::test_a_person_adds_at_most_max_rows[who0]",
 )
 def missing_values_dropped_before_the_count(original: Any, source: Any, unit: Any) -> int:
@@ -53,7 +53,7 @@ def missing_values_dropped_before_the_count(original: Any, source: Any, unit: An
 
 
 @planted(
-    "oboro.engine.codes:dropped_rows",
+    "oboro.engine.duck:dropped_rows",
     caught_by=f"{ENGINE}::test_a_person_counts_at_most_max_rows_times_whatever_the_order",
 )
 def contributions_not_bounded(original: Any, source: Any, fields: Any, unit: Any, condition: Any) -> str:
@@ -61,16 +61,16 @@ def contributions_not_bounded(original: Any, source: Any, fields: Any, unit: Any
     return f"SELECT * FROM ({original(source, fields, unit, condition)}) WHERE false"
 
 
-@planted("oboro.engine.codes:dropped_rows", caught_by=f"{ENGINE}::test_kept_rows_are_spread_evenly")
+@planted("oboro.engine.duck:dropped_rows", caught_by=f"{ENGINE}::test_kept_rows_are_spread_evenly")
 def contributions_bounded_by_value(original: Any, source: Any, fields: Any, unit: Any, condition: Any) -> str:
     """Of a person's rows the smallest values are kept, so that what is published leans to one side."""
     names = ", ".join(fields)
     return original(source, fields, unit, condition).replace(
-        f"ORDER BY hash(person, {names}, copy), ", "ORDER BY "
+        f"ORDER BY place, {names}, copy", f"ORDER BY {names}, copy"
     )
 
 
-@planted("oboro.engine.codes:dropped_rows", caught_by=f"{ENGINE}::test_one_persons_rows_do_not_move_anothers")
+@planted("oboro.engine.duck:dropped_rows", caught_by=f"{ENGINE}::test_one_persons_rows_do_not_move_anothers")
 def contributions_bounded_together(original: Any, source: Any, fields: Any, unit: Any, condition: Any) -> str:
     """The limit is on all heavy persons together, so that one person's rows push out another's."""
     query = original(source, fields, unit, condition)
@@ -91,7 +91,7 @@ def one_value_decides_how_others_are_read(original: Any, data: Any) -> Any:
         return pa.table({name: pa.array([str(value) for value in values]) for name, values in data.items()})
 
 
-@planted("oboro.engine.codes:_sum", caught_by=f"{SUMS}::test_sums_do_not_overflow_64_bits")
+@planted("oboro.engine.duck:_sum", caught_by=f"{SUMS}::test_sums_do_not_overflow_64_bits")
 def sums_in_floating_point(original: Any, columns: Any, term: Any) -> str:
     """Sums are added up as floats, so that their low digits depend on the order of rows."""
     text = original(columns, term)

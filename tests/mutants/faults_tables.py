@@ -191,9 +191,9 @@ def shares_beyond_one_in_a_sparse_table(original: Any, layout: Any, eps: Any, un
     return blocks, [cells for _ in parts], cells
 
 
-@planted("oboro.tables.input:_count_sql", caught_by=f"{INPUT}::test_counts_follow_the_rule[-3-0]")
-def counts_used_as_they_come(original: Any, name: str, source: Any, most: int) -> str:
+@planted("oboro.engine.codes:count_sql", caught_by=f"{INPUT}::test_counts_follow_the_rule[-3-0]")
+def counts_used_as_they_come(original: Any, name: str, type_name: str, most: int) -> str:
     """A count goes into the sums without the rule for negative ones."""
-    from oboro.tables.input import double_sql
+    from oboro.engine.codes import base_type, double_sql, quoted
 
-    return f"coalesce(TRY_CAST(abs({double_sql(name, source)}) AS BIGINT), 0)"
+    return f"coalesce(TRY_CAST(abs({double_sql(quoted(name), base_type(type_name))}) AS BIGINT), 0)"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from oboro.domain import Category, Date, Domain, Integer, Real
 from oboro.engine import open_data
+from oboro.engine.duck import condition_sql
 from oboro.errors import BoundsError, InputError
 from oboro.statistics.where import parse
 
@@ -41,7 +42,7 @@ ROWS = {
 def met(text: str) -> list[int]:
     source = open_data(ROWS)
     rows = source.connection.execute(
-        f"SELECT r FROM (SELECT *, row_number() OVER () - 1 AS r FROM {source.relation}) WHERE {parse(text, DOMAIN).sql(source)}"
+        f"SELECT r FROM (SELECT *, row_number() OVER () - 1 AS r FROM {source.relation}) WHERE {condition_sql(source, parse(text, DOMAIN))}"
     ).fetchall()
     return sorted(row[0] for row in rows)
 
@@ -143,7 +144,7 @@ def test_any_condition_is_the_same_in_duckdb_and_in_python(tree: Any) -> None:
     rows = {"age": [0, 1, 2, 3, 4] * 3, "grade": [1] * 5 + [2] * 5 + [3] * 5, "r": list(range(15))}
     condition = parse(text(tree), DOMAIN)
     found = SOURCE.connection.execute(
-        f"SELECT r FROM {SOURCE.relation} WHERE {condition.sql(SOURCE)}"
+        f"SELECT r FROM {SOURCE.relation} WHERE {condition_sql(SOURCE, condition)}"
     ).fetchall()
     expected = [r for r in range(15) if holds(tree, {"age": rows["age"][r], "grade": rows["grade"][r]})]
     assert sorted(int(row[0]) for row in found) == expected

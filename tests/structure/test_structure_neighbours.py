@@ -22,8 +22,7 @@ import pytest
 from hostile import INF, NAN, TYPED, WAYS, array, arrays, objects
 
 import oboro as ob
-from oboro.engine import open_data
-from oboro.engine.codes import count_cells, count_units
+from oboro.engine import count_cells, count_units, open_data
 from oboro.noise.bits import system_bits
 from oboro.release import Plan
 from oboro.secure import Answer

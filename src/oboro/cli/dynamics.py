@@ -108,10 +108,10 @@ def read_system(path: Path) -> Record:
 
 def count_samples(data: Path) -> int:
     """How many samples there are, which is public."""
-    from oboro.engine import open_data
+    from oboro.engine import count_units, open_data
+    from oboro.privacy import Unit
 
-    source = open_data(data)
-    return int(source.connection.execute(f"SELECT count(*) FROM {source.relation}").fetchone()[0])
+    return count_units(open_data(data), Unit.row())
 
 
 def read_start(text: str) -> list[float]:
@@ -323,6 +323,7 @@ def band(
 
     from oboro.dynamics import SignalPlan
     from oboro.engine import open_data
+    from oboro.engine.duck import on_this_machine
     from oboro.release import plan_from, verify_certificate
     from oboro.report.band import write_band
 
@@ -334,7 +335,7 @@ def band(
             given=plan.kind,
             needed="what dynamics release wrote",
         )
-    source = open_data(published)
+    source = on_this_machine(open_data(published), "a picture")
     source.need("t", "y")
     source.connection.execute("SET preserve_insertion_order = true")
     rows = source.connection.execute(

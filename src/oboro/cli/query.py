@@ -56,7 +56,7 @@ _DATA = (".csv", ".tsv", ".gz", ".parquet", ".arrow", ".feather")
 class Declared:
     """What a TOML file says about a dataset; paths are relative to the file."""
 
-    data: Path
+    data: str | Path  # a file, or the address of a table of a cluster
     ledger: str
     unit: Unit | None
     domain: Domain
@@ -65,6 +65,7 @@ class Declared:
 def read(file: Path, question: str = "") -> Declared:
     """The declaration of a dataset."""
     from oboro.domain import Domain, read_toml
+    from oboro.engine.cluster import ADDRESS
     from oboro.ledger.file import is_address
     from oboro.privacy import unit_from
 
@@ -81,7 +82,7 @@ def read(file: Path, question: str = "") -> Declared:
             )
     ledger = record["ledger"]
     return Declared(
-        data=file.parent / record["data"],
+        data=record["data"] if record["data"].startswith(ADDRESS) else file.parent / record["data"],
         ledger=ledger if is_address(ledger) else str(file.parent / ledger),
         unit=unit_from(record["unit"]) if "unit" in record else None,
         domain=Domain.from_dict(record, where=str(file)),
@@ -225,14 +226,14 @@ def check(file: PeopleFile, json: Json = False) -> None:
         show_json({"private": True, "columns": rows, "lines_not_utf8": garbled})
         return
     show_checked(rows)
-    if garbled:
+    if garbled and isinstance(declared.data, Path):
         echo("\n" + said(f"{garbled:,} lines are not UTF-8: a text that cannot be read is unknown"))
         echo(labelled("fix", in_utf8(declared.data)))
 
 
-def lines_not_utf8(path: Path) -> int:
+def lines_not_utf8(path: str | Path) -> int:
     """How many lines of a text file cannot be read as UTF-8; other files say themselves what they hold."""
-    if path.suffix.lower() not in (".csv", ".tsv"):
+    if isinstance(path, str) or path.suffix.lower() not in (".csv", ".tsv"):
         return 0
     wrong = 0
     with path.open("rb") as file:

@@ -150,9 +150,9 @@ def _is_table(data: object) -> bool:
 def from_table(data: object, columns: tuple[str, ...]) -> Floats:
     """The columns of the input, in the order of the rows; text that is no number becomes nan."""
     from oboro.engine import open_data
-    from oboro.engine.codes import doubles
+    from oboro.engine.protocol import in_order
 
-    return doubles(open_data(data), columns)
+    return in_order(open_data(data)).doubles(columns)
 
 
 # How far off a published output will be: medians and bands, because heavy tails have no variance.

@@ -7,29 +7,30 @@ Its examples begin with:
 >>> source = ob.engine.open_data({"age": [31, 54, 200, None], "sex": ["f", "m", "m", "f"]})
 """
 
-from oboro.engine.codes import (
+from oboro.engine.cluster import spark
+from oboro.engine.protocol import (
+    Source,
     add_up,
     check_columns,
     check_width,
-    code_sql,
     count_cells,
+    count_persons,
     count_units,
-    counted_rows,
+    stream_codes,
 )
-from oboro.engine.persons import count_persons
-from oboro.engine.source import Source, open_data
+from oboro.engine.source import open_data
 
 __all__ = [
     "Source",
     "add_up",
     "check_columns",
     "check_width",
-    "code_sql",
     "count_cells",
     "count_persons",
     "count_units",
-    "counted_rows",
     "open_data",
+    "spark",
+    "stream_codes",
 ]
 
 

@@ -19,10 +19,11 @@ import numpy as np
 from oboro.arrays import Array, Bools, Codes, Integers, Schema, Table
 from oboro.domain import Column, Integer
 from oboro.engine.careful import Edition, in_words
-from oboro.engine.source import Source
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
+
+    from oboro.engine.duck import DuckTable
 
 # How often each whole number comes up, added up as numbers stream past: memory for the counts, not for the rows.
 
@@ -30,7 +31,7 @@ _BATCH = 2**20  # rows
 LARGE = 2**18  # from so many rows on, waiting for the compiled loops pays
 
 
-def stream_counts(source: Source, query: str, size: int, most: int | None = None) -> Codes:
+def stream_counts(source: DuckTable, query: str, size: int, most: int | None = None) -> Codes:
     """How often each number below `size` comes up in the one column of `query`, whole and never null.
 
     With `most`, counting stops there, and the counts take no more room than that needs.
@@ -54,7 +55,7 @@ def tally(counts: Codes, numbers: Codes, most: int | None = None, *, large: bool
     counts[found] = np.minimum(counts[found].astype(np.int64) + times, limit)
 
 
-def _streamed(source: Source, query: str) -> Iterator[Codes]:
+def _streamed(source: DuckTable, query: str) -> Iterator[Codes]:
     relation = source.connection.sql(query)
     # fetch_arrow_reader is its name in DuckDB 1
     stream = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
@@ -132,7 +133,7 @@ class Held:
                 yield _coded(piece.slice(start, _BLOCK), self.column)
 
 
-def held(source: Source, column: Column) -> Held | None:
+def held(source: DuckTable, column: Column) -> Held | None:
     """The column as it is stored, if it is declared an Integer and stored as whole numbers where we can reach them."""
     if not isinstance(column, Integer) or column.size > _WIDEST:
         return None

@@ -15,26 +15,28 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oboro.engine.careful import READABLE, Careful, Edition, damaged
+from oboro.engine.cluster import ADDRESS, from_address
+from oboro.engine.codes import literal, quoted
+from oboro.engine.duck import DuckTable
 from oboro.engine.memory import (
     check_names,
     coarse_times,
     in_microseconds,
     on_clocks,
     to_arrow,
-    unreadable,
     within_reach,
     without_maps,
     zones_in,
 )
+from oboro.engine.protocol import Source
 from oboro.engine.text_files import open_text
 from oboro.errors import DataError, told
 from oboro.files import reads
-from oboro.kinds import nearest, path_of, shown
+from oboro.kinds import path_of
 
 if TYPE_CHECKING:
     from oboro.arrays import Array, Connection, Data, Kind, Table
@@ -109,54 +111,6 @@ def _inner(kind: Kind) -> Kind:
     return _plain(kind) or kind
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """An open table: a DuckDB connection, a relation to select from, and its columns with their types.
-
-    >>> source.types
-    {'age': 'VARCHAR', 'sex': 'VARCHAR'}
-    """
-
-    connection: Careful
-    relation: str
-    types: dict[str, str]
-    counted: dict[str | None, int] = field(
-        default_factory=dict, repr=False, compare=False
-    )  # units, counted once
-    table: Table | None = field(
-        default=None, repr=False, compare=False
-    )  # the same as an Arrow table, if it is in memory
-    parquet: Path | None = field(default=None, repr=False, compare=False)  # the file, if it is such a one
-    edition: Edition | None = field(default=None, repr=False, compare=False)  # of the file that it lies in
-    headed: bool = field(default=False, repr=False, compare=False)  # by the first line of a text file
-    met: set[str] = field(default_factory=set, repr=False, compare=False)  # asked for, and there
-
-    def need(self, *names: str) -> None:
-        """Refuses if a column is not there."""
-        self.met.update(name for name in names if isinstance(name, str) and name in self.types)
-        for name in names:
-            if not isinstance(name, str) or name not in self.types:
-                # the first line of a text file may be a record, if somebody left the header out; where a declared
-                # column has been found in it, it is a header, and its names are public
-                hidden = self.headed and not self.met
-                close = None if hidden else nearest(name, self.types)
-                raise DataError(
-                    f"the data has no column {name!r}" + (f": did you mean {close!r}?" if close else ""),
-                    given=f"a first line of {len(self.types)} names"
-                    if hidden
-                    else f"columns: {', '.join(self.types) or 'none'}",
-                    needed=shown(name),
-                    fix=f"name the column {close!r}" if close else f"a file with a column {name!r}",
-                )
-            if unreadable(self.types[name]):
-                raise DataError(
-                    f"column {name!r} has a type that cannot be read safely",
-                    given=self.types[name],
-                    needed="text, numbers, dates or times with a date",
-                    fix=f"write column {name!r} as text",
-                )
-
-
 def open_data(data: Data | Source, argument: str = "data") -> Source:
     """Opens `data`, which `argument` named, for reading. Nothing is copied that need not be.
 
@@ -168,13 +122,15 @@ def open_data(data: Data | Source, argument: str = "data") -> Source:
     """
     if isinstance(data, Source):
         return data
+    if isinstance(data, str) and data.startswith(ADDRESS):
+        return from_address(data)
     if isinstance(data, str | Path):
         return _from_file(path_of(argument, data), argument)
     table = to_arrow(data)
     return _opened(table, table=table)
 
 
-def _from_file(path: Path, argument: str) -> Source:
+def _from_file(path: Path, argument: str) -> DuckTable:
     if not os.path.isfile(path):  # False also for a name that no system would take
         raise DataError(
             f"no such file: {path}",
@@ -207,7 +163,7 @@ def _opened(
     zones: Mapping[str, str] | None = None,
     unread: Mapping[str, str] | None = None,
     **parts: Any,
-) -> Source:
+) -> DuckTable:
     """What DuckDB selects from: `given`, or where that is None the file itself. `times` is SQL for some columns."""
     import duckdb
 
@@ -255,7 +211,7 @@ def _opened(
             ) from None
         assert edition is not None
         raise damaged(edition.path) from None
-    return Source(Careful(connection, edition), relation, types, edition=edition, **parts)
+    return DuckTable(Careful(connection, edition), relation, types, edition=edition, **parts)
 
 
 def _types(connection: Connection, relation: str) -> dict[str, str]:
@@ -320,16 +276,6 @@ def _spill_folder(connection: Connection) -> str:
         return ""  # nowhere to write: nothing is spilled
     weakref.finalize(connection, shutil.rmtree, folder, ignore_errors=True)
     return folder
-
-
-def quoted(name: str) -> str:
-    """A name as an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """A text as an SQL string."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _this_file(path: Path) -> str:

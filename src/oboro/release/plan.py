@@ -233,6 +233,10 @@ class Plan:
         """The error that this plan will have. Never touches data."""
         raise NotImplementedError  # pragma: no cover
 
+    def open(self, data: Any) -> Any:
+        """What a caller handed in as data, opened: an engine then says its name and version, for the certificate."""
+        return data
+
     def prepare(self, data: Any) -> Any:
         """Reads, clips, puts on the public grid, aggregates. No randomness, and no complaint about any value."""
         raise NotImplementedError  # pragma: no cover

@@ -118,12 +118,13 @@ def run(
     quoted = _quoted(made, ledger)
     if tell is not None:
         tell(str(quoted.forecast))
+    data = made.open(data)
     prepared = made.prepare(data)
     source = bits or system_bits()
     reservation = reserve(quoted, ledger, name)
     with paid(ledger.where, reservation.position):
         table = made.publish(made.measure(prepared, source))
-    return keep(quoted, ledger, reservation, table, source)
+    return keep(quoted, ledger, reservation, table, source, getattr(data, "engine", None))
 
 
 def given_again(plan: Plan, ledger: Ledger, name: str) -> Release | None:
@@ -161,8 +162,18 @@ def reserve(quoted: Quote, ledger: Ledger, name: str | None) -> Reservation:
     return reservation
 
 
-def keep(quoted: Quote, ledger: Ledger, reservation: Reservation, table: Table, bits: Bits) -> Release:
-    """Stores what was measured under a reservation, commits it and signs: the end of every run, also of one in steps."""
+def keep(
+    quoted: Quote,
+    ledger: Ledger,
+    reservation: Reservation,
+    table: Table,
+    bits: Bits,
+    engine: object = None,
+) -> Release:
+    """Stores what was measured under a reservation, commits it and signs: the end of every run, also of one in steps.
+
+    `engine` is the name and version of what added up the data, where an engine did.
+    """
 
     def look() -> bool:
         found = ledger.find_entry(reservation.position)
@@ -171,7 +182,7 @@ def keep(quoted: Quote, ledger: Ledger, reservation: Reservation, table: Table, 
     with paid(ledger.where, reservation.position, look=look):
         content = to_content(table)
         facts = {
-            "software": f"oboro {__version__}",
+            "software": f"oboro {__version__}" + (f", {engine}" if isinstance(engine, str) else ""),
             "bits": bits.description,
             **quoted.words,
             "rows": table.num_rows,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from oboro.arrays import Data, Integers
 from oboro.domain import Column, Date
-from oboro.engine import code_sql, counted_rows
+from oboro.engine import stream_codes
 from oboro.errors import DomainError, ParameterError, told
 from oboro.exact import Number, positive, rational, show, usable
 from oboro.kinds import list_of, takes, text_of
@@ -72,20 +72,11 @@ def streamed(scope: Scope, columns: Sequence[Column], data: Data) -> Iterator[tu
     """Groups and codes of the rows that count, some at a time."""
     source, condition = scope.open(data)
     by = scope.by_columns
-    source.need(*[column.name for column in (*columns, *by)])
-    group = "0::BIGINT"
-    for column in by:
-        group = f"({group}) * {column.size} + ({code_sql(column, source.types[column.name])})"
-    fields = {f"c{i}": code_sql(column, source.types[column.name]) for i, column in enumerate(columns)} | {
-        "g": group
-    }
-    relation = source.connection.sql(f"SELECT * FROM ({counted_rows(source, fields, scope.unit, condition)})")
-    stream = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-    for batch in stream(CHUNK):
-        whole = [batch.column(name).to_numpy(zero_copy_only=False).astype(np.int64) for name in fields]
-        for start in range(0, batch.num_rows, CHUNK):
-            *codes, place = (values[start : start + CHUNK] for values in whole)
-            yield fold_groups(scope.by, place), np.stack(codes, axis=1)
+    for rows in stream_codes(source, columns, scope.unit, condition, by):
+        for start in range(0, len(rows), CHUNK):
+            some = rows[start : start + CHUNK]
+            groups = some[:, len(columns)] if by else np.zeros(len(some), np.int64)
+            yield fold_groups(scope.by, groups), some[:, : len(columns)]
 
 
 NORMS = ("l1", "l2")

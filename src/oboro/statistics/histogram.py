@@ -130,8 +130,7 @@ class HistogramPlan(Plan):
     def prepare(self, data: Data) -> Integers:
         """True counts of every bin, in mixed-radix order."""
         source = open_data(data)
-        condition = None if self.where is None else self.where.sql(source)
-        cells, counts = count_cells(source, columns_of(self.bins), self.unit, condition)
+        cells, counts = count_cells(source, columns_of(self.bins), self.unit, self.where)
         totals = np.zeros(prod(self.shape), np.int64)
         np.add.at(totals, fold_groups(self.bins, cells), counts)
         return totals

@@ -9,10 +9,9 @@ import numpy.typing as npt
 
 from oboro.arrays import Data, Floats, Integers, Table, Values
 from oboro.domain import Category, Column, Date, Integer, Real
-from oboro.engine import code_sql, counted_rows
-from oboro.engine.codes import in_order, person_sql
+from oboro.engine import stream_codes
+from oboro.engine.protocol import in_order
 from oboro.errors import DomainError, declaration
-from oboro.privacy import Unit
 from oboro.statistics.scope import Scope
 
 # Rows on the public grid, as integers and as values again: what plans that look at whole rows read.
@@ -23,12 +22,8 @@ Rows = dict[str, Values]
 def counted_codes(scope: Scope, columns: Sequence[Column], data: Data) -> Integers:
     """One row of codes for each row that counts. A record that any column leaves out is left out."""
     source, condition = scope.open(data)
-    source.need(*[column.name for column in columns])
-    fields = {f"c{i}": code_sql(column, source.types[column.name]) for i, column in enumerate(columns)}
-    query = f"SELECT * FROM ({counted_rows(source, fields, scope.unit, condition)})"
-    found = source.connection.execute(query).fetchnumpy()
-    codes = [np.asarray(found[name]).astype(np.int64) for name in fields]
-    return np.stack(codes, axis=1) if codes else np.empty((0, 0), np.int64)
+    found = [np.empty((0, len(columns)), np.int64), *stream_codes(source, columns, scope.unit, condition)]
+    return np.concatenate(found)
 
 
 def all_codes(scope: Scope, columns: Sequence[Column], data: Data) -> tuple[Integers, Integers]:
@@ -38,16 +33,10 @@ def all_codes(scope: Scope, columns: Sequence[Column], data: Data) -> tuple[Inte
     nobody, or does not meet the condition, is left out too.
     """
     source, condition = scope.open(data)
-    source.need(*[column.name for column in columns])
-    fields = {f"c{i}": f"coalesce({code_sql(c, source.types[c.name])}, -1)" for i, c in enumerate(columns)}
-    met = "true" if condition is None else f"coalesce({condition}, false)"
-    # by its hash: an id may be long, and two persons with one hash are in one block, which costs neither of them anything
-    who = "NULL::UBIGINT" if scope.unit.kind == "row" else _hashed(person_sql(source, scope.unit))
-    chosen = ", ".join(f"({field})::BIGINT AS {name}" for name, field in fields.items())
-    found = in_order(source, f"SELECT {chosen}, {met} AS met, {who} AS who FROM {source.relation}")
-    codes = np.stack([np.asarray(found[name], np.int64) for name in fields], axis=1)
-    codes[~np.asarray(found["met"]).astype(np.bool_)] = -1
-    return codes, _units(scope.unit, found["who"], codes)
+    in_order(source).need(*[column.name for column in columns])
+    codes, met, units = source.all_codes(columns, scope.unit, condition)
+    codes[~met] = -1
+    return codes, np.arange(len(codes)) if units is None else units
 
 
 def rows_from(columns: Sequence[Column], codes: Integers) -> Rows:
@@ -68,18 +57,6 @@ def one_unit(
     if scope.unit.column is not None:
         table[scope.unit.column] = ["own"] * mine + [f"other {i}" for i in range(others)]
     return table
-
-
-def _units(unit: Unit, who: Values, codes: Integers) -> Integers:
-    if unit.kind == "row":
-        return np.arange(len(codes))
-    nobody = np.ma.getmaskarray(np.ma.asarray(who))
-    codes[nobody] = -1
-    return np.unique(np.ma.getdata(np.ma.asarray(who)), return_inverse=True)[1].astype(np.int64)
-
-
-def _hashed(person: str) -> str:
-    return f"CASE WHEN ({person}) IS NOT NULL THEN hash({person}) END"
 
 
 def _values(column: Column, codes: Integers) -> Values:

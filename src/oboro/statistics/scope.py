@@ -415,8 +415,8 @@ class Scope:
         """What a row that comes or goes may cost; `inside` times as much if it is replaced within its group."""
         return in_groups(promise, self.unit.adjacency, self.groups, inside)
 
-    def open(self, data: Data) -> tuple[Source, str | None]:
-        """The data and the condition in SQL. Refuses data with another public n than the plan's."""
+    def open(self, data: Data) -> tuple[Source, Condition | None]:
+        """The data and the condition. Refuses data with another public n than the plan's."""
         source = open_data(data)
         if self.n is not None and (found := count_units(source, self.unit)) != self.n:
             raise DataError(
@@ -425,7 +425,7 @@ class Scope:
                 needed=f"{self.n:,}",
                 fix="a plan with " + setting(n=found),
             )
-        return source, None if self.where is None else self.where.sql(source)
+        return source, self.where
 
     def labels(self) -> dict[str, pa.Array]:
         """A column of labels for each column of groups, in mixed-radix order."""

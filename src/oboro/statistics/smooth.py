@@ -13,7 +13,7 @@ import numpy as np
 from oboro.arrays import Data, Integers, Table
 from oboro.domain import Column, Date, Domain, Integer, Real
 from oboro.domain.columns import LARGEST
-from oboro.engine import code_sql, counted_rows
+from oboro.engine import count_cells
 from oboro.errors import DomainError, ParameterError, UnitError, setting, told
 from oboro.exact import Number, rational, show
 from oboro.noise.bits import Bits
@@ -65,12 +65,7 @@ def check_scope(scope: Scope) -> Scope:
 def sorted_codes(scope: Scope, column: Column, data: Data, q: Fraction) -> Sorted:
     """The codes of the rows that count; under replace, with those that are left out at the bounds."""
     source, condition = scope.open(data)
-    source.need(column.name)
-    rows = counted_rows(source, {"c0": code_sql(column, source.types[column.name])}, scope.unit, condition)
-    found = source.connection.execute(
-        f"SELECT c0, count(*)::BIGINT AS n FROM ({rows}) GROUP BY c0 ORDER BY c0"
-    ).fetchnumpy()
-    codes, counts = (np.asarray(found[name]).astype(np.int64) for name in ("c0", "n"))
+    codes, counts = count_cells(source, [column], scope.unit, condition)
     left_out = (scope.n or 0) - int(counts.sum()) if scope.replaced else 0
     below = math.floor(q * left_out)
     last = column.size - 1

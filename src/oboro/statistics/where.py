@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 from itertools import islice, product
+from typing import TypeVar
 
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
-from oboro.engine import Source, code_sql
 from oboro.errors import DomainError, ParameterError
 from oboro.exact import rational, show
 from oboro.kinds import nearest, shown
@@ -28,6 +28,7 @@ from oboro.records import Columns
 # Values are put on the public grid first, so a condition is about codes. A row of which a column in the
 # condition is left out is left out, whatever the rest of the condition says.
 
+T = TypeVar("T")
 _TRIED = 20_000  # combinations of codes that are tried for an example
 _TESTS: dict[str, Callable[[int, int], bool]] = {
     "=": operator.eq,
@@ -49,8 +50,8 @@ class Test:
     def __str__(self) -> str:
         return self.text
 
-    def sql(self, types: Mapping[str, str]) -> str:
-        return f"({code_sql(self.column, types[self.column.name])}) {self.op} {self.code}"
+    def fold(self, test: Callable[[Column, str, int], T], join: Callable[[str, list[T]], T]) -> T:
+        return test(self.column, self.op, self.code)
 
     def holds(self, codes: Mapping[str, int]) -> bool:
         return _TESTS[self.op](codes[self.column.name], self.code)
@@ -70,9 +71,8 @@ class Junction:
         inner = [f"({part})" if isinstance(part, Junction) else str(part) for part in self.parts]
         return f"not {inner[0]}" if self.word == "not" else f" {self.word} ".join(inner)
 
-    def sql(self, types: Mapping[str, str]) -> str:
-        inner = [f"({part.sql(types)})" for part in self.parts]
-        return f"NOT {inner[0]}" if self.word == "not" else f" {self.word.upper()} ".join(inner)
+    def fold(self, test: Callable[[Column, str, int], T], join: Callable[[str, list[T]], T]) -> T:
+        return join(self.word, [part.fold(test, join) for part in self.parts])
 
     def holds(self, codes: Mapping[str, int]) -> bool:
         values = (part.holds(codes) for part in self.parts)
@@ -93,11 +93,9 @@ class Condition:
     def columns(self) -> tuple[Column, ...]:
         return tuple({test.column.name: test.column for test in self.tree.tests()}.values())
 
-    def sql(self, source: Source) -> str:
-        """True for the rows that are meant; null or false for all others. Nothing in it can fail."""
-        source.need(*[column.name for column in self.columns])
-        known = [f"({code_sql(column, source.types[column.name])}) IS NOT NULL" for column in self.columns]
-        return " AND ".join([*known, f"({self.tree.sql(source.types)})"])
+    def fold(self, test: Callable[[Column, str, int], T], join: Callable[[str, list[T]], T]) -> T:
+        """What an engine makes of it: of each test, and of what "and", "or" and "not" join."""
+        return self.tree.fold(test, join)
 
     def as_record(self, columns: Columns | None) -> str:
         """Its text; the columns that it uses are gathered."""

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from oboro.arrays import Data, Floats, Integers
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
-from oboro.engine import code_sql, open_data
-from oboro.engine.codes import FLOATS, WHOLE, base_type, counted_rows, texts
-from oboro.engine.source import Source, quoted
+from oboro.engine import count_units, open_data, stream_codes
+from oboro.engine.codes import FLOATS, WHOLE, base_type, quoted
+from oboro.engine.duck import DuckTable, on_this_machine, texts
 from oboro.errors import DataError, DomainError, UnitError, setting, told
 from oboro.privacy import Unit
 
@@ -60,12 +60,8 @@ def read_codes(data: Data, domain: Domain, unit: Unit, n: int | None = None) -> 
     Of a person with more than `max_rows` rows only that many are kept, chosen by a hash of the person and the row.
     """
     source = open_data(data)
-    source.need(*domain.names)
-    query = _rows(source, domain.columns, unit)
-    result = source.connection.execute(query).fetchnumpy()
-    codes = np.empty((len(domain), len(result["c0"])), np.int64)
-    for place in range(len(domain)):
-        codes[place] = result[f"c{place}"]
+    parts = [rows.T for rows in stream_codes(source, domain.columns, unit, keep=True)]
+    codes = np.concatenate([np.empty((len(domain), 0), np.int64), *parts], axis=1)
     if n is not None and codes.shape[1] != n:
         raise DataError(
             "the data has another number of rows than the plan",
@@ -78,17 +74,7 @@ def read_codes(data: Data, domain: Domain, unit: Unit, n: int | None = None) -> 
 
 def count_rows(data: Data) -> int:
     """How many rows the data has; public under replace."""
-    source = open_data(data)
-    return int(source.connection.execute(f"SELECT count(*) FROM {source.relation}").fetchone()[0])
-
-
-def _rows(source: Source, columns: Sequence[Column], unit: Unit) -> str:
-    """SQL for the codes of the rows that count: none is null, so all do, up to a person's limit."""
-    coded = {
-        f"c{place}": f"coalesce(({code_sql(column, source.types[column.name])})::BIGINT, {column.size})"
-        for place, column in enumerate(columns)
-    }
-    return counted_rows(source, coded, unit)
+    return count_units(open_data(data), Unit.row())
 
 
 def to_table(domain: Domain, codes: Sequence[Integers]) -> Any:
@@ -148,7 +134,7 @@ class Compared:
 
 def read_both(data: Data, synthetic: Any) -> list[Compared]:
     """The columns that the two tables share, in the order of the synthetic one."""
-    real, made = open_data(data), open_data(synthetic)
+    real, made = (on_this_machine(open_data(table), "a quality report") for table in (data, synthetic))
     names = [name for name in made.types if name in real.types]
     if not names:
         raise DataError(
@@ -159,7 +145,7 @@ def read_both(data: Data, synthetic: Any) -> list[Compared]:
     return [_compared(name, real, made) for name in names]
 
 
-def _compared(name: str, real: Source, made: Source) -> Compared:
+def _compared(name: str, real: DuckTable, made: DuckTable) -> Compared:
     if _is_number(real, name) and _is_number(made, name):
         one, two = _numbers(real, name), _numbers(made, name)
         days = _is_day(real, name) and _is_day(made, name)
@@ -168,7 +154,7 @@ def _compared(name: str, real: Source, made: Source) -> Compared:
     return _label_bins(name, first, second)
 
 
-def _is_number(source: Source, name: str) -> bool:
+def _is_number(source: DuckTable, name: str) -> bool:
     """By its type; a text column by whether all that it holds are numbers or dates."""
     base = base_type(source.types[name])
     if base in _NUMERIC or base in ("DATE", "TIMESTAMP"):
@@ -181,7 +167,7 @@ def _is_number(source: Source, name: str) -> bool:
     return bool(wrong == 0 and known > 0)
 
 
-def _is_day(source: Source, name: str) -> bool:
+def _is_day(source: DuckTable, name: str) -> bool:
     """Whether a column that `_is_number` holds days."""
     base = source.types[name].partition("(")[0].upper()
     if base != "VARCHAR":
@@ -205,7 +191,7 @@ def _as_number(field: str, base: str) -> str:
     )
 
 
-def _numbers(source: Source, name: str) -> Floats:
+def _numbers(source: DuckTable, name: str) -> Floats:
     base = base_type(source.types[name])
     values = source.connection.execute(
         f"SELECT {_as_number(quoted(name), base)} AS v FROM {source.relation}"
@@ -213,7 +199,7 @@ def _numbers(source: Source, name: str) -> Floats:
     return np.asarray(np.ma.filled(np.ma.asarray(values, dtype=float), np.nan), float)
 
 
-def _labels(source: Source, name: str) -> list[str | None]:
+def _labels(source: DuckTable, name: str) -> list[str | None]:
     return texts(source, f"SELECT CAST({quoted(name)} AS VARCHAR) FROM {source.relation}")
 
 

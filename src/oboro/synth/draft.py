@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from oboro.domain import Category, Column, Date, Integer, Real
 from oboro.domain.domain import DRAFT_HEADER, DRAFT_RARE
 from oboro.engine import open_data
-from oboro.engine.codes import texts
+from oboro.engine.codes import quoted
+from oboro.engine.duck import DuckTable, on_this_machine, texts
 from oboro.engine.memory import unreadable
-from oboro.engine.source import Source, quoted
 from oboro.exact import rational
 from oboro.files import write_whole
 from oboro.kinds import path_of, takes
@@ -56,7 +56,7 @@ def draft(data: Data, path: str | Path) -> Draft:
     >>> Path("draft.toml").read_text().splitlines()[0]
     '# A draft, made by looking at the data, which is not private: set bounds and values from what is known without it.'
     """
-    source = open_data(data)
+    source = on_this_machine(open_data(data), "a draft")
     found = {name: _guess(source, name) for name in source.types}
     columns = [column for column in found.values() if column is not None]
     left_out = tuple(name for name, column in found.items() if column is None)
@@ -73,7 +73,7 @@ def draft(data: Data, path: str | Path) -> Draft:
     return Draft(Path(path), tuple(c.name for c in columns), left_out, sum(map(len, rare.values())))
 
 
-def _rare_values(source: Source, column: Category) -> set[str]:
+def _rare_values(source: DuckTable, column: Category) -> set[str]:
     """Values that fewer than ten rows hold."""
     query = (
         f"SELECT CAST({quoted(column.name)} AS VARCHAR) AS v FROM {source.relation} "
@@ -103,7 +103,7 @@ def _spelled(text: str) -> str:
     return written.strip().removeprefix("v = ")
 
 
-def _guess(source: Source, name: str) -> Column | None:
+def _guess(source: DuckTable, name: str) -> Column | None:
     """A column that fits all values that there are, or None."""
     if unreadable(source.types[name]):
         return None

@@ -14,6 +14,7 @@ import numpy as np
 
 from oboro.arrays import Data, Floats, Integers, Table
 from oboro.domain import Domain
+from oboro.engine import Source, open_data
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, remembered, show, whole
 from oboro.noise import Bits, DiscreteGaussian
@@ -338,6 +339,9 @@ class ModelPlan(Plan):
         title = "expected error of each count that the model is made of"
         columns = ("of each", "standard error", "95% within ±")
         return Forecast(title, columns, (*rows, *more), tuple(notes))
+
+    def open(self, data: Data) -> Source:
+        return open_data(data)
 
     def prepare(self, data: Data) -> Integers:
         return read_codes(data, self.domain, self.unit, self.n if self.unit.kind == "row" else None)

@@ -11,6 +11,7 @@ import numpy as np
 
 from oboro.arrays import Bools, Data, Floats, Integers, Table
 from oboro.domain import Category, Domain
+from oboro.engine import Source, open_data
 from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError, setting, told
 from oboro.exact import Number, about, positive, remembered, show, whole
 from oboro.noise import floatball as fb
@@ -381,6 +382,9 @@ class GaussianPlan(Plan):
                 "a Gaussian keeps mean and covariance, not the shape of a column; method='marginals' keeps both",
             ),
         )
+
+    def open(self, data: Data) -> Source:
+        return open_data(data)
 
     def prepare(self, data: Data) -> Moments:
         """Exact moments. What is missing counts as the middle of its column."""

@@ -1,7 +1,7 @@
 """What users bring, as sorted cells: keys and counts.
 
 Two forms of data. Counted: one record for each cell, with a column that says how many. Rows: every record
-counts 1, and DuckDB counts them, after bounding what a person contributes.
+counts 1, and the engine counts them, after bounding what a person contributes.
 
 One rule for every record, and nothing of it ever raises an error:
 
@@ -23,43 +23,37 @@ from __future__ import annotations
 
 import csv
 import zipfile
-from collections.abc import Iterator
+from math import prod
 from pathlib import Path
 from typing import Any, TypedDict
 
 import numpy as np
 
 from oboro.arrays import Data, Integers
-from oboro.domain import Column, Domain, Grid, Integer, Mesh
-from oboro.engine import Source, code_sql, count_cells, open_data
-from oboro.engine.codes import FLOATS, WHOLE, base_type
-from oboro.engine.source import quoted
+from oboro.domain import Column, Domain, Grid, Mesh
+from oboro.engine import Source, count_cells, open_data
+from oboro.engine.protocol import Field, Whole
 from oboro.errors import DataError, setting
 from oboro.kinds import path_of, takes, text_of
 from oboro.privacy import Unit
 from oboro.tables.cells import Cells, Layout, cap, loops_loading, sort_cells
 
-_CHUNK = 1 << 15  # records at a time: they stay in cache
 _ROOM = 1 << 20  # records to begin with; from 4 MB on NumPy asks for large pages
 _LARGE_FILE = 1 << 20  # bytes
-_DIGITS = "DECIMAL(38,18)"  # that a count written as text is read by
 
 
 def read_cells(data: Data, layout: Layout, unit: Unit, count: str | None) -> Cells:
     """The cells of `data`, by the rule above. Only a missing column or an unreadable file is refused."""
     source = open_data(data)
     source.need(*[name for column in layout.domain for name in column.sources])
-    fields = [field for column in layout.domain for field in fields_of(column, source)]
+    fields = [field for column in layout.domain for field in fields_of(column)]
     if count is None:
         return _count_rows(source, fields, layout, unit)
     source.need(count)
     most = cap(layout)
-    chosen = ", ".join(f"{sql} AS f{i}" for i, (sql, _) in enumerate(fields))
-    known = " AND ".join([*(f"f{i} IS NOT NULL" for i in range(len(fields))), "n > 0"])
-    query = f"SELECT * FROM (SELECT {chosen}, {_count_sql(count, source, most)} AS n FROM {source.relation}) WHERE {known}"
     keys, counts, size = np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64), 0
-    with loops_loading(large=_is_large(data)):
-        for values in batches(source, query):
+    with loops_loading(large=_is_large(source)):
+        for values in source.stream_keys(fields, count, most):
             found = keys_of(layout, values[:-1])
             good = found >= 0
             end = size + int(np.count_nonzero(good))
@@ -78,49 +72,25 @@ def _with_room(held: Integers, needed: int) -> Integers:
     return wider
 
 
-def _is_large(data: Data) -> bool:
+def _is_large(source: Source) -> bool:
     """Whether the compiled loops will be needed for certain, as far as one can see from outside."""
-    return isinstance(data, str | Path) and Path(data).stat().st_size > _LARGE_FILE
+    edition = getattr(source, "edition", None)
+    return edition is not None and edition.path.stat().st_size > _LARGE_FILE
 
 
-def batches(source: Source, query: str) -> Iterator[list[Any]]:
-    """The columns of a result, whole numbers without nulls, some records at a time."""
-    result = source.connection.sql(query)
-    # fetch_arrow_reader is its name in DuckDB 1
-    open_reader = getattr(result, "to_arrow_reader", None) or result.fetch_arrow_reader
-    for batch in open_reader(_CHUNK):
-        yield [_as_numpy(column) for column in batch.columns]
-
-
-def _as_numpy(column: Any) -> Any:
-    """What the Arrow column holds, without a copy. (Its own to_numpy loads pandas, which takes half a second.)"""
-    dtype = np.int64 if column.type.bit_width == 64 else np.int32
-    return np.frombuffer(column.buffers()[1], dtype)[column.offset : column.offset + len(column)]
-
-
-def _count_rows(source: Source, fields: list[tuple[str, int]], layout: Layout, unit: Unit) -> Cells:
-    """Rows counted by DuckDB, with each person's bounded. Fields become one number, the first highest."""
-    cell, size = "0", 1
-    for sql, radix in fields:
-        cell = f"({cell}) * {radix} + ({sql})::BIGINT"
-        size *= radix
-    if size > 2**62:
+def _count_rows(source: Source, fields: list[Field], layout: Layout, unit: Unit) -> Cells:
+    """Rows counted by the engine, with each person's bounded. Fields become one number, the first highest."""
+    if prod(field.size for field in fields) > 2**62:
         raise DataError(
             "the columns are too wide to be counted together",
             needed="at most 2^62 combinations",
             fix=setting(count="people"),
         )
-    person = "" if unit.column is None else f", {quoted(unit.column)}"
-    if unit.column is not None:
-        source.need(unit.column)
-    view = Integer("oboro cell", 0, size - 1)
-    relation = f"(SELECT ({cell})::BIGINT AS {quoted(view.name)}{person} FROM {source.relation})"
-    types = {view.name: "BIGINT"} | ({} if unit.column is None else {unit.column: source.types[unit.column]})
     by = unit if unit.kind == "person" else Unit.row()  # rows of cells that are counted already count 1 each
-    numbers, counts = count_cells(Source(source.connection, relation, types), [view], by)
+    numbers, counts = count_cells(source, fields, by)
     values: list[Any] = []
-    for _, radix in reversed(fields):
-        numbers, digit = np.divmod(numbers, radix)
+    for field in reversed(fields):
+        numbers, digit = np.divmod(numbers, field.size)
         values.append(digit)
     keys, most = keys_of(layout, values[::-1]), cap(layout)
     return sort_cells(keys[keys >= 0], np.minimum(counts[keys >= 0], most), layout.bits, most)
@@ -145,69 +115,11 @@ def keys_of(layout: Layout, values: list[Any]) -> Integers:
     return keys
 
 
-def fields_of(column: Column, source: Source) -> list[tuple[str, int]]:
-    """For each column of the data: SQL for a whole number below a limit, null where unknown, and the limit."""
+def fields_of(column: Column) -> list[Field]:
+    """What is read for a column: a mesh and the sides of a grid as whole numbers, all else by its codes."""
     if isinstance(column, Grid):
-        numbers = [
-            (_whole_sql(name, source), side) for name, side in zip(column.names, column.shape, strict=True)
-        ]
-    elif isinstance(column, Mesh):
-        numbers = [(_whole_sql(column.name, source), 10**column.digits)]
-    else:
-        numbers = [(code_sql(column, source.types[column.name]), column.size)]
-    # the narrow type halves what is copied, and nothing that passes can overflow it
-    return [
-        (f"CASE WHEN ({sql}) BETWEEN 0 AND {size - 1} THEN TRY_CAST(({sql}) AS {_type(size)}) END", size)
-        for sql, size in numbers
-    ]
-
-
-def _base(name: str, source: Source) -> str:
-    return base_type(source.types[name])
-
-
-def double_sql(name: str, source: Source) -> str:
-    if _base(name, source) in (*WHOLE, *FLOATS, "DECIMAL"):
-        return f"CAST({quoted(name)} AS DOUBLE)"
-    return f"TRY_CAST(CAST({quoted(name)} AS VARCHAR) AS DOUBLE)"
-
-
-def _whole_sql(name: str, source: Source) -> str:
-    """A whole number as it stands; null for a fraction: there is no nearest place."""
-    if _base(name, source) in WHOLE:
-        return f"TRY_CAST({quoted(name)} AS BIGINT)"
-    number = double_sql(name, source)
-    return f"CASE WHEN {number} = floor({number}) AND abs({number}) < 9007199254740992 THEN TRY_CAST({number} AS BIGINT) END"
-
-
-def _count_sql(name: str, source: Source, most: int) -> str:
-    base, field = _base(name, source), quoted(name)
-    if base in WHOLE:
-        return f"coalesce(TRY_CAST(least(greatest({field}, 0), {most}) AS BIGINT), 0)"
-    number = double_sql(name, source)
-    most = min(most, 2**24 if base == "FLOAT" else most if base == "DECIMAL" else 2**53)
-    nearest = f"TRY_CAST(CASE WHEN {number} < {2**52} THEN ceil({number} - 0.5) ELSE {number} END AS BIGINT)"  # from there on whole
-    if base == "DECIMAL":
-        nearest = _nearest_below_half(field, source.types[name])
-    elif base not in FLOATS:
-        exact = f"TRY_CAST(CAST({field} AS VARCHAR) AS {_DIGITS})"
-        nearest = f"coalesce({_nearest_below_half(exact, _DIGITS)}, {nearest})"
-    return (
-        f"CASE WHEN {number} IS NULL OR isnan({number}) THEN 0 "
-        f"WHEN {number} >= {float(most)!r} THEN {most} ELSE greatest({nearest}, 0) END"
-    )
-
-
-def _nearest_below_half(exact: str, kind: str) -> str:
-    """The whole number nearest to a decimal. DuckDB goes up at the half, so there one is taken off."""
-    up = f"TRY_CAST({exact} AS BIGINT)"
-    if kind.endswith(",0)"):
-        return up
-    return f"({up} - CASE WHEN TRY_CAST({up}::DECIMAL(20,1) - 0.5 AS {kind}) = {exact} THEN 1 ELSE 0 END)"
-
-
-def _type(size: int) -> str:
-    return "INTEGER" if size <= 2**31 else "BIGINT"
+        return [Whole(name, side) for name, side in zip(column.names, column.shape, strict=True)]
+    return [Whole(column.name, 10**column.digits)] if isinstance(column, Mesh) else [column]
 
 
 # Regional mesh statistics as e-Stat, the portal of Japan's official statistics, hands them out.
@@ -313,37 +225,17 @@ def check(
     layout = layout or Layout(domain)
     source = open_data(data)
     source.need(*[name for column in domain for name in column.sources])
-    problems: dict[str, str] = {"records": "true"}
-    fields = []
-    for column in domain:
-        for (sql, _), name in zip(fields_of(column, source), column.sources, strict=True):
-            fields.append(sql)
-            problems[f"{name}: missing"] = f"{quoted(name)} IS NULL"
-            problems[f"{name}: not in the domain"] = f"{quoted(name)} IS NOT NULL AND ({sql}) IS NULL"
+    fields = [field for column in domain for field in fields_of(column)]
     if count is not None:
         source.need(count)
-        number = double_sql(count, source)
-        problems |= {
-            f"{count}: missing": f"{quoted(count)} IS NULL",
-            f"{count}: not a number": f"{quoted(count)} IS NOT NULL AND ({number} IS NULL OR isnan({number}))",
-            f"{count}: negative": f"{number} < 0",
-            f"{count}: a fraction": f"isfinite({number}) AND {number} <> floor({number})",
-            f"{count}: above {cap(layout):,}": f"NOT isnan({number}) AND {number} > {cap(layout)}",
-        }
-    filters = ", ".join(f"count(*) FILTER ({test})" for test in problems.values())
-    found = source.connection.execute(f"SELECT {filters} FROM {source.relation}").fetchall()[0]
-    rows: list[Problem] = [
-        {"problem": name, "records": number} for name, number in zip(problems, found, strict=True)
-    ]
+    found = source.check_keys([(field.name, field) for field in fields], count, cap(layout))
+    rows: list[Problem] = [{"problem": name, "records": number} for name, number in found.items()]
     return rows + _repeated(source, fields, layout, count)
 
 
-def _repeated(source: Source, fields: list[str], layout: Layout, count: str | None) -> list[Problem]:
+def _repeated(source: Source, fields: list[Field], layout: Layout, count: str | None) -> list[Problem]:
     """Problems of cells: unknown to the domain or the mask though every column is inside, and listed more than once."""
-    chosen = ", ".join(f"{sql} AS f{i}" for i, sql in enumerate(fields))
-    known = " AND ".join(f"f{i} IS NOT NULL" for i in range(len(fields)))
-    query = f"SELECT * FROM (SELECT {chosen} FROM {source.relation}) WHERE {known}"
-    parts = [keys_of(layout, values) for values in batches(source, query)]
+    parts = [keys_of(layout, values) for values in source.stream_keys(fields, None, 1)]
     keys = np.concatenate([np.empty(0, np.int64), *parts])
     unknown = int((keys < 0).sum())
     keys = keys[keys >= 0]

@@ -15,7 +15,7 @@ import numpy as np
 
 from oboro.arrays import Data, Integers, Table
 from oboro.domain import Column, Domain
-from oboro.engine import open_data
+from oboro.engine import Source, open_data
 from oboro.errors import DataError, DomainError, ParameterError, UnitError, setting, told
 from oboro.exact import Number, positive, rational, show, whole
 from oboro.kinds import takes, text_of, unknown
@@ -362,6 +362,9 @@ class TablePlan(Plan):
     def outlook(self, expected_total: int) -> Outlook | None:
         """What a guess at how many people there are means for cells; where the strategy can tell."""
         return self.mechanism.outlook(whole("expected_total", expected_total, least=0, most=LARGEST_TOTAL))
+
+    def open(self, data: Data) -> Source:
+        return open_data(data)
 
     def prepare(self, data: Data) -> Cells:
         return read_cells(data, self.layout, self.unit, self.count)

@@ -1,0 +1,484 @@
+"""Apache Spark: what protocol.py asks for, as columns of DataFrames.
+
+Only expressions that are total: a cast that fails gives a null (`try_cast`), a text is admitted by the grammar first, sums are
+split so that none passes 64 bits, whole numbers are divided as whole numbers. So no value makes a job fail, whatever its settings
+for ANSI are. What does fail, a cluster that is gone or a table that is not there, is told in oboro's words: Spark's own text
+might quote what it found, and is repeated neither to the user nor to a log.
+
+Nothing here is random: a task that is repeated, or run twice at once, gives what it gave. Noise is drawn by oboro, in the driver,
+after the reservation.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import parse_qsl, urlsplit
+
+import numpy as np
+import numpy.typing as npt
+
+from oboro.domain import Column, Date, Integer, Real
+from oboro.engine.expressions import Codes, Expression, Frame, functions_for
+from oboro.engine.memory import check_names
+from oboro.engine.protocol import FACTOR, MIXED, WORD, Binned, Condition, Field, Limits, Source, Term
+from oboro.errors import DataError, OboroError, told
+from oboro.kinds import takes, text_of
+
+if TYPE_CHECKING:
+    from oboro.arrays import Bools, Floats, Integers
+    from oboro.privacy import Unit
+
+ADDRESS = "spark+connect://"
+_REFUSED = re.compile(r"^(binary|array|map|struct|interval|variant|time\b|geo)|udt", re.IGNORECASE)
+_LIMB = 24  # bits of a part of a sum: 2^38 rows of it stay below 2^62
+_BLOCK = 2**16  # copies of an equal row that are numbered at a time
+_MOST_KEPT = 100_000  # the largest k of min_by
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",  # not that of a machine
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A Spark that answers: tables of its catalogue, and files that it can reach."""
+
+    session: Any = field(repr=False)
+
+    @takes(name=text_of)
+    def table(self, name: str) -> SparkTable:
+        """A table or view of the catalogue."""
+        return self._opened(lambda: self.session.table(name), "table", name)
+
+    @takes(path=text_of)
+    def parquet(self, path: str) -> SparkTable:
+        """Parquet files, by a path or an address that the cluster can read."""
+        return self._opened(lambda: self.session.read.parquet(path), "path", path)
+
+    def _opened(self, read: Callable[[], Frame], what: str, name: str) -> SparkTable:
+        with in_words(f"the cluster has no such {what}: {name}", given=told(**{what: repr(name)})):
+            frame = read()
+            types = {one.name: one.dataType.simpleString() for one in frame.schema.fields}
+            version = str(self.session.version)
+        check_names(list(types))
+        return SparkTable(frame, types, version)
+
+
+def spark(session: Any) -> Cluster:
+    """Apache Spark as an engine: by the address of a Connect server, `sc://host:15002`, or by a SparkSession that there is.
+
+    The session that is used is a new one beside yours, with its time zone at UTC. Needs the extra `spark`, or for Connect alone `spark-client`.
+
+    >>> ob.engine.spark("a cluster")
+    Traceback (most recent call last):
+        ...
+    oboro.errors.DataError: a cluster is named by the address of its Connect server
+      given   'a cluster'
+      needed  sc://host:port
+      fix     ob.engine.spark("sc://cluster:15002")
+    """
+    if isinstance(session, str):
+        if not session.startswith("sc://"):
+            raise DataError(
+                "a cluster is named by the address of its Connect server",
+                given=repr(session.partition("/;")[0]),
+                needed="sc://host:port",
+                fix='ob.engine.spark("sc://cluster:15002")',
+            )
+        builder = _builder()
+        with in_words("the cluster does not answer", given=session.partition("/;")[0]):
+            return Cluster(_set(builder.remote(session).create()))
+    if type(session).__module__.partition(".")[0] != "pyspark" or not hasattr(session, "table"):
+        raise DataError(
+            "this is no Spark",
+            given=type(session).__name__,
+            needed="a SparkSession, or the address of a Connect server",
+            fix='ob.engine.spark("sc://cluster:15002")',
+        )
+    with in_words("the cluster does not answer"):
+        return Cluster(_set(session.newSession()))
+
+
+def from_address(address: str) -> SparkTable:
+    """The table that an address such as spark+connect://cluster:15002/warehouse.people names. What follows a ? goes to the server."""
+    parts = urlsplit(address)
+    table = parts.path.strip("/")
+    if not parts.netloc or not table:
+        raise DataError(
+            "the address names no table of a cluster",
+            given=repr(address.partition("?")[0]),
+            needed="spark+connect://host:port/table",
+            fix="spark+connect://cluster:15002/warehouse.people",
+        )
+    told_server = ";".join(f"{name}={value}" for name, value in parse_qsl(parts.query))
+    return spark(f"sc://{parts.netloc}" + (f"/;{told_server}" if told_server else "")).table(table)
+
+
+def _builder() -> Any:
+    try:
+        from pyspark.sql.connect.session import SparkSession
+
+        return SparkSession.builder
+    except ImportError:
+        raise DataError(
+            "Spark's client is not installed",
+            needed="the extra spark-client, or spark",
+            fix="pip install 'oboro[spark-client]'",
+        ) from None
+
+
+def _set(session: Any) -> Any:
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
+    return session
+
+
+@contextmanager
+def in_words(message: str = "the cluster could not answer", given: str | None = None) -> Iterator[None]:
+    """Around whatever asks Spark. Its errors and what its client would log of them stay here."""
+    loggers = [
+        logging.getLogger(name) for name in list(logging.root.manager.loggerDict) if _SPEAKS.search(name)
+    ]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    except OboroError:
+        raise
+    except Exception:
+        raise DataError(
+            message,
+            given=given or "a job that failed, whatever the reason",
+            needed="a cluster that answers, with room for the job, and data that can be read to its end",
+            fix="look at the cluster's own pages: they show data, so they are for the steward alone",
+        ) from None
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+_SPEAKS = re.compile(
+    r"^(pyspark|py4j|grpc|SQLQueryContextLogger|DataFrameQueryContextLogger)|spark", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkTable(Source):
+    """A DataFrame of a cluster, and what can be asked of it."""
+
+    limits: ClassVar[Limits] = Limits(ordered=False, widest=127, most_kept=_MOST_KEPT)
+
+    frame: Frame = field(repr=False)
+    types: dict[str, str]
+    version: str
+
+    @property
+    def engine(self) -> str:
+        return f"Spark {self.version}"
+
+    def unreadable(self, name: str) -> bool:
+        return bool(_REFUSED.search(self.types[name]))
+
+    @property
+    def codes(self) -> Codes:
+        return Codes(functions_for(self.frame), self.types)
+
+    def count_units(self, unit: Unit) -> int:
+        """Counted whenever it is asked for: a table of a cluster may have changed, and a plan with another n is then refused."""
+        f = functions_for(self.frame)
+        with in_words():
+            if unit.kind == "row":
+                return int(self.frame.count())
+            person = self.codes.person(self.person(unit))
+            return int(self.frame.select(f.count_distinct(person)).collect()[0][0])
+
+    def add_up(
+        self,
+        columns: Sequence[Column],
+        terms: Sequence[Term],
+        unit: Unit,
+        by: Sequence[Column] = (),
+        condition: Condition | None = None,
+    ) -> dict[int, list[int]]:
+        f, codes = functions_for(self.frame), self.codes
+        with in_words():
+            named = {f"c{i}": codes.code(column) for i, column in enumerate(columns)}
+            if by or not named:
+                named["g"] = codes.group(by)
+            rows = self._rows(named, unit, condition)
+            parts = [list(_parts(codes, columns, term)) for term in terms]
+            sums = [
+                f.sum(part).alias(f"s{i}_{j}")
+                for i, some in enumerate(parts)
+                for j, (part, _) in enumerate(some)
+            ]
+            grouped = rows.groupBy("g") if by else rows.groupBy()
+            found = grouped.agg(f.count(f.lit(1)).alias("n"), *sums).collect()
+        totals = {}
+        for row in found:
+            totals[int(row["g"]) if by else 0] = [
+                sum((int(row[f"s{i}_{j}"] or 0) << shift for j, (_, shift) in enumerate(some)), 0)
+                if terms[i]
+                else int(row["n"])
+                for i, some in enumerate(parts)
+            ]
+        return totals
+
+    def count_cells(
+        self, fields: Sequence[Field], unit: Unit, condition: Condition | None = None
+    ) -> tuple[Integers, Integers]:
+        f = functions_for(self.frame)
+        with in_words():
+            rows = self._rows({"g": self.codes.group(fields)}, unit, condition)
+            table = rows.groupBy("g").agg(f.count(f.lit(1)).alias("n")).toArrow()
+        return _array(table, "g"), _array(table, "n")
+
+    def count_persons(
+        self, by: Sequence[Binned], unit: Unit, most: int, condition: Condition | None = None
+    ) -> dict[int, int]:
+        f, codes = functions_for(self.frame), self.codes
+        group = codes.whole(0)
+        for column, runs, size in by:
+            group = group * codes.whole(size) + codes.binned(codes.code(column), runs)
+        with in_words():
+            pairs = self._owned({"g": group}, unit, condition).distinct()
+            placed = _placed(codes, pairs.withColumn("copy", codes.whole(1)), ["g"])
+            kept = placed.groupBy("person").agg(f.min_by("g", f.struct("place", "g"), most).alias("kept"))
+            groups = kept.select(f.explode("kept").alias("g")) if by else pairs
+            found = groups.groupBy("g").agg(f.count(f.lit(1)).alias("n")).collect()
+        return {int(row["g"]): int(row["n"]) for row in found}
+
+    def stream_codes(
+        self,
+        columns: Sequence[Column],
+        unit: Unit,
+        condition: Condition | None = None,
+        by: Sequence[Column] = (),
+        *,
+        keep: bool = False,
+    ) -> Iterator[Integers]:
+        f, codes = functions_for(self.frame), self.codes
+        named = {f"c{i}": codes.code(column) for i, column in enumerate(columns)}
+        if keep:
+            named = {
+                name: f.coalesce(code, codes.whole(column.size))
+                for (name, code), column in zip(named.items(), columns, strict=True)
+            }
+        if by or not named:
+            named["g"] = codes.group(by)
+        with in_words():
+            table = self._rows(named, unit, condition).toArrow()
+        yield np.stack([_array(table, name) for name in named], axis=1)
+
+    def stream_keys(
+        self, fields: Sequence[Field], count: str | None, most: int
+    ) -> Iterator[list[npt.NDArray[Any]]]:
+        f, codes = functions_for(self.frame), self.codes
+        names = [f"f{i}" for i in range(len(fields))]
+        with in_words():
+            counted = codes.whole(1) if count is None else codes.count(count, most)
+            places = [codes.place(one).alias(name) for name, one in zip(names, fields, strict=True)]
+            rows = self.frame.select(*places, counted.alias("n"))
+            for name in names:
+                rows = rows.where(f.col(name).isNotNull())
+            rows = rows.where(f.col("n") > 0)
+            if count is not None:
+                limbs = [
+                    f.sum(part).alias(f"s{i}") for i, (part, _) in enumerate(_limbs(codes, f.col("n"), 2**62))
+                ]
+                rows = rows.groupBy(*names).agg(*limbs)
+            table = rows.toArrow()
+        keys: list[npt.NDArray[Any]] = [_array(table, name) for name in names]
+        yield [
+            *keys,
+            _array(table, "n")
+            if count is None
+            else _joined([_array(table, f"s{i}") for i in range(3)], most),
+        ]
+
+    def all_codes(
+        self, columns: Sequence[Column], unit: Unit, condition: Condition | None = None
+    ) -> tuple[Integers, Bools, Integers | None]:
+        raise NotImplementedError  # pragma: no cover  # protocol.in_order refuses first
+
+    def doubles(self, names: Sequence[str]) -> Floats:
+        raise NotImplementedError  # pragma: no cover  # as above
+
+    def check(self, columns: Sequence[Column]) -> list[dict[str, object]]:
+        f, codes = functions_for(self.frame), self.codes
+        names = ("rows", "missing", "unknown", "below", "above")
+        report: list[dict[str, object]] = []
+        for column in columns:
+            there, bare = codes.field(column.name).isNotNull(), codes.bare(column)
+            below = above = f.lit(False)
+            if isinstance(column, Integer | Real):
+                number = codes.number(column.name)
+                below, above = (
+                    ~f.isnan(number) & (number < float(column.low)),
+                    ~f.isnan(number) & (number > float(column.high)),
+                )
+            elif isinstance(column, Date):
+                day = codes.day(column.name)
+                below, above = day < f.lit(column.first), day > f.lit(column.last)
+            tests = (f.lit(True), ~there, there & bare.isNull(), below, above)
+            report.append({"column": column.name} | dict(zip(names, self._tally(tests), strict=True)))
+        return report
+
+    def check_keys(self, fields: Sequence[tuple[str, Field]], count: str | None, most: int) -> dict[str, int]:
+        f, codes = functions_for(self.frame), self.codes
+        problems: dict[str, Expression] = {"records": f.lit(True)}
+        for name, one in fields:
+            there = codes.field(name).isNotNull()
+            problems[f"{name}: missing"] = ~there
+            problems[f"{name}: not in the domain"] = there & codes.place(one).isNull()
+        if count is not None:
+            number, there = codes.number(count), codes.field(count).isNotNull()
+            cut = f.when(f.abs(number) < float(2**53), number).try_cast("bigint").cast("double")
+            problems |= {
+                f"{count}: missing": ~there,
+                f"{count}: not a number": there & (number.isNull() | f.isnan(number)),
+                f"{count}: negative": number < 0,
+                f"{count}: a fraction": cut != number,
+                f"{count}: above {most:,}": ~f.isnan(number) & (number > float(most)),
+            }
+        return dict(zip(problems, self._tally(tuple(problems.values())), strict=True))
+
+    def _tally(self, tests: Sequence[Expression]) -> list[int]:
+        f = functions_for(self.frame)
+        with in_words():
+            found = self.frame.agg(
+                *[f.count(f.when(test, f.lit(1))).alias(f"t{i}") for i, test in enumerate(tests)]
+            ).collect()
+        return [int(number) for number in found[0]]
+
+    def _rows(self, named: Mapping[str, Expression], unit: Unit, condition: Condition | None) -> Frame:
+        """The rows that count, with these codes."""
+        if unit.kind == "row":
+            chosen = [code.alias(name) for name, code in named.items()]
+            return _present(functions_for(self.frame), self._met(condition).select(*chosen), list(named))
+        return _kept(self.codes, self._owned(named, unit, condition), list(named), unit.contributions)
+
+    def _owned(self, named: Mapping[str, Expression], unit: Unit, condition: Condition | None) -> Frame:
+        """The rows that belong to somebody and have every code, with their person."""
+        codes, column = self.codes, self.person(unit)
+        person = codes.person(column)
+        chosen = [code.alias(name) for name, code in named.items()]
+        rows = self._met(condition).select(
+            person.alias("person"), codes.word(column, person).alias("word"), *chosen
+        )
+        return _present(codes.functions, rows, ["person", *named])
+
+    def _met(self, condition: Condition | None) -> Frame:
+        return self.frame if condition is None else self.frame.where(self.codes.holds(condition))
+
+
+def _kept(codes: Codes, rows: Frame, names: list[str], most: int) -> Frame:
+    """At most so many rows of each person: the first in the order of protocol.py.
+
+    Equal rows of a person are counted first, wherever they lie, and numbered. Then an aggregate keeps the smallest places: each task
+    does so for the rows that it has, and hands on no more, so that a person with a fifth of all rows is no task's burden.
+    """
+    f = codes.functions
+    copies = rows.groupBy("person", "word", *names).agg(f.count(f.lit(1)).alias("copies"))
+    # a sequence of all copies at once might be too long for an array: by blocks
+    last = f.call_function("div", f.col("copies") - 1, codes.whole(_BLOCK))
+    blocks = copies.withColumn("block", f.explode(f.sequence(codes.whole(0), last)))
+    start = f.col("block") * codes.whole(_BLOCK)
+    numbered = blocks.withColumn(
+        "copy", f.explode(f.sequence(start + 1, f.least(start + codes.whole(_BLOCK), f.col("copies"))))
+    )
+    placed = _placed(codes, numbered, names)
+    row = f.struct(*names)
+    first = placed.groupBy("person").agg(f.min_by(row, f.struct("place", *names, "copy"), most).alias("kept"))
+    return first.select(f.explode("kept").alias("kept")).select(
+        *[f.col(f"kept.{name}").alias(name) for name in names]
+    )
+
+
+def _placed(codes: Codes, rows: Frame, names: Sequence[str]) -> Frame:
+    """The same rows with their place in the order of protocol.py."""
+    f = codes.functions
+    place = codes.whole(1)
+    for word in (f.col("word"), *(f.col(name) % WORD for name in names), f.col("copy") % WORD):
+        place = (place + word) * codes.whole(FACTOR) % codes.whole(WORD)
+    placed = rows.withColumn("place", place)
+    for shift, factor in MIXED:
+        mixed = f.col("place").bitwiseXOR(f.shiftright("place", shift)) * codes.whole(factor)
+        placed = placed.withColumn("place", mixed.bitwiseAND(codes.whole(WORD)))
+    return placed
+
+
+def _present(f: Any, rows: Frame, names: Sequence[str]) -> Frame:
+    for name in names:
+        rows = rows.where(f.col(name).isNotNull())
+    return rows
+
+
+def _parts(codes: Codes, columns: Sequence[Column], term: Term) -> Iterator[tuple[Expression, int]]:
+    """What is added up for a product of codes, in 64 bits: parts, and how far each is shifted in the sum.
+
+    Factors are multiplied as long as the product stays below 2^62: two numbers are left at most, for all together have 88 bits.
+    Each is cut in half, and each product of halves into parts of 24 bits, which 2^38 rows do not overflow.
+    """
+    f = codes.functions
+    held = [(f.col(f"c{i}"), columns[i].size) for i in term]
+    held.sort(key=lambda one: one[1])
+    numbers: list[tuple[Expression, int]] = []
+    for factor, size in held:
+        for place, (other, width) in enumerate(numbers):
+            if width * size < 2**62:
+                numbers[place] = (other * factor, width * size)
+                break
+        else:
+            numbers.append((factor, size))
+    if len(numbers) == 1:
+        yield from _limbs(codes, *numbers[0])
+        return
+    if not numbers:
+        return
+    assert len(numbers) == 2
+    halves = [
+        ((number.bitwiseAND(codes.whole(WORD)), 0), (f.shiftright(number, 31), 31)) for number, _ in numbers
+    ]
+    for one, left in halves[0]:
+        for other, right in halves[1]:
+            for part, shift in _limbs(codes, one * other, 2**62):
+                yield part, left + right + shift
+
+
+def _limbs(codes: Codes, number: Expression, size: int) -> Iterator[tuple[Expression, int]]:
+    """A number below `size`, of at most 2^62, in parts whose sums stay below 2^63."""
+    if size <= 2**_LIMB:
+        yield number, 0
+        return
+    mask = codes.whole(2**_LIMB - 1)
+    for shift in range(0, (size - 1).bit_length(), _LIMB):
+        yield (codes.functions.shiftright(number, shift) if shift else number).bitwiseAND(mask), shift
+
+
+def _joined(limbs: list[Integers], most: int) -> Integers:
+    """Numbers from sums of their parts of 24 bits, at most `most`, which is below 2^62."""
+    low, middle, high = limbs
+    mask = 2**_LIMB - 1
+    middle = middle + (low >> _LIMB)
+    high = high + (middle >> _LIMB)
+    total = (np.minimum(high, 2**13) << (2 * _LIMB)) + ((middle & mask) << _LIMB) + (low & mask)
+    return np.minimum(np.where(high >= 2**13, most, total), most)
+
+
+def _array(table: Any, name: str) -> Integers:
+    """A column of whole numbers without nulls."""
+    parts = [
+        np.frombuffer(chunk.buffers()[1], np.int64, len(chunk), chunk.offset * 8)
+        for chunk in table.column(name).chunks
+        if len(chunk)
+    ]
+    return np.concatenate([np.empty(0, np.int64), *parts])
