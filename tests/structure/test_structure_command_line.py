@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,11 @@ LINES = {
     "table": "table release data.csv --domain grid.toml --count count --eps 0.5 --ledger cells.ledger",
     "synthetic": "synth release data.csv --domain people.toml --eps 1 --delta 1e-6 --ledger row.ledger -o model.oboro",
 }
+LEDGERS = {
+    "row.ledger": (ob.Unit.row(), ob.Approx(9, "1e-3")),
+    "load.ledger": (ob.Unit.signal(1), ob.Approx(9, "1e-2")),
+    "cells.ledger": (ob.Unit.cells(), ob.Pure(9)),
+}
 DECLARED = """data = "data.csv"
 ledger = "row.ledger"
 [unit]
@@ -74,9 +81,9 @@ def seen(
     def run(line: str, rows: list[str] | None) -> tuple[int, str, str]:
         for old in [*tmp_path.glob("*.ledger*"), *tmp_path.glob("*.oboro")]:
             old.unlink()
-        ob.Ledger.create("row.ledger", dataset="people", unit=ob.Unit.row(), budget=ob.Approx(9, "1e-3"))
-        ob.Ledger.create("load.ledger", dataset="load", unit=ob.Unit.signal(1), budget=ob.Approx(9, "1e-2"))
-        ob.Ledger.create("cells.ledger", dataset="city", unit=ob.Unit.cells(), budget=ob.Pure(9))
+        name = next((word for word in line.split() if word in LEDGERS), "row.ledger")
+        unit, budget = LEDGERS[name]
+        ob.Ledger.create(name, dataset="people", unit=unit, budget=budget)
         if isinstance(rows, list):
             Path("data.csv").write_text("\n".join([HEADER, *rows]) + "\n")
         monkeypatch.setattr(bits, "_system", type(test_bits)("the same noise"))
@@ -155,22 +162,28 @@ def test_no_value_of_a_file_changes_the_exit_code_or_what_is_said(asked: tuple[s
     Path("feeder.toml").write_text(FEEDER)
     domain = ob.Domain([ob.Integer("age", 0, 99)])
     save_plan(ob.histogram_plan(domain, "age", unit=ob.Unit.row(), eps="0.5"), "plan.toml")
-    known = [value for value in [*TYPED[kind][1], None] if _written(kind, [value])]
     traces = []
-    for values in (known, known[:1] * len(known)):
-        if not _written(kind, values):
-            continue  # Parquet has no such type
+    for file in _files(kind):
+        Path("data.parquet").write_bytes(file)
         code, out, err = seen(TYPED_LINES[name], None)
         traces.append((code, err, "" if name == "table" else form(out)))
     assert not traces or traces[0] == traces[1]
 
 
-def _written(kind: str, values: list[Any]) -> bool:
+@cache
+def _files(kind: str) -> list[bytes]:
+    """All values of a type, and the first of them as often; none where Parquet has no such type."""
+    known = [value for value in [*TYPED[kind][1], None] if _written(kind, [value])]
+    return [file for values in (known, known[:1] * len(known)) if (file := _written(kind, values))]
+
+
+def _written(kind: str, values: list[Any]) -> bytes:
+    file = io.BytesIO()
     try:
-        pq.write_table(pa.table({name: array(kind, values) for name in HEADER.split(",")}), "data.parquet")
+        pq.write_table(pa.table({name: array(kind, values) for name in HEADER.split(",")}), file)
     except (pa.ArrowException, OSError, OverflowError):  # Parquet's own refusals are an OSError
-        return False
-    return True
+        return b""
+    return file.getvalue()
 
 
 # -- planted faults ----------------------------------------------------------------------------------------------
