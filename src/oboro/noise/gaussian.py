@@ -48,7 +48,7 @@ from oboro.errors import ParameterError, told
 from oboro.exact import Number, positive, show
 from oboro.noise.bits import Bits, system_bits
 from oboro.noise.draws import checked_size
-from oboro.noise.laplace import _BITS, _GUIDE, _SMALL, Size, as_float, check_level
+from oboro.noise.laplace import _BITS, _GUIDE, Size, as_float, check_level, compiled_pays
 
 if TYPE_CHECKING:
     from oboro.noise.lazy import Ball
@@ -207,7 +207,7 @@ class _Table:
 
     def fill(self, halves: HalfWords, out: Integers, filled: int, bits: Bits) -> int:
         """Turns half-words into draws; returns how many of `out` are there now."""
-        if out.size > _SMALL:
+        if compiled_pays(out.size):
             from oboro.noise._compiled import fill_gaussian as fill
         else:
             fill = _fill_nothing

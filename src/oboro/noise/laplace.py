@@ -25,6 +25,7 @@ Why it is exact
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -136,6 +137,11 @@ class DiscreteLaplace:
         return f"DiscreteLaplace({show(self.scale)!r})"
 
 
+def compiled_pays(draws: int) -> bool:
+    """Whether the compiled loop is used: for many draws, and for few if it is loaded already. Both ways draw the same."""
+    return draws > _SMALL or "oboro.noise._compiled" in sys.modules
+
+
 def as_float(number: Fraction) -> float:
     """The nearest double; the largest one where that would overflow."""
     try:
@@ -173,7 +179,7 @@ class _Tables:
     def fill(self, halves: npt.NDArray[np.uint32], out: Integers, filled: int, bits: Bits) -> int:
         """Turns half-words into draws; returns how many of `out` are there now."""
         used = 0
-        if out.size > _SMALL:
+        if compiled_pays(out.size):
             from oboro.noise._compiled import fill_laplace as fill
         else:
             fill = _fill_nothing

@@ -219,6 +219,8 @@ class QuantilePlan(ScopedPlan):
         """Codes: one row for each group, one column for each quantile."""
         if trials is not None and self.method in ("single", "independent"):
             return np.stack([self._many(ranks, bits, trials) for ranks in prepared], axis=1)
+        if trials is not None and self.method == "splitting":
+            prepared = tuple(ranks.looked_up(fineness(self.column.size)) for ranks in prepared)
         drawers = [self._drawer(ranks) for ranks in prepared]
         drawn = [[[*draw(bits)] for draw in drawers] for _ in range(trials or 1)]
         codes = np.asarray(drawn, np.int64)
@@ -229,7 +231,8 @@ class QuantilePlan(ScopedPlan):
         if self.method == "joint":
             return Joint.of(ranks, size, quantiles, self.joint_eta).draw
         if self.method == "splitting":
-            return lambda bits: split_quantiles(ranks, size, quantiles, self.level_price, bits)
+            price = self.level_price
+            return lambda bits: split_quantiles(ranks, size, quantiles, price, bits)
         # answers that come out in another order than their quantiles are put in order: post-processing
         return lambda bits: sorted(grid_quantile(ranks, size, q, self.eta(q), bits) for q in quantiles)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import accumulate, pairwise
 from math import comb
@@ -44,6 +44,7 @@ class Ranks:
 
     codes: Integers
     upto: Integers
+    placed: tuple[int, Integers] | None = None  # bits, and where each row lies: for many draws from few rows
 
     @classmethod
     def of(cls, codes: Integers, counts: Integers) -> Ranks:
@@ -56,9 +57,20 @@ class Ranks:
 
     def places(self, ranks: Integers, bits: int) -> Integers:
         """Where the rows of these ranks (0 is the lowest) lie: code * 2^bits + place in the step."""
+        if self.placed is not None and self.placed[0] == bits:
+            return self.placed[1][ranks]
         at = np.searchsorted(self.upto, ranks, side="right")
         before = np.concatenate([[0], self.upto])[at]
         return (self.codes[at] << bits) + spread(self.upto[at] - before, ranks - before, bits)
+
+    def looked_up(self, bits: int) -> Ranks:
+        """The same, with the place of each row kept at hand if there are not too many."""
+        if self.rows > _AT_HAND:
+            return self
+        return replace(self, placed=(bits, self.places(np.arange(self.rows, dtype=np.int64), bits)))
+
+
+_AT_HAND = 2**20  # rows
 
 
 def fineness(size: int) -> int:

@@ -161,6 +161,8 @@ def check_n(unit: Unit, n: Any) -> None:
 
 def repeated(once: Callable[[], Integers], trials: int) -> Integers:
     """Many independent measurements, one row each, filled up with zeros where one has fewer numbers than another."""
+    if trials > 100:
+        import oboro.noise._compiled  # noqa: F401  # a few draws at a time, very often: now the loops pay
     rows = [once() for _ in range(trials)]
     out = np.zeros((trials, max(row.size for row in rows)), np.int64)
     for place, row in enumerate(rows):
