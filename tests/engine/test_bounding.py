@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from oboro.domain import Category, Domain, Integer
-from oboro.engine import add_up, count_cells, duck, open_data
+from oboro.engine import add_up, arrays, count_cells, duck, open_data
 from oboro.engine.codes import code_sql
 from oboro.engine.duck import DuckTable, condition_sql, counted_rows
 from oboro.privacy import Unit
@@ -35,6 +35,11 @@ def people(rows: int = 3000) -> pa.Table:
     )
 
 
+def named(table: pa.Table) -> pa.Table:
+    """The same persons by texts, which are told apart by a hash."""
+    return table.set_column(0, "who", table["who"].cast(pa.string()))
+
+
 def kept(table: pa.Table, unit: Unit, condition: Condition | None) -> tuple[int, int]:
     source = open_data(table)
     assert isinstance(source, DuckTable)
@@ -53,11 +58,54 @@ def test_what_the_buckets_find_is_all_that_is_beyond_the_limit(
     monkeypatch: pytest.MonkeyPatch, buckets: int, limit: int, condition: Condition | None
 ) -> None:
     monkeypatch.setattr(duck, "_BUCKETS", buckets)
-    table, unit = people(), Unit.person("who", limit)
+    table, unit = named(people()), Unit.person("who", limit)
     expected = kept(table, unit, condition)
     assert add_up(open_data(table), [X], [(), (0,)], unit, condition=condition) == {0: [*expected]}
     cells, counts = count_cells(open_data(table), [X], unit, condition)
     assert (counts.sum(), (cells * counts).sum()) == expected
+
+
+@pytest.mark.parametrize("large", [1, 2**40])
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("condition", [None, parse("y = 1", Domain([Integer("y", 0, 2)]))])
+def test_whole_numbers_counted_one_by_one_find_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, large: int, known: bool, condition: Condition | None
+) -> None:
+    """By the compiled loops or without, in memory or in a file of several groups, with persons that are nobody or without."""
+    monkeypatch.setattr(arrays, "LARGE", large)
+    table = people()
+    table = table.filter(pa.compute.is_valid(table["who"])) if known else table
+    pq.write_table(table, tmp_path / "p.parquet", row_group_size=700)
+    apart = pa.array([None if who is None else who * 2**40 for who in table["who"].to_pylist()])
+    far = table.set_column(0, "who", apart)  # too far apart: by buckets
+    for limit in (1, 4, 300):
+        unit = Unit.person("who", limit)
+        expected = kept(table, unit, condition)
+        for data in (table, tmp_path / "p.parquet"):
+            assert _frequent(data, limit) is not None
+            assert add_up(open_data(data), [X], [(), (0,)], unit, condition=condition) == {0: [*expected]}
+            cells, counts = count_cells(open_data(data), [X], unit, condition)
+            assert (counts.sum(), (cells * counts).sum()) == expected
+        assert _frequent(far, limit) is None
+        assert add_up(open_data(far), [X], [()], unit, condition=condition) == {0: [expected[0]]}
+
+
+def _frequent(data: Any, limit: int) -> Any:
+    source = open_data(data)
+    assert isinstance(source, DuckTable)
+    return arrays.frequent(source, "who", limit)
+
+
+def test_a_file_that_states_its_ends_wrongly_is_counted_by_buckets(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(arrays, "LARGE", 1)
+    monkeypatch.setattr(arrays, "_stated", lambda *_: (5, 90))
+    pq.write_table(people(), tmp_path / "p.parquet")
+    assert _frequent(tmp_path / "p.parquet", 4) is None
+    unit = Unit.person("who", 4)
+    found = [add_up(open_data(data), [X], [()], unit) for data in (tmp_path / "p.parquet", people())]
+    assert found[0] == found[1]
 
 
 def test_each_person_keeps_as_many_rows_as_the_limit_allows() -> None:
@@ -72,11 +120,14 @@ def test_a_count_that_wraps_around_would_be_seen(monkeypatch: pytest.MonkeyPatch
     """The limit must hold for a person whose rows fill a small counter many times over."""
     table = pa.table({"who": np.zeros(70_000, np.int32), "x": np.arange(70_000) % 100})
     for limit in (20, 254, 255, 256, 65_535):
+        assert add_up(open_data(named(table)), [X], [()], Unit.person("who", limit)) == {0: [limit]}
+    monkeypatch.setattr(arrays, "LARGE", 1)
+    for limit in (20, 254, 255, 256, 65_535):
         assert add_up(open_data(table), [X], [()], Unit.person("who", limit)) == {0: [limit]}
     # 512 rows, counted in one byte that wraps around, look like none
     planted = np.zeros(duck._BUCKETS, np.uint8)
     monkeypatch.setattr(duck, "stream_counts", lambda *_: planted)
-    assert add_up(open_data(table), [X], [()], Unit.person("who", 20)) == {0: [70_000]}
+    assert add_up(open_data(named(table)), [X], [()], Unit.person("who", 20)) == {0: [70_000]}
 
 
 def test_rows_without_a_value_do_not_use_up_the_limit() -> None:

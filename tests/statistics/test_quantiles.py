@@ -200,6 +200,14 @@ def neighbours(rng: np.random.Generator, size: int, swap: bool) -> tuple[list[in
     return values, [*other, int(rng.integers(0, size))] if swap else other
 
 
+def test_places_kept_at_hand_are_those_that_are_computed() -> None:
+    ranks = Ranks.of(np.array([3, 5, 9]), np.array([4, 1, 700]))
+    rows = np.arange(ranks.rows)
+    for bits in (0, 7, 24):
+        assert np.array_equal(ranks.looked_up(bits).places(rows, bits), ranks.places(rows, bits))
+        assert np.array_equal(ranks.looked_up(3).places(rows, bits), ranks.places(rows, bits))
+
+
 @pytest.mark.parametrize("unit", [ROW, SWAP], ids=["add/remove", "replace"])
 def test_neighbours_differ_by_no_more_than_promised(unit: Unit) -> None:
     coarse = 1

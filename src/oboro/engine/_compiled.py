@@ -21,3 +21,27 @@ def count_places(counts: Codes, places: Codes, most: int) -> None:
     for place in places:
         if counts[place] < most:
             counts[place] += 1
+
+
+@compiled
+def count_within(counts: Codes, numbers: Codes, low: int, most: int) -> bool:
+    """Adds one to counts[number - low] for each number, none above `most`; false if one has no place there."""
+    for number in numbers:
+        place = number - low
+        if place < 0 or place >= counts.size:
+            return False
+        if counts[place] < most:
+            counts[place] += 1
+    return True
+
+
+@compiled
+def find_full(counts: Codes, numbers: Codes, low: int, most: int, first: int, found: Codes) -> int:
+    """Where numbers stand, from `first` on, whose count is `most`: written to `found`; returns how many."""
+    size = 0
+    for i in range(numbers.size):
+        if counts[numbers[i] - low] >= most:
+            if size < found.size:
+                found[size] = first + i
+            size += 1
+    return size

@@ -8,7 +8,7 @@ some at a time, and codes are added up in 64 bits, which so few of them cannot o
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -69,6 +69,80 @@ def whole_numbers(column: Array) -> Codes:
     if len(column) == 0:
         return np.empty(0, dtype)
     return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
+
+
+_RANGE = 2**26  # of whole numbers: so many can be counted one by one
+
+
+def frequent(source: DuckTable, name: str, most: int) -> tuple[Codes, Table | None] | None:
+    """The whole numbers that come up more than `most` times in a column, and their rows if all are in memory.
+
+    None where the column is not stored as whole numbers, or they lie too far apart to be counted one by one. Nulls do
+    not count.
+    """
+    table, path = source.table, source.parquet
+    if table is not None and _is_whole(table.schema, name):
+        parts: list[Codes] = [*map(_not_null, table.column(name).chunks)]
+        return _counted_one_by_one(parts, _ends(parts), table.num_rows, most, table)
+    if table is not None or path is None or "." in name:
+        return None
+    with in_words(source.edition):
+        file = _opened(path)
+        groups = list(range(file.metadata.num_row_groups))
+        if not groups or not _is_whole(file.schema_arrow, name):
+            return None
+        read = map(_not_null, _read(path, file.metadata, name, groups))
+        return _counted_one_by_one(read, _stated(file.metadata, name), file.metadata.num_rows, most, None)
+
+
+def _counted_one_by_one(
+    parts: Iterable[Codes], ends: tuple[int, int] | None, rows: int, most: int, table: Table | None
+) -> tuple[Codes, Table | None] | None:
+    """`frequent` of numbers between two ends. A part is looked at once, or twice if the table is in memory."""
+    import pyarrow as pa
+
+    if ends is None or ends[1] - ends[0] >= _RANGE:
+        return None
+    if rows < LARGE:
+        found, times = np.unique(np.concatenate([np.empty(0, np.int64), *parts]), return_counts=True)
+        return found[times > most].astype(np.int64), None
+    from oboro.engine._compiled import count_within, find_full
+
+    low, counts = ends[0], np.zeros(ends[1] - ends[0] + 1, np.min_scalar_type(most + 1))
+    if not all(count_within(counts, part, low, most + 1) for part in parts):
+        return None  # a file that states its ends wrongly
+    full = np.flatnonzero(counts > most) + low
+    if table is None or sum(part.size for part in parts) < rows:  # nulls
+        return full, None
+    places, first = [np.empty(0, np.int64)], 0
+    for part in parts:
+        room = np.empty(part.size // 8 + 16, np.int64)
+        size = find_full(counts, part, low, most + 1, first, room)
+        if size > room.size:  # so many that DuckDB may as well look at all of them
+            return full, None
+        places.append(room[:size])
+        first += part.size
+    return full, table.take(pa.array(np.concatenate(places)))
+
+
+def _not_null(piece: Array) -> Codes:
+    return whole_numbers(piece.drop_null() if piece.null_count else piece)
+
+
+def _ends(parts: Sequence[Codes]) -> tuple[int, int] | None:
+    known = [part for part in parts if part.size]
+    return (min(int(part.min()) for part in known), max(int(part.max()) for part in known)) if known else None
+
+
+def _stated(metadata: pq.FileMetaData, name: str) -> tuple[int, int] | None:
+    """The least and the largest number of a column, as a Parquet file says itself."""
+    names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+    stated = [
+        metadata.row_group(i).column(names.index(name)).statistics for i in range(metadata.num_row_groups)
+    ]
+    if not all(each is not None and each.has_min_max for each in stated):
+        return None
+    return min(int(each.min) for each in stated), max(int(each.max) for each in stated)
 
 
 Pieces: TypeAlias = Callable[[], Iterator[Array]]

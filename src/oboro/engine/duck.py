@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
 from pathlib import Path
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from oboro.arrays import Bools, Codes, Floats, Integers, Values
 from oboro.domain import Column, Date, Integer, Real
-from oboro.engine.arrays import held, stream_counts
+from oboro.engine.arrays import frequent, held, stream_counts
 from oboro.engine.careful import Careful, Edition
 from oboro.engine.codes import (
     FLOATS,
@@ -412,19 +412,32 @@ def rows_of_nobody(source: DuckTable, fields: Mapping[str, str], unit: Unit) -> 
 def dropped_rows(source: DuckTable, fields: Mapping[str, str], unit: Unit, condition: str | None) -> str:
     """SQL for the rows beyond the limit: those that `counted_rows` leaves out, and nothing else.
 
-    Persons are put into 2^24 buckets by a hash, and the rows of each bucket are counted as they stream past, up to
-    one more than the limit. Only in a bucket with so many can a person be above it: few rows are left to group
-    and rank. (Rows that lack a field are in these counts too: they can only bring more rows along.)
+    Few persons are above the limit, and only their rows are grouped and ranked. Whole numbers are counted one by one. Other
+    persons are put into 2^24 buckets by a hash, and the rows of each bucket are counted as they stream past, up to
+    one more than the limit: only in a bucket with so many can a person be above it. (Rows that lack a field, and those that the
+    condition leaves out where persons are counted one by one, are in these counts too: they can only bring more rows along.)
     """
-    names = ", ".join(fields)
-    bucket = f"(hash(person) & {_BUCKETS - 1}::UBIGINT)::INTEGER"
-    persons = all_rows(source, {"person": person_sql(source, unit)}, unit, condition)
-    enough = unit.contributions + 1
-    crowded = stream_counts(source, f"SELECT {bucket} FROM ({persons})", _BUCKETS, enough) == enough
-    source.connection.register("crowded", pa.table({"bucket": np.flatnonzero(crowded).astype(np.int32)}))
-    rows = _owned_rows(source, fields, unit, condition)
+    names, limit, name = ", ".join(fields), unit.contributions, source.person(unit)
+    person = person_sql(source, unit)
+    stored = frequent(source, name, limit) if person == quoted(name) else None
+    if stored is not None and stored[1] is not None:
+        source.connection.register("crowded", stored[1])
+        rows = _owned_rows(replace(source, relation="crowded"), fields, unit, condition)
+    elif stored is not None:
+        source.connection.register("crowded", pa.table({"person": stored[0]}))
+        rows = (
+            f"SELECT * FROM ({_owned_rows(source, fields, unit, condition)}) WHERE person IN (FROM crowded)"
+        )
+    else:
+        bucket = f"(hash(person) & {_BUCKETS - 1}::UBIGINT)::INTEGER"
+        persons = all_rows(source, {"person": person}, unit, condition)
+        crowded = stream_counts(source, f"SELECT {bucket} FROM ({persons})", _BUCKETS, limit + 1) > limit
+        source.connection.register("crowded", pa.table({"bucket": np.flatnonzero(crowded).astype(np.int32)}))
+        rows = (
+            f"SELECT * FROM ({_owned_rows(source, fields, unit, condition)}) WHERE {bucket} IN (FROM crowded)"
+        )
     return (
-        f"WITH near AS MATERIALIZED (SELECT * FROM ({rows}) WHERE {bucket} IN (SELECT bucket FROM crowded)), "
+        f"WITH near AS MATERIALIZED ({rows}), "
         f"{_ranked(source, names, unit)} SELECT {names} FROM ranked WHERE place > {unit.max_rows}"
     )
 
