@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 BENCH := .venv-bench
 LOWEST := .venv-lowest
+SPARK := .venv-spark
 LOOPS := $(shell grep -rl --include='*.py' noise.compiler src)
 # errors are shown; what pip would say about itself is not
 PIP := $(PYTHON) -m pip --disable-pip-version-check --quiet --quiet
@@ -12,7 +13,7 @@ PYTEST := -m pytest -n auto --dist worksteal
 export PYTHONDONTWRITEBYTECODE :=
 WORKERS = $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)")
 
-.PHONY: demo test test-long check docs bench busy lowest release-check clean
+.PHONY: demo test test-long test-spark check docs bench busy lowest release-check clean
 
 demo: $(VENV)/installed
 	rm -rf demo-output
@@ -25,6 +26,10 @@ test: $(VENV)/compiled
 # The rest.
 test-long: $(VENV)/compiled
 	$(BIN)/python $(PYTEST) -m long --cpu=$(VENV)/cpu.json
+
+# Apache Spark, for real: in one process, as a cluster of processes, and by Connect. Needs Java 17 or later.
+test-spark: $(SPARK)/installed
+	$(SPARK)/bin/python -m pytest -p no:cacheprovider tests/engine/test_cluster.py
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff check .
@@ -74,6 +79,11 @@ $(VENV)/compiled: $(VENV)/installed-dev $(LOOPS)
 $(BENCH)/installed: pyproject.toml
 	$(PYTHON) -m venv --without-pip $(BENCH)
 	$(PIP) --python $(BENCH)/bin/python install --editable '.[bench]'
+	touch $@
+
+$(SPARK)/installed: pyproject.toml
+	$(PYTHON) -m venv --without-pip $(SPARK)
+	$(PIP) --python $(SPARK)/bin/python install --editable '.[dev,spark]'
 	touch $@
 
 $(LOWEST)/installed: pyproject.toml tools/lowest.py

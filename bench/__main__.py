@@ -23,6 +23,7 @@ PARTS = (
     "secure",
     "dynamics",
     "synth",
+    "cluster",
 )
 
 

@@ -40,6 +40,7 @@ NAVIGATION: dict[str, dict[str, str]] = {
         "docs/secure.md": "Secure: two parties",
         "docs/synth.md": "Synthetic data",
         "docs/dynamics.md": "Dynamics: linear systems",
+        "docs/cluster.md": "Data on a cluster",
     },
     "Trust": {
         "docs/promise.md": "What oboro promises",

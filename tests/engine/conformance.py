@@ -136,8 +136,10 @@ def nasty(rows: int, seed: int = 1) -> pa.Table:
     return pa.table(table)
 
 
-def answers(source: Source, units: Sequence[Unit] = UNITS) -> Iterator[tuple[str, Any]]:
-    """Every operation, by name."""
+def answers(
+    source: Source, units: Sequence[Unit] = UNITS, *, check: bool = True
+) -> Iterator[tuple[str, Any]]:
+    """Every operation, by name; but for what is for the steward's eyes, if it is not to be checked."""
     every = np.concatenate(list(stream_codes(source, COLUMNS, Unit.row(), keep=True)))
     for column, codes in zip(COLUMNS, every.T, strict=True):
         yield f"count {column}", Counter(codes.tolist())
@@ -173,8 +175,9 @@ def answers(source: Source, units: Sequence[Unit] = UNITS) -> Iterator[tuple[str
             )
     for count in ("people", "weight", "x"):
         yield f"keys {count}", keys(source, count)
-    yield "check", check_columns(source, list(COLUMNS))
-    yield "check keys", source.check_keys([(field.name, field) for field in FIELDS], "weight", MOST)
+    if check:
+        yield "check", check_columns(source, list(COLUMNS))
+        yield "check keys", source.check_keys([(field.name, field) for field in FIELDS], "weight", MOST)
 
 
 def keys(source: Source, count: str) -> dict[tuple[int, ...], int]:

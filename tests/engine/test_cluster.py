@@ -5,18 +5,29 @@ Needs Java and the extra `spark`: `make test-spark` makes an environment of its 
 
 from __future__ import annotations
 
+import contextlib
+import json
+import logging
+import os
 import shutil
+import socket
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import oboro as ob
-from engine.conformance import AGE, answers, differences, expected, nasty
-from oboro.engine import add_up, open_data
+from engine.conformance import AGE, COLUMNS, answers, differences, expected, nasty
+from oboro.engine import add_up, cluster, count_cells, count_units, expressions, open_data
+from oboro.engine.protocol import in_order
+from oboro.errors import DataError, UnitError
 from oboro.privacy import Unit
 
 pyspark = pytest.importorskip("pyspark")
@@ -33,13 +44,7 @@ QUIET = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
-FEW = (
-    Unit.row(),
-    Unit.person("who", 3),
-    Unit.person("named", 1),
-    Unit.person("nearly", 3),
-    Unit.person("exact", 200),
-)
+FEW = (Unit.row(), Unit.person("who", 3), Unit.person("nearly", 1), Unit.person("exact", 200))
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +97,196 @@ def test_spark_gives_the_integers_of_duckdb_and_of_python(session: Any, folder: 
 def test_a_million_rows_give_the_same_integers(session: Any, folder: Path) -> None:
     table, units = nasty(1_000_000, seed=2), (Unit.row(), Unit.person("named", 3))
     path = written(table, folder, "million")
-    found = dict(answers(ob.engine.spark(session).parquet(path), units))
+    found = dict(answers(ob.engine.spark(session).parquet(path), units, check=False))
     assert differences(iter(found.items()), answers(open_data(path), units)) == []
     assert differences(iter(found.items()), expected(table, units)) == []
+
+
+@pytest.mark.long("Spark: conformance")
+def test_samples_of_every_kind_prepare_the_same_integers(session: Any, folder: Path) -> None:
+    """Noise is drawn by the same code, after the reservation: with equal integers the audit of DuckDB is that of Spark."""
+    engine, seen, unordered = ob.engine.spark(session), set(), set()
+    for name, plan in ob.audit.samples().items():
+        capability = type(plan).__module__.split(".")[1]
+        pair = next(iter(plan.neighbours()), None)
+        if type(plan) in seen or capability in ("secure", "dynamics") or pair is None:
+            continue
+        if not isinstance(pair.one, pa.Table | dict):
+            continue
+        seen.add(type(plan))
+        for world in (pair.one, pair.other):
+            table = world if isinstance(world, pa.Table) else open_data(world).table
+            source = engine.parquet(written(table, folder, "world"))
+            if (found := prepared(plan, source)) is None:
+                unordered.add(type(plan).__name__)
+                break
+            assert same(found, plan.prepare(open_data(table))), name
+    assert len(seen) - len(unordered) >= 15
+
+
+def prepared(plan: Any, source: Any) -> Any:
+    """What reaches the noise; None where the rows need an order, which those of a cluster have not: a public fact."""
+    try:
+        return plan.prepare(source)
+    except DataError as error:
+        if "no order" in str(error):
+            return None
+        raise
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray):
+        return np.array_equal(np.sort(one, axis=0), np.sort(other, axis=0))
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if hasattr(one, "__dataclass_fields__"):
+        return all(same(getattr(one, part), getattr(other, part)) for part in one.__dataclass_fields__)
+    return bool(one == other)
+
+
+def test_nothing_of_spark_reaches_the_user_or_a_log(
+    session: Any, folder: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(written(pa.table({"x": [4711], "name": ["secret"]}), folder, "gone"))
+    source = ob.engine.spark(session).parquet(str(path))
+    path.unlink()
+    with caplog.at_level(logging.DEBUG), pytest.raises(DataError, match="could not answer") as raised:
+        count_cells(source, [AGE], Unit.row())
+    assert raised.value.__cause__ is None
+    assert raised.value.__suppress_context__
+    assert "gone.parquet" not in str(raised.value) + caplog.text
+    assert "Exception" not in "".join(capfd.readouterr())
+    with pytest.raises(DataError, match="no such table: nowhere"):
+        ob.engine.spark(session).table("nowhere")
+
+
+def test_public_facts_are_refused_before_a_job_runs(session: Any, folder: Path) -> None:
+    path = written(pa.table({"x": [1], "who": [1], "raw": pa.array([b"1"])}), folder, "public")
+    source = ob.engine.spark(session).parquet(path)
+    with pytest.raises(DataError, match="no column 'y'"):
+        source.need("y")
+    with pytest.raises(DataError, match="cannot be read safely"):
+        source.need("raw")
+    with pytest.raises(UnitError, match="at most 100,000"):
+        count_units(source, Unit.person("who", 100_001))
+    with pytest.raises(DataError, match="no order"):
+        in_order(source)
+
+
+@pytest.mark.long("Spark: planted faults")
+def test_an_ansi_cast_is_caught(session: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: text is cast as Spark does by itself. A value then fails the job, and the answer depends on it."""
+    source = ob.engine.spark(session).parquet(written(nasty(300), folder, "planted"))
+    column = COLUMNS[16]
+    assert count_cells(source, [column], Unit.row())[0].size
+    monkeypatch.setattr(expressions.Codes, "number", lambda self, name: self.field(name).cast("double"))
+    with pytest.raises(DataError):
+        count_cells(source, [column], Unit.row())
+
+
+@pytest.mark.long("Spark: planted faults")
+def test_bounding_at_random_is_caught(session: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: which rows of a person are kept is drawn by rand()."""
+    table, unit = nasty(2000), Unit.person("who", 3)
+    source = ob.engine.spark(session).parquet(written(table, folder, "random"))
+    wanted = add_up(open_data(table), [AGE], [(0,)], unit)
+    assert add_up(source, [AGE], [(0,)], unit) == wanted
+    drawn = lambda codes, rows, names: rows.withColumn("place", codes.functions.rand())  # noqa: E731
+    monkeypatch.setattr(cluster, "_placed", drawn)
+    assert add_up(source, [AGE], [(0,)], unit) != wanted
+
+
+ELSEWHERE = """
+import json, sys
+import oboro as ob
+from engine.conformance import AGE, answers, differences
+from oboro.engine import open_data
+address, path = sys.argv[1:]
+if address.startswith("local"):
+    from pyspark.sql import SparkSession
+    builder = SparkSession.builder.master(address)
+    for name, value in json.loads(sys.stdin.read()).items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+else:
+    session = address
+units = [ob.Unit.person("named", 3)]
+source = ob.engine.spark(session).parquet(path)
+print(json.dumps(differences(answers(source, units), answers(open_data(path), units))))
+if not address.startswith("local"):
+    source.frame.write.saveAsTable("people")
+    from oboro.engine.cluster import ADDRESS
+    people = f"{ADDRESS}{address[5:]}/people"
+    print(open_data(people).count_units(ob.Unit.row()))
+    ob.Ledger.create("people.ledger", dataset="people", unit=ob.Unit.row(), budget=ob.Pure(1))
+    lines = [f'data = "{people}"', 'ledger = "people.ledger"', "[[columns]]", 'name = "x"', 'kind = "integer"', "low = 0", "high = 50"]
+    open("people.toml", "w").write("\\n".join(lines))
+    from oboro.cli import main
+    sys.argv = ["oboro", "query", "people.toml", "mean x", "--eps", "0.5"]
+    main()
+"""
+
+
+def elsewhere(address: str, path: str) -> list[str]:
+    """What a Spark of other processes answers otherwise than DuckDB, and what it prints besides."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", ELSEWHERE, address, path],
+        input=json.dumps(QUIET),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(path).parent,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.split("\n")
+
+
+@pytest.mark.long("Spark: processes of its own")
+def test_a_cluster_of_processes_gives_the_same_integers(folder: Path) -> None:
+    path = written(nasty(2000, seed=3), folder, "processes")
+    assert elsewhere("local-cluster[2,1,1024]", path)[0] == "[]"
+
+
+@pytest.mark.long("Spark: processes of its own")
+def test_connect_gives_the_same_integers(folder: Path) -> None:
+    path = written(nasty(2000, seed=4), folder, "connect")
+    with connect_server(folder) as address:
+        first, second, *said = elsewhere(address, path)
+    assert (first, second) == ("[]", "2000")
+    assert any("mean of x" in line for line in said)
+
+
+@contextlib.contextmanager
+def connect_server(folder: Path) -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    home = Path(pyspark.__file__).parent
+    settings = {
+        **QUIET,
+        "spark.master": "local[2]",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.sql.warehouse.dir": str(folder / "served"),
+    }
+    command = [
+        str(home / "bin" / "spark-submit"),
+        "--class",
+        "org.apache.spark.sql.connect.service.SparkConnectServer",
+    ]
+    for name, value in settings.items():
+        command += ["--conf", f"{name}={value}"]
+    server = subprocess.Popen(
+        [*command, "spark-internal"], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        for _ in range(600):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                break
+            assert server.poll() is None, "the server did not start"
+            threading.Event().wait(0.2)
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(60)

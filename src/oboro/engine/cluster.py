@@ -315,22 +315,23 @@ class SparkTable(Source):
     def check(self, columns: Sequence[Column]) -> list[dict[str, object]]:
         f, codes = functions_for(self.frame), self.codes
         names = ("rows", "missing", "unknown", "below", "above")
-        report: list[dict[str, object]] = []
+        tests: list[Expression] = []
         for column in columns:
             there, bare = codes.field(column.name).isNotNull(), codes.bare(column)
             below = above = f.lit(False)
             if isinstance(column, Integer | Real):
                 number = codes.number(column.name)
-                below, above = (
-                    ~f.isnan(number) & (number < float(column.low)),
-                    ~f.isnan(number) & (number > float(column.high)),
-                )
+                below = ~f.isnan(number) & (number < float(column.low))
+                above = ~f.isnan(number) & (number > float(column.high))
             elif isinstance(column, Date):
                 day = codes.day(column.name)
                 below, above = day < f.lit(column.first), day > f.lit(column.last)
-            tests = (f.lit(True), ~there, there & bare.isNull(), below, above)
-            report.append({"column": column.name} | dict(zip(names, self._tally(tests), strict=True)))
-        return report
+            tests += [f.lit(True), ~there, there & bare.isNull(), below, above]
+        found = self._tally(tests)
+        return [
+            {"column": column.name} | dict(zip(names, found[5 * i : 5 * i + 5], strict=True))
+            for i, column in enumerate(columns)
+        ]
 
     def check_keys(self, fields: Sequence[tuple[str, Field]], count: str | None, most: int) -> dict[str, int]:
         f, codes = functions_for(self.frame), self.codes
