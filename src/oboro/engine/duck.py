@@ -115,7 +115,7 @@ class DuckTable(Source):
         if alone and (stored := held(self, columns[0])) is not None:
             count, total = stored.add_up()
             totals = {0: [total if term else count for term in terms]}
-            left_out = [] if unit.kind == "row" else [rows_of_nobody(self, fields, unit)]
+            left_out = rows_of_nobody(self, fields, unit)
         else:
             # sums skip nulls by themselves: with one column at most no row need be looked at twice
             rows = all_rows if len(columns) <= 1 else full_rows
@@ -137,7 +137,7 @@ class DuckTable(Source):
         alone = condition is None and len(fields) == 1 and size <= STREAMED and isinstance(first, Column)
         if alone and isinstance(first, Column) and (stored := held(self, first)) is not None:
             cells, counts = _filled(stored.count())
-            left_out = [] if unit.kind == "row" else [rows_of_nobody(self, named, unit)]
+            left_out = rows_of_nobody(self, named, unit)
         else:
             cells, counts = _counted(self, all_rows(self, named, unit, met), size)
             left_out = []
@@ -404,9 +404,14 @@ def rows_of_somebody(source: DuckTable, unit: Unit, condition: str | None) -> st
     return known if condition is None else f"({condition}) AND {known}"
 
 
-def rows_of_nobody(source: DuckTable, fields: Mapping[str, str], unit: Unit) -> str:
-    """SQL for the rows that belong to nobody. A Parquet file often says by itself that there are none."""
-    return f"SELECT {_chosen(fields)} FROM {source.relation} WHERE {person_sql(source, unit)} IS NULL"
+def rows_of_nobody(source: DuckTable, fields: Mapping[str, str], unit: Unit) -> list[str]:
+    """SQL for the rows that belong to nobody, if there may be any. A Parquet file often says by itself that there are none."""
+    if unit.kind == "row":
+        return []
+    name, person = source.person(unit), person_sql(source, unit)
+    if source.table is not None and person == quoted(name) and source.table.column(name).null_count == 0:
+        return []
+    return [f"SELECT {_chosen(fields)} FROM {source.relation} WHERE {person} IS NULL"]
 
 
 def dropped_rows(source: DuckTable, fields: Mapping[str, str], unit: Unit, condition: str | None) -> str:

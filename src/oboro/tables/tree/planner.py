@@ -105,7 +105,10 @@ class _Problem:
         """1/mu of every level: what a question's profile is weighted with."""
         mu = (self.under * shares**self.power).reshape(self.shape)
         for axis in range(len(self.shape)):
-            mu = np.flip(np.flip(mu, axis).cumsum(axis), axis)
+            back = (slice(None),) * axis + (
+                slice(None, None, -1),
+            )  # as np.flip, which takes longer than the sum
+            mu = mu[back].cumsum(axis)[back]
         return np.asarray(1 / np.maximum(mu.reshape(-1), 1e-12))
 
     def value(self, shares: Floats) -> tuple[float, Floats]:
