@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         synth,
         tables,
     )
-    from oboro.domain import Category, Date, Domain, Grid, Integer, Mesh, Real
+    from oboro.domain import Areas, Category, Date, Domain, Grid, Integer, Mesh, Real
     from oboro.errors import OboroError
     from oboro.ledger import Ledger
     from oboro.privacy import ZCDP, Approx, Conditional, Pure, Renyi, Unit, compose, parallel
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from oboro.statistics import Session, histogram, histogram_plan
 
 _WHERE = {
-    "domain": ("Category", "Date", "Domain", "Grid", "Integer", "Mesh", "Real"),
+    "domain": ("Areas", "Category", "Date", "Domain", "Grid", "Integer", "Mesh", "Real"),
     "errors": ("OboroError",),
     "ledger": ("Ledger",),
     "privacy": ("Approx", "Conditional", "Pure", "Renyi", "Unit", "ZCDP", "compose", "parallel"),
@@ -85,6 +85,7 @@ _HOME = {name: module for module, names in _WHERE.items() for name in names}
 __all__ = [
     "ZCDP",
     "Approx",
+    "Areas",
     "Category",
     "Certificate",
     "Conditional",

@@ -97,7 +97,7 @@ def declaration(kind: str, **record: Any) -> Declaration:
     """`declaration("integer", name="age", low=0, high=120)` is the line `ob.Integer("age", 0, 120)`."""
     values = [
         f"{name}={_written(value)}"
-        if name in ("step", "shape", "level", "region", "missing")
+        if name in ("step", "shape", "level", "levels", "region", "missing", "table")
         else _written(value)
         for name, value in record.items()
         if name != "names"

@@ -22,6 +22,7 @@ Good = Callable[[World], Arguments]
 
 CALLS: dict[str, Good] = {
     # domain
+    "domain.Areas": lambda w: {"name": "m", "levels": ["a", "m"], "table": {"a": ["x", "y"], "m": ["c", "d"]}, "of": None},
     "domain.Category": lambda w: {"name": "c", "values": ["a", "b"], "missing": "a"},
     "domain.Date": lambda w: {"name": "d", "first": "2026-01-01", "last": "2026-12-31", "missing": None},
     "domain.Domain": lambda w: {"columns": [ob.Integer("a", 0, 3)]},
@@ -275,6 +276,7 @@ CALLS: dict[str, Good] = {
         "order": 2, "mean": [0.0], "covariance": [[1.0]], "other_mean": [1.0], "other_covariance": [[1.0]],
     },
     # tables
+    "tables.areas": lambda w: {"*": ("town",)},
     "tables.ask": lambda w: {"published": w.path("table.parquet"), "where": {"row": (0, 3)}, "level": 0.9},
     "tables.check": lambda w: {"data": w.counts, "domain": w.grid, "count": "count"},
     "tables.compare": lambda w: {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from oboro.audit.events import AuditReport
 from oboro.audit.run import SEARCHED, run
-from oboro.domain import Category, Domain, Grid, Integer
+from oboro.domain import Areas, Category, Domain, Grid, Integer
 from oboro.noise.bits import Bits
 from oboro.privacy import ZCDP, Approx, Pure, Unit
 from oboro.records import Record
@@ -25,6 +25,16 @@ AGE = Integer("age", 0, 3)
 REGION = Category("region", ["north", "south"])
 DOMAIN = Domain([AGE, REGION])
 ROW, REPLACED, PERSON = Unit.row(), Unit.row("replace"), Unit.person("who", 2)
+TOWNS = Domain(
+    [
+        Areas(
+            "row,col",
+            levels=["town", "row,col"],
+            table={"town": ["a", "a", "b"], "row": [0, 1, 0], "col": [0, 0, 1]},
+            of=Grid("row", "col", shape=(2, 2)),
+        )
+    ]
+)
 SMALL_GRID = Domain([Grid("row", "col", shape=(2, 2))])
 GRID = Domain([Grid("row", "col", shape=(4, 4))])
 LARGE_GRID = Domain([Grid("row", "col", shape=(64, 64))])  # the smallest that the adaptive strategy serves
@@ -198,7 +208,7 @@ def _learners() -> Iterator[tuple[str, Plan]]:
 
 
 def _tables() -> Iterator[tuple[str, Plan]]:
-    from oboro.tables import plan
+    from oboro.tables import areas, plan
     from oboro.tables.plan import STRATEGIES
 
     moved = Unit.cells(adjacency="replace")
@@ -215,6 +225,11 @@ def _tables() -> Iterator[tuple[str, Plan]]:
         plan(SMALL_GRID, unit=moved, eps=1, count="n", strategy="wavelet", total=1),
     )
     yield "table, tree, delta", plan(GRID, unit=Unit.cells(), eps=1, delta="0.01", count="n", strategy="tree")
+    counted: Record = {"unit": Unit.cells(), "eps": 1, "count": "n"}
+    yield "table, areas", plan(TOWNS, workload=areas("town"), **counted)
+    yield "table, areas, replaced", plan(TOWNS, **(counted | {"unit": moved}))
+    yield "table, areas, known", plan(TOWNS, known={"town": {"a": 3}}, **counted)
+    yield "table, areas, delta", plan(TOWNS, delta="0.01", **counted)
     yield "table, adaptive", plan(LARGE_GRID, unit=moved, eps=1, count="n", strategy="adaptive", total=9)
 
 

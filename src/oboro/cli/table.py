@@ -70,8 +70,8 @@ Workloads = Annotated[
     list[str] | None,
     option(
         "--workload WORD",
-        "What readers will ask, for a tree: blocks, squares, squares:3,15, rectangles, cells, marginals:sex,age "
-        "or never_worse. Repeat to add; by default blocks and squares.",
+        "What readers will ask, for a tree: blocks, squares, squares:3,15, rectangles, cells, marginals:sex,age, "
+        "areas:municipality or never_worse. Repeat to add; by default blocks and squares.",
     ),
 ]
 Delta = Annotated[
@@ -91,6 +91,34 @@ PublishShare = Annotated[
 ]
 
 
+KnownTotals = Annotated[
+    list[str] | None,
+    option(
+        "--known LEVEL=FILE",
+        "Totals that are public from elsewhere and hold exactly: a file with a column LEVEL and one of totals, or total=NUMBER. "
+        "Repeat for more levels.",
+    ),
+]
+
+
+def read_known(texts: list[str] | None) -> dict[str, object] | None:
+    """`prefecture=totals.csv`, `total=126000000`."""
+    from oboro.exact import whole
+
+    found: dict[str, object] = {}
+    for text in texts or []:
+        level, equals, value = text.partition("=")
+        if not equals or not level or not value:
+            raise ParameterError(
+                "known totals are not understood",
+                given=f"--known {text}",
+                needed="--known LEVEL=FILE or --known total=NUMBER",
+                fix="--known prefecture=totals.csv",
+            )
+        found[level] = whole("total", value) if level == "total" else Path(value)
+    return found or None
+
+
 def make_plan(
     domain: Path,
     eps: str,
@@ -103,6 +131,7 @@ def make_plan(
     workload: list[str] | None,
     delta: str | None,
     publish: str | None = None,
+    known: list[str] | None = None,
 ) -> TablePlan:
     """A plan from what was typed."""
     from oboro.tables import plan
@@ -120,6 +149,7 @@ def make_plan(
         workload=_workload(workload),
         delta=delta,
         publish=publish,
+        known=read_known(known),
     )
 
 
@@ -154,7 +184,9 @@ def _workload(kinds: list[str] | None) -> Workload | None:
         if kind not in KINDS:
             raise unknown("workload", kind, KINDS)
         values = [value for value in more.split(",") if value]
-        if kind == "marginals":
+        if kind == "areas":
+            parts.append({"kind": kind, **({"columns": [[value] for value in values]} if values else {})})
+        elif kind == "marginals":
             parts.append({"kind": kind, **({"columns": [values]} if values else {})})
         else:
             sides = [whole("side", value) for value in values] or list(usual.get(kind, ()))
@@ -185,6 +217,7 @@ def forecast(
     total: Total = None,
     workload: Workloads = None,
     publish: PublishShare = None,
+    known: KnownTotals = None,
     expected_total: Expected = None,
     output: ForecastPage = None,
     language: Language = None,
@@ -200,7 +233,9 @@ def forecast(
             fix=f"-o {shlex.quote((output.stem or 'forecast') + '.html')}",
         )
     own = unit_of(unit, domain)
-    plan = make_plan(domain, eps, own, strategy, count, possible, impossible, total, workload, delta, publish)
+    plan = make_plan(
+        domain, eps, own, strategy, count, possible, impossible, total, workload, delta, publish, known
+    )
     if output is not None:
         from oboro.report.forecast import write_forecast
 
@@ -332,6 +367,7 @@ def release(
     total: Total = None,
     workload: Workloads = None,
     publish: PublishShare = None,
+    known: KnownTotals = None,
     ledger: LedgerAt,
     output: Output = None,
     name: Name = None,
@@ -341,7 +377,18 @@ def release(
     """Publishes the table and pays for it from the ledger, whose unit is protected."""
     account = open_ledger(ledger, domain, unit="cells:1:1", budget=_budget(delta))
     plan = make_plan(
-        domain, eps, account.unit, strategy, count, possible, impossible, total, workload, delta, publish
+        domain,
+        eps,
+        account.unit,
+        strategy,
+        count,
+        possible,
+        impossible,
+        total,
+        workload,
+        delta,
+        publish,
+        known,
     )
     with progress_bar():
         plans.release(plan, data, account, output=output, name=name, dry_run=dry_run, json=json)

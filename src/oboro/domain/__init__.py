@@ -5,11 +5,13 @@ Its examples begin with:
 >>> import oboro as ob
 """
 
+from oboro.domain.areas import Areas
 from oboro.domain.columns import Category, Column, Date, Integer, Real
 from oboro.domain.domain import Domain, column_from, read_toml
 from oboro.domain.mesh import Grid, Mesh
 
 __all__ = [
+    "Areas",
     "Category",
     "Column",
     "Date",

@@ -187,6 +187,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "date": {"name": "day", "first": "2026-01-01", "last": "2026-12-31"},
     "grid": {"names": ["row", "col"], "shape": [512, 512]},
     "mesh": {"name": "code", "level": "500m"},
+    "areas": {"name": "mesh", "levels": ["prefecture", "municipality", "mesh"], "table": "areas.parquet"},
 }
 
 
@@ -237,6 +238,11 @@ class Column:
     def sources(self) -> tuple[str, ...]:
         """The columns of the data that it is read from."""
         return (self.name,)
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The names by which a reader may ask for a part of it."""
+        return self.sources
 
     @property
     def size(self) -> int:

@@ -10,6 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from oboro.domain.areas import Areas
 from oboro.domain.columns import EXAMPLES, LARGEST, Category, Column, Date, Integer, Real
 from oboro.domain.mesh import Grid, Mesh
 from oboro.errors import BoundsError, Declaration, DomainError, InputError, declaration, told
@@ -31,6 +32,11 @@ def _grid(names: Sequence[str], shape: Sequence[int]) -> Grid:
     return Grid(*names, shape=shape)
 
 
+def _areas(name: str, levels: Sequence[str], of: object = None, **table: Any) -> Areas:
+    cells = None if of is None else column_from(of)
+    return Areas(name, levels, of=cells, **table)  # type: ignore[arg-type]  # what it is not, it refuses
+
+
 KINDS: dict[
     str, tuple[Callable[..., Column], tuple[str, ...]]
 ] = {  # what makes it, and what may be said besides
@@ -40,6 +46,7 @@ KINDS: dict[
     "date": (Date, ("missing",)),
     "grid": (_grid, ()),
     "mesh": (Mesh, ("region",)),
+    "areas": (_areas, ("of",)),
 }
 
 
@@ -115,11 +122,11 @@ class Domain:
             raise DomainError(
                 "a domain is a list of columns",
                 given=repr(wrong[0]) if wrong else "no column",
-                needed="Integer, Real, Category, Date, Grid or Mesh columns",
+                needed="Integer, Real, Category, Date, Grid, Mesh or Areas columns",
                 fix=declaration("integer", name="age", low=0, high=120),
             )
         seen: set[str] = set()
-        for name in [source for column in given for source in column.sources]:
+        for name in [name for column in given for name in column.asked]:
             if name in seen:
                 raise DomainError(f"column {name!r} is declared twice", fix="one declaration for each column")
             seen.add(name)
@@ -165,6 +172,13 @@ class Domain:
             raise DomainError(
                 f"{where} is not a domain", given=shown(record), needed="columns, and nothing else"
             )
+        for column in record["columns"] if isinstance(record["columns"], list) else ():
+            if isinstance(column, dict) and "table" in column:  # a record means the same wherever it is read
+                raise DomainError(
+                    f"{where} names a table of areas",
+                    given=shown(column["table"]),
+                    needed="the areas themselves",
+                )
         return cls.from_dict(record, where)
 
     @takes(path=path_of)
@@ -281,6 +295,10 @@ def read_toml(path: str | Path, argument: str | None = None) -> Record:
         raise _still_a_draft(str(path), "its line # NOT PRIVATE")
     if found := text.count(DRAFT_RARE):
         raise _still_a_draft(str(path), f"values marked # RARE: {found}")
+    columns = record.get("columns")
+    for column in columns if isinstance(columns, list) else ():
+        if isinstance(column, dict) and isinstance(column.get("table"), str):  # beside the file that names it
+            column["table"] = str(Path(path).parent / column["table"])
     return record
 
 

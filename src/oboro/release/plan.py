@@ -157,6 +157,7 @@ class Plan:
 
     intervals: Callable[[Any, float], tuple[Any, Any]] | None = None  # (table, level) to (low, high)
     ask: Callable[..., Any] | None = None  # (table, where, level): a part of the table, with its interval
+    table_by: Callable[..., Any] | None = None  # (table, columns, level): a table of its own, with intervals
 
     @property
     def leaves_out(self) -> str:

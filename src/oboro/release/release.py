@@ -5,15 +5,15 @@ from __future__ import annotations
 import html
 import io
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oboro.errors import LedgerError, OboroError, ParameterError
+from oboro.errors import LedgerError, OboroError, ParameterError, setting, told
 from oboro.exact import about
 from oboro.files import write_whole
-from oboro.kinds import path_of, takes
+from oboro.kinds import names_of, path_of, takes
 from oboro.language import aligned, labelled, phrase, said
 from oboro.ledger import Entry, Ledger
 from oboro.privacy import Guarantee, Unit
@@ -102,6 +102,16 @@ class Release:
             )
         return self._with_ends(intervals, level)
 
+    def _by(self, by: str | Sequence[str]) -> pa.Table:
+        if self.plan.table_by is None:
+            raise ParameterError(
+                "this release has no tables of its own by area",
+                given=told(by=repr(by)),
+                needed="a table of counts over areas",
+                fix=setting(by=None),
+            )
+        return self.plan.table_by(self._table, [by] if isinstance(by, str) else list(by), 0.95)
+
     def outgoing(self) -> pa.Table:
         """What files and JSON carry: the table and, where the plan asks for it, `low` and `high` of 95%.
 
@@ -122,14 +132,22 @@ class Release:
             table = table.append_column(name, [end])
         return table
 
-    @takes(path=path_of, certificate=path_of)
-    def save(self, path: str | Path, *, certificate: str | Path | None = None) -> Path:
+    @takes(path=path_of, certificate=path_of, by=names_of)
+    def save(
+        self,
+        path: str | Path,
+        *,
+        certificate: str | Path | None = None,
+        by: str | Sequence[str] | None = None,
+    ) -> Path:
         """Writes the data by its extension, and beside it a certificate that carries the file's hash.
 
-        Both appear whole or not at all. Returns where the certificate is: in the file itself where that is .oboro.
+        With `by`, such as "municipality" or ["municipality", "sex"]: a table of its own, of areas of that level, with the 95%
+        interval of each; where the plan has areas. Both files appear whole or not at all. Returns where the certificate is: in
+        the file itself where that is .oboro.
         """
         path = Path(path)
-        ending, table = checked_ending(self.plan, path), self.outgoing()
+        ending, table = checked_ending(self.plan, path), self.outgoing() if by is None else self._by(by)
         if ending == BUNDLE:
             inside = certify_file(self.certificate, BUNDLED[0], self._content, self._sign)
             write_whole(path, bundled(dict(zip(BUNDLED, (self._content, inside.to_bytes()), strict=True))))

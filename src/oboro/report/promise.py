@@ -58,6 +58,9 @@ def in_words(record: Facts) -> list[Words]:
         said = [PROMISE["other"].fill(who=who, promised=promised)]
     if guarantee.get("kind") == "approx":
         said.append(PROMISE["but_delta"].fill(delta=guarantee.get("delta", "")))
+    known = _part(record, "noise").get("known")
+    if isinstance(known, str):  # totals that were public beforehand are not protected
+        said.append(Words.sentence(known))
     return [*said, *(PROMISE["provided"].fill(assumption=Words.sentence(text)) for text in assumed)]
 
 

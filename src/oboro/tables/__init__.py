@@ -13,13 +13,14 @@ from oboro.tables.ask import ask, preview, unallocated
 from oboro.tables.compare import Comparison, compare
 from oboro.tables.input import check, read_estat
 from oboro.tables.plan import STRATEGIES, TablePlan, plan, release
-from oboro.tables.tree import blocks, cells, marginals, never_worse, rectangles, squares
+from oboro.tables.tree import areas, blocks, cells, marginals, never_worse, rectangles, squares
 from oboro.tables.tree.outlook import city
 
 __all__ = [
     "STRATEGIES",
     "Comparison",
     "TablePlan",
+    "areas",
     "ask",
     "blocks",
     "cells",

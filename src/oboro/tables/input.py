@@ -30,7 +30,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from oboro.arrays import Data, Integers
-from oboro.domain import Column, Domain, Grid, Mesh
+from oboro.domain import Areas, Category, Column, Domain, Grid, Mesh
 from oboro.engine import Source, count_cells, open_data
 from oboro.engine.protocol import Field, Whole
 from oboro.errors import DataError, setting
@@ -105,6 +105,9 @@ def keys_of(layout: Layout, values: list[Any]) -> Integers:
         if isinstance(column, Mesh):
             axes += column.axes(next(rest))
             unknown.append(axes[-1] < 0)
+        elif isinstance(column, Areas) and column.of is not None:
+            axes.append(column.encode(*(next(rest) for _ in column.sources)))
+            unknown.append(axes[-1] < 0)
         else:
             axes += [next(rest) for _ in column.sources]
     keys = layout.keys(axes)
@@ -119,6 +122,8 @@ def fields_of(column: Column) -> list[Field]:
     """What is read for a column: a mesh and the sides of a grid as whole numbers, all else by its codes."""
     if isinstance(column, Grid):
         return [Whole(name, side) for name, side in zip(column.names, column.shape, strict=True)]
+    if isinstance(column, Areas):
+        return [Category(column.name, column.names)] if column.of is None else fields_of(column.of)
     return [Whole(column.name, 10**column.digits)] if isinstance(column, Mesh) else [column]
 
 

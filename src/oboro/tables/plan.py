@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from oboro.arrays import Data, Integers, Table
-from oboro.domain import Column, Domain
+from oboro.domain import Areas, Column, Domain
+from oboro.domain.areas import open_table
 from oboro.engine import Source, open_data
 from oboro.errors import DataError, DomainError, ParameterError, UnitError, setting, told
 from oboro.exact import Number, positive, rational, show, whole
-from oboro.kinds import takes, text_of, unknown
+from oboro.kinds import shown, takes, text_of, unknown
 from oboro.ledger import Ledger
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.noise.laplace import check_level
@@ -26,6 +27,7 @@ from oboro.privacy import Approx, Pure, Unit
 from oboro.release import Forecast, Pair, Part, Plan, Release, register, run, upgrade
 from oboro.tables.cells import LARGEST_TOTAL, Cells, Layout
 from oboro.tables.input import read_cells
+from oboro.tables.nested.strategy import AreaTree, KnownTotals
 from oboro.tables.papers.dense import RIVALS
 from oboro.tables.strategy import Noise, Strategy, count_name, estimate_name, key_columns, to_table
 from oboro.tables.tree.adaptive import Adaptive
@@ -269,6 +271,7 @@ class TablePlan(Plan):
     workload: Workload | None = None
     design: Design | None = None
     publish_share: Fraction | None = None
+    known: tuple[KnownTotals, ...] = ()
     kind = "tables.table"
     leaves_out = "covers the noise; not errors in the data, nor records left out"
 
@@ -322,9 +325,9 @@ class TablePlan(Plan):
     @cached_property
     def mechanism(self) -> Strategy:
         """The strategy, bound to the facts of this plan."""
-        bind = strategy_called(self.strategy)
+        bind = strategy_called(self.strategy, self.domain)
         facts = (self.layout, self.guarantee, self.unit, self.total, self.workload, self.design)
-        return bind(*facts, self.publish_share)
+        return bind(*facts, self.publish_share, self.known)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -416,6 +419,11 @@ class TablePlan(Plan):
         """What the published table says about a part of it, with an interval."""
         return self.mechanism.answer(self.mechanism.published(table), where, check_level(level))
 
+    def table_by(self, table: Table, by: Sequence[str], level: float = 0.95) -> Table:
+        """The published table by areas of a level, perhaps by other columns too: counts with their intervals."""
+        count = count_name(self.count, self.domain)
+        return self.mechanism.by(self.mechanism.published(table), by, count, check_level(level))
+
     def describe(self) -> dict[str, object]:
         names = " by ".join(self.key_columns)
         return {
@@ -448,6 +456,7 @@ def plan(
     impossible: Any = None,
     total: int | None = None,
     publish: Number | None = None,
+    known: Any = None,
 ) -> TablePlan:
     """A plan for a table of counts.
 
@@ -458,6 +467,9 @@ def plan(
     possible     a table of the only cells that can hold anyone (some columns of the domain are enough), or
     impossible   a table of those that cannot. Public knowledge, never read off the data
     total        how many there are in all, where that is public (under replace)
+    publish      the share of published cells that may hold nobody, for a tree
+    known        totals of areas that are public from elsewhere, and hold exactly: {"prefecture": {"34": 2_700_000}},
+                 or a table of them, {"prefecture": "totals.csv"}; {"total": n} is that of all areas
 
     >>> plan = ob.tables.plan(mesh, unit=unit, eps="0.5", count="people")
     >>> plan.levels
@@ -478,9 +490,60 @@ def plan(
     elif impossible is not None:
         mask = impossible_cells(domain, impossible)
     guarantee = Pure(positive("eps", eps)) if delta is None else Approx(positive("eps", eps), delta)
-    strategy = strategy or preferred(layout_of(domain, mask), total)
+    over_areas = any(isinstance(column, Areas) for column in domain)
+    strategy = strategy or ("tree" if over_areas else preferred(layout_of(domain, mask), total))
     share = None if publish is None else rational("publish", publish)
-    return TablePlan(domain, unit, guarantee, strategy, count, mask, total, workload, None, share)
+    totals = known_totals(known, domain)
+    return TablePlan(domain, unit, guarantee, strategy, count, mask, total, workload, None, share, totals)
+
+
+def known_totals(known: Any, domain: Domain) -> tuple[KnownTotals, ...]:
+    """Known totals from what a caller hands in: for each level a total of each area, or a table of them."""
+    if known is None:
+        return ()
+    if not isinstance(known, Mapping) or not all(isinstance(level, str) for level in known):
+        raise ParameterError(
+            "known is no table of levels",
+            given=told(known=shown(known)),
+            needed="for each level a total of each area",
+            fix='known={"prefecture": {"34": 2700000}}',
+        )
+    found = []
+    for level, totals in known.items():
+        if isinstance(totals, int) and level == "total":
+            totals = {"total": totals}
+        elif not isinstance(totals, Mapping):
+            totals = _totals_in(level, totals)
+        numbers = [whole(f"known total of {area}", number, least=0) for area, number in totals.items()]
+        found.append(KnownTotals(level, tuple(map(str, totals)), tuple(numbers)))
+    return tuple(found)
+
+
+def _totals_in(level: str, table: Any) -> dict[str, object]:
+    """Totals from a table with a column of areas and one of numbers beside it."""
+    found = open_table(table)
+    if level not in found.column_names:
+        raise DataError(
+            "the table of known totals lacks a column",
+            given=", ".join(found.column_names),
+            needed=level,
+            argument="known",
+        )
+    beside = [name for name in found.column_names if name != level]
+    count = "total" if "total" in beside else beside[0] if len(beside) == 1 else None
+    if count is None:
+        raise DataError(
+            "the table of known totals does not say which column they are",
+            given=", ".join(found.column_names),
+            needed=f"{level} and total",
+            argument="known",
+        )
+    areas = [str(area) for area in found[level].to_pylist()]
+    if len(set(areas)) != len(areas):
+        raise DataError(
+            "the table of known totals names an area twice", needed=f"each {level} once", argument="known"
+        )
+    return dict(zip(areas, found[count].to_pylist(), strict=True))
 
 
 @takes(plan=TablePlan, ledger=Ledger, count=text_of)
@@ -522,8 +585,10 @@ _LISTED: tuple[type[Strategy], ...] = (Wavelet, PlannedTree, Filtered, *RIVALS)
 STRATEGIES = {strategy.name: strategy for strategy in _LISTED}
 
 
-def strategy_called(name: object) -> type[Strategy]:
+def strategy_called(name: object, domain: Domain | None = None) -> type[Strategy]:
     """A strategy by its name, to be bound to the facts of a plan."""
+    if name == AreaTree.name and domain is not None and any(isinstance(c, Areas) for c in domain):
+        return AreaTree
     if name == Adaptive.name:
         return Adaptive
     if not isinstance(name, str) or name not in STRATEGIES:

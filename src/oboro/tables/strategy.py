@@ -28,6 +28,7 @@ from oboro.release import Forecast, Part
 from oboro.tables.cells import MOST_BITS, Cells, Layout
 
 if TYPE_CHECKING:
+    from oboro.tables.nested.strategy import KnownTotals
     from oboro.tables.tree.answers import Where
     from oboro.tables.tree.intervals import Answer
     from oboro.tables.tree.measure import Measured
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from oboro.tables.tree.workload import Design, Workload
 from collections.abc import Iterator
 
-from oboro.domain import Category, Date, Integer
+from oboro.domain import Areas, Category, Date, Integer
 from oboro.tables.cells import column_groups
 
 # The error that a table will have, by block size. From public facts alone.
@@ -174,12 +175,15 @@ class Strategy:
     publish: Fraction | None = (
         None  # the share of published cells that may hold nobody, where a tree limits it
     )
+    known: tuple[KnownTotals, ...] = ()  # totals of areas that are public from elsewhere
 
     name: ClassVar[str]
     title: ClassVar[str]
     largest_bits: ClassVar[int] = MOST_BITS
     why: ClassVar[str] = "a cell is named by a number of 62 bits"
     takes_total: ClassVar[bool] = False  # can start from a public total
+    takes_known: ClassVar[bool] = False  # can hold known totals of areas
+    takes_areas: ClassVar[bool] = False  # can count areas
     planned: ClassVar[bool] = False  # counts at levels that were planned for a workload, and can use a delta
     carries: ClassVar[bool] = False  # the published file carries what intervals come from
     slowness: ClassVar[int] = 1  # see `Plan.slowness`
@@ -207,13 +211,14 @@ class Strategy:
                 needed=f"at most 2^{self.largest_bits}: {self.why}",
                 fix=setting(strategy="wavelet"),
             )
-        needed = self.needs()
+        areas = any(isinstance(column, Areas) for column in self.layout.domain)
+        needed = "a domain without areas" if areas and not self.takes_areas else self.needs()
         if needed is not None:
             raise DomainError(
                 f"strategy {self.name!r} cannot serve this domain",
                 given=", ".join(self.layout.domain.names),
                 needed=needed,
-                fix=setting(strategy="wavelet"),
+                fix=setting(strategy="tree" if areas else "wavelet"),
             )
 
     def check(self) -> None:
@@ -234,6 +239,13 @@ class Strategy:
                 given=told(workload=repr(str(self.workload)), strategy=repr(self.name)),
                 needed=setting(strategy="tree"),
                 fix=setting(strategy="tree"),
+            )
+        if self.known and not self.takes_known:
+            raise ParameterError(
+                "only a tree over areas holds known totals",
+                given=told(known=", ".join(one.level for one in self.known), strategy=repr(self.name)),
+                needed="a column of areas in the domain, and " + setting(strategy="tree"),
+                argument="known",
             )
         if not self.planned and isinstance(self.guarantee, Approx):
             raise GuaranteeError(
@@ -303,6 +315,14 @@ class Strategy:
     def answer(self, published: Measured, where: Where, level: float) -> Answer:
         """What the published table says about a part of it, with an interval for the true number."""
         raise self._carries_nothing()
+
+    def by(self, published: Measured, names: Sequence[str], count: str, level: float) -> Table:
+        """A table of its own, of areas and other columns: counts with their intervals."""
+        raise DataError(
+            "only a table over areas has tables of its own by area",
+            given=", ".join(names),
+            needed="a domain with a column of areas",
+        )
 
     def unallocated(self, table: Table) -> Table:
         """Blocks that hold people who are in no published cell."""
@@ -381,8 +401,20 @@ def key_columns(keys: Integers, layout: Layout) -> Iterator[tuple[str, Any]]:
                 yield name, _arrow(places.astype(np.int32))
         elif isinstance(column, Mesh):
             yield column.name, _arrow(column.from_axes(own))
+        elif isinstance(column, Areas):
+            yield from _cells_of(column, own[0])
         else:
             yield column.name, _values(column, own[0])
+
+
+def _cells_of(column: Areas, codes: Integers) -> Iterator[tuple[str, Any]]:
+    """The cells of areas: mesh codes, rows and columns, or names."""
+    if column.of is None:
+        yield column.name, _values(Category(column.name, column.names), codes)
+        return
+    narrow = np.int32 if isinstance(column.of, Grid) else np.int64
+    for name, places in zip(column.sources, column.decode(codes), strict=True):
+        yield name, _arrow(places.astype(narrow))
 
 
 def _values(column: Column, codes: Integers) -> Any:

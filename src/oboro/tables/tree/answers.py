@@ -46,7 +46,9 @@ def check_names(layout: Layout, where: Where) -> None:
 def choices(layout: Layout, lattice: Lattice, where: Where) -> list[Choice]:
     """The leaves that a question chooses in each column."""
     check_names(layout, where)
-    return [_chosen(tree, column, where) for tree, column in zip(lattice.trees, layout.domain, strict=True)]
+    return [
+        chosen_leaves(tree, column, where) for tree, column in zip(lattice.trees, layout.domain, strict=True)
+    ]
 
 
 def read_question(words: list[str]) -> dict[str, object]:
@@ -66,18 +68,22 @@ def read_question(words: list[str]) -> dict[str, object]:
     return where
 
 
-def _chosen(tree: Tree, column: Column, where: Where) -> Choice:
+def chosen_leaves(tree: Tree, column: Column, where: Where) -> Choice:
     along = [np.arange(tree.side(axis, 0)) < size for axis, size in enumerate(tree.sizes)]
     asked = [(name, where[name]) for name in column.sources if name in where]
     if isinstance(column, Mesh):
         inside = tree.product(along)
         for _, values in asked:
-            inside &= _meshes_named(column, tree.places(np.arange(tree.leaves)), listed(values))
+            places = tree.places(np.arange(tree.leaves))
+            codes = column.from_axes(
+                [np.minimum(p, s - 1) for p, s in zip(places, _sizes(column), strict=True)]
+            )
+            inside &= meshes_named(column, codes, listed(values))
         return inside
     for name, values in asked:
         axis = column.names.index(name) if isinstance(column, Grid) else 0
         own = (
-            _numbers(name, values, column.shape[axis])
+            places_named(name, values, column.shape[axis])
             if isinstance(column, Grid)
             else _codes(column, name, values)
         )
@@ -85,7 +91,7 @@ def _chosen(tree: Tree, column: Column, where: Where) -> Choice:
     return tree.product(along)
 
 
-def _numbers(name: str, values: object, side: int) -> Integers:
+def places_named(name: str, values: object, side: int) -> Integers:
     """Places along one side of a grid."""
     try:
         if isinstance(values, tuple) and len(values) == 2:
@@ -99,9 +105,8 @@ def _numbers(name: str, values: object, side: int) -> Integers:
     return found
 
 
-def _meshes_named(column: Mesh, places: list[Integers], values: list[object]) -> Choice:
-    """Codes of this mesh or of any coarser one."""
-    codes = column.from_axes([np.minimum(p, s - 1) for p, s in zip(places, _sizes(column), strict=True)])
+def meshes_named(column: Mesh, codes: Integers, values: list[object]) -> Choice:
+    """Which of these codes lie in meshes that are named: of this size or of any larger one."""
     chosen = np.zeros(codes.shape, np.bool_)
     for value in values:
         text = str(value)

@@ -175,7 +175,7 @@ class Lattice:
 
     def name(self, level: Level) -> str:
         """What a node of this level is: "8 x 8 of row,col; each sex"."""
-        return "; ".join(_part(tree, at) for tree, at in zip(self.trees, level, strict=True))
+        return "; ".join(node_name(tree, at) for tree, at in zip(self.trees, level, strict=True))
 
     def leaf(self, layout: Layout, keys: Integers) -> Integers:
         """The leaves of cells, as numbers in one row."""
@@ -251,7 +251,8 @@ def radices(size: int) -> tuple[int, ...]:
     return _FACTORS[-(-size // (1 << halvings))] + (2,) * halvings
 
 
-def _part(tree: Tree, level: int) -> str:
+def node_name(tree: Tree, level: int) -> str:
+    """What a node of a level of one column is: "8 x 8 of row,col"."""
     if level == 0:
         return f"all of {tree.name}"
     if level in (labels := dict(tree.labels)):

@@ -165,7 +165,7 @@ def measure(
     true = [np.asarray(lattice.sums(counts, level), np.int64) for level in design.levels]
     del counts
     published = []
-    for noisy in _noisy(true, noises, bits, trials):
+    for noisy in draws(true, noises, bits, trials):
         published.append(publish(noisy, layout, lattice, design, noises, possible, total, share))
     return published
 
@@ -190,7 +190,7 @@ def _over(
     return noisy
 
 
-def _noisy(
+def draws(
     true: Sequence[Integers], noises: Sequence[Noise], bits: Bits, trials: int
 ) -> Iterator[list[Integers]]:
     """The noisy counts of each trial. Small tables draw for many trials at once."""

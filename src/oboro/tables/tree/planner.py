@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
+from typing import Protocol
 
 import numpy as np
 
@@ -139,20 +140,31 @@ class _Problem:
 
     def improved(self, start: Floats, kept: Sequence[int]) -> tuple[float, Floats]:
         """The best shares of some levels, from a start."""
-        index = np.array(kept)
+        return improved(self.value, start, kept)
 
-        def objective(u: Floats) -> tuple[float, Floats]:
-            total = float(u @ u)
-            shares = np.zeros(self.under.size)
-            shares[index] = u * u / total
-            value, slope = self.value(shares)
-            own = slope[index]
-            return value, 2 * u / total * (own - float(own @ (u * u)) / total)
 
-        value, u = minimise(objective, np.sqrt(start[index]))
-        shares = np.zeros(self.under.size)
-        shares[index] = u * u / float(u @ u)
-        return value, shares
+def improved(of_shares: Objective, start: Floats, kept: Sequence[int]) -> tuple[float, Floats]:
+    """The best shares of some levels, from a start: shares are u^2 / sum u^2."""
+    index = np.array(kept)
+
+    def objective(u: Floats) -> tuple[float, Floats]:
+        total = float(u @ u)
+        shares = np.zeros(start.size)
+        shares[index] = u * u / total
+        value, slope = of_shares(shares)
+        own = slope[index]
+        return value, 2 * u / total * (own - float(own @ (u * u)) / total)
+
+    value, u = minimise(objective, np.sqrt(start[index]))
+    shares = np.zeros(start.size)
+    shares[index] = u * u / float(u @ u)
+    return value, shares
+
+
+class Improved(Protocol):
+    """A problem that finds the best shares of some levels."""
+
+    def improved(self, start: Floats, kept: Sequence[int]) -> tuple[float, Floats]: ...  # pragma: no cover
 
 
 @remembered(64)
@@ -175,14 +187,14 @@ def plan_shares(
     blocks = asked if sizes is None else sized_profiles(lattice, sizes)
     if workload.minimax and reference is not None:
         problem = _Problem(*blocks, under, lattice.shape, power, np.log(np.array(reference)))
-        return _rounded(lattice, _smallest_maximum(problem))
+        return rounded(lattice.levels, _smallest_maximum(problem))
     problem = _Problem(*asked, under, lattice.shape, power, None)
     value, shares = _searched(problem)
-    value, shares = _pruned(problem, value, shares)
+    value, shares = pruned(problem, value, shares)
     shares = _moved(problem, lattice, value, shares)
     if reference is not None:
         shares = _smoothed(problem, blocks, np.log(np.array(reference)), shares)
-    return _rounded(lattice, shares)
+    return rounded(lattice.levels, shares)
 
 
 def _smoothed(problem: _Problem, blocks: tuple[Floats, Floats], most: Floats, shares: Floats) -> Floats:
@@ -219,7 +231,7 @@ def _held(problem: _Problem, held: Floats, most: Floats, start: Floats) -> tuple
             shares = (1 - _BACK) * shares + _BACK * alike
         steep = replace(problem, limits=(held, most - _MARGIN), steepness=steepness)
         value, shares = steep.improved(shares, np.flatnonzero(shares > 1e-4).tolist())
-    return _pruned(steep, value, shares)
+    return pruned(steep, value, shares)
 
 
 def _searched(problem: _Problem) -> tuple[float, Floats]:
@@ -249,7 +261,7 @@ def _smallest_maximum(problem: _Problem) -> Floats:
     return shares
 
 
-def _pruned(problem: _Problem, value: float, shares: Floats) -> tuple[float, Floats]:
+def pruned(problem: Improved, value: float, shares: Floats) -> tuple[float, Floats]:
     """Without levels that hardly matter."""
     last = shares.size - 1
     kept = [i for i in range(shares.size) if shares[i] > 5e-3 or i == last]
@@ -285,13 +297,13 @@ def _moved(problem: _Problem, lattice: Lattice, value: float, shares: Floats) ->
     return shares
 
 
-def _rounded(lattice: Lattice, shares: Floats) -> tuple[tuple[Level, ...], tuple[Fraction, ...]]:
+def rounded(levels: Sequence[Level], shares: Floats) -> tuple[tuple[Level, ...], tuple[Fraction, ...]]:
     """Shares as multiples of 1/1000 that add up to exactly 1."""
     units = np.rint(shares * _DIGITS).astype(int)
     units[-1] = max(units[-1], _LEAST)
     units[int(units.argmax())] += _DIGITS - int(units.sum())
     picked = np.flatnonzero(units).tolist()
-    return tuple(lattice.levels[i] for i in picked), tuple(Fraction(int(units[i]), _DIGITS) for i in picked)
+    return tuple(levels[i] for i in picked), tuple(Fraction(int(units[i]), _DIGITS) for i in picked)
 
 
 # Least squares over all measured levels, in closed form.

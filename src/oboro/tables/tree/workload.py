@@ -5,6 +5,7 @@
     rectangles()     the same with sides of different lengths
     cells()          single cells
     marginals(...)   totals by some of the columns, over all places of the others
+    areas(...)       areas of some levels, where the domain has a column of areas
     never_worse()    blocks; no size of block may have a larger error than under the wavelet method
 
 Where there are several columns, each question is asked of one place, value or range of some of them and of all of
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import prod
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 
@@ -46,7 +47,7 @@ _MANY = (
 )
 
 
-Kind = Literal["blocks", "squares", "rectangles", "cells", "marginals", "never_worse"]
+Kind = Literal["blocks", "squares", "rectangles", "cells", "marginals", "areas", "never_worse"]
 KINDS = get_args(Kind)
 
 
@@ -63,7 +64,11 @@ class Part:
         groups = tuple(tuple(text_of("columns", name) for name in names) for names in self.columns)
         object.__setattr__(self, "columns", groups)
         ranged = self.kind in ("squares", "rectangles")
-        if self.kind not in KINDS or bool(self.sides) != ranged or (groups and self.kind != "marginals"):
+        if (
+            self.kind not in KINDS
+            or bool(self.sides) != ranged
+            or (groups and self.kind not in ("marginals", "areas"))
+        ):
             raise _unknown(self)
 
 
@@ -155,6 +160,17 @@ def marginals(*columns: Sequence[str]) -> Workload:
         (names,) if isinstance(names, str) else tuple(names_of("columns", names)) for names in columns
     )
     return Workload((Part("marginals", columns=groups),))
+
+
+def areas(*levels: str) -> Workload:
+    """Areas of these levels, by all or each of the other columns; without any, those of all levels.
+
+    >>> table = {"town": ["a", "a", "b", "b", "b"], "cell": ["1", "2", "3", "4", "5"]}
+    >>> towns = ob.Domain([ob.Areas("cell", levels=["town", "cell"], table=table)])
+    >>> ob.tables.plan(towns, unit=unit, eps=1, workload=ob.tables.areas("town")).levels
+    ('each town', 'each cell')
+    """
+    return Workload((Part("areas", columns=tuple((text_of("levels", level),) for level in levels)),))
 
 
 def never_worse() -> Workload:
@@ -302,6 +318,16 @@ DEFAULT = blocks() + squares()
 # What a tree plan has decided: the levels to count, their shares of the budget, and their noise.
 
 
+class Levels(Protocol):
+    """What has levels: a lattice, of whatever trees."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...  # pragma: no cover
+
+    @property
+    def finest(self) -> Level: ...  # pragma: no cover
+
+
 @dataclass(frozen=True, slots=True)
 class Design:
     """Levels and shares; the shares are rationals that add up to exactly 1. With `rho` the noise is Gaussian."""
@@ -321,7 +347,7 @@ class Design:
         if self.rho is not None:
             object.__setattr__(self, "rho", positive("rho", self.rho))
 
-    def check(self, lattice: Lattice) -> None:
+    def check(self, lattice: Levels) -> None:
         """Refuses levels that the domain does not have, and a design that does not count cells."""
         known = all(
             len(level) == len(lattice.shape)
