@@ -40,10 +40,20 @@ def takes(**kinds: Kind) -> Callable[[Callable[P, R]], Callable[P, R]]:
             if one.kind in by_place
         }
 
+        rest = {
+            name: place
+            for place, (name, one) in enumerate(signature.parameters.items())
+            if one.kind is inspect.Parameter.VAR_POSITIONAL and name in kinds
+        }
+
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             given: list[Any] = list(args)
+            for name, place in rest.items():  # *names: all that is left
+                given[place:] = _of_kind(name, tuple(given[place:]), kinds[name])
             for name, kind in kinds.items():
+                if name in rest:
+                    continue
                 named = name in kwargs
                 place = places.get(name, len(given))
                 if not named and place >= len(given):

@@ -20,7 +20,7 @@ from oboro.domain.columns import LARGEST, as_date
 from oboro.engine import Source, count_units, open_data
 from oboro.errors import DataError, DomainError, ParameterError, UnitError, setting, told
 from oboro.exact import Number, positive, rational, show, whole
-from oboro.kinds import list_of, shown, takes
+from oboro.kinds import list_of, shown, takes, text_of
 from oboro.privacy import Unit
 from oboro.release import Pair, Plan, upgrade
 from oboro.statistics.terms import Promise, in_groups
@@ -164,7 +164,7 @@ def _periods(first: date, last: date, period: str) -> tuple[tuple[tuple[int, int
 _GROUP = re.compile(r"(?P<word>\w+)\s*\(\s*(?P<column>.+?)\s*(?:,\s*(?P<width>[^,()]+?)\s*)?\)")
 
 
-@takes(domain=Domain)
+@takes(domain=Domain, text=text_of)
 def group_of(domain: Domain, text: str) -> Bins:
     """What a text groups by: a column, bins(age, 10), year(day), month(day); day=year and day=month are calendar years
     and months."""
