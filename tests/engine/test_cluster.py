@@ -212,12 +212,12 @@ else:
     session = address
 units = [ob.Unit.person("named", 3)]
 source = ob.engine.spark(session).parquet(path)
-print(json.dumps(differences(answers(source, units), answers(open_data(path), units))))
+print(json.dumps(differences(answers(source, units), answers(open_data(path), units))), flush=True)
 if not address.startswith("local"):
     source.frame.write.saveAsTable("people")
     from oboro.engine.cluster import ADDRESS
     people = f"{ADDRESS}{address[5:]}/people"
-    print(open_data(people).count_units(ob.Unit.row()))
+    print(open_data(people).count_units(ob.Unit.row()), flush=True)
     ob.Ledger.create("people.ledger", dataset="people", unit=ob.Unit.row(), budget=ob.Pure(1))
     lines = [f'data = "{people}"', 'ledger = "people.ledger"', "[[columns]]", 'name = "x"', 'kind = "integer"', "low = 0", "high = 50"]
     open("people.toml", "w").write("\\n".join(lines))

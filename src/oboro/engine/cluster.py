@@ -126,7 +126,7 @@ def _builder() -> Any:
         from pyspark.sql.connect.session import SparkSession
 
         return SparkSession.builder
-    except ImportError:
+    except (ImportError, SystemExit):  # it leaves the program where a part of its own is missing
         raise DataError(
             "Spark's client is not installed",
             needed="the extra spark-client, or spark",
