@@ -36,6 +36,7 @@ NAVIGATION: dict[str, dict[str, str]] = {
     "Capabilities": {
         "docs/tables.md": "Tables",
         "docs/statistics.md": "Statistics: questions",
+        "docs/sql.md": "Statistics: SQL",
         "docs/statistics-two.md": "Statistics beyond sums",
         "docs/secure.md": "Secure: two parties",
         "docs/synth.md": "Synthetic data",

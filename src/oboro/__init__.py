@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         save_plan,
         verify_certificate,
     )
-    from oboro.statistics import Session, histogram, histogram_plan
+    from oboro.statistics import PersonTables, Session, histogram, histogram_plan
 
 _WHERE = {
     "domain": ("Areas", "Category", "Date", "Domain", "Grid", "Integer", "Mesh", "Real"),
@@ -62,7 +62,7 @@ _WHERE = {
         "save_plan",
         "verify_certificate",
     ),
-    "statistics": ("Session", "histogram", "histogram_plan"),
+    "statistics": ("PersonTables", "Session", "histogram", "histogram_plan"),
 }
 _MODULES = (
     "audit",
@@ -97,6 +97,7 @@ __all__ = [
     "Ledger",
     "Mesh",
     "OboroError",
+    "PersonTables",
     "Plan",
     "Pure",
     "Real",

@@ -20,6 +20,7 @@ from oboro.statistics.session import Plans
 Arguments = dict[str, Any]  # by name; "*" for those without one, "self" for the object of a method
 Good = Callable[[World], Arguments]
 
+PAIR = ob.Domain([ob.Integer("a", 0, 3), ob.Integer("b", 0, 3)])
 CALLS: dict[str, Good] = {
     # domain
     "domain.Areas": lambda w: {"name": "m", "levels": ["a", "m"], "table": {"a": ["x", "y"], "m": ["c", "d"]}, "of": None},
@@ -205,6 +206,8 @@ CALLS: dict[str, Good] = {
     "statistics.Session.median": lambda w: {"self": w.session, "column": "age", "eps": "1e-6"},
     "statistics.Session.mode": lambda w: {"self": w.session, "column": "age", "eps": "1e-6"},
     "statistics.Session.persons": lambda w: {"self": Plans(w.domain, ob.Unit.person("who", 3), None), "eps": "1e-6"},
+    "statistics.Session.cross_covariance": lambda w: {"self": Plans(PAIR, ob.Unit.row(), None), "column": "a", "other": "b", "eps": "1e-6"},
+    "statistics.Session.sql": lambda w: {"self": w.session, "text": "SELECT COUNT(*) FROM people WHERE age >= 20", "eps": "1e-6"},
     "statistics.Session.top": lambda w: {"self": w.session, "column": "age", "k": 2, "eps": "1e-6"},
     "statistics.Session.quantile": lambda w: {"self": w.session, "column": "age", "quantiles": 0.5, "eps": "1e-6"},
     "statistics.Session.run": lambda w: {"self": w.session, "plan": w.histogram, "name": None},
@@ -324,6 +327,7 @@ NOT_CALLED = {
         *[f"statistics.{name}" for name in ob.statistics.__all__ if name.endswith("Plan")],
     ],
     # takes seconds or minutes by its nature; checks what it is given as `audit.run` does
+    "tables": ["statistics.PersonTables"],  # what it is given is what sessions are given, by name
     "long": ["audit.coverage", "audit.end_to_end", "audit.everything", "audit.membership", "audit.walk"],
     # what plans are made of, below the line where input is checked
     "inside": [

@@ -52,6 +52,7 @@ LINES = [
     "dynamics demo -o people.csv --data load.csv --column age",
     "certificate verify published.parquet.certificate.json --data published.parquet --json",
     "query people.toml mean_age --eps 1e-9 --by region --expected-n 4",
+    "sql people.toml SELECT --eps 1e-9 --expected-n 4 --dry-run",
     "check people.toml --json",
     "forecast plan.toml --json",
     "run plan.toml people.csv --ledger people.ledger --name published --dry-run",
@@ -73,7 +74,9 @@ def bent(line: str) -> st.SearchStrategy[list[str]]:
     @st.composite
     def edit(draw: st.DrawFn) -> list[str]:
         words = [word.replace("_", " ") if word == "mean_age" else word for word in line.split()]
-        kept = 1 if words[0] in ("query", "check", "forecast", "run", "audit", "reproduce", "demo") else 2
+        kept = (
+            1 if words[0] in ("query", "sql", "check", "forecast", "run", "audit", "reproduce", "demo") else 2
+        )
         for _ in range(draw(st.integers(1, 3))):
             if len(words) <= kept:
                 break

@@ -87,6 +87,12 @@ def _counts_and_sums() -> Iterator[tuple[str, Plan]]:
     three = tuple(rows.where(f"age >= {age}").count(eps="0.5") for age in (1, 2, 3))
     yield "batch", BatchPlan((rows.count(eps="0.4"), rows.mean("age", eps="0.6")), Pure(1))
     yield "batch, zCDP", BatchPlan((rows.count(rho="0.1"), rows.sum("age", rho="0.4")), ZCDP("0.5"))
+    yield (
+        "statement",
+        rows.sql("SELECT region, AVG(age), COUNT(*) FROM data GROUP BY region HAVING COUNT(*) > 0", eps=1),
+    )
+    yield "covariance of two", Plans(pairs, ROW, None).cross_covariance("age", "debt", eps=1)
+    yield "covariance of two, replaced", Plans(pairs, REPLACED, 5).cross_covariance("age", "debt", eps=1)
     yield "batch, tight", BatchPlan(three, Approx("1.34", "0.05"))
 
 

@@ -27,7 +27,20 @@ from typing import Annotated, Any
 import typer
 
 from oboro._version import __version__
-from oboro.cli import checks, demo, dynamics, histogram, ledger, plans, query, secure, synth, table, terminal
+from oboro.cli import (
+    checks,
+    demo,
+    dynamics,
+    histogram,
+    ledger,
+    plans,
+    query,
+    secure,
+    sql,
+    synth,
+    table,
+    terminal,
+)
 from oboro.cli import checks as certificate
 from oboro.cli import checks as reproduce
 from oboro.cli.options import option
@@ -138,6 +151,11 @@ app.command(
     rich_help_panel=PUBLISH,
     epilog="Example: oboro query people.toml mean income --by region --eps 0.1 -o published.csv",
 )(query.query)
+app.command(
+    "sql",
+    rich_help_panel=PUBLISH,
+    epilog='Example: oboro sql people.toml "SELECT region, AVG(age) FROM people GROUP BY region" --eps 0.1',
+)(sql.sql)
 app.add_typer(histogram.app, name="histogram", rich_help_panel=PUBLISH)
 app.add_typer(synth.app, name="synth", rich_help_panel=PUBLISH)
 app.add_typer(dynamics.app, name="dynamics", rich_help_panel=PUBLISH)

@@ -60,6 +60,7 @@ class Declared:
     ledger: str
     unit: Unit | None
     domain: Domain
+    name: str | None = None  # of the table in SQL
 
 
 def read(file: Path, question: str = "") -> Declared:
@@ -72,6 +73,13 @@ def read(file: Path, question: str = "") -> Declared:
     if file.suffix.lower() in _DATA and file.is_file():
         raise _data_itself(file, question)
     record = read_toml(file)
+    if "tables" in record:
+        raise DataError(
+            f"{file} declares several tables, which are asked in SQL",
+            given="[tables]",
+            needed="a statement of SQL",
+            fix=f'oboro sql {shlex.quote(str(file))} "SELECT COUNT(*) FROM ..." --eps 0.1',
+        )
     for key in ("data", "ledger"):
         if not isinstance(record.get(key), str):
             raise DataError(
@@ -86,6 +94,7 @@ def read(file: Path, question: str = "") -> Declared:
         ledger=ledger if is_address(ledger) else str(file.parent / ledger),
         unit=unit_from(record["unit"]) if "unit" in record else None,
         domain=Domain.from_dict(record, where=str(file)),
+        name=record.get("name"),
     )
 
 

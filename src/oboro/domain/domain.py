@@ -98,7 +98,7 @@ def _mended(kind: str, given: Mapping[str, object], besides: tuple[str, ...]) ->
 
 
 # What a TOML file says about a dataset: its domain, and for commands also who is protected, and where data and ledger are.
-DECLARES = ("columns", "unit", "data", "ledger", "draft")
+DECLARES = ("columns", "unit", "data", "ledger", "draft", "name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Domain:
         if record.get("draft", False) is not False:
             raise _still_a_draft(where, f"draft = {str(record['draft']).lower()}")
         check_entries(where, record, DECLARES)
-        for name in ("data", "ledger"):
+        for name in ("data", "ledger", "name"):
             if name in record and not isinstance(record[name], str):
                 raise DomainError(
                     f"{where} does not say where the {name} is",

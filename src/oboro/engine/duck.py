@@ -304,8 +304,12 @@ def condition_sql(source: DuckTable, condition: Condition | None) -> str | None:
         return f"NOT {inner[0]}" if word == "not" else f" {word.upper()} ".join(inner)
 
     source.need(*[column.name for column in condition.columns])
-    known = [f"{code(column)} IS NOT NULL" for column in condition.columns]
-    meant = condition.fold(lambda column, op, to: f"{code(column)} {op} {to}", join)
+
+    def test(column: Column, op: str, to: int) -> str:
+        return f"{code(column)} IS NULL" if op == "null" else f"{code(column)} {op} {to}"
+
+    known = [f"{code(column)} IS NOT NULL" for column in condition.needed]
+    meant = condition.fold(test, join)
     return " AND ".join([*known, f"({meant})"])
 
 

@@ -279,6 +279,8 @@ class Codes:
 
         def test(column: Column, op: str, to: int) -> Expression:
             code, wanted = self.code(column), self.whole(to)
+            if op == "null":
+                return code.isNull()
             return {"=": code == wanted, "!=": code != wanted, "<": code < wanted, ">=": code >= wanted}[op]
 
         def join(word: str, parts: list[Expression]) -> Expression:
@@ -288,7 +290,7 @@ class Codes:
             return found
 
         found = condition.fold(test, join)
-        for column in condition.columns:
+        for column in condition.needed:
             found = self.code(column).isNotNull() & found
         return found
 

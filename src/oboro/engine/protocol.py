@@ -50,10 +50,14 @@ class Condition(Protocol):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns that it uses. A row that one of them leaves out is left out."""
+        """The columns that it uses."""
+
+    @property
+    def needed(self) -> tuple[Column, ...]:
+        """Those of which a row that they leave out is left out: all but those that it may ask to be null."""
 
     def fold(self, test: Callable[[Column, str, int], T], join: Callable[[str, list[T]], T]) -> T:
-        """What an engine makes of it: of each test (=, !=, <, >= a code), and of what "and", "or" and "not" join."""
+        """What an engine makes of it: of each test (=, !=, <, >= a code, or null: whether there is none), and of what "and", "or" and "not" join."""
 
 
 @dataclass(frozen=True, slots=True)

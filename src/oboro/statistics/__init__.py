@@ -31,6 +31,7 @@ from oboro.statistics.means import MeanPlan
 from oboro.statistics.moments import CovariancePlan
 from oboro.statistics.oracle import Oracle, QueryPlan
 from oboro.statistics.own import OwnFunctionPlan, own_function_plan
+from oboro.statistics.person_tables import PersonTables
 from oboro.statistics.persons import PersonsPlan
 from oboro.statistics.quantiles import QuantilePlan
 from oboro.statistics.questions import BatchPlan
@@ -39,6 +40,7 @@ from oboro.statistics.scope import Bins
 from oboro.statistics.selections import TopPlan
 from oboro.statistics.session import Batch, Session
 from oboro.statistics.smooth import SmoothQuantilePlan, TrimmedMeanPlan
+from oboro.statistics.statement import StatementPlan
 from oboro.statistics.sums import CountPlan, SumPlan, SumsPlan
 
 __all__ = [
@@ -56,6 +58,7 @@ __all__ = [
     "MstCostPlan",
     "Oracle",
     "OwnFunctionPlan",
+    "PersonTables",
     "PersonsPlan",
     "QuantilePlan",
     "QueryPlan",
@@ -63,6 +66,7 @@ __all__ = [
     "SampleAggregatePlan",
     "Session",
     "SmoothQuantilePlan",
+    "StatementPlan",
     "SumPlan",
     "SumsPlan",
     "TopPlan",

@@ -14,7 +14,7 @@ import numpy as np
 from oboro.arrays import Data, Floats, Integers, Table
 from oboro.domain import Column, Domain
 from oboro.engine import add_up, check_width
-from oboro.errors import DomainError
+from oboro.errors import DomainError, ParameterError
 from oboro.noise import Bits
 from oboro.privacy import Pure
 from oboro.records import inline
@@ -43,6 +43,7 @@ class Box:
     """Vectors within the bounds of the columns: a code c in 0, ..., M becomes s = 2c - M in [-M, M]."""
 
     columns: tuple[Column, ...]
+    crossed: bool = False  # of two columns: their product alone, without the squares
 
     @property
     def spans(self) -> list[int]:
@@ -102,7 +103,7 @@ class Box:
 
     @property
     def _pairs(self) -> list[tuple[int, int]]:
-        return upper_triangle(len(self.columns))
+        return [(0, 1)] if self.crossed else upper_triangle(len(self.columns))
 
     def _name(self, pair: tuple[int, int]) -> str:
         return " x ".join(self.columns[i].name for i in pair)
@@ -230,7 +231,7 @@ class CovariancePlan(Moments):
         triangle can be moved so far at once. (The slides' 8 g^2/n is twice that for one column.) In a ball of radius
         g they move together by at most (n-1) times 5 g^2 or 2 sqrt(d(d+3)) g^2 in the 1-norm, 4 g^2 in the 2-norm.
         Otherwise the noisy sums of s, of s t (of 2 s^2 - M^2 on the diagonal, but not in a ball) and of 1 are
-        released. Let them cost e, f and h where a row comes or goes, e + f + h in all. Replacing inside a group costs at
+        released; for a single covariance the product of both columns alone. Let them cost e, f and h where a row comes or goes, e + f + h in all. Replacing inside a group costs at
         most 2 (e + f), and for one column with e = f at most (25/8) e: |u-u'| + 2|u^2-u'^2| for u, u' in [-1, 1]
         is largest at u = 1, u' = -1/4. With Gaussian noise 4 (e + f), and in a ball 4 e + 2 f: its products move
         by sqrt 2 g^2. `Scope.price` puts these together. k rows of a unit: k times the noise.
@@ -240,6 +241,9 @@ class CovariancePlan(Moments):
     ['sum of age', 'sum of income', 'sum of age x age', 'sum of age x income', 'sum of income x income', 'count']
     """
 
+    crossed: bool = (
+        False  # of two columns: their covariance alone, which pays for one number in place of three
+    )
     kind = "statistics.covariance"
     leaves_out = "covers the noise, cautiously; not errors in the data, nor records left out or clamped"
     interval_in_files = True
@@ -248,10 +252,21 @@ class CovariancePlan(Moments):
         super().check()
         if self.ball is None:
             check_width(self.columns, self.pairs)
+        if self.crossed and (len(self.columns) != 2 or self.ball is not None):
+            raise ParameterError(
+                "a single covariance is of two columns, without a ball",
+                given=", ".join(column.name for column in self.columns),
+                needed="two columns",
+                fix='cross_covariance("age", "income")',
+            )
+
+    @cached_property
+    def frame(self) -> Box | InBall:
+        return Box(self.columns, self.crossed) if self.ball is None else InBall(self.columns, self.ball)
 
     @cached_property
     def pairs(self) -> list[tuple[int, int]]:
-        return upper_triangle(len(self.columns))
+        return [(0, 1)] if self.crossed else upper_triangle(len(self.columns))
 
     @cached_property
     def split(self) -> tuple[Fraction, Fraction, Fraction]:
@@ -443,7 +458,8 @@ class CovariancePlan(Moments):
         return f"variance of {names[0]}" if i == j else f"covariance of {names[0]}, {names[1]}"
 
     def describe(self) -> dict[str, object]:
-        return self.described("variance" if len(self.columns) == 1 else "covariances")
+        what = "variance" if len(self.columns) == 1 else "covariance" if self.crossed else "covariances"
+        return self.described(what)
 
 
 def covariance_plan(

@@ -22,7 +22,7 @@ from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_plan, r
 from oboro.statistics.balls import Ball
 from oboro.statistics.histogram import HistogramPlan
 from oboro.statistics.means import mean_plan
-from oboro.statistics.moments import covariance_plan
+from oboro.statistics.moments import CovariancePlan, covariance_plan
 from oboro.statistics.persons import persons_plan
 from oboro.statistics.quantiles import quantile_plan
 from oboro.statistics.scope import Bins, Edges, Scope, bins_of, group_of
@@ -193,6 +193,17 @@ def shares(promise: Promise | Approx, weights: Sequence[Fraction]) -> list[Promi
     return [Pure(eps * low / _FINE) for eps in plain]
 
 
+def batch_of(
+    builds: Sequence[Callable[[Promise], Plan]], weights: Sequence[Fraction], promise: Promise | Approx
+) -> BatchPlan:
+    """One plan for all questions, each with its share. What is public costs nothing."""
+    free = [isinstance(plan := build(Pure(1)), Plan) and plan.guarantee == Pure(0) for build in builds]
+    paid = [weight for weight, is_free in zip(weights, free, strict=True) if not is_free]
+    price = iter(shares(promise, paid) if paid else ())
+    plans = [build(Pure(1) if is_free else next(price)) for build, is_free in zip(builds, free, strict=True)]
+    return BatchPlan(tuple(plans), promise if paid else Pure(0))
+
+
 def as_pure(promise: Promise) -> Pure:
     """For a question that only has a pure form: eps with eps^2/2 <= rho, rounded down."""
     if isinstance(promise, Pure):
@@ -264,6 +275,7 @@ class Questions(Generic[Result]):
     n: int | None
     condition: Condition | None = field(default=None, kw_only=True)
     groups: tuple[Bins, ...] = field(default=(), kw_only=True)
+    table: str = field(default="data", kw_only=True)  # the name of the dataset in SQL
 
     weighted: ClassVar[bool] = False  # whether questions share one price
 
@@ -298,8 +310,7 @@ class Questions(Generic[Result]):
 
     def where(self, condition: str) -> Self:
         """Only rows that meet a condition, such as "age >= 20 and region = 'north'"."""
-        new = parse(condition, self.domain)
-        return self._narrowed(condition=new if self.condition is None else self.condition.and_also(new))
+        return self._picked(parse(condition, self.domain))
 
     @takes(columns=names_of)
     def by(self, *columns: str) -> Self:
@@ -315,6 +326,12 @@ class Questions(Generic[Result]):
             return self._histogram(self.groups, asked, "count")
         scope = self._scope(asked, "count")
         return self._answer(lambda promise: count_plan(scope, promise), asked)
+
+    def _picked(self, condition: Condition) -> Self:
+        """`where`, for a condition that was read already."""
+        return self._narrowed(
+            condition=condition if self.condition is None else self.condition.and_also(condition)
+        )
 
     def persons(self, **asked: Unpack[Asked]) -> Result:
         """How many persons, each counted once; with groups, how many in each. For a unit of persons."""
@@ -354,6 +371,11 @@ class Questions(Generic[Result]):
         """The covariances of all pairs of columns, divided by n. With a ball, rows outside it move to its edge first."""
         scope, of = self._scope(asked, "covariance"), self._columns(columns)
         return self._answer(lambda promise: covariance_plan(of, scope, promise, ball), asked)
+
+    def cross_covariance(self, column: str, other: str, **asked: Unpack[Asked]) -> Result:
+        """The covariance of two columns, divided by n, without their variances: it pays for one number, not for three."""
+        scope, of = self._scope(asked, "cross_covariance"), self._columns([column, other])
+        return self._answer(lambda promise: CovariancePlan(tuple(of), scope, promise, crossed=True), asked)
 
     def quantile(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from oboro.errors import ParameterError, setting, told
@@ -29,14 +30,14 @@ from typing import ClassVar
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.engine import Source, count_units, open_data
 from oboro.exact import show
-from oboro.kinds import takes
+from oboro.kinds import takes, text_of
 from oboro.language import aligned, plain
 from oboro.ledger import Ledger
 from oboro.privacy import Unit, translate
 from oboro.release import Forecast, Plan, Release, run
 from oboro.release.plan import a_plan
 from oboro.statistics.oracle import Oracle
-from oboro.statistics.questions import BatchPlan, Build, shares
+from oboro.statistics.questions import BatchPlan, Build, batch_of
 from oboro.statistics.scope import Scope
 from oboro.statistics.terms import promised
 
@@ -82,7 +83,7 @@ class Learning(Questions[Result]):
         scope, of = self._scope(asked, "quantile"), self.domain[column]
         return self._answer(
             lambda promise: smooth_quantile_plan(
-                scope, of, one, guarantee=_with_delta(promise, delta), noise=noise, beta=beta
+                scope, of, one, guarantee=with_delta(promise, delta), noise=noise, beta=beta
             ),
             asked,
         )
@@ -116,7 +117,7 @@ class Learning(Questions[Result]):
         scope, of = self._scope(asked, "trimmed_mean"), self.domain[column]
         return self._answer(
             lambda promise: trimmed_mean_plan(
-                scope, of, trim, guarantee=_with_delta(promise, delta), noise=noise, beta=beta
+                scope, of, trim, guarantee=with_delta(promise, delta), noise=noise, beta=beta
             ),
             asked,
         )
@@ -217,14 +218,39 @@ class Learning(Questions[Result]):
                 k,
                 radius=radius,
                 origin=origin,
-                guarantee=_with_delta(promise, delta),
+                guarantee=with_delta(promise, delta),
                 method=method,
             ),
             asked,
         )
 
+    def sql(self, text: str, *, delta: Number | None = None, **asked: Unpack[Asked]) -> Result:
+        """What a statement of SQL asks: one batch, one table, one price; see the page on SQL.
 
-def _with_delta(promise: Promise, delta: Number | None) -> SmoothPromise:
+        SELECT groups and figures FROM the table's name, with WHERE, GROUP BY, HAVING, ORDER BY and LIMIT. What is not private
+        is worked out after the release. Anything else is refused, and nothing is spent.
+        """
+        from oboro.statistics.sql import read_statement
+
+        self._known(asked, "sql")
+        statement = read_statement(text, self._find)
+        return self._answer(lambda promise: statement.plan(with_delta(promise, delta), asked), asked)
+
+    def _find(self, name: str, joined: str | None, key: str | None) -> Learning[Any]:
+        """The table that a statement names: this one."""
+        from oboro.statistics.sql import refused
+
+        if name.casefold() != self.table.casefold():
+            raise refused("there is no such table", f"FROM {name}", f"SELECT COUNT(*) FROM {self.table}")
+        if joined is not None:
+            raise refused(
+                "there is no table to join", f"JOIN {joined}", "several tables: see the page on SQL"
+            )
+        return self
+
+
+def with_delta(promise: Promise, delta: Number | None) -> SmoothPromise:
+    """The promise, with a delta if there is one."""
     if delta is None:
         return promise
     if not isinstance(promise, Pure):
@@ -257,7 +283,15 @@ class Session(Learning[Release]):
     ledger: Ledger
 
     @takes(domain=Domain, ledger=Ledger, unit=Unit)
-    def __init__(self, data: Data, *, domain: Domain, ledger: Ledger, unit: Unit | None = None) -> None:
+    def __init__(
+        self,
+        data: Data,
+        *,
+        domain: Domain,
+        ledger: Ledger,
+        unit: Unit | None = None,
+        name: str | None = None,
+    ) -> None:
         source, unit = open_data(data), unit or ledger.unit
         source.need(*[name for column in domain for name in column.sources])
         translate(Pure(1), unit, ledger.unit)  # refuses a unit that the ledger does not protect
@@ -265,16 +299,22 @@ class Session(Learning[Release]):
         super().__init__(domain, unit, count_units(source, unit) if public else None)
         object.__setattr__(self, "source", source)
         object.__setattr__(self, "ledger", ledger)
+        stem = Path(data).name.partition(".")[0] if isinstance(data, str | Path) else ""
+        object.__setattr__(self, "table", text_of("name", name) if name is not None else stem or "data")
 
     @property
     def forecast(self) -> Forecasts:
         """The same questions, answered by the error that is to be expected: free."""
-        return Forecasts(self.domain, self.unit, self.n, condition=self.condition, groups=self.groups)
+        return Forecasts(
+            self.domain, self.unit, self.n, condition=self.condition, groups=self.groups, table=self.table
+        )
 
     @property
     def plan(self) -> Plans:
         """The same questions, answered by their plans: to save, to price, to audit."""
-        return Plans(self.domain, self.unit, self.n, condition=self.condition, groups=self.groups)
+        return Plans(
+            self.domain, self.unit, self.n, condition=self.condition, groups=self.groups, table=self.table
+        )
 
     @property
     def oracle(self) -> Oracle:
@@ -355,6 +395,14 @@ class Plans(Learning[Plan]):
         return build(promised(asked.get("eps"), asked.get("rho")))
 
 
+@dataclass(frozen=True)
+class Builds(Learning[Build]):
+    """Questions that are answered by what makes their plan, for a price."""
+
+    def _answer(self, build: Build, asked: Asked) -> Build:
+        return build
+
+
 @dataclass(eq=False)
 class Answer:
     """A question of a batch. It has a value when the batch is done."""
@@ -403,17 +451,8 @@ class Batch(Questions[Answer]):
     @property
     def plan(self) -> BatchPlan:
         """One plan for all questions so far, each with its share."""
-        free = [
-            isinstance(plan := answer.build(Pure(1)), Plan) and plan.guarantee == Pure(0)
-            for answer in self._asked
-        ]
-        paid = [answer for answer, is_free in zip(self._asked, free, strict=True) if not is_free]
-        price = iter(shares(self.promise, [answer.weight for answer in paid]) if paid else ())
-        plans = [
-            answer.build(Pure(1) if is_free else next(price))
-            for answer, is_free in zip(self._asked, free, strict=True)
-        ]
-        return BatchPlan(tuple(plans), self.promise if paid else Pure(0))
+        builds, weights = [answer.build for answer in self._asked], [answer.weight for answer in self._asked]
+        return batch_of(builds, weights, self.promise)
 
     @property
     def forecast(self) -> Forecast:

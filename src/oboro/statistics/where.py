@@ -1,7 +1,7 @@
 """Conditions: which rows a question is about, as tests of codes; and how they are read from a text.
 
     age >= 20 and (region = 'north' or not income < 1000)
-    region in ('north', 'south')        day >= '2026-04-01'        age = 20..39, both ends included
+    region in ('north', 'south')        day >= '2026-04-01'        age = 20..39, both ends included        age is null
 
 Declared columns are compared with constants, nothing else: no arithmetic, no functions, nothing that could fail
 on a value. Each constant is checked against its column when the condition is written.
@@ -26,9 +26,11 @@ from oboro.kinds import nearest, shown
 from oboro.records import Columns
 
 # Values are put on the public grid first, so a condition is about codes. A row of which a column in the
-# condition is left out is left out, whatever the rest of the condition says.
+# condition is left out is left out, whatever the rest of the condition says; but where the condition asks whether it is null,
+# comparisons with it are neither true nor false, as in SQL. A column with a value for what is missing is never null.
 
 T = TypeVar("T")
+NULL = "null"
 _TRIED = 20_000  # combinations of codes that are tried for an example
 _TESTS: dict[str, Callable[[int, int], bool]] = {
     "=": operator.eq,
@@ -40,7 +42,7 @@ _TESTS: dict[str, Callable[[int, int], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """One column's code against one code: =, !=, < or >=. `text` is how it was meant."""
+    """One column's code against one code: =, !=, < or >=; or whether it has none: null. `text` is how it was meant."""
 
     column: Column
     op: str
@@ -54,7 +56,7 @@ class Test:
         return test(self.column, self.op, self.code)
 
     def holds(self, codes: Mapping[str, int]) -> bool:
-        return _TESTS[self.op](codes[self.column.name], self.code)
+        return self.op != NULL and _TESTS[self.op](codes[self.column.name], self.code)
 
     def tests(self) -> Iterator[Test]:
         yield self
@@ -96,6 +98,12 @@ class Condition:
     def fold(self, test: Callable[[Column, str, int], T], join: Callable[[str, list[T]], T]) -> T:
         """What an engine makes of it: of each test, and of what "and", "or" and "not" join."""
         return self.tree.fold(test, join)
+
+    @property
+    def needed(self) -> tuple[Column, ...]:
+        """The columns that a row must have to be picked: all but those that may be null."""
+        free = {test.column.name for test in self.tree.tests() if test.op == NULL}
+        return tuple(column for column in self.columns if column.name not in free)
 
     def as_record(self, columns: Columns | None) -> str:
         """Its text; the columns that it uses are gathered."""
@@ -142,7 +150,7 @@ _TOKEN = re.compile(
 )
 _SAME = {"==": "=", "<>": "!="}
 _DEEPEST = 50
-_WORDS = ("and", "or", "not", "in")
+_WORDS = ("and", "or", "not", "in", "is", "null")
 
 
 def parse(text: str, domain: Domain) -> Condition:
@@ -186,6 +194,10 @@ class _Parser:
         column = self.domain[self._name()]
         if self._take("word", "in"):
             return self._among(column)
+        if self._take("word", "is"):
+            negated = self._take("word", "not")
+            self._need("word", "null")
+            return Junction("not", (absent(column),)) if negated else absent(column)
         kind, op = self._next("a comparison")
         if kind != "op":
             raise _wrong(f"a comparison is missing after {column.name!r}", self.text)
@@ -231,13 +243,21 @@ class _Parser:
             raise _wrong(f"{value!r} is missing", self.text)
 
 
+def absent(column: Column) -> Test:
+    """Whether a row has no value of the column."""
+    return Test(column, NULL, 0, f"{_named(column)} is null")
+
+
+def _named(column: Column) -> str:
+    plain = re.fullmatch(r"[^\W\d]\w*", column.name) and column.name.lower() not in _WORDS
+    return column.name if plain else '"' + column.name.replace('"', '""') + '"'
+
+
 def compare(column: Column, op: str, constant: tuple[str, str]) -> Test | Junction:
     """One comparison, turned into one on codes; refused if the constant is not a value that the column may have."""
     kind, value = constant
     shown = value if kind == "number" else "'" + value.replace("'", "''") + "'"
-    plain = re.fullmatch(r"[^\W\d]\w*", column.name) and column.name.lower() not in _WORDS
-    named = column.name if plain else '"' + column.name.replace('"', '""') + '"'
-    text = f"{named} {op} {shown}"
+    text = f"{_named(column)} {op} {shown}"
     if isinstance(column, Category):
         return Test(column, _equality(column, op, text), _category_code(column, kind, value), text)
     place = _place(column, kind, value, text)

@@ -1,0 +1,495 @@
+"""A statement: questions that are asked together, and one table of what was released, worked out after the release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from oboro.arrays import Floats, numbers_in
+from oboro.domain import Domain
+from oboro.errors import ParameterError, told
+from oboro.exact import whole
+from oboro.kinds import shown
+from oboro.noise import Bits
+from oboro.privacy import Guarantee, Unit
+from oboro.release import Additive, Forecast, Pair, Part, Plan, register
+from oboro.statistics.histogram import HistogramPlan
+from oboro.statistics.means import MeanPlan, two_noises
+from oboro.statistics.moments import CovariancePlan
+from oboro.statistics.persons import PersonsPlan
+from oboro.statistics.quantiles import QuantilePlan
+from oboro.statistics.questions import BatchPlan
+from oboro.statistics.scope import Bins
+from oboro.statistics.selections import TopPlan
+from oboro.statistics.sums import CountPlan, SumPlan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from oboro.arrays import Data, Table
+
+LEVEL = 0.95
+MOST_OUTPUTS = 200
+DEEPEST = 40
+Range: TypeAlias = (
+    "tuple[Any, Any, Any]"  # values, and the ends of their intervals; None where there are none
+)
+
+
+class Expression:
+    """What is worked out for each group from released figures: post-processing, without data or noise."""
+
+
+@dataclass(frozen=True)
+class Figure(Expression):
+    """A released figure of a question: `field` of its table. `place`: which quantile, which pair, which of the most frequent."""
+
+    question: int
+    field: str = "value"
+    place: int = 0
+    kind = "figure"
+
+
+@dataclass(frozen=True)
+class Group(Expression):
+    """The label of a group: of the bins at this place."""
+
+    place: int
+    kind = "group"
+
+
+@dataclass(frozen=True)
+class Constant(Expression):
+    """A number of the statement."""
+
+    value: Fraction
+    kind = "constant"
+
+
+@dataclass(frozen=True)
+class Call(Expression):
+    """Arithmetic, rounding, or a comparison of released figures."""
+
+    word: str
+    parts: tuple[Expression, ...]
+    kind = "call"
+
+
+ARITHMETIC = {"+": 2, "-": 2, "*": 2, "/": 2, "negative": 1, "round": 2}
+TESTS = {"=": 2, "!=": 2, "<": 2, "<=": 2, ">": 2, ">=": 2, "and": 2, "or": 2, "not": 1}
+
+
+@dataclass(frozen=True)
+class Output:
+    """A column of the result."""
+
+    name: str
+    of: Expression
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """Which rows come first."""
+
+    of: Expression
+    descending: bool = False
+
+
+@register
+@dataclass(frozen=True)
+class StatementPlan(Plan):
+    """Questions that share one price, and one table that is worked out from their answers.
+
+    Arithmetic, ROUND, HAVING, ORDER BY and LIMIT look at released figures alone. Each figure has a 95% interval; one that
+    is worked out from k figures has theirs at 1 - 0.05/k each, which together hold with 95% or more.
+
+    Privacy
+        What is measured is the batch, with its parts and its noise; the rest is a function of what it releases, and
+        public facts [post-processing].
+
+    >>> plan = people.plan.sql("SELECT AVG(income), COUNT(*) FROM data WHERE age >= 20", eps="0.1")
+    >>> plan.guarantee, [output.name for output in plan.outputs]
+    (Pure('0.1'), ['avg(income)', 'count(*)'])
+    """
+
+    batch: BatchPlan
+    outputs: tuple[Output, ...]
+    having: Expression | None = None
+    order: tuple[Ordering, ...] = ()
+    limit: int | None = None
+    kind = "statistics.statement"
+
+    def check(self) -> None:
+        groups = self.groups
+        if any(groups_of(plan) != groups for plan in self.batch.plans):
+            raise ParameterError("the questions of a statement have different groups", needed="one GROUP BY")
+        names = [output.name for output in self.outputs]
+        if not 1 <= len(names) <= MOST_OUTPUTS or len(set(names)) != len(names) or not all(names):
+            raise ParameterError(
+                "the columns of the result need different names",
+                given=", ".join(names[:20]) or "no column",
+                needed=f"1 to {MOST_OUTPUTS} different names",
+                fix="AVG(age) AS mean_age",
+            )
+        for expression in (*(one.of for one in self.outputs), *(one.of for one in self.order)):
+            self._check(expression, number=False)
+        if self.having is not None:
+            self._check(self.having, test=True)
+        if self.limit is not None:
+            whole("limit", self.limit, least=0, most=2**31)
+
+    def _check(
+        self, expression: Expression, depth: int = 0, *, number: bool = True, test: bool = False
+    ) -> None:
+        if isinstance(expression, Figure) and 0 <= expression.question < len(self.batch.plans):
+            plan = self.batch.plans[expression.question]
+            known = expression.place in fields_of(plan).get(expression.field, ())
+            if known and not test and (not number or is_number(plan)):
+                return
+        elif isinstance(expression, Group):
+            if not number and not test and 0 <= expression.place < len(self.groups):
+                return
+        elif isinstance(expression, Constant):
+            if not test:
+                return
+        elif isinstance(expression, Call) and depth < DEEPEST:
+            words = TESTS if test else ARITHMETIC
+            if words.get(expression.word) == len(expression.parts):
+                if expression.word == "round":
+                    self._check_digits(expression.parts[1])
+                joined = expression.word in ("and", "or", "not")
+                for part in expression.parts:
+                    self._check(part, depth + 1, test=joined)
+                return
+        raise ParameterError(
+            "a column of the result cannot be worked out",
+            given=shown(expression),
+            needed="arithmetic, ROUND and comparisons of figures that are numbers",
+            fix="AVG(age) / 2",
+        )
+
+    @staticmethod
+    def _check_digits(digits: Expression) -> None:
+        fine = isinstance(digits, Constant) and digits.value.denominator == 1 and abs(digits.value) <= 30
+        if not fine:
+            raise ParameterError(
+                "ROUND takes whole numbers of digits", given=shown(digits), fix="ROUND(AVG(age), 1)"
+            )
+
+    @property
+    def unit(self) -> Unit:
+        return self.batch.unit
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.batch.guarantee
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        return self.batch.parts
+
+    @cached_property
+    def cost(self) -> Guarantee:
+        return self.batch.cost
+
+    @property
+    def groups(self) -> tuple[Bins, ...]:
+        return groups_of(self.batch.plans[0])
+
+    @property
+    def footnote(self) -> str:
+        each = "low and high are the 95% interval of each figure by itself; they cover the noise, not errors in the data, nor records left out or clamped"
+        picked = "; ORDER BY, LIMIT and HAVING look at noisy figures, and no interval is promised for rows that they pick"
+        return each + (picked if self.order or self.having or self.limit is not None else "")
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Years and codes are written as they are."""
+        return tuple(one.name for one in self.outputs if isinstance(one.of, Group))
+
+    @property
+    def slowness(self) -> int:
+        return self.batch.slowness
+
+    def added(self) -> Additive | None:
+        return self.batch.added()
+
+    def forecast(self) -> Forecast:
+        return replace(self.batch.forecast(), title="expected error of each figure")
+
+    def prepare(self, data: Data) -> list[object]:
+        return self.batch.prepare(data)
+
+    def measure(self, prepared: list[object], bits: Bits, trials: int | None = None) -> list[object]:
+        return self.batch.measure(prepared, bits, trials)
+
+    def publish(self, measured: list[object]) -> Table:
+        """The outputs as columns, each with low and high where it has an interval; picked and in order."""
+        import pyarrow as pa
+
+        tables = [plan.publish(part) for plan, part in zip(self.batch.plans, measured, strict=True)]
+        worked = _Worked(self, tables)
+        columns: dict[str, pa.Array] = {}
+        for output in self.outputs:
+            value, low, high = worked.out(output.of)
+            columns[output.name] = _arrow(value)
+            if low is not None:
+                columns[f"{output.name} low"], columns[f"{output.name} high"] = _arrow(low), _arrow(high)
+        table = pa.table(columns)
+        rows = np.arange(table.num_rows)
+        if self.having is not None:
+            rows = rows[worked.test(self.having)]
+        for ordering in reversed(self.order):  # the last key first, each time in a stable way
+            keys = worked.keys(ordering.of)[rows]
+            rows = rows[np.argsort(-keys if ordering.descending else keys, kind="stable")]
+        return table.take(pa.array(rows[: self.limit]))
+
+    def describe(self) -> dict[str, object]:
+        found = {
+            column.name: column
+            for plan in self.batch.plans
+            for column in plan.reads
+            if plan.describe().get("domain")
+        }
+        inner = self.batch.plans[0] if len(self.batch.plans) == 1 else self.batch
+        return {
+            "released": inner.describe()["released"],
+            "noise": self.batch.describe()["noise"],
+            **({"domain": Domain(found.values()).to_dict()} if found else {}),
+        }
+
+    def neighbours(self) -> Iterator[Pair]:
+        yield from self.batch.neighbours()
+
+
+# -- figures: what a question released, for each group, with its interval -------------------------------------------------------------
+
+
+def groups_of(plan: Plan) -> tuple[Bins, ...]:
+    """The groups that a question is asked of: of a histogram, what it counts."""
+    if isinstance(plan, HistogramPlan):
+        return plan.bins
+    known = CountPlan | SumPlan | MeanPlan | CovariancePlan | PersonsPlan | QuantilePlan | TopPlan
+    if not isinstance(plan, known):
+        raise ParameterError(
+            "a statement has no such question", given=told(kind=shown(plan.kind)), needed="a question of SQL"
+        )
+    return plan.scope.by
+
+
+def fields_of(plan: Plan) -> dict[str, range]:
+    """The figures of a question: the fields, and how many of each there are."""
+    if isinstance(plan, MeanPlan) and len(plan.columns) == 1:
+        return {name: range(1) for name in ("value", "sum", "count")}
+    if isinstance(plan, CovariancePlan) and plan.ball is None:
+        if len(plan.columns) == 1:
+            return {"value": range(1), "deviation": range(1)}
+        several = {"correlation": range(1)} if len(plan.pairs) == 3 else {}
+        return {"value": range(len(plan.pairs)), **several}
+    if isinstance(plan, QuantilePlan):
+        return {"value": range(len(plan.quantiles))}
+    if isinstance(plan, TopPlan):
+        return {"value": range(plan.k)}
+    return {} if isinstance(plan, MeanPlan | CovariancePlan) else {"value": range(1)}
+
+
+def is_number(plan: Plan) -> bool:
+    """Whether its figures are numbers: the most frequent value may be a text, a median a day."""
+    from oboro.domain import Integer, Real
+
+    return not isinstance(plan, QuantilePlan | TopPlan) or isinstance(plan.column, Integer | Real)
+
+
+class _Worked:
+    """Figures and what is worked out from them."""
+
+    def __init__(self, plan: StatementPlan, tables: Sequence[Table]) -> None:
+        self.plan, self.tables = plan, tables
+        self.size = int(np.prod([bins.size for bins in plan.groups], dtype=np.int64))
+
+    def out(self, expression: Expression) -> Range:
+        """The values, and the ends of intervals that hold together."""
+        if isinstance(expression, Group):
+            return self.labels(expression.place), None, None
+        if isinstance(expression, Figure):
+            return self.figure(expression, LEVEL)
+        figures = set(_figures(expression))
+        level = 1 - (1 - LEVEL) / max(1, len(figures))
+        found = self.range(expression, level)
+        known = all(self.figure(one, level)[1] is not None for one in figures)
+        return found if known and figures else (found[0], None, None)
+
+    def labels(self, place: int) -> pa.Array:
+        import pyarrow as pa
+
+        sizes = [bins.size for bins in self.plan.groups]
+        after, before = int(np.prod(sizes[place + 1 :])), int(np.prod(sizes[:place]))
+        at = np.tile(np.repeat(np.arange(sizes[place]), after), before)
+        return pa.array(self.plan.groups[place].labels).take(pa.array(at))
+
+    def keys(self, expression: Expression) -> Floats:
+        """Numbers in the order of the values; groups are in the order in which the domain lists them."""
+        if isinstance(expression, Group):
+            sizes = [bins.size for bins in self.plan.groups]
+            after, before = (
+                int(np.prod(sizes[expression.place + 1 :])),
+                int(np.prod(sizes[: expression.place])),
+            )
+            return np.tile(np.repeat(np.arange(sizes[expression.place], dtype=float), after), before)
+        value = self.out(expression)[0]
+        if not isinstance(value, np.ndarray):
+            values = value.to_pylist()
+            ranks = {one: place for place, one in enumerate(sorted(set(values)))}
+            return np.asarray([ranks[one] for one in values], float)
+        return np.where(np.isnan(value.astype(float)), np.inf, value.astype(float))
+
+    def figure(self, one: Figure, level: float) -> Range:
+        plan, table = self.plan.batch.plans[one.question], self.tables[one.question]
+        if isinstance(plan, QuantilePlan | TopPlan):
+            several = len(plan.quantiles) if isinstance(plan, QuantilePlan) else plan.k
+            column = table.column("value").combine_chunks()
+            value = column.take(_places(one.place, several, len(column)))
+            return (value.to_numpy(zero_copy_only=False) if is_number(plan) else value), None, None
+        if isinstance(plan, MeanPlan) and one.field != "value":
+            value, reach = numbers_in(table, one.field), mean_reach(plan, one.field, level)
+            return value, value - reach, value + reach
+        if isinstance(plan, CovariancePlan):
+            return self._covariance(plan, table, one, level)
+        assert plan.intervals is not None
+        name = table.column_names[-1] if isinstance(plan, HistogramPlan) else "value"
+        low, high = plan.intervals(table, level)
+        return table.column(name).to_numpy(), low, high
+
+    def _covariance(self, plan: CovariancePlan, table: Table, one: Figure, level: float) -> Range:
+        level = 1 - (1 - level) / 3 if one.field == "correlation" else level
+        assert plan.intervals is not None
+        every = (table.column("value").to_numpy(), *plan.intervals(table, level))
+        pairs = [
+            [ends[at * self.size : (at + 1) * self.size] for ends in every] for at in range(len(plan.pairs))
+        ]
+        if one.field == "deviation":
+            value, low, high = (np.sqrt(np.maximum(ends, 0)) for ends in pairs[0])
+            return value, low, high
+        if one.field == "correlation":
+            return _correlation(*pairs)
+        value, low, high = pairs[one.place]
+        return value, low, high
+
+    def range(self, expression: Expression, level: float) -> Range:
+        """Values and ends, by interval arithmetic; constants are their own interval."""
+        if isinstance(expression, Constant):
+            exact = np.full(self.size, float(expression.value))
+            return exact, exact, exact
+        if isinstance(expression, Figure):
+            value, low, high = (
+                None if one is None else np.asarray(one, float) for one in self.figure(expression, level)
+            )
+            return value, value if low is None else low, value if high is None else high
+        assert isinstance(expression, Call)
+        with np.errstate(all="ignore"):
+            if expression.word == "round":
+                digits = int(expression.parts[1].value)  # type: ignore[attr-defined]
+                value, low, high = (_rounded(one, digits) for one in self.range(expression.parts[0], level))
+                return value, low, high
+            return _OPERATIONS[expression.word](*(self.range(part, level) for part in expression.parts))
+
+    def test(self, expression: Expression) -> Any:
+        """Which groups meet a condition on released figures."""
+        assert isinstance(expression, Call)
+        if expression.word in ("and", "or", "not"):
+            parts = [self.test(part) for part in expression.parts]
+            return ~parts[0] if expression.word == "not" else _JOINED[expression.word](*parts)
+        one, other = (self.range(part, LEVEL)[0] for part in expression.parts)
+        return _COMPARED[expression.word](one, other)
+
+
+def mean_reach(plan: MeanPlan, field: str, level: float) -> float:
+    """How far the noise of a mean's noisy sum or noisy count goes with this probability."""
+    frame, terms, one = plan.frame, plan.terms, np.ones(1)
+    unit, centre, span = frame.unit(0), frame.centre(0), max(1, plan.columns[0].size - 1)
+    if field == "count":
+        if plan.form == "n public":
+            return 0.0
+        a, b = (1 / span, 1 / span) if plan.form == "two-sided" else (0.0, 1.0)
+    elif plan.form == "two-sided":
+        a, b = unit + centre / span, centre / span - unit
+    else:
+        a, b = unit, 0.0 if plan.form == "n public" else centre
+    return float(two_noises(terms[0], terms[-1], a * one, b * one, level)[0])
+
+
+def _places(first: int, step: int, end: int) -> Any:
+    return np.arange(first, end, step)
+
+
+def _figures(expression: Expression) -> Iterator[Figure]:
+    if isinstance(expression, Figure):
+        yield expression
+    for part in expression.parts if isinstance(expression, Call) else ():
+        yield from _figures(part)
+
+
+def _arrow(values: Any) -> Any:
+    import pyarrow as pa
+
+    if not isinstance(values, np.ndarray):
+        return values
+    if values.dtype.kind == "f":
+        return pa.array(values, mask=~np.isfinite(values))
+    return pa.array(values)
+
+
+def _rounded(values: Any, digits: int) -> Any:
+    """As a number is written, half away from 0."""
+    scale = 10.0**digits
+    return np.sign(values) * np.floor(np.abs(values) * scale + 0.5) / scale
+
+
+def _spread(combine: Callable[[Any, Any], Any]) -> Callable[[Range, Range], Range]:
+    def work(one: Range, other: Range) -> Range:
+        ends = [combine(a, b) for a in one[1:] for b in other[1:]]
+        return combine(one[0], other[0]), np.min(ends, axis=0), np.max(ends, axis=0)
+
+    return work
+
+
+def _divided(one: Range, other: Range) -> Range:
+    crosses = (other[1] <= 0) & (other[2] >= 0)
+    value, low, high = _spread(np.divide)(one, other)
+    value = np.where(other[0] == 0, np.nan, value)
+    return value, np.where(crosses, -np.inf, low), np.where(crosses, np.inf, high)
+
+
+def _correlation(first: Any, cross: Any, second: Any) -> Range:
+    """From intervals of both variances and the covariance that hold together."""
+    with np.errstate(all="ignore"):
+        value = np.clip(cross[0] / np.sqrt(first[0] * second[0]), -1, 1)
+        smallest, largest = (np.sqrt(np.maximum(first[i] * second[i], 0)) for i in (1, 2))
+        low = np.where(cross[1] >= 0, cross[1] / largest, cross[1] / smallest)
+        high = np.where(cross[2] >= 0, cross[2] / smallest, cross[2] / largest)
+        unknown = np.isnan(low) | np.isnan(high)
+    low, high = np.where(unknown, -1.0, np.clip(low, -1, 1)), np.where(unknown, 1.0, np.clip(high, -1, 1))
+    return value, low, high
+
+
+_OPERATIONS: dict[str, Callable[..., Range]] = {
+    "+": lambda a, b: (a[0] + b[0], a[1] + b[1], a[2] + b[2]),
+    "-": lambda a, b: (a[0] - b[0], a[1] - b[2], a[2] - b[1]),
+    "*": _spread(np.multiply),
+    "/": _divided,
+    "negative": lambda a: (-a[0], -a[2], -a[1]),
+}
+_JOINED: dict[str, Callable[..., Any]] = {"and": np.logical_and, "or": np.logical_or}
+_COMPARED: dict[str, Callable[..., Any]] = {
+    "=": np.equal,
+    "!=": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}

@@ -1,0 +1,401 @@
+"""Statements of SQL: the figures of the equivalent batch, DuckDB's answers without noise, refusals that cost nothing."""
+
+from __future__ import annotations
+
+import math
+import operator
+import random
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from sql_grammar import CHOICES, DOMAIN, FIGURES, UNIT, asked, bent, people, statement
+
+import oboro as ob
+from oboro.engine import open_data
+from oboro.engine.duck import on_this_machine
+from oboro.engine.persons import joined_records, one_record_each
+from oboro.errors import InputError
+from oboro.noise import Bits
+from oboro.release import plan_from
+from oboro.statistics.session import Plans
+from oboro.statistics.statement import Call, Figure
+
+ROWS = people()
+
+
+class Known(Bits):
+    """The same bits every time."""
+
+    safe = False
+    description = "known bits, for tests"
+
+    def _entropy(self) -> bytes:
+        return bytes(range(48))
+
+
+def released(text: str, data: Any = None, **price: Any) -> list[dict[str, Any]]:
+    plan = asked().sql(text, **(price or {"eps": 10**7}))
+    found: list[dict[str, Any]] = plan.publish(
+        plan.measure(plan.prepare(ROWS if data is None else data), Bits())
+    ).to_pylist()
+    return found
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> ob.Session:
+    ledger = ob.Ledger.create(tmp_path / "people.ledger", dataset="people", unit=UNIT, budget=ob.Pure(2))
+    return ob.Session(ROWS, domain=DOMAIN, ledger=ledger, name="people")
+
+
+@pytest.fixture(scope="module")
+def unspent(tmp_path_factory: pytest.TempPathFactory) -> ob.Session:
+    where = tmp_path_factory.mktemp("unspent") / "people.ledger"
+    return ob.Session(
+        ROWS, domain=DOMAIN, name="people",
+        ledger=ob.Ledger.create(where, dataset="people", unit=UNIT, budget=ob.Pure(2)),
+    )  # fmt: skip
+
+
+def test_a_statement_is_one_table_and_one_payment(session: ob.Session) -> None:
+    release = session.sql(
+        "SELECT region, AVG(age), COUNT(*) FROM people WHERE age >= 20 GROUP BY region", eps="0.1"
+    )
+    table = release.to_arrow()
+    assert table["region"].to_pylist() == ["north", "south", "west"]
+    assert table.column_names[1:4] == ["avg(age)", "avg(age) low", "avg(age) high"]
+    assert session.ledger.remaining == ob.Pure("1.9")
+    assert "95%" in str(session.forecast.sql("SELECT COUNT(*) FROM people", eps="0.1", expected_n=5000))
+    assert session.ledger.remaining == ob.Pure("1.9")
+
+
+def test_a_named_statement_is_given_again(session: ob.Session) -> None:
+    ask = "SELECT COUNT(*) FROM people"
+    first = session.sql(ask, eps="0.1", name="count")
+    assert session.sql(ask, eps="0.1", name="count").to_arrow() == first.to_arrow()
+    assert session.ledger.remaining == ob.Pure("1.9")
+
+
+def questions(text: str) -> list[str]:
+    return [type(plan).__name__ for plan in asked().sql(text, eps=1).batch.plans]
+
+
+def test_average_sum_and_count_share_a_measurement() -> None:
+    assert questions("SELECT AVG(age), SUM(age), COUNT(age) FROM people") == ["MeanPlan"]
+    assert questions("SELECT SUM(age), COUNT(age) FROM people") == ["MeanPlan"]
+    assert questions("SELECT SUM(age) FROM people") == ["SumPlan"]
+    assert questions("SELECT AVG(age), COUNT(*) FROM people") == [
+        "MeanPlan",
+        "CountPlan",
+    ]  # age may be missing
+    assert questions("SELECT AVG(age), COUNT(*) FROM people WHERE age >= 20") == ["MeanPlan"]
+    assert questions("SELECT VAR_POP(age), STDDEV_POP(age) FROM people") == ["CovariancePlan"]
+    assert questions("SELECT MEDIAN(age), QUANTILE_CONT(age, 0.9) FROM people") == ["QuantilePlan"]
+    assert questions("SELECT MODE(age), APPROX_TOP_K(age, 3) FROM people") == ["TopPlan"]
+
+
+def test_a_covariance_pays_for_one_number() -> None:
+    plan = asked().sql("SELECT COVAR_POP(age, income) FROM people", eps=1).batch.plans[0]
+    assert [part.of for part in plan.parts] == ["sum of age", "sum of income", "sum of age x income", "count"]
+    three = asked().covariance(["age", "income"], eps=1)
+    assert plan.terms[2].sd < three.terms[3].sd / 2
+    sure = ob.statistics.session.Plans(
+        ob.Domain([ob.Integer("a", 0, 9, missing=0), ob.Integer("b", 0, 9, missing=0)]),
+        ob.Unit.row("replace"),
+        50,
+    )
+    assert len(sure.cross_covariance("a", "b", eps=1).terms) == 1
+
+
+def test_the_figures_are_those_of_the_equivalent_batch_bit_for_bit(session: ob.Session) -> None:
+    plan = session.plan.sql(
+        "SELECT region, AVG(age), SUM(income), MEDIAN(age) FROM people WHERE age < 80 GROUP BY region",
+        eps="0.3",
+    )
+    narrowed = session.where("age < 80").by("region")
+    batch = narrowed.batch(eps="0.3")
+    batch.mean("age"), batch.sum("income"), batch.median("age")
+    assert plan.batch == batch.plan
+    ours = plan.publish(plan.measure(plan.prepare(ROWS), Known()))
+    theirs = batch.plan.publish(batch.plan.measure(batch.plan.prepare(ROWS), Known()))
+    numbers = theirs["value"].to_pylist()
+    assert ours["avg(age)"].to_pylist() == numbers[:3]
+    assert ours["sum(income)"].to_pylist() == numbers[3:6]
+    assert ours["median(age)"].to_pylist() == numbers[6:9]
+    assert ours["avg(age) low"].to_pylist() == theirs["low"].to_pylist()[:3]
+
+
+# -- without noise, DuckDB's answer -----------------------------------------------------------------------------------------------
+
+
+def by_duckdb(text: str, rows: dict[str, list[Any]]) -> list[tuple[Any, ...]]:
+    people = pa.table(rows)  # found by its name
+    connection = duckdb.connect()
+    connection.execute(
+        "CREATE MACRO bins(x, w) AS (x // w * w)::VARCHAR || ' to ' || least(x // w * w + w - 1, 99)::VARCHAR"
+    )
+    connection.register("people", people)
+    return connection.execute(text).fetchall()
+
+
+def compared(text: str, rows: dict[str, list[Any]]) -> None:
+    ours = asked().sql(text, eps=10**7)
+    names = [output.name for output in ours.outputs]
+    table = ours.publish(ours.measure(ours.prepare(rows), Bits())).select(names).to_pylist()
+    groups = sum(type(output.of).__name__ == "Group" for output in ours.outputs)
+    mine = {tuple(row.values())[:groups]: tuple(row.values())[groups:] for row in table}
+    theirs = by_duckdb(text, rows)
+    assert len(theirs) <= len(mine)
+    for row in theirs:
+        for one, other in zip(mine[row[:groups]], row[groups:], strict=True):
+            if other is None or math.isnan(float(other)):
+                continue
+            assert one == pytest.approx(float(other), rel=1e-6, abs=1e-4), (text, row)
+
+
+@pytest.mark.few(8, "statements against DuckDB")
+@pytest.mark.parametrize("seed", range(40))
+def test_without_noise_every_statement_has_duckdbs_answer(seed: int) -> None:
+    figures = [one for one in FIGURES if not one.startswith("CORR")] if seed % 2 else FIGURES
+    compared(statement(random.Random(seed), figures), ROWS)
+
+
+def test_quantiles_lie_where_that_share_of_rows_does() -> None:
+    found = released(
+        "SELECT region, QUANTILE_CONT(age, 0.9), MEDIAN(age) FROM people GROUP BY region ORDER BY 1"
+    )
+    for row in found:
+        ages = [
+            age for age, region in zip(ROWS["age"], ROWS["region"], strict=True) if region == row["region"]
+        ]
+        for share, value in ((0.9, row["quantile_cont(age, 0.9)"]), (0.5, row["median(age)"])):
+            below, upto = (sum(test(age, value) for age in ages) for test in (operator.lt, operator.le))
+            assert below - 1 <= share * len(ages) <= upto + 1  # several quantiles together: to a rank
+
+
+def test_the_most_frequent_values_are_those_of_duckdb() -> None:
+    rows = {**ROWS, "region": ["north"] * 300 + ["west"] * 200 + ["south"] * 100}
+    found = released("SELECT MODE(region), APPROX_TOP_K(region, 2) FROM people", rows)[0]
+    assert list(found.values()) == ["north", "north", "west"]
+
+
+def test_nulls_follow_the_rule_of_their_column() -> None:
+    rows: dict[str, list[Any]] = {
+        **ROWS,
+        "age": [None if row % 5 == 0 else age for row, age in enumerate(ROWS["age"])],
+    }
+    for text in (
+        "SELECT COUNT(*), COUNT(age), AVG(age) FROM people",
+        "SELECT COUNT(*) FROM people WHERE age IS NULL",
+        "SELECT COUNT(*) FROM people WHERE age IS NULL OR age > 50",
+        "SELECT COUNT(*) FROM people WHERE NOT (age IS NULL) AND region = 'north'",
+        "SELECT COUNT(*), SUM(income) FROM people WHERE age > 50",
+    ):
+        compared(text, rows)
+    # not SQL's: a comparison with nothing leaves the row out, whatever stands beside it
+    picked = released("SELECT COUNT(*) FROM people WHERE age > 50 OR region = 'north'", rows)[0]["count(*)"]
+    wanted = sum(
+        age is not None and (age > 50 or region == "north")
+        for age, region in zip(rows["age"], rows["region"], strict=True)
+    )
+    assert picked == wanted
+
+
+# -- what is worked out afterwards ------------------------------------------------------------------------------------------------
+
+
+def test_order_limit_and_having_look_at_released_figures() -> None:
+    every = released("SELECT region, AVG(age) AS a, COUNT(*) AS n FROM people GROUP BY region", eps=5)
+    plan = asked().sql(
+        "SELECT region, AVG(age) AS a, COUNT(*) AS n FROM people GROUP BY region HAVING n > 1 ORDER BY 2 DESC LIMIT 2",
+        eps=5,
+    )
+    found = plan.publish(plan.measure(plan.prepare(ROWS), Bits())).to_pylist()
+    assert len(every) == 3
+    assert len(found) == 2
+    assert found[0]["a"] >= found[1]["a"]
+    assert "no interval is promised" in plan.footnote
+    assert released("SELECT region, COUNT(*) AS n FROM people GROUP BY 1 HAVING n < -1e6", eps=5) == []
+
+
+def test_arithmetic_has_intervals_that_hold_together() -> None:
+    text = "SELECT SUM(income) / COUNT(*) AS ratio, ROUND(AVG(age), 1) AS age FROM people WHERE age >= 0"
+    missed = 0
+    truth = sum(ROWS["income"]) / len(ROWS["income"])
+    plan = asked().sql(text, eps=1)
+    prepared = plan.prepare(ROWS)
+    for _ in range(200):
+        row = plan.publish(plan.measure(prepared, Bits())).to_pylist()[0]
+        missed += not row["ratio low"] <= truth <= row["ratio high"]
+        assert row["age"] == round(row["age"], 1)
+    assert missed <= 30  # 10 are expected at most; 30 or more of 200 at 5% happen less than once in 10^6
+    exact = released(text)[0]
+    assert exact["ratio"] == pytest.approx(truth, rel=1e-6)
+    assert released("SELECT COUNT(*) / (COUNT(*) - COUNT(*)) AS none FROM people")[0]["none"] is None
+
+
+def test_sums_and_counts_of_a_mean_have_intervals_that_hold() -> None:
+    plan = asked().sql("SELECT AVG(age), SUM(age), COUNT(age) FROM people", eps="0.5")
+    prepared, truth = plan.prepare(ROWS), (sum(ROWS["age"]), len(ROWS["age"]))
+    rows = [plan.publish(plan.measure(prepared, Bits())).to_pylist()[0] for _ in range(400)]
+    for name, value in zip(("sum(age)", "count(age)"), truth, strict=True):
+        held = np.mean([row[f"{name} low"] <= value <= row[f"{name} high"] for row in rows])
+        assert held > 0.88  # 95%; less than 0.88 of 400 happens less than once in 10^6
+
+
+def test_a_plan_with_an_expression_that_cannot_be_worked_out_is_refused() -> None:
+    plan = asked().sql("SELECT MODE(region), COUNT(*) FROM people", eps=1)
+    for of in (Figure(7), Figure(1, "sum"), Call("negative", (Figure(0),)), Call("exec", (Figure(1),))):
+        record = plan.to_dict()
+        record["outputs"] = [{"name": "x", "of": ob.records.write(of)}]
+        with pytest.raises(InputError):
+            plan_from(record)
+
+
+# -- refused ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "SELECT", "SELECT 1", "SELECT 1 FROM people", "SELECT region FROM people GROUP BY region", "SELECT * FROM people",
+        "SELECT age FROM people", "SELECT COUNT(*)", "SELECT COUNT(*) FROM other", "SELECT COUNT(*) FROM people, people",
+        "SELECT COUNT(*) FROM people TABLESAMPLE 10%", "SELECT COUNT(*) FROM read_parquet('/etc/passwd')",
+        "SELECT COUNT(*) FROM '/etc/passwd'", "SELECT COUNT(*) FROM main.people", "SELECT COUNT(*) FROM (SELECT * FROM people)",
+        "WITH p AS (SELECT * FROM people) SELECT COUNT(*) FROM p", "SELECT COUNT(*) FROM people UNION SELECT COUNT(*) FROM people",
+        "SELECT COUNT(*) FROM people; DROP TABLE people", "SELECT COUNT(*) FROM people JOIN people USING (person)",
+        "SELECT DISTINCT COUNT(*) FROM people", "SELECT COUNT(DISTINCT age) FROM people", "SELECT COUNT(DISTINCT person, age) FROM people",
+        "SELECT SUM(DISTINCT age) FROM people", "SELECT AVG(age) FILTER (WHERE age > 3) FROM people", "SELECT SUM(age) OVER () FROM people",
+        "SELECT MAX(age) FROM people", "SELECT MIN(age) FROM people", "SELECT VARIANCE(age) FROM people", "SELECT SUM(age + 1) FROM people",
+        "SELECT SUM(region) FROM people", "SELECT AVG(nobody) FROM people", "SELECT person, COUNT(*) FROM people GROUP BY person",
+        "SELECT COUNT(*) FROM people WHERE age > income", "SELECT COUNT(*) FROM people WHERE age + 1 > 3",
+        "SELECT COUNT(*) FROM people WHERE age > 1e99", "SELECT COUNT(*) FROM people WHERE age IN (SELECT 1)",
+        "SELECT COUNT(*) FROM people WHERE EXISTS (SELECT 1)", "SELECT COUNT(*) FROM people WHERE region LIKE 'n%'",
+        "SELECT COUNT(*) FROM people WHERE region = 'nowhere'", "SELECT COUNT(*) FROM people WHERE RANDOM() < 0.5",
+        "SELECT COUNT(*) FROM people GROUP BY ALL", "SELECT COUNT(*) FROM people GROUP BY ROLLUP (region)",
+        "SELECT region, COUNT(*) FROM people GROUP BY region, region", "SELECT COUNT(*) FROM people GROUP BY bins(age, 0)",
+        "SELECT COUNT(*) FROM people GROUP BY year(age)", "SELECT COUNT(*) FROM people HAVING region = 'north'",
+        "SELECT COUNT(*) FROM people ORDER BY 3", "SELECT COUNT(*) FROM people LIMIT 5 OFFSET 2", "SELECT COUNT(*) FROM people LIMIT -1",
+        "SELECT COUNT(*) FROM people LIMIT ALL", "SELECT COUNT(*) FROM people FOR UPDATE", "SELECT COUNT(*) INTO x FROM people",
+        "SELECT QUANTILE_CONT(age, 1.5) FROM people", "SELECT QUANTILE_CONT(region, 0.5) FROM people", "SELECT MODE(region) + 1 FROM people",
+        "SELECT APPROX_TOP_K(age, 3) + 1 FROM people", "SELECT APPROX_TOP_K(age, 0) FROM people", "SELECT CORR(age, age) FROM people",
+        "SELECT CASE WHEN 1 THEN COUNT(*) END FROM people", "SELECT getenv('HOME'), COUNT(*) FROM people", "SELECT COUNT(*) FROM people WHERE age = ?",
+        "SELECT /*+ HINT */ COUNT(*) FROM people QUALIFY 1", "SELECT COUNT(*) FROM people WINDOW w AS ()", "SELECT COUNT(*) FROM other.people",
+        "SELECT other.age, COUNT(*) FROM people GROUP BY other.age", "SELECT ROUND(AVG(age), 1.5) FROM people", "INSERT INTO people VALUES (1)",
+        "SELECT COUNT(*) FROM people PIVOT (SUM(age) FOR region IN ('a'))", "COPY people TO 'x'", "PRAGMA x", "(" * 5000, "x" * 20_000,
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_is_refused_and_costs_nothing(unspent: ob.Session, text: str) -> None:
+    with pytest.raises(InputError):
+        unspent.sql(text, eps="0.1")
+    assert unspent.ledger.spent == ob.Pure(0)
+
+
+def test_a_price_that_is_not_said_is_refused(session: ob.Session) -> None:
+    for price in ({}, {"eps": "0.1", "rho": "0.1"}, {"eps": 0}, {"eps": "0.1", "weight": 2}):
+        with pytest.raises(InputError):
+            session.sql("SELECT COUNT(*) FROM people", **price)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_statements_by_chance_are_refused_or_become_plans(seed: int) -> None:
+    rng, planned = random.Random(1000 + seed), 0
+    for place in range(100):
+        good = statement(rng, [*FIGURES, *CHOICES])
+        try:
+            plan = asked().sql(good if place % 3 == 0 else bent(rng, good), eps=1)
+        except InputError:
+            assert place % 3
+            continue
+        planned += 1
+        assert plan_from(plan.to_dict()) == plan
+        assert plan.guarantee.covers(plan.cost)
+    assert planned > 30
+
+
+# -- person tables ----------------------------------------------------------------------------------------------------------------
+
+OWN = ob.Domain([ob.Category("region", ["north", "south"]), ob.Integer("born", 1900, 2020)])
+VISITS = ob.Domain([ob.Integer("days", 0, 30)])
+PEOPLE = {
+    "person": ["1", "2", "3", "3"],
+    "region": ["north", "south", "south", "north"],
+    "born": [1980, 1990, 2000, 1999],
+}
+STAYS = {"person": [1, 1, 2, 3, 9], "days": [3, 5, 7, 9, 30]}
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> ob.PersonTables:
+    unit = ob.Unit.person("person", 5)
+    ledger = ob.Ledger.create(tmp_path / "v.ledger", dataset="visits", unit=unit, budget=ob.Pure(10**9))
+    return ob.PersonTables(
+        {"people": (PEOPLE, OWN), "visits": (STAYS, VISITS)}, one_row=["people"], ledger=ledger
+    )
+
+
+def test_a_persons_columns_say_the_groups_of_their_visits(tables: ob.PersonTables) -> None:
+    for text in ("visits JOIN people USING (person)", "people JOIN visits USING (person)"):
+        found = tables.sql(
+            f"SELECT region, SUM(days), COUNT(DISTINCT person) FROM {text} GROUP BY region", eps=10**6
+        )
+        rows = found.to_arrow().to_pylist()
+        # of person 3 the record that comes first by its columns counts: north, 1999
+        assert [(row["region"], row["sum(days)"], row["count(distinct person)"]) for row in rows] == [
+            ("north", 17, 2),
+            ("south", 7, 1),
+        ]
+
+
+def test_a_table_of_one_record_each_counts_each_person_once(tables: ob.PersonTables) -> None:
+    plan = tables.plan("SELECT COUNT(*) FROM people", eps=1)
+    assert plan.unit.max_rows == 1
+    assert tables.sql("SELECT COUNT(*) FROM people", eps=10**6).to_arrow()["count(*)"].to_pylist() == [3]
+    assert tables.plan("SELECT COUNT(*) FROM visits", eps=1).unit.max_rows == 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(*) FROM visits JOIN people USING (days)",
+        "SELECT COUNT(*) FROM visits JOIN people ON visits.person = people.person",
+        "SELECT COUNT(*) FROM visits LEFT JOIN people USING (person)",
+        "SELECT COUNT(*) FROM visits CROSS JOIN people",
+        "SELECT COUNT(*) FROM visits NATURAL JOIN people",
+        "SELECT COUNT(*) FROM visits JOIN visits USING (person)",
+        "SELECT COUNT(*) FROM people JOIN people USING (person)",
+        "SELECT COUNT(*) FROM visits JOIN homes USING (person)",
+        "SELECT COUNT(*) FROM visits JOIN people USING (person) JOIN people USING (person)",
+        "SELECT region, COUNT(*) FROM visits GROUP BY region",
+    ],
+)
+def test_other_joins_are_refused(tables: ob.PersonTables, text: str) -> None:
+    with pytest.raises(InputError):
+        tables.sql(text, eps=1)
+    assert tables.ledger.spent == ob.Pure(0)
+
+
+def test_one_person_moves_the_joined_rows_by_no_more_than_its_limit() -> None:
+    """Whatever records a person has, in either table: the counts of all others stay, and its own are bounded."""
+    rng = random.Random(5)
+    unit = ob.Unit.person("person", 2)
+    for _ in range(6):
+        size = rng.randint(0, 4)
+        own = {
+            name: [*values, *("x" if name == "person" else rng.choice(values) for _ in range(size))]
+            for name, values in PEOPLE.items()
+        }
+        stays = {"person": [*map(str, STAYS["person"]), *["x"] * 7], "days": [*STAYS["days"], *range(7)]}
+        without = {"person": [*map(str, STAYS["person"])], "days": STAYS["days"]}
+        counts = []
+        for people_, visits in ((own, stays), (PEOPLE, without)):
+            records = one_record_each(on_this_machine(open_data(people_), ""), OWN.columns, unit)
+            joined = joined_records(
+                on_this_machine(open_data(visits), ""), VISITS.columns, records, OWN.columns, unit
+            )
+            plan = Plans(ob.Domain([*VISITS, *OWN]), unit, None).by("region").count(eps=1)
+            counts.append(plan.prepare(joined))
+        assert np.abs(counts[0] - counts[1]).sum() == (2 if size else 0)
