@@ -58,6 +58,7 @@ def _counts_and_sums() -> Iterator[tuple[str, Plan]]:
     from oboro.statistics.questions import BatchPlan
     from oboro.statistics.scope import Scope
     from oboro.statistics.session import Plans
+    from oboro.statistics.statement import Call, Figure, Group, Ordering, Output, StatementPlan
     from oboro.statistics.where import parse
 
     rows, persons = Plans(DOMAIN, ROW, None), Plans(DOMAIN, PERSON, None)
@@ -87,10 +88,9 @@ def _counts_and_sums() -> Iterator[tuple[str, Plan]]:
     three = tuple(rows.where(f"age >= {age}").count(eps="0.5") for age in (1, 2, 3))
     yield "batch", BatchPlan((rows.count(eps="0.4"), rows.mean("age", eps="0.6")), Pure(1))
     yield "batch, zCDP", BatchPlan((rows.count(rho="0.1"), rows.sum("age", rho="0.4")), ZCDP("0.5"))
-    yield (
-        "statement",
-        rows.sql("SELECT region, AVG(age), COUNT(*) FROM data GROUP BY region HAVING COUNT(*) > 0", eps=1),
-    )
+    asked = BatchPlan((rows.by("region").mean("age", eps="0.5"), rows.by("region").count(eps="0.5")), Pure(1))
+    shown = (Output("region", Group(0)), Output("ratio", Call("/", (Figure(0, "sum"), Figure(1)))))
+    yield "statement", StatementPlan(asked, shown, order=(Ordering(Figure(1), True),), limit=1)
     yield "covariance of two", Plans(pairs, ROW, None).cross_covariance("age", "debt", eps=1)
     yield "covariance of two, replaced", Plans(pairs, REPLACED, 5).cross_covariance("age", "debt", eps=1)
     yield "batch, tight", BatchPlan(three, Approx("1.34", "0.05"))

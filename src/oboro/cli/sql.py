@@ -27,7 +27,7 @@ from oboro.language import Lines, labelled, said
 if TYPE_CHECKING:
     from oboro.ledger import Ledger
     from oboro.statistics import PersonTables, Session
-    from oboro.statistics.sql import Statement
+    from oboro.statistics.figures import Statement
 
 Text = Annotated[
     str | None,

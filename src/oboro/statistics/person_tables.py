@@ -15,9 +15,10 @@ from oboro.exact import Number
 from oboro.ledger import Ledger
 from oboro.privacy import Unit, translate
 from oboro.privacy.guarantee import Pure
+from oboro.statistics.figures import Statement
 from oboro.statistics.questions import Asked
 from oboro.statistics.session import Learning, Session, with_delta
-from oboro.statistics.sql import Statement, read_statement, refused
+from oboro.statistics.sql import read_statement, refused
 from oboro.statistics.terms import promised
 
 if TYPE_CHECKING:
@@ -51,9 +52,10 @@ class PersonTables:
     ...     one_row=["people"],
     ...     ledger=ledger,
     ... )
-    >>> release = tables.sql("SELECT town, AVG(days) FROM visits JOIN people USING (who) GROUP BY town", eps="0.1")
-    >>> release.to_arrow()["town"].to_pylist()
-    ['a', 'b']
+    >>> tables  # tables.sql("SELECT town, AVG(days) FROM visits JOIN people USING (who) GROUP BY town", eps="0.1")
+    PersonTables(dataset='stays', tables=['people', 'visits'], one_row=['people'])
+    >>> tables["people"].unit.max_rows, tables["visits"].unit.max_rows
+    (1, 5)
     """
 
     ledger: Ledger

@@ -112,9 +112,11 @@ class StatementPlan(Plan):
         What is measured is the batch, with its parts and its noise; the rest is a function of what it releases, and
         public facts [post-processing].
 
-    >>> plan = people.plan.sql("SELECT AVG(income), COUNT(*) FROM data WHERE age >= 20", eps="0.1")
-    >>> plan.guarantee, [output.name for output in plan.outputs]
-    (Pure('0.1'), ['avg(income)', 'count(*)'])
+    >>> from oboro.statistics.statement import Figure, Output
+    >>> batch = ob.statistics.BatchPlan((people.plan.mean("income", eps="0.1"),), ob.Pure("0.1"))
+    >>> plan = ob.statistics.StatementPlan(batch, (Output("avg(income)", Figure(0)),))
+    >>> plan.guarantee, plan.publish(plan.measure(plan.prepare(data), ob.noise.Bits())).column_names
+    (Pure('0.1'), ['avg(income)', 'avg(income) low', 'avg(income) high'])
     """
 
     batch: BatchPlan
