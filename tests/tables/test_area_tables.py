@@ -196,6 +196,13 @@ def test_a_public_total_is_one_of_the_known_ones() -> None:
         assert plan.measure(plan.prepare(cells), repeatable("areas")).counts.sum() == 777
 
 
+def test_known_totals_come_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "totals.csv").write_text("prefecture,total\n30,5000\n")
+    own = ob.Domain([areas()])
+    plan = ob.tables.plan(own, unit=ob.Unit.cells(), eps=1, known={"prefecture": tmp_path / "totals.csv"})
+    assert plan == ob.tables.plan(own, unit=ob.Unit.cells(), eps=1, known={"prefecture": {"30": 5000}})
+
+
 @pytest.mark.parametrize(
     ("known", "said"),
     [

@@ -22,14 +22,14 @@ from oboro.records import Columns, Record
 # Columns from their canonical form: the `[[columns]]` tables of a TOML file.
 
 
-def _grid(names: Sequence[str], shape: Sequence[int]) -> Grid:
+def _grid(names: Sequence[str], shape: Sequence[int], **where: Any) -> Grid:
     if not isinstance(names, list | tuple):
         raise DomainError(
             "a grid needs the names of its columns",
             given=told(names=repr(names)),
             fix='names = ["row", "col"]',
         )
-    return Grid(*names, shape=shape)
+    return Grid(*names, shape=shape, **where)
 
 
 def _areas(name: str, levels: Sequence[str], of: object = None, **table: Any) -> Areas:
@@ -44,7 +44,7 @@ KINDS: dict[
     "real": (Real, ("missing",)),
     "category": (Category, ("missing",)),
     "date": (Date, ("missing",)),
-    "grid": (_grid, ()),
+    "grid": (_grid, ("crs", "origin", "cell", "rows")),
     "mesh": (Mesh, ("region",)),
     "areas": (_areas, ("of",)),
 }

@@ -10,16 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Integers
+from oboro.arrays import Floats, Integers
 from oboro.domain.columns import Column
 from oboro.errors import DomainError, declaration, setting, told
-from oboro.exact import whole
+from oboro.exact import Number, positive, rational, whole
 from oboro.kinds import list_of, takes
 
 # Bits of several numbers woven into one key, and back.
@@ -125,6 +126,15 @@ Groups = tuple[
 class Grid(Column):
     """Cells of a grid of two or more dimensions, each place a whole number from 0 in its own column of the data.
 
+    A grid of rows and columns may say where it lies: `crs`, the system of its coordinates; `origin`, x and y of the outer corner of
+    the cell at row 0 and column 0; `cell`, the side of a cell, or its width and height; and `rows`, whether rows run "south" (the
+    first one is the northernmost, as in pictures) or "north". Columns run east.
+
+    >>> lies = {"crs": "EPSG:3035", "origin": (900_000, 900_000), "cell": 1000, "rows": "north"}
+    >>> europe = ob.Grid("y", "x", shape=(40, 50), **lies)
+    >>> europe.corners([0, 1], [0, 2])
+    (array([900000., 902000.]), array([900000., 901000.]))
+
     >>> grid = ob.Grid("row", "col", shape=(3, 4))
     >>> grid.size, grid.places
     (16, 12)
@@ -137,10 +147,22 @@ class Grid(Column):
 
     names: tuple[str, ...]
     shape: tuple[int, ...]
+    crs: str | None = None
+    origin: tuple[Fraction, Fraction] | None = None
+    cell: tuple[Fraction, Fraction] | None = None
+    rows: str = "south"
     kind = "grid"
     missing = None
 
-    def __init__(self, *names: str, shape: Sequence[int] = (512, 512)) -> None:
+    def __init__(
+        self,
+        *names: str,
+        shape: Sequence[int] = (512, 512),
+        crs: str | None = None,
+        origin: Sequence[Number] | None = None,
+        cell: Number | Sequence[Number] | None = None,
+        rows: str = "south",
+    ) -> None:
         sizes = tuple(shape) if isinstance(shape, tuple | list | range) else (shape,)
         if (
             len(names) < 2
@@ -158,8 +180,16 @@ class Grid(Column):
             whole(f"side of {name!r}", side, least=1, most=2**31)
             for name, side in zip(names, sizes, strict=True)
         )
-        object.__setattr__(self, "names", names)
-        object.__setattr__(self, "shape", sides)
+        where = _where_it_lies(names, crs, origin, cell, rows)
+        for part, value in {"names": names, "shape": sides, **where}.items():
+            object.__setattr__(self, part, value)
+
+    def corners(self, row: npt.ArrayLike, col: npt.ArrayLike) -> tuple[Floats, Floats]:
+        """x and y of the south-west corner of cells, in the coordinates of `crs`; of rows and columns from 0 where there is none."""
+        x0, y0 = (float(part) for part in self.origin or (0, 0))
+        width_, height = (float(part) for part in self.cell or (1, 1))
+        across, down = np.asarray(col, np.float64), np.asarray(row, np.float64)
+        return x0 + width_ * across, y0 + height * (down if self.rows == "north" else -down - 1)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -210,6 +240,30 @@ class Grid(Column):
         except (TypeError, ValueError, OverflowError):
             return None
         return None if code < 0 else code
+
+
+def _where_it_lies(
+    names: Sequence[str], crs: object, origin: object, cell: object, rows: object
+) -> dict[str, object]:
+    """What a grid says about its place on earth, checked: all of it, or none but which way rows run."""
+    told_ = told(crs=repr(crs), origin=repr(origin), cell=repr(cell), rows=repr(rows))
+    wrong = DomainError(
+        "a grid says where it lies in full, or not at all",
+        given=told_,
+        needed='crs, origin (x, y), cell and rows ("north" or "south"), for a grid of rows and columns',
+        fix='ob.Grid("row", "col", shape=(512, 512), crs="EPSG:3035", origin=(900000, 900000), cell=1000, rows="north")',
+    )
+    if rows not in ("north", "south"):
+        raise wrong
+    if crs is None and origin is None and cell is None:
+        return {"crs": None, "origin": None, "cell": None, "rows": rows}
+    sides = (cell, cell) if isinstance(cell, int | float | str | Fraction) else cell
+    pairs = [tuple(pair) for pair in (origin, sides) if isinstance(pair, tuple | list)]
+    if not isinstance(crs, str) or not crs or len(names) != 2 or [len(pair) for pair in pairs] != [2, 2]:
+        raise wrong
+    place = tuple(rational("origin", part) for part in pairs[0])
+    size = tuple(positive("cell", part) for part in pairs[1])
+    return {"crs": crs, "origin": place, "cell": size, "rows": rows}
 
 
 # Digits of a code: primary 4 (80 km), then row and column of 8, of 10, and quarters numbered 1 to 4 from the south-west.
@@ -354,6 +408,18 @@ class Mesh(Column):
         for group, (side, _) in enumerate(LEVELS[self.level]):
             row, col = row * side + axes[1 + 2 * group], col * side + axes[2 + 2 * group]
         return row, col
+
+    def corners(self, codes: npt.ArrayLike) -> tuple[Floats, Floats]:
+        """Longitude and latitude of the south-west corner of each code, in degrees (JGD2011)."""
+        row, col = self.locate(codes)
+        width_, height = self.sides
+        return np.asarray(100 + col * width_, np.float64), np.asarray(row * height, np.float64)
+
+    @property
+    def sides(self) -> tuple[float, float]:
+        """How wide and high a mesh is, in degrees."""
+        parts = math.prod(side for side, _ in LEVELS[self.level])
+        return 1 / parts, 2 / 3 / parts
 
     def value(self, code: int) -> int:
         return int(self.decode(code))

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from oboro.arrays import Integers, Table
-from oboro.domain import Column, Domain, Grid, Mesh
+from oboro.domain import Areas, Column, Domain, Grid, Mesh
 from oboro.domain.mesh import LEVELS
 from oboro.errors import DataError, DomainError, declaration, setting
 
@@ -52,7 +52,8 @@ class Place:
     @classmethod
     def of(cls, domain: Domain) -> Place:
         """The first grid or mesh of the domain."""
-        for column in domain.columns:
+        for own in domain.columns:
+            column = own.of if isinstance(own, Areas) else own
             if isinstance(column, Grid):
                 rows, cols = column.shape[:2]
                 largest = max((max(rows, cols) - 1).bit_length() - 1, 0)
@@ -109,8 +110,8 @@ class Place:
 
     @property
     def north_up(self) -> bool:
-        """Whether rows are counted from the south, as meshes are; the first row of a grid is its top."""
-        return isinstance(self.column, Mesh)
+        """Whether rows are counted from the south, as meshes are; the first row of a grid is its top, unless it says otherwise."""
+        return isinstance(self.column, Mesh) or self.column.rows == "north"
 
     def locate(self, table: Table) -> tuple[Integers, Integers]:
         """Row and column of each row of the table."""
@@ -155,7 +156,7 @@ class Place:
 
 
 def is_place(column: Column) -> bool:
-    return isinstance(column, Grid | Mesh)
+    return isinstance(column, Grid | Mesh | Areas)
 
 
 def _made_of(column: Mesh, side: int) -> tuple[str, int]:
@@ -227,7 +228,11 @@ class Layers:
 
     @classmethod
     def of(cls, domain: Domain, place: Place) -> Layers:
-        others = [column for column in domain.columns if column is not place.column]
+        others = [
+            column
+            for column in domain.columns
+            if (column.of if isinstance(column, Areas) else column) is not place.column
+        ]
         shown = tuple(column for column in others if not is_place(column) and column.size <= MOST_VALUES)
         rest = [name for column in others if column not in shown for name in column.sources]
         return cls(shown, (*place.summed, *rest))

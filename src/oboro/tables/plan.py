@@ -26,6 +26,7 @@ from oboro.noise.laplace import check_level
 from oboro.privacy import Approx, Pure, Unit
 from oboro.release import Forecast, Pair, Part, Plan, Release, register, run, upgrade
 from oboro.tables.cells import LARGEST_TOTAL, Cells, Layout
+from oboro.tables.geography import RASTER, VECTOR, encoded_places
 from oboro.tables.input import read_cells
 from oboro.tables.nested.strategy import AreaTree, KnownTotals
 from oboro.tables.papers.dense import RIVALS
@@ -418,6 +419,20 @@ class TablePlan(Plan):
     def ask(self, table: Table, where: Where, level: float = 0.95) -> Answer:
         """What the published table says about a part of it, with an interval."""
         return self.mechanism.answer(self.mechanism.published(table), where, check_level(level))
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        return (*super().formats, *VECTOR, *RASTER)
+
+    def encoded(self, table: Table, ending: str) -> bytes:
+        """Also as what GIS reads: cells as polygons, or as a raster, with the 95% interval of each where there is one."""
+        if ending not in (*VECTOR, *RASTER):
+            return super().encoded(table, ending)
+        count = count_name(self.count, self.domain)
+        if self.mechanism.carries and "low" not in table.column_names:
+            low, high = self._intervals(table, 0.95)
+            table = table.append_column("low", [low]).append_column("high", [high])
+        return encoded_places(table, self.domain, count, ending)
 
     def table_by(self, table: Table, by: Sequence[str], level: float = 0.95) -> Table:
         """The published table by areas of a level, perhaps by other columns too: counts with their intervals."""
