@@ -138,7 +138,8 @@ def numbers_of(name: str, value: object) -> Any:
     import numpy as np
 
     try:
-        array = np.asarray(value, np.float64)
+        found = np.asarray(value)
+        array = np.array(np.nan) if found.dtype.kind == "c" else np.asarray(found, np.float64)
     except (TypeError, ValueError, OverflowError):
         array = np.array(np.nan)
     if not np.isfinite(array).all():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import pytest
 
 import oboro as ob
 from oboro.arrays import Floats
@@ -54,3 +56,27 @@ def test_the_gaussian_method_withstands_it(test_bits: Bits) -> None:
         return np.asarray(plan.measure(prepared[len({*map(tuple, data)})], test_bits), float)
 
     assert membership(drawn, WITH, elsewhere, TARGET, plan.guarantee, trials=200).verdict == "holds"
+
+
+def test_a_model_that_gives_away_how_many_rows_there_are_is_found_out() -> None:
+    def as_many(data: Floats) -> Floats:
+        return np.zeros((len(data), 2))
+
+    assert membership(as_many, WITH, WITHOUT, TARGET, ob.Pure(1), trials=500).verdict == "broken"
+    assert membership(lambda data: data[:0], WITH, WITHOUT, TARGET, ob.Pure(1), trials=500).verdict == "holds"
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    good: dict[str, Any] = {"draw": lambda data: data, "one": WITH, "other": WITHOUT, "target": TARGET}
+    for wrong in (
+        {"target": [1.0]},
+        {"other": WITHOUT[:, :1]},
+        {"draw": 5},
+        {"draw": lambda data: None},
+        {"draw": lambda data: "x"},
+        {"draw": lambda data: [[1, 2, 3]]},
+        {"alarm": 0},
+        {"alarm": "x"},
+    ):
+        with pytest.raises(ob.OboroError):
+            membership(guarantee=ob.Pure(1), trials=100, **{**good, **wrong})

@@ -233,6 +233,14 @@ def test_bad_laws_are_refused() -> None:
             lambda: EllipticalStable(1.5, np.zeros((2, 2))),
             lambda: EllipticalStable(1.5, np.eye(2)).map(np.eye(3)),
             lambda: EllipticalStable(1.5, np.eye(2)).map([[0.0, 0.0]]),
+            lambda: EllipticalStable(1.5, np.eye(2)).map([[1e200, 0.0]]),
+            lambda: EllipticalStable(1.5, np.eye(2)).map([[1j, 0.0]]),
+            lambda: EllipticalStable(1.5, np.eye(2)).characteristic([1.0]),
+            lambda: EllipticalStable(1.5, np.eye(2)).characteristic("t"),
+            lambda: EllipticalStable(1.5, np.eye(2)).tail(2),
+            lambda: EllipticalStable(1.5, np.eye(2)).sample(-1),
+            lambda: Stable(1.5, 1).sample("a"),  # type: ignore[arg-type]
+            lambda: Stable(1.5, 1).characteristic("t"),
             lambda: EllipticalStable(2, np.eye(2)).tail(0),
             lambda: Stable(1.5, 0),
             lambda: Stable(1.5, 1, 2),
@@ -274,3 +282,18 @@ def test_a_linear_map_of_a_stable_law_is_one_also_where_it_is_singular(test_bits
     assert np.abs(
         found - EllipticalStable("1.3", 1.1 * mapped.shape).characteristic(at)
     ).max() > 12 / np.sqrt(2 * 200_000)
+
+
+def test_where_a_singular_law_does_not_reach_its_characteristic_function_is_one_and_its_map_a_point() -> None:
+    along = np.array([1.0, math.sqrt(2), math.pi])
+    law = EllipticalStable("1.5", np.outer(along, along))
+    rng = np.random.default_rng(1)
+    across = rng.normal(size=(200, 3))
+    across -= np.outer(across @ along / (along @ along), along)
+    assert law.characteristic(across) == pytest.approx(
+        np.ones(200), abs=1e-9
+    )  # rounding made some of them NaN
+    for rows in (across[:1], across[:2]):
+        with pytest.raises(ParameterError, match="single point"):
+            law.map(rows)
+    assert np.linalg.matrix_rank(law.map(rng.normal(size=(5, 3))).shape) == 1

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from oboro.cli.main import app
+from oboro.errors import ParameterError
 from oboro.release.reproduction import Cells, Curve, Curves, Reproduction, bars_of, curves_of
 from oboro.report.papers import write_papers
 
@@ -74,6 +75,10 @@ def test_the_command_writes_a_page(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["reproduce", "kii-fig3", "-o", str(target)])
     assert done.exit_code == 0, done.output
     assert target.read_text(encoding="utf-8").count("<polyline") == 5
+    both = CliRunner().invoke(app, ["reproduce", "kii-fig3", "--all"])
+    assert isinstance(
+        both.exception, ParameterError
+    )  # one of the two would have been left out without a word
     missing = CliRunner().invoke(app, ["reproduce", "-o", str(target)])
     assert missing.exit_code != 0
 

@@ -257,3 +257,19 @@ def test_an_account_tells_both_adjacencies_and_both_rules() -> None:
     ridge = ob.synth.account(n="1e7", dims=7, ridge="0.0254", records="1e7", delta="1e-5")
     assert ridge.assumption is None
     assert float(ridge.guarantee("replace").eps) == pytest.approx(1, abs=0.01)  # type: ignore[attr-defined]
+
+
+def test_at_order_infinity_directions_in_which_two_laws_agree_cost_nothing() -> None:
+    one, wider = [[1, 0], [0, 1]], [[1, 0], [0, 2]]
+    assert renyi_gaussians("inf", [0, 1], one, [0, 1], one) == 0
+    assert renyi_gaussians("inf", [0, 1], one, [0, 0], wider) == pytest.approx(
+        renyi_gaussians("inf", [1], [[1]], [0], [[2]])
+    )
+    assert (
+        renyi_gaussians("inf", [1, 0], one, [0, 0], wider) == math.inf
+    )  # the means differ where the variances agree
+    assert renyi_gaussians("inf", [0, 0], wider, [0, 0], one) == math.inf
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    assert renyi_gaussians(
+        "inf", turn @ [0, 1], turn @ one @ turn.T, [0, 0], turn @ wider @ turn.T
+    ) == pytest.approx(0.5 + math.log(2) / 2)

@@ -28,8 +28,9 @@ from oboro.audit.events import (
 from oboro.domain import Column
 from oboro.errors import ParameterError, told
 from oboro.exact import whole
-from oboro.kinds import each_of, numbers_of, takes
+from oboro.kinds import each_of, numbers_of, shown, takes
 from oboro.noise.bits import Bits, system_bits
+from oboro.noise.laplace import check_level
 from oboro.privacy import Guarantee, Unit
 from oboro.records import Record
 from oboro.release import Pair, Plan
@@ -214,7 +215,7 @@ def _found(plan: Plan, search: int, trials: int, bits: Bits) -> list[Pair]:
 # Who was in the data? The attack on synthetic records alone, as the PWS Cup plays it.
 #
 # `run` looks at what a plan measures. Here an attacker sees synthetic records, from any generator, and a target: was the target among the rows that they
-# were made from? What gives it away is how close the records come: how many are the target, how far the nearest is, how many are near. Those
+# were made from? What gives it away is how many records there are and how close they come: how many are the target, how far the nearest is, how many are near. Those
 # numbers, from many draws with the target and without, go through the same judgement as every other attack, so what it
 # certifies is a lower bound of the eps of the generator, wrong with probability `alarm` at most.
 
@@ -240,9 +241,18 @@ def membership(
     'broken'
     """
     count = whole("trials", trials, least=100, most=10**7)
-    at = np.asarray(target, float).ravel()
-    first, second = np.asarray(one, float), np.asarray(other, float)
-    width = np.maximum(np.ptp(np.concatenate([first, second]), axis=0), 1e-300)
+    check_level(alarm, "alarm")
+    first, second, at = np.asarray(one), np.asarray(other), np.asarray(target).ravel()
+    shapes = {data.shape[1:] if data.ndim > 1 else (1,) for data in (first, second)}
+    if shapes != {at.shape} or not len(first) + len(second) or not callable(draw):
+        raise ParameterError(
+            "the rows, the target and the draw do not fit",
+            given=f"shapes {first.shape}, {second.shape} and {at.shape}, draw={shown(draw)}",
+            needed="rows of as many numbers as the target has, and a function of rows",
+            fix="membership(draw, rows, rows[:-1], rows[-1], guarantee)",
+        )
+    width = np.ptp(np.concatenate([first, second]).reshape(-1, at.size), axis=0)
+    width = np.where(width > 0, width, 1.0)
     with_it, without = (
         np.array([_closeness(draw(data), at, width) for _ in range(count)]) for data in (first, second)
     )
@@ -253,12 +263,23 @@ def membership(
 
 
 def _closeness(records: npt.ArrayLike, target: Floats, width: Floats) -> list[float]:
-    """How many records are the target, how far the nearest one is, how many lie within a tenth of the range, and where their mean lies, seen from it."""
-    away = (np.asarray(records, float).reshape(-1, target.size) - target) / width
-    if not len(away):
-        return [0.0, np.inf, 0.0, 0.0]
+    """How many records there are, how many are the target, how far the nearest one is, how many lie within a tenth of the range, and where
+    their mean lies, seen from it."""
+    try:
+        found = np.asarray(records, float).reshape(-1, target.size)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            "draw does not make records",
+            given=shown(records),
+            needed=f"rows of {target.size} numbers",
+            fix="lambda rows: rows[:1]",
+        ) from None
+    if not len(found):
+        return [0.0] * 5
+    away = (found - target) / width
     largest = np.abs(away).max(axis=1)
     return [
+        float(len(found)),
         float((largest == 0).sum()),
         float(largest.min()),
         float((largest <= 0.1).sum()),

@@ -278,6 +278,13 @@ def reproduce(
             return
         echo("\n".join(aligned([[one.name, reproduced(one.title)] for one in known.values()], "<")))
         return
+    if name is not None and everything:
+        raise ParameterError(
+            "one table is asked for, and all of them",
+            given=f"oboro reproduce {shlex.quote(name)} --all",
+            needed="a name, or --all",
+            fix="oboro reproduce --all",
+        )
     if name is not None and name not in known:
         close = nearest(name, known)
         raise ParameterError(

@@ -19,7 +19,7 @@ from oboro.arrays import Floats
 from oboro.dynamics import mixing_variable
 from oboro.dynamics.calibration import check_alpha
 from oboro.errors import ParameterError, setting, told
-from oboro.exact import Number, positive, rational
+from oboro.exact import Number, positive, rational, whole
 from oboro.kinds import numbers_of
 from oboro.noise import floatball as fb
 from oboro.noise._enclosures import float_balls, folded, run
@@ -138,13 +138,13 @@ class Stable:
 
     def characteristic(self, t: npt.ArrayLike) -> Any:
         """E exp(i t X)."""
-        at = np.asarray(t, float)
+        at = numbers_of("t", t)
         skew = 0.0 if not self.beta else float(self.beta) * math.tan(math.pi * float(self.alpha) / 2)
         return np.exp(-(np.abs(float(self.sigma) * at) ** float(self.alpha)) * (1 - 1j * skew * np.sign(at)))
 
     def sample(self, size: int, bits: Bits | None = None) -> Floats:
         """[Chambers, Mallows, Stuck 1976], in floats."""
-        alpha, beta = float(self.alpha), float(self.beta)
+        alpha, beta, size = float(self.alpha), float(self.beta), whole("size", size)
         u, v = _uniforms(bits or system_bits(), 2, size)
         f, e = np.pi * (u - 0.5), -np.log(v)
         skew = beta * math.tan(math.pi * alpha / 2) if beta else 0.0
@@ -191,8 +191,10 @@ class EllipticalStable:
 
     def characteristic(self, t: npt.ArrayLike) -> Any:
         """E exp(i t'X) for a vector t, or for each row of a matrix."""
-        at = np.atleast_2d(np.asarray(t, float))
-        return np.squeeze(np.exp(-(np.einsum("ij,jk,ik->i", at, self.shape, at) ** (float(self.alpha) / 2))))
+        at = self._fitting("t", t)
+        size = np.einsum("ij,jk,ik->i", at, self.shape, at)
+        # where Sigma is singular t' Sigma t may be 0, which floats miss on either side
+        return np.squeeze(np.exp(-(np.maximum(size, 0.0) ** (float(self.alpha) / 2))))
 
     def map(self, matrix: npt.ArrayLike) -> EllipticalStable:
         """The law of M X: SG(alpha, M Sigma M'), as E exp(i t'MX) = exp(-((M't)' Sigma (M't))^(alpha/2)). Stable laws are closed under linear maps.
@@ -200,19 +202,33 @@ class EllipticalStable:
         >>> ob.dynamics.EllipticalStable("1.5", [[1, 0], [0, 1]]).map([[1, 1], [2, 2]]).shape.tolist()
         [[2.0, 4.0], [4.0, 8.0]]
         """
-        by = np.atleast_2d(numbers_of("matrix", matrix))
-        if by.ndim != 2 or by.shape[1] != len(self.shape) or not by.any():
+        by = self._fitting("matrix", matrix)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found, most = by @ self.shape @ by.T, float((by * by).sum()) * float(np.trace(self.shape))
+        if not np.isfinite(found).all() or not np.trace(found) > 1e-12 * most:
+            raise ParameterError(
+                "the matrix takes the law to a single point, or beyond what floats hold",
+                given=f"shape {by.shape}",
+                needed="M Sigma M' other than 0, and finite",
+                fix=f"numpy.eye({len(self.shape)})",
+            )
+        return EllipticalStable(self.alpha, (found + found.T) / 2)
+
+    def _fitting(self, name: str, matrix: npt.ArrayLike) -> Floats:
+        """Rows as long as X, at least one."""
+        rows: Floats = np.atleast_2d(numbers_of(name, matrix))
+        if rows.ndim != 2 or rows.shape[1] != len(self.shape) or not len(rows):
             raise ParameterError(
                 "the matrix does not fit the law",
-                given=f"shape {by.shape}",
-                needed=f"{len(self.shape)} columns, not all 0",
-                fix="numpy.eye(3)",
+                given=told(**{name: f"shape {rows.shape}"}),
+                needed=f"{len(self.shape)} columns",
+                fix=f"numpy.eye({len(self.shape)})",
             )
-        return EllipticalStable(self.alpha, by @ self.shape @ by.T)
+        return rows
 
     def tail(self, coordinate: int) -> float:
         """Proposition 1: the limit of x^alpha P(X_i > x), for alpha < 2."""
-        alpha = float(self.alpha)
+        alpha, coordinate = float(self.alpha), whole("coordinate", coordinate, most=len(self.shape) - 1)
         if alpha == 2:
             raise ParameterError(
                 "a Gaussian has no power law",
@@ -226,7 +242,7 @@ class EllipticalStable:
 
     def sample(self, size: int, bits: Bits | None = None) -> Floats:
         """Rows of sqrt(A) G: A by Kanter's formula, G by Box and Muller, in floats."""
-        bits = bits or system_bits()
+        bits, size = bits or system_bits(), whole("size", size)
         dims = len(self.shape)
         u, v = _uniforms(bits, 2, size * dims)
         values, axes = np.linalg.eigh(self.shape)

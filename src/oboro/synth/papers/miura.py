@@ -426,6 +426,7 @@ REPRODUCTIONS = (
 # Rényi divergence of two Gaussians: what one synthetic record tells about the data it was drawn from.
 
 MOST_ORDER = 10**12
+_SAME = 1e-13  # of floats: so far apart two variances, or means, are not told apart
 
 
 @takes(mean=numbers_of, covariance=numbers_of, other_mean=numbers_of, other_covariance=numbers_of)
@@ -448,8 +449,9 @@ def renyi_gaussians(
     Computed from the eigenvalues l of S_1^-1/2 (S_2 - S_1) S_1^-1/2: the determinants become the sum of
     h(l) = (a ln(1+l) - ln(1+a l)) / (2(a-1)), which does not cancel when the two laws are close.
 
-    order="inf" is the largest log-ratio of the densities, which pure DP bounds (Lemma A.2.2): finite if and only if S_2 - S_1 is positive
-    definite, so never for both directions. That is why no number of Gaussian records has a pure eps.
+    order="inf" is the largest log-ratio of the densities, which pure DP bounds (Lemma A.2.2): finite if and only if S_2 - S_1 has no negative
+    eigenvalue and moves the mean no way where it is 0, so for both directions only of equal laws. That is why no number of
+    Gaussian records has a pure eps.
 
     >>> ob.synth.renyi_gaussians(2, [0], [[1]], [1], [[1]])
     1.0
@@ -488,11 +490,16 @@ def renyi_gaussians(
         return math.inf
     root = vectors / np.sqrt(values)
     change, axes = np.linalg.eigh(root.T @ (two - one) @ root)
-    if change[0] <= 0 if infinite else (1 + a * change[0] <= 0 or 1 + change[0] <= 0):
-        return math.inf
     away = axes.T @ root.T @ (np.atleast_1d(np.asarray(other_mean, float)) - np.asarray(mean, float))
     if infinite:  # the limit
-        return float(np.sum(away**2 / change) / 2 + np.sum(np.log1p(change)) / 2)
+        same = np.abs(change) <= _SAME * np.linalg.norm(root.T @ two @ root)
+        if change[~same].min(initial=1) < 0 or np.abs(away[same]).max(initial=0) > _SAME * (
+            1 + np.linalg.norm(away)
+        ):
+            return math.inf
+        return float(np.sum(away[~same] ** 2 / change[~same]) / 2 + np.sum(np.log1p(change[~same])) / 2)
+    if 1 + a * change[0] <= 0 or 1 + change[0] <= 0:
+        return math.inf
     return float(a / 2 * np.sum(away**2 / (1 + a * change)) + np.sum(spread(a, change)))
 
 
