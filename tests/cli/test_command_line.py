@@ -140,6 +140,9 @@ def test_a_dry_run_spends_nothing_and_reads_no_data(oboro: Command, tmp_path: Pa
         ("ledger verify people.ledger --head 3:abc", 4, "head"),
         ("certificate verify people.csv", 1, "not a certificate"),
         ("reproduce nothing-at-all", 4, "no such table"),
+        ("reproduce kii", 4, "fix +oboro reproduce kii-table1"),
+        ("reproduce --data people.csv", 4, "nothing is asked for"),
+        ("reproduce miura-adult --data none.data", 4, "no such file: none.data"),
         ("run people.toml people.csv --ledger people.ledger", 4, "kind"),
     ],
 )

@@ -12,7 +12,7 @@ import typer
 
 from oboro.cli.options import Json, Language, show_json
 from oboro.cli.terminal import echo, is_watched
-from oboro.errors import OboroError, ParameterError
+from oboro.errors import DataError, OboroError, ParameterError
 from oboro.files import check_output, reads
 from oboro.language import aligned, labelled, left, phrase, reproduced, said
 
@@ -266,6 +266,13 @@ def reproduce(
     """Reproduces a table or figure of a paper, and marks where the paper errs."""
     known = reproductions()
     if name is None and not everything:
+        if data:
+            raise ParameterError(
+                "nothing is asked for",
+                given=f"--data {shlex.quote(str(data[0]))}",
+                needed=", ".join(one.name for one in known.values() if one.given),
+                fix=f"oboro reproduce terada-table2 --data {shlex.quote(str(data[0]))}",
+            )
         if output is not None:
             raise ParameterError(
                 "nothing is asked for",
@@ -287,6 +294,8 @@ def reproduce(
         )
     if name is not None and name not in known:
         close = nearest(name, known)
+        if close is None:  # the name of a paper: its first table
+            close = next((one for one in known if one.startswith(f"{name}-")), None)
         raise ParameterError(
             "no such table" + (f": did you mean {close!r}?" if close else ""),
             given=name,
@@ -303,6 +312,12 @@ def reproduce(
             fix=f"oboro reproduce {taking[0]} --data FILE",
         )
     for path in data or ():
+        if not path.is_file():
+            raise DataError(
+                f"no such file: {path}",
+                given=f"--data {shlex.quote(str(path))}",
+                fix="the path of a file",
+            )
         reads(path)
     if output is not None:
         check_output(output)
