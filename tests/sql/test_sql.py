@@ -294,6 +294,45 @@ def test_what_cannot_be_asked_is_refused_and_costs_nothing(unspent: ob.Session, 
     assert unspent.ledger.spent == ob.Pure(0)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(*) * 1e400 FROM people",  # no float
+        "SELECT COUNT(*) FROM people HAVING COUNT(*) > -1e400",
+        'SELECT COUNT(*) AS "\ud800" FROM people',  # no text that a file can hold
+        'SELECT COUNT(*) AS a, AVG(age) AS "a low" FROM people',  # one would hide the other
+    ],
+)
+def test_what_could_not_be_published_is_refused_before_it_is_paid_for(unspent: ob.Session, text: str) -> None:
+    with pytest.raises(InputError) as error:
+        unspent.sql(text, eps="0.1")
+    assert str(error.value).encode()
+    assert unspent.ledger.spent == ob.Pure(0)
+
+
+def test_aliases_of_aliases_do_not_grow_without_end() -> None:
+    """Each stands for two of the one before: 2^35 parts from a short text."""
+    doubled = "".join(f", a{i} + a{i} AS a{i + 1}" for i in range(35))
+    with pytest.raises(InputError, match="too long"):
+        asked().sql(f"SELECT COUNT(*) AS a0{doubled} FROM people", eps=1)
+    assert asked().sql("SELECT COUNT(*) AS a, a + a AS b, b * b AS c FROM people ORDER BY c", eps=1)
+
+
+def test_every_condition_that_is_understood_can_be_read_back() -> None:
+    """Also where COUNT(region) adds a condition to it, or the session has its own."""
+    long = asked().where(" and ".join(["age >= 10"] * 200))
+    refusals = 0
+    deep = [(asked(), "NOT " * size + "age > 5") for size in range(20, 30)]
+    for base, where in [*deep, *((long, " OR ".join(["age > 5"] * size)) for size in (5, 150))]:
+        try:
+            plan = base.sql(f"SELECT COUNT(region) FROM people WHERE {where}", eps=1)
+        except InputError:
+            refusals += 1
+            continue
+        assert plan_from(plan.to_dict()) == plan
+    assert 1 < refusals < 10
+
+
 def test_a_price_that_is_not_said_is_refused(session: ob.Session) -> None:
     for price in ({}, {"eps": "0.1", "rho": "0.1"}, {"eps": 0}, {"eps": "0.1", "weight": 2}):
         with pytest.raises(InputError):

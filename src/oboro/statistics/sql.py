@@ -27,6 +27,7 @@ from oboro.statistics.statement import (
     Group,
     Ordering,
     Output,
+    encodable,
 )
 from oboro.statistics.where import Condition, Junction, Test, absent, compare, parse
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 LONGEST = 10_000  # signs of a statement
 _NESTED = 100  # open brackets
+_MOST_PARTS = 1000  # of what aliases stand for: each may stand for two of the one before
 _FUNCTIONS = "COUNT, SUM, AVG, VAR_POP, STDDEV_POP, COVAR_POP, CORR, MEDIAN, QUANTILE_CONT, PERCENTILE_CONT, MODE, APPROX_TOP_K"
 Find = Callable[
     [str, "str | None", "str | None"], Learning[Any]
@@ -73,9 +75,10 @@ def _parsed(text: str) -> Node:
             needed="the extra sql",
             fix='pip install "oboro[sql]"',
         ) from None
-    if not isinstance(text, str) or not text.strip() or len(text) > LONGEST:
+    if not isinstance(text, str) or not text.strip() or len(text) > LONGEST or not encodable(text):
         raise refused(
-            "the statement is not a text that can be read", text[:80] if isinstance(text, str) else repr(text)
+            "the statement is not a text that can be read",
+            ascii(text[:80])[1:-1] if isinstance(text, str) else repr(text),
         )
     depth = deepest = 0
     for sign in text:
@@ -95,6 +98,10 @@ def _parsed(text: str) -> Node:
             "the statement is not understood" if len(found) < 2 else "one statement at a time", text
         )
     return found[0]
+
+
+def _size(expression: Expression) -> int:
+    return 1 + sum(map(_size, expression.parts)) if isinstance(expression, Call) else 1
 
 
 @contextmanager
@@ -119,6 +126,7 @@ class _Reader:
         self.listed: list[Output] = []
         self.tables: set[str] = set()
         self.groups: list[tuple[Bins, str]] = []
+        self.meanings = 0
 
     def statement(self) -> Statement:
         parts = self.only(
@@ -131,8 +139,8 @@ class _Reader:
         condition = self.asked.condition
         if parts["where"] is not None:
             tree = self.condition(self.only(parts["where"], "this")["this"])
-            own = self.checked(Condition(tree))
-            condition = own if condition is None else condition.and_also(own)
+            own = Condition(tree)
+            condition = self.checked(own if condition is None else condition.and_also(own))
         aliases = {
             self.word(self.only(one, "this", "alias")["alias"]): one.args["this"]
             for one in parts["expressions"]
@@ -349,12 +357,14 @@ class _Reader:
         return "number", show(self.number(node))
 
     def checked(self, condition: Condition) -> Condition:
-        """The condition, if its text says the same: records carry the text."""
+        """The condition, if its text says the same: records carry the text. A count of a column adds that it is there."""
+        longest = max(self.domain, key=lambda column: len(column.name))
+        added = condition.and_also(Condition(Junction("not", (absent(longest),))))
         try:
-            same = parse(str(condition), self.domain)
+            same = [parse(str(one), self.domain) == one for one in (condition, added)]
         except ParameterError:
-            same = None
-        if same != condition:
+            same = [False]
+        if not all(same):
             raise refused("the condition is too long or nested too deeply", str(condition))
         return condition
 
@@ -410,6 +420,9 @@ class _Reader:
                 else ""
             )
             if name in self.names and name not in self.domain.names:
+                self.meanings += _size(self.names[name].of)
+                if self.meanings > _MOST_PARTS:
+                    raise self.no(node, "the arithmetic of aliases is too long")
                 return self.names[name].of, name
             bins, called = self.group(node)
             for place, (one, _) in enumerate(self.groups):

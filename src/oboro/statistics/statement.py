@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 LEVEL = 0.95
 MOST_OUTPUTS = 200
 DEEPEST = 40
+LARGEST_CONSTANT = 2**1000  # what is worked out is floats
 Range: TypeAlias = (
     "tuple[Any, Any, Any]"  # values, and the ends of their intervals; None where there are none
 )
@@ -100,6 +101,23 @@ class Ordering:
     descending: bool = False
 
 
+def _columns_of(output: Output) -> Iterator[str]:
+    """How its columns are called: the figure, and the ends of its interval."""
+    yield output.name
+    if not isinstance(output.of, Group):
+        yield f"{output.name} low"
+        yield f"{output.name} high"
+
+
+def encodable(text: str) -> bool:
+    """Whether a text can be written to a file: half a sign of UTF-16 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 @register
 @dataclass(frozen=True)
 class StatementPlan(Plan):
@@ -130,12 +148,13 @@ class StatementPlan(Plan):
         groups = self.groups
         if any(groups_of(plan) != groups for plan in self.batch.plans):
             raise ParameterError("the questions of a statement have different groups", needed="one GROUP BY")
-        names = [output.name for output in self.outputs]
-        if not 1 <= len(names) <= MOST_OUTPUTS or len(set(names)) != len(names) or not all(names):
+        names = [name for output in self.outputs for name in _columns_of(output)]
+        fits = 1 <= len(self.outputs) <= MOST_OUTPUTS and all(output.name for output in self.outputs)
+        if not fits or len(set(names)) != len(names) or not all(map(encodable, names)):
             raise ParameterError(
                 "the columns of the result need different names",
-                given=", ".join(names[:20]) or "no column",
-                needed=f"1 to {MOST_OUTPUTS} different names",
+                given=ascii(", ".join(one.name for one in self.outputs[:20]))[1:-1] or "no column",
+                needed=f"1 to {MOST_OUTPUTS} different names, also with low and high after them",
                 fix="AVG(age) AS mean_age",
             )
         for expression in (*(one.of for one in self.outputs), *(one.of for one in self.order)):
@@ -157,7 +176,7 @@ class StatementPlan(Plan):
             if not number and not test and 0 <= expression.place < len(self.groups):
                 return
         elif isinstance(expression, Constant):
-            if not test:
+            if not test and abs(expression.value) < LARGEST_CONSTANT:
                 return
         elif isinstance(expression, Call) and depth < DEEPEST:
             words = TESTS if test else ARITHMETIC
