@@ -33,13 +33,13 @@ def gaussian_sigma_in_place_of_variance(original: Any, self: Any, size: Any = 1,
 
 
 @planted(
-    "oboro.noise.gaussian:DiscreteGaussian._kept",
-    caught_by=f"{INTEGERS}::test_gaussian_decision_on_the_edge_is_refined",
+    "oboro.noise.gaussian:_Table.resolve",
+    caught_by=f"{INTEGERS}::test_a_gaussian_draw_on_a_threshold_is_open_until_more_bits_come",
 )
-def gaussian_decided_by_a_float(original: Any, self: Any, y: int, half: int, shift: Any, bits: Any) -> bool:
-    """A float decides whether a proposal of the discrete Gaussian is kept."""
-    chance = np.exp(-((abs(y) - float(shift)) ** 2) / (2 * float(self.sigma2)))
-    return bool(half * 2.0**-32 < chance)
+def gaussian_decided_by_31_bits(original: Any, self: Any, halves: Any, bits: Any) -> int:
+    """A draw of the discrete Gaussian that 31 bits leave open is decided by them."""
+    u = int(halves[0]) >> 1
+    return int(np.count_nonzero(self.floors > u)) << self.low
 
 
 @planted("oboro.noise.laplace:_Tables.resolve", caught_by=f"{INTEGERS}::test_minus_zero_is_thrown_away")
