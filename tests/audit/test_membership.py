@@ -70,6 +70,7 @@ def test_what_does_not_fit_is_refused() -> None:
     good: dict[str, Any] = {"draw": lambda data: data, "one": WITH, "other": WITHOUT, "target": TARGET}
     for wrong in (
         {"target": [1.0]},
+        {"other": WITH},
         {"other": WITHOUT[:, :1]},
         {"draw": 5},
         {"draw": lambda data: None},

@@ -143,6 +143,7 @@ def test_a_dry_run_spends_nothing_and_reads_no_data(oboro: Command, tmp_path: Pa
         ("reproduce kii", 4, "fix +oboro reproduce kii-table1"),
         ("reproduce --data people.csv", 4, "nothing is asked for"),
         ("reproduce miura-adult --data none.data", 4, "no such file: none.data"),
+        ("reproduce miura-adult --data people.csv --data people.csv", 4, "given twice"),
         ("run people.toml people.csv --ledger people.ledger", 4, "kind"),
     ],
 )

@@ -244,11 +244,12 @@ def membership(
     check_level(alarm, "alarm")
     first, second, at = np.asarray(one), np.asarray(other), np.asarray(target).ravel()
     shapes = {data.shape[1:] if data.ndim > 1 else (1,) for data in (first, second)}
-    if shapes != {at.shape} or not len(first) + len(second) or not callable(draw):
+    same = np.array_equal(first, second)
+    if shapes != {at.shape} or not len(first) + len(second) or same or not callable(draw):
         raise ParameterError(
             "the rows, the target and the draw do not fit",
             given=f"shapes {first.shape}, {second.shape} and {at.shape}, draw={shown(draw)}",
-            needed="rows of as many numbers as the target has, and a function of rows",
+            needed="rows of as many numbers as the target has, once with it and once without, and a function of rows",
             fix="membership(draw, rows, rows[:-1], rows[-1], guarantee)",
         )
     width = np.ptp(np.concatenate([first, second]).reshape(-1, at.size), axis=0)

@@ -319,6 +319,13 @@ def reproduce(
                 fix="the path of a file",
             )
         reads(path)
+    if data and len({path.resolve() for path in data}) < len(data):
+        raise DataError(
+            "a file is given twice: its rows would count twice",
+            given=f"--data {shlex.join(map(str, data))}",
+            needed="each file once",
+            fix=f"oboro reproduce {name} --data {shlex.quote(str(data[0]))}",
+        )
     if output is not None:
         check_output(output)
     found = []
