@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
@@ -19,19 +18,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from oboro.noise import bits
-from oboro.noise.bits import UnsafeBitsWarning, UnsafeDeterministicBits
+from oboro.noise.bits import UnsafeDeterministicBits
+from support import repeatable
 
 # A busy machine makes no property false: how long an example takes is never a failure.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
 REPEATED = ("audit", "dynamics", "noise", "secure", "statistics", "synth", "tables")
-
-
-def repeatable(seed: str) -> UnsafeDeterministicBits:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnsafeBitsWarning)
-        return UnsafeDeterministicBits(seed)
 
 
 @pytest.fixture

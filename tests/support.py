@@ -86,6 +86,13 @@ class ScriptedBits(Bits):
         return np.concatenate([np.asarray(scripted, np.uint64), self._rest.words(count - len(scripted))])
 
 
+def repeatable(seed: str) -> UnsafeDeterministicBits:
+    """Bits that are the same in every run."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnsafeBitsWarning)
+        return UnsafeDeterministicBits(seed)
+
+
 def steps(work: Callable[[], object]) -> int:
     """The lines of oboro's Python that `work` runs through: the same on a quiet machine and on a busy one.
 

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import oboro as ob
-from conftest import repeatable
 from oboro.tables.nested.lattice import AreaLattice, least_squares, passes
 from oboro.tables.nested.planner import Forms, Problem, plan_shares, questions
 from oboro.tables.nested.strategy import AreaTree
 from oboro.tables.tree.workload import block
+from support import repeatable
 
 SIDE = 12
 LEVELS = ["prefecture", "municipality", "row,col"]

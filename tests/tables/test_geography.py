@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import oboro as ob
-from conftest import repeatable
+from support import repeatable
 
 GRID = ob.Grid(
     "row", "col", shape=(4, 5), crs="EPSG:3035", origin=(4_000_000, 3_000_000), cell=1000, rows="north"
