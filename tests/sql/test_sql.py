@@ -438,3 +438,25 @@ def test_one_person_moves_the_joined_rows_by_no_more_than_its_limit() -> None:
             plan = Plans(ob.Domain([*VISITS, *OWN]), unit, None).by("region").count(eps=1)
             counts.append(plan.prepare(joined))
         assert np.abs(counts[0] - counts[1]).sum() == (2 if size else 0)
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.decimal128(21, 2)])
+def test_keys_that_spell_a_person_in_two_ways_are_refused(tmp_path: Path, kind: pa.DataType) -> None:
+    """1 and 1.0 would be two persons: n would tell in how many tables a person is, and a join would find nobody."""
+    unit = ob.Unit.person("person", 5, "replace")
+    ledger = ob.Ledger.create(tmp_path / "v.ledger", dataset="visits", unit=unit, budget=ob.Pure(1))
+    stays = pa.table({"person": pa.array([1, 2], pa.int64()).cast(kind), "days": [3, 4]})
+    for people_ in (PEOPLE, {**PEOPLE, "person": [1, 2, 3, 3]}):
+        both = {"people": (people_, OWN), "visits": (stays, VISITS)}
+        with pytest.raises(InputError, match="two different ways"):
+            ob.PersonTables(both, one_row=["people"], ledger=ledger)
+
+
+def test_a_column_may_have_any_name_in_a_join(tmp_path: Path) -> None:
+    unit, name = ob.Unit.person("person", 5), "oboro_key"
+    ledger = ob.Ledger.create(tmp_path / "v.ledger", dataset="visits", unit=unit, budget=ob.Pure(10**7))
+    stays = {"person": STAYS["person"], name: STAYS["days"]}
+    both = {"people": (PEOPLE, OWN), "visits": (stays, ob.Domain([ob.Integer(name, 0, 30)]))}
+    tables = ob.PersonTables(both, one_row=["people"], ledger=ledger)
+    found = tables.sql(f"SELECT SUM({name}) FROM visits JOIN people USING (person)", eps=10**6)
+    assert found.to_arrow()[f"sum({name})"].to_pylist() == [24]

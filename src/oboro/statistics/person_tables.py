@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from oboro.domain import Domain
 from oboro.engine import open_data
 from oboro.engine.duck import DuckTable, on_this_machine
-from oboro.engine.persons import joined_records, one_record_each, persons_in
+from oboro.engine.persons import check_keys, joined_records, one_record_each, persons_in
 from oboro.errors import DomainError, UnitError, setting
 from oboro.exact import Number
 from oboro.ledger import Ledger
@@ -93,6 +93,7 @@ class PersonTables:
         domains = {name: domain for name, (_, domain) in tables.items()}
         for name, source in sources.items():
             source.need(*[one for column in domains[name] for one in column.sources], str(unit.column))
+        check_keys(sources.values(), unit)
         n: int | None = None
         if unit.adjacency == "replace":
             n = len(set().union(*(persons_in(source, unit) for source in sources.values())))
