@@ -91,6 +91,12 @@ WRITING = {
         ".csv",
         f"people.toml people.csv {LEDGER}",
     ),
+    "sql": (
+        "sql people.toml SELECT/**/COUNT(*)/**/FROM/**/people --eps 0.01",  # without white space: lines are split there
+        "-o",
+        ".csv",
+        f"people.toml people.csv {LEDGER}",
+    ),
     "run": (
         "run plan.toml people.csv --ledger people.ledger",
         "-o",

@@ -28,6 +28,7 @@ RELEASING = [
     "histogram release",
     "table release",
     "query",
+    "sql",
     "run",
     "synth release",
     "dynamics release",
@@ -309,7 +310,7 @@ def test_words_that_cannot_be_made_do_not_fail_a_release_that_was_written(
 ) -> None:
     """All that a command says about a written release: here what remains, which it asks the ledger for."""
     monkeypatch.setattr(ob.Ledger, "remaining", property(raising(ParameterError("eps is too small"))))
-    if command in ("secure draw", "synth release", "query"):
+    if command in ("secure draw", "synth release", "query", "sql"):
         monkeypatch.setattr(ob.Ledger, "remaining", property(raising(MemoryError())))
     result = typed(folder, line_of(command))
     tells(result, 0)

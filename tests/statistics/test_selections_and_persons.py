@@ -11,7 +11,7 @@ import pytest
 
 import oboro as ob
 from oboro.errors import InputError
-from oboro.noise import Bits
+from oboro.noise import Bits, system_bits
 from oboro.statistics.scope import Bins, even_bins, group_of
 from oboro.statistics.session import Plans
 
@@ -159,3 +159,15 @@ def test_a_batch_gives_texts_and_days_as_they_are(tmp_path: Path) -> None:
     assert region.value in ("north", "south")
     assert isinstance(day.value, date)
     assert isinstance(persons.value, float)
+
+
+def test_the_interval_of_persons_covers_as_often_as_it_says() -> None:
+    plan = asked(5).by("region").persons(eps="0.5")
+    noisy = plan.measure(plan.prepare(VISITS), system_bits(), trials=4_000)
+    truth = plan.prepare(VISITS).ravel()
+    assert plan.intervals is not None
+    ends = [plan.intervals(plan.publish(one), 0.8) for one in noisy]
+    covered = np.mean([(low <= truth) & (truth <= high) for low, high in ends])
+    assert (
+        0.77 < covered < 0.92
+    )  # 80% of 8,000 but for 6.7 standard errors; a discrete law covers a little more

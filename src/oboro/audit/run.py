@@ -248,7 +248,7 @@ def membership(
     if shapes != {at.shape} or not len(first) + len(second) or same or not callable(draw):
         raise ParameterError(
             "the rows, the target and the draw do not fit",
-            given=f"shapes {first.shape}, {second.shape} and {at.shape}, draw={shown(draw)}",
+            given=f"shapes {first.shape}, {second.shape} and {at.shape}, and {shown(draw)}",
             needed="rows of as many numbers as the target has, once with it and once without, and a function of rows",
             fix="membership(draw, rows, rows[:-1], rows[-1], guarantee)",
         )

@@ -95,7 +95,7 @@ class Areas(Column):
                 f"column {name!r}: of is what its cells are cells of",
                 given=told(of=shown(of)),
                 needed="a Mesh, a Grid of rows and columns, or nothing",
-                fix='of=ob.Mesh("mesh", level="1km")',
+                fix=told(of='ob.Mesh("mesh", level="1km")'),
             )
         packed = isinstance(areas, str) and isinstance(cells, str)
         if (table is None) != packed:

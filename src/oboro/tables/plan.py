@@ -521,7 +521,7 @@ def known_totals(known: Any, domain: Domain) -> tuple[KnownTotals, ...]:
             "known is no table of levels",
             given=told(known=shown(known)),
             needed="for each level a total of each area",
-            fix='known={"prefecture": {"34": 2700000}}',
+            fix=setting(known={"prefecture": {"34": 2700000}}),
         )
     found = []
     for level, totals in known.items():

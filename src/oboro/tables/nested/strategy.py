@@ -184,7 +184,7 @@ class AreaTree(Strategy):
                 "areas have no wavelet method to be compared with",
                 given=told(workload=repr(str(workload))),
                 needed="another workload",
-                fix='workload=ob.tables.areas("' + column.levels[0] + '")',
+                fix=told(workload=f'ob.tables.areas("{column.levels[0]}")'),
             )
         for part in workload.parts:
             for name in (name for names in part.columns for name in names if part.kind == "areas"):
