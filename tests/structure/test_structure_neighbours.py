@@ -76,9 +76,10 @@ PLANS = {name: SAMPLES[name] for name in TABLES} | _wide()
 PUBLIC = {  # how many rows there must be
     name: len(next(iter(rows.values())))
     for name, rows in TABLES.items()
-    if PLANS[name].unit.adjacency == "replace"
+    if PLANS[name].unit.adjacency == "replace" and PLANS[name].unit.kind != "person"
 }
-OPEN = [name for name in PLANS if name not in PUBLIC]  # as many rows as there are
+# as many rows as there are; how many persons there are is public under replace, and hostile ids change it
+OPEN = [name for name, plan in PLANS.items() if plan.unit.adjacency != "replace"]
 
 
 def trace(work: Callable[..., Any], *given: Any) -> str:
