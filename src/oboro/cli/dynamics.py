@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oboro.errors import CertificateError, ParameterError
-
-if TYPE_CHECKING:
-    from oboro.privacy import Unit
-    from oboro.records import Record
 from oboro.cli import plans
 from oboro.cli.options import (
     DataFile,
-    DryRun,
+    Delivery,
     Eps,
     Json,
     LedgerAt,
-    Name,
-    Output,
+    Options,
     Page,
-    SavePlan,
+    Shown,
     UnitText,
     argument,
     certificate_beside,
@@ -31,10 +26,15 @@ from oboro.cli.options import (
     option,
     read_unit,
     show_json,
+    with_options,
 )
 from oboro.cli.terminal import echo
-from oboro.errors import LedgerError
+from oboro.errors import CertificateError, LedgerError, ParameterError
 from oboro.language import aligned, labelled, said
+
+if TYPE_CHECKING:
+    from oboro.privacy import Unit
+    from oboro.records import Record
 
 # What the commands about systems share: their options, and the plan that a TOML file and they describe.
 
@@ -72,11 +72,27 @@ Horizon = Annotated[
 Column = Annotated[list[str], option("--column COLUMN", "The column of the input; repeat for more.")]
 
 
-def system_plan(system: Path, unit: Unit, horizon: int | None, column: list[str], **said: Any) -> Any:
+@dataclass(frozen=True, kw_only=True)
+class Noisy(Options):
+    """What is said of the noise, and of the signal, whatever is done with it."""
+
+    column: Column = field(default_factory=list)
+    horizon: Horizon = None
+    eps: Eps
+    delta: Delta = None
+    alpha: Alpha = "1.5"
+    where: Where = None
+    noise: Noise = None
+    method: Method = None
+
+
+def system_plan(system: Path, unit: Unit, how: Noisy) -> Any:
     """A plan for the system in a file, which may also say the horizon and a sigma."""
     from oboro import dynamics
 
     record = read_system(system)
+    said = asdict(how)
+    column, horizon = said.pop("column"), said.pop("horizon")
     last = record.get("horizon") if horizon is None else horizon
     if last is None:
         raise ParameterError(
@@ -181,7 +197,7 @@ def publish_household(
         data = output / "load.csv"
         data.write_text("load\n" + "".join(f"{x}\n" for x in household_load(336)), encoding="utf-8")
     unit = unit_from(read_system(feeder)["unit"])
-    made = system_plan(feeder, unit, None, [column], eps="1", delta="1e-3", alpha="1.5")
+    made = system_plan(feeder, unit, Noisy(column=[column], eps="1", delta="1e-3"))
     load = from_table(data, (column,))[: made.horizon + 1]
     ledger = Ledger.create(book, dataset="household load", unit=unit, budget=Approx(1, "1e-3"))
     released = run(made, load, ledger, name="load", tell=tell)
@@ -200,114 +216,42 @@ app.command()(demo)
 
 
 @app.command(epilog="Example: oboro dynamics plan feeder.toml --eps 1 --delta 1e-3")
-def plan(
-    system: SystemArgument,
-    *,
-    column: Column = [],
-    horizon: Horizon = None,
-    unit: UnitText = None,
-    eps: Eps,
-    delta: Delta = None,
-    alpha: Alpha = "1.5",
-    where: Where = None,
-    noise: Noise = None,
-    method: Method = None,
-    save_plan: SavePlan = None,
-    json: Json = False,
-) -> None:
+@with_options
+def plan(system: SystemArgument, how: Noisy, show: Shown, unit: UnitText = None) -> None:
     """The same as `oboro dynamics forecast`, with the file of the system first."""
-    made = system_plan(
-        system,
-        read_unit(unit, system, "system"),
-        horizon,
-        column,
-        eps=eps,
-        delta=delta,
-        alpha=alpha,
-        where=where,
-        noise=noise,
-        method=method,
-    )
-    plans.show_forecast(made, json=json, save=save_plan)
+    plans.show_forecast(system_plan(system, read_unit(unit, system, "system"), how), show)
 
 
 @app.command(epilog="Example: oboro dynamics forecast --system feeder.toml --eps 1 --delta 1e-3")
-def forecast(
-    *,
-    system: SystemOption,
-    column: Column = [],
-    horizon: Horizon = None,
-    unit: UnitText = None,
-    eps: Eps,
-    delta: Delta = None,
-    alpha: Alpha = "1.5",
-    where: Where = None,
-    noise: Noise = None,
-    method: Method = None,
-    save_plan: SavePlan = None,
-    json: Json = False,
-) -> None:
+@with_options
+def forecast(system: SystemOption, how: Noisy, show: Shown, unit: UnitText = None) -> None:
     """The median error and the 95% band of the output over time, before anything is spent. Reads no data."""
-    plan(
-        system,
-        column=column,
-        horizon=horizon,
-        unit=unit,
-        eps=eps,
-        delta=delta,
-        alpha=alpha,
-        where=where,
-        noise=noise,
-        method=method,
-        save_plan=save_plan,
-        json=json,
-    )
+    plans.show_forecast(system_plan(system, read_unit(unit, system, "system"), how), show)
 
 
 @app.command(
     epilog="Example: oboro dynamics release load.csv --system feeder.toml --column load --eps 1 --delta 1e-3 --ledger load.ledger -o published.csv"
 )
+@with_options
 def release(
     data: DataFile,
-    *,
     system: SystemOption,
-    column: Column = [],
-    horizon: Horizon = None,
-    x0: Annotated[str | None, option("--x0 NUMBERS", "The private start, such as 0,0.5.")] = None,
-    eps: Eps,
-    delta: Delta = None,
-    alpha: Alpha = "1.5",
-    where: Where = None,
-    noise: Noise = None,
-    method: Method = None,
+    how: Noisy,
     ledger: LedgerAt,
-    output: Output = None,
-    name: Name = None,
-    dry_run: DryRun = False,
-    json: Json = False,
+    delivery: Delivery,
+    x0: Annotated[str | None, option("--x0 NUMBERS", "The private start, such as 0,0.5.")] = None,
 ) -> None:
     """Publishes the output of the system and pays for it from the ledger, whose unit is protected."""
     account = open_ledger(ledger, system, unit="signal:1:2", budget="--eps 2 --delta 1e-3")
     signal: Any = data
-    if horizon is None and "horizon" not in read_system(system):
-        horizon = max(count_samples(data) - 1, 0)
-    made = system_plan(
-        system,
-        account.unit,
-        horizon,
-        column,
-        eps=eps,
-        delta=delta,
-        alpha=alpha,
-        where=where,
-        noise=noise,
-        method=method,
-    )
+    if how.horizon is None and "horizon" not in read_system(system):
+        how = replace(how, horizon=max(count_samples(data) - 1, 0))
+    made = system_plan(system, account.unit, how)
     if x0 is not None:
         from oboro.dynamics.signal import from_table
 
         signal = {"u": from_table(data, made.columns), "x0": read_start(x0)}
-    plans.release(made, signal, account, output=output, name=name, dry_run=dry_run, json=json)
+    plans.release(made, signal, account, delivery)
 
 
 @app.command(epilog="Example: oboro dynamics band published.csv -o band.html")

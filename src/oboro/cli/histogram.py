@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,15 +10,14 @@ import typer
 from oboro.cli import plans
 from oboro.cli.options import (
     DataFile,
+    Delivery,
     DomainFile,
-    DryRun,
     Eps,
     ExpectedN,
     Json,
     LedgerAt,
-    Name,
-    Output,
-    SavePlan,
+    Options,
+    Shown,
     UnitText,
     open_ledger,
     option,
@@ -26,6 +25,7 @@ from oboro.cli.options import (
     read_unit,
     show_checked,
     show_json,
+    with_options,
 )
 from oboro.errors import ParameterError
 
@@ -41,45 +41,41 @@ Edges = Annotated[
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Counted(Options):
+    """What is counted, and at which price."""
+
+    domain: DomainFile
+    column: Columns
+    edges: Edges = field(default_factory=list)
+    eps: Eps
+
+    def plan(self, unit: Unit, expected_n: int | None = None) -> Any:
+        from oboro.statistics import histogram_plan
+
+        public, edges = read_domain(self.domain), dict(map(read_edges, self.edges))
+        return histogram_plan(
+            public, self.column, unit=unit, eps=self.eps, edges=edges, expected_n=expected_n
+        )
+
+
 @app.command(
     epilog="Example: oboro histogram forecast --domain people.toml --column age --edges age=0:120:10 --unit row --eps 0.2"
 )
-def forecast(
-    *,
-    domain: DomainFile,
-    column: Columns,
-    edges: Edges = [],
-    unit: UnitText = None,
-    eps: Eps,
-    expected_n: ExpectedN = None,
-    save_plan: SavePlan = None,
-    json: Json = False,
-) -> None:
+@with_options
+def forecast(counted: Counted, show: Shown, unit: UnitText = None, expected_n: ExpectedN = None) -> None:
     """The error of each count, before anything is spent. Reads no data."""
-    plan = _plan(domain, column, eps, read_unit(unit, domain), edges, expected_n)
-    plans.show_forecast(plan, json=json, save=save_plan)
+    plans.show_forecast(counted.plan(read_unit(unit, counted.domain), expected_n), show)
 
 
 @app.command(
     epilog="Example: oboro histogram release people.csv --domain people.toml --column region --eps 0.2 --ledger people.ledger -o published.csv"
 )
-def release(
-    data: DataFile,
-    *,
-    domain: DomainFile,
-    column: Columns,
-    edges: Edges = [],
-    eps: Eps,
-    ledger: LedgerAt,
-    output: Output = None,
-    name: Name = None,
-    dry_run: DryRun = False,
-    json: Json = False,
-) -> None:
+@with_options
+def release(data: DataFile, counted: Counted, ledger: LedgerAt, delivery: Delivery) -> None:
     """Publishes the counts and pays for them from the ledger, whose unit is protected."""
-    account = open_ledger(ledger, domain)
-    plan = _plan(domain, column, eps, account.unit, edges)
-    plans.release(plan, data, account, output=output, name=name, dry_run=dry_run, json=json)
+    account = open_ledger(ledger, counted.domain)
+    plans.release(counted.plan(account.unit), data, account, delivery)
 
 
 @app.command(epilog="Example: oboro histogram check people.csv --domain people.toml")
@@ -93,21 +89,6 @@ def check(data: DataFile, domain: DomainFile, column: Columns = [], json: Json =
         show_json({"private": True, "columns": rows})
         return
     show_checked(rows)
-
-
-def _plan(
-    domain: Path, columns: list[str], eps: str, unit: Unit, edges: list[str], expected_n: int | None = None
-) -> Any:
-    from oboro.statistics import histogram_plan
-
-    return histogram_plan(
-        read_domain(domain),
-        columns,
-        unit=unit,
-        eps=eps,
-        edges=dict(map(read_edges, edges)),
-        expected_n=expected_n,
-    )
 
 
 def read_edges(text: str) -> tuple[str, list[Any]]:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import MISSING, Field, dataclass, fields
+from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -72,6 +76,67 @@ Output = Annotated[
 Name = Annotated[str | None, option("--name TEXT", "A name for the release: asked again, it costs nothing.")]
 DryRun = Annotated[bool, option("--dry-run", "Price and forecast only. Spends nothing, looks at no value.")]
 Json = Annotated[bool, option("--json", "Print JSON.")]
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options that commands share: a frozen dataclass below this, with a field for each."""
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """For Typer, to which each field of an argument that is `Options` is an option of its own."""
+    hints = get_type_hints(command, include_extras=True)
+    groups = {
+        name: hint for name, hint in hints.items() if isinstance(hint, type) and issubclass(hint, Options)
+    }
+    shown: list[Parameter] = []
+    for one in signature(command).parameters.values():
+        if one.name not in groups:
+            shown.append(one.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[one.name]))
+            continue
+        kinds = get_type_hints(groups[one.name], include_extras=True)
+        for field in fields(groups[one.name]):
+            shown.append(
+                Parameter(
+                    field.name, Parameter.KEYWORD_ONLY, default=_default(field), annotation=kinds[field.name]
+                )
+            )
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        made = {
+            name: group(**{one.name: given.pop(one.name) for one in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**given, **made)
+
+    run.__signature__ = signature(command).replace(parameters=shown)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in shown}
+    return run
+
+
+def _default(field: Field[Any]) -> Any:
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    return Parameter.empty if field.default is MISSING else field.default
+
+
+@dataclass(frozen=True)
+class Delivery(Options):
+    """What every releasing command takes: where the release goes, under which name, or nowhere."""
+
+    output: Output = None
+    name: Name = None
+    dry_run: DryRun = False
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Shown(Options):
+    """What every forecast takes."""
+
+    save_plan: SavePlan = None
+    json: Json = False
 
 
 def read_unit(text: str | None, domain_file: Path | None = None, argument: str = "domain") -> Unit:

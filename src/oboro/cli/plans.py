@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from oboro import files
-from oboro.cli.options import DataFile, DryRun, Json, LedgerAt, Name, Output, argument, open_ledger, show_json
+from oboro.cli.options import (
+    DataFile,
+    Delivery,
+    Json,
+    LedgerAt,
+    Shown,
+    argument,
+    open_ledger,
+    show_json,
+    with_options,
+)
 from oboro.cli.terminal import budget_text, echo, typed, unit_text
 from oboro.kinds import path_of
 from oboro.language import labelled, phrase, said
@@ -25,36 +35,27 @@ def forecast(plan: PlanFile, json: Json = False) -> None:
     """The error that a plan will have. Free; reads no data."""
     from oboro.release import load_plan
 
-    show_forecast(load_plan(plan), json=json)
+    show_forecast(load_plan(plan), Shown(json=json))
 
 
-def run(
-    plan: PlanFile,
-    data: DataFile,
-    ledger: LedgerAt,
-    output: Output = None,
-    name: Name = None,
-    dry_run: DryRun = False,
-    json: Json = False,
-) -> None:
+@with_options
+def run(plan: PlanFile, data: DataFile, ledger: LedgerAt, delivery: Delivery) -> None:
     """Runs a plan file on data, once, and pays for it from the ledger."""
     from oboro.release import load_plan
 
     made = load_plan(plan)
     account = open_ledger(ledger, unit=unit_text(made.unit), budget=budget_text(made.guarantee))
-    release(made, data, account, output=output, name=name, dry_run=dry_run, json=json)
+    release(made, data, account, delivery)
 
 
-def show_forecast(
-    plan: Plan, *, json: bool, save: Path | None = None, forecast: Forecast | None = None
-) -> None:
+def show_forecast(plan: Plan, how: Shown, forecast: Forecast | None = None) -> None:
     """Prints what a plan promises and how far off it will be; writes it as TOML if asked."""
     forecast = plan.forecast() if forecast is None else forecast
-    if save is not None:
+    if how.save_plan is not None:
         from oboro.release import save_plan
 
-        save_plan(plan, save)
-    if json:
+        save_plan(plan, how.save_plan)
+    if how.json:
         show_json({**_facts(plan), "forecast": forecast.to_dict()})
         return
     echo(phrase(plan.describe()["released"]))
@@ -64,37 +65,29 @@ def show_forecast(
     echo(typed(str(forecast)))
 
 
-def release(
-    plan: Plan,
-    data: object,
-    ledger: Ledger,
-    *,
-    output: Path | None,
-    name: str | None,
-    dry_run: bool,
-    json: bool,
-) -> None:
+def release(plan: Plan, data: object, ledger: Ledger, delivery: Delivery) -> None:
     """Shows the forecast, spends once, writes the release and its certificate."""
     from oboro.release import quote
     from oboro.release import run as run_plan
 
-    if output is not None:
-        check_output(plan, output, data)
-    if dry_run:
+    name, json = delivery.name, delivery.json
+    if delivery.output is not None:
+        check_output(plan, delivery.output, data)
+    if delivery.dry_run:
         terms = quote(plan, ledger)
         remaining = ledger.remaining
         if json:
             dry = {"dry_run": True, "cost": terms.cost.to_dict(), "remaining": remaining.to_dict()}
             show_json({**_facts(plan), **dry, "forecast": terms.forecast.to_dict()})
             return
-        show_forecast(plan, json=False, forecast=terms.forecast)
+        show_forecast(plan, Shown(), terms.forecast)
         echo(f"\n{labelled('would cost', str(terms.cost))}\n{labelled('remaining', str(remaining))}")
         echo(said("nothing was spent"))
         return
     given_again = name is not None and ledger.find(name) is not None
     tell = None if json else lambda forecast: echo(typed(f"{forecast}\n"), err=True)
     released = run_plan(plan, data, ledger, name, tell=tell)
-    give(released, ledger, output=output, json=json, given_again=given_again)
+    give(released, ledger, output=delivery.output, json=json, given_again=given_again)
 
 
 def give(

@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from oboro.errors import DataError, OboroError
-from oboro.language import Lines, plain
-
-if TYPE_CHECKING:
-    from oboro.domain import Domain
-    from oboro.privacy import Unit
-from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from oboro.cli import plans
 from oboro.cli.options import (
-    DryRun,
+    Delivery,
     EpsOrNone,
     ExpectedN,
     Json,
-    Name,
-    Output,
     Rho,
     argument,
     open_ledger,
     option,
     show_checked,
     show_json,
+    with_options,
 )
 from oboro.cli.terminal import echo
-from oboro.errors import ParameterError
+from oboro.errors import DataError, OboroError, ParameterError
 from oboro.kinds import nearest
-from oboro.language import labelled, said
+from oboro.language import Lines, labelled, plain, said
+
+if TYPE_CHECKING:
+    from oboro.domain import Domain
+    from oboro.privacy import Unit
 
 # The TOML file that declares a dataset: where data and ledger are, who is protected, what values are possible.
 
@@ -186,9 +181,11 @@ FunctionFile = Annotated[
 WORDS = ("count", "sum", "mean", "variance", "covariance", "median", "quantile", "histogram")
 
 
+@with_options
 def query(
     file: PeopleFile,
     question: Question,
+    delivery: Delivery,
     where: Where = None,
     by: By = [],
     edges: Edges = [],
@@ -200,10 +197,6 @@ def query(
     eps: EpsOrNone = None,
     rho: Rho = None,
     expected_n: ExpectedN = None,
-    output: Output = None,
-    name: Name = None,
-    dry_run: DryRun = False,
-    json: Json = False,
 ) -> None:
     """Asks one question of a dataset, and pays for it from its ledger."""
     from oboro.statistics import Session
@@ -220,7 +213,7 @@ def query(
     if function is not None:
         clip |= {"function": read_function(function)}
     plan = ask(asked, text, edges, clip, way)(eps=eps, rho=rho, expected_n=expected_n)
-    plans.release(plan, session.source, ledger, output=output, name=name, dry_run=dry_run, json=json)
+    plans.release(plan, session.source, ledger, delivery)
 
 
 def check(file: PeopleFile, json: Json = False) -> None:

@@ -5,25 +5,32 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oboro.cli.options import DryRun, Json, LedgerAt, Name, Output, To, open_ledger, show_json
-from oboro.cli.terminal import Unprintable, echo
+from oboro.cli.options import (
+    Delivery,
+    Json,
+    LedgerAt,
+    Output,
+    To,
+    argument,
+    open_ledger,
+    option,
+    show_json,
+    with_options,
+)
+from oboro.cli.terminal import Unprintable, echo, is_watched
 from oboro.errors import ParameterError
 from oboro.language import labelled, plain, said
 
 if TYPE_CHECKING:
     from oboro.secure import Holder, Identity, Shelf
     from oboro.secure.draws import Exchange
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-
-from oboro.cli.options import argument, option
-from oboro.cli.terminal import is_watched
 
 # What each of two parties does: keys, encrypted answers, urns, draws, openings.
 
@@ -149,21 +156,19 @@ def open_drawn(
         echo("\n".join(map(str, [found] if isinstance(found, int) else found)))
 
 
+@with_options
 def draw(
     answer: Annotated[
         list[Path], option("--answer FILE", "The answer, encrypted for P1; for a batch, once for each.")
     ],
     plan: Agreed,
     ledger: LedgerAt,
+    delivery: Delivery,
     connect: Annotated[str | None, option("--connect HOST:PORT", "Where P1 listens.")] = None,
     urns: Annotated[Path | None, option("--urns FILE", "Or: a file of urns from P1.")] = None,
     identity: Own = None,
     peer: Peer = None,
     state: State = None,
-    output: Output = None,
-    name: Name = None,
-    dry_run: DryRun = False,
-    json: Json = False,
 ) -> None:
     """P2: pays from the ledger, draws the noise, and gets the noisy answer (with --urns: still encrypted, in -o)."""
     from oboro import secure
@@ -180,11 +185,11 @@ def draw(
     bound = secure.draw_plan(noise, low=low, high=high, unit=account.unit, opened=urns is None)
     shelf = _shelf(state, ledger, account.where)
     exchange: AbstractContextManager[Exchange | None]
-    if dry_run:
+    if delivery.dry_run:
         exchange = nullcontext()
     elif connect is not None and urns is None:
         exchange = connected(connect, held, _identity(identity, peer), shelf, bound)
-    elif urns is not None and connect is None and output is not None:
+    elif urns is not None and connect is None and delivery.output is not None:
         exchange = nullcontext(by_file(urns, held, shelf, bound))
     else:
         raise ParameterError(
@@ -193,10 +198,10 @@ def draw(
             needed="--connect HOST:PORT --identity OUR.pem --peer THEIR.crt, or --urns FILE -o FILE",
             fix="--connect 127.0.0.1:9000",
         )
-    if output is not None:  # before the other party is called
-        plans.check_output(bound, output, shelf.path, urns, identity, peer)
+    if delivery.output is not None:  # before the other party is called
+        plans.check_output(bound, delivery.output, shelf.path, urns, identity, peer)
     with exchange as drawn:
-        plans.release(bound, drawn, account, output=output, name=name, dry_run=dry_run, json=json)
+        plans.release(bound, drawn, account, delivery)
 
 
 def _holder(plan: Path, key: Path, state: Path | None) -> Holder:

@@ -7,17 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from oboro.cli import plans
-from oboro.cli.options import (
-    DryRun,
-    EpsOrNone,
-    ExpectedN,
-    Json,
-    Name,
-    Output,
-    Rho,
-    argument,
-    open_ledger,
-)
+from oboro.cli.options import Delivery, EpsOrNone, ExpectedN, Rho, argument, open_ledger, with_options
 from oboro.cli.query import PeopleFile, read
 from oboro.cli.terminal import echo, typed
 from oboro.errors import DataError, OboroError
@@ -59,16 +49,14 @@ low = 0
 high = 30"""
 
 
+@with_options
 def sql(
     file: PeopleFile,
+    delivery: Delivery,
     statement: Text = None,
     eps: EpsOrNone = None,
     rho: Rho = None,
     expected_n: ExpectedN = None,
-    output: Output = None,
-    name: Name = None,
-    dry_run: DryRun = False,
-    json: Json = False,
 ) -> None:
     """Asks a statement of SQL, and pays for it from the ledger. All its figures share one price."""
     asked, ledger = opened(file, "--eps 2" if rho is None else "--rho 2")
@@ -76,7 +64,7 @@ def sql(
         prompt(asked, ledger, eps, rho, expected_n)
         return
     read_it, plan = planned(asked, statement, eps, rho, expected_n)
-    plans.release(plan, read_it.asked.source, ledger, output=output, name=name, dry_run=dry_run, json=json)
+    plans.release(plan, read_it.asked.source, ledger, delivery)
 
 
 def planned(

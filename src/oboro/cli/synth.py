@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oboro.errors import ParameterError
-
-if TYPE_CHECKING:
-    from oboro.domain import Domain
-    from oboro.privacy import Unit
-from pathlib import Path
-
 from oboro.cli import plans
 from oboro.cli.options import (
     DataFile,
+    Delivery,
     DomainFile,
-    DryRun,
     EpsOrNone,
     Json,
     Language,
     LedgerAt,
-    Name,
+    Options,
     Page,
     Rho,
-    SavePlan,
+    Shown,
     To,
     UnitText,
     argument,
@@ -34,9 +29,15 @@ from oboro.cli.options import (
     read_domain,
     read_unit,
     show_json,
+    with_options,
 )
 from oboro.cli.terminal import echo
+from oboro.errors import ParameterError
 from oboro.language import labelled, plain, said
+
+if TYPE_CHECKING:
+    from oboro.domain import Domain
+    from oboro.privacy import Unit
 
 # Options of `oboro synth`, and how they are read.
 
@@ -66,33 +67,35 @@ Assumed = Annotated[
 ]
 
 
-def read_plan(
-    domain: Domain,
-    unit: Unit,
-    eps: str | None,
-    delta: str | None,
-    rho: str | None,
-    method: str,
-    n: str | None,
-    records: str | None,
-    n_min: str | None,
-    assumed: str | None,
-) -> Any:
-    from oboro.exact import whole
-    from oboro.synth import plan
+@dataclass(frozen=True, kw_only=True)
+class Learned(Options):
+    """What is learned, how, and at which price."""
 
-    counts = {"n": n, "records": records, "n_min": n_min}
-    whole_counts = {key: None if text is None else whole(key, text) for key, text in counts.items()}
-    return plan(
-        domain,
-        unit=unit,
-        eps=eps,
-        delta=delta,
-        rho=rho,
-        method=method,
-        assume_min_eigenvalue=assumed,
-        **whole_counts,
-    )
+    domain: DomainFile
+    eps: EpsOrNone = None
+    delta: Delta = None
+    rho: Rho = None
+    method: Method = "marginals"
+    n: N = None
+    records: Records = None
+    n_min: Least = None
+    assume_min_eigenvalue: Assumed = None
+
+    def plan(self, unit: Unit) -> Any:
+        from oboro.exact import whole
+        from oboro.synth import plan
+
+        typed = {**asdict(self), "domain": read_domain(self.domain)}
+        for name in ("n", "records", "n_min"):
+            typed[name] = None if typed[name] is None else whole(name, typed[name])
+        return plan(unit=unit, **typed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelDelivery(Delivery):
+    """A model, or records, always go into a file."""
+
+    output: To
 
 
 def read_condition(domain: Domain, text: str) -> tuple[str, Any]:
@@ -138,62 +141,21 @@ def draft(data: DataFile, output: To) -> None:
 
 
 @app.command(epilog="Example: oboro synth forecast --domain people.toml --unit row --eps 1 --delta 1e-6")
-def forecast(
-    domain: DomainFile,
-    unit: UnitText = None,
-    eps: EpsOrNone = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    method: Method = "marginals",
-    n: N = None,
-    records: Records = None,
-    n_min: Least = None,
-    assume_min_eigenvalue: Assumed = None,
-    save_plan: SavePlan = None,
-    json: Json = False,
-) -> None:
+@with_options
+def forecast(learned: Learned, show: Shown, unit: UnitText = None) -> None:
     """The error of what the model is made of, before anything is spent. Reads no data."""
-    plan = read_plan(
-        read_domain(domain),
-        read_unit(unit, domain),
-        eps,
-        delta,
-        rho,
-        method,
-        n,
-        records,
-        n_min,
-        assume_min_eigenvalue,
-    )
-    plans.show_forecast(plan, json=json, save=save_plan)
+    plans.show_forecast(learned.plan(read_unit(unit, learned.domain)), show)
 
 
 @app.command(
     epilog="Example: oboro synth release people.csv --domain people.toml --eps 1 --delta 1e-6 --ledger people.ledger -o model.oboro"
 )
-def release(
-    data: DataFile,
-    *,
-    domain: DomainFile,
-    eps: EpsOrNone = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    method: Method = "marginals",
-    n: N = None,
-    records: Records = None,
-    n_min: Least = None,
-    assume_min_eigenvalue: Assumed = None,
-    ledger: LedgerAt,
-    output: To,
-    name: Name = None,
-    dry_run: DryRun = False,
-    json: Json = False,
-) -> None:
+@with_options
+def release(data: DataFile, learned: Learned, ledger: LedgerAt, delivery: ModelDelivery) -> None:
     """Learns a model (a file .oboro), or with --method gaussian draws records, and pays for it from the ledger."""
-    account = open_ledger(ledger, domain, budget="--eps 2 --delta 1e-6")
-    public = read_domain(domain)
-    if n is None and account.unit.kind == "row" and account.unit.adjacency == "replace":
-        if dry_run:
+    account = open_ledger(ledger, learned.domain, budget="--eps 2 --delta 1e-6")
+    if learned.n is None and account.unit.kind == "row" and account.unit.adjacency == "replace":
+        if delivery.dry_run:
             raise ParameterError(
                 "a dry run reads no data",
                 given="no --n",
@@ -202,11 +164,10 @@ def release(
             )
         from oboro.synth.codes import count_rows
 
-        n = str(count_rows(data))
-        counted = said(f"n = {int(n):,} rows, counted; under replace this number is public")
-        echo(counted + "\n", err=True)
-    plan = read_plan(public, account.unit, eps, delta, rho, method, n, records, n_min, assume_min_eigenvalue)
-    plans.release(plan, data, account, output=output, name=name, dry_run=dry_run, json=json)
+        n = count_rows(data)
+        echo(said(f"n = {n:,} rows, counted; under replace this number is public") + "\n", err=True)
+        learned = replace(learned, n=str(n))
+    plans.release(learned.plan(account.unit), data, account, delivery)
 
 
 @app.command(

@@ -3,46 +3,46 @@
 from __future__ import annotations
 
 import shlex
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oboro.cli.options import read_unit
-
-if TYPE_CHECKING:
-    from oboro.privacy import Unit
-    from oboro.tables.plan import TablePlan
-    from oboro.tables.tree import Workload
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from oboro.cli import plans
 from oboro.cli.options import (
     DataFile,
+    Delivery,
     DomainFile,
-    DryRun,
     Eps,
     Json,
     Language,
     LedgerAt,
-    Name,
-    Output,
+    Options,
     Page,
-    SavePlan,
+    Shown,
     UnitText,
     argument,
     certificate_beside,
     open_ledger,
     option,
     read_domain,
+    read_unit,
     show_json,
+    with_options,
 )
 from oboro.cli.terminal import echo, is_watched
 from oboro.errors import ParameterError
 from oboro.files import reads
 from oboro.language import aligned, labelled, phrase, plain, said
+
+if TYPE_CHECKING:
+    from oboro.privacy import Unit
+    from oboro.tables.plan import TablePlan
+    from oboro.tables.tree import Workload
 
 # What plans of tables are made from on the command line.
 
@@ -119,43 +119,27 @@ def read_known(texts: list[str] | None) -> dict[str, object] | None:
     return found or None
 
 
-def make_plan(
-    domain: Path,
-    eps: str,
-    unit: Unit,
-    strategy: str | None,
-    count: str | None,
-    possible: Path | None,
-    impossible: Path | None,
-    total: int | None,
-    workload: list[str] | None,
-    delta: str | None,
-    publish: str | None = None,
-    known: list[str] | None = None,
-) -> TablePlan:
-    """A plan from what was typed."""
-    from oboro.tables import plan
+@dataclass(frozen=True, kw_only=True)
+class Counted(Options):
+    """What a plan of a table is made from."""
 
-    public = read_domain(domain)
-    return plan(
-        public,
-        unit=unit,
-        eps=eps,
-        strategy=strategy,
-        count=count,
-        possible=possible,
-        impossible=impossible,
-        total=total,
-        workload=_workload(workload),
-        delta=delta,
-        publish=publish,
-        known=read_known(known),
-    )
+    domain: DomainFile
+    count: Count = None
+    eps: Eps
+    delta: Delta = None
+    strategy: StrategyName = None
+    possible: Possible = None
+    impossible: Impossible = None
+    total: Total = None
+    workload: Workloads = None
+    publish: PublishShare = None
+    known: KnownTotals = None
 
+    def plan(self, unit: Unit) -> TablePlan:
+        from oboro.tables import plan
 
-def _budget(delta: str | None) -> str:
-    """A budget that a table can be paid from."""
-    return "--eps 2" if delta is None else "--eps 2 --delta 1e-6"
+        read = {"domain": read_domain(self.domain), "workload": _workload(self.workload)}
+        return plan(unit=unit, **{**asdict(self), **read, "known": read_known(self.known)})
 
 
 def unit_of(text: str | None, domain: Path) -> Unit:
@@ -204,25 +188,14 @@ Expected = Annotated[
 ForecastPage = Annotated[Path | None, option("-o --output FILE", "Also write a page.")]
 
 
+@with_options
 def forecast(
-    *,
-    domain: DomainFile,
-    count: Count = None,
+    counted: Counted,
+    show: Shown,
     unit: UnitText = None,
-    eps: Eps,
-    delta: Delta = None,
-    strategy: StrategyName = None,
-    possible: Possible = None,
-    impossible: Impossible = None,
-    total: Total = None,
-    workload: Workloads = None,
-    publish: PublishShare = None,
-    known: KnownTotals = None,
     expected_total: Expected = None,
     output: ForecastPage = None,
     language: Language = None,
-    save_plan: SavePlan = None,
-    json: Json = False,
 ) -> None:
     """The error by block size, before anything is spent. Reads no data. The unit is one person in one cell unless said."""
     if output is not None and output.suffix.lower() != ".html":
@@ -232,27 +205,24 @@ def forecast(
             needed=".html",
             fix=f"-o {shlex.quote((output.stem or 'forecast') + '.html')}",
         )
-    own = unit_of(unit, domain)
-    plan = make_plan(
-        domain, eps, own, strategy, count, possible, impossible, total, workload, delta, publish, known
-    )
+    plan = counted.plan(unit_of(unit, counted.domain))
     if output is not None:
         from oboro.report.forecast import write_forecast
 
         write_forecast(plan, output, expected_total=expected_total, language=language)
     if expected_total is None:
-        plans.show_forecast(plan, json=json, save=save_plan)
-    elif json:
+        plans.show_forecast(plan, show)
+    elif show.json:
         facts = {"released": plan.describe()["released"], "guarantee": plan.guarantee.to_dict()}
         show_json({**facts, "forecast": plan.forecast(expected_total).to_dict()})
     else:
         usual = plan.forecast()
-        plans.show_forecast(plan, json=False, save=save_plan, forecast=usual)
+        plans.show_forecast(plan, show, usual)
         for note in plan.forecast(expected_total).notes:
             if note not in usual.notes:
                 echo(f"  {said('note')}: {said(plain(note))}")
     if output is not None:
-        echo(labelled("written", str(output)), err=json)
+        echo(labelled("written", str(output)), err=show.json)
 
 
 # `oboro table ask`: questions to a published table.
@@ -354,44 +324,14 @@ app.command(epilog="Example: oboro table forecast --domain city.toml --eps 0.5")
 @app.command(
     epilog="Example: oboro table release cells.parquet --domain city.toml --count people --eps 0.5 --ledger city.ledger -o published.parquet"
 )
-def release(
-    data: DataFile,
-    *,
-    domain: DomainFile,
-    count: Count = None,
-    eps: Eps,
-    delta: Delta = None,
-    strategy: StrategyName = None,
-    possible: Possible = None,
-    impossible: Impossible = None,
-    total: Total = None,
-    workload: Workloads = None,
-    publish: PublishShare = None,
-    known: KnownTotals = None,
-    ledger: LedgerAt,
-    output: Output = None,
-    name: Name = None,
-    dry_run: DryRun = False,
-    json: Json = False,
-) -> None:
+@with_options
+def release(data: DataFile, counted: Counted, ledger: LedgerAt, delivery: Delivery) -> None:
     """Publishes the table and pays for it from the ledger, whose unit is protected."""
-    account = open_ledger(ledger, domain, unit="cells:1:1", budget=_budget(delta))
-    plan = make_plan(
-        domain,
-        eps,
-        account.unit,
-        strategy,
-        count,
-        possible,
-        impossible,
-        total,
-        workload,
-        delta,
-        publish,
-        known,
-    )
+    budget = "--eps 2" if counted.delta is None else "--eps 2 --delta 1e-6"
+    account = open_ledger(ledger, counted.domain, unit="cells:1:1", budget=budget)
+    plan = counted.plan(account.unit)
     with progress_bar():
-        plans.release(plan, data, account, output=output, name=name, dry_run=dry_run, json=json)
+        plans.release(plan, data, account, delivery)
 
 
 @app.command(epilog="Example: oboro table compare cells.parquet --domain city.toml --count people --eps 0.5")
