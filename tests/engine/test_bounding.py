@@ -65,6 +65,7 @@ def test_what_the_buckets_find_is_all_that_is_beyond_the_limit(
     assert (counts.sum(), (cells * counts).sum()) == expected
 
 
+@pytest.mark.few(3, "ways to count persons")
 @pytest.mark.parametrize("large", [1, 2**40])
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("condition", [None, parse("y = 1", Domain([Integer("y", 0, 2)]))])

@@ -244,6 +244,7 @@ def test_cells_that_are_names_have_areas_too() -> None:
     assert abs(plan.ask(found, {"town": "b"}).value - 500) < 5
 
 
+@pytest.mark.few(1, "exhaustive searches")
 @pytest.mark.parametrize("seed", range(3))
 def test_shares_are_near_the_best_of_an_exhaustive_search(seed: int) -> None:
     """Of a tree of four levels, every multiple of 1/40; no share is more than 2% in error from the best."""
