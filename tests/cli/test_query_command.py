@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -176,3 +177,45 @@ def test_check_is_for_the_steward(oboro: Any, tmp_path: Path) -> None:
     }  # fmt: skip
     (tmp_path / "people.toml").write_text(TOML.replace('data = "people.csv"', ""))
     assert oboro("check")[0] == 4
+
+
+def test_several_questions_are_one_file_with_a_row_for_each_group(oboro: Any, tmp_path: Path) -> None:
+    out = tmp_path / "all.csv"
+    code, _, errors = oboro(
+        "query", "mean age; sum age; count", "--by", "region", "--eps", "1", "-o", str(out)
+    )
+    assert code == 0, errors
+    head, *rows = out.read_text().splitlines()
+    names = [
+        "region",
+        *(f"{of}{end}" for of in ("mean of age", "sum of age", "count") for end in ("", " low", " high")),
+    ]
+    assert head == ",".join(f'"{name}"' for name in names)
+    assert [row.split(",")[0] for row in rows] == ['"north"', '"south"']
+
+
+def test_an_answer_that_is_printed_short_says_how_to_get_all_of_it(
+    oboro: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, shown, _ = oboro("query", "histogram age", "--eps", "0.5")
+    assert code == 0
+    line = next(line for line in shown.splitlines() if "ledger fetch" in line)
+    words = shlex.split(line[line.index("oboro ledger") :])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert not stop.value.code
+    assert len((tmp_path / words[-1]).read_text().splitlines()) == 122
+    assert "ledger fetch" not in oboro("query", "mean age", "--eps", "0.5")[1]
+
+
+@pytest.mark.parametrize("question", ["histogram age", "mean age; count"])
+def test_a_workbook_that_cannot_be_written_costs_nothing(
+    oboro: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "xlsxwriter", None)
+    code, _, errors = oboro("query", question, "--eps", "1", "-o", str(tmp_path / "x.xlsx"))
+    assert code
+    assert 'pip install "oboro[xlsx]"' in errors
+    assert ob.Ledger.open(tmp_path / "people.ledger").spent == ob.Pure(0)

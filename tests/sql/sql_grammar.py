@@ -17,6 +17,7 @@ DOMAIN = ob.Domain(
         ob.Date("day", "2025-11-15", "2026-12-31"),
     ]
 )
+PERSONS = ob.Domain([ob.Integer("rooms", 1, 9)])  # a record of each person, for joins
 UNIT = ob.Unit.person("person", 3)
 
 
@@ -74,6 +75,29 @@ def statement(rng: random.Random, figures: list[str] = FIGURES) -> str:
     if groups:
         text += f" GROUP BY {', '.join(groups)}"
     return text
+
+
+def ended(rng: random.Random, text: str) -> str:
+    """The statement with a table joined to it, and with HAVING, ORDER BY and LIMIT: any of them, or none."""
+    if rng.random() < 0.2:
+        text = text.replace("FROM people", "FROM visits JOIN homes USING (person)").replace(
+            "WHERE ", rng.choice(["WHERE ", "WHERE rooms > 2 AND "])
+        )
+    if rng.random() < 0.2:
+        text = text.replace("SELECT ", "SELECT ROUND(AVG(income), 1) AS r, ", 1)
+    if rng.random() < 0.2:
+        text = (
+            text.replace("SELECT ", "SELECT APPROX_TOP_K(region, 2), ", 1) if "region," not in text else text
+        )
+    if rng.random() < 0.3:
+        text += rng.choice(
+            [" HAVING COUNT(*) > 5", " HAVING AVG(income) BETWEEN 0 AND 50 OR NOT SUM(age) < 2"]
+        )
+    if rng.random() < 0.3:
+        text += rng.choice(
+            [" ORDER BY 1", " ORDER BY 1 DESC", " ORDER BY COUNT(*) DESC", " ORDER BY SUM(age)"]
+        )
+    return text + rng.choice(["", "", "", " LIMIT 5", " LIMIT 0"])
 
 
 WORDS = [

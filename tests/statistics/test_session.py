@@ -64,6 +64,33 @@ def swapped(tmp_path: Path) -> ob.Session:
     )
 
 
+def test_a_batch_with_one_set_of_groups_is_a_file_with_a_row_for_each(
+    swapped: ob.Session, tmp_path: Path
+) -> None:
+    with swapped.by("region").batch(eps=20) as batch:
+        mean, both = batch.mean("age"), batch.sum(["age", "income"])
+        old, count = batch.where("age >= 50").count(), batch.count()
+        quartiles, most = batch.quantile("age", [0.25, 0.75]), batch.top("age", 2)
+    for name in ("b.parquet", "b.csv", "b.json", "b.arrow"):
+        batch.release.save(tmp_path / name)
+    wide = pq.read_table(tmp_path / "b.parquet")
+    assert pd.read_csv(tmp_path / "b.csv").columns.tolist() == wide.column_names
+    assert pd.read_json(tmp_path / "b.json").columns.tolist() == wide.column_names
+    assert wide["region"].to_pylist() == ["north", "south"]
+    for name, long in (
+        ("mean of age", mean.table), ("sum of age", both.table[:2]), ("sum of income", both.table[2:]),
+        ("count where age >= 50", old.table), ("count", count.table),
+    ):  # fmt: skip
+        for column, end in ((name, "value"), (f"{name} low", "low"), (f"{name} high", "high")):
+            assert wide[column].to_pylist() == long[end].to_pylist()
+    assert wide["quantile 0.75 of age"].to_pylist() == quartiles.table["value"].to_pylist()[1::2]
+    assert wide["most frequent value of age 1"].to_pylist() == most.table["value"].to_pylist()[::2]
+    with swapped.batch(eps=1) as batch:  # no groups, or different ones: a row for each number
+        batch.by("region").mean("age")
+        batch.count()
+    assert batch.release.outgoing().num_rows == 3
+
+
 def test_every_line_of_the_example_runs(swapped: ob.Session) -> None:
     assert "500 (public under replace)" in str(swapped.describe())
     mean = swapped.mean("income", eps="0.1")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -44,7 +44,7 @@ def verify(
 ) -> None:
     """Checks the signature and the hash of the released file."""
     from oboro.release import verify_certificate
-    from oboro.release.certificate import promised
+    from oboro.release.certificate import laws_of, promised
 
     record = verify_certificate(file, data=data, public_key=key)
     if json:
@@ -57,7 +57,7 @@ def verify(
         "dataset": record["dataset"],
         "unit": said(str(unit)),
         "guarantee": said(str(guarantee)),
-        "noise": ", ".join(said(law) for law in _laws(record["noise"])) or said("none"),
+        "noise": ", ".join(said(law) for law in laws_of(record["noise"])) or said("none"),
         "file": bound["name"] if bound else said("none"),
         "ledger": said(f"entry {record['ledger']['reserved_at']} of {record['ledger']['id']}"),
         "time": record["time"],
@@ -67,13 +67,6 @@ def verify(
     if key is None:
         note = "compare that key with one the publisher gave you another way, or pass it with --key"
         echo(f"  {said('note')}: {said(note)}")
-
-
-def _laws(noise: Any) -> list[str]:
-    """The different laws of noise of a release, which may consist of several parts."""
-    parts = noise.values() if isinstance(noise, dict) else noise if isinstance(noise, list) else ()
-    own = [noise["law"]] if isinstance(noise, dict) and isinstance(noise.get("law"), str) else []
-    return list(dict.fromkeys([*own, *(law for part in parts for law in _laws(part))]))
 
 
 # `oboro audit`: attacks plans with neighbouring data, and says what it could certify.

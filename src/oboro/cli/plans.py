@@ -115,6 +115,8 @@ def give(
         show_json({**record, **number, **where, "ledger": released.certificate.record["ledger"]})
         return
     echo(str(released))
+    if output is None and released.is_cut:
+        echo(labelled("all rows", _fetched(released, ledger)))
     if output is not None:
         echo("\n" + labelled("written", str(output)))
         if certificate != output:
@@ -124,12 +126,26 @@ def give(
     echo(labelled("remaining", str(ledger.remaining)))
 
 
-def check_output(plan: Plan, output: Path, *inputs: Any) -> None:
-    """Refuses a release that cannot be written, or would be written over an input, before anything is spent."""
+def _fetched(released: Release, ledger: Ledger) -> str:
+    """The line that gives all of a release that was printed short, at no cost."""
+    # an address is shown without its options, among which may be a password: so it is not one to be typed again
+    where = "LEDGER" if "://" in ledger.where else ledger.where
+    entry = released.certificate.record["ledger"]["reserved_at"]
+    formats = released.plan.formats
+    ending = ".csv" if ".csv" in formats else formats[0]
+    file = f"{Path(where).stem}-{entry}{ending}"
+    return f"oboro ledger fetch {shlex.quote(where)} --entry {entry} -o {shlex.quote(file)}"
+
+
+def check_output(plan: Plan, output: Path, *inputs: Any, rows: int | None = None) -> None:
+    """Refuses a release that cannot be written, or would be written over an input, before anything is spent.
+
+    `rows`: how many it has, where it is there already.
+    """
     from oboro.release.certificate import CERTIFICATE
     from oboro.release.release import checked_ending
 
-    checked_ending(plan, output, "-o {}")
+    plan.check_file(checked_ending(plan, output, "-o {}"), rows)
     check_place(output, *inputs, beside=(CERTIFICATE,))
 
 

@@ -212,7 +212,15 @@ def query(
     way = {name: given for name, given in (("method", method), ("delta", delta)) if given is not None}
     if function is not None:
         clip |= {"function": read_function(function)}
-    plan = ask(asked, text, edges, clip, way)(eps=eps, rho=rho, expected_n=expected_n)
+    several = [one.strip() for one in text.split(";")]
+    if len(several) > 1:
+        with_price = session.where(where) if where is not None else session
+        batch = (with_price.by(*by) if by else with_price).batch(eps=eps, rho=rho)
+        for one in several:
+            ask(batch, one, edges, clip, way)(expected_n=expected_n)
+        plan: Any = batch.plan
+    else:
+        plan = ask(asked, text, edges, clip, way)(eps=eps, rho=rho, expected_n=expected_n)
     plans.release(plan, session.source, ledger, delivery)
 
 

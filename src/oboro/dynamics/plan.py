@@ -269,6 +269,10 @@ class SignalPlan(Plan):
         with np.errstate(over="ignore", invalid="ignore"):
             return respond(self.system, noisy.x0 if states else self.public_start, noisy.u)
 
+    @property
+    def published_rows(self) -> int:
+        return (self.horizon + 1) * self.system.outputs
+
     def publish(self, measured: Integers) -> Table:
         return table_of(self.outputs(measured))
 

@@ -362,6 +362,13 @@ def promised(record: Record) -> tuple[Unit, Guarantee]:
     return unit_from(unit), guarantee_from(guarantee)
 
 
+def laws_of(noise: object) -> list[str]:
+    """The different laws of noise of a release, which may consist of several parts."""
+    parts = noise.values() if isinstance(noise, dict) else noise if isinstance(noise, list) else ()
+    own = [noise["law"]] if isinstance(noise, dict) and isinstance(noise.get("law"), str) else []
+    return list(dict.fromkeys([*own, *(law for part in parts for law in laws_of(part))]))
+
+
 def _in_order(record: Record) -> Record:
     """The record with its names where they belong: in alphabetical order, everywhere.
 

@@ -76,13 +76,19 @@ class Forecast:
 
     def __str__(self) -> str:
         """In the reader's language, block sizes of equal figures folded into one line."""
-        rows = self.folded().rows
-        cells = [
-            [said(plain(name)) for name in self.columns],
-            *[[phrase(_show(value)) for value in row] for row in rows],
-        ]
         notes = [f"  {said('note')}: {said(plain(note))}" for note in self.notes]
-        return "\n".join([said(plain(self.title)), *aligned(cells), *notes])
+        return "\n".join([said(plain(self.title)), *aligned(self._cells()), *notes])
+
+    def cells(self) -> list[list[str]]:
+        """The same for a sheet: the title, the table and the notes, cell by cell."""
+        notes = [[said(plain(note))] for note in self.notes]
+        return [[said(plain(self.title))], *self._cells(), *notes]
+
+    def _cells(self) -> list[list[str]]:
+        return [
+            [said(plain(name)) for name in self.columns],
+            *[[phrase(_show(value)) for value in row] for row in self.folded().rows],
+        ]
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(said(name))}</th>" for name in self.columns)

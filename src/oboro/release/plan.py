@@ -41,6 +41,7 @@ from oboro.records import (
     write,
     write_fields,
 )
+from oboro.release import workbook
 from oboro.release.forecast import Forecast
 from oboro.release.part import Form, Part, cost_of
 
@@ -187,7 +188,30 @@ class Plan:
     @property
     def formats(self) -> tuple[str, ...]:
         """How the files of a release end, the first of them proposed. None: a file of any name."""
-        return FORMATS
+        return (*FORMATS, workbook.ENDING)
+
+    @property
+    def published_rows(self) -> int | None:
+        """How many rows go out at most, by public facts; None where they are few, or nobody can say."""
+        return None
+
+    @property
+    def longest_text(self) -> int:
+        """How many signs a text that goes out has at most, by public facts: that of all labels of a row together."""
+        texts = (getattr(column, "values", ()) for column in self.reads)
+        return sum(max((len(str(one)) for one in values), default=0) for values in texts)
+
+    def check_file(self, ending: str, rows: int | None = None) -> None:
+        """Refuses, before anything is paid for, what a file with this ending cannot hold, or nothing here can write.
+
+        `rows`: how many there are, where what was released is known.
+        """
+        if ending == workbook.ENDING:
+            workbook.check_room(self.published_rows if rows is None else rows, 1, self.longest_text)
+
+    def filed(self, table: Table) -> Table:
+        """The published table as files and JSON carry it: the same figures, perhaps laid out in another way."""
+        return table
 
     def encoded(self, table: Table, ending: str) -> bytes:
         """The bytes of such a file, from the table that goes out."""

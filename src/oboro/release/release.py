@@ -7,6 +7,7 @@ import io
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,16 @@ from oboro.files import write_whole
 from oboro.kinds import names_of, path_of, takes
 from oboro.language import aligned, labelled, phrase, said
 from oboro.ledger import Entry, Ledger
-from oboro.privacy import Guarantee, Unit
-from oboro.release.certificate import BUNDLED, CERTIFICATE, Certificate, certify, certify_file
+from oboro.privacy import Guarantee, Unit, guarantee_from
+from oboro.release import workbook
+from oboro.release.certificate import (
+    BUNDLED,
+    CERTIFICATE,
+    Certificate,
+    certify,
+    certify_file,
+    laws_of,
+)
 from oboro.release.forecast import Forecast
 from oboro.release.plan import BUNDLE, Plan, bundled, encoded
 
@@ -120,7 +129,7 @@ class Release:
         is written. Tables and signals do not ask for it: their files would double.
         """
         if self.plan.intervals is None or not self.plan.interval_in_files:
-            return self._table
+            return self.plan.filed(self._table)
         return self._with_ends(self.plan.intervals, 0.95)
 
     def _with_ends(self, intervals: Callable[[pa.Table, float], Ends], level: float) -> pa.Table:
@@ -152,8 +161,12 @@ class Release:
             inside = certify_file(self.certificate, BUNDLED[0], self._content, self._sign)
             write_whole(path, bundled(dict(zip(BUNDLED, (self._content, inside.to_bytes()), strict=True))))
             return path
-        as_stored = ending == ".parquet" and table is self._table
-        content = self._content if as_stored else self.plan.encoded(table, ending)
+        if ending == workbook.ENDING:
+            content = self._workbook(None if by is None else table)
+        elif ending == ".parquet" and table is self._table:
+            content = self._content
+        else:
+            content = self.plan.encoded(table, ending)
         signed = certify_file(self.certificate, path.name, content, self._sign)
         where = Path(certificate) if certificate is not None else path.with_name(path.name + CERTIFICATE)
         if where.resolve() == path.resolve():
@@ -163,6 +176,42 @@ class Release:
         write_whole(path, content)
         signed.save(where)
         return where
+
+    def _workbook(self, own: pa.Table | None) -> bytes:
+        """Two sheets: the figures, with the interval of each where there is one, and the certificate in words."""
+        record = self.certificate.record
+        table, interval = (self.plan.filed(self._table) if own is None else own), self.plan.leaves_out
+        if own is None and self.plan.intervals is not None:
+            try:
+                table = self._with_ends(self.plan.intervals, 0.95)
+            except OboroError as error:  # as where it is printed: the figures go out without it
+                interval = error.message
+        facts = {
+            "released": phrase(record["released"]),
+            "dataset": record["dataset"],
+            "name": record["name"] or "",
+            "unit": said(str(self.unit)),
+            "guarantee": said(str(self.guarantee)),
+            "noise": ", ".join(map(said, laws_of(record["noise"]))) or said("none"),
+            "interval": "" if self.plan.intervals is None else f"95%, {said(interval)}",
+            "note": "" if self.plan.footnote is None else said(self.plan.footnote),
+            "expected error": self.plan.forecast(),
+            "ledger": said(f"entry {record['ledger']['reserved_at']} of {record['ledger']['id']}"),
+            "spent": str(self.cost),
+            "budget": str(guarantee_from(record["ledger"]["budget"])),
+            "time": record["time"],
+            "software": record["software"],
+            "signed by": record["public_key"],
+            "certificate": said(
+                f"the signed one is the file beside this one, with {CERTIFICATE} after its name"
+            ),
+        }
+        words: list[tuple[str, ...]] = []
+        for label, text in facts.items():
+            lines = text.cells() if isinstance(text, Forecast) else [[line] for line in text.split("\n")]
+            if text:
+                words += [(said(label) if at == 0 else "", *line) for at, line in enumerate(lines)]
+        return workbook.encoded_workbook(table, words, datetime.fromisoformat(record["time"]))
 
     def __str__(self) -> str:
         """In the reader's language."""
@@ -218,6 +267,11 @@ class Release:
         lines = aligned([head, *rows], sides)
         more = self._table.num_rows - len(rows)
         return [*lines, "  " + said(f"... {more:,} more")] if more > 0 else lines
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it has more rows than are printed."""
+        return self.plan.readable and self._table.num_rows > _SHOWN
 
     def _repr_html_(self) -> str:
         head, rows, _ = self._shown() if self.plan.readable else ([], [], None)

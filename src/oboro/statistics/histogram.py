@@ -139,6 +139,10 @@ class HistogramPlan(Plan):
         shape = prepared.shape if trials is None else (trials, *prepared.shape)
         return prepared + self.noise.sample(shape, bits)
 
+    @property
+    def published_rows(self) -> int:
+        return prod(self.shape)
+
     def publish(self, measured: Integers) -> Table:
         import pyarrow as pa
 

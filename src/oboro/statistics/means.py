@@ -240,6 +240,10 @@ class MeanPlan(Moments):
             return [(whole + s[0]) // 2, (whole - s[0]) // 2]
         return [*s] if self.form == "n public" else [*s, count]
 
+    @property
+    def published_rows(self) -> int:
+        return self.scope.groups * len(self.columns)
+
     def publish(self, measured: Integers) -> Table:
         """Columns of groups, then the mean, the noisy sum and the noisy count that it comes from."""
         import pyarrow as pa

@@ -362,6 +362,10 @@ class CovariancePlan(Moments):
         """2 where 2 s^2 - M^2 is released in place of s^2."""
         return 2 if i == j and self.ball is None else 1
 
+    @property
+    def published_rows(self) -> int:
+        return self.scope.groups * len(self.pairs)
+
     def publish(self, measured: Integers) -> Table:
         """For each pair the covariance; where n is private also the noisy moments that it comes from."""
         import pyarrow as pa

@@ -109,6 +109,10 @@ class PersonsPlan(Plan):
     def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Integers:
         return measured([self.term], prepared, bits, trials)
 
+    @property
+    def published_rows(self) -> int:
+        return self.scope.groups
+
     def publish(self, measured: Integers) -> Table:
         return table_of({**self.scope.labels(), "value": measured[:, 0]})
 

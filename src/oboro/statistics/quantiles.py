@@ -241,6 +241,10 @@ class QuantilePlan(ScopedPlan):
         each = [grid_quantiles(ranks, self.column.size, q, self.eta(q), bits, trials) for q in self.quantiles]
         return np.sort(np.stack(each, axis=1), axis=1)
 
+    @property
+    def published_rows(self) -> int:
+        return self.scope.groups * len(self.quantiles)
+
     def publish(self, measured: Integers) -> Table:
         import pyarrow as pa
 

@@ -19,6 +19,7 @@ from oboro.kinds import names_of, nearest, shown, takes
 from oboro.noise import Bits
 from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit, compose
 from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_plan, register
+from oboro.statistics.answers import side_by_side
 from oboro.statistics.balls import Ball
 from oboro.statistics.histogram import HistogramPlan
 from oboro.statistics.means import mean_plan
@@ -120,6 +121,14 @@ class BatchPlan(Plan):
     def measure(self, prepared: list[object], bits: Bits, trials: int | None = None) -> list[object]:
         return [plan.measure(part, bits, trials) for plan, part in zip(self.plans, prepared, strict=True)]
 
+    @property
+    def published_rows(self) -> int:
+        return sum(plan.published_rows or 1 for plan in self.plans)
+
+    @property
+    def longest_text(self) -> int:
+        return max(max(len(plan.describe()["released"]), plan.longest_text) for plan in self.plans)
+
     def publish(self, measured: list[object]) -> Table:
         """One row for each number: the question, what it is of, the value, and a 95% interval where there is one."""
         import pyarrow as pa
@@ -138,6 +147,10 @@ class BatchPlan(Plan):
             if any(name in row for row in rows):
                 schema.append((name, kind))
         return pa.Table.from_pylist(rows, pa.schema(schema))
+
+    def filed(self, table: Table) -> Table:
+        """One row a group, where all questions have the same groups."""
+        return side_by_side(self.plans, table)
 
     def describe(self) -> dict[str, object]:
         parts = [plan.describe() for plan in self.plans]

@@ -162,6 +162,10 @@ class TopPlan(Plan):
                 place[mine] += uniform_integers(int(sizes[one]), int(mine.sum()), bits)
         return np.asarray(left[members[place]], np.int64)
 
+    @property
+    def published_rows(self) -> int:
+        return self.scope.groups * self.k
+
     def publish(self, measured: Integers) -> Table:
         import pyarrow as pa
 

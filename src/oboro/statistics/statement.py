@@ -6,31 +6,29 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from oboro.arrays import Floats, numbers_in
 from oboro.domain import Domain
-from oboro.errors import ParameterError, told
+from oboro.errors import ParameterError
 from oboro.exact import whole
 from oboro.kinds import shown
 from oboro.noise import Bits
 from oboro.privacy import Guarantee, Unit
 from oboro.release import Additive, Forecast, Pair, Part, Plan, register
+from oboro.statistics.answers import codes_of, groups_of, labels_of
 from oboro.statistics.histogram import HistogramPlan
 from oboro.statistics.means import MeanPlan, two_noises
 from oboro.statistics.moments import CovariancePlan
-from oboro.statistics.persons import PersonsPlan
 from oboro.statistics.quantiles import QuantilePlan
 from oboro.statistics.questions import BatchPlan
 from oboro.statistics.scope import Bins
 from oboro.statistics.selections import TopPlan
-from oboro.statistics.sums import CountPlan, SumPlan
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from oboro.arrays import Data, Table
 
 LEVEL = 0.95
@@ -249,6 +247,11 @@ class StatementPlan(Plan):
     def measure(self, prepared: list[object], bits: Bits, trials: int | None = None) -> list[object]:
         return self.batch.measure(prepared, bits, trials)
 
+    @property
+    def published_rows(self) -> int:
+        rows = prod(bins.size for bins in self.groups)
+        return rows if self.limit is None else min(rows, self.limit)
+
     def publish(self, measured: list[object]) -> Table:
         """The outputs as columns, each with low and high where it has an interval; picked and in order."""
         import pyarrow as pa
@@ -291,18 +294,6 @@ class StatementPlan(Plan):
 # -- figures: what a question released, for each group, with its interval -------------------------------------------------------------
 
 
-def groups_of(plan: Plan) -> tuple[Bins, ...]:
-    """The groups that a question is asked of: of a histogram, what it counts."""
-    if isinstance(plan, HistogramPlan):
-        return plan.bins
-    known = CountPlan | SumPlan | MeanPlan | CovariancePlan | PersonsPlan | QuantilePlan | TopPlan
-    if not isinstance(plan, known):
-        raise ParameterError(
-            "a statement has no such question", given=told(kind=shown(plan.kind)), needed="a question of SQL"
-        )
-    return plan.scope.by
-
-
 def fields_of(plan: Plan) -> dict[str, range]:
     """The figures of a question: the fields, and how many of each there are."""
     if isinstance(plan, MeanPlan) and len(plan.columns) == 1:
@@ -336,7 +327,7 @@ class _Worked:
     def out(self, expression: Expression) -> Range:
         """The values, and the ends of intervals that hold together."""
         if isinstance(expression, Group):
-            return self.labels(expression.place), None, None
+            return labels_of(self.plan.groups, expression.place), None, None
         if isinstance(expression, Figure):
             return self.figure(expression, LEVEL)
         figures = set(_figures(expression))
@@ -345,23 +336,10 @@ class _Worked:
         known = all(self.figure(one, level)[1] is not None for one in figures)
         return found if known and figures else (found[0], None, None)
 
-    def labels(self, place: int) -> pa.Array:
-        import pyarrow as pa
-
-        sizes = [bins.size for bins in self.plan.groups]
-        after, before = int(np.prod(sizes[place + 1 :])), int(np.prod(sizes[:place]))
-        at = np.tile(np.repeat(np.arange(sizes[place]), after), before)
-        return pa.array(self.plan.groups[place].labels).take(pa.array(at))
-
     def keys(self, expression: Expression) -> Floats:
         """Numbers in the order of the values; groups are in the order in which the domain lists them."""
         if isinstance(expression, Group):
-            sizes = [bins.size for bins in self.plan.groups]
-            after, before = (
-                int(np.prod(sizes[expression.place + 1 :])),
-                int(np.prod(sizes[: expression.place])),
-            )
-            return np.tile(np.repeat(np.arange(sizes[expression.place], dtype=float), after), before)
+            return codes_of(self.plan.groups, expression.place).astype(float)
         value = self.out(expression)[0]
         if not isinstance(value, np.ndarray):
             values = value.to_pylist()

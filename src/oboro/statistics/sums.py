@@ -124,6 +124,10 @@ class SumPlan(ScopedPlan):
     def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Integers:
         return measured([self.term], prepared, bits, trials)
 
+    @property
+    def published_rows(self) -> int:
+        return self.scope.groups
+
     def publish(self, measured: Integers) -> Table:
         noisy = values([self.term], measured)[:, 0] * float(self.grid[0])
         whole = self.grid[0].denominator == 1 and self.term.quantum == 1
@@ -262,6 +266,10 @@ class SumsPlan(Moments):
             for group, (count, *codes) in self.scope.folded(found).items()
         }
         return counted(self.terms, self.scope.groups, sums)
+
+    @property
+    def published_rows(self) -> int:
+        return self.scope.groups * len(self.columns)
 
     def publish(self, measured: Integers) -> Table:
         """Columns of groups, then the column and its sum."""

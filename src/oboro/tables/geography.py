@@ -34,6 +34,17 @@ def encoded_places(table: Table, domain: Domain, count: str, ending: str) -> byt
     return _raster(table, domain, place, count) if ending in RASTER else _vector(table, place, ending)
 
 
+def check_places(domain: Domain, ending: str) -> None:
+    """Refuses, before anything is paid for, a domain without places, and a file that nothing here can write."""
+    place = _place(domain)
+    if ending in RASTER:
+        needed_for(ending, "rasterio")
+    elif ending != ".geoparquet":
+        needed_for(ending, "geopandas")
+    elif _crs(place) != _JGD2011:
+        needed_for(ending, "pyproj")
+
+
 def _place(domain: Domain) -> Grid | Mesh:
     """The column of the places: a mesh, or a grid that says where it lies."""
     for column in domain:

@@ -26,7 +26,7 @@ from oboro.noise.laplace import check_level
 from oboro.privacy import Approx, Pure, Unit
 from oboro.release import Forecast, Pair, Part, Plan, Release, register, run, upgrade
 from oboro.tables.cells import LARGEST_TOTAL, Cells, Layout
-from oboro.tables.geography import RASTER, VECTOR, encoded_places
+from oboro.tables.geography import RASTER, VECTOR, check_places, encoded_places
 from oboro.tables.input import read_cells
 from oboro.tables.nested.strategy import AreaTree, KnownTotals
 from oboro.tables.papers.dense import RIVALS
@@ -423,6 +423,16 @@ class TablePlan(Plan):
     @property
     def formats(self) -> tuple[str, ...]:
         return (*super().formats, *VECTOR, *RASTER)
+
+    @property
+    def published_rows(self) -> int:
+        """Perhaps far fewer: what is below the threshold does not go out. But how many, the noise decides."""
+        return self.layout.cells
+
+    def check_file(self, ending: str, rows: int | None = None) -> None:
+        super().check_file(ending, rows)
+        if ending in (*VECTOR, *RASTER):
+            check_places(self.domain, ending)
 
     def encoded(self, table: Table, ending: str) -> bytes:
         """Also as what GIS reads: cells as polygons, or as a raster, with the 95% interval of each where there is one."""
