@@ -37,7 +37,7 @@ from oboro.statistics.ranks import Ranks, _grid, _Part, _split, fineness
 from oboro.statistics.scope import Scope
 from oboro.statistics.sensitivity.orders import Sorted
 from oboro.statistics.smooth import FINER, smooth_quantile_plan, sum_between, trimmed_mean_plan
-from oboro.statistics.sums import SumsPlan, sum_plan, sums_plan
+from oboro.statistics.sums import SumPlan, SumsPlan, sums_plan
 from oboro.statistics.terms import counted, term
 from oboro.synth.copula import STEPS
 from oboro.synth.records import LARGEST as LARGEST_CODE
@@ -325,8 +325,8 @@ HOSTILE = [
 ]
 Make = Callable[[Any, Scope], Any]
 QUESTIONS: dict[str, Make] = {
-    "sum": lambda c, s: sum_plan(c, s, Pure(1)),
-    "sum, Gaussian": lambda c, s: sum_plan(c, s, ZCDP(1)),
+    "sum": lambda c, s: SumPlan(c, s, Pure(1)),
+    "sum, Gaussian": lambda c, s: SumPlan(c, s, ZCDP(1)),
     "sums": lambda c, s: SumsPlan((c,), s, Pure(1)),
     "sum in a ball": lambda c, s: sums_plan([c], s, ZCDP(1), Ball("l1", 2**40)),
     "mean": lambda c, s: mean_plan([c], s, Pure(1)),

@@ -64,22 +64,6 @@ _WHERE = {
     ),
     "statistics": ("PersonTables", "Session", "histogram", "histogram_plan"),
 }
-_MODULES = (
-    "audit",
-    "domain",
-    "dynamics",
-    "engine",
-    "errors",
-    "ledger",
-    "noise",
-    "privacy",
-    "release",
-    "report",
-    "secure",
-    "statistics",
-    "synth",
-    "tables",
-)
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
@@ -135,7 +119,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         value = getattr(importlib.import_module(f"oboro.{_HOME[name]}"), name)
-    elif name in _MODULES:
+    elif name in __all__:
         value = importlib.import_module(f"oboro.{name}")
     else:
         raise AttributeError(f"module 'oboro' has no attribute {name!r}")

@@ -27,7 +27,7 @@ from oboro.errors import declaration, setting, told
 from oboro.release import plan_from
 from oboro.statistics.means import mean_plan
 from oboro.statistics.scope import Bins, Scope
-from oboro.statistics.sums import sum_plan
+from oboro.statistics.sums import SumPlan
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -325,7 +325,7 @@ def test_many_counts_of_few_rows_are_said_to_be_noise() -> None:
     assert "noise: " not in notes(3630)
     for build in (
         lambda scope: mean_plan([age], scope, ob.Pure("0.1")),
-        lambda scope: sum_plan(age, scope, ob.Pure("0.1")),
+        lambda scope: SumPlan(age, scope, ob.Pure("0.1")),
     ):
         few, many = (build(Scope(ob.Unit.row(), by=(Bins(region),), expected_n=n)) for n in (20, 20_000))
         assert "most will be noise" in str(few.forecast())

@@ -14,7 +14,7 @@ import oboro as ob
 from oboro import audit
 from oboro.errors import InputError
 from oboro.release import Pair, plan_from, run
-from oboro.statistics.blocks import middle, sample_aggregate_plan
+from oboro.statistics.blocks import middles, sample_aggregate_plan
 from oboro.statistics.scope import Scope
 
 AGE, SEX, DAY = (
@@ -197,7 +197,7 @@ def test_the_aggregator_has_the_law_of_the_proof(test_bits: Any) -> None:
     score = [max(0, a - rank + 1, rank - b) for a, b in zip(below, upto, strict=True)]
     chance = np.exp(-0.5 * np.asarray(score))
     chance /= chance.sum()
-    draws = np.bincount([middle(values, size, rank, eta, test_bits) for _ in range(20_000)], minlength=size)
+    draws = np.bincount(middles(values, size, rank, eta, test_bits, 20_000), minlength=size)
     statistic = float(((draws - 20_000 * chance) ** 2 / (20_000 * chance)).sum())
     assert statistic < 50  # chi-square with 9 degrees: false alarm 1e-7
     worse = np.exp(-0.6 * np.asarray(score))

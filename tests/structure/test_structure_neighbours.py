@@ -29,7 +29,7 @@ from oboro.secure import Answer
 from oboro.secure.elgamal import SecretKey
 from oboro.statistics.quantiles import quantile_plan
 from oboro.statistics.scope import Scope
-from oboro.statistics.sums import sum_plan
+from oboro.statistics.sums import SumPlan
 from support import mostly_long
 
 SAMPLES = ob.audit.samples()
@@ -64,7 +64,7 @@ def _wide() -> dict[str, Plan]:
             domain = ob.Domain([ob.Date("age", "1970-01-01", "1970-12-31")])
             made["records of dates"] = ob.synth.plan(domain, unit=person, rho="0.5", method="marginals")
         elif name != "whole labels":
-            made[f"sum of {name}"] = sum_plan(column, Scope(person), ob.Pure(1))
+            made[f"sum of {name}"] = SumPlan(column, Scope(person), ob.Pure(1))
     asked: dict[str, Any] = {"unit": ob.Unit.signal(1), "eps": 1, "delta": "0.02", "columns": ("age",)}
     made["signal in a table"] = ob.dynamics.plan(([["0.5"]], [[1]], [[1]], [[0]]), horizon=200, **asked)
     return made

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import chdtrc
 
-from oboro.errors import DomainError, ParameterError
+from oboro.errors import ParameterError
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace
 from oboro.tables.papers import laplace, threshold
@@ -133,20 +133,8 @@ def test_a_full_domain_and_an_empty_one() -> None:
     assert keys.size == counts.size
 
 
-def test_the_dense_form_holds_zeros_below_the_threshold() -> None:
-    counts = np.zeros(1024, np.int64)
-    counts[17] = 5000
-    table = threshold.measure(counts, EPS, Bits())
-    assert table.shape == counts.shape
-    assert abs(table[17] - 5000) < 200
-    assert np.count_nonzero(table) < 20
-    assert table[table > 0].min() >= threshold.default_threshold(1024, EPS)
-
-
 def test_what_cannot_be_served_is_refused() -> None:
     with pytest.raises(ParameterError, match="size"):
         threshold.measure_sparse(empty(), empty(), 2**63, EPS, Bits())
     with pytest.raises(ParameterError, match="threshold"):
         threshold.measure_sparse(empty(), empty(), 16, EPS, Bits(), 0)
-    with pytest.raises(DomainError, match="measure_sparse"):
-        threshold.measure(np.broadcast_to(np.int64(0), (2**27,)), EPS, Bits())

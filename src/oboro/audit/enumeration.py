@@ -141,9 +141,6 @@ def eps_at(delta_of: Sequence[Callable[[float], float]], delta: float) -> float:
     return high
 
 
-Draw = Callable[
-    [object, Bits, int], object
-]  # the noise alone, for as many trials: what `measure` gives minus what was prepared
 REPLAYED = 64  # trials
 
 

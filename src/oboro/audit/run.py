@@ -34,6 +34,7 @@ from oboro.noise.laplace import check_level
 from oboro.privacy import Guarantee, Unit
 from oboro.records import Record
 from oboro.release import Pair, Plan
+from oboro.release.plan import attackable
 
 # Random neighbours: small datasets of a plan's domain, and one unit of them changed.
 #
@@ -119,19 +120,7 @@ _REPEATED = 300  # measurements of how many numbers come out
 _SCREENED = 50  # times fewer trials for the screening
 
 
-def _attackable(name: str, value: object) -> object:
-    """Whatever can be prepared and measured, and promises something; it need not be able to be released."""
-    if all(hasattr(value, part) for part in ("kind", "guarantee", "prepare", "measure")):
-        return value
-    raise ParameterError(
-        f"{name} is not a plan",
-        given=told(**{name: f"{type(value).__name__}"}),
-        needed="what a plan function of oboro returns",
-        fix='ob.histogram_plan(domain, "age", unit=ob.Unit.row(), eps=1)',
-    )
-
-
-@takes(plan=_attackable, pairs=each_of(Pair))
+@takes(plan=attackable, pairs=each_of(Pair))
 def run(
     plan: Plan,
     trials: int = 200_000,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,21 +12,15 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from oboro.cli.options import Json, Language, show_json
+from oboro.cli.options import Json, Language, argument, option, show_json
 from oboro.cli.terminal import echo, is_watched
 from oboro.errors import DataError, OboroError, ParameterError
 from oboro.files import check_output, reads
+from oboro.kinds import nearest
 from oboro.language import aligned, labelled, left, phrase, reproduced, said
 
 if TYPE_CHECKING:
     from oboro.audit import AuditReport, Covered
-import importlib
-import shlex
-
-from oboro.cli.options import argument, option
-from oboro.kinds import nearest
-
-if TYPE_CHECKING:
     from oboro.release import Reproducible
 
 

@@ -274,11 +274,7 @@ def band(
     certified = verify_certificate(certificate_beside(published), data=published)
     plan = plan_from(certified["plan"])
     if not isinstance(plan, SignalPlan):
-        raise CertificateError(
-            f"{published} is not the output of a system",
-            given=plan.kind,
-            needed="what dynamics release wrote",
-        )
+        raise _no_output(published, plan.kind)
     source = on_this_machine(open_data(published), "a picture")
     source.need("t", "y")
     source.connection.execute("SET preserve_insertion_order = true")
@@ -289,15 +285,17 @@ def band(
     outputs = plan.system.outputs
     sound = not any(np.ma.is_masked(column) for column in (t, y)) and len(t) and len(t) % outputs == 0
     if not sound or min(t) < 0 or max(t) > plan.horizon:
-        raise CertificateError(
-            f"{published} is not the output of a system",
-            given=f"{len(t)} rows, some perhaps without a time or a number",
-            needed="what dynamics release wrote",
-        )
+        raise _no_output(published, f"{len(t)} rows, some perhaps without a time or a number")
     numbered = {} if outputs == 1 else {"output": [i % outputs + 1 for i in range(len(t))]}
     table = pa.table({"t": t, **numbered, "y": y})
     write_band(output, plan, table, certificate=certified)
     echo(labelled("written", str(output)))
+
+
+def _no_output(published: Path, given: str) -> CertificateError:
+    return CertificateError(
+        f"{published} is not the output of a system", given=given, needed="what dynamics release wrote"
+    )
 
 
 @app.command(epilog="Example: oboro dynamics outliers --eps 1 --delta 1e-3 -o outliers.html")

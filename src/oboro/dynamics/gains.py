@@ -39,15 +39,11 @@ How close
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from flint import arb_mat
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise, product
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +53,9 @@ from oboro.dynamics.system import PARTS, Matrix, Operator, System, check_horizon
 from oboro.errors import ParameterError, setting
 from oboro.noise.lazy import Ball, ball, precision
 from oboro.privacy.guarantee import round_up
+
+if TYPE_CHECKING:
+    from flint import arb_mat
 
 _TIGHT = (2e-11, 8e-11, 3e-10, 8e-10, 1e-8, 1e-6, 1e-4, 1e-2)  # how far above the float's g a proof is tried
 _BITS = 128

@@ -11,16 +11,12 @@ are two comparisons: at equal (eps, delta), and at an equal median size of the n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from scipy.interpolate import CubicSpline
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +27,9 @@ from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show, usable
 from oboro.kinds import list_of, takes
 from oboro.noise.laplace import as_float, check_level
+
+if TYPE_CHECKING:
+    from scipy.interpolate import CubicSpline
 
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200)
 

@@ -39,6 +39,7 @@ from oboro.dynamics.system import (
     System,
     check_horizon,
     check_protect,
+    protects_nothing_known,
     respond,
     system_from,
 )
@@ -324,12 +325,7 @@ def check_facts(
     """Refuses what a plan cannot be sized for, whatever its scale and its grid."""
     check_alpha(alpha)
     if check_protect(protect) != protect:
-        raise ParameterError(
-            "protect is not understood",
-            given=told(protect=repr(protect)),
-            needed='"x0", "u" or both',
-            fix=setting(protect=("x0", "u")),
-        )
+        raise protects_nothing_known(protect)
     check_horizon(horizon)
     if unit.kind != "signal":
         raise UnitError(
@@ -532,6 +528,12 @@ def release(
     >>> release.to_arrow().column_names, release.to_arrow().num_rows, ledger.remaining
     (['t', 'y'], 4, Approx(0, 0))
     """
+    check_private_start(plan, x0)
+    return run(plan, {"u": u, "x0": x0}, ledger, name)
+
+
+def check_private_start(plan: SignalPlan, x0: object) -> None:
+    """Refuses a start with the data where the plan has a public one."""
     if x0 is not None and "x0" not in plan.protect:
         raise ParameterError(
             "x0 is not protected by this plan",
@@ -539,7 +541,6 @@ def release(
             needed="a public start in the plan",
             fix=told(x0="x0"),
         )
-    return run(plan, {"u": u, "x0": x0}, ledger, name)
 
 
 def _listed(x0: object) -> list[object]:

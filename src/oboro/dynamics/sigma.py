@@ -7,16 +7,12 @@ in ball arithmetic for the exact M, from rational A, B, C, D; floats only propos
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from flint import arb_mat
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +28,9 @@ from oboro.noise.laplace import as_float
 from oboro.noise.lazy import Ball, ball, precision
 from oboro.privacy import Approx, Pure, Unit
 from oboro.privacy.guarantee import round_up
+
+if TYPE_CHECKING:
+    from flint import arb_mat
 
 # How much noise a plan needs: the sensitivity, rounded up, and the scale, with the calibration's margin.
 

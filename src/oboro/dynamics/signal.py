@@ -10,7 +10,7 @@ How many samples there are, and of how many inputs, is public, and refused if it
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,18 +19,11 @@ import numpy as np
 
 from oboro.arrays import Floats, Table
 from oboro.dynamics import mixing_variable
-from oboro.dynamics.system import row_norms
+from oboro.dynamics.sigma import floats_of
+from oboro.dynamics.system import Matrix, Operator, row_norms
 from oboro.errors import DataError, setting, told
 from oboro.noise.laplace import check_level
-from oboro.release import Forecast
-
-if TYPE_CHECKING:
-    from oboro.dynamics.plan import SignalPlan
-from collections.abc import Iterator
-
-from oboro.dynamics.sigma import floats_of
-from oboro.dynamics.system import Matrix, Operator
-from oboro.release import Pair
+from oboro.release import Forecast, Pair
 
 if TYPE_CHECKING:
     from oboro.dynamics.plan import SignalPlan

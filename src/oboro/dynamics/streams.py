@@ -26,9 +26,9 @@ import numpy as np
 
 from oboro.arrays import Floats
 from oboro.dynamics.laws import EllipticalNoise, Scale, Truth, one_by_one
-from oboro.dynamics.plan import SignalPlan, table_of
+from oboro.dynamics.plan import SignalPlan, check_private_start, table_of
 from oboro.dynamics.signal import cleaned, one_sample, read_record
-from oboro.errors import DataError, LedgerError, ParameterError, setting, told
+from oboro.errors import DataError, LedgerError, ParameterError, setting
 from oboro.kinds import takes
 from oboro.ledger import Ledger
 from oboro.ledger.records import Reservation
@@ -180,13 +180,7 @@ def stream(
     """
     quoted = quote(plan, ledger)
     plan = made_from(quoted)
-    if x0 is not None and "x0" not in plan.protect:
-        raise ParameterError(
-            "x0 is not protected by this plan",
-            given="x0 with the data",
-            needed="a public start in the plan",
-            fix=told(x0="x0"),
-        )
+    check_private_start(plan, x0)
     nothing = np.zeros((1, plan.system.inputs))
     record = read_record(
         {"u": nothing, "x0": x0},

@@ -193,13 +193,17 @@ def check_protect(protect: object) -> tuple[str, ...]:
         else ()
     )
     if not given or not all(isinstance(part, str) and part in PARTS for part in given):
-        raise ParameterError(
-            "protect is not understood",
-            given=told(protect=repr(protect)),
-            needed='"x0", "u" or both',
-            fix=setting(protect=("x0", "u")),
-        )
+        raise protects_nothing_known(protect)
     return tuple(part for part in PARTS if part in given)
+
+
+def protects_nothing_known(protect: object) -> ParameterError:
+    return ParameterError(
+        "protect is not understood",
+        given=told(protect=repr(protect)),
+        needed='"x0", "u" or both',
+        fix=setting(protect=("x0", "u")),
+    )
 
 
 @dataclass(frozen=True, slots=True)

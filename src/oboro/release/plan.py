@@ -7,21 +7,14 @@ cost, which is checked whenever one comes into being, by its constructor, by `da
 
 from __future__ import annotations
 
+import importlib
 import io
 import zipfile
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
-import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from oboro.arrays import Table
 from oboro.domain import Column, Domain, read_toml
@@ -44,6 +37,10 @@ from oboro.records import (
 from oboro.release import workbook
 from oboro.release.forecast import Forecast
 from oboro.release.part import Form, Part, cost_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
 
 # Tables as bytes of every format; and a table with its certificate in one file.
 
@@ -446,6 +443,7 @@ def _with(name: str, value: object, *parts: str) -> object:
         f"{name} is not a plan",
         given=told(**{name: shown(value)}),
         needed="what a plan function of oboro returns",
+        fix='ob.histogram_plan(domain, "age", unit=ob.Unit.row(), eps=1)',
     )
 
 

@@ -182,13 +182,7 @@ def _codes_at(level: str, row: Integers, col: Integers) -> Integers:
 def _whole_numbers(table: Table, name: str) -> Integers:
     import pyarrow as pa
 
-    if name not in table.column_names:
-        raise DataError(
-            f"the table has no column {name!r}",
-            given=", ".join(table.column_names),
-            needed=f"{name}, as the domain declares",
-        )
-    column = table.column(name)
+    column = _column(table, name)
     try:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)

@@ -2,8 +2,14 @@
 
 Its examples begin with:
 
+>>> from pathlib import Path
 >>> import oboro as ob
 >>> noise = ob.secure.plan(eps=1, delta="1e-3", method="paper", draws=2)
+>>> _ = ob.secure.create("carrier")
+>>> public, secret = ob.secure.load_public("carrier.public"), ob.secure.load_secret("carrier.secret")
+>>> holder = ob.secure.Holder(noise, secret, ob.secure.Shelf(Path("carrier.urns")))
+>>> budget = ob.Conditional(ob.Approx(1, "1e-3"), ob.secure.ASSUMPTION)
+>>> ledger = ob.Ledger.create("city.ledger", dataset="city", unit=ob.Unit.row(), budget=budget)
 """
 
 from oboro.secure.compare import compare

@@ -45,8 +45,6 @@ LARGEST = 2**53
 class Answer:
     """A ciphertext with what is public about it: its key and its bounds.
 
-    >>> _ = ob.secure.create("carrier")
-    >>> public = ob.secure.load_public("carrier.public")
     >>> one = ob.secure.Answer.encrypt(1200, low=0, high=10_000, public=public)
     >>> both = one + ob.secure.Answer.encrypt(34, low=0, high=10_000, public=public)
     >>> both.low, both.high
@@ -124,10 +122,6 @@ _HELD_TOGETHER = 256  # entries that are sent at a time, so that the other party
 class Holder:
     """P1: a noise plan, the secret key, and the shelf that says which urns were used.
 
-    >>> from pathlib import Path
-    >>> _ = ob.secure.create("carrier")
-    >>> shelf = ob.secure.Shelf(Path("carrier.urns"))
-    >>> holder = ob.secure.Holder(noise, ob.secure.load_secret("carrier.secret"), shelf)
     >>> name, parts = holder.urns()
     >>> len(name)
     32

@@ -37,7 +37,7 @@ _YEARS = 10
 def create(name: str | Path, bits: Bits | None = None) -> dict[str, Path]:
     """Makes all four files of a party. Nothing is ever overwritten.
 
-    >>> sorted(ob.secure.create("carrier"))
+    >>> sorted(ob.secure.create("city"))
     ['crt', 'pem', 'public', 'secret']
     """
     paths = {kind: path_of("name", f"{name}.{kind}") for kind in ("secret", "public", "pem", "crt")}
@@ -57,9 +57,7 @@ def create(name: str | Path, bits: Bits | None = None) -> dict[str, Path]:
 def load_secret(path: str | Path) -> SecretKey:
     """Reads a secret key, and refuses one that others can read too.
 
-    >>> _ = ob.secure.create("carrier")
-    >>> secret = ob.secure.load_secret("carrier.secret")
-    >>> secret.public == ob.secure.load_public("carrier.public")
+    >>> ob.secure.load_secret("carrier.secret").public == public
     True
     """
     scalar = _read(Path(path), _SECRET, private=True)
@@ -73,7 +71,6 @@ def load_secret(path: str | Path) -> SecretKey:
 def load_public(path: str | Path) -> bytes:
     """Reads a public key.
 
-    >>> _ = ob.secure.create("carrier")
     >>> len(ob.secure.load_public("carrier.public"))
     32
     """
@@ -179,7 +176,6 @@ _TABLE = """CREATE TABLE IF NOT EXISTS urns (
 class Shelf:
     """The record of one party's urns.
 
-    >>> from pathlib import Path
     >>> shelf = ob.secure.Shelf(Path("carrier.urns"))
     >>> shelf.put(b"the first urns", "a plan")
     >>> shelf.use(b"the first urns", "a plan")

@@ -105,10 +105,6 @@ def answer_one(holder: Holder, channel: Channel, tell: Tell, bits: Bits | None =
 def write_urns(holder: Holder, path: str | Path, bits: Bits | None = None) -> bytes:
     """Fresh urns as a file for P2; returns their name.
 
-    >>> from pathlib import Path
-    >>> _ = ob.secure.create("carrier")
-    >>> shelf = ob.secure.Shelf(Path("carrier.urns"))
-    >>> holder = ob.secure.Holder(noise, ob.secure.load_secret("carrier.secret"), shelf)
     >>> name = ob.secure.write_urns(holder, "urns.bin")
     >>> len(name)
     32
@@ -121,15 +117,8 @@ def write_urns(holder: Holder, path: str | Path, bits: Bits | None = None) -> by
 def open_file(holder: Holder, path: str | Path) -> tuple[bytes, int] | tuple[bytes, tuple[int, ...]]:
     """Opens a drawn answer that came as a file, once: the name of the urns and the noisy answer; for a batch all of them.
 
-    >>> from pathlib import Path
-    >>> _ = ob.secure.create("carrier")
-    >>> shelf = ob.secure.Shelf(Path("carrier.urns"))
-    >>> holder = ob.secure.Holder(noise, ob.secure.load_secret("carrier.secret"), shelf)
     >>> _ = ob.secure.write_urns(holder, "urns.bin")
-    >>> public = ob.secure.load_public("carrier.public")
     >>> answer = ob.secure.Answer.encrypt(1234, low=0, high=10_000, public=public)
-    >>> budget = ob.Conditional(ob.Approx(1, "1e-3"), ob.secure.ASSUMPTION)
-    >>> ledger = ob.Ledger.create("city.ledger", dataset="city", unit=ob.Unit.row(), budget=budget)
     >>> used = ob.secure.Shelf(Path("city.urns"))
     >>> release = ob.secure.draw_from_file("urns.bin", answer, ledger, used, noise)
     >>> _ = release.save("drawn.bin")
@@ -214,15 +203,8 @@ def draw_from_file(
 ) -> Release:
     """The same from a file of urns. What is released is the drawn answer, encrypted: P1 opens the file that it is saved as.
 
-    >>> from pathlib import Path
-    >>> _ = ob.secure.create("carrier")
-    >>> shelf = ob.secure.Shelf(Path("carrier.urns"))
-    >>> holder = ob.secure.Holder(noise, ob.secure.load_secret("carrier.secret"), shelf)
     >>> _ = ob.secure.write_urns(holder, "urns.bin")
-    >>> public = ob.secure.load_public("carrier.public")
     >>> answer = ob.secure.Answer.encrypt(1234, low=0, high=10_000, public=public)
-    >>> budget = ob.Conditional(ob.Approx(1, "1e-3"), ob.secure.ASSUMPTION)
-    >>> ledger = ob.Ledger.create("city.ledger", dataset="city", unit=ob.Unit.row(), budget=budget)
     >>> used = ob.secure.Shelf(Path("city.urns"))
     >>> release = ob.secure.draw_from_file("urns.bin", answer, ledger, used, noise)
     >>> _ = release.save("drawn.bin")

@@ -181,8 +181,7 @@ SECONDS = 60.0  # without a byte from the other party
 class Identity:
     """Who we are (NAME.pem) and the one whom we talk to (the certificate that it gave us, NAME.crt).
 
-    >>> from pathlib import Path
-    >>> _ = ob.secure.create("carrier"), ob.secure.create("city")
+    >>> _ = ob.secure.create("city")
     >>> city = ob.secure.Identity(Path("city.pem"), peer=Path("carrier.crt"))
     """
 

@@ -445,11 +445,6 @@ def sample_aggregate_plan(
     )
 
 
-def middle(codes: Integers, size: int, rank: int, eta: Fraction, bits: Bits) -> int:
-    """One draw of `middles`."""
-    return int(middles(codes, size, rank, eta, bits, 1)[0])
-
-
 def middles(codes: Integers, size: int, rank: int, eta: Fraction, bits: Bits, trials: int) -> Integers:
     """Grid points t below `size` with probability proportional to e^(-eta score(t)): near the value of this rank.
 

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
-from typing import TYPE_CHECKING
-
-from oboro.errors import GuaranteeError, told
-from oboro.exact import remembered, usable
-
-if TYPE_CHECKING:
-    from oboro.noise.lazy import Ball as Enclosure
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from oboro.arrays import Data, Integers, Table
 from oboro.domain import Column, Domain
-from oboro.errors import ParameterError, setting
-from oboro.exact import Number, positive, show, whole
+from oboro.errors import GuaranteeError, ParameterError, setting, told
+from oboro.exact import Number, positive, remembered, show, usable, whole
 from oboro.noise.bits import Bits
 from oboro.privacy import ZCDP, Approx, Guarantee, Pure
 from oboro.records import inline
@@ -30,6 +23,9 @@ from oboro.release import Additive, Forecast, Pair, Part, part, register
 from oboro.statistics.balls import Ball, InBall, streamed
 from oboro.statistics.points import check_columns, one_unit
 from oboro.statistics.scope import Scope, ScopedPlan
+
+if TYPE_CHECKING:
+    from oboro.noise.lazy import Ball as Enclosure
 
 # How much Gaussian noise (eps, delta) takes, exactly: the analytic Gaussian mechanism.
 

@@ -79,14 +79,7 @@ class QuantilePlan(ScopedPlan):
     kind = "statistics.quantile"
 
     def check(self) -> None:
-        if any(bins.column.name == self.column.name for bins in self.scope.by):
-            raise DomainError(
-                f"column {self.column.name!r} is asked about and says the groups",
-                given=f"by {self.column.name}",
-                needed="groups of another column",
-                fix="by another column",
-            )
-        self.scope.check_groups()
+        self.scope.check_groups(besides=self.column)
         _check_order(self.column)
         _check_quantiles(self.quantiles)
         check_eps(self.guarantee)

@@ -346,8 +346,15 @@ class Scope:
         if len(set(names)) != len(names):
             raise DomainError("the groups name a column twice", given=", ".join(names))
 
-    def check_groups(self) -> None:
-        """Refuses more groups than a table of sums or quantiles should have."""
+    def check_groups(self, besides: Column | None = None) -> None:
+        """Refuses more groups than a table of sums or quantiles should have, and those of a column that is asked about."""
+        if besides is not None and any(bins.column.name == besides.name for bins in self.by):
+            raise DomainError(
+                f"column {besides.name!r} is asked about and says the groups",
+                given=f"by {besides.name}",
+                needed="groups of another column",
+                fix="by another column",
+            )
         if self.groups > MOST_GROUPS or prod(column.size for column in self.by_columns) > LARGEST:
             raise DomainError(
                 "there are too many groups",

@@ -58,15 +58,8 @@ class TopPlan(Plan):
     kind = "statistics.top"
 
     def check(self) -> None:
-        self.scope.check_groups()
+        self.scope.check_groups(besides=self.column)
         check_eps(self.guarantee)
-        if any(bins.column.name == self.column.name for bins in self.scope.by):
-            raise DomainError(
-                f"column {self.column.name!r} is asked about and says the groups",
-                given=f"by {self.column.name}",
-                needed="groups of another column",
-                fix="by another column",
-            )
         if not 1 <= self.k <= min(self.column.size, MOST_CHOSEN):
             raise ParameterError(
                 f"so many values of column {self.column.name!r} cannot be chosen",

@@ -3,43 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack
 
+from oboro.domain import Category, Column, Date, Domain, Integer, Real
+from oboro.engine import Source, count_units, open_data
 from oboro.errors import ParameterError, setting, told
-from oboro.exact import Number, positive
-from oboro.privacy import Approx, Pure
+from oboro.exact import Number, positive, show
+from oboro.kinds import takes, text_of
+from oboro.language import aligned, plain
+from oboro.ledger import Ledger
+from oboro.privacy import Approx, Pure, Unit, translate
+from oboro.release import Forecast, Plan, Release, run
+from oboro.release.plan import a_plan
 from oboro.statistics.blocks import sample_aggregate_plan
 from oboro.statistics.clusters import clusters_plan
 from oboro.statistics.components import components_plan
+from oboro.statistics.oracle import Oracle
 from oboro.statistics.points import Rows
-from oboro.statistics.questions import Asked, Questions, as_pure
+from oboro.statistics.questions import Asked, BatchPlan, Build, Questions, as_pure, batch_of
 from oboro.statistics.row_function import row_function_plan
+from oboro.statistics.scope import Scope
 from oboro.statistics.smooth import smooth_quantile_plan, trimmed_mean_plan
 from oboro.statistics.smooth_noise import SmoothPromise
-from oboro.statistics.terms import Promise
+from oboro.statistics.terms import Promise, promised
 
 if TYPE_CHECKING:
     from oboro.arrays import Data, Table
     from oboro.noise.laws import Law
-from dataclasses import dataclass, field
-from types import TracebackType
-from typing import ClassVar
-
-from oboro.domain import Category, Column, Date, Domain, Integer, Real
-from oboro.engine import Source, count_units, open_data
-from oboro.exact import show
-from oboro.kinds import takes, text_of
-from oboro.language import aligned, plain
-from oboro.ledger import Ledger
-from oboro.privacy import Unit, translate
-from oboro.release import Forecast, Plan, Release, run
-from oboro.release.plan import a_plan
-from oboro.statistics.oracle import Oracle
-from oboro.statistics.questions import BatchPlan, Build, batch_of
-from oboro.statistics.scope import Scope
-from oboro.statistics.terms import promised
 
 # Further questions: smooth sensitivity, any function, clusters, components, and an oracle to learn from.
 
@@ -342,13 +336,7 @@ class Session(Learning[Release]):
         name: str | None = None,
     ) -> Batch:
         """Several questions for one price; with a delta, composed tightly. They are asked when the block ends."""
-        promise: Promise | Approx = promised(eps, rho)
-        if delta is not None:
-            if not isinstance(promise, Pure):
-                raise ParameterError(
-                    "delta goes with eps", given="rho and delta", fix=setting(eps="1", delta="1e-6")
-                )
-            promise = Approx(promise.eps, positive("delta", delta))
+        promise = with_delta(promised(eps, rho), delta)
         return Batch(
             self.domain,
             self.unit,

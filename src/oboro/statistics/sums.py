@@ -319,11 +319,6 @@ class SumsPlan(Moments):
         yield Pair(one, other, "one unit with every column as far from 0 as can be")
 
 
-def sum_plan(column: Column, scope: Scope, promise: Promise) -> SumPlan:
-    """The sum of a number column."""
-    return SumPlan(column, scope, promise)
-
-
 def sums_plan(
     columns: Sequence[Column], scope: Scope, promise: Promise, ball: Ball | None = None
 ) -> SumPlan | SumsPlan:

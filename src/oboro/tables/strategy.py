@@ -7,7 +7,7 @@ tree the workload and the design. So whatever follows from them is computed once
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from oboro.arrays import Floats, Integers, Table
-from oboro.domain import Column, Domain, Grid, Mesh
+from oboro.domain import Areas, Category, Column, Date, Domain, Grid, Integer, Mesh
 from oboro.domain.mesh import LEVELS, width
 from oboro.errors import DataError, DomainError, GuaranteeError, ParameterError, setting, told
 from oboro.exact import about, show
@@ -25,7 +25,7 @@ from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.noise.laplace import as_float
 from oboro.privacy import Approx, Pure, Unit
 from oboro.release import Forecast, Part
-from oboro.tables.cells import MOST_BITS, Cells, Layout
+from oboro.tables.cells import MOST_BITS, Cells, Layout, column_groups
 
 if TYPE_CHECKING:
     from oboro.tables.nested.strategy import KnownTotals
@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     from oboro.tables.tree.measure import Measured
     from oboro.tables.tree.outlook import Outlook
     from oboro.tables.tree.workload import Design, Workload
-from collections.abc import Iterator
-
-from oboro.domain import Areas, Category, Date, Integer
-from oboro.tables.cells import column_groups
 
 # The error that a table will have, by block size. From public facts alone.
 

@@ -24,7 +24,6 @@ from fractions import Fraction
 import numpy as np
 
 from oboro.arrays import Integers
-from oboro.errors import DomainError
 from oboro.exact import whole
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace, as_float
@@ -83,24 +82,6 @@ def measure_sparse(
     all_counts = np.concatenate([noisy[reach], more_counts])
     order = np.argsort(all_keys)  # so that the order of rows says nothing
     return all_keys[order], all_counts[order]
-
-
-def measure(
-    counts: Integers, eps: Fraction, bits: Bits, sensitivity: int = 1, threshold: int | None = None
-) -> Integers:
-    """The same for a dense table: what was not published is 0."""
-    if counts.size > laplace.largest:
-        raise DomainError(
-            "the domain is too large to list all its cells",
-            given=f"{counts.size} cells",
-            needed=f"at most {laplace.largest}",
-            fix="measure_sparse(keys, counts, size, eps, bits)",
-        )
-    keys = np.flatnonzero(counts).astype(np.int64)
-    found, values = measure_sparse(keys, counts[keys], counts.size, eps, bits, threshold, sensitivity)
-    out = np.zeros(counts.size, np.int64)
-    out[found] = values
-    return out
 
 
 def empty_reaching(
