@@ -20,7 +20,7 @@ from oboro.tables.tree.errors import Error, ends_of, error_of
 from oboro.tables.tree.intervals import Estimates
 from oboro.tables.tree.lattice import lattice_of
 from oboro.tables.tree.measure import publish
-from oboro.tables.tree.rows import chains, ends
+from oboro.tables.tree.rows import chains, ends, from_threshold
 from oboro.tables.tree.strategy import PlannedTree, _estimates
 
 SIDE = 32
@@ -81,7 +81,7 @@ def test_rows_are_covered_given_that_they_are_published(eps: str, strategy: str)
 
 @pytest.mark.parametrize("eps", ["0.1", "0.5", "3"])
 def test_the_least_count_that_is_published_is_found(eps: str) -> None:
-    """`_still` says what happens if the table is made again with a smaller noisy count in one cell: ties included."""
+    """`_above` says what happens if the table is made again with a smaller noisy count in one cell: ties included."""
     plan, prepared, _ = table_plan(eps)
     strategy = plan.mechanism
     assert isinstance(strategy, PlannedTree)
@@ -95,7 +95,7 @@ def test_the_least_count_that_is_published_is_found(eps: str) -> None:
         leaves = strategy.lattice.leaf(plan.layout, found.keys)
         for at in rng.choice(leaves.size, 40, replace=False).tolist():
             less = int(rng.integers(1, 3 + 6 / float(eps)))
-            expected = solved._still(leaves[at : at + 1], less)[0]
+            expected = solved._above(leaves[at : at + 1], 4 * less)[0] >= less
             noisy = [each.reshape(shape).copy() for each, shape in zip(found.noisy, shapes, strict=True)]
             noisy[finest].reshape(-1)[leaves[at]] -= less
             again = publish(
@@ -149,6 +149,31 @@ def test_so_it_is_with_several_columns(kind: str, eps: str) -> None:
             assert (found.keys[at] in publish(noisy, *facts).keys) == expected
             seen.add(bool(expected))
     assert seen == {False, True}
+
+
+@pytest.mark.parametrize(
+    "law",
+    [DiscreteLaplace(each) for each in ("0.2", "125/237", "125/79", "250/79", "9", "100")]
+    + [DiscreteGaussian(each) for each in ("0.1", "6", "170", "6000")],
+    ids=str,
+)
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.99])
+def test_ends_from_a_threshold_cover(law: Any, level: float) -> None:
+    """Computed, not drawn: given that the cell is published, and published or not, for any threshold and true count."""
+    rule, far = from_threshold(law, level), sum(ends_of(law, level)) + 3
+    for t in (-2 * far, -1, 0, 1, 2, far // 2, 3 * far):
+        y = np.arange(t - math.ceil(20 * law.sd) - 9, t + 4 * far + math.ceil(20 * law.sd) + 9)
+        shown = y >= t
+        low, high = np.zeros(y.size, np.int64), np.maximum(y + rule.hidden, 0)
+        low[shown], high[shown] = rule.ends(y[shown], y[shown] - t)
+        assert (low <= np.maximum(y, 0)).all()
+        assert (np.maximum(y, 0) <= high).all()
+        for x in {max(t + k, 0) for k in (*range(-2, min(far, 30)), far, 2 * far, 3 * far, -far)}:
+            chance = law.pmf(y - x)
+            inside = (low <= x) & (x <= high)
+            assert chance[inside].sum() >= level - 1e-9
+            if chance[shown].sum() > 1e-9:
+                assert chance[inside & shown].sum() >= (level - 1e-6) * chance[shown].sum()
 
 
 @pytest.mark.parametrize("law", [DiscreteLaplace("0.4"), DiscreteLaplace(9), DiscreteGaussian(30)], ids=str)

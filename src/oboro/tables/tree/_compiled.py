@@ -51,7 +51,7 @@ def _rounded(total: int, parts: Floats, allowed: Bools, carry: Floats, out: Inte
     """Whole numbers that add up to `total`, by largest remainder. `carry` is what earlier rounding took from each.
 
     Cells of one block differ by whole numbers, so that their remainders are equal, and the first of them goes first. What
-    floating point adds to them must not decide: `still_held` follows the same rule.
+    floating point adds to them must not decide: `how_far` follows the same rule.
     """
     left, near = total, min(_TIE + 1e-12 * total, 0.25)
     for i in range(parts.size):
@@ -130,62 +130,113 @@ def share_out_leaves(
 
 
 @compiled
-def still_held(
+def how_far(
     leaves: Integers,
+    most: int,
+    estimate: float,
+    total: int,
+    largest: int,
+    estimates: Floats,
+    allowed: Bools,
+    all_allowed: bool,
+    arities: Integers,
+    follow: Floats,
+    out: Integers,
+) -> None:
+    """By how much, up to `most`, the noisy count of each leaf may be smaller so that the leaf still holds somebody.
+
+    `estimates` and `allowed` are those of all nodes below the root, the coarsest level first; `estimate` is that of the
+    root, which holds `total` if that is not negative, and at most `largest`. If a noisy count is 1 less, the estimates
+    above it are `follow` less than their siblings', level by level. Leaves that hold somebody do so with any larger count
+    (`Estimates.row_ends`), so that halving the range finds the least.
+    """
+    depth = arities.size
+    widest = arities.max() if depth else 1
+    numbers = np.empty((4, widest))
+    good, whole = np.ones(widest, np.bool_), np.empty(widest, np.int64)
+    under = np.ones(depth + 1, np.int64)
+    for level in range(depth - 1, -1, -1):
+        under[level] = under[level + 1] * arities[level]
+    for row in range(leaves.size):
+        low, high, less = 0, most + 1, most
+        while high - low > 1:
+            root = total
+            if total < 0:
+                root = int(np.rint(min(max(estimate - less * follow[0], 0.0), float(largest))))
+            if _held(
+                leaves[row],
+                root,
+                estimates,
+                allowed,
+                all_allowed,
+                arities,
+                under,
+                less * follow,
+                numbers,
+                good,
+                whole,
+            ):
+                low = less
+            else:
+                high = less
+            less = (low + high) // 2
+        out[row] = low
+
+
+@compiled
+def _held(
+    leaf: int,
     root: int,
     estimates: Floats,
     allowed: Bools,
     all_allowed: bool,
     arities: Integers,
+    under: Integers,
     less: Floats,
-    out: Bools,
-) -> None:
-    """Whether leaves would hold somebody if the nodes above each exceeded their siblings by so much less, level by level.
+    numbers: Floats,
+    good: Bools,
+    whole: Integers,
+) -> bool:
+    """Whether a leaf would hold somebody if the nodes above it exceeded their siblings by so much less, level by level.
 
-    `estimates` and `allowed` are those of all nodes below the root, the coarsest level first. As `share_out` does it, but
-    along one path; at the last level it is enough to know whether there is one for the leaf: there is, if the others
-    take less than all before it is its turn. With f the leaf's part, a sibling that exceeds it by d has f + d: the floor of
-    d, and one more that goes before the leaf's unless its remainder is smaller, or equal and it comes later.
+    As `share_out` does it, but along one path; at the last level it is enough to know whether there is one for the leaf:
+    there is, if the others take less than all before it is its turn. With f the leaf's part, a sibling that exceeds it by d
+    has f + d: the floor of d, and one more that goes before the leaf's unless its remainder is smaller, or equal and it comes
+    later.
     """
+    wanted, sorted_, near, carry = numbers[0], numbers[1], numbers[2], numbers[3]
     depth = arities.size
-    widest = arities.max() if depth else 1
-    sorted_, near, carry = np.empty(widest), np.empty(widest), np.empty(widest)
-    good, whole = np.ones(widest, np.bool_), np.empty(widest, np.int64)
-    wanted = np.empty(widest)
-    under = np.ones(depth + 1, np.int64)
-    for level in range(depth - 1, -1, -1):
-        under[level] = under[level + 1] * arities[level]
-    for row in range(leaves.size):
-        held, first, nodes = root, 0, 1
-        for level in range(depth):
-            parts = arities[level]
-            nodes *= parts
-            child = leaves[row] // under[level + 1]
-            start = first + child - child % parts
-            own = child % parts
+    held, first, nodes = root, 0, 1
+    for level in range(depth):
+        parts = arities[level]
+        nodes *= parts
+        child = leaf // under[level + 1]
+        start = first + child - child % parts
+        own = child % parts
+        for i in range(parts):
+            wanted[i] = estimates[start + i]
+            good[i] = all_allowed or allowed[start + i]
+        wanted[own] -= less[level + 1]
+        if held == 0:
+            break
+        if level == depth - 1:
+            taken = 0.0
+            near_ = min(_TIE + 1e-12 * held, 0.25)
             for i in range(parts):
-                wanted[i] = estimates[start + i]
-                good[i] = all_allowed or allowed[start + i]
-            wanted[own] -= less[level]
-            if held == 0:
-                break
-            if level == depth - 1:
-                taken = 0.0
-                near_ = min(_TIE + 1e-12 * held, 0.25)
-                for i in range(parts):
-                    more = wanted[i] - wanted[own]
-                    if i < own and good[i] and more > -near_:
-                        taken += np.floor(more + near_) + 1
-                    elif i > own and good[i] and more > near_:
-                        taken += np.ceil(more - near_)
-                held = 1 if taken < held else 0
-            else:
-                _nearest(float(held), wanted[:parts], good[:parts], sorted_, near[:parts])
-                carry[:] = 0.0
-                _rounded(held, near[:parts], good[:parts], carry[:parts], whole[:parts])
-                held = whole[own]
-            first += nodes
-        out[row] = held > 0
+                more = wanted[i] - wanted[own]
+                if i < own and good[i] and more > -near_:
+                    taken += np.floor(more + near_) + 1
+                elif i > own and good[i] and more > near_:
+                    taken += np.ceil(more - near_)
+            held = 1 if taken < held else 0
+        else:
+            _nearest(float(held), wanted[:parts], good[:parts], sorted_, near[:parts])
+            for i in range(parts):
+                carry[i] = 0.0
+            _rounded(held, near[:parts], good[:parts], carry[:parts], whole[:parts])
+            held = whole[own]
+        first += nodes
+    return bool(held > 0)
 
 
 @compiled

@@ -34,10 +34,10 @@ from oboro.errors import DataError
 from oboro.exact import about
 from oboro.privacy import Unit
 from oboro.records import Record
-from oboro.tables.cells import Cells, Layout
+from oboro.tables.cells import LARGEST_TOTAL, Cells, Layout
 from oboro.tables.input import read_cells
 from oboro.tables.strategy import Noise, count_name
-from oboro.tables.tree.errors import Error, ends_of, error_of
+from oboro.tables.tree.errors import Error, error_of
 from oboro.tables.tree.lattice import Lattice, Level, lattice_of
 from oboro.tables.tree.measure import (
     Measured,
@@ -46,10 +46,9 @@ from oboro.tables.tree.measure import (
     estimated,
     project,
     spine_of,
-    whole_total,
 )
 from oboro.tables.tree.planner import moments
-from oboro.tables.tree.rows import Jointly, chains, ends
+from oboro.tables.tree.rows import Jointly, chains, ends, from_threshold
 from oboro.tables.tree.workload import Design, precision
 
 Choice = npt.NDArray[np.bool_]  # of the leaves of one column
@@ -143,58 +142,42 @@ class Estimates:
     def row_ends(self, leaves: Integers, published: Integers, level: float) -> tuple[Integers, Integers]:
         """Intervals for published cells, each of them alone: given that it is published it holds the true count.
 
-        Let y be the noisy count of the cell, whose noise is independent of all others, and w and u how far it goes down and
-        up at the level (`ends_of`). The interval is y - w to y + u, but from 0 on if the cell would not be published any
-        more with a noisy count of y - w - 1, all other noise as it is.
+        By the noisy count y of the cell, whose noise is independent of all others, and by t, the least noisy count with which
+        the cell would be published, all other noise as it is (`rows.from_threshold`). A cell that is not published holds
+        at most as much as that rule says.
 
         Privacy
             This looks at published noisy counts and public facts: post-processing.
 
-        Proof of coverage
-            Let all other noise be fixed. The cell is published if and only if y >= t for some t: its estimate, and those
-            of all nodes above it, exceed their siblings' by amounts that grow with y (`_follow`), and of several children
-            the projection gives one no less if it exceeds the others by more, or if there is more to share out; nor does
-            rounding by largest remainder. Let x be the true count, so that y - x is the noise, symmetric with a
-            log-concave law; T = P(noise > w) <= U = P(noise > u), with 2 T and T + U at most 1 - level. The low end is
-            above 0 only if y - w > t. So it exceeds x only if y > w + max(t, x). And y + u < x only if y < x - u.
-            If x <= t: P(y > w + t | y >= t) <= P(noise > w | noise >= 0) <= T/(1/2): the tail of a log-concave law
-            beyond t - x falls at least as fast as from 0. The upper end fails nowhere.
-            If t < x <= t + u: the upper end fails nowhere; P(y > w + x | y >= t) <= T / P(noise >= t - x) <= T/(1/2).
-            If x > t + u: let e = P(y < t), which is below U. Both ends fail with (T + U - e)/(1 - e) <= T + U.
-            With a cut on noisy counts, t is the larger of the two; it does not depend on y as long as y reaches it
-            [Benjamini, Hochberg 1995].
-            In each case that is at most 1 - level; so it is with any distribution of the other noise.
+        That there is such a t
+            The estimate of the cell, and those of all nodes above it, exceed their siblings' by amounts that grow with y
+            (`_follow`), and of several children the projection gives one no less if it exceeds the others by more, or if
+            there is more to share out; nor does rounding by largest remainder. With a cut on noisy counts, t is the larger
+            of the two; the cut does not depend on y as long as y reaches it [Benjamini, Hochberg 1995].
 
         Several columns
-            The proof is for one column of places. Several are shared out together, and another rule holds whatever decides
+            This is so for one column of places. Several are shared out together, and another rule holds whatever decides
             what is published: see `rows`.
-
-        Width
-            It cannot be had for nothing. Given y >= t, the law of y is the same for all x <= t if the noise is Laplace: whatever
-            interval holds one of these x often enough holds all of them, from 0 on, on average as often as the level. So
-            the rule goes down to 0 hardly more often than any rule must, and is compared with y - w to y + u. At a level of 50%
-            and an eps at which P(y = t | y >= t) = 1 - e^(-1/scale) exceeds one half, any rule must hold 0 to t whenever
-            y = t, where the plain interval is y alone.
         """
         y = self.raw[leaves]
         if self._several:
             return self._joint_ends(leaves, published, y, level)
-        below, above = ends_of(self.noise, level)
-        low = np.maximum(y - below, 0)
-        some = np.flatnonzero(low)
-        still = self._still(leaves[some], below + 1)
+        rule = from_threshold(self.noise, level)
+        low, high = np.zeros(y.size, np.int64), np.maximum(y + rule.hidden, 0)
+        shown = np.flatnonzero(published)
+        above = self._above(leaves[shown], rule.far)
         if self.cut is not None:
-            still &= y[some] - below - 1 >= self.cut
-        low[some[~still]] = 0
-        return low, np.maximum(y + above, 0)
+            above = np.minimum(above, y[shown] - self.cut)
+        low[shown], high[shown] = rule.ends(y[shown], above)
+        return low, high
 
     @property
     def _several(self) -> bool:
         return self.lattice.leaves > self.lattice.trees[spine_of(self.lattice)].leaves
 
-    def _still(self, leaves: Integers, less: int) -> Bools:
-        """Whether cells would still be published if their noisy counts were so much smaller; for one column."""
-        from oboro.tables.tree._compiled import still_held
+    def _above(self, leaves: Integers, most: int) -> Integers:
+        """By how much noisy counts of published cells exceed the least with which they are published, up to `most`."""
+        from oboro.tables.tree._compiled import how_far
 
         tree = self.lattice.trees[spine_of(self.lattice)]
         flat = self.leaves.reshape(-1, 1)
@@ -202,13 +185,12 @@ class Estimates:
         estimates, allowed = by_level(tree, flat, good)
         every = np.concatenate([np.zeros(0), *(each.reshape(-1) for each in estimates)])
         may = np.concatenate([np.zeros(0, np.bool_), *(a.reshape(-1) for a in allowed if a is not None)])
-        follow = self._follow()
-        root = self.total
-        if root is None:
-            root = whole_total(float(self.leaves.sum()) - less * float(follow[0]))
-        out = np.empty(leaves.size, np.bool_)
+        root, total = float(self.leaves.sum()), -1 if self.total is None else self.total
+        out = np.empty(leaves.size, np.int64)
         arities = np.array(tree.arities, np.int64)
-        still_held(leaves, root, every, may, good is None, arities, less * follow[1:], out)
+        how_far(
+            leaves, most, root, total, LARGEST_TOTAL, every, may, good is None, arities, self._follow(), out
+        )
         return out
 
     def _follow(self) -> Floats:
