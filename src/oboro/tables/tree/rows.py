@@ -161,7 +161,7 @@ def _shortest(noise: Noise, level: float, wide: Threshold, hidden: int) -> Thres
     def chance(first: Integers, last: Integers) -> Floats:
         """That the noise is between these."""
         ends_ = np.clip(last, -size - 1, size) + size + 1, np.clip(first, -size, size + 1) + size
-        return np.maximum(sums[ends_[0]] - sums[ends_[1]], 0.0)
+        return np.asarray(np.maximum(sums[ends_[0]] - sums[ends_[1]], 0.0))
 
     k = np.arange(least, most + 1)
     all_ = chance(-k, np.full(k.size, size))
