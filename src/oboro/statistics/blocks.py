@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.arrays import Data, Ends, Integers, Table, numbers_in
-from oboro.domain import Column, Domain, Real
+from oboro.domain import Column, Real
 from oboro.domain.columns import LARGEST
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show, whole
@@ -109,6 +109,10 @@ class SampleAggregatePlan(ScopedPlan):
     copies: int = 1  # of each unit: in how many blocks it is
     kind = "statistics.sample_and_aggregate"
     leaves_out = "covers the noise; not how the mean over blocks differs from the function of all rows"
+
+    @property
+    def asked(self) -> tuple[Column, ...]:
+        return self.columns
 
     def check(self) -> None:
         check_run(self.label, self.function, self.seconds)
@@ -362,15 +366,14 @@ class SampleAggregatePlan(ScopedPlan):
             law = self.smooth_noise.to_dict()
         copies = {"copies": str(self.copies)} if self.copies > 1 else {}
         what = "mean" if self.aggregator == "mean" else "median"
-        return {
-            "released": f"{what} over blocks of {self.label}" + self.scope.words(),
-            "noise": {**law, "blocks": str(self.blocks), **copies},
-            "domain": Domain(self.scope.columns(self.columns)).to_dict(),
-        }
+        return self.wording(
+            f"{what} over blocks of {self.label}" + self.scope.words(),
+            {**law, "blocks": str(self.blocks), **copies},
+        )
 
     def neighbours(self) -> Iterator[Pair]:
         """One unit at one end of every column or at the other, or away; by itself and among others at both ends."""
-        yield from self.scope.pairs(self.columns)
+        yield from super().neighbours()
         yield from self.scope.divided_pairs(self.columns, Fraction(1, 2))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from oboro.arrays import Data, Floats, Integers, Table
-from oboro.domain import Column, Domain
+from oboro.domain import Column
 from oboro.errors import DomainError, ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show, whole
 from oboro.kinds import unknown
@@ -19,7 +19,7 @@ from oboro.noise import Bits, DiscreteLaplace
 from oboro.noise.laplace import as_float
 from oboro.privacy import Pure
 from oboro.records import inline
-from oboro.release import Additive, Forecast, Pair, Part, part, register, same_noise
+from oboro.release import Additive, Forecast, Part, part, register, same_noise
 from oboro.statistics.points import REACH, centres_table, check_columns, points
 from oboro.statistics.scope import Scope, ScopedPlan
 
@@ -197,19 +197,14 @@ class LloydPlan(ScopedPlan):
         return centres_table(self.columns, centres)
 
     def describe(self) -> dict[str, object]:
-        return {
-            "released": f"{self.k} clusters of {', '.join(column.name for column in self.columns)}",
-            "noise": {
+        return self.wording(
+            f"{self.k} clusters of {', '.join(column.name for column in self.columns)}",
+            {
                 "law": "discrete Laplace",
                 "counts": show(self.count_noise.scale),
                 "sums": show(self.sum_noise.scale),
             },
-            "domain": Domain(self.scope.columns(self.columns)).to_dict(),
-        }
-
-    def neighbours(self) -> Iterator[Pair]:
-        """One unit at one corner of the box, or at the other, or away."""
-        yield from self.scope.pairs(self.columns)
+        )
 
 
 def lloyd_plan(
@@ -324,19 +319,14 @@ class GridClustersPlan(ScopedPlan):
         return centres_table(self.columns, found * REACH)
 
     def describe(self) -> dict[str, object]:
-        return {
-            "released": f"{self.k} clusters of {', '.join(column.name for column in self.columns)}",
-            "noise": {
+        return self.wording(
+            f"{self.k} clusters of {', '.join(column.name for column in self.columns)}",
+            {
                 **self.noise.to_dict(),
                 "sensitivity": str(self.sensitivity),
                 "cells": str(self.bins ** len(self.columns)),
             },
-            "domain": Domain(self.scope.columns(self.columns)).to_dict(),
-        }
-
-    def neighbours(self) -> Iterator[Pair]:
-        """One unit at one corner of the box, or at the other, or away."""
-        yield from self.scope.pairs(self.columns)
+        )
 
 
 def clusters_plan(

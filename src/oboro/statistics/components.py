@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.arrays import Data, Integers, Table
-from oboro.domain import Column, Domain
+from oboro.domain import Column
 from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import Number, positive, remembered, show, usable, whole
 from oboro.noise.bits import Bits
@@ -309,11 +309,10 @@ class ComponentsPlan(ScopedPlan):
             noise = {"law": "discrete Laplace", "scale": show(self.laplace_scale)}
         else:
             noise = RoundedGaussian(self.variance).to_dict()
-        return {
-            "released": f"{self.k} components of {', '.join(column.name for column in self.columns)}",
-            "noise": {**noise, "radius": f"{RADIUS} for {show(self.radius)}"},
-            "domain": Domain(self.scope.columns(self.columns)).to_dict(),
-        }
+        return self.wording(
+            f"{self.k} components of {', '.join(column.name for column in self.columns)}",
+            {**noise, "radius": f"{RADIUS} for {show(self.radius)}"},
+        )
 
     def neighbours(self) -> Iterator[Pair]:
         """A unit as long as can be, along the first column, against the last, or nobody."""

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from oboro.arrays import Data, Integers, Table
-from oboro.domain import Column, Domain
+from oboro.domain import Column
 from oboro.errors import DomainError, ParameterError, declaration, setting, told
 from oboro.exact import Number, positive, show, whole
 from oboro.noise import Bits, DiscreteLaplace
@@ -109,15 +109,10 @@ class ConjunctionPlan(ScopedPlan):
         return pa.table({"attribute": pa.array(names, pa.string()), "equals": pa.array(values, pa.string())})
 
     def describe(self) -> dict[str, object]:
-        return {
-            "released": f"conjunction of {len(self.attributes)} attributes for {self.label.name} = {self.label.value(1)}",
-            "noise": {**self.noise.to_dict(), "sensitivity": str(self.sensitivity)},
-            "domain": Domain(self.scope.columns((*self.attributes, self.label))).to_dict(),
-        }
-
-    def neighbours(self) -> Iterator[Pair]:
-        """A positive row with all attributes, or another, or nobody."""
-        yield from self.scope.pairs((*self.attributes, self.label))
+        return self.wording(
+            f"conjunction of {len(self.attributes)} attributes for {self.label.name} = {self.label.value(1)}",
+            {**self.noise.to_dict(), "sensitivity": str(self.sensitivity)},
+        )
 
 
 def conjunction_plan(
@@ -222,11 +217,10 @@ class PerceptronPlan(ScopedPlan):
         return pa.table({"attribute": names, "weight": weights})
 
     def describe(self) -> dict[str, object]:
-        return {
-            "released": f"perceptron for {self.label.name} = {self.label.value(1)}, {self.rounds} rounds",
-            "noise": {**self.noise.to_dict(), "sensitivity": str(self.sensitivity)},
-            "domain": Domain(self.scope.columns((*self.attributes, self.label))).to_dict(),
-        }
+        return self.wording(
+            f"perceptron for {self.label.name} = {self.label.value(1)}, {self.rounds} rounds",
+            {**self.noise.to_dict(), "sensitivity": str(self.sensitivity)},
+        )
 
     def neighbours(self) -> Iterator[Pair]:
         """A row at a corner of the box, with one label or the other, or away."""
@@ -390,15 +384,10 @@ class TreePlan(ScopedPlan):
         return pa.table({"where": conditions, self.label.name: labels})
 
     def describe(self) -> dict[str, object]:
-        return {
-            "released": f"tree for {self.label.name}, {self.depth} questions deep",
-            "noise": {**self.noise.to_dict(), "sensitivity": str(self.sensitivity)},
-            "domain": Domain(self.scope.columns((*self.attributes, self.label))).to_dict(),
-        }
-
-    def neighbours(self) -> Iterator[Pair]:
-        """A row at one end of every column, or at the other, or away."""
-        yield from self.scope.pairs((*self.attributes, self.label))
+        return self.wording(
+            f"tree for {self.label.name}, {self.depth} questions deep",
+            {**self.noise.to_dict(), "sensitivity": str(self.sensitivity)},
+        )
 
 
 def tree_plan(

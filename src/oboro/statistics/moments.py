@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from oboro.arrays import Data, Floats, Integers, Table
-from oboro.domain import Column, Domain
+from oboro.domain import Column
 from oboro.engine import add_up, check_width
 from oboro.errors import DomainError, ParameterError
 from oboro.noise import Bits
@@ -188,7 +188,7 @@ class Moments(ScopedPlan):
         return measured(self.terms, prepared, bits, trials)
 
     def neighbours(self) -> Iterator[Pair]:
-        yield from self.scope.pairs(self.columns)
+        yield from super().neighbours()
         if isinstance(self.frame, InBall):
             yield from self.frame.pairs(self.scope)
 
@@ -196,11 +196,10 @@ class Moments(ScopedPlan):
         """What is released, and with which noise."""
         names = ", ".join(column.name for column in self.columns)
         clipped = {} if self.ball is None else {"clipped to": str(self.ball)}
-        return {
-            "released": f"{what} of {names}{self.scope.words()}",
-            "noise": {"terms": [term.to_dict() for term in self.terms], **facts, **clipped},
-            "domain": Domain(self.scope.columns(self.columns)).to_dict(),
-        }
+        return self.wording(
+            f"{what} of {names}{self.scope.words()}",
+            {"terms": [term.to_dict() for term in self.terms], **facts, **clipped},
+        )
 
     def size_in_words(self, missing: str) -> str:
         """For how many rows a forecast speaks."""

@@ -97,12 +97,8 @@ class QueryPlan(ScopedPlan):
         return np.clip(value + low, 0, 1), np.clip(value + high, 0, 1)
 
     def describe(self) -> dict[str, object]:
-        columns = self.scope.columns([])
-        return {
-            "released": "part of the rows" + self.scope.words(),
-            "noise": {**self.noise.to_dict(), "sensitivity": "1"},
-            "domain": {"columns": [column.to_dict() for column in columns]},
-        }
+        law = {**self.noise.to_dict(), "sensitivity": "1"}
+        return self.wording("part of the rows" + self.scope.words(), law)
 
     def neighbours(self) -> Iterator[Pair]:
         """A row that meets the condition, or that does not."""

@@ -15,8 +15,8 @@ from oboro.errors import UnitError, setting
 from oboro.noise import Bits
 from oboro.privacy import Pure, Unit
 from oboro.records import inline
-from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_column, register
-from oboro.statistics.scope import Scope
+from oboro.release import Additive, Forecast, Pair, Part, noise_by_column, register
+from oboro.statistics.scope import Scope, ScopedPlan
 from oboro.statistics.terms import (
     Promise,
     Term,
@@ -31,7 +31,7 @@ from oboro.statistics.terms import (
 
 @register
 @dataclass(frozen=True)
-class PersonsPlan(Plan):
+class PersonsPlan(ScopedPlan):
     """How many persons have a row that counts, in all or in each of several groups.
 
     Privacy
@@ -69,10 +69,6 @@ class PersonsPlan(Plan):
                 needed="a unit of persons, whose column says who each row belongs to",
                 fix=setting(unit=Unit.person("person", 10)),
             )
-
-    @property
-    def unit(self) -> Unit:
-        return self.scope.unit
 
     @property
     def most(self) -> int:
@@ -124,15 +120,10 @@ class PersonsPlan(Plan):
         return np.clip(value + low, 0, most), np.clip(value + high, 0, most)
 
     def describe(self) -> dict[str, object]:
-        columns = [column.to_dict() for column in self.scope.columns([])]
-        return {
-            "released": f"number of persons{self.scope.words()}",
-            "noise": self.term.to_dict(),
-            **({"domain": {"columns": columns}} if columns else {}),
-        }
+        return self.wording(f"number of persons{self.scope.words()}", self.term.to_dict())
 
     def neighbours(self) -> Iterator[Pair]:
-        yield from self.scope.pairs([])
+        yield from super().neighbours()
         if not self.scope.nobody and self.scope.by:
             yield from self._spread()
 

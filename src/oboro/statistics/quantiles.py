@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from oboro.arrays import Data, Integers, Table
-from oboro.domain import Column, Date, Domain, Integer, Real
+from oboro.domain import Column, Date, Integer, Real
 from oboro.domain.columns import LARGEST
 from oboro.engine import count_cells
 from oboro.errors import DomainError, ParameterError, question, setting, told
@@ -266,11 +266,7 @@ class QuantilePlan(ScopedPlan):
             law["eps of each level"] = show(self.level_price)
         else:
             law["eta"] = ", ".join(show(self.eta(q)) for q in self.quantiles)
-        return {
-            "released": f"{name} of {self.column.name}{self.scope.words()}",
-            "noise": law,
-            "domain": Domain(self.scope.columns([self.column])).to_dict(),
-        }
+        return self.wording(f"{name} of {self.column.name}{self.scope.words()}", law)
 
     def neighbours(self) -> Iterator[Pair]:
         """One unit at either end, by itself and among others that lie at both ends."""

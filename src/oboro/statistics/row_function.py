@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from oboro.arrays import Data, Ends, Integers, Table, numbers_in, table_of
-from oboro.domain import Column, Domain
+from oboro.domain import Column
 from oboro.engine import add_up
 from oboro.errors import DomainError, ParameterError
 from oboro.exact import Number, positive
@@ -186,15 +186,11 @@ class RowFunctionPlan(ScopedPlan):
         return value - reach, value + reach
 
     def describe(self) -> dict[str, object]:
-        return {
-            "released": f"sum over rows of {self.label}" + self.scope.words(),
-            "noise": self.term.to_dict(),
-            "domain": Domain(self.scope.columns(self.columns)).to_dict(),
-        }
+        return self.wording(f"sum over rows of {self.label}" + self.scope.words(), self.term.to_dict())
 
     def neighbours(self) -> Iterator[Pair]:
         """And a unit where the function is largest, against one where it is smallest, or nobody."""
-        yield from self.scope.pairs(self.columns)
+        yield from super().neighbours()
         if self.scope.where is not None or self.scope.nobody:
             return
         values, sizes = self.values, [column.size for column in self.columns]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date
 from fractions import Fraction
 from functools import lru_cache
@@ -581,3 +581,20 @@ class ScopedPlan(Plan):
     @property
     def unit(self) -> Unit:
         return self.scope.unit
+
+    @property
+    def asked(self) -> tuple[Column, ...]:
+        """The columns that it is about, beside those of its condition and its groups: those among its fields."""
+        held = [getattr(self, one.name) for one in fields(self)]  # type: ignore[arg-type]
+        each = [one for value in held for one in (value if isinstance(value, tuple) else (value,))]
+        return tuple(one for one in each if isinstance(one, Column))
+
+    def neighbours(self) -> Iterator[Pair]:
+        """One unit at one end of every column, or at the other, or away."""
+        yield from self.scope.pairs(self.asked)
+
+    def wording(self, released: str, noise: Mapping[str, object]) -> dict[str, object]:
+        """What `describe` gives, with the domain of all columns that it reads."""
+        columns = self.scope.columns(self.asked)
+        domain = {"domain": Domain(columns).to_dict()} if columns else {}
+        return {"released": released, "noise": noise, **domain}

@@ -12,18 +12,18 @@ from math import prod
 import numpy as np
 
 from oboro.arrays import Data, Integers, Table
-from oboro.domain import Column, Date, Domain
+from oboro.domain import Column, Date
 from oboro.engine import count_cells
 from oboro.errors import DomainError, ParameterError, setting, told
 from oboro.exact import show
 from oboro.noise import Bits, uniform_integer
 from oboro.noise.draws import uniform_integers
 from oboro.noise.selection import permuted_and_flipped
-from oboro.privacy import Pure, Unit
+from oboro.privacy import Pure
 from oboro.records import inline
-from oboro.release import Forecast, Pair, Part, Plan, Selection, register
+from oboro.release import Forecast, Pair, Part, Selection, register
 from oboro.statistics.quantiles import check_eps
-from oboro.statistics.scope import Scope, fold_groups
+from oboro.statistics.scope import Scope, ScopedPlan, fold_groups
 from oboro.statistics.terms import cases
 
 MOST_CHOSEN = 1000
@@ -32,7 +32,7 @@ MOST_CANDIDATES = 2**22  # values of all groups: a count of each is held
 
 @register
 @dataclass(frozen=True)
-class TopPlan(Plan):
+class TopPlan(ScopedPlan):
     """The k most frequent values of a column in each group, the most frequent first. How frequent they are is not told.
 
     Privacy
@@ -78,10 +78,6 @@ class TopPlan(Plan):
     @property
     def _cells(self) -> int:
         return prod(column.size for column in (*self.scope.by_columns, self.column))
-
-    @property
-    def unit(self) -> Unit:
-        return self.scope.unit
 
     @cached_property
     def eta(self) -> Fraction:
@@ -174,15 +170,14 @@ class TopPlan(Plan):
 
     def describe(self) -> dict[str, object]:
         what = "most frequent value" if self.k == 1 else f"{self.k} most frequent values"
-        return {
-            "released": f"{what} of {self.column.name}{self.scope.words()}",
-            "noise": {"law": "permute-and-flip", "eta": show(self.eta)},
-            "domain": Domain(self.scope.columns([self.column])).to_dict(),
-        }
+        return self.wording(
+            f"{what} of {self.column.name}{self.scope.words()}",
+            {"law": "permute-and-flip", "eta": show(self.eta)},
+        )
 
     def neighbours(self) -> Iterator[Pair]:
         """One unit at either end, by itself and among others that lie at both ends."""
-        yield from self.scope.pairs([self.column])
+        yield from super().neighbours()
         yield from self.scope.divided_pairs([self.column], Fraction(1, 2))
 
 

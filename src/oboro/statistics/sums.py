@@ -11,7 +11,7 @@ from math import gcd
 import numpy as np
 
 from oboro.arrays import Data, Ends, Integers, Table, numbers_in, table_of
-from oboro.domain import Column, Domain
+from oboro.domain import Column
 from oboro.engine import add_up
 from oboro.errors import DomainError, ParameterError
 from oboro.noise import Bits
@@ -141,14 +141,7 @@ class SumPlan(ScopedPlan):
         return value - reach, value + reach
 
     def describe(self) -> dict[str, object]:
-        return {
-            "released": f"sum of {self.column.name}{self.scope.words()}",
-            "noise": self.term.to_dict(),
-            "domain": Domain(self.scope.columns([self.column])).to_dict(),
-        }
-
-    def neighbours(self) -> Iterator[Pair]:
-        yield from self.scope.pairs([self.column])
+        return self.wording(f"sum of {self.column.name}{self.scope.words()}", self.term.to_dict())
 
 
 def grid_of(column: Column) -> tuple[Fraction, int, int]:
@@ -421,16 +414,7 @@ class CountPlan(ScopedPlan):
 
     def describe(self) -> dict[str, object]:
         noise = {"law": "none: n is public"} if self.public else self.term.to_dict()
-        columns = [column.to_dict() for column in self.scope.columns([])]
-        return {
-            "released": "count" + self.scope.words(),
-            "noise": noise,
-            **({"domain": {"columns": columns}} if columns else {}),
-        }
-
-    def neighbours(self) -> Iterator[Pair]:
-        """One unit with all its rows, against nobody; under replace, against rows that do not count."""
-        yield from self.scope.pairs([])
+        return self.wording("count" + self.scope.words(), noise)
 
 
 def count_plan(scope: Scope, promise: Promise) -> CountPlan:
