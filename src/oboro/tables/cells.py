@@ -18,6 +18,7 @@ from oboro.arrays import Integers
 from oboro.domain import Category, Column, Domain, Grid, Mesh
 from oboro.domain.mesh import Groups, Pattern, chain_patterns, unweave, weave, width
 from oboro.errors import DomainError
+from oboro.noise import Bits, DiscreteLaplace
 
 # How the cells of a domain lie in one row: keys of up to 62 bits, and the binary tree that they form.
 #
@@ -364,3 +365,41 @@ def progress(stage: str, share: float) -> None:
     watcher = _watcher.get()
     if watcher is not None:
         watcher(stage, share)
+
+
+# Empty cells that reach a threshold once they have noise, without listing the others.
+#
+# Let Z be discrete Laplace noise of scale s. Dense, every cell i gets its own Z_i and is kept, with count c_i + Z_i, if
+# that is at least t >= 1. Of N cells with c_i = 0 the Z_i are independent of all others and of one another, so:
+# 1. how many reach t is binomial with N trials of P(Z >= t) = e^(-t/s) / (1 + e^(-1/s));
+# 2. given how many, which of them is uniform among all sets of that number, by symmetry;
+# 3. given which, the counts are independent, each with the law of Z given Z >= t. As P(Z >= t + j) = e^(-j/s) P(Z >= t)
+#    for j >= 0, that is t plus a G with P(G >= j) = e^(-j/s), which is the law of Z given Z >= 0.
+# These three are drawn, exactly.
+
+
+def empty_reaching(
+    keys: Integers, size: int, law: DiscreteLaplace, threshold: int, bits: Bits
+) -> tuple[Integers, Integers]:
+    """The empty cells that reach the threshold, by the three steps of the proof. `keys` are sorted."""
+    from oboro.noise.draws import binomial, choose
+    from oboro.noise.lazy import Ball, ball
+
+    def chance() -> Ball:
+        return ball(-threshold / law.scale).exp() / (1 + ball(-1 / law.scale).exp())
+
+    empty = size - keys.size
+    number = binomial(empty, chance, bits)
+    ranks = choose(empty, number, bits)
+    # The empty cell of rank r comes after the stored keys that have at most r empty cells before them.
+    found = ranks + np.searchsorted(keys - np.arange(keys.size), ranks, side="right")
+    return found, threshold + _not_negative(law, number, bits)
+
+
+def _not_negative(law: DiscreteLaplace, number: int, bits: Bits) -> Integers:
+    """Draws of the law given that they are 0 or more: the others are thrown away."""
+    kept = np.empty(0, np.int64)
+    while kept.size < number:
+        drawn = law.sample(2 * (number - kept.size) + 8, bits)
+        kept = np.concatenate([kept, drawn[drawn >= 0]])
+    return kept[:number]

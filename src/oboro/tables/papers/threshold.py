@@ -4,16 +4,9 @@ The empty cells are never listed, so the domain may be as large as 2^62. What fa
 is lost: sums of many small cells are too small.
 
 Why it is the dense mechanism
-    Let Z be discrete Laplace noise of scale s. Dense, every cell i gets its own Z_i and is published, with
-    count c_i + Z_i, if that is at least t >= 1. For stored cells this is done as it stands. For the
-    N others, c_i = 0 and the Z_i are independent of them and of one another, so:
-    1. how many reach t is binomial with N trials of P(Z >= t) = e^(-t/s) / (1 + e^(-1/s));
-    2. given how many, which of them is uniform among all sets of that number, by symmetry;
-    3. given which, the counts are independent, each with the law of Z given Z >= t. As
-       P(Z >= t + j) = e^(-j/s) P(Z >= t) for j >= 0, that is t plus a G with P(G >= j) = e^(-j/s), which is
-       the law of Z given Z >= 0.
-    These three are drawn, exactly. So the result has the law of the dense one, and the guarantee of it,
-    whether or not a cell that holds 0 is stored.
+    Dense, every cell gets noise of its own and is published if it reaches the threshold. For stored cells this is done
+    as it stands; `empty_reaching` (cells.py) gives those of the others that do, with the law that they have. So the
+    result has the law of the dense one, and the guarantee of it, whether or not a cell that holds 0 is stored.
 """
 
 from __future__ import annotations
@@ -27,6 +20,7 @@ from oboro.arrays import Integers
 from oboro.exact import whole
 from oboro.noise.bits import Bits
 from oboro.noise.laplace import DiscreteLaplace, as_float
+from oboro.tables.cells import empty_reaching
 from oboro.tables.papers import laplace
 
 largest = 2**62
@@ -82,30 +76,3 @@ def measure_sparse(
     all_counts = np.concatenate([noisy[reach], more_counts])
     order = np.argsort(all_keys)  # so that the order of rows says nothing
     return all_keys[order], all_counts[order]
-
-
-def empty_reaching(
-    keys: Integers, size: int, law: DiscreteLaplace, threshold: int, bits: Bits
-) -> tuple[Integers, Integers]:
-    """The empty cells that reach the threshold, by the three steps of the proof. `keys` are sorted."""
-    from oboro.noise.draws import binomial, choose
-    from oboro.noise.lazy import Ball, ball
-
-    def chance() -> Ball:
-        return ball(-threshold / law.scale).exp() / (1 + ball(-1 / law.scale).exp())
-
-    empty = size - keys.size
-    number = binomial(empty, chance, bits)
-    ranks = choose(empty, number, bits)
-    # The empty cell of rank r comes after the stored keys that have at most r empty cells before them.
-    found = ranks + np.searchsorted(keys - np.arange(keys.size), ranks, side="right")
-    return found, threshold + _not_negative(law, number, bits)
-
-
-def _not_negative(law: DiscreteLaplace, number: int, bits: Bits) -> Integers:
-    """Draws of the law given that they are 0 or more: the others are thrown away."""
-    kept = np.empty(0, np.int64)
-    while kept.size < number:
-        drawn = law.sample(2 * (number - kept.size) + 8, bits)
-        kept = np.concatenate([kept, drawn[drawn >= 0]])
-    return kept[:number]

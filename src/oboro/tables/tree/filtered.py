@@ -31,8 +31,7 @@ from oboro.privacy import Unit
 from oboro.release import Part as PrivacyPart
 from oboro.release import part as privacy_part
 from oboro.tables import wavelet
-from oboro.tables.cells import Cells, Layout, block_errors, progress
-from oboro.tables.papers.threshold import empty_reaching
+from oboro.tables.cells import Cells, Layout, block_errors, empty_reaching, progress
 from oboro.tables.strategy import Strategy, counts_move, key_columns
 from oboro.tables.tree.answers import (
     Region,
@@ -55,7 +54,7 @@ from oboro.tables.tree.workload import block, never_worse, precision
 # Which cells stand out: a false-discovery test over all cells of live blocks, without listing the empty ones.
 #
 # Let t be a public floor. Dense, every cell of the live blocks would be noised, and those below t forgotten. For empty
-# cells that is the same as drawing how many reach t, which ones, and their values given that (papers/threshold.py has
+# cells that is the same as drawing how many reach t, which ones, and their values given that (cells.py has
 # the proof). The test then looks at all that reached t, stored or not, with C, the number of all cells of live blocks: a
 # cut from the stored cells alone would depend on where people are.
 #
