@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import oboro as ob
 from oboro import audit, tables
 from oboro.arrays import Floats, Integers
-from oboro.domain import Category, Domain, Grid, Integer
+from oboro.domain import Category, Domain, Grid, Integer, Mesh
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.noise import DiscreteGaussian, DiscreteLaplace, system_bits
 from oboro.privacy import ZCDP, Approx, Pure, Unit
@@ -226,6 +226,28 @@ def test_many_leaves_are_looked_up_as_each_is_computed(domain: Domain) -> None:
     few = [place[:40] for place in places]
     assert np.array_equal(tree.leaf(few), leaves[:40])
     assert all(np.array_equal(*both) for both in zip(tree.places(leaves[:40]), few, strict=True))
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        Domain([Grid("r", "c", shape=(60, 91))]),
+        Domain([Mesh("code", "500m", region=[5339, 5340])]),
+        Domain([Category("a", list(range(20))), Grid("r", "c", shape=(30, 13)), Category("b", list("xyz"))]),
+    ],
+    ids=lambda domain: " ".join(domain.names),
+)
+def test_many_cells_are_looked_up_as_each_is_computed(domain: Domain) -> None:
+    layout, lattice = Layout(domain), lattice_of(domain)
+    keys = layout.keys([np.random.default_rng(2).integers(0, size, 50_000) for size in layout.sizes])
+    leaves = lattice.leaf(layout, keys)
+    assert np.array_equal(
+        leaves, np.concatenate([lattice.leaf(layout, some) for some in np.split(keys, 500)])
+    )
+    assert np.array_equal(lattice.keys(layout, leaves), keys)
+    assert np.array_equal(
+        np.concatenate([lattice.keys(layout, some) for some in np.split(leaves, 500)]), keys
+    )
 
 
 def test_the_sensitivity_of_all_levels_together_is_that_of_the_promise() -> None:

@@ -170,9 +170,9 @@ def block_variance(noise: DiscreteLaplace, depth: int, height: int) -> float:
 
     Each halving takes half of the sum and half of the difference. The coin adds 1/4 half of the time.
     """
-    variance = noise.variance
+    variance = own = noise.variance
     for _ in range(depth - height):
-        variance = (variance + noise.variance) / 4 + 1 / 8
+        variance = (variance + own) / 4 + 1 / 8
     return variance
 
 

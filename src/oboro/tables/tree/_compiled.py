@@ -116,10 +116,11 @@ def share_out_leaves(
             continue
         for i in range(parts):
             place = node * parts + i
-            good[i] = all_allowed or allowed[place]
+            if not all_allowed:
+                good[i] = allowed[place]
             wanted[i] = start[node] + (slope * leaves[place] if good[i] else 0.0)
+            carry[i] = 0.0
         _nearest(float(held[node]), wanted, good, sorted_, near)
-        carry[:] = 0.0
         _rounded(held[node], near, good, carry, whole)
         for i in range(parts):
             if whole[i] != 0:

@@ -57,18 +57,28 @@ class Tree:
 
     @property
     def leaves(self) -> int:
-        return prod(self.arities)
+        return self._under[0]
 
     def nodes(self, level: int) -> int:
-        return prod(self.arities[:level])
+        return self.leaves // self._under[level]
 
     def under(self, level: int) -> int:
         """How many leaves one node of this level covers."""
-        return prod(self.arities[level:])
+        return self._under[level]
 
     def side(self, axis: int, level: int) -> int:
         """How many places along an axis one node of this level covers."""
-        return prod(parts for step in self.steps[level:] for a, parts in step if a == axis)
+        return self._sides[axis][level]
+
+    @cached_property
+    def _under(self) -> tuple[int, ...]:
+        return _products(self.arities)
+
+    @cached_property
+    def _sides(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(
+            _products([dict(step).get(axis, 1) for step in self.steps]) for axis in range(len(self.sizes))
+        )
 
     @cached_property
     def _digits(self) -> tuple[tuple[int, int], ...]:
@@ -82,7 +92,7 @@ class Tree:
         if sum(place.size for place in rest) > 4 * sum(sides):
             nowhere = [0] * len(sides)
             return sum(
-                self.leaf([*nowhere[:axis], np.arange(side), *nowhere[axis + 1 :]])[place]
+                self.leaf([*nowhere[:axis], np.arange(side), *nowhere[axis + 1 :]]).take(place, mode="clip")
                 for axis, (side, place) in enumerate(zip(sides, rest, strict=True))
             )  # type: ignore[return-value]
         number, weight = np.zeros(np.broadcast_shapes(*(r.shape for r in rest)), np.int64), 1
@@ -177,8 +187,19 @@ class Lattice:
         """What a node of this level is: "8 x 8 of row,col; each sex"."""
         return "; ".join(node_name(tree, at) for tree, at in zip(self.trees, level, strict=True))
 
+    # A key is bits and a leaf is digits, and both are sums: a digit is some bits of a key, or one of them. So many are
+    # looked up in two halves.
+
     def leaf(self, layout: Layout, keys: Integers) -> Integers:
         """The leaves of cells, as numbers in one row."""
+        half = layout.bits // 2
+        low, high = 1 << half, 1 << (layout.bits - half)
+        if keys.size <= 4 * (low + high):
+            return self._leaf(layout, keys)
+        lower, upper = self._leaf(layout, np.arange(low)), self._leaf(layout, np.arange(high) << half)
+        return np.asarray(upper[keys >> half] + lower[keys & (low - 1)])
+
+    def _leaf(self, layout: Layout, keys: Integers) -> Integers:
         if keys.size == 0:
             return np.empty(0, np.int64)
         axes = iter(layout.places(keys))
@@ -187,6 +208,16 @@ class Lattice:
 
     def keys(self, layout: Layout, leaves: Integers) -> Integers:
         """The keys of cells from their leaves."""
+        below = _products([parts for tree in self.trees for _, parts in tree._digits])
+        low = min(below, key=lambda under: under + self.leaves // under)
+        high = self.leaves // low
+        if leaves.size <= 4 * (low + high):
+            return self._keys(layout, leaves)
+        lower, upper = self._keys(layout, np.arange(low)), self._keys(layout, np.arange(high) * low)
+        coarse = leaves // low  # np.divmod takes several times as long
+        return np.asarray(upper[coarse] + lower[leaves - coarse * low])
+
+    def _keys(self, layout: Layout, leaves: Integers) -> Integers:
         parts = np.unravel_index(leaves, tuple(tree.leaves for tree in self.trees))
         axes = [place for tree, part in zip(self.trees, parts, strict=True) for place in tree.places(part)]
         return layout.keys(axes)
@@ -203,6 +234,11 @@ class Lattice:
             leaves = np.flatnonzero(good)
             good.reshape(-1)[leaves] = layout.possible(self.keys(layout, leaves))
         return good
+
+
+def _products(parts: Sequence[int]) -> tuple[int, ...]:
+    """Of all parts, of all but the first, and so on down to none."""
+    return tuple(prod(parts[i:]) for i in range(len(parts) + 1))
 
 
 def lattice_of(domain: Domain) -> Lattice:

@@ -178,10 +178,13 @@ def _over(
     leaves = lattice.leaf(layout, cells.keys)
     noisy = []
     for (level,), noise in zip(design.levels, noises, strict=True):
-        drawn = np.empty(tree.nodes(level), np.int64)
-        for first in range(0, drawn.size, _AT_ONCE):
-            part = drawn[first : first + _AT_ONCE]
-            part[:] = noise.sample(part.size, bits)
+        if tree.nodes(level) <= _AT_ONCE:
+            drawn = noise.sample(tree.nodes(level), bits)
+        else:
+            drawn = np.empty(tree.nodes(level), np.int64)
+            for first in range(0, drawn.size, _AT_ONCE):
+                part = drawn[first : first + _AT_ONCE]
+                part[:] = noise.sample(part.size, bits)
         if level == tree.depth:
             drawn[leaves] += cells.counts  # each leaf once
         else:
@@ -319,7 +322,8 @@ def _joined_parts(
     """The last step, for some nodes at a time: most leaves hold nobody."""
     found: list[tuple[Integers, Integers]] = []
     flat = np.ones(1, np.bool_) if possible is None else possible.reshape(-1)
-    places, people = np.empty(_TOGETHER * arity, np.int64), np.empty(_TOGETHER * arity, np.int64)
+    room = min(_TOGETHER, held.size) * arity
+    places, people = np.empty(room, np.int64), np.empty(room, np.int64)
     for first in range(0, held.size, _TOGETHER):
         size = share_out_leaves(
             held,
@@ -334,6 +338,8 @@ def _joined_parts(
             places,
             people,
         )
+        if held.size <= _TOGETHER:
+            return places[:size], people[:size]
         found.append((places[:size].copy(), people[:size].copy()))
     return np.concatenate([at for at, _ in found]), np.concatenate([count for _, count in found])
 

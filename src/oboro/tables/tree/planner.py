@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import product
 from typing import Protocol
 
@@ -27,54 +28,9 @@ from oboro.exact import remembered
 from oboro.tables.tree.lattice import Lattice, Level
 from oboro.tables.tree.workload import Workload, profiles, sized_profiles
 
-# A small quasi-Newton search: BFGS with step halving, for a few dozen unknowns.
-#
-# SciPy has one, but its linear algebra starts threads for every step, which on a busy machine takes a hundred times
-# as long as the step itself.
-
 Objective = Callable[[Floats], tuple[float, Floats]]  # value and gradient
 
-
-def minimise(
-    objective: Objective, start: Floats, steps: int = 150, gain: float = 1e-9
-) -> tuple[float, Floats]:
-    """The value and place of a minimum near `start`, when a step gains less than `gain`."""
-    at = start.copy()
-    value, slope = objective(at)
-    inverse = np.eye(at.size)  # of the Hessian, as far as it is known
-    quiet = 0
-    for _ in range(steps):
-        direction = -_times(inverse, slope)
-        descent = float((direction * slope).sum())
-        if descent >= 0:  # the model went wrong: begin it again
-            inverse, direction = np.eye(at.size), -slope
-            descent = -float((slope * slope).sum())
-        length = min(1.0, 0.5 / max(float(np.abs(direction).max()), 1e-300))
-        for _ in range(30):
-            there = at + length * direction
-            new, new_slope = objective(there)
-            if new <= value + 1e-4 * length * descent:
-                break
-            length /= 2
-        else:
-            break
-        moved, turned = there - at, new_slope - slope
-        quiet = quiet + 1 if value - new < gain else 0
-        at, value, slope = there, new, new_slope
-        if quiet == 2:
-            break
-        curve = float((moved * turned).sum())
-        if curve > 1e-14:
-            along = _times(inverse, turned)
-            inverse += (1 + float((turned * along).sum()) / curve) * np.multiply.outer(moved, moved) / curve
-            inverse -= (np.multiply.outer(along, moved) + np.multiply.outer(moved, along)) / curve
-    return value, at
-
-
-def _times(matrix: Floats, vector: Floats) -> Floats:
-    return np.asarray((matrix * vector).sum(axis=1))
-
-
+_STEPS, _GAIN = 150, 1e-9  # of a search: at most so many, until two gain less
 _STARTS = 8
 # of the smooth maximum for never_worse: in the end within log(questions)/128 of it
 _SHARPNESS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
@@ -102,63 +58,75 @@ class _Problem:
     )
     steepness: float = 0.0  # of what they exceed them by, squared
 
+    def value(self, shares: Floats) -> float:
+        """The objective."""
+        return self._at(shares)[0]
+
     def inverse(self, shares: Floats) -> Floats:
         """1/mu of every level: what a question's profile is weighted with."""
-        mu = (self.under * shares**self.power).reshape(self.shape)
-        for axis in range(len(self.shape)):
-            back = (slice(None),) * axis + (
-                slice(None, None, -1),
-            )  # as np.flip, which takes longer than the sum
-            mu = mu[back].cumsum(axis)[back]
-        return np.asarray(1 / np.maximum(mu.reshape(-1), 1e-12))
+        return self._at(shares)[1]
 
-    def value(self, shares: Floats) -> tuple[float, Floats]:
-        """The objective and its gradient with respect to the shares."""
-        axes = range(len(self.shape))
-        inverse = self.inverse(shares)
-        variances = self.questions @ inverse
-        logs = np.log(variances)
-        if self.reference is None:
-            value, weights = float((self.weights * logs).sum()), self.weights
-        else:
-            over = self.sharpness * (logs - self.reference)
-            top = over.max()
-            weights = np.exp(over - top)
-            value = float((top + np.log(weights.sum())) / self.sharpness)
-            weights /= weights.sum()
-        slope = (weights / variances) @ self.questions
-        if self.limits is not None:
-            held, most = self.limits
-            own = held @ inverse
-            over = np.maximum(np.log(own) - most, 0)
-            value += self.steepness * float((over**2).sum())
-            slope = slope + (2 * self.steepness * over / own) @ held
-        slope = (-slope * inverse**2).reshape(self.shape)
-        for axis in axes:
-            slope = slope.cumsum(axis)
-        return value, self.under * slope.reshape(-1) * self.power * shares ** (self.power - 1)
+    def _at(self, shares: Floats) -> tuple[float, Floats]:
+        from oboro.tables.tree._search import INVERSE, SHARES, objective
+
+        levels = self._facts[0]
+        levels[SHARES] = shares
+        return objective(*self._facts), levels[INVERSE].copy()
 
     def improved(self, start: Floats, kept: Sequence[int]) -> tuple[float, Floats]:
         """The best shares of some levels, from a start."""
-        return improved(self.value, start, kept)
+        from oboro.tables.tree._search import AT, VALUE, improve
+
+        index = np.array(kept)
+        known, single = _begun(start[index])
+        improve(index, known, single, *self._facts, _STEPS, _GAIN)
+        return float(single[VALUE]), _squared(known[AT], index, start.size)
+
+    @cached_property
+    def _facts(self) -> tuple[Floats, Floats, Integers, int, int, float, float]:
+        """As the compiled loops take them: the profiles below room for the numbers of each level, and what they aim at."""
+        from oboro.tables.tree._search import UNDER
+
+        held, most = self.limits or (np.empty((0, self.under.size)), np.empty(0))
+        room = np.zeros((4, self.under.size))
+        room[UNDER] = self.under
+        aims = self.weights if self.reference is None else self.reference
+        profiles = np.stack([own := np.concatenate([aims, most]), np.zeros_like(own)])
+        sharpness = 0.0 if self.reference is None else self.sharpness
+        levels = np.concatenate([room, self.questions, held])
+        return levels, profiles, np.array(self.shape), self.power, len(held), sharpness, self.steepness
 
 
 def improved(of_shares: Objective, start: Floats, kept: Sequence[int]) -> tuple[float, Floats]:
-    """The best shares of some levels, from a start: shares are u^2 / sum u^2."""
-    index = np.array(kept)
+    """The best shares of some levels, from a start, for an objective in Python."""
+    from oboro.tables.tree._search import AT, NEW_SLOPE, THERE, VALUE, advance
 
-    def objective(u: Floats) -> tuple[float, Floats]:
-        total = float(u @ u)
-        shares = np.zeros(start.size)
-        shares[index] = u * u / total
+    index = np.array(kept)
+    known, single = _begun(start[index])
+    more = True
+    while more:
+        u = known[THERE]
+        shares = _squared(u, index, start.size)
         value, slope = of_shares(shares)
         own = slope[index]
-        return value, 2 * u / total * (own - float(own @ (u * u)) / total)
+        known[NEW_SLOPE] = 2 * u / float(u @ u) * (own - float(own @ shares[index]))
+        more = advance(known, single, value, _STEPS, _GAIN)
+    return float(single[VALUE]), _squared(known[AT], index, start.size)
 
-    value, u = minimise(objective, np.sqrt(start[index]))
-    shares = np.zeros(start.size)
+
+def _begun(shares: Floats) -> tuple[Floats, Floats]:
+    """What a search knows at its start: shares are u^2 / sum u^2."""
+    from oboro.tables.tree._search import THERE
+
+    known = np.zeros((6 + shares.size, shares.size))
+    known[THERE] = np.sqrt(shares)
+    return known, np.zeros(6)
+
+
+def _squared(u: Floats, index: Integers, size: int) -> Floats:
+    shares = np.zeros(size)
     shares[index] = u * u / float(u @ u)
-    return value, shares
+    return shares
 
 
 class Improved(Protocol):
@@ -207,7 +175,7 @@ def _smoothed(problem: _Problem, blocks: tuple[Floats, Floats], most: Floats, sh
     logs = np.log(held @ problem.inverse(shares))
     if (logs <= most).all() or shares.size > _FEW:
         return shares
-    before, _ = problem.value(shares)
+    before = problem.value(shares)
     price = 2 * float(np.log(_PRICE))
     alike = np.full(shares.size, 1 / shares.size)
     largest = _smallest_maximum(replace(problem, questions=held, weights=weights, reference=most))
@@ -218,7 +186,7 @@ def _smoothed(problem: _Problem, blocks: tuple[Floats, Floats], most: Floats, sh
     for limits in (near, most):
         _, best = min((_held(problem, held, limits, start) for start in starts), key=lambda one: one[0])
         kept = (np.log(held @ problem.inverse(best)) <= limits - _MARGIN / 2).all()
-        if kept and problem.value(best)[0] - before <= price:
+        if kept and problem.value(best) - before <= price:
             return best
     return shares
 

@@ -261,14 +261,16 @@ def anywhere(tree: Tree, sides: Sequence[int]) -> Floats:
 
     Two places of a range that are d apart are in the same node, B long, with probability 1 - d/B.
     """
+    whole = [_length(tree, axes, 0) for axes in tree.directions]
     s = []
     for level in range(tree.depth + 1):
         pairs = 1.0
-        for side, axes in zip(sides, tree.directions, strict=True):
+        for side, axes, longest in zip(sides, tree.directions, whole, strict=True):
             length = _length(tree, axes, level)
-            apart = np.arange(1, side)
-            together = 1.0 if length == _length(tree, axes, 0) else np.maximum(1 - apart / length, 0)
-            pairs *= side + 2 * float(((side - apart) * together).sum())
+            # the sum of (side - d) (1 - d/length) over d up to `most`, where it is 0 or the range ends
+            most = min(side - 1, length)
+            less = 0.0 if length == longest else (side - (2 * most + 1) / 3) / length
+            pairs *= side + 2 * most * side - most * (most + 1) * (1 + less)
         s.append(pairs / tree.under(level))
     return _steps(s)
 
@@ -284,7 +286,7 @@ def chosen(tree: Tree, weights: Floats) -> Floats:
 
 
 def _steps(s: Sequence[float]) -> Floats:
-    return np.maximum(np.diff(np.asarray(s, float), prepend=0.0), 0.0)
+    return np.array([max(own - above, 0.0) for own, above in zip(s, [0.0, *s[:-1]], strict=True)])
 
 
 def _outer(row: Sequence[Floats]) -> Floats:
