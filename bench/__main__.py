@@ -16,6 +16,7 @@ PARTS = (
     "start",
     "noise",
     "statistics",
+    "selections",
     "learning",
     "tables",
     "trees",

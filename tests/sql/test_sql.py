@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import random
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -131,12 +132,13 @@ def test_the_figures_are_those_of_the_equivalent_batch_bit_for_bit(session: ob.S
 # -- without noise, DuckDB's answer -----------------------------------------------------------------------------------------------
 
 
+BINS = "CREATE MACRO bins(x, w) AS (x // w * w)::VARCHAR || ' to ' || least(x // w * w + w - 1, 99)::VARCHAR"
+
+
 def by_duckdb(text: str, rows: dict[str, list[Any]]) -> list[tuple[Any, ...]]:
     people = pa.table(rows)  # found by its name
     connection = duckdb.connect()
-    connection.execute(
-        "CREATE MACRO bins(x, w) AS (x // w * w)::VARCHAR || ' to ' || least(x // w * w + w - 1, 99)::VARCHAR"
-    )
+    connection.execute(BINS)
     connection.register("people", people)
     return connection.execute(text).fetchall()
 
@@ -161,6 +163,84 @@ def compared(text: str, rows: dict[str, list[Any]]) -> None:
 def test_without_noise_every_statement_has_duckdbs_answer(seed: int) -> None:
     figures = [one for one in FIGURES if not one.startswith("CORR")] if seed % 2 else FIGURES
     compared(statement(random.Random(seed), figures), ROWS)
+
+
+def uneven() -> dict[str, list[Any]]:
+    """Out of bounds, beyond the limit of rows, missing; 60 equal rows about a quantile, and no two values as frequent."""
+    rows: dict[str, list[Any]] = {name: [] for name in ROWS}
+    person = 0
+    for which, (region, ages) in enumerate(
+        {"north": (21, 40, -5), "south": (35, 120, 50), "west": (64, 63, 20)}.items()
+    ):
+        for place, age in enumerate(ages):
+            for same in range(20 + 5 * place + which):  # persons with 5 rows that are alike, of which 3 count
+                person += 1
+                for _ in range(5):
+                    income = None if same == 0 else 100 * (same % 7) if same % 9 else 99_900
+                    values = (
+                        person,
+                        age,
+                        income,
+                        region,
+                        date(2025 + (place > 1), 12 - 5 * which, 1 + place),
+                    )
+                    for name, value in zip(rows, values, strict=True):
+                        rows[name].append(value)
+    return rows
+
+
+UNEVEN = uneven()
+BOUNDED = """CREATE TABLE people AS SELECT person, greatest(least(age, 99), 0) AS age, income + least(0, 10000 - income) AS income, region,
+greatest(least(day, DATE '2026-12-31'), DATE '2025-11-15') AS day FROM (SELECT *, row_number() OVER (PARTITION BY person) AS nth FROM raw) WHERE nth <= 3"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(*), COUNT(income), SUM(age), SUM(income), AVG(income), VAR_POP(age), STDDEV_POP(income) FROM people",
+        "SELECT COVAR_POP(age, income), CORR(age, income), COUNT(DISTINCT person) FROM people WHERE income IS NOT NULL",
+        "SELECT region, COUNT(DISTINCT person), COUNT(*) FROM people GROUP BY region ORDER BY 1",
+        "SELECT MEDIAN(age), QUANTILE_CONT(age, 0.9), PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY age) FROM people",
+        "SELECT bins(age, 10), COUNT(*), AVG(income) FROM people GROUP BY bins(age, 10) HAVING COUNT(*) > 0.5 ORDER BY 1",
+        "SELECT year(day), month(day), COUNT(*) AS n FROM people GROUP BY year(day), month(day) HAVING n > 0.5 ORDER BY 1, 2",
+        "SELECT region, month(day), SUM(age) FROM people GROUP BY 1, 2 HAVING COUNT(*) > 0.5 ORDER BY 3 DESC",
+        "SELECT strftime(day, '%Y-%m') AS m, SUM(age) FROM people GROUP BY m HAVING COUNT(*) > 0.5 ORDER BY m",
+        "SELECT COUNT(*) FROM people WHERE age = 0 OR age <> 40 AND age < 64 AND age <= 63 AND age > 1 AND age >= 21",
+        "SELECT COUNT(*) FROM people WHERE age BETWEEN 30 AND 70 AND region IN ('north', 'west') AND NOT age = 64",
+        "SELECT COUNT(*) FROM people WHERE day >= DATE '2025-12-02' AND day < '2026-07-01'",
+        "SELECT COUNT(*), SUM(age) FROM people WHERE income IS NULL",
+        "SELECT region, COUNT(*) FROM people WHERE income IS NULL OR income > 300 GROUP BY region ORDER BY region",
+        "SELECT MODE(age), MODE(region), MODE(day) FROM people",
+        "SELECT region, MODE(age) FROM people GROUP BY region ORDER BY region",
+        "SELECT APPROX_TOP_K(age, 3) FROM people",
+        "SELECT region, SUM(age) / COUNT(*) AS ratio, ROUND(AVG(age) - 2 * 3, 1) AS less, -COUNT(*) * 1.5 AS minus "
+        "FROM people GROUP BY region HAVING AVG(age) BETWEEN 20 AND 65 AND NOT COUNT(*) > 230 ORDER BY ratio DESC LIMIT 2",
+        "SELECT region, AVG(age) FROM people GROUP BY region ORDER BY 2 DESC LIMIT 1",
+        "SELECT region, COUNT(*) FROM people GROUP BY region ORDER BY COUNT(*) LIMIT 0",
+        "SELECT p.region, AVG(p.age) AS a FROM people AS p GROUP BY p.region ORDER BY a",
+    ],
+)  # fmt: skip
+def test_without_noise_what_can_be_asked_is_duckdbs_answer_on_clamped_bounded_rows(text: str) -> None:
+    """Every kind of figure, group and condition that docs/sql.md lists; rows in the order of ORDER BY."""
+    raw = pa.table(UNEVEN)
+    connection = duckdb.connect()
+    connection.register("raw", raw)
+    connection.execute(BINS)
+    connection.execute(BOUNDED)
+    theirs = [one for row in connection.execute(text).fetchall() for one in flat(row)]
+    plan = asked().sql(text, eps=10**8)
+    names = [output.name for output in plan.outputs]
+    table = plan.publish(plan.measure(plan.prepare(UNEVEN), Bits())).select(names).to_pylist()
+    ours = [one for row in table for one in row.values()]
+    assert len(ours) == len(theirs)
+    for one, other in zip(ours, theirs, strict=True):
+        number = isinstance(one, int | float)
+        assert one == (pytest.approx(float(other), rel=1e-6, abs=1e-4) if number else other), (ours, theirs)
+
+
+def flat(row: tuple[Any, ...]) -> list[Any]:
+    """The k most frequent values are k columns of ours."""
+    return [one for value in row for one in (value if isinstance(value, list) else [value])]
 
 
 def test_quantiles_lie_where_that_share_of_rows_does() -> None:
@@ -387,6 +467,44 @@ def test_a_persons_columns_say_the_groups_of_their_visits(tables: ob.PersonTable
             ("north", 17, 2),
             ("south", 7, 1),
         ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT region, COUNT(*), SUM(days), AVG(days), COUNT(DISTINCT person) FROM visits JOIN people USING (person) "
+        "GROUP BY region ORDER BY region",
+        "SELECT COUNT(*), CORR(days, born) FROM people JOIN visits USING (person) WHERE born >= 1970 AND days < 20",
+        "SELECT bins(born, 10) AS decade, COUNT(DISTINCT person) FROM people GROUP BY decade HAVING COUNT(*) > 0.5 ORDER BY 1",
+    ],
+)  # fmt: skip
+def test_without_noise_a_join_is_duckdbs(tmp_path: Path, text: str) -> None:
+    """Persons of one table alone, of both, and with more visits than count: 7 that are alike, of which 5 do."""
+    rng, unit = random.Random(3), ob.Unit.person("person", 5)
+    own = {"person": list(range(60)), "region": [rng.choice(["north", "south"]) for _ in range(60)],
+           "born": [rng.randint(1900, 2020) for _ in range(60)]}  # fmt: skip
+    stays = [(person, rng.randint(0, 30)) for person in range(20, 90)]
+    visits = {"person": [person for person, _ in stays for _ in range(person % 8)],
+              "days": [days for person, days in stays for _ in range(person % 8)]}  # fmt: skip
+    ledger = ob.Ledger.create(tmp_path / "v.ledger", dataset="v", unit=unit, budget=ob.Pure(10**9))
+    tables = ob.PersonTables(
+        {"people": (own, OWN), "visits": (visits, VISITS)}, one_row=["people"], ledger=ledger
+    )
+    found = tables.sql(text, eps=10**8)
+    names = [output.name for output in found.plan.outputs]  # type: ignore[attr-defined]
+    ours = [tuple(row.values()) for row in found.to_arrow().select(names).to_pylist()]
+    connection = duckdb.connect()
+    connection.execute(BINS.replace("99", "2020"))
+    connection.register("people", pa.table(own))
+    connection.register("every", pa.table(visits))
+    connection.execute(
+        "CREATE VIEW visits AS SELECT person, days FROM (SELECT *, row_number() OVER (PARTITION BY person) AS nth FROM every) "
+        "WHERE nth <= 5"
+    )
+    theirs = connection.execute(text).fetchall()
+    assert len(ours) == len(theirs)
+    for one, other in zip(ours, theirs, strict=True):
+        assert [x if isinstance(x, str) else pytest.approx(x, rel=1e-6) for x in one] == list(other)
 
 
 def test_a_table_of_one_record_each_counts_each_person_once(tables: ob.PersonTables) -> None:
