@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ from oboro.cli import plans
 from oboro.cli.options import Delivery, EpsOrNone, ExpectedN, Rho, argument, open_ledger, with_options
 from oboro.cli.query import PeopleFile, read
 from oboro.cli.terminal import echo, typed
-from oboro.errors import DataError, OboroError
+from oboro.errors import DataError, OboroError, ParameterError
 from oboro.kinds import shown
 from oboro.language import Lines, labelled, said
 
@@ -61,10 +62,28 @@ def sql(
     """Asks a statement of SQL, and pays for it from the ledger. All its figures share one price."""
     asked, ledger = opened(file, "--eps 2" if rho is None else "--rho 2")
     if statement is None:
+        _check_prompt(delivery)
         prompt(asked, ledger, eps, rho, expected_n)
         return
     read_it, plan = planned(asked, statement, eps, rho, expected_n)
     plans.release(plan, read_it.asked.source, ledger, delivery)
+
+
+def _check_prompt(delivery: Delivery) -> None:
+    """Refuses what the prompt would not heed: whoever says --dry-run there must not pay."""
+    given = {
+        "-o": delivery.output,
+        "--name": delivery.name,
+        "--dry-run": delivery.dry_run,
+        "--json": delivery.json,
+    }
+    if words := [word for word, value in given.items() if value not in (None, False)]:
+        raise ParameterError(
+            "the prompt has no such option",
+            given=" ".join(words),
+            needed="a statement, for which they are",
+            fix='oboro sql people.toml "SELECT COUNT(*) FROM people" --eps 0.1 --dry-run',
+        )
 
 
 def planned(
@@ -184,26 +203,50 @@ def _ask(
 ) -> None:
     from oboro.release import quote, run
 
+    if eps is None and rho is None:
+        raise ParameterError(
+            "the price is not said yet", given="neither eps nor rho", needed="eps, or rho", fix="eps 0.1"
+        )
     statement, plan = planned(asked, text, eps, rho, expected_n)
     terms = quote(plan, ledger)
     echo(typed(str(terms.forecast)))
     echo(labelled("would cost", str(terms.cost)))
     echo(labelled("remaining", str(ledger.remaining)))
-    try:
-        answer = input(said("ask and pay? yes or no:") + " ").strip().lower()
-    except EOFError:
-        answer = ""
-    if answer not in ("yes", "y"):
+    if _answered(said("ask and pay? yes or no:") + " ") not in ("yes", "y"):
         echo(said("nothing was spent"))
         return
     plans.give(run(plan, statement.asked.source, ledger), ledger, output=None, json=False, given_again=False)
 
 
+def _answered(question: str) -> str:
+    """What is typed; nothing where the input ends or is broken off. A yes is no line to be had again with the arrow keys."""
+    keep = _history()
+    try:
+        keep(False)
+        return input(question).strip().lower()
+    except (EOFError, KeyboardInterrupt):
+        echo("")
+        return ""
+    finally:
+        keep(True)
+
+
+def _history() -> Callable[[bool], None]:
+    """Turns on and off that lines are kept, where the terminal has readline."""
+    try:
+        import readline
+    except ImportError:
+        return lambda _: None
+    return readline.set_auto_history
+
+
 def _words(asked: Session | PersonTables) -> list[str]:
+    """What can be named, table by table: the columns, and the person, who can be counted."""
     from oboro.statistics import Session
 
     domains = {asked.table: asked.domain} if isinstance(asked, Session) else dict(asked.domains)
-    return [f"{table}: {', '.join(domain.names)}" for table, domain in domains.items()]
+    person = [asked.unit.column] if asked.unit.kind == "person" else []
+    return [f"{table}: {', '.join([*domain.names, *person])}" for table, domain in domains.items()]
 
 
 def _complete(lines: list[str]) -> None:

@@ -107,7 +107,8 @@ class BatchPlan(Plan):
                 for row in inner.rows
             ]
         saved = total(self.plans, Pure(0)) if isinstance(self.guarantee, Approx) else None
-        notes = [f"{len(self.plans)} questions, together {self.guarantee}"]
+        many = len(self.plans)
+        notes = [f"{many} questions, together {self.guarantee}"] if many > 1 else []
         if isinstance(saved, Pure):
             notes.append(f"asked one by one they would cost eps = {show(saved.eps)}")
         return Forecast("a batch", ("question", "its share", "95% within ±"), tuple(rows), tuple(notes))

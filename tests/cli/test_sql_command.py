@@ -1,0 +1,116 @@
+"""`oboro sql` and its prompt, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import oboro as ob
+from oboro.cli import main
+
+TOML = """name = "people"
+data = "rows.csv"
+ledger = "people.ledger"
+
+[unit]
+kind = "person"
+column = "person"
+max_rows = 2
+
+[[columns]]
+kind = "integer"
+name = "age"
+low = 0
+high = 99
+
+[[columns]]
+kind = "category"
+name = "region"
+values = ["north", "south"]
+"""
+ASK = "SELECT region, AVG(age), COUNT(*) FROM people GROUP BY region"
+
+
+@pytest.fixture
+def oboro(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    rows = "".join(f"{a // 2},{a % 100},{'north' if a % 3 else 'south'}\n" for a in range(300))
+    (tmp_path / "rows.csv").write_text("person,age,region\n" + rows)
+    (tmp_path / "people.toml").write_text(TOML)
+    unit = ob.Unit.person("person", 2)
+    ob.Ledger.create(tmp_path / "people.ledger", dataset="people", unit=unit, budget=ob.Pure(3))
+
+    def command(*words: str, typed: list[str] | None = None) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["oboro", "sql", str(tmp_path / "people.toml"), *words])
+        lines: Iterator[str] = iter(typed or [])
+
+        def answer(_: str) -> str:
+            line = next(lines, None)
+            if line is None:
+                raise EOFError
+            if line == "^C":
+                raise KeyboardInterrupt
+            return line
+
+        monkeypatch.setattr("builtins.input", answer)
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main()
+        shown = capsys.readouterr()
+        return int(stop.value.code or 0), shown.out, shown.err
+
+    return command
+
+
+def spent(tmp_path: Path) -> ob.privacy.Guarantee:
+    return ob.Ledger.open(tmp_path / "people.ledger").spent
+
+
+def test_a_statement_is_saved_with_one_row_a_group_and_an_interval_of_each_figure(
+    oboro: Any, tmp_path: Path
+) -> None:
+    code, _, errors = oboro(ASK, "--eps", "0.5", "-o", str(tmp_path / "x.csv"))
+    assert code == 0, errors
+    head, *rows = (tmp_path / "x.csv").read_text().splitlines()
+    figures = ("avg(age)", "count(*)")
+    assert head.replace('"', "").split(",") == [
+        "region",
+        *(f"{figure}{end}" for figure in figures for end in ("", " low", " high")),
+    ]
+    assert len(rows) == 2
+    assert spent(tmp_path) == ob.Pure("0.5")
+    _, shown, _ = oboro(ASK, "--eps", "0.5", "--json", "--dry-run")
+    assert json.loads(shown)["dry_run"]
+
+
+def test_the_prompt_shows_the_price_and_pays_after_a_yes(oboro: Any, tmp_path: Path) -> None:
+    code, shown, errors = oboro(
+        typed=[ASK, "eps 0.5", ASK, "no", ASK, "^C", ASK + ";", "yes", "left", "columns"]
+    )
+    assert code == 0
+    assert "eps 0.1" in errors  # the price was not said yet
+    assert shown.count("would cost eps = 0.5") == 3
+    assert shown.count("nothing was spent") == 2
+    assert "avg(age) low" in shown
+    assert "remaining  eps = 2.5" in shown
+    assert "people: age, region, person" in shown
+    assert spent(tmp_path) == ob.Pure("0.5")
+
+
+def test_the_prompt_goes_on_after_what_cannot_be_asked(oboro: Any, tmp_path: Path) -> None:
+    code, shown, errors = oboro("--eps", "0.1", typed=["SELECT MAX(age) FROM people", "help", "quit"])
+    assert code == 0
+    assert "QUANTILE_CONT" in errors
+    assert shown.count("quit") == 2
+    assert spent(tmp_path) == ob.Pure(0)
+
+
+@pytest.mark.parametrize("words", [["--dry-run"], ["-o", "x.csv"], ["--name", "a"], ["--json"]])
+def test_the_prompt_refuses_what_it_would_not_heed(oboro: Any, words: list[str]) -> None:
+    code, _, errors = oboro("--eps", "0.1", *words, typed=[ASK, "yes"])
+    assert code
+    assert words[0] in errors
