@@ -50,7 +50,7 @@ def rows() -> Iterator[Row]:
 def _shapes() -> dict[str, Any]:
     rng = np.random.default_rng(0)
     ages = np.bincount(np.clip(rng.normal(30, 15, 2000).astype(int), 0, VALUES - 1), minlength=VALUES)
-    return {"ages": ages, "words": np.asarray([200 // (i + 1) for i in range(VALUES)])}
+    return {"ages": ages, "a ladder": np.arange(20, 20 + VALUES)}
 
 
 def _behind(counts: Any, chosen: Any) -> float:

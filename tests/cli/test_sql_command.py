@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 import oboro as ob
 from oboro.cli import main
+from oboro.cli.sql import EXAMPLE
 
 TOML = """name = "people"
 data = "rows.csv"
@@ -114,3 +116,22 @@ def test_the_prompt_refuses_what_it_would_not_heed(oboro: Any, words: list[str])
     code, _, errors = oboro("--eps", "0.1", *words, typed=[ASK, "yes"])
     assert code
     assert words[0] in errors
+
+
+def test_the_line_that_makes_a_ledger_for_several_tables_works_as_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "clinic.toml").write_text(EXAMPLE)
+    (tmp_path / "people.parquet").touch()
+    monkeypatch.chdir(tmp_path)
+
+    def typed(*words: str) -> str:
+        monkeypatch.setattr(sys, "argv", list(words))
+        with pytest.raises(SystemExit):
+            main()
+        return capsys.readouterr().err
+
+    said = typed("oboro", "sql", "clinic.toml", "SELECT COUNT(*) FROM people", "--eps", "1")
+    line = said[said.index("oboro ledger create") :].splitlines()[0]
+    assert typed(*shlex.split(line)) == ""
+    assert ob.Ledger.open(tmp_path / "people.ledger").unit == ob.Unit.person("person", 10)

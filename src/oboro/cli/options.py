@@ -184,12 +184,16 @@ def read_domain(file: Path) -> Domain:
 
 
 def _declared(file: Path, argument: str) -> Record:
-    """What a file declares, all of it checked: a domain with its unit, or a system with its unit."""
+    """What a file declares, all of it checked: a domain with its unit, or tables, or a system with its unit."""
     from oboro.domain.domain import DECLARES, Domain, check_entries, read_toml
 
     record = read_toml(file, argument)
     if "columns" in record:
         Domain.from_dict(record, where=str(file))
+    elif "tables" in record:
+        from oboro.cli.sql import read_tables
+
+        read_tables(file)
     else:
         check_entries(str(file), record, (*DECLARES, "system", "horizon", "sigma", "A", "B", "C", "D"))
     return record
