@@ -245,7 +245,7 @@ def _words(asked: Session | PersonTables) -> list[str]:
     from oboro.statistics import Session
 
     domains = {asked.table: asked.domain} if isinstance(asked, Session) else dict(asked.domains)
-    person = [asked.unit.column] if asked.unit.kind == "person" else []
+    person = [str(asked.unit.column)] if asked.unit.kind == "person" else []
     return [f"{table}: {', '.join([*domain.names, *person])}" for table, domain in domains.items()]
 
 
