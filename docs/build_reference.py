@@ -1,11 +1,17 @@
-"""Writes docs/reference.md and docs/modules.md from the docstrings: `python docs/build_reference.py`."""
+"""Writes docs/reference.md and docs/modules.md from the docstrings: `python docs/build_reference.py`.
+
+With `--count` it writes nothing, and counts modules and their lines instead.
+"""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import inspect
+import io
 import re
+import sys
+import tokenize
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -161,6 +167,46 @@ def _first_lines(path: Path) -> str:
     return " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")
 
 
+def counted() -> str:
+    """Modules and lines by folder: all lines, and those with code, without comments, docstrings and empty ones."""
+    found: dict[str, list[int]] = {}
+    for path in SOURCE.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        folder = path.relative_to(SOURCE).parts[0] if path.parent != SOURCE else "below all layers"
+        own = (int(path.stem != "__init__"), text.count("\n"), len(_lines_of_code(text)))
+        found[folder] = [a + b for a, b in zip(found.get(folder, [0, 0, 0]), own, strict=True)]
+    found["in all"] = [sum(column) for column in zip(*found.values(), strict=True)]
+    rows = [f"{name:18}{modules:8}{lines:8,}{code:8,}" for name, (modules, lines, code) in found.items()]
+    return "\n".join([f"{'':18}{'modules':>8}{'lines':>8}{'code':>8}", *sorted(rows[:-1]), rows[-1]])
+
+
+def _lines_of_code(text: str) -> set[int]:
+    told: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and ast.get_docstring(node) is not None
+        ):
+            first = node.body[0]
+            told |= set(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    words = tokenize.generate_tokens(io.StringIO(text).readline)
+    empty = (
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    )
+    lines = {
+        line for word in words if word.type not in empty for line in range(word.start[0], word.end[0] + 1)
+    }
+    return lines - told
+
+
 if __name__ == "__main__":
-    TARGET.write_text(build(), encoding="utf-8")
-    MODULES.write_text(modules(), encoding="utf-8")
+    if "--count" in sys.argv:
+        print(counted())
+    else:
+        TARGET.write_text(build(), encoding="utf-8")
+        MODULES.write_text(modules(), encoding="utf-8")
