@@ -14,7 +14,7 @@ from threading import Thread
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Integers
+from oboro.arrays import Floats, Integers
 from oboro.domain import Category, Column, Domain, Grid, Mesh
 from oboro.domain.mesh import Groups, Pattern, chain_patterns, unweave, weave, width
 from oboro.errors import DomainError
@@ -310,7 +310,7 @@ def block_errors(
 
 
 def dense_block_errors(
-    truth: Integers, published: Integers, sizes: Sequence[int] | None = None
+    truth: Integers, published: Floats | Integers, sizes: Sequence[int] | None = None
 ) -> list[BlockError]:
     """The same for arrays of all 2^k cells in Morton order; `published` may be fractions or negative."""
     bits = truth.size.bit_length() - 1

@@ -7,10 +7,9 @@ computed for every dataset of a small domain (`sensitivity.of`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise, product
-from typing import Any
 
 import numpy as np
 
@@ -25,8 +24,8 @@ from oboro.statistics.clusters import LloydPlan, clusters_plan, nearest
 from oboro.statistics.components import components_plan
 from oboro.statistics.points import REACH
 from oboro.statistics.scope import Scope
+from oboro.statistics.sensitivity.enumeration import Function, Rows
 
-Function = Callable[[tuple[Any, ...]], Any]
 N, GAMMA = 3, 1  # of the small domains
 _CORNERS = ((1, 0), (-1, 0), (0, 1), (0, -1))  # of the L1 ball, and on the edge of the L2 ball
 _ROUND = tuple((math.cos(turn * math.pi / 8), math.sin(turn * math.pi / 8)) for turn in range(16))
@@ -74,30 +73,30 @@ def sensitivities() -> Reproduction:
     )
 
 
-def _mean(rows: tuple[Any, ...]) -> Floats:
+def _mean(rows: Rows) -> Floats:
     return np.asarray(np.asarray(rows, float).mean(axis=0))
 
 
-def _covariance(rows: tuple[Any, ...]) -> Floats:
+def _covariance(rows: Rows) -> Floats:
     points = np.asarray(rows, float)
     away = points - points.mean(axis=0)
     return np.asarray(away.T @ away / len(points))
 
 
-def _triangle(rows: tuple[Any, ...]) -> Floats:
+def _triangle(rows: Rows) -> Floats:
     return np.asarray(_covariance(rows)[np.triu_indices(2)])
 
 
-def _histogram(rows: tuple[Any, ...]) -> list[int]:
+def _histogram(rows: Rows) -> list[int]:
     return [rows.count(value) for value in range(3)]
 
 
-def _subset_sums(rows: tuple[Any, ...]) -> list[int]:
+def _subset_sums(rows: Rows) -> list[int]:
     return [sum(value for group, value in rows if group == place) for place in range(2)]
 
 
 _SPREAD = Fraction(N - 1, N * N)
-_ITEMS: tuple[tuple[str, float, float, Function, Sequence[Any], str], ...] = (
+_ITEMS: tuple[tuple[str, float, float, Function, Sequence[object], str], ...] = (
     ("sum of g in [0, 1]", 1, 1, sum, (0, 0.5, 1), "l1"),
     ("mean, one norm for data and noise", 2 / N, 2 / N, _mean, _CORNERS, "l1"),
     ("mean, 2-norm data, Laplace noise", 2 / N, 2 * math.sqrt(2) / N, _mean, _ROUND[::2], "l1"),
@@ -426,12 +425,12 @@ def svd() -> Reproduction:
     )
 
 
-def _moments(rows: tuple[Any, ...]) -> Floats:
+def _moments(rows: Rows) -> Floats:
     points = np.asarray(rows, float)
     return np.asarray(points.T @ points)
 
 
-def _moments_above(rows: tuple[Any, ...]) -> Floats:
+def _moments_above(rows: Rows) -> Floats:
     return np.asarray(_moments(rows)[np.triu_indices(2)])
 
 

@@ -22,6 +22,8 @@ MOST_DATASETS = 2**20
 MOST_PAIRS = 2**27  # of neighbours
 ADJACENCIES = ("replace", "add/remove")
 NORMS = ("l1", "l2", "max")
+Rows = tuple[Any, ...]  # of whatever kind the caller's function takes
+Function = Callable[[Rows], object]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,7 @@ class Sensitivity:
     (0.0, 0.36787944117144233)
     """
 
-    values: tuple[Any, ...]
+    values: Rows
     n: int
     adjacency: str
     norm: str
@@ -54,7 +56,7 @@ class Sensitivity:
         return float(self._local.max(initial=0.0))
 
     @property
-    def worst(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    def worst(self) -> tuple[Rows, Rows] | None:
         """Two neighbours between which the function moves that far; None if it never moves."""
         most = self.largest
         for first, second, apart in self._moves() if most > 0 else ():
@@ -64,12 +66,12 @@ class Sensitivity:
         return None
 
     @takes(data=list_of)
-    def local(self, data: Sequence[Any]) -> float:
+    def local(self, data: Sequence[object]) -> float:
         """The most that one row can move the function in these data."""
         return float(self._local[self._place(data)])
 
     @takes(data=list_of)
-    def smooth(self, data: Sequence[Any], beta: Number) -> float:
+    def smooth(self, data: Sequence[object], beta: Number) -> float:
         """The beta-smooth sensitivity: the largest local sensitivity of any dataset, times e^(-beta distance)."""
         rate = as_float(positive("beta", beta))
         here = self._states[self._place(data)]
@@ -117,7 +119,7 @@ class Sensitivity:
             for i in places:
                 yield self._states.sum(axis=1) < self.n, weights[i : i + 1]
 
-    def _place(self, data: Sequence[Any]) -> int:
+    def _place(self, data: Sequence[object]) -> int:
         """The line of a dataset."""
         rows = [self._value(row) for row in data]
         if len(rows) > self.n or (self.adjacency == "replace" and len(rows) < self.n):
@@ -130,7 +132,7 @@ class Sensitivity:
         state = rows if self.ordered else np.bincount(np.asarray(rows, np.int64), minlength=len(self.values))
         return int(np.flatnonzero((self._states == np.asarray(state)).all(axis=1))[0])
 
-    def _value(self, row: Any) -> int:
+    def _value(self, row: object) -> int:
         for place, value in enumerate(self.values):
             if _same(row, value):
                 return place
@@ -141,14 +143,14 @@ class Sensitivity:
             fix="values that hold every row",
         )
 
-    def _rows(self, place: int) -> tuple[Any, ...]:
+    def _rows(self, place: int) -> Rows:
         return _rows(self.values, self._states[place], ordered=self.ordered)
 
 
 @takes(values=list_of)
 def of(
-    function: Callable[[tuple[Any, ...]], Any],
-    values: Sequence[Any],
+    function: Function,
+    values: Sequence[object],
     n: int,
     *,
     adjacency: str = "replace",
@@ -230,14 +232,14 @@ def _weights(states: Integers) -> Integers:
     raise AssertionError  # pragma: no cover
 
 
-def _rows(values: Sequence[Any], state: Integers, *, ordered: bool) -> tuple[Any, ...]:
+def _rows(values: Sequence[object], state: Integers, *, ordered: bool) -> Rows:
     """The rows of a dataset."""
     if ordered:
         return tuple(values[place] for place in state.tolist())
     return tuple(value for value, count in zip(values, state.tolist(), strict=True) for _ in range(count))
 
 
-def _different(values: Sequence[Any]) -> tuple[Any, ...]:
+def _different(values: Sequence[object]) -> Rows:
     """What a row can be, each once."""
     kinds = list(values)
     alike = any(_same(one, other) for one, other in combinations(kinds, 2)) if len(kinds) <= 4096 else False
@@ -258,7 +260,7 @@ def _same(one: Any, other: Any) -> bool:
         return one is other
 
 
-def _answer(function: Callable[[tuple[Any, ...]], Any], rows: tuple[Any, ...]) -> list[float]:
+def _answer(function: Function, rows: Rows) -> list[float]:
     """What the function says: finite numbers, or the reason why not. The data are made up, so it may be said."""
     try:
         found = np.asarray(function(rows), np.float64).ravel()

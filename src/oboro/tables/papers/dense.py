@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from types import ModuleType
+from typing import ClassVar
 
 import numpy as np
 
-from oboro.arrays import Integers, Table
+from oboro.arrays import Floats, Integers
 from oboro.domain import Grid
 from oboro.exact import about
 from oboro.noise import Bits, DiscreteLaplace
@@ -23,6 +24,7 @@ from oboro.tables.papers import fourier, hierarchy, laplace, matrix, privelet, p
 from oboro.tables.papers.common import column_noise
 from oboro.tables.strategy import Strategy, counts_move
 
+Estimates = Floats | Integers
 _CLAMPED = "negative estimates are published as 0, so that sums over areas with few people come out too high"
 
 
@@ -35,7 +37,7 @@ class Listing(Strategy):
         measured by at most `column` times that: see `column_noise`, and `column` of each rival.
     """
 
-    module: ClassVar[Any]
+    module: ClassVar[ModuleType]
     measured: ClassVar[str]  # what it is
     notes: ClassVar[tuple[str, ...]] = (_CLAMPED,)
 
@@ -61,11 +63,12 @@ class Listing(Strategy):
         found: Integers = self.module.transform(counts)
         return found
 
-    def estimate(self, noisy: Integers) -> Any:
+    def estimate(self, noisy: Integers) -> Estimates:
         """All cells in Morton order."""
-        return self.module.estimate(noisy)
+        found: Estimates = self.module.estimate(noisy)
+        return found
 
-    def estimates(self, cells: Cells, bits: Bits, trials: int) -> Iterator[Any]:
+    def estimates(self, cells: Cells, bits: Bits, trials: int) -> Iterator[Estimates]:
         """Estimates of all cells in Morton order, negative or fractions as they come."""
         answers = self.transform(cells.dense(self.layout.bits))
         for noisy in answers + self.noise.sample((trials, *answers.shape), bits):
@@ -87,7 +90,7 @@ def _table(row: Integers, layout: Layout) -> Integers:
     return table
 
 
-def _row(table: Table, layout: Layout) -> Any:
+def _row(table: Estimates, layout: Layout) -> Estimates:
     """The same backwards."""
     return table[tuple(layout.places(np.arange(table.size)))]
 
@@ -95,27 +98,27 @@ def _row(table: Table, layout: Layout) -> Any:
 class Laplace(Listing):
     name = "laplace"
     title = "noise on every cell"
-    module: ClassVar[Any] = laplace
+    module: ClassVar[ModuleType] = laplace
     measured = "every cell"
 
     def transform(self, counts: Integers) -> Integers:
         return counts
 
-    def estimate(self, noisy: Integers) -> Any:
+    def estimate(self, noisy: Integers) -> Estimates:
         return noisy
 
 
 class Privelet(Listing):
     name = "privelet"
     title = "noise on every wavelet coefficient"
-    module: ClassVar[Any] = privelet
+    module: ClassVar[ModuleType] = privelet
     measured = "every wavelet coefficient"
 
 
 class Privelet2D(Listing):
     name = "privelet2d"
     title = "noise on every wavelet coefficient of rows and columns"
-    module: ClassVar[Any] = privelet2d
+    module: ClassVar[ModuleType] = privelet2d
     measured = "every wavelet coefficient of rows and columns"
     slowness = 4
 
@@ -133,30 +136,30 @@ class Privelet2D(Listing):
     def transform(self, counts: Integers) -> Integers:
         return privelet2d.transform(_table(counts, self.layout))
 
-    def estimate(self, noisy: Integers) -> Any:
+    def estimate(self, noisy: Integers) -> Estimates:
         return _row(privelet2d.estimate(noisy), self.layout)
 
 
 class Hierarchy(Listing):
     name = "hierarchy"
     title = "noise on every node of a binary tree, then least squares"
-    module: ClassVar[Any] = hierarchy
+    module: ClassVar[ModuleType] = hierarchy
     measured = "every node of a binary tree"
     slowness = 10
 
-    def estimate(self, noisy: Integers) -> Any:
+    def estimate(self, noisy: Integers) -> Estimates:
         return hierarchy.estimate(noisy, self.layout.bits)
 
 
 class Fourier(Listing):
     name = "fourier"
     title = "noise on every Fourier coefficient"
-    module: ClassVar[Any] = fourier
+    module: ClassVar[ModuleType] = fourier
     measured = "every Fourier coefficient"
     slowness = 100
     notes = (f"with more than {fourier.largest_table} cells its linear program is left out", _CLAMPED)
 
-    def estimate(self, noisy: Integers) -> Any:
+    def estimate(self, noisy: Integers) -> Estimates:
         if noisy.size > fourier.largest_table:
             return fourier.estimate(noisy)
         return fourier.closest_table(noisy, np.ones(noisy.size, np.bool_))
@@ -165,10 +168,10 @@ class Fourier(Listing):
 class Matrix(Listing):
     name = "matrix"
     title = "the measurements that are best for blocks, then least squares"
-    module: ClassVar[Any] = matrix
+    module: ClassVar[ModuleType] = matrix
     measured = "every measurement of the best for blocks"
 
-    def estimate(self, noisy: Integers) -> Any:
+    def estimate(self, noisy: Integers) -> Estimates:
         return matrix.estimate(noisy, self.layout.bits)
 
 
