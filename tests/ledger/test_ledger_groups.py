@@ -48,7 +48,7 @@ def transactions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     def counted(self: Database, *args: Any) -> Iterator[Any]:
         with writing(self, *args) as connection:
             yield connection
-            found.append(int(connection.exec_driver_sql("SELECT count(*) FROM oboro_entries").scalar_one()))
+            found.append(int(connection.one("SELECT count(*) FROM oboro_entries")))
 
     monkeypatch.setattr(Database, "writing", counted)
     return found
@@ -120,10 +120,10 @@ def test_a_shared_transaction_that_fails_is_tried_by_each_alone(
 def test_after_a_doubt_everyone_is_told_of_it(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     check = Database._check_file
 
-    def moved(self: Database, info: Any, outcome: str) -> None:
+    def moved(self: Database, outcome: str) -> None:
         if PERHAPS_RECORDED in outcome:
             raise LedgerError("the file was moved." + outcome)
-        check(self, info, outcome)
+        check(self, outcome)
 
     monkeypatch.setattr(Database, "_check_file", moved)
     with waiting(ledger, lambda: spend(ledger, "1/7")) as futures:

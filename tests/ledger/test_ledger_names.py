@@ -72,7 +72,7 @@ def written_meanwhile(ledger: Ledger) -> set[str]:
     """What stands beside a ledger while it is written to."""
     seen: set[str] = set()
     with suppress(ZeroDivisionError), ledger._database.writing() as connection:
-        connection.exec_driver_sql("PRAGMA user_version = 99")
+        connection.run("PRAGMA user_version = 99")
         seen = beside(Path(str(ledger._database.place.path)))
         raise ZeroDivisionError  # nothing is recorded
     return seen

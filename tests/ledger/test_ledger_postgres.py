@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from ledger_help import assert_sound, spend
-from sqlalchemy import Connection, text
 
 from oboro.errors import LedgerError
 from oboro.ledger import Ledger, database, records
+from oboro.ledger.database import Connection
 from oboro.privacy import Pure, Unit
 
 psycopg = pytest.importorskip("psycopg")
@@ -22,7 +22,7 @@ def ledger(postgres: str) -> Ledger:
 
 def end_backend_of(connection: Connection, server: str) -> None:
     """The server drops this connection, as when it restarts or a cable is cut."""
-    backend = connection.scalar(text("SELECT pg_backend_pid()"))
+    backend = connection.one("SELECT pg_backend_pid()")
     with psycopg.connect(server, autocommit=True) as other:
         other.execute("SELECT pg_terminate_backend(%s, 60000)", (backend,))
 
@@ -30,7 +30,7 @@ def end_backend_of(connection: Connection, server: str) -> None:
 def test_a_connection_lost_while_idle_is_not_even_noticed(ledger: Ledger, postgres_server: str) -> None:
     spend(ledger, "1/7")
     with ledger._database.reading() as connection:
-        backend = connection.scalar(text("SELECT pg_backend_pid()"))
+        backend = connection.one("SELECT pg_backend_pid()")
     with psycopg.connect(postgres_server, autocommit=True) as other:
         other.execute("SELECT pg_terminate_backend(%s, 60000)", (backend,))
     spend(ledger, "1/7")
@@ -125,8 +125,8 @@ def test_settings_of_the_server_do_not_weaken_the_ledger(postgres: str) -> None:
     careless = f"{postgres}%20-csynchronous_commit%3Doff%20-cdefault_transaction_isolation%3Dserializable"
     ledger = Ledger.create(careless, dataset="x", unit=Unit.row(), budget=Pure(1))
     with ledger._database.writing() as connection:
-        assert connection.scalar(text("SHOW synchronous_commit")) == "on"
-        assert connection.scalar(text("SHOW transaction_isolation")) == "read committed"
+        assert connection.one("SHOW synchronous_commit") == "on"
+        assert connection.one("SHOW transaction_isolation") == "read committed"
     spend(ledger, "0.1")
     assert_sound(ledger)
 

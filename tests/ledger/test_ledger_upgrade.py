@@ -22,8 +22,7 @@ import oboro as ob
 from kills import collect, in_child, kills
 from oboro.cli.main import app
 from oboro.errors import LedgerError, ParameterError, TamperError
-from oboro.ledger import Head, Ledger, verify_export
-from oboro.ledger import database as schema
+from oboro.ledger import Head, Ledger, schema, verify_export
 from oboro.ledger.database import Database
 from oboro.ledger.file import Place
 
@@ -55,13 +54,16 @@ def old(request: pytest.FixtureRequest, closed: Path) -> Iterator[Ledger]:
         where = str(closed)
     else:
         where = request.getfixturevalue("postgres")
-        with closing(Database(Place.of(where))) as target, target.writing() as connection:
-            schema.metadata.create_all(connection)
-            with closing(sqlite3.connect(closed)) as source:
-                source.row_factory = sqlite3.Row
-                for table in (schema.about, schema.entries, schema.parts):
-                    for row in source.execute(f"SELECT * FROM {table.name}").fetchall():
-                        connection.execute(table.insert().values(**dict(row)))
+        with (
+            closing(Database(Place.of(where))) as target,
+            target.writing() as connection,
+            closing(sqlite3.connect(closed)) as source,
+        ):
+            source.row_factory = sqlite3.Row
+            schema.create(connection, *source.execute("SELECT id, schema FROM oboro_ledger").fetchone())
+            for table in ("oboro_entries", "oboro_parts"):
+                for row in source.execute(f"SELECT * FROM {table}").fetchall():
+                    schema.insert(connection, table, **dict(row))
     with Ledger.open(where, key=f"{closed}.key") as ledger:
         yield ledger
 

@@ -139,7 +139,7 @@ def second_name_not_noticed(original: Any, path: Any, shown: Any, outcome: Any =
     "oboro.ledger.database:Database._check_file",
     caught_by=f"{NAMES}::test_what_happens_to_the_file_while_it_is_written_to_is_noticed_before_the_spend_counts[remove]",
 )
-def removed_file_spent_from(original: Any, self: Any, info: Any, outcome: Any) -> None:
+def removed_file_spent_from(original: Any, self: Any, outcome: Any) -> None:
     """A spend counts that was written into a file which stands nowhere any more."""
 
 

@@ -89,7 +89,7 @@ def create(
 @app.command(epilog="Example: oboro ledger show people.ledger")
 def show(ledger: Where, json: Json = False) -> None:
     """What was decided, what was spent, what remains, and every release."""
-    from oboro.ledger.database import VERSION
+    from oboro.ledger.schema import VERSION
 
     account = open_ledger(ledger)
     head = account.head()
@@ -214,8 +214,8 @@ def upgrade(
     ] = None,
 ) -> None:
     """Makes the ledger of an older oboro one of this version, and says so in its chain. Older versions refuse it then."""
-    from oboro.ledger.database import VERSION
     from oboro.ledger.file import is_address
+    from oboro.ledger.schema import VERSION
 
     account = open_ledger(ledger)
     schema = account.schema

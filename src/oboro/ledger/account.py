@@ -13,7 +13,6 @@ from pathlib import Path
 from types import TracebackType
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sqlalchemy import Connection, inspect, text
 
 from oboro._version import __version__
 from oboro.errors import BudgetError, LedgerError, NameTakenError, ParameterError, setting, told
@@ -21,11 +20,10 @@ from oboro.exact import whole
 from oboro.files import BESIDE_SQLITE, reads
 from oboro.kinds import path_of, shown, takes
 from oboro.language import plain, without_password
-from oboro.ledger import copies, keys, records, replay
+from oboro.ledger import copies, keys, records, replay, schema
 from oboro.ledger import copies as checking
-from oboro.ledger import database as schema
 from oboro.ledger.chain import TAG, Entry, Head, canonical, plan_hash, root_of, sha256, signer_of
-from oboro.ledger.database import Database
+from oboro.ledger.database import Connection, Database
 from oboro.ledger.file import Place
 from oboro.ledger.keys import PublicKey
 from oboro.ledger.records import Reservation, Stored, tampered
@@ -75,8 +73,7 @@ def create(
     database = Database(place, create=True)
     with database.writing() as connection:
         _claim(connection, place)
-        schema.metadata.create_all(connection)
-        connection.execute(schema.about.insert().values(one=1, schema=schema.VERSION, id=ledger_id))
+        schema.create(connection, ledger_id)
         # on disk before the entry that names it
         private = keys.make(key_path, alone=place.path is not None and key is None)
         facts = {
@@ -118,7 +115,7 @@ def recognise(place: Place) -> tuple[Database, Entry]:
 
 def schema_of(connection: Connection, place: Place) -> int:
     """The schema of a ledger, if this version of oboro knows it."""
-    found = schema.one_of(connection, "SELECT schema FROM oboro_ledger")
+    found = connection.one("SELECT schema FROM oboro_ledger")
     version = found if isinstance(found, int) else 0  # a cell of SQLite holds anything
     if version not in range(1, schema.VERSION + 1):
         raise LedgerError(
@@ -179,8 +176,8 @@ def printable(name: str, value: str) -> str:
 
 def _claim(connection: Connection, place: Place) -> None:
     """Makes sure that nothing is there yet, and that no other creator is at work."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _CREATING})
+    if not connection.sqlite:
+        connection.one("SELECT pg_advisory_xact_lock(:key)", key=_CREATING)
     if _has_ledger(connection):
         raise LedgerError(
             "the ledger exists already",
@@ -188,12 +185,12 @@ def _claim(connection: Connection, place: Place) -> None:
             needed="a new place",
             fix=f"oboro ledger show {shlex.quote(place.shown)}",
         )
-    if connection.dialect.name == "sqlite" and inspect(connection).get_table_names():
+    if connection.sqlite and schema.found(connection):
         raise LedgerError("the file is a database of something else", given=place.shown, fix='"a new path"')
 
 
 def _has_ledger(connection: Connection) -> bool:
-    return inspect(connection).has_table(schema.about.name)
+    return "oboro_ledger" in schema.found(connection)
 
 
 PathLike = str | os.PathLike[str]

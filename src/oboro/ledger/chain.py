@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -143,6 +144,21 @@ def nothing(value: object) -> None:
         raise ValueError(value)
 
 
+def _known(read: Callable[[object], object]) -> Callable[[object], object]:
+    """The same form, but of what was read before it is only asked whether it is the same: nothing that was read is kept."""
+
+    @lru_cache(maxsize=256)
+    def checked(parts: tuple[tuple[str, str], ...]) -> None:
+        read(dict(parts))
+
+    def form(value: object) -> object:
+        if type(value) is dict and all(type(name) is str and type(one) is str for name, one in value.items()):
+            return checked(tuple(value.items()))
+        return read(value)
+
+    return form
+
+
 def worded(read: Callable[[object], object]) -> Callable[[object], object]:
     """A promise or a unit with words beside it."""
 
@@ -156,7 +172,8 @@ def worded(read: Callable[[object], object]) -> Callable[[object], object]:
 
 # An entry, and its body by its kind. `schema` came with 0.2: a ledger without it is of schema 1.
 
-_STATE: dict[str, Form] = {"spent": guarantee_from, "key": HASH, "time": a_time}
+_guarantee, _unit = _known(guarantee_from), _known(unit_from)
+_STATE: dict[str, Form] = {"spent": _guarantee, "key": HASH, "time": a_time}
 _LATER = {**_STATE, "root": HASH}
 BODIES: dict[str, dict[str, Form]] = {
     "create": {
@@ -164,17 +181,17 @@ BODIES: dict[str, dict[str, Form]] = {
         "id": re.compile(r"[0-9a-f]{32}"),
         "schema?": a_number,
         "dataset": str,
-        "unit": unit_from,
-        "budget": guarantee_from,
+        "unit": _unit,
+        "budget": _guarantee,
     },
     "reserve": {
         **_LATER,
         "name": (str, nothing),
         "plan": dict,
         "plan_hash": HASH,
-        "unit": unit_from,
-        "guarantee": guarantee_from,
-        "cost": guarantee_from,
+        "unit": _unit,
+        "guarantee": _guarantee,
+        "cost": _guarantee,
     },
     "commit": {
         **_LATER,
@@ -197,6 +214,14 @@ ENTRY: dict[str, Form] = {
 }
 
 
+def _refuse(number: str) -> None:
+    raise ValueError(f"{number} has more than one spelling")
+
+
+_WRITES = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+_READS = json.JSONDecoder(parse_float=_refuse, parse_constant=_refuse)
+
+
 # One text for one value: JSON with sorted keys, no spaces, ASCII only, and no floats.
 #
 # A hash is only as good as the text that it is taken of. Two programs that hold the same plan must write
@@ -211,8 +236,15 @@ def canonical(value: object, name: str = "value") -> str:
     '{"a":null,"b":[1,"two"]}'
     """
     try:
+        text = _WRITES.encode(value)
+        plain = text.count("[") + text.count("{") <= DEEPEST and "\\ud" not in text
+        if plain and _READS.decode(text) == value:
+            return text  # as nearly every record: JSON gives back what it is, and no number in it is a float
+    except (ValueError, TypeError, RecursionError):
+        pass  # it is said below what is wrong
+    try:
         _check(value, name)
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+        return _WRITES.encode(value)
     except ParameterError:
         raise
     except ValueError as error:  # an integer of thousands of digits
@@ -240,10 +272,6 @@ def read_laid_out(content: bytes, indent: int) -> Record | None:
     except (ValueError, RecursionError):
         return None
     return record if same else None
-
-
-def _refuse(number: str) -> None:
-    raise ValueError(f"{number} has more than one spelling")
 
 
 def in_order(record: Record) -> Record:

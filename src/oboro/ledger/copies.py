@@ -15,15 +15,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import Connection, select
-
 from oboro.errors import LedgerError, TamperError
 from oboro.files import reads, refuse_input, write_whole
 from oboro.kinds import path_of, takes
-from oboro.ledger import database as schema
-from oboro.ledger import keys, records
+from oboro.ledger import keys, records, schema
 from oboro.ledger.chain import Entry, Head, canonical, in_order, laid_out, read_laid_out
-from oboro.ledger.database import PATIENCE, Database
+from oboro.ledger.database import PATIENCE, Connection, Database
 from oboro.ledger.file import Place, Progress, in_words, real_path, sync_folder
 from oboro.ledger.records import tampered
 from oboro.ledger.replay import Replay, Verification, content_fault
@@ -174,7 +171,7 @@ def _copy_file(original: Path, place: Place) -> None:
     assert place.path is not None
     uri = f"file://{quote(str(original))}?mode=ro"
     with (
-        in_words(place, Progress(), sqlite3.Error),
+        in_words(place, Progress(), (sqlite3.Error,)),
         closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE)) as source,
         closing(sqlite3.connect(place.path)) as target,
     ):
@@ -185,13 +182,15 @@ def _copy_file(original: Path, place: Place) -> None:
 def _copy_rows(source: Connection, place: Place) -> None:
     made, last = Database(place, copy=True), -1
     with closing(made), made.writing() as target:
-        schema.metadata.create_all(target)
-        for table in (schema.about, schema.entries, schema.parts):
-            few = {"yield_per": 1 if table is schema.parts else 500}
-            query = select(table).order_by(*table.primary_key)
-            for row in source.execute(query, execution_options=few).mappings():
-                target.execute(table.insert().values(**row))
-                last = max(last, row["position"]) if table is schema.entries else last
+        about = source.first("SELECT id, schema FROM oboro_ledger")
+        assert about is not None
+        schema.create(target, *about)
+        for table in ("oboro_entries", "oboro_parts"):
+            names = schema.COLUMNS[table]
+            query = f"SELECT {', '.join(names)} FROM {table} ORDER BY {', '.join(names[:2])}"
+            for row in source.rows(query, few=1 if table == "oboro_parts" else 500):
+                schema.insert(target, table, **dict(zip(names, row, strict=True)))
+                last = max(last, row[0]) if table == "oboro_entries" else last
         records.mark(target, last)
 
 
@@ -213,9 +212,9 @@ def verify(database: Database, key_path: Path, expected: Head | None) -> Verific
         replay = Replay.of(_rows(connection), expected)
         assert replay.last is not None
         records.refuse_torn(connection, replay.last.position)
-        if replay.schema != connection.scalar(select(schema.about.c.schema)):
+        if replay.schema != connection.one("SELECT schema FROM oboro_ledger"):
             raise tampered(0, "the schema is not the one that the chain speaks of")
-        if replay.ledger_id != connection.scalar(select(schema.about.c.id)):
+        if replay.ledger_id != connection.one("SELECT id FROM oboro_ledger"):
             raise tampered(0, "its id is not that of the ledger")
         _check_contents(connection, replay)
     _check_key(key_path, replay)
@@ -235,7 +234,7 @@ def _check_contents(connection: Connection, replay: Replay) -> None:
         wrong = content_fault(records.read_parts(connection, reservation), commit)
         if wrong is not None:
             raise tampered(commit.position, wrong)
-    for reservation in connection.scalars(select(schema.parts.c.reservation).distinct()):
+    for (reservation,) in connection.rows("SELECT DISTINCT reservation FROM oboro_parts"):
         if reservation not in replay.commits:
             raise tampered(reservation, "content is stored for it that was never committed")
 

@@ -7,6 +7,8 @@ PostgreSQL   READ COMMITTED, and writers take turns at one row that they lock fi
 A process must not carry SQLite connections over a fork, not even to close them: file locks belong to the
 process that opened them. So a fork waits until the transactions of this
 process are done and closes idle connections first. PostgreSQL's are left alone in the child.
+
+SQLite is asked directly: SQLAlchemy, which keeps connections to a server, is loaded for servers alone.
 """
 
 from __future__ import annotations
@@ -16,39 +18,75 @@ import sqlite3
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
-
-from sqlalchemy import (
-    DDL,
-    BigInteger,
-    CheckConstraint,
-    Column,
-    Connection,
-    Engine,
-    ForeignKey,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Table,
-    Text,
-    create_engine,
-    event,
-    text,
-)
-from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from oboro.errors import LedgerError, OboroError, TamperError
 from oboro.files import BESIDE_SQLITE, reads
 from oboro.ledger.chain import Head
-from oboro.ledger.file import Place, Progress, identity, in_words, moved, refuse_network
+from oboro.ledger.file import Identity, Place, Progress, identity, in_words, moved, refuse_network
+
+if TYPE_CHECKING:
+    import sqlalchemy
 
 PATIENCE = 60  # seconds to wait for others
 
 T = TypeVar("T")
+Row = tuple[Any, ...]
+
+
+class Connection:
+    """An open transaction. Statements are the same on both databases, with :names where values stand."""
+
+    def __init__(self, sqlite: sqlite3.Connection | None, server: sqlalchemy.Connection | None) -> None:
+        self.sqlite, self._server = sqlite, server
+        self._open: list[sqlite3.Cursor] = []
+
+    def end(self) -> None:
+        """Lets go of rows that nobody has read to their end: SQLite would keep its lock for them."""
+        for cursor in self._open:
+            cursor.close()
+
+    def rows(self, statement: str, *, few: int = 500, **values: object) -> Iterator[Row]:
+        """The rows that a statement gives, so many at a time."""
+        if self.sqlite is not None:
+            self._open.append(cursor := self.sqlite.execute(statement, values))
+            return cursor
+        return (tuple(row) for row in self._asked(statement, values, {"yield_per": few}))
+
+    def first(self, statement: str, **values: object) -> Row | None:
+        """The first row that a statement gives."""
+        if self.sqlite is not None:
+            row: Row | None = self.sqlite.execute(statement, values).fetchone()
+            return row
+        found = self._asked(statement, values).first()
+        return None if found is None else tuple(found)
+
+    def one(self, statement: str, **values: object) -> Any:
+        """The first value that a statement gives."""
+        row = self.first(statement, **values)
+        return None if row is None else row[0]
+
+    def run(self, statement: str, **values: object) -> None:
+        """Does what a statement says."""
+        if self.sqlite is not None:
+            self.sqlite.execute(statement, values)
+        else:
+            self._asked(statement, values)
+
+    def serialise(self) -> None:
+        """Takes the one lock of the ledger until the transaction ends. On SQLite BEGIN IMMEDIATE has done so."""
+        if self.sqlite is None:
+            self.one("SELECT 1 FROM oboro_ledger WHERE one = 1 FOR UPDATE")
+
+    def _asked(self, statement: str, values: dict[str, object], options: Any = None) -> Any:
+        from sqlalchemy import text
+
+        assert self._server is not None
+        return self._server.execute(text(statement), values, execution_options=options)
 
 
 class Database:
@@ -56,60 +94,81 @@ class Database:
 
     def __init__(self, place: Place, *, create: bool = False, copy: bool = False) -> None:
         self.place = place
+        self.sqlite = place.path is not None
         if place.path is not None:
             reads(place.path, *BESIDE_SQLITE)
-        self.engine = _postgres(place) if place.path is None else _sqlite(place, create=create, copy=copy)
-        self.sqlite = place.path is not None
+        self._file = None if place.path is None else _File(place, create=create, copy=copy)
+        self._engine = None if place.url is None else _engine(place)
+        self._foreign = (sqlite3.Error,) if self._engine is None else _server_errors(self._engine)
         self.seen: Head | None = None  # the furthest that this process saw the chain
         self._shared: list[Head] | None = (
             None  # what is seen while a transaction is shared, which may yet fail
         )
-        self._jobs: deque[_Job[Any]] = deque()  # of threads that wait for their turn
+        self._jobs: deque[_Job[Any]] = deque()  # of threads that wait to be written down
+        self._leader: _Job[Any] | None = None  # whose thread writes for all that wait, or is about to
+        self._guard = threading.Lock()  # of these two
         self._turn = threading.RLock()  # threads of one process take turns at a SQLite file
         self._holder: int | None = (
             None  # the thread whose turn it is: it may begin another, also while a fork waits
         )
-        self._foreign: type[Exception] = self.engine.dialect.loaded_dbapi.Error
         _alive.add(self)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A consistent view: nothing that others write meanwhile is seen."""
-        options = {} if self.sqlite else {"isolation_level": "REPEATABLE READ"}
         seen = self.seen  # by now: what others see meanwhile may not be in this view
-        with self._connected(Progress(), options) as connection, connection.begin():
-            self._check_file(connection.info, "")
+        with self._transaction(Progress(), write=False) as connection:
+            self._check_file("")
             _refuse_older_copy(connection, seen)
             yield connection
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """What `work` gives, when all that it wrote is recorded, durably.
 
-        What is slow is the disk. So of threads that wait for a SQLite file the first does the work of all in one
-        transaction, each part of which is recorded or not by itself. If that fails, everyone tries alone, unless it may have
-        been recorded: then everyone is told so.
+        What is slow is the disk. So of threads that wait for a SQLite file one, the leader, does the work of all in one
+        transaction, each part of which is recorded or not by itself. The others sleep until theirs is done, or until they lead.
+        If that fails, everyone tries alone, unless it may have been recorded: then everyone is told so.
         """
         if not self.sqlite:
             with self.writing() as connection:
                 return work(connection)
         job = _Job(work)
-        self._jobs.append(job)
         try:
-            with self._in_turn():
-                if not job.taken:
+            with self._guard:
+                self._jobs.append(job)
+                if self._leader is None:
+                    self._leader = job
+            if self._leader is not job:
+                job.awake.wait()
+            if not job.taken:  # nobody has written it down: this thread leads
+                with self._in_turn():
                     self._share(job)
-                if job.found is None:
-                    with self.writing() as connection:
-                        return work(connection)
+                    if job.found is None:
+                        with self.writing() as connection:
+                            return work(connection)
         finally:
-            with suppress(ValueError):  # who was interrupted waits no more
-                self._jobs.remove(job)
+            self._hand_over(job)
+        if job.found is None:
+            with self.writing() as connection:
+                return work(connection)
         return job.found()
 
+    def _hand_over(self, job: _Job[Any]) -> None:
+        """Who leads is followed by the first that waits; who was interrupted waits no more."""
+        with self._guard:
+            with suppress(ValueError):
+                self._jobs.remove(job)
+            if self._leader is job:
+                self._leader = self._jobs[0] if self._jobs else None
+                if self._leader is not None:
+                    self._leader.awake.set()
+
     def _share(self, own: _Job[Any]) -> None:
-        jobs = [self._jobs.popleft() for _ in range(len(self._jobs))]
-        for job in jobs:
-            job.taken = True
+        with self._guard:
+            jobs = list(self._jobs)
+            self._jobs.clear()
+            for job in jobs:
+                job.taken = True
         if jobs == [own]:
             return
         progress, self._shared = Progress(), []
@@ -131,30 +190,29 @@ class Database:
                 self.saw(head)
             for job, one in zip(jobs, found, strict=True):
                 job.found = one
+        finally:
+            for job in jobs:
+                job.awake.set()
 
     @contextmanager
     def writing(self, progress: Progress | None = None) -> Iterator[Connection]:
         """A transaction that is recorded as a whole, durably, or not at all."""
         progress = progress or Progress()
-        options = {"oboro_begin": "BEGIN IMMEDIATE"} if self.sqlite else {}
         seen = self.seen
-        with self._connected(progress, options) as connection:
-            with connection.begin():
-                progress.writing = True
-                self._check_file(connection.info, progress.outcome)
-                self._check_journal(connection, progress)
-                _refuse_older_copy(connection, seen)
-                yield connection
-                progress.committing = True
-            self._check_file(connection.info, progress.outcome)  # a file that was taken away keeps nothing
+        with self._transaction(progress, write=True) as connection:
+            progress.writing = True
+            self._check_file(progress.outcome)
+            self._check_journal(connection, progress)
+            _refuse_older_copy(connection, seen)
+            yield connection
+            progress.committing = True
 
     @contextmanager
     def raw(self) -> Iterator[sqlite3.Connection]:
-        """SQLite's own connection, for what cannot be said in SQL."""
-        with self._connected(Progress(), {}) as connection:
-            driver = connection.connection.dbapi_connection
-            assert isinstance(driver, sqlite3.Connection)
-            yield driver
+        """SQLite's own connection, for what cannot be said in a transaction."""
+        assert self._file is not None
+        with self._in_turn(), in_words(self.place, Progress(), self._foreign):
+            yield self._file.opened()
 
     def end_log(self) -> None:
         """Takes a write-ahead log, which 0.1 kept beside a SQLite ledger, into the file, and does without from then on.
@@ -179,16 +237,26 @@ class Database:
     def close(self) -> None:
         """Closes idle connections. The database can be used again afterwards."""
         with self._in_turn():
-            self.engine.dispose()
+            self._close()
 
-    def _check_file(self, info: Mapping[str, object], outcome: str) -> None:
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        if self._engine is not None:
+            self._engine.dispose()
+
+    def _check_file(self, outcome: str) -> None:
         """That the file which is open still stands under its name, and has no other."""
         path, shown = self.place.path, self.place.shown
-        if path is not None and identity(path, shown, outcome) != info["identity"]:
+        if (
+            self._file is not None
+            and path is not None
+            and identity(path, shown, outcome) != self._file.identity
+        ):
             raise moved(shown, outcome)
 
     def _check_journal(self, connection: Connection, progress: Progress) -> None:
-        if self.sqlite and one_of(connection, "PRAGMA journal_mode") != "delete":
+        if self.sqlite and connection.one("PRAGMA journal_mode") != "delete":
             raise LedgerError(
                 "the ledger still has the write-ahead log of oboro 0.1, which forgets by another name."
                 + progress.outcome,
@@ -198,13 +266,30 @@ class Database:
             )
 
     @contextmanager
-    def _connected(self, progress: Progress, options: dict[str, str]) -> Iterator[Connection]:
-        with (
-            self._in_turn(),
-            in_words(self.place, progress, self._foreign),
-            self.engine.connect() as connection,
-        ):
-            yield connection.execution_options(**options)
+    def _transaction(self, progress: Progress, *, write: bool) -> Iterator[Connection]:
+        """All or nothing of what is done within."""
+        with self._in_turn(), in_words(self.place, progress, self._foreign):
+            if self._engine is not None:
+                with self._engine.connect() as server:
+                    if not write:
+                        server.execution_options(isolation_level="REPEATABLE READ")
+                    with server.begin():
+                        yield Connection(None, server)
+                return
+            assert self._file is not None
+            driver = self._file.opened()
+            driver.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            connection = Connection(driver, None)
+            try:
+                yield connection
+                connection.end()
+                driver.execute("COMMIT")
+            except BaseException:
+                connection.end()
+                self._file.undo()
+                raise
+            if write:
+                self._check_file(progress.outcome)  # a file that was taken away keeps nothing
 
     @contextmanager
     def _in_turn(self) -> Iterator[None]:
@@ -223,14 +308,15 @@ class Database:
     def _before_fork(self) -> None:
         if self.sqlite:
             self._turn.acquire()
-            self.engine.dispose()
+            self._close()
 
     def _after_fork(self, *, child: bool) -> None:
         if not self.sqlite:
-            if child:
-                self.engine.dispose(close=False)
+            if child and self._engine is not None:
+                self._engine.dispose(close=False)
         elif child:
             self._turn, self._holder = threading.RLock(), None
+            self._guard, self._leader = threading.Lock(), None
             self._jobs.clear()  # of threads that are not in the child
         else:
             self._turn.release()
@@ -241,20 +327,21 @@ class _Job(Generic[T]):
 
     def __init__(self, work: Callable[[Connection], T]) -> None:
         self.work = work
-        self.taken = False
+        self.taken = False  # by a leader
+        self.awake = threading.Event()  # it is done, or its thread leads
         self.found: Callable[[], T] | None = None
 
     def tried(self, connection: Connection) -> Callable[[], T]:
         """Does the work among that of others: of what is refused nothing remains."""
-        connection.exec_driver_sql("SAVEPOINT one_of_many")
+        connection.run("SAVEPOINT one_of_many")
         try:
             result = self.work(connection)
         except OboroError as error:
-            connection.exec_driver_sql("ROLLBACK TO one_of_many")
+            connection.run("ROLLBACK TO one_of_many")
             found = _raising(error)
         else:
             found = partial(_same, result)
-        connection.exec_driver_sql("RELEASE one_of_many")
+        connection.run("RELEASE one_of_many")
         return found
 
 
@@ -274,38 +361,59 @@ def _in_doubt(place: Place, progress: Progress) -> LedgerError:
     return LedgerError("the ledger cannot be used." + progress.outcome, given=place.shown)
 
 
-def _sqlite(place: Place, *, create: bool, copy: bool) -> Engine:
-    path, shown = place.path, place.shown
-    assert path is not None
-    uri = f"file://{quote(str(path))}?mode={'rwc' if create else 'rw'}"
+class _File:
+    """The one connection of a process to a SQLite file, opened when it is needed."""
 
-    def connect() -> sqlite3.Connection:
-        if not copy:
-            refuse_network(path, shown)
-        if path.exists():
-            identity(path, shown)  # before SQLite looks for a journal beside a name that may be the wrong one
-        # isolation_level=None: Python must not begin transactions of its own; the hook below does.
-        connection = sqlite3.connect(
-            uri, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
-        )
-        for pragma in ("synchronous = EXTRA", "fullfsync = ON", "foreign_keys = ON", "trusted_schema = OFF"):
-            connection.execute(f"PRAGMA {pragma}")
-        return connection
+    def __init__(self, place: Place, *, create: bool, copy: bool) -> None:
+        assert place.path is not None
+        self._path, self._shown, self._copy = place.path, place.shown, copy
+        self._uri = f"file://{quote(str(place.path))}?mode={'rwc' if create else 'rw'}"
+        self._driver: sqlite3.Connection | None = None
+        self.identity: Identity | None = None  # of the file that is open
 
-    engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=1, max_overflow=0)
+    def opened(self) -> sqlite3.Connection:
+        if self._driver is None:
+            if not self._copy:
+                refuse_network(self._path, self._shown)
+            if self._path.exists():
+                # before SQLite looks for a journal beside a name that may be the wrong one
+                identity(self._path, self._shown)
+            # isolation_level=None: Python must not begin transactions of its own
+            driver = sqlite3.connect(
+                self._uri, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+            )
+            try:
+                for pragma in (
+                    "synchronous = EXTRA",
+                    "fullfsync = ON",
+                    "foreign_keys = ON",
+                    "trusted_schema = OFF",
+                ):
+                    driver.execute(f"PRAGMA {pragma}")
+                self.identity = identity(self._path, self._shown)
+            except BaseException:
+                driver.close()
+                raise
+            self._driver = driver
+        return self._driver
 
-    @event.listens_for(engine, "connect")
-    def remember(_: Any, record: ConnectionPoolEntry) -> None:
-        record.info["identity"] = identity(path, shown)
+    def undo(self) -> None:
+        """Ends a transaction of which nothing remains. A connection that cannot do so goes."""
+        try:
+            if self._driver is not None and self._driver.in_transaction:
+                self._driver.execute("ROLLBACK")
+        except sqlite3.Error:
+            self.close()
 
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        one_of(connection, connection.get_execution_options().get("oboro_begin", "BEGIN"))
+    def close(self) -> None:
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            driver.close()
 
-    return engine
 
+def _engine(place: Place) -> sqlalchemy.Engine:
+    from sqlalchemy import create_engine, event
 
-def _postgres(place: Place) -> Engine:
     assert place.url is not None
     try:
         engine = create_engine(
@@ -336,11 +444,17 @@ def _postgres(place: Place) -> Engine:
     return engine
 
 
+def _server_errors(engine: sqlalchemy.Engine) -> tuple[type[Exception], ...]:
+    from sqlalchemy.exc import SQLAlchemyError
+
+    return SQLAlchemyError, engine.dialect.loaded_dbapi.Error
+
+
 def _refuse_older_copy(connection: Connection, seen: Head | None) -> None:
     """That the ledger still holds what this process has seen of it."""
     if seen is None:
         return
-    found = one_of(connection, "SELECT hash FROM oboro_entries WHERE position = :at", at=seen.position)
+    found = connection.one("SELECT hash FROM oboro_entries WHERE position = :at", at=seen.position)
     if found != seen.hash:
         raise TamperError(
             f"the ledger was at position {seen.position} when this process last saw it, and is not now: "
@@ -349,29 +463,6 @@ def _refuse_older_copy(connection: Connection, seen: Head | None) -> None:
             needed=str(seen),
             fix="find the newer copy; what it had spent is spent",
         )
-
-
-def first_of(connection: Connection, statement: str, **values: object) -> tuple[Any, ...] | None:
-    """The first row that a statement gives. SQLite is asked directly: twenty such are part of every answer."""
-    if connection.dialect.name != "sqlite":
-        found = connection.execute(text(statement), values)
-        first = found.first() if found.returns_rows else None
-        return None if first is None else tuple(first)
-    driver: Any = connection.connection.driver_connection
-    row: tuple[Any, ...] | None = driver.execute(statement, values).fetchone()
-    return row
-
-
-def one_of(connection: Connection, statement: str, **values: object) -> Any:
-    """The first value that a statement gives."""
-    row = first_of(connection, statement, **values)
-    return None if row is None else row[0]
-
-
-def serialise(connection: Connection) -> None:
-    """Takes the one lock of the ledger until the transaction ends. On SQLite BEGIN IMMEDIATE has done so."""
-    if connection.dialect.name == "postgresql":
-        one_of(connection, "SELECT 1 FROM oboro_ledger WHERE one = 1 FOR UPDATE")
 
 
 _alive: weakref.WeakSet[Database] = weakref.WeakSet()
@@ -405,96 +496,3 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
     )
-
-
-# The tables, the same for SQLite and PostgreSQL.
-#
-# `name` and `reservation` repeat what stands in the body, so that they can be looked up and be unique.
-# `verify` checks that they agree.
-
-# 1  oboro 0.1
-# 2  a SQLite ledger commits into its file, and its first page says how long it is; the chain says which schema it is
-VERSION = 2
-
-metadata = MetaData()
-_Position = BigInteger().with_variant(Integer, "sqlite")
-
-# One row. It says what the file is, and on PostgreSQL it is the lock that writers take turns with.
-about = Table(
-    "oboro_ledger",
-    metadata,
-    Column("one", Integer, CheckConstraint("one = 1"), primary_key=True, autoincrement=False),
-    Column("schema", Integer, nullable=False),
-    Column("id", Text, nullable=False),
-)
-
-entries = Table(
-    "oboro_entries",
-    metadata,
-    Column("position", _Position, primary_key=True, autoincrement=False),
-    Column("kind", Text, nullable=False),
-    Column("body", Text, nullable=False),
-    Column("previous", Text, nullable=False),
-    Column("hash", Text, nullable=False, unique=True),
-    Column("signature", Text, nullable=False),
-    Column("name", Text, unique=True),
-    Column("reservation", _Position, ForeignKey("oboro_entries.position"), unique=True),
-)
-
-# What was released, in pieces, under the position of its reservation.
-parts = Table(
-    "oboro_parts",
-    metadata,
-    Column(
-        "reservation", _Position, ForeignKey("oboro_entries.position"), primary_key=True, autoincrement=False
-    ),
-    Column("part", Integer, primary_key=True, autoincrement=False),
-    Column("data", LargeBinary, nullable=False),
-)
-
-_REFUSAL = "a ledger is append-only"
-
-
-def _run(target: Table | MetaData, when: str, dialect: str, statement: str) -> None:
-    event.listen(target, when, DDL(statement).execute_if(dialect=dialect))  # type: ignore[no-untyped-call]
-
-
-def _trigger(table: Table, action: str) -> str:
-    return (
-        f"CREATE TRIGGER {table.name}_no_{action.lower()} BEFORE {action} ON {table.name} "
-        f"BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END"
-    )
-
-
-# Against mistakes, not against an attacker: whoever can write to the file can also drop a trigger.
-for _table in (about, entries, parts):
-    for _action in ("UPDATE", "DELETE"):
-        _run(_table, "after_create", "sqlite", _trigger(_table, _action))
-    _run(
-        _table,
-        "after_create",
-        "postgresql",
-        f"CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {_table.name} "
-        "FOR EACH STATEMENT EXECUTE FUNCTION oboro_append_only()",
-    )
-_run(
-    metadata,
-    "before_create",
-    "postgresql",
-    "CREATE OR REPLACE FUNCTION oboro_append_only() RETURNS trigger LANGUAGE plpgsql AS "
-    f"$$ BEGIN RAISE EXCEPTION '{_REFUSAL}'; END $$",
-)
-
-
-def state(connection: Connection, version: int) -> None:
-    """Changes the one thing that ever changes: which schema the ledger is of."""
-    sqlite = connection.dialect.name == "sqlite"
-    before = (
-        f"DROP TRIGGER {about.name}_no_update"
-        if sqlite
-        else f"ALTER TABLE {about.name} DISABLE TRIGGER append_only"
-    )
-    after = _trigger(about, "UPDATE") if sqlite else f"ALTER TABLE {about.name} ENABLE TRIGGER append_only"
-    connection.exec_driver_sql(before)
-    connection.execute(about.update().values(schema=version))
-    connection.exec_driver_sql(after)

@@ -26,16 +26,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
-
-from sqlalchemy import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from oboro.errors import LedgerError, ParameterError
 from oboro.kinds import path_of
 from oboro.language import opened
 from oboro.payment import NOTHING_RECORDED, PERHAPS_RECORDED
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
 
 # What several machines may share. Linux names a file system in user space fuse.<its program>.
 NETWORK = re.compile(
@@ -229,6 +229,9 @@ class Place:
         text = os.fspath(where) if isinstance(where, str | os.PathLike) else ""
         if not is_address(text):
             return cls(shown=text, path=real_path(path_of("where", text)))
+        from sqlalchemy import make_url
+        from sqlalchemy.exc import ArgumentError
+
         try:
             url = make_url(text).set(drivername="postgresql+psycopg")
         except (ArgumentError, ValueError):
@@ -350,19 +353,17 @@ class Progress:
 
 
 @contextmanager
-def in_words(place: Place, progress: Progress, foreign: type[Exception]) -> Iterator[None]:
+def in_words(place: Place, progress: Progress, foreign: tuple[type[Exception], ...]) -> Iterator[None]:
     """Turns database errors into LedgerError. The cause is not chained: it would show statements and URLs."""
     try:
         yield
-    except PoolTimeout:
-        raise _busy(place, progress) from None
     except UnicodeDecodeError:  # SQLite quotes the damaged part of a schema in its message
         raise _damaged(place, "it holds what is no text") from None
-    except (SQLAlchemyError, foreign) as error:
-        raw = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    except foreign as error:
+        raw = getattr(error, "orig", None) or error  # what SQLAlchemy says of another's error
         if isinstance(raw, sqlite3.Error):
             raise _sqlite(place, raw, progress) from None
-        lost = isinstance(error, DBAPIError) and error.connection_invalidated
+        lost = bool(getattr(error, "connection_invalidated", False))
         raise _postgres(place, raw, progress, lost=lost) from None
 
 
@@ -406,8 +407,10 @@ def _sqlite(place: Place, error: sqlite3.Error, progress: Progress) -> LedgerErr
 
 
 def _postgres(place: Place, error: BaseException, progress: Progress, *, lost: bool) -> LedgerError:
+    from sqlalchemy.exc import TimeoutError as PoolTimeout
+
     state = getattr(error, "sqlstate", None)
-    if state in ("55P03", "40001", "40P01"):
+    if isinstance(error, PoolTimeout) or state in ("55P03", "40001", "40P01"):
         return _busy(place, progress)
     if state in ("53100", "53200"):
         return LedgerError(

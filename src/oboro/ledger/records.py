@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sqlalchemy import Connection, Row, func, select
 
 from oboro.errors import LedgerError, TamperError
+from oboro.ledger import schema
 from oboro.ledger.chain import Entry, Head, fault, seal, sha256
-from oboro.ledger.database import Database, entries, first_of, one_of, parts, serialise
+from oboro.ledger.database import Connection, Database
 from oboro.privacy import Guarantee
 
 PART = 8 << 20  # bytes
@@ -90,7 +90,7 @@ class Stored:
 def last_entry(connection: Connection, *, lock: bool = False) -> Entry:
     """The last entry, checked by itself; with `lock`, nobody else can append before this transaction ends."""
     if lock:
-        serialise(connection)
+        connection.serialise()
     last = _checked(connection, "ORDER BY position DESC LIMIT 1")
     refuse_torn(connection, last.position)
     return last
@@ -110,23 +110,25 @@ def entry_at(connection: Connection, position: int) -> Entry | None:
 
 def furthest(connection: Connection) -> Head:
     """How far the ledger has come, as it says itself; nothing of it is checked."""
-    rows = select(entries.c.position, entries.c.hash).order_by(entries.c.position.desc()).limit(1)
-    return Head(*connection.execute(rows).one())
+    last = connection.first("SELECT position, hash FROM oboro_entries ORDER BY position DESC LIMIT 1")
+    if last is None:
+        raise tampered(0, "there is no entry")
+    return Head(*last)
 
 
 def commit_of(connection: Connection, reservation: int) -> Entry | None:
     return _found(connection, "WHERE reservation = :reservation", reservation=reservation)
 
 
-def all_rows(connection: Connection, *kinds: str) -> Iterator[Row[Any]]:
+def all_rows(connection: Connection, *kinds: str) -> Iterator[Line]:
     """Entries in their order, a few at a time; of some kinds only, if any are given."""
-    query = select(entries).order_by(entries.c.position)
-    if kinds:
-        query = query.where(entries.c.kind.in_(kinds))
-    yield from connection.execute(query, execution_options={"yield_per": 500})
+    named: dict[str, Any] = {f"kind{number}": kind for number, kind in enumerate(kinds)}
+    where = f"WHERE kind IN ({', '.join(f':{name}' for name in named)})" if kinds else ""
+    for row in connection.rows(f"{_LINES} {where} ORDER BY position", **named):
+        yield Line(*row)
 
 
-def entry_of(row: Line | Row[Any]) -> Entry:
+def entry_of(row: Line) -> Entry:
     """What stands in a row, of the form that entries have; nothing else of it is checked."""
     try:
         body = json.loads(row.body if isinstance(row.body, str) else "")
@@ -165,7 +167,7 @@ def append(
         entry.body.get("name"),
         entry.body.get("reservation"),
     )
-    first_of(connection, _APPEND, **line._asdict())
+    connection.run(_APPEND, **line._asdict())
     mark(connection, entry.position)
     if entry.odd is None:
         _whole.add(line)
@@ -179,15 +181,15 @@ def mark(connection: Connection, position: int) -> None:
     in one file. The first page is of one state or the other, and so is the last entry: unless they agree, something
     that was granted may be missing.
     """
-    if connection.dialect.name == "sqlite":
-        one_of(connection, f"PRAGMA user_version = {position + 1}")
+    if connection.sqlite:
+        connection.run(f"PRAGMA user_version = {position + 1}")
 
 
 def refuse_torn(connection: Connection, position: int) -> None:
     """Raises LedgerError unless the entry at `position` is the last by the first page too. 0.1 wrote nothing there."""
-    if connection.dialect.name != "sqlite":
+    if not connection.sqlite:
         return
-    marked = one_of(connection, "PRAGMA user_version")
+    marked = connection.one("PRAGMA user_version")
     if marked not in (0, position + 1):
         raise LedgerError(
             "the file is torn: a write to it was cut short, and its journal is not beside it",
@@ -200,19 +202,16 @@ def refuse_torn(connection: Connection, position: int) -> None:
 def write_parts(connection: Connection, reservation: int, content: bytes) -> None:
     view = memoryview(content)
     for part, start in enumerate(range(0, len(view), PART)):
-        values = {"reservation": reservation, "part": part, "data": bytes(view[start : start + PART])}
-        first_of(
-            connection,
-            "INSERT INTO oboro_parts (reservation, part, data) VALUES (:reservation, :part, :data)",
-            **values,
-        )
+        data = bytes(view[start : start + PART])
+        schema.insert(connection, "oboro_parts", reservation=reservation, part=part, data=data)
 
 
 def read_parts(connection: Connection, reservation: int) -> Iterator[bytes]:
-    count = connection.scalar(select(func.count()).where(parts.c.reservation == reservation)) or 0
+    count = connection.one("SELECT count(*) FROM oboro_parts WHERE reservation = :at", at=reservation) or 0
     for part in range(count):
-        where = (parts.c.reservation == reservation, parts.c.part == part)
-        data = connection.scalar(select(parts.c.data).where(*where))
+        data = connection.one(
+            "SELECT data FROM oboro_parts WHERE reservation = :at AND part = :part", at=reservation, part=part
+        )
         if isinstance(
             data, bytes | memoryview
         ):  # a cell of SQLite holds anything: bytes(2**62) is a lot of memory
@@ -229,7 +228,7 @@ def tampered(position: int, what: str) -> TamperError:
 
 
 def _found(connection: Connection, where: str, **values: object) -> Entry | None:
-    row = first_of(connection, f"{_LINES} {where}", **values)
+    row = connection.first(f"{_LINES} {where}", **values)
     return None if row is None else checked(Line(*row))
 
 
@@ -261,7 +260,7 @@ class _Whole:
 _whole = _Whole()
 
 
-def checked(row: Line | Row[Any]) -> Entry:
+def checked(row: Line) -> Entry:
     """An entry that is whole in itself: its hash, its signature, and the columns that repeat its body."""
     if (columns := tuple(row)) in _whole:
         return Entry(row.position, row.kind, json.loads(row.body), row.previous, row.hash, row.signature)
