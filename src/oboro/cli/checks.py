@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from oboro.cli.options import Json, Language, argument, option, show_json
-from oboro.cli.terminal import echo, is_watched
+from oboro.cli.terminal import echo, progress
 from oboro.errors import DataError, OboroError, ParameterError
 from oboro.files import check_output, reads
 from oboro.kinds import nearest
@@ -134,7 +133,7 @@ def _coverage(trials: int | None, *, json: bool) -> None:
     from oboro.audit.coverage import RUNS
     from oboro.audit.coverage import coverage as measured
 
-    with _watched() as watch:
+    with progress() as watch:
         found = list(measured(trials or RUNS, watch=watch))
     _show_coverage(found, json=json)
 
@@ -154,7 +153,7 @@ def _coverage_of(plans: list[Path], data: Path, trials: int | None, *, coverage:
             fix="oboro audit plan.toml --coverage --data FILE",
         )
     plan = load_plan(plans[0])
-    with _watched() as watch:
+    with progress() as watch:
         found = list(measured(trials or RUNS, plan=cast(TablePlan, plan), data=data, watch=watch))
     _show_coverage(found, json=json)
 
@@ -192,7 +191,7 @@ def _reports(plans: list[Path], everything: bool, trials: int | None) -> Iterato
     for path, plan in loaded:
         yield replace(run(plan, trials or TRIALS), name=path.stem), False
     if everything:
-        with _watched() as watch:
+        with progress() as watch:
             for report in all_of_them(trials or EACH, watch=watch):
                 yield report, True
 
@@ -202,24 +201,6 @@ def _line(report: AuditReport) -> str:
     share = 100 * closest.eps_lower / max(float(closest.promised), 1e-12)
     found = said(f"{share:4.0f}% of {report.guarantee.unconditional}")
     return f"{said(report.verdict)}  {left(report.name, 40)} {said(report.how)} {found}"
-
-
-@contextmanager
-def _watched() -> Iterator[Callable[[str, int, int], None] | None]:
-    """A progress bar on stderr, on a terminal only."""
-    if not is_watched():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(said("audit"), total=1)
-
-        def watch(name: str, done: int, total: int) -> None:
-            bar.update(task, description=name, completed=done, total=total)
-
-        yield watch
 
 
 # `oboro reproduce`: the papers' tables, computed again and set beside what was printed.
@@ -318,7 +299,7 @@ def reproduce(
     if output is not None:
         check_output(output)
     found = []
-    with _watched() as watch:
+    with progress() as watch:
         for done, one in enumerate(chosen):
             if watch is not None:
                 watch(one.name, done, len(chosen))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,7 +24,7 @@ from oboro.cli.options import (
     show_json,
     with_options,
 )
-from oboro.cli.terminal import Unprintable, echo, is_watched
+from oboro.cli.terminal import Unprintable, Watch, echo, progress
 from oboro.errors import ParameterError
 from oboro.language import labelled, plain, said
 
@@ -298,10 +298,10 @@ def plan(
     """Finds urns for a promise. Reads no data, spends nothing."""
     from oboro import secure
 
-    with _bar("searching") as progress:
+    with progress() as show:
         made = secure.plan(
             eps=eps, delta=delta, urns=urns, sensitivity=sensitivity, method=method, draws=draws, stop=stop, init=init,
-            answers=answers, urn_delta=urn_delta, excess=excess, seconds=seconds, progress=progress,
+            answers=answers, urn_delta=urn_delta, excess=excess, seconds=seconds, progress=_searching(show),
         )  # fmt: skip
     if output is not None:
         made.save(output)
@@ -358,14 +358,14 @@ def compare(
     """The paper's urns, digit urns, other work, each party adding its own noise, and one party adding it."""
     from oboro import secure
 
-    with _bar("searching") as progress:
+    with progress() as show:
         table = secure.compare(
             eps=eps,
             delta=delta,
             sensitivity=sensitivity,
             answers=answers,
             seconds=seconds,
-            progress=progress,
+            progress=_searching(show),
         )
     if json:
         show_json(table.to_dict())
@@ -408,15 +408,5 @@ app.command("open", epilog="Example: oboro secure open drawn.bin --plan noise.to
 )
 
 
-@contextmanager
-def _bar(what: str) -> Iterator[Callable[[float], None] | None]:
-    """A progress bar for people; nothing where nobody watches."""
-    if not is_watched():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(said(what), total=1.0)
-        yield lambda share: bars.update(task, completed=share)
+def _searching(show: Watch | None) -> Callable[[float], None] | None:
+    return None if show is None else lambda share: show(said("searching"), share, 1)

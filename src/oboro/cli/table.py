@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,7 +33,7 @@ from oboro.cli.options import (
     show_json,
     with_options,
 )
-from oboro.cli.terminal import echo, is_watched
+from oboro.cli.terminal import echo, progress
 from oboro.errors import ParameterError
 from oboro.files import reads
 from oboro.language import aligned, labelled, phrase, plain, said
@@ -255,40 +254,15 @@ def ask(published: Published, question: Question = None, level: Level = 0.95, js
     echo(said(str(answer)))
 
 
-# A progress bar on anything over a second: on stderr, and only on a terminal.
-
-_PATIENCE = 1.0  # seconds
-
-
 @contextmanager
 def progress_bar() -> Iterator[None]:
     """Shows what `oboro.tables.cells` reports while this lasts."""
-    if not is_watched():
-        yield
-        return
-    from rich.console import Console
-    from rich.progress import Progress, TaskID
-
     from oboro.tables.cells import watched
 
-    started = time.monotonic()
-    bar = Progress(console=Console(stderr=True), transient=True)
-    tasks: dict[str, TaskID] = {}
-
-    def show(stage: str, share: float) -> None:
-        if time.monotonic() - started < _PATIENCE:
-            return
-        if not tasks:
-            bar.start()
-        if stage not in tasks:
-            tasks[stage] = bar.add_task(said(stage), total=1.0)
-        bar.update(tasks[stage], completed=share)
-
-    try:
-        with watched(show):
-            yield
-    finally:
-        bar.stop()
+    with progress() as show, ExitStack() as stack:
+        if show is not None:
+            stack.enter_context(watched(lambda stage, share: show(said(stage), share, 1)))
+        yield
 
 
 app = typer.Typer(

@@ -11,8 +11,10 @@ import errno
 import os
 import shlex
 import sys
+import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -55,6 +57,34 @@ def is_watched() -> bool:
         return sys.stderr is not None and sys.stderr.isatty()
     except ValueError:  # it was closed
         return False
+
+
+Watch = Callable[[str, float, float], None]  # what is being done; how much of it is; of how much
+PATIENCE = 1.0  # seconds without a bar
+
+
+@contextmanager
+def progress() -> Iterator[Watch | None]:
+    """A progress bar on anything over a second: on standard error, and only where somebody watches."""
+    if not is_watched():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    started = time.monotonic()
+    bar = Progress(console=Console(stderr=True), transient=True)
+    task = bar.add_task("")
+
+    def watch(stage: str, done: float, total: float) -> None:
+        if time.monotonic() - started >= PATIENCE:
+            bar.start()
+            bar.update(task, description=stage, completed=done, total=total)
+
+    try:
+        yield watch
+    finally:
+        bar.stop()
 
 
 def trace(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
