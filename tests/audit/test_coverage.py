@@ -16,17 +16,8 @@ from typer.testing import CliRunner
 
 from oboro import audit, tables
 from oboro.arrays import Integers
-from oboro.audit.coverage import (
-    LEVELS,
-    Covered,
-    _asked,
-    _likely,
-    _own_questions,
-    _tree,
-    coverage,
-    signal_plans,
-    statistics_plans,
-)
+from oboro.audit.coverage import LEVELS, Covered, _own_questions, coverage
+from oboro.audit.figures import _asked, _tree, likely, persons_plans, signal_plans, statistics_plans
 from oboro.cli.main import app
 from oboro.domain import Category, Date, Domain, Grid, Integer, Mesh
 from oboro.errors import ParameterError
@@ -40,7 +31,7 @@ MODULE = sys.modules["oboro.audit.coverage"]  # its name in the package is that 
 
 
 def tree_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MODULE, "_made", lambda: {"tree": _tree})
+    monkeypatch.setattr(MODULE, "made", lambda: {"tree": _tree})
 
 
 def short_by_a_tenth(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +56,12 @@ NAMED = {
     "tree by sex": {"tree by sex, rows that hold people", "tree by sex, blocks of 4 x 4"},
     "tree, Gaussian": {"tree, Gaussian, rows that hold nobody", "tree, Gaussian, cells"},
     "tree, publish 0.1": {"tree, publish 0.1, rows that hold people", "tree, publish 0.1, all"},
+    "tree, total": {"tree, total, rows that hold nobody", "tree, total, odd rectangles"},
+    "tree, sea": {"tree, sea, rows that hold people", "tree, sea, all"},
     "filtered": {"filtered, rows that hold people", "filtered, blocks of 16 x 16"},
+    "filtered, sea": {"filtered, sea, rows that hold people", "filtered, sea, all"},
+    "areas": {"areas, rows that hold nobody", "areas, areas", "areas, cells"},
+    "areas, known": {"areas, known, rows that hold people", "areas, known, areas"},
     "adaptive": {"adaptive, rows that hold people", "adaptive, all"},
     "statistics": {"mean by region", "sum by region", "covariances", "sum, Gaussian", "histogram"},
     "statistics, replaced": {
@@ -73,6 +69,13 @@ NAMED = {
         "covariances by region, replaced",
         "query, replaced",
     },
+    "persons": {
+        "persons",
+        "persons by region, Gaussian",
+        "persons, replaced",
+        "persons by region, replaced, Gaussian",
+    },
+    "SQL": {"SQL, ratio", "SQL, deviation, replaced", "SQL, correlation"},
     "quantiles": {"ranks, single", "ranks, independent", "ranks, splitting", "ranks, joint"},
     "batch": {"batch, eps", "batch, rho", "batch, delta"},
     "signals": {"signal", "signal, Gaussian", "signal, shared", "signal, discrete", "signal, at the output"},
@@ -82,26 +85,27 @@ NAMED = {
 @pytest.mark.parametrize(
     "name",
     mostly_long(
-        "intervals tried often", NAMED, ("tree", "tree, publish 0.1", "quantiles", "batch", "signals")
+        "intervals tried often", NAMED, ("tree", "persons", "areas", "quantiles", "batch", "SQL", "signals")
     ),
 )
 def test_a_short_run_finds_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The short version, in CI: every strategy and statistic that has an interval, a few times."""
-    made = MODULE._made()
+    made = MODULE.made()
     assert set(made) == set(NAMED)
-    monkeypatch.setattr(MODULE, "_made", lambda: {name: made[name]})
+    monkeypatch.setattr(MODULE, "made", lambda: {name: made[name]})
     found = list(coverage(4, eps=("0.5",), levels=(0.5, 0.95)))
     assert [str(one) for one in found if not one.holds] == []
     assert {one.what for one in found} >= NAMED[name]
 
 
 def test_every_kind_of_plan_with_an_interval_is_tried() -> None:
-    """But sealed draws, whose interval is that of their law alone (tests/secure), means over blocks, whose truth is computed
-    only when they are measured (tests/statistics), and persons, whose interval is that of a count (tests/statistics)."""
+    """But sealed draws, whose interval is that of their law alone (tests/secure), and means over blocks, whose truth is
+    computed only when they are measured (tests/statistics)."""
     tried = [plan for replaced in (False, True) for plan in statistics_plans("1", replaced=replaced).values()]
-    kinds = {plan.kind for plan in (*tried, *signal_plans("1").values())} | {"tables.table"}
+    others = (*persons_plans("1").values(), *signal_plans("1").values())
+    kinds = {plan.kind for plan in (*tried, *others)} | {"tables.table"}
     with_interval = {plan.kind for plan in audit.samples().values() if plan.intervals is not None}
-    with_interval -= {"statistics.sample_and_aggregate", "statistics.persons"}
+    with_interval -= {"statistics.sample_and_aggregate"}
     assert {kind for kind in with_interval if not kind.startswith("secure.")} <= kinds
 
 
@@ -125,7 +129,7 @@ def test_so_it_is_in_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
             tally, {"histogram": statistics_plans(eps, replaced=False)["histogram"]}, "", levels, runs, bits
         )
 
-    monkeypatch.setattr(MODULE, "_made", lambda: {"histogram": histogram})
+    monkeypatch.setattr(MODULE, "made", lambda: {"histogram": histogram})
     assert all(one.holds for one in coverage(200, eps=("0.1",), levels=(0.95,)))
     monkeypatch.setattr(DiscreteLaplace, "interval", short)
     assert not all(one.holds for one in coverage(200, eps=("0.1",), levels=(0.95,)))
@@ -139,9 +143,9 @@ def test_everything_that_has_an_interval_covers() -> None:
 
 
 def test_chance_is_allowed_for_and_no_more() -> None:
-    assert _likely(930, 1000, 0.95, 1e-6)
-    assert not _likely(900, 1000, 0.95, 1e-6)
-    assert _likely(960, 1000, 0.95, 1e-6)
+    assert likely(930, 1000, 0.95, 1e-6)
+    assert not likely(900, 1000, 0.95, 1e-6)
+    assert likely(960, 1000, 0.95, 1e-6)
 
 
 def test_the_command_line_says_what_falls_short(monkeypatch: pytest.MonkeyPatch) -> None:
