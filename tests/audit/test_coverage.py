@@ -19,7 +19,7 @@ from oboro.arrays import Integers
 from oboro.audit.coverage import LEVELS, Covered, _own_questions, coverage
 from oboro.audit.figures import _asked, _tree, likely, persons_plans, signal_plans, statistics_plans
 from oboro.cli.main import app
-from oboro.domain import Category, Date, Domain, Grid, Integer, Mesh
+from oboro.domain import Areas, Category, Date, Domain, Grid, Integer, Mesh
 from oboro.errors import ParameterError
 from oboro.noise import DiscreteLaplace, system_bits
 from oboro.privacy import Unit
@@ -167,8 +167,20 @@ def test_the_command_line_says_what_falls_short(monkeypatch: pytest.MonkeyPatch)
         [Grid("row", "col", shape=(20, 30)), Category("sex", ["F", "M"])],
         [Mesh("code", "1km", region=[5339])],
         [Integer("age", 17, 90), Date("day", "2026-01-01", "2026-01-31")],
+        [
+            Areas(
+                "row,col",
+                levels=["town", "row,col"],
+                table={
+                    "town": ["a", "b"] * 70,
+                    "row": [i // 7 for i in range(140)],
+                    "col": [i % 7 for i in range(140)],
+                },
+                of=Grid("row", "col", shape=(20, 7)),
+            )
+        ],
     ],
-    ids=["grid", "mesh", "age"],
+    ids=["grid", "mesh", "age", "areas"],
 )
 def test_a_table_of_ones_own_is_tried(columns: list[Any], tmp_path: Path) -> None:
     """By the command that docs/audit.md shows; questions come from the domain, and are true sums of the file."""
@@ -188,7 +200,8 @@ def test_a_table_of_ones_own_is_tried(columns: list[Any], tmp_path: Path) -> Non
     done = CliRunner().invoke(app, [*words, "--trials", "3", "--json"])
     assert done.exit_code == 0, done.output
     kinds = {one["what"] for one in json.loads(done.output)}
-    assert {"tree, rows that hold people", "tree, cells", "tree, odd rectangles", "tree, all"} <= kinds
+    larger = "areas" if isinstance(columns[0], Areas) else "odd rectangles"
+    assert {"tree, rows that hold people", "tree, cells", f"tree, {larger}", "tree, all"} <= kinds
     cells = plan.prepare(own)
     for what, where, value in _own_questions(plan, cells):
         assert 0 <= value <= 900

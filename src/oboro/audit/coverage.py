@@ -19,13 +19,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from oboro.audit.figures import QUESTIONS, SIZES, Covered, Tally, made, run_table
-from oboro.domain import Category, Column, Grid, Mesh
+from oboro.domain import Areas, Category, Column, Grid, Mesh
 from oboro.errors import ParameterError
 from oboro.exact import positive, rational, show, whole
 from oboro.kinds import list_of
 from oboro.noise import Bits, system_bits
 from oboro.release import Plan
 from oboro.tables.cells import Cells, column_groups
+from oboro.tables.nested.strategy import AreaTree
 from oboro.tables.plan import TablePlan
 from oboro.tables.tree.answers import region_of
 
@@ -89,19 +90,27 @@ def _own(
 
 
 def _own_questions(plan: TablePlan, cells: Cells) -> Iterator[tuple[str, dict[str, object], int]]:
-    """Chosen from the domain alone, the same in all runs: cells, blocks, odd rectangles, all."""
+    """Chosen from the domain alone, the same in all runs: cells, blocks, odd rectangles, areas, all."""
     rng, layout = np.random.default_rng(1), plan.layout
+
+    def held(where: dict[str, object]) -> int:
+        if isinstance(plan.mechanism, AreaTree):
+            return int(cells.counts[plan.mechanism.inside(cells.keys, where)].sum())
+        return int(cells.counts[region_of(layout, where).hold(cells.keys)].sum())
+
     for what, high, wide in SIZES:
         for _ in range(QUESTIONS):
             where: dict[str, object] = {}
             for column in layout.domain:
                 where |= _choice(column, high, wide, rng)
-            yield what, where, int(cells.counts[region_of(layout, where).hold(cells.keys)].sum())
+            areas = high > 1 and isinstance(plan.mechanism, AreaTree)
+            yield "areas" if areas else what, where, held(where)
     yield "all", {}, int(cells.counts.sum())
 
 
 def _choice(column: Column, high: int, wide: int, rng: np.random.Generator) -> dict[str, object]:
-    """Of a grid a rectangle, of numbers and dates a range, of categories one or all, of meshes one or a coarser one."""
+    """Of a grid a rectangle, of numbers and dates a range, of categories one or all, of meshes one or a coarser one,
+    of areas a cell or an area of some level."""
     if isinstance(column, Grid):
         found: dict[str, object] = {}
         for name, side, size in zip(column.names, (high, wide), column.shape, strict=True):
@@ -109,6 +118,13 @@ def _choice(column: Column, high: int, wide: int, rng: np.random.Generator) -> d
             first = first // side * side if high == wide else first
             found[name] = (first, min(first + side, size) - 1)
         return found
+    if isinstance(column, Areas):
+        if high == 1:
+            values = np.atleast_1d(np.asarray(column.value(int(rng.integers(0, column.size)))))
+            return dict(zip(column.sources, values.tolist(), strict=True))
+        level = column.levels[min(int(rng.integers(0, len(column.levels))), len(column.levels) - 2)]
+        names = column.labels(level)
+        return {level: names[int(rng.integers(0, len(names)))]}
     name = column.sources[0]
     if isinstance(column, Mesh):
         place = [rng.integers(0, size, 1) for group in column_groups(column) for size in group]

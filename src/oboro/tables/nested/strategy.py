@@ -383,15 +383,20 @@ class AreaTree(Strategy):
         still = published - (below + 1) * np.maximum(published / now, 1.0) >= 2
         return np.where(still, np.maximum(y - below, 0), 0), np.maximum(y + above, 0)
 
+    def inside(self, keys: Integers, where: Where) -> Bools:
+        """Which cells a question chooses."""
+        areas, others = self._choices(where)
+        leaves = leaves_of(self.lattice, self.layout, keys)
+        parts = np.unravel_index(leaves, (self.lattice.branches.leaves, *self.lattice.groups))
+        found = areas[parts[0]]
+        for choice, place in zip(others, parts[1:], strict=True):
+            found &= choice[place]
+        return found
+
     def answer(self, published: Measured, where: Where, level: float) -> Answer:
         found, lattice = self._solved(published), self.lattice
         areas, others = self._choices(where)
-        leaves = leaves_of(lattice, self.layout, published.keys)
-        parts = np.unravel_index(leaves, (lattice.branches.leaves, *lattice.groups))
-        inside = areas[parts[0]]
-        for choice, place in zip(others, parts[1:], strict=True):
-            inside &= choice[place]
-        value = int(published.counts[inside].sum())
+        value = int(published.counts[self.inside(published.keys, where)].sum())
         if int(areas.sum()) == 1 and all(int(choice.sum()) == 1 for choice in others):
             return self._of_cell(found, (areas, *others), value, level)
         estimate = found.estimates[areas]
