@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from oboro import audit, tables
 from oboro.arrays import Integers
-from oboro.audit.coverage import LEVELS, Covered, _own_questions, coverage
-from oboro.audit.figures import _asked, _tree, likely, persons_plans, signal_plans, statistics_plans
+from oboro.audit.coverage import LEVELS, _own_questions, coverage
+from oboro.audit.figures import Covered, _asked, _tree, likely, persons_plans, signal_plans, statistics_plans
 from oboro.cli.main import app
 from oboro.domain import Areas, Category, Date, Domain, Grid, Integer, Mesh
 from oboro.errors import ParameterError

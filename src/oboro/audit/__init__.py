@@ -7,10 +7,11 @@ Its examples begin with:
 >>> plan = ob.histogram_plan(coin, "side", unit=ob.Unit.row(), eps="0.5")
 """
 
-from oboro.audit.coverage import Covered, coverage
+from oboro.audit.coverage import coverage
 from oboro.audit.endtoend import EndToEnd, Walked, end_to_end, walk
 from oboro.audit.enumeration import exact
 from oboro.audit.events import AuditReport, Finding
+from oboro.audit.figures import Covered
 from oboro.audit.run import membership, run
 from oboro.audit.samples import everything, samples
 

@@ -416,7 +416,7 @@ _PERSONS = 1500
 
 
 def _persons(tally: Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
-    who = [i % _PERSONS for i in range(_ROWS)]
+    who: list[object] = [i % _PERSONS for i in range(_ROWS)]
     _asked(tally, persons_plans(eps), "", levels, runs, bits, {**_rows(), "who": who})
 
 
