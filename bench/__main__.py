@@ -20,6 +20,7 @@ PARTS = (
     "learning",
     "tables",
     "trees",
+    "widths",
     "sparse",
     "secure",
     "dynamics",

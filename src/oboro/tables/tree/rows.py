@@ -29,7 +29,7 @@ From a threshold on
 
     Width. It cannot be had for nothing. Given y >= t, the law of y is the same for all x <= t if the noise is Laplace: whatever
     interval holds one of these x often enough holds all of them, from 0 on, on average as often as the level.
-    `python bench/widths.py` compares with the least mean width that any rule can have [Pratt 1961].
+    `python -m bench widths` compares with the least mean width that any rule can have [Pratt 1961].
 
 Whatever decides
     Several columns are shared out in turns of proportional fitting, and what rounding took is carried on. That a larger noisy
