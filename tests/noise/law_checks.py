@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import chdtrc
 
-from oboro.noise.bits import Bits, Words
+from oboro.arrays import Words
+from oboro.noise.bits import Bits
 
 FALSE_ALARM = 1e-8  # of each test: all of them together stay below 1e-6
 

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_checks import Scripted, fits
 
-from oboro.arrays import Floats
+from oboro.arrays import Floats, Words
 from oboro.errors import ParameterError
 from oboro.noise import rounding
-from oboro.noise.bits import Bits, Words
+from oboro.noise.bits import Bits
 from oboro.noise.laws import Cauchy, Laplace, Law, Normal, PositiveStable, StudentT
 from oboro.noise.lazy import Ball, precision
 from oboro.noise.rounding import round_to_grid, sample_rounded

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from oboro.arrays import Words
 from oboro.audit.events import AuditReport, alike, released
 from oboro.audit.run import ALARM, judge_worlds
 from oboro.engine import open_data
@@ -24,7 +25,6 @@ from oboro.exact import whole
 from oboro.kinds import each_of, takes
 from oboro.ledger import Ledger
 from oboro.noise import Bits
-from oboro.noise.bits import Words
 from oboro.privacy import ZCDP, Approx, Conditional, Guarantee, Pure, compose
 from oboro.release import Pair, Plan, run
 from oboro.release.plan import attackable

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from oboro.arrays import Floats, Integers
+from oboro.arrays import Floats, Integers, Words
 from oboro.dynamics.sigma import factor
 from oboro.dynamics.stable import SymmetricStable
 from oboro.dynamics.system import Matrix, System
@@ -31,7 +31,7 @@ from oboro.errors import ParameterError
 from oboro.exact import show
 from oboro.noise import DiscreteGaussian
 from oboro.noise import floatball as fb
-from oboro.noise.bits import Bits, Words
+from oboro.noise.bits import Bits
 from oboro.noise.compiler import compiled
 from oboro.noise.gaussian import LARGEST_VARIANCE
 from oboro.noise.laws import Law, Normal, PositiveStable

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Floats
+from oboro.arrays import Floats, Words
 from oboro.dynamics import mixing_variable
 from oboro.dynamics.calibration import check_alpha
 from oboro.errors import ParameterError, setting, told
@@ -23,7 +23,7 @@ from oboro.exact import Number, positive, rational, whole
 from oboro.kinds import numbers_of
 from oboro.noise import floatball as fb
 from oboro.noise._enclosures import float_balls, folded, run
-from oboro.noise.bits import Bits, Words, system_bits
+from oboro.noise.bits import Bits, system_bits
 from oboro.noise.compiler import compiled
 from oboro.noise.lazy import Ball, ball
 

@@ -7,9 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from oboro.arrays import Floats
+from oboro.arrays import Floats, Words
 from oboro.noise import floatball as fb
-from oboro.noise.bits import Words
 from oboro.noise.compiler import compiled
 from oboro.noise.lazy import ball, precision
 

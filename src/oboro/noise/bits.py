@@ -23,10 +23,9 @@ import weakref
 from typing import NoReturn
 
 import numpy as np
-import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-Words = npt.NDArray[np.uint64]
+from oboro.arrays import HalfWords, Words
 
 _SEED_BYTES = 48  # a key of 32 bytes and a counter block of 16
 _SMALLEST_REFILL = 4096  # words
@@ -66,7 +65,7 @@ class Bits:
             self._next += count
             return words
 
-    def halves(self, count: int) -> npt.NDArray[np.uint32]:
+    def halves(self, count: int) -> HalfWords:
         """The next `count` words of 32 bits."""
         return self.words((count + 1) // 2).view(np.uint32)[:count]
 

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from oboro.arrays import Bools, Integers
+from oboro.arrays import Bools, Integers, Words
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, not_negative, rational, show, whole
 from oboro.kinds import takes
-from oboro.noise.bits import Bits, Words, system_bits
+from oboro.noise.bits import Bits, system_bits
 from oboro.noise.lazy import Ball, Real, Uniform, ball, enclosing, precision
 
 # How many draws are wanted, and in which shape.

@@ -28,8 +28,7 @@ from oboro.noise.compiler import compiled
 from oboro.noise.lazy import Ball
 
 if TYPE_CHECKING:
-    from oboro.arrays import Codes, Floats
-    from oboro.noise.bits import Words
+    from oboro.arrays import Codes, Floats, Words
 
 Pair = tuple[float, float]  # mid and rad; for sine and cosine, the two values
 

@@ -17,10 +17,9 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from oboro.arrays import Floats
+from oboro.arrays import Floats, Words
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import positive, show
-from oboro.noise.bits import Words
 from oboro.noise.lazy import Ball, ball
 
 

@@ -35,8 +35,7 @@ from oboro.noise.draws import candidates
 from oboro.noise.lazy import Uniform, ball, precision
 
 if TYPE_CHECKING:
-    from oboro.arrays import Integers
-    from oboro.noise.bits import Words
+    from oboro.arrays import Integers, Words
     from oboro.noise.lazy import Ball
 
 _AT_ONCE = 1 << 20  # words

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from oboro.arrays import Floats, Integers
+from oboro.arrays import Floats, Integers, Words
 from oboro.errors import GuaranteeError, ParameterError, setting, told
 from oboro.exact import Number, not_negative, positive, show, usable
 from oboro.kinds import takes
-from oboro.noise.bits import Bits, Words
+from oboro.noise.bits import Bits
 from oboro.noise.laplace import as_float
 from oboro.noise.laws import Cauchy, Laplace, Law, Normal, StudentT
 from oboro.noise.lazy import Ball, Real, ball

@@ -9,13 +9,13 @@ from functools import cached_property
 
 import numpy as np
 
-from oboro.arrays import Bools, Data, Floats, Integers, Table
+from oboro.arrays import Bools, Data, Floats, Integers, Table, Words
 from oboro.domain import Category, Domain
 from oboro.engine import Source, open_data
 from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError, setting, told
 from oboro.exact import Number, about, positive, remembered, show, whole
 from oboro.noise import floatball as fb
-from oboro.noise.bits import Bits, Words
+from oboro.noise.bits import Bits
 from oboro.noise.compiler import compiled
 from oboro.noise.laws import Normal
 from oboro.noise.lazy import Ball, Uniform, ball, precision
