@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 LOWEST := .venv-lowest
 SPARK := .venv-spark
+PEERS := .venv-tmlt/installed .venv-pipelinedp/installed
 LOOPS := $(shell grep -rl --include='*.py' noise.compiler src)
 # errors are shown; what pip would say about itself is not
 PIP := $(PYTHON) -m pip --disable-pip-version-check --quiet --quiet
@@ -39,7 +40,8 @@ check: $(VENV)/installed-dev
 docs: $(VENV)/installed-dev
 	$(BIN)/python docs/build_site.py site
 
-bench: $(BENCH)/installed
+# `make bench PART=peers` first makes an environment for each peer that cannot live beside our dependencies.
+bench: $(BENCH)/installed $(if $(filter peers,$(PART)),$(PEERS))
 	$(BENCH)/bin/python -m bench $(PART)
 
 # All tests, three times, beside processes that keep every core busy.
@@ -84,6 +86,16 @@ $(BENCH)/installed: pyproject.toml
 $(SPARK)/installed: pyproject.toml
 	$(PYTHON) -m venv --without-pip $(SPARK)
 	$(PIP) --python $(SPARK)/bin/python install --editable '.[dev,spark]'
+	touch $@
+
+.venv-tmlt/installed:
+	$(PYTHON) -m venv --without-pip .venv-tmlt
+	$(PIP) --python .venv-tmlt/bin/python install 'tmlt.analytics==0.21.*'
+	touch $@
+
+.venv-pipelinedp/installed:
+	$(PYTHON) -m venv --without-pip .venv-pipelinedp
+	$(PIP) --python .venv-pipelinedp/bin/python install 'pipeline-dp==0.3.*' pyarrow
 	touch $@
 
 $(LOWEST)/installed: pyproject.toml tools/lowest.py

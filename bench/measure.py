@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -39,6 +41,23 @@ def timed(work: Callable[[], Any]) -> float:
     start = time.process_time()
     work()
     return time.process_time() - start
+
+
+def tree_time() -> float:
+    """Processor time of this process and of all that it started, what has ended included. Linux alone."""
+    known = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        known[int(stat.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    total, left = 0, [os.getpid()]
+    while left:
+        one = left.pop()
+        total += known[one][1]
+        left += [process for process, (parent, _) in known.items() if parent == one]
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def rate_row(

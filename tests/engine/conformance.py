@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import operator
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -43,16 +44,29 @@ POOLS: dict[str, tuple[pa.DataType, list[Any]]] = {  # what stands in each colum
         pa.decimal128(38, 10),
         [Decimal(t) for t in ("-9e27", "0.1234567891", "9007199254740993.5", "12.0000000000")],
     ),
+    "huge": (
+        pa.decimal128(38, 0),
+        [Decimal(t) for t in (10**38 - 1, 1 - 10**38, 2**126, -(2**126), 2**63, -(2**61), 2**53 + 1, 7, 0)],
+    ),
     "flag": (pa.bool_(), [True, False]),
     "number": (pa.string(), [*NUMBERS, *DAYS]),
     "day": (pa.string(), [*DAYS, "2026-02-01", "2026-03-31 23:59:59"]),
     "date": (
         pa.date32(),
-        [dt.date(1, 1, 1), dt.date(1969, 12, 31), dt.date(2026, 1, 31), dt.date(9999, 12, 31)],
+        [
+            dt.date(1, 1, 1),
+            *(dt.date(1582, 10, day) for day in (4, 5, 14, 15)),  # days that other calendars leave out
+            dt.date(1969, 12, 31),
+            dt.date(2026, 1, 31),
+            dt.date(9999, 12, 31),
+        ],
     ),
     "time": (
         pa.timestamp("us"),
         [
+            dt.datetime(1, 1, 1),
+            dt.datetime(1582, 10, 14, 23, 59, 59, 999999),
+            dt.datetime(9999, 12, 31, 23, 59, 59, 999999),
             dt.datetime(1969, 12, 31, 23, 59, 59, 999999),
             dt.datetime(2026, 2, 1),
             dt.datetime(2026, 1, 31, 23, 59, 59),
@@ -60,7 +74,11 @@ POOLS: dict[str, tuple[pa.DataType, list[Any]]] = {  # what stands in each colum
     ),
     "zoned": (
         pa.timestamp("us", "UTC"),
-        [dt.datetime(2026, 1, 31, 23, 30, tzinfo=dt.UTC), dt.datetime(2026, 2, 1, tzinfo=dt.UTC)],
+        [
+            dt.datetime(2026, 1, 31, 23, 30, tzinfo=dt.UTC),
+            dt.datetime(2026, 2, 1, tzinfo=dt.UTC),
+            dt.datetime(1000, 1, 1, 0, 0, 0, 1, tzinfo=dt.UTC),
+        ],
     ),
     "label": (pa.string(), ["F", "M", "f", "", " F", "it's", "\f", "\\f", "あ", "F\0"]),
     "x": (pa.int64(), list(range(-5, 60))),
@@ -87,6 +105,10 @@ COLUMNS: tuple[Column, ...] = (
     Integer("money", -5, 51, step=2),
     Real("long", -1, 1, step="0.001"),
     Integer("long", -(2**61), 2**61, step=2),
+    Integer("huge", -(2**61), 2**61, step=2),
+    Integer("huge", -3, 100),
+    Real("huge", 0, 10, step="0.5"),
+    Category("huge", [0, 7, 2**53 + 1]),
     Integer("flag", 0, 1, missing=1),
     Integer("number", -5, 100, step=3),
     Integer("number", -(2**61), 2**61, step=2),
@@ -98,6 +120,8 @@ COLUMNS: tuple[Column, ...] = (
     Date("day", "2025-12-01", "2026-06-30"),
     Date("number", "2025-12-01", "2026-06-30", missing="2026-01-01"),
     Date("date", "1970-01-01", "2026-06-30"),
+    Date("date", "1500-01-01", "1600-12-31"),
+    Date("time", "0001-01-01", "1582-12-31"),
     Date("time", "1969-12-01", "2026-06-30"),
     Date("zoned", "2026-01-01", "2026-06-30"),
     Category("label", ["F", "M", "it's", "\f", "あ", ""]),
@@ -105,13 +129,26 @@ COLUMNS: tuple[Column, ...] = (
 )
 PERSONS = ("who", "named", "nearly", "exact")
 UNITS = (Unit.row(), *(Unit.person(name, most) for name in PERSONS for most in (1, 3, 200)))
-CONDITIONS = ("x >= 20", "not (y = 1 or x < 7) and label != 'M'")
+CONDITIONS = (
+    "x >= 20",
+    "not (y = 1 or x < 7) and label != 'M'",
+    "(label is null or label = 'it''s') and y != 3",
+)
 DOMAIN = Domain([AGE, Category("y", [0, 1, 2, 3]), COLUMNS[-2]])
 WIDE = Integer("big", 0, 2**43)
 FIELDS = (Whole("row", 8), Whole("col", 8), DOMAIN["y"])
 MOST = 2**30
 
 
+SPELT = (
+    "p{}",
+    "P{}",
+    "p{} ",
+    "p{}\0",
+    "ｐ{}",
+    "\u00e9{}",
+    "e\u0301{}",
+)  # one person each, whatever a collation calls the same
 BINNED = ((AGE, ((0, 0), (10, 1), (30, 0), (40, 2)), 3), (DOMAIN["y"], (), 4))
 
 
@@ -126,7 +163,10 @@ def nasty(rows: int, seed: int = 1) -> pa.Table:
     missing = draw.random(rows) < 0.02
     table["who"] = pa.array(who, mask=missing)
     table["named"] = pa.array(
-        [None if gone else f"p{w}" for w, gone in zip(who.tolist(), missing, strict=True)]
+        [
+            None if gone else SPELT[w % len(SPELT)].format(w // len(SPELT))
+            for w, gone in zip(who.tolist(), missing, strict=True)
+        ]
     )
     table["nearly"] = pa.array(np.where(missing, np.nan, np.where(who == 0, -0.0, who / 8)))
     table["exact"] = pa.array(
@@ -137,11 +177,15 @@ def nasty(rows: int, seed: int = 1) -> pa.Table:
 
 
 def answers(
-    source: Source, units: Sequence[Unit] = UNITS, *, check: bool = True
+    source: Source,
+    units: Sequence[Unit] = UNITS,
+    *,
+    check: bool = True,
+    columns: Sequence[Column] = COLUMNS,
 ) -> Iterator[tuple[str, Any]]:
     """Every operation, by name; but for what is for the steward's eyes, if it is not to be checked."""
-    every = np.concatenate(list(stream_codes(source, COLUMNS, Unit.row(), keep=True)))
-    for column, codes in zip(COLUMNS, every.T, strict=True):
+    every = np.concatenate(list(stream_codes(source, columns, Unit.row(), keep=True)))
+    for column, codes in zip(columns, every.T, strict=True):
         yield f"count {column}", Counter(codes.tolist())
     for unit in units:
         yield f"units {unit}", count_units(source, unit)
@@ -226,11 +270,12 @@ def expected(table: pa.Table, units: Sequence[Unit] = UNITS) -> Iterator[tuple[s
     def holds(condition: Condition | None) -> list[bool]:
         if condition is None:
             return [True] * size
-        columns = [coder(column) for column in condition.columns]
-        names = [column.name for column in condition.columns]
+        columns = {column.name: coder(column) for column in condition.columns}
+        needed = [coder(column) for column in condition.needed]
+        held_at = condition.fold(_test, _join)
         return [
-            None not in codes and condition.tree.holds(dict(zip(names, codes, strict=True)))  # type: ignore[arg-type]
-            for codes in zip(*columns, strict=True)
+            None not in codes and held_at({name: column[i] for name, column in columns.items()}) is True
+            for i, codes in enumerate(zip(*needed, strict=True) if needed else [()] * size)
         ]
 
     def rows(
@@ -297,6 +342,29 @@ def expected(table: pa.Table, units: Sequence[Unit] = UNITS) -> Iterator[tuple[s
                 word = word_of(int(person) if isinstance(person, Decimal) else person)
                 count.update(sorted(some, key=lambda g, word=word: (order_of(word, [g], 1), g))[:2])  # type: ignore[misc]
             yield f"persons {unit}", dict(count)
+
+
+Known = Callable[[Mapping[str, int | None]], bool | None]  # None where a code is missing, as in SQL
+TESTS = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, ">=": operator.ge}
+
+
+def _test(column: Column, op: str, to: int) -> Known:
+    def known(codes: Mapping[str, int | None]) -> bool | None:
+        code = codes[column.name]
+        return code is None if op == "null" else None if code is None else bool(TESTS[op](code, to))
+
+    return known
+
+
+def _join(word: str, parts: list[Known]) -> Known:
+    def known(codes: Mapping[str, int | None]) -> bool | None:
+        found = [part(codes) for part in parts]
+        if word == "not":
+            return None if found[0] is None else not found[0]
+        decided = word == "or"  # one True decides an "or", one False an "and"
+        return decided if decided in found else None if None in found else not decided
+
+    return known
 
 
 def differences(one: Iterator[tuple[str, Any]], other: Iterator[tuple[str, Any]]) -> list[str]:

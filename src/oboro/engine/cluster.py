@@ -30,7 +30,7 @@ from oboro.errors import DataError, OboroError, told
 from oboro.kinds import takes, text_of
 
 if TYPE_CHECKING:
-    from oboro.arrays import Bools, Floats, Integers
+    from oboro.arrays import Integers
     from oboro.privacy import Unit
 
 ADDRESS = "spark+connect://"
@@ -38,9 +38,13 @@ _REFUSED = re.compile(r"^(binary|array|map|struct|interval|variant|time\b|geo)|u
 _LIMB = 24  # bits of a part of a sum: 2^38 rows of it stay below 2^62
 _BLOCK = 2**16  # copies of an equal row that are numbered at a time
 _MOST_KEPT = 100_000  # the largest k of min_by
-_SETTINGS = {
+_SETTINGS = {  # what a cluster may have set otherwise, and a value could then show by
     "spark.sql.session.timeZone": "UTC",  # not that of a machine
     "spark.sql.caseSensitive": "true",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",  # else a day before 1582 may fail the job
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
 }
@@ -174,7 +178,7 @@ _SPEAKS = re.compile(
 class SparkTable(Source):
     """A DataFrame of a cluster, and what can be asked of it."""
 
-    limits: ClassVar[Limits] = Limits(ordered=False, widest=127, most_kept=_MOST_KEPT)
+    limits: ClassVar[Limits] = Limits(widest=127, most_kept=_MOST_KEPT)
 
     frame: Frame = field(repr=False)
     types: dict[str, str]
@@ -213,7 +217,7 @@ class SparkTable(Source):
             named = {f"c{i}": codes.code(column) for i, column in enumerate(columns)}
             if by or not named:
                 named["g"] = codes.group(by)
-            rows = self._rows(named, unit, condition)
+            rows = self._rows(named, (*columns, *by), unit, condition)
             parts = [list(_parts(codes, columns, term)) for term in terms]
             sums = [
                 f.sum(part).alias(f"s{i}_{j}")
@@ -237,7 +241,7 @@ class SparkTable(Source):
     ) -> tuple[Integers, Integers]:
         f = functions_for(self.frame)
         with in_words():
-            rows = self._rows({"g": self.codes.group(fields)}, unit, condition)
+            rows = self._rows({"g": self.codes.group(fields)}, fields, unit, condition)
             table = rows.groupBy("g").agg(f.count(f.lit(1)).alias("n")).toArrow()
         return _array(table, "g"), _array(table, "n")
 
@@ -249,8 +253,10 @@ class SparkTable(Source):
         for column, runs, size in by:
             group = group * codes.whole(size) + codes.binned(codes.code(column), runs)
         with in_words():
-            pairs = self._owned({"g": group}, unit, condition).distinct()
-            placed = _placed(codes, pairs.withColumn("copy", codes.whole(1)), ["g"])
+            pairs = self._owned({"g": group}, [column for column, _, _ in by], unit, condition).distinct()
+            placed = _placed(
+                codes, pairs.withColumn("copy", codes.whole(1)), ["g"], self.person(unit)
+            )
             kept = placed.groupBy("person").agg(f.min_by("g", f.struct("place", "g"), most).alias("kept"))
             groups = kept.select(f.explode("kept").alias("g")) if by else pairs
             found = groups.groupBy("g").agg(f.count(f.lit(1)).alias("n")).collect()
@@ -275,7 +281,7 @@ class SparkTable(Source):
         if by or not named:
             named["g"] = codes.group(by)
         with in_words():
-            table = self._rows(named, unit, condition).toArrow()
+            table = self._rows(named, by if keep else (*columns, *by), unit, condition).toArrow()
         yield np.stack([_array(table, name) for name in named], axis=1)
 
     def stream_keys(
@@ -303,14 +309,6 @@ class SparkTable(Source):
             if count is None
             else _joined([_array(table, f"s{i}") for i in range(3)], most),
         ]
-
-    def all_codes(
-        self, columns: Sequence[Column], unit: Unit, condition: Condition | None = None
-    ) -> tuple[Integers, Bools, Integers | None]:
-        raise NotImplementedError  # pragma: no cover  # protocol.in_order refuses first
-
-    def doubles(self, names: Sequence[str]) -> Floats:
-        raise NotImplementedError  # pragma: no cover  # as above
 
     def check(self, columns: Sequence[Column]) -> list[dict[str, object]]:
         f, codes = functions_for(self.frame), self.codes
@@ -360,35 +358,52 @@ class SparkTable(Source):
             ).collect()
         return [int(number) for number in found[0]]
 
-    def _rows(self, named: Mapping[str, Expression], unit: Unit, condition: Condition | None) -> Frame:
-        """The rows that count, with these codes."""
+    def _rows(
+        self,
+        named: Mapping[str, Expression],
+        needed: Sequence[Field],
+        unit: Unit,
+        condition: Condition | None,
+    ) -> Frame:
+        """The rows that count, with these codes. Those count that have a code in every column that is needed."""
         if unit.kind == "row":
             chosen = [code.alias(name) for name, code in named.items()]
-            return _present(functions_for(self.frame), self._met(condition).select(*chosen), list(named))
-        return _kept(self.codes, self._owned(named, unit, condition), list(named), unit.contributions)
+            return self._met(condition, needed).select(*chosen)
+        owned = self._owned(named, needed, unit, condition)
+        return _kept(self.codes, owned, list(named), self.person(unit), unit.contributions)
 
-    def _owned(self, named: Mapping[str, Expression], unit: Unit, condition: Condition | None) -> Frame:
-        """The rows that belong to somebody and have every code, with their person."""
+    def _owned(
+        self,
+        named: Mapping[str, Expression],
+        needed: Sequence[Field],
+        unit: Unit,
+        condition: Condition | None,
+    ) -> Frame:
+        """The rows that belong to somebody and have every code, with their person and that person's word."""
         codes, column = self.codes, self.person(unit)
         person = codes.person(column)
         chosen = [code.alias(name) for name, code in named.items()]
-        rows = self._met(condition).select(
-            person.alias("person"), codes.word(column, person).alias("word"), *chosen
-        )
-        return _present(codes.functions, rows, ["person", *named])
+        rows = self._met(condition, needed).where(person.isNotNull())
+        return rows.select(person.alias("person"), codes.word(column, person).alias("word"), *chosen)
 
-    def _met(self, condition: Condition | None) -> Frame:
-        return self.frame if condition is None else self.frame.where(self.codes.holds(condition))
+    def _met(self, condition: Condition | None, needed: Sequence[Field]) -> Frame:
+        codes, rows = self.codes, self.frame
+        if condition is not None:
+            rows = rows.where(codes.holds(condition))
+        for present in map(codes.present, needed):
+            if present is not None:
+                rows = rows.where(present)
+        return rows
 
 
-def _kept(codes: Codes, rows: Frame, names: list[str], most: int) -> Frame:
+def _kept(codes: Codes, rows: Frame, names: list[str], column: str, most: int) -> Frame:
     """At most so many rows of each person: the first in the order of protocol.py.
 
     Equal rows of a person are counted first, wherever they lie, and numbered. Then an aggregate keeps the smallest places: each task
     does so for the rows that it has, and hands on no more, so that a person with a fifth of all rows is no task's burden.
     """
     f = codes.functions
-    copies = rows.groupBy("person", "word", *names).agg(f.count(f.lit(1)).alias("copies"))
+    copies = rows.groupBy("person", *names).agg(f.count(f.lit(1)).alias("copies"))
     # a sequence of all copies at once might be too long for an array: by blocks
     last = f.call_function("div", f.col("copies") - 1, codes.whole(_BLOCK))
     blocks = copies.withColumn("block", f.explode(f.sequence(codes.whole(0), last)))
@@ -396,7 +411,7 @@ def _kept(codes: Codes, rows: Frame, names: list[str], most: int) -> Frame:
     numbered = blocks.withColumn(
         "copy", f.explode(f.sequence(start + 1, f.least(start + codes.whole(_BLOCK), f.col("copies"))))
     )
-    placed = _placed(codes, numbered, names)
+    placed = _placed(codes, numbered, names, column)
     row = f.struct(*names)
     first = placed.groupBy("person").agg(f.min_by(row, f.struct("place", *names, "copy"), most).alias("kept"))
     return first.select(f.explode("kept").alias("kept")).select(
@@ -404,23 +419,18 @@ def _kept(codes: Codes, rows: Frame, names: list[str], most: int) -> Frame:
     )
 
 
-def _placed(codes: Codes, rows: Frame, names: Sequence[str]) -> Frame:
-    """The same rows with their place in the order of protocol.py."""
+def _placed(codes: Codes, rows: Frame, names: Sequence[str], column: str) -> Frame:
+    """The same rows with their place in the order of protocol.py. A person's word follows from the person: it is no key to group by."""
     f = codes.functions
     place = codes.whole(1)
-    for word in (f.col("word"), *(f.col(name) % WORD for name in names), f.col("copy") % WORD):
+    own = codes.word(column, f.col("person"))
+    for word in (own, *(f.col(name) % WORD for name in names), f.col("copy") % WORD):
         place = (place + word) * codes.whole(FACTOR) % codes.whole(WORD)
     placed = rows.withColumn("place", place)
     for shift, factor in MIXED:
         mixed = f.col("place").bitwiseXOR(f.shiftright("place", shift)) * codes.whole(factor)
         placed = placed.withColumn("place", mixed.bitwiseAND(codes.whole(WORD)))
     return placed
-
-
-def _present(f: Any, rows: Frame, names: Sequence[str]) -> Frame:
-    for name in names:
-        rows = rows.where(f.col(name).isNotNull())
-    return rows
 
 
 def _parts(codes: Codes, columns: Sequence[Column], term: Term) -> Iterator[tuple[Expression, int]]:

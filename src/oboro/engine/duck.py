@@ -32,7 +32,19 @@ from oboro.engine.codes import (
     quoted,
 )
 from oboro.engine.memory import unreadable
-from oboro.engine.protocol import FACTOR, MIXED, WORD, Binned, Condition, Field, Limits, Runs, Source, Term
+from oboro.engine.protocol import (
+    FACTOR,
+    MIXED,
+    WORD,
+    Binned,
+    Condition,
+    Field,
+    Limits,
+    Ordered,
+    Runs,
+    Source,
+    Term,
+)
 from oboro.errors import DataError
 from oboro.privacy import Unit
 
@@ -44,10 +56,10 @@ _RECORDS = 1 << 15  # records of cells at a time: they stay in cache
 
 
 @dataclass(frozen=True, slots=True)
-class DuckTable(Source):
+class DuckTable(Ordered):
     """A DuckDB connection, and a relation to select from."""
 
-    limits: ClassVar[Limits] = Limits(ordered=True, widest=127)
+    limits: ClassVar[Limits] = Limits(widest=127)
 
     connection: Careful
     relation: str

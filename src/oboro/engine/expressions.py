@@ -25,6 +25,7 @@ Expression = Any  # pyspark's Column
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 FLOATS = ("float", "double")
 TEXTS = ("string", "char", "varchar")
+INSTANTS = ("date", "timestamp", "timestamp_ntz")
 
 
 def functions_for(frame: Frame) -> Any:
@@ -77,6 +78,24 @@ class Codes:
             needed="integer, real, category or date",
         )
 
+    def present(self, one: Field) -> Expression | None:
+        """Whether a value has a code, as cheaply as its type allows; None where every one has.
+
+        Spark evaluates a filter on a code and the code itself one after the other: what the filter can know from the
+        value as it stands need not be computed twice.
+        """
+        if isinstance(one, Whole):
+            return self.place(one).isNotNull()
+        if one.missing_code is not None:
+            return None
+        field, kind = self.field(one.name), self.kind(one.name)
+        if isinstance(one, Integer | Real) and kind in FLOATS:
+            return field.isNotNull() & ~self.functions.isnan(field)
+        sure = INSTANTS if isinstance(one, Date) else (*INTEGERS, "decimal", "boolean")
+        if not isinstance(one, Category) and kind in sure:
+            return field.isNotNull()
+        return self.bare(one).isNotNull()
+
     def whole(self, number: int) -> Expression:
         return self.functions.lit(number).cast("bigint")
 
@@ -113,7 +132,7 @@ class Codes:
 
     def day(self, name: str) -> Expression:
         f, kind = self.functions, self.kind(name)
-        if kind in ("date", "timestamp", "timestamp_ntz"):
+        if kind in INSTANTS:
             return self.field(name).cast("date")
         if kind not in TEXTS:
             return f.lit(None).cast("date")
@@ -135,10 +154,8 @@ class Codes:
         low, high, step, last = column.low, column.high, column.step, column.size - 1
         if kind in INTEGERS and max(abs(low), abs(high)) < 2**61:
             number = self.field(column.name).cast("bigint")
-            clamped = (
-                f.when(number < low, self.whole(low)).when(number > high, self.whole(high)).otherwise(number)
-            )
-            moved = clamped - self.whole(low)
+            clamped = f.least(f.greatest(number, self.whole(low)), self.whole(high))  # both skip a null
+            moved = f.when(number.isNotNull(), clamped - self.whole(low))
             return (
                 moved
                 if step == 1

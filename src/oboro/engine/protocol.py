@@ -1,6 +1,6 @@
 """What every engine does: the protocol between oboro and whatever holds the data.
 
-Callers say what they want in the words of this page; an engine says how. DuckDB (duck.py) and Apache Spark (spark.py) speak it.
+Callers say what they want in the words of this page; an engine says how. DuckDB (duck.py) and Apache Spark (cluster.py) speak it.
 A third is one module and the conformance suite, tests/engine/conformance.py: the same integers on the same data.
 
     need            refuses a column that is not there, or whose type cannot be read safely: public facts
@@ -73,9 +73,8 @@ Field = Column | Whole
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an engine can do, and what it cannot: public facts."""
+    """What an engine can do, and what it cannot: public facts. One whose rows have an order says so by its type, `Ordered`."""
 
-    ordered: bool  # whether rows have an order
     widest: int  # bits of a sum
     most_kept: int | None = None  # rows of a person that a limit may keep; None for any number
 
@@ -83,8 +82,8 @@ class Limits:
 class Source(ABC):
     """An open table: its columns with their types, and what can be asked of it.
 
-    >>> source.types, source.limits.ordered
-    ({'age': 'VARCHAR', 'sex': 'VARCHAR'}, True)
+    >>> source.types, source.limits.widest
+    ({'age': 'VARCHAR', 'sex': 'VARCHAR'}, 127)
     """
 
     types: Mapping[str, str]
@@ -152,17 +151,6 @@ class Source(ABC):
         """
 
     @abstractmethod
-    def all_codes(
-        self, columns: Sequence[Column], unit: Unit, condition: Condition | None
-    ) -> tuple[Integers, Bools, Integers | None]:
-        """For every row of the data, in its order: its codes, -1 where a column leaves it out; whether the condition holds and it
-        belongs to somebody; and for a unit of persons a number for whose it is."""
-
-    @abstractmethod
-    def doubles(self, names: Sequence[str]) -> Floats:
-        """The columns as doubles, in the order of the rows; nan for what is missing or no number."""
-
-    @abstractmethod
     def check(self, columns: Sequence[Column]) -> list[dict[str, object]]:
         """For the steward's eyes: rows, and how many values are missing, unknown, below and above the bounds."""
 
@@ -219,9 +207,24 @@ class Source(ABC):
             )
 
 
-def in_order(source: Source) -> Source:
+class Ordered(Source):
+    """A table whose rows have an order: what can be asked of it besides. `in_order` refuses any other, by its type."""
+
+    @abstractmethod
+    def all_codes(
+        self, columns: Sequence[Column], unit: Unit, condition: Condition | None
+    ) -> tuple[Integers, Bools, Integers | None]:
+        """For every row of the data, in its order: its codes, -1 where a column leaves it out; whether the condition holds and it
+        belongs to somebody; and for a unit of persons a number for whose it is."""
+
+    @abstractmethod
+    def doubles(self, names: Sequence[str]) -> Floats:
+        """The columns as doubles, in the order of the rows; nan for what is missing or no number."""
+
+
+def in_order(source: Source) -> Ordered:
     """The same source, if its rows have an order."""
-    if not source.limits.ordered:
+    if not isinstance(source, Ordered):
         raise DataError(
             f"rows of {source.engine} have no order",
             given="a table of a cluster",

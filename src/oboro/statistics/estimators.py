@@ -22,6 +22,7 @@ from oboro.arrays import Floats
 from oboro.domain import Real
 from oboro.engine import open_data
 from oboro.engine.memory import to_arrow
+from oboro.engine.protocol import in_order
 from oboro.errors import BoundsError, DataError, setting, told
 from oboro.exact import Number, rational
 from oboro.ledger import Ledger
@@ -90,7 +91,7 @@ class _Private(BaseEstimator):  # type: ignore[misc]
         """Rows to predict or transform, as numbers; nan for what is none."""
         check_is_fitted(self)
         data, _ = self._read(X, reset=False)
-        return open_data(data).doubles(list(data))
+        return in_order(open_data(data)).doubles(list(data))
 
     @property
     def _unit(self) -> Unit:
@@ -272,7 +273,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Private):  # type:
             )
         data = {f"x{i}": column for i, column in enumerate(columns)}
         with np.errstate(all="ignore"):  # a number may be infinite
-            return np.asarray(open_data(data).doubles(list(data)) @ self.components_ + self.origin_)
+            return np.asarray(in_order(open_data(data)).doubles(list(data)) @ self.components_ + self.origin_)
 
     @property
     def _n_features_out(self) -> int:

@@ -33,8 +33,9 @@ def all_codes(scope: Scope, columns: Sequence[Column], data: Data) -> tuple[Inte
     nobody, or does not meet the condition, is left out too.
     """
     source, condition = scope.open(data)
-    in_order(source).need(*[column.name for column in columns])
-    codes, met, units = source.all_codes(columns, scope.unit, condition)
+    ordered = in_order(source)
+    ordered.need(*[column.name for column in columns])
+    codes, met, units = ordered.all_codes(columns, scope.unit, condition)
     codes[~met] = -1
     return codes, np.arange(len(codes)) if units is None else units
 
