@@ -177,15 +177,11 @@ def nasty(rows: int, seed: int = 1) -> pa.Table:
 
 
 def answers(
-    source: Source,
-    units: Sequence[Unit] = UNITS,
-    *,
-    check: bool = True,
-    columns: Sequence[Column] = COLUMNS,
+    source: Source, units: Sequence[Unit] = UNITS, *, check: bool = True
 ) -> Iterator[tuple[str, Any]]:
     """Every operation, by name; but for what is for the steward's eyes, if it is not to be checked."""
-    every = np.concatenate(list(stream_codes(source, columns, Unit.row(), keep=True)))
-    for column, codes in zip(columns, every.T, strict=True):
+    every = np.concatenate(list(stream_codes(source, COLUMNS, Unit.row(), keep=True)))
+    for column, codes in zip(COLUMNS, every.T, strict=True):
         yield f"count {column}", Counter(codes.tolist())
     for unit in units:
         yield f"units {unit}", count_units(source, unit)

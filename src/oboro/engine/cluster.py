@@ -12,7 +12,9 @@ after the reservation.
 from __future__ import annotations
 
 import logging
+import os
 import re
+import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -98,6 +100,7 @@ def spark(session: Any) -> Cluster:
             )
         builder = _builder()
         with in_words("the cluster does not answer", given=session.partition("/;")[0]):
+            _knock(session)
             return Cluster(_set(builder.remote(session).create()))
     if type(session).__module__.partition(".")[0] != "pyspark" or not hasattr(session, "table"):
         raise DataError(
@@ -125,6 +128,14 @@ def from_address(address: str) -> SparkTable:
     return spark(f"sc://{parts.netloc}" + (f"/;{told_server}" if told_server else "")).table(table)
 
 
+def _knock(address: str) -> None:
+    """Raises if nobody listens there: Spark's client would try again for ten minutes. Through a proxy only it can know."""
+    if any(os.environ.get(name) for name in ("grpc_proxy", "https_proxy", "http_proxy")):
+        return
+    place = urlsplit(address.partition("/;")[0])
+    socket.create_connection((place.hostname or "", place.port or 15002), timeout=20).close()
+
+
 def _builder() -> Any:
     try:
         from pyspark.sql.connect.session import SparkSession
@@ -147,6 +158,7 @@ def _set(session: Any) -> Any:
 @contextmanager
 def in_words(message: str = "the cluster could not answer", given: str | None = None) -> Iterator[None]:
     """Around whatever asks Spark. Its errors and what its client would log of them stay here."""
+    _made_known()
     loggers = [
         logging.getLogger(name) for name in list(logging.root.manager.loggerDict) if _SPEAKS.search(name)
     ]
@@ -167,6 +179,16 @@ def in_words(message: str = "the cluster could not answer", given: str | None = 
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
+
+
+def _made_known() -> None:
+    """Loggers that pyspark makes only when it quotes a failed expression, values included: made before, so that they can be silenced."""
+    try:
+        from pyspark.logger import PySparkLogger
+    except ImportError:
+        return
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name)
 
 
 _SPEAKS = re.compile(
@@ -249,14 +271,12 @@ class SparkTable(Source):
         self, by: Sequence[Binned], unit: Unit, most: int, condition: Condition | None = None
     ) -> dict[int, int]:
         f, codes = functions_for(self.frame), self.codes
-        group = codes.whole(0)
-        for column, runs, size in by:
-            group = group * codes.whole(size) + codes.binned(codes.code(column), runs)
         with in_words():
+            group = codes.whole(0)
+            for column, runs, size in by:
+                group = group * codes.whole(size) + codes.binned(codes.code(column), runs)
             pairs = self._owned({"g": group}, [column for column, _, _ in by], unit, condition).distinct()
-            placed = _placed(
-                codes, pairs.withColumn("copy", codes.whole(1)), ["g"], self.person(unit)
-            )
+            placed = _placed(codes, pairs.withColumn("copy", codes.whole(1)), ["g"], self.person(unit))
             kept = placed.groupBy("person").agg(f.min_by("g", f.struct("place", "g"), most).alias("kept"))
             groups = kept.select(f.explode("kept").alias("g")) if by else pairs
             found = groups.groupBy("g").agg(f.count(f.lit(1)).alias("n")).collect()
@@ -272,15 +292,15 @@ class SparkTable(Source):
         keep: bool = False,
     ) -> Iterator[Integers]:
         f, codes = functions_for(self.frame), self.codes
-        named = {f"c{i}": codes.code(column) for i, column in enumerate(columns)}
-        if keep:
-            named = {
-                name: f.coalesce(code, codes.whole(column.size))
-                for (name, code), column in zip(named.items(), columns, strict=True)
-            }
-        if by or not named:
-            named["g"] = codes.group(by)
         with in_words():
+            named = {f"c{i}": codes.code(column) for i, column in enumerate(columns)}
+            if keep:
+                named = {
+                    name: f.coalesce(code, codes.whole(column.size))
+                    for (name, code), column in zip(named.items(), columns, strict=True)
+                }
+            if by or not named:
+                named["g"] = codes.group(by)
             table = self._rows(named, by if keep else (*columns, *by), unit, condition).toArrow()
         yield np.stack([_array(table, name) for name in named], axis=1)
 
@@ -311,21 +331,11 @@ class SparkTable(Source):
         ]
 
     def check(self, columns: Sequence[Column]) -> list[dict[str, object]]:
-        f, codes = functions_for(self.frame), self.codes
+        codes = self.codes
         names = ("rows", "missing", "unknown", "below", "above")
-        tests: list[Expression] = []
-        for column in columns:
-            there, bare = codes.field(column.name).isNotNull(), codes.bare(column)
-            below = above = f.lit(False)
-            if isinstance(column, Integer | Real):
-                number = codes.number(column.name)
-                below = ~f.isnan(number) & (number < float(column.low))
-                above = ~f.isnan(number) & (number > float(column.high))
-            elif isinstance(column, Date):
-                day = codes.day(column.name)
-                below, above = day < f.lit(column.first), day > f.lit(column.last)
-            tests += [f.lit(True), ~there, there & bare.isNull(), below, above]
-        found = self._tally(tests)
+        with in_words():
+            tests = [test for column in columns for test in _tests(codes, column)]
+            found = self._tally(tests)
         return [
             {"column": column.name} | dict(zip(names, found[5 * i : 5 * i + 5], strict=True))
             for i, column in enumerate(columns)
@@ -333,30 +343,29 @@ class SparkTable(Source):
 
     def check_keys(self, fields: Sequence[tuple[str, Field]], count: str | None, most: int) -> dict[str, int]:
         f, codes = functions_for(self.frame), self.codes
-        problems: dict[str, Expression] = {"records": f.lit(True)}
-        for name, one in fields:
-            there = codes.field(name).isNotNull()
-            problems[f"{name}: missing"] = ~there
-            problems[f"{name}: not in the domain"] = there & codes.place(one).isNull()
-        if count is not None:
-            number, there = codes.number(count), codes.field(count).isNotNull()
-            cut = f.when(f.abs(number) < float(2**53), number).try_cast("bigint").cast("double")
-            problems |= {
-                f"{count}: missing": ~there,
-                f"{count}: not a number": there & (number.isNull() | f.isnan(number)),
-                f"{count}: negative": number < 0,
-                f"{count}: a fraction": cut != number,
-                f"{count}: above {most:,}": ~f.isnan(number) & (number > float(most)),
-            }
-        return dict(zip(problems, self._tally(tuple(problems.values())), strict=True))
+        with in_words():
+            problems: dict[str, Expression] = {"records": f.lit(True)}
+            for name, one in fields:
+                there = codes.field(name).isNotNull()
+                problems[f"{name}: missing"] = ~there
+                problems[f"{name}: not in the domain"] = there & codes.place(one).isNull()
+            if count is not None:
+                number, there = codes.number(count), codes.field(count).isNotNull()
+                cut = f.when(f.abs(number) < float(2**53), number).try_cast("bigint").cast("double")
+                problems |= {
+                    f"{count}: missing": ~there,
+                    f"{count}: not a number": there & (number.isNull() | f.isnan(number)),
+                    f"{count}: negative": number < 0,
+                    f"{count}: a fraction": cut != number,
+                    f"{count}: above {most:,}": ~f.isnan(number) & (number > float(most)),
+                }
+            found = self._tally(tuple(problems.values()))
+        return dict(zip(problems, found, strict=True))
 
     def _tally(self, tests: Sequence[Expression]) -> list[int]:
         f = functions_for(self.frame)
-        with in_words():
-            found = self.frame.agg(
-                *[f.count(f.when(test, f.lit(1))).alias(f"t{i}") for i, test in enumerate(tests)]
-            ).collect()
-        return [int(number) for number in found[0]]
+        counts = [f.count(f.when(test, f.lit(1))).alias(f"t{i}") for i, test in enumerate(tests)]
+        return [int(number) for number in self.frame.agg(*counts).collect()[0]]
 
     def _rows(
         self,
@@ -394,6 +403,23 @@ class SparkTable(Source):
             if present is not None:
                 rows = rows.where(present)
         return rows
+
+
+def _tests(codes: Codes, column: Column) -> list[Expression]:
+    """What the steward is told of a column: every row, those without a value, with one that is none, below and above the bounds."""
+    f = codes.functions
+    there, bare = codes.field(column.name).isNotNull(), codes.bare(column)
+    below = above = f.lit(False)
+    if isinstance(column, Integer | Real):
+        number = codes.number(column.name)
+        below = ~f.isnan(number) & (number < float(column.low))
+        above = ~f.isnan(number) & (number > float(column.high))
+    elif isinstance(
+        column, Date
+    ):  # as numbers: a date as a literal goes through another calendar before 1582
+        since = codes.since(column)
+        below, above = since < codes.whole(0), since > codes.whole(column.size - 1)
+    return [f.lit(True), ~there, there & bare.isNull(), below, above]
 
 
 def _kept(codes: Codes, rows: Frame, names: list[str], column: str, most: int) -> Frame:

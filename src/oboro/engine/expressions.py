@@ -60,8 +60,7 @@ class Codes:
         if isinstance(column, Category):
             return self._category(column)
         if isinstance(column, Date):
-            epoch = (column.first - type(column.first)(1970, 1, 1)).days
-            days = f.unix_date(self.day(column.name)).cast("bigint") - self.whole(epoch)
+            days = self.since(column)
             return (
                 f.when(days < 0, self.whole(0))
                 .when(days > column.size - 1, self.whole(column.size - 1))
@@ -137,6 +136,11 @@ class Codes:
         if kind not in TEXTS:
             return f.lit(None).cast("date")
         return f.regexp_extract(self.text(name), rf"^{BLANKS}((?!0000){DAY})", 1).try_cast("date")
+
+    def since(self, column: Date) -> Expression:
+        """How many days after the first of the column; negative before it."""
+        epoch = (column.first - type(column.first)(1970, 1, 1)).days
+        return self.functions.unix_date(self.day(column.name)).cast("bigint") - self.whole(epoch)
 
     def _within(self, number: Expression, low: float, high: float, step: float, size: int) -> Expression:
         """Clamped before anything is computed. In between it is not negative, so that a cast, which cuts off, is the floor."""
