@@ -17,6 +17,7 @@ import oboro
 SOURCE = Path(oboro.__file__).parent
 LAYERS = [  # imports go down, never up or sideways
     {"cli"},
+    {"service"},
     {"report"},
     {"audit"},
     {"tables", "statistics", "synth", "dynamics", "secure"},

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         release,
         report,
         secure,
+        service,
         statistics,
         synth,
         tables,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         save_plan,
         verify_certificate,
     )
+    from oboro.service import connect
     from oboro.statistics import PersonTables, Session, histogram, histogram_plan
 
 _WHERE = {
@@ -62,6 +64,7 @@ _WHERE = {
         "save_plan",
         "verify_certificate",
     ),
+    "service": ("connect",),
     "statistics": ("PersonTables", "Session", "histogram", "histogram_plan"),
 }
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
@@ -92,6 +95,7 @@ __all__ = [
     "__version__",
     "audit",
     "compose",
+    "connect",
     "domain",
     "dynamics",
     "engine",
@@ -109,6 +113,7 @@ __all__ = [
     "run",
     "save_plan",
     "secure",
+    "service",
     "statistics",
     "synth",
     "tables",

@@ -36,6 +36,7 @@ from oboro.cli import (
     plans,
     query,
     secure,
+    service,
     sql,
     synth,
     table,
@@ -144,7 +145,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-PUBLISH, PAY, TRUST = "Publish", "Plan and pay", "Check and learn"
+PUBLISH, PAY, SERVE, TRUST = "Publish", "Plan and pay", "Let others ask", "Check and learn"
 app.add_typer(table.app, name="table", rich_help_panel=PUBLISH)
 app.command(
     "query",
@@ -167,6 +168,9 @@ app.command(
     rich_help_panel=PAY,
     epilog="Example: oboro run plan.toml people.csv --ledger people.ledger -o published.csv",
 )(plans.run)
+app.command("serve", rich_help_panel=SERVE, epilog="Example: oboro serve service.toml")(service.serve)
+app.add_typer(service.analyst, name="analyst", rich_help_panel=SERVE)
+app.add_typer(service.token, name="token", rich_help_panel=SERVE)
 app.command("demo", rich_help_panel=TRUST)(demo.demo)
 app.command("check", rich_help_panel=TRUST, epilog="Example: oboro check people.toml")(query.check)
 app.add_typer(certificate.app, name="certificate", rich_help_panel=TRUST)

@@ -406,11 +406,16 @@ def counted_rows(
     """
     if unit.kind == "row":
         return full_rows(source, fields, unit, condition)
+    return f"SELECT {', '.join(fields)} FROM ({owned_rows(source, fields, unit, condition)})"
+
+
+def owned_rows(source: DuckTable, fields: Mapping[str, str], unit: Unit, condition: str | None = None) -> str:
+    """The same for a unit of persons, with the `person` that each row belongs to."""
     names = ", ".join(fields)
     return (
         f"WITH near AS MATERIALIZED ({_owned_rows(source, fields, unit, condition)}), {_ranked(source, names, unit)} "
-        f"SELECT {names} FROM near WHERE person NOT IN (SELECT person FROM heavy) "
-        f"UNION ALL SELECT {names} FROM ranked WHERE place <= {unit.max_rows}"
+        f"SELECT person, {names} FROM near WHERE person NOT IN (SELECT person FROM heavy) "
+        f"UNION ALL SELECT person, {names} FROM ranked WHERE place <= {unit.max_rows}"
     )
 
 
@@ -477,7 +482,7 @@ def _ranked(source: DuckTable, names: str, unit: Unit) -> str:
         f"numbered AS (SELECT person, word, {names}, row_number() OVER (PARTITION BY person, {names}) AS copy "
         f"FROM near JOIN heavy USING (person)), "
         f"{_placed(names.split(', '))}, "
-        f"ranked AS (SELECT {names}, row_number() OVER "
+        f"ranked AS (SELECT person, {names}, row_number() OVER "
         f"(PARTITION BY person ORDER BY place, {names}, copy) AS place FROM placed)"
     )
 

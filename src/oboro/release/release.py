@@ -76,6 +76,11 @@ class Release:
             return self._table.column("value")[0].as_py()
         return self._table
 
+    @property
+    def content(self) -> bytes:
+        """The very bytes that the ledger keeps, whose hash the certificate carries: Parquet."""
+        return self._content
+
     def to_arrow(self) -> pa.Table:
         return self._table
 
@@ -321,16 +326,19 @@ def from_content(
     """A release from what the ledger keeps of it."""
     certificate = certify(plan, ledger, name, cost, committed, record=record, forecast=forecast)
     if table is None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        try:
-            table = pq.read_table(io.BytesIO(content))
-        except (pa.ArrowException, OSError):
-            raise LedgerError(
-                "what is stored is not a table", given=f"entry {committed.position}", needed="what run stores"
-            ) from None
+        table = table_in(content, f"entry {committed.position}")
     return Release(plan, name, cost, certificate, table, content, ledger.sign)
+
+
+def table_in(content: bytes, where: str) -> pa.Table:
+    """The table in the stored form of a release; `where` is how an error calls it."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(io.BytesIO(content))
+    except (pa.ArrowException, OSError):
+        raise LedgerError("what is stored is not a table", given=where, needed="what run stores") from None
 
 
 def _text(value: object) -> str:

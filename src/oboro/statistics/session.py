@@ -356,7 +356,7 @@ class Session(Learning[Release]):
         if self.condition is not None:
             facts["where"] = str(self.condition)
         facts |= {"budget": str(self.ledger.budget), "left": str(self.ledger.remaining)}
-        return Description(facts, tuple(_described(column) for column in self.domain))
+        return Description(facts, tuple(described(column) for column in self.domain))
 
     def _answer(self, build: Build, asked: Asked) -> Release:
         return self.run(build(promised(asked.get("eps"), asked.get("rho"))), asked.get("name"))
@@ -497,7 +497,7 @@ class Description:
     __repr__ = __str__
 
 
-def _described(column: Column) -> tuple[str, str, str]:
+def described(column: Column) -> tuple[str, str, str]:
     if isinstance(column, Category):
         text = ", ".join(str(value) for value in column.values[:6]) + (", ..." if column.size > 6 else "")
     elif isinstance(column, Date):

@@ -1,0 +1,150 @@
+"""Slots, found on made-up data of the declared size: how long each kind and size of question takes here.
+
+Nothing of the data is looked at, and nothing is spent: made-up rows are paid for from a ledger that is thrown away.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import combinations
+from math import prod
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from oboro.domain import Integer, Real
+from oboro.engine import count_units, open_data
+from oboro.errors import OboroError
+from oboro.ledger import Ledger
+from oboro.privacy import ZCDP, Approx, Pure
+from oboro.release.run import Quote, keep, reserve
+from oboro.service import answers
+from oboro.service.edition import coded, write
+from oboro.service.made_up import made_up
+from oboro.service.questions import SIZES, Facts, Shape, plan_of
+from oboro.service.settings import Dataset, Settings
+from oboro.service.slots import Slot
+
+_TIMES = 5
+_LONGER = 6  # times as long as the longest that was seen: others work on the same machine
+_FLOOR = 100  # milliseconds
+_GRAIN = 10
+
+
+def calibrate(settings: Settings, dataset: Dataset) -> tuple[str, dict[Shape, Slot]]:
+    """The slots of one dataset, by its name."""
+    with Ledger.open(dataset.ledger) as own, tempfile.TemporaryDirectory(prefix="oboro-") as folder:
+        unit = dataset.unit or own.unit
+        budget = {ZCDP: ZCDP(10**6), Approx: Approx(10**6, "0.5")}.get(
+            type(own.budget.unconditional), Pure(10**6)
+        )
+        path = Path(folder, "made-up.arrow")
+        rows = made_up(dataset.domain, unit, dataset.rows, count=dataset.count)
+        write(coded(dataset, unit, rows), path)
+        source = open_data(path)
+        public = unit.adjacency == "replace" and unit.kind in ("row", "person")
+        facts = Facts(
+            own.dataset,
+            dataset.domain,
+            unit,
+            count_units(source, unit) if public else None,
+            dataset.count,
+            "made up",
+            settings.limits,
+        )
+        ledger = Ledger.create(
+            Path(folder, "made-up.ledger"), dataset="made up", unit=own.unit, budget=budget
+        )
+        try:
+            return own.dataset, _slots(facts, source, ledger)
+        finally:
+            ledger.close()
+
+
+def _slots(facts: Facts, source: object, ledger: Ledger) -> dict[Shape, Slot]:
+    seen: dict[Shape, list[float]] = {}
+    for question in examples(facts):
+        try:
+            plan, shape = plan_of(question, facts)
+            for _ in range(_TIMES):
+                seen.setdefault(shape, []).append(_timed(plan, source, ledger))
+        except OboroError:
+            continue  # a question that this domain or this budget does not allow
+    found: dict[Shape, Slot] = {}
+    for shape in sorted(seen, key=lambda shape: (shape.kind, shape.size)):
+        times = seen[shape][1:]  # the first may load what the others have
+        slot = Slot(_up(1.25 * median(times)), _up(_FLOOR + _LONGER * max(times)))
+        smaller = [found[other] for other in found if other.kind == shape.kind and other.size < shape.size]
+        found[shape] = Slot(
+            max([slot.work, *(one.work for one in smaller)]), max([slot.slot, *(one.slot for one in smaller)])
+        )
+    return found
+
+
+def _timed(plan: Any, source: Any, ledger: Ledger) -> float:
+    """Milliseconds from the reservation to the answer."""
+    from oboro.noise.bits import system_bits
+
+    quote = Quote(
+        plan, plan.to_dict(), plan.describe(), plan.forecast(), ledger.price(plan.unit, plan.guarantee)
+    )
+    reservation = reserve(quote, ledger, None)
+    began = time.perf_counter()
+    data, bits = plan.open(source), system_bits()
+    table = plan.publish(plan.measure(plan.prepare(data), bits))
+    answers.packed(keep(quote, ledger, reservation, table, bits, getattr(data, "engine", None)))
+    return 1000 * (time.perf_counter() - began)
+
+
+def _up(milliseconds: float) -> int:
+    return _GRAIN * (int(milliseconds) // _GRAIN + 1)
+
+
+def examples(facts: Facts) -> Iterator[dict[str, Any]]:
+    """Questions of every kind, for each size the largest that the domain allows."""
+    domain = facts.domain
+    yield from (
+        {"question": "table", "columns": list(names), "eps": "1"}
+        for names in _sets(facts, facts.limits.table_cells)
+    )
+    if facts.tabled:
+        return
+    numbers = [column.name for column in domain if isinstance(column, Integer | Real)]
+    groups = [(), *_sets(facts, facts.limits.groups)]
+    for by in groups:
+        said: dict[str, Any] = {"by": list(by), "eps": "1"}
+        yield {"question": "count", **said}
+        if facts.unit.kind == "person":
+            yield {"question": "persons", **said}
+        for name in numbers[:2]:
+            for kind in ("sum", "mean", "variance", "median"):
+                yield {"question": kind, "columns": [name], **said}
+            yield {"question": "quantile", "columns": [name], "quantiles": ["0.1", "0.5", "0.9"], **said}
+        if len(numbers) > 1:
+            yield {"question": "covariance", "columns": numbers[:4], **said}
+    for names in _sets(facts, facts.limits.cells):
+        yield {"question": "histogram", "columns": list(names), "eps": "1"}
+    for column in domain:
+        if column.size <= facts.limits.cells:
+            yield {"question": "top", "columns": [column.name], "k": 3, "eps": "1"}
+            yield {"question": "mode", "columns": [column.name], "eps": "1"}
+    for many in (2, 8, facts.limits.questions):
+        asked = [{"question": "mean", "columns": [name]} for name in (numbers or [])] or [
+            {"question": "count"}
+        ]
+        yield {"question": "batch", "questions": (asked * many)[:many], "eps": "1"}
+
+
+def _sets(facts: Facts, most: int) -> list[tuple[str, ...]]:
+    """For each size of slots the columns whose combinations come nearest to it from below."""
+    plain = [column for column in facts.domain if len(column.sources) == 1 or facts.tabled]
+    sets = [tuple(chosen) for many in (1, 2, 3) for chosen in combinations(plain, many)]
+    found: list[tuple[str, ...]] = []
+    for below, size in zip((0, *SIZES), SIZES, strict=False):
+        fitting = [one for one in sets if below < prod(column.size for column in one) <= min(size, most)]
+        if fitting:
+            largest = max(fitting, key=lambda one: prod(column.size for column in one))
+            found.append(tuple(column.name for column in largest))
+    return found

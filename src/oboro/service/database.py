@@ -1,0 +1,204 @@
+"""The service's own tables: who may ask, what was asked, when answers leave. On SQLite for one machine, on PostgreSQL for several.
+
+What was spent stands in the ledgers and nowhere else. If these tables were lost, no budget would be: what had been admitted would be
+spent and gone.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+
+from oboro.errors import LedgerError
+from oboro.ledger.file import Place, is_address
+
+SCHEMA = "oboro_service"  # on PostgreSQL: beside the ledgers, each of which has a schema of its own
+metadata = sa.MetaData()
+BIG = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+
+people = sa.Table(
+    "people",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("password", sa.Text),
+    sa.Column("since", BIG, nullable=False),
+)
+tokens = sa.Table(
+    "tokens",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("person", sa.Text, nullable=False),
+    sa.Column("hash", sa.LargeBinary, nullable=False),
+    sa.Column("since", BIG, nullable=False),
+    sa.Column("until", BIG),
+    sa.Column("revoked", BIG),
+)
+jobs = sa.Table(
+    "jobs",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("dataset", sa.Text, nullable=False),
+    sa.Column("account", sa.Text, nullable=False),
+    sa.Column("question", sa.Text, nullable=False),  # as it was asked, in canonical JSON
+    sa.Column("plan", sa.Text, nullable=False),  # the record that the server made of it
+    sa.Column("digest", sa.Text, nullable=False),  # of the plan and the edition: the same question
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("cost", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("size", BIG, nullable=False),
+    sa.Column("asked", BIG, nullable=False),  # milliseconds
+    sa.Column("due", BIG),
+    sa.Column("slot", BIG),
+    sa.Column("leaves", BIG),
+    sa.Column("reservation", sa.Text),
+    sa.Column("entry", BIG),
+    sa.Column("worker", sa.Text),
+    sa.Column("beat", BIG),
+    sa.Column("answer", sa.LargeBinary),
+    sa.Column("leader", sa.Text),  # the job whose answer is this one's too
+    sa.Column("by", sa.Text),  # who approved or declined it
+    sa.Column("why", sa.Text),  # for the steward's eyes
+    sa.Index("jobs_state", "state", "due"),
+)
+# one question is on its way, or answered, once for each account
+_ONCE = sa.text("state IN ('asked', 'waiting', 'admitted', 'running', 'done', 'follows')")
+sa.Index(
+    "jobs_once",
+    jobs.c.dataset,
+    jobs.c.digest,
+    jobs.c.account,
+    unique=True,
+    sqlite_where=_ONCE,
+    postgresql_where=_ONCE,
+)
+keys = sa.Table(
+    "keys",
+    metadata,
+    sa.Column("account", sa.Text, primary_key=True),
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("job", sa.Text, nullable=False),
+    sa.Column("since", BIG, nullable=False),
+)
+lanes = sa.Table(
+    "lanes",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("free", BIG, nullable=False),
+)
+slots = sa.Table(
+    "slots",
+    metadata,
+    sa.Column("dataset", sa.Text, primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),
+    sa.Column("size", BIG, primary_key=True),
+    sa.Column("work", BIG, nullable=False),
+    sa.Column("slot", BIG, nullable=False),
+)
+alerts = sa.Table(
+    "alerts",
+    metadata,
+    sa.Column("number", BIG, primary_key=True, autoincrement=True),
+    sa.Column("time", BIG, nullable=False),
+    sa.Column("job", sa.Text),
+    sa.Column("words", sa.Text, nullable=False),
+)
+
+
+def now() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class Database:
+    """A connection for each thread, and transactions that take turns."""
+
+    def __init__(self, where: str) -> None:
+        self.place = Place.of(where)
+        self.where = self.place.shown
+        if is_address(where):
+            self.sqlite = False
+            self.engine = sa.create_engine(
+                self.place.url or "",
+                connect_args={"options": f"-csearch_path={SCHEMA}"},
+                pool_size=8,
+                max_overflow=32,
+                pool_pre_ping=False,
+            )
+        else:
+            self.sqlite = True
+            assert self.place.path is not None
+            _only_ours(self.place.path)
+            self.engine = sa.create_engine(
+                f"sqlite:///{self.place.path}",
+                connect_args={"timeout": 60, "check_same_thread": False},
+                pool_size=8,
+                max_overflow=64,
+            )
+            event.listen(self.engine, "connect", _pragmas)
+            event.listen(self.engine, "begin", _begin)
+        self._create()
+
+    def _create(self) -> None:
+        try:
+            if not self.sqlite:
+                with self.engine.begin() as connection:
+                    connection.execute(sa.text("SELECT pg_advisory_xact_lock(7305233511)"))
+                    connection.execute(sa.text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
+                    metadata.create_all(connection)
+            else:
+                with (
+                    self.engine.connect().execution_options(immediate=True) as connection,
+                    connection.begin(),
+                ):
+                    metadata.create_all(connection)
+        except sa.exc.SQLAlchemyError as error:
+            raise LedgerError(
+                "the database of the service cannot be used",
+                given=f"{self.where}: {type(error).__name__}",
+                needed="a SQLite file of a service, or a PostgreSQL that can be reached",
+            ) from None
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        with self.engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """One transaction. On SQLite it takes the lock at once, so that nothing that it read has changed when it writes."""
+        with self.engine.connect().execution_options(immediate=True) as connection, connection.begin():
+            yield connection
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def _pragmas(connection: Any, _: object) -> None:
+    connection.isolation_level = None  # transactions begin where we say
+    for line in ("journal_mode = WAL", "synchronous = NORMAL", "busy_timeout = 60000"):
+        connection.execute(f"PRAGMA {line}")
+
+
+def _begin(connection: sa.Connection) -> None:
+    immediate = connection.get_execution_options().get("immediate", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+
+def _only_ours(path: Path) -> None:
+    """The file holds hashes of tokens and what was asked: nobody else reads it."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if stat.S_IMODE(os.fstat(handle).st_mode) & 0o077:
+            os.fchmod(handle, 0o600)
+    finally:
+        os.close(handle)

@@ -1,0 +1,469 @@
+"""Where questions are admitted. Refusals are by public facts alone and come before anything is reserved; afterwards there are none."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import sqlalchemy as sa
+
+from oboro.errors import LedgerError, OboroError, PaidError, ParameterError
+from oboro.ledger import Ledger
+from oboro.ledger.chain import sha256
+from oboro.privacy import Guarantee, Pure
+from oboro.release.run import Quote, reserve
+from oboro.service import answers, jobs, slots
+from oboro.service import database as schema
+from oboro.service.database import Database, now
+from oboro.service.edition import Opened
+from oboro.service.people import Person
+from oboro.service.questions import Question, Shape, canonical_question, digest_of, plan_of
+from oboro.service.settings import Settings
+
+T = TypeVar("T")
+_FRESH = 2.0  # seconds that it may take until a grant is seen; what is paid is decided by the ledger itself
+
+
+class Conflict(OboroError):
+    """The same key with another question."""
+
+
+class Crowded(OboroError):
+    """Too many questions at once."""
+
+
+class Unknown(OboroError):
+    """There is no such thing here, or not for whoever asks: nobody can tell which."""
+
+
+class Recent(Generic[T]):
+    """What was made lately, by its key; the oldest goes first."""
+
+    def __init__(self, most: int, weigh: Callable[[T], int] = lambda _: 1) -> None:
+        self._most, self._weigh, self._held = most, weigh, 0
+        self._found: OrderedDict[Any, T] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: object) -> T | None:
+        with self._lock:
+            if key in self._found:
+                self._found.move_to_end(key)
+                return self._found[key]
+        return None
+
+    def put(self, key: object, value: T) -> T:
+        with self._lock:
+            if key not in self._found:
+                self._held += self._weigh(value)
+            self._found[key] = value
+            while self._held > self._most and len(self._found) > 1:
+                _, old = self._found.popitem(last=False)
+                self._held -= self._weigh(old)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, the quote that was made of it, and what it is recognised by."""
+
+    question: str
+    quote: Quote
+    shape: Shape
+    digest: str
+
+
+class Desk:
+    """Admits questions to the datasets that are open, and says what became of them."""
+
+    def __init__(self, settings: Settings, database: Database, datasets: list[Opened]) -> None:
+        self.settings, self.database = settings, database
+        self.datasets = {one.facts.dataset: one for one in datasets}
+        self._asked: Recent[Asked] = Recent(2_000)
+        self._answers: Recent[bytes] = Recent(1 << 28, len)
+        self._granted: dict[tuple[str, str], tuple[float, bool]] = {}
+        with database.writing() as connection:
+            have = set(connection.execute(sa.select(schema.lanes.c.number)).scalars())
+            for number in set(range(settings.workers)) - have:
+                connection.execute(schema.lanes.insert().values(number=number, free=0))
+
+    # Who may see what
+
+    def dataset(self, name: str, person: Person) -> Opened:
+        """A dataset, if it is there for this person. One that is not there and one that is not for them are alike."""
+        found = self.datasets.get(name)
+        if found is None or (person.role == "analyst" and not self._is_granted(found, person.name)):
+            raise Unknown("there is no such dataset", needed="a dataset that was granted to you")
+        return found
+
+    def visible(self, person: Person) -> list[Opened]:
+        return [
+            one
+            for one in self.datasets.values()
+            if person.role != "analyst" or self._is_granted(one, person.name)
+        ]
+
+    def _is_granted(self, opened: Opened, name: str) -> bool:
+        key = (opened.facts.dataset, name)
+        seen, granted = self._granted.get(key, (0.0, False))
+        if time.monotonic() - seen > _FRESH or not seen:
+            account = opened.ledger.account(name)
+            granted = account is not None and account.granted is not None
+            self._granted[key] = (time.monotonic(), granted)
+        return granted
+
+    def forget_grants(self) -> None:
+        self._granted.clear()
+
+    # What a question would cost, and how exact its answer would be
+
+    def quoted(self, opened: Opened, question: Question) -> Asked:
+        """The plan that the server makes of a question, and what it would cost. Free; touches no data."""
+        text = canonical_question(question)
+        key = (opened.facts.dataset, text)
+        if (found := self._asked.get(key)) is not None:
+            return found
+        plan, shape = plan_of(question, opened.facts)
+        cost = opened.ledger.price(plan.unit, plan.guarantee)
+        record = plan.to_dict()
+        quote = Quote(plan, record, plan.describe(), plan.forecast(), cost)
+        return self._asked.put(key, Asked(text, quote, shape, digest_of(record, opened.facts.edition)))
+
+    # Asking
+
+    def ask(self, person: Person, opened: Opened, question: Question, key: str | None = None) -> jobs.Row:
+        """Admits a question, or gives the job that it already is. Raises before anything is reserved, or not at all."""
+        asked = self.quoted(opened, question)
+        body = sha256(f"{opened.facts.dataset}\n{asked.question}".encode())
+        if key is not None and (known := self._by_key(person.name, key, body)) is not None:
+            return known
+        for _ in range(3):
+            if (same := self._same(person.name, opened, asked, key, body)) is not None:
+                return same
+            self._refuse_crowd(person.name)
+            approval = self._needs_approval(opened, person.name, asked.quote.cost)
+            if not opened.ledger.affords(asked.quote.cost, person.name):
+                self._refuse_unaffordable(opened, person.name, asked)
+            number = self._write(person.name, opened, asked, "waiting" if approval else "asked", key, body)
+            if number is not None:
+                break
+        else:
+            raise Crowded("the same question is being asked at this moment", needed="a little patience")
+        if not approval:
+            self._admit(number, opened, asked, person.name)
+        return self._found(number)
+
+    def approve(self, steward: Person, job: jobs.Row) -> jobs.Row:
+        """Admits a question that waits, by a steward who did not ask it; the approval is an entry of the ledger."""
+        opened, asked = self._waiting(steward, job)
+        plan = asked.quote.plan
+        entry = opened.ledger.approve(
+            job.account,
+            plan=asked.quote.record,
+            unit=plan.unit,
+            guarantee=plan.guarantee,
+            by=steward.name,
+            edition=opened.facts.edition,
+        )
+        if not self._move(job.id, "waiting", state="asked", by=steward.name):
+            raise Conflict("the question does not wait any more", needed="one that waits for approval")
+        self._admit(job.id, opened, asked, job.account, entry.position)
+        return self._found(job.id)
+
+    def decline(self, steward: Person, job: jobs.Row, why: str | None = None) -> jobs.Row:
+        """Refuses a question that waits. Nothing was spent, and nothing is."""
+        opened, asked = self._waiting(steward, job)
+        plan = asked.quote.plan
+        opened.ledger.decline(
+            job.account,
+            plan=asked.quote.record,
+            unit=plan.unit,
+            guarantee=plan.guarantee,
+            by=steward.name,
+            edition=opened.facts.edition,
+            why=why,
+        )
+        self._move(job.id, "waiting", state="declined", by=steward.name, why=why)
+        return self._found(job.id)
+
+    def _waiting(self, steward: Person, job: jobs.Row) -> tuple[Opened, Asked]:
+        if job.state != "waiting":
+            raise Conflict("the question does not wait any more", needed="one that waits for approval")
+        if steward.name == job.account:
+            raise ParameterError(
+                "nobody approves a question of their own",
+                given=steward.name,
+                needed="a steward who did not ask it",
+            )
+        opened = self.datasets[job.dataset]
+        return opened, self.quoted(opened, json.loads(job.question))
+
+    # What became of it
+
+    def job(self, number: str, person: Person) -> jobs.Row:
+        """A job, for whoever asked it and for stewards."""
+        with self.database.reading() as connection:
+            row = jobs.find(connection, number)
+        if (
+            row is None
+            or (person.role != "steward" and row.account != person.name)
+            or row.dataset not in self.datasets
+        ):
+            raise Unknown("there is no such question", needed="the id of a question that you asked")
+        return row
+
+    def listed(self, person: Person, *, waiting: bool = False, most: int = 200) -> list[jobs.Row]:
+        """Questions of this person, or for a steward everybody's; the newest first."""
+        table = schema.jobs
+        query = (
+            sa.select(table)
+            .where(table.c.dataset.in_(list(self.datasets)))
+            .order_by(table.c.asked.desc())
+            .limit(most)
+        )
+        query = query if person.role == "steward" else query.where(table.c.account == person.name)
+        with self.database.reading() as connection:
+            return list(connection.execute(query.where(table.c.state == "waiting") if waiting else query))
+
+    def leader(self, row: jobs.Row) -> jobs.Row:
+        with self.database.reading() as connection:
+            return jobs.resolved(connection, row)
+
+    def answer(self, row: jobs.Row) -> bytes:
+        """The answer of a job that is done, and has left."""
+        led = self.leader(row)
+        if jobs.state_at(led, now())[0] != "done":
+            raise Unknown("there is no answer yet, or none at all", needed="a question that is done")
+        if (known := self._answers.get(led.id)) is not None:
+            return known
+        found = (
+            led.answer
+            if led.answer is not None
+            else answers.stored(self.datasets[led.dataset].ledger, led.entry)
+        )
+        return self._answers.put(led.id, bytes(found))
+
+    def recover(self) -> None:
+        """After a start: what was asked and not admitted is lost if it was paid for, and was never asked if not."""
+        table = schema.jobs
+        with self.database.reading() as connection:
+            rows = list(connection.execute(sa.select(table).where(table.c.state == "asked")))
+        for row in rows:
+            opened = self.datasets.get(row.dataset)
+            stored = None if opened is None else opened.ledger.find(row.id)
+            if stored is None:
+                self._unwrite(row.id)
+            else:
+                self._lose(row.id, "the service stopped while it was admitted")
+
+    # Helpers
+
+    def _same(self, name: str, opened: Opened, asked: Asked, key: str | None, body: str) -> jobs.Row | None:
+        """The same question, asked before: by the same analyst, or by anybody where answers are shared."""
+        table, time = schema.jobs, now()
+        alive = sa.or_(
+            table.c.state.in_(jobs.ACTIVE), sa.and_(table.c.state == "lost", table.c.leaves > time)
+        )
+        query = sa.select(table).where(
+            table.c.dataset == opened.facts.dataset, table.c.digest == asked.digest, alive
+        )
+        with self.database.reading() as connection:
+            rows = list(connection.execute(query))
+        for row in rows:
+            if row.account == name:
+                self._note_key(name, key, body, row.id)
+                return row
+        shared = (
+            [row for row in rows if row.state in ("admitted", "running", "done")]
+            if opened.settings.sharing
+            else []
+        )
+        if shared:
+            number = self._write(name, opened, asked, "follows", key, body, leader=shared[0].id)
+            return None if number is None else self._found(number)
+        before = opened.ledger.answered(
+            asked.quote.record, opened.facts.edition, accounts=None if opened.settings.sharing else [name]
+        )
+        if before is None:
+            return None
+        number = self._write(
+            name,
+            opened,
+            asked,
+            "done",
+            key,
+            body,
+            due=time,
+            leaves=time,
+            slot=1,
+            entry=before.reserved.position,
+        )
+        return None if number is None else self._found(number)
+
+    def _refuse_crowd(self, name: str) -> None:
+        table = schema.jobs
+        with self.database.reading() as connection:
+            many = connection.execute(
+                sa.select(sa.func.count()).where(table.c.account == name, table.c.state.in_(jobs.OPEN))
+            ).scalar()
+        if (many or 0) >= self.settings.limits.waiting:
+            raise Crowded(
+                "too many of your questions are on their way",
+                given=f"{many}",
+                needed=f"at most {self.settings.limits.waiting}",
+            )
+
+    def _needs_approval(self, opened: Opened, name: str, cost: Guarantee) -> bool:
+        account = opened.ledger.account(name)
+        limits = [None if account is None else account.approve_above, opened.settings.approve_above]
+        return any(above(cost, limit) for limit in limits if limit is not None)
+
+    def _refuse_unaffordable(self, opened: Opened, name: str, asked: Asked) -> None:
+        """Says what the ledger says, of the budget or of the account: without a reservation."""
+        from oboro.errors import BudgetError
+
+        account = opened.ledger.account(name)
+        left = opened.ledger.available if account is None else account.available
+        raise BudgetError(
+            "the budget does not cover this question; nothing was spent",
+            given=f"a cost of {asked.quote.cost.unconditional}",
+            needed=f"at most what you may spend now: {left} of your account, {opened.ledger.available} of the dataset",
+            fix="a smaller eps, or the next period",
+        )
+
+    def _admit(
+        self, number: str, opened: Opened, asked: Asked, name: str, approval: int | None = None
+    ) -> None:
+        """Pays, and takes a turn. What is refused here was not paid for, and leaves nothing behind."""
+        try:
+            reservation = reserve(
+                asked.quote,
+                opened.ledger,
+                number,
+                account=name,
+                edition=opened.facts.edition,
+                approval=approval,
+            )
+        except PaidError as error:
+            self._lose(number, error.message)
+            return
+        except OboroError:
+            self._unwrite(number)
+            raise
+        written = json.dumps(
+            {
+                "position": reservation.position,
+                "hash": reservation.hash,
+                "name": reservation.name,
+                "cost": reservation.cost.to_dict(),
+                "digest": reservation.plan_hash,
+            }
+        )
+        with self.database.writing() as connection:
+            slot = slots.slot_of(connection, opened.facts.dataset, asked.shape)
+            due = slots.take_turn(connection, self.settings.workers, slot, now())
+            connection.execute(
+                schema.jobs.update()
+                .where(schema.jobs.c.id == number)
+                .values(
+                    state="admitted", due=due, slot=slot.slot, reservation=written, entry=reservation.position
+                )
+            )
+
+    def _write(
+        self, name: str, opened: Opened, asked: Asked, state: str, key: str | None, body: str, **more: object
+    ) -> str | None:
+        """A new job; None if the same question was written down by another at this moment."""
+        number = jobs.new_id()
+        values = {
+            "id": number, "dataset": opened.facts.dataset, "account": name, "question": asked.question, "digest": asked.digest,
+            "plan": json.dumps(asked.quote.record, ensure_ascii=False), "state": state, "asked": now(),
+            "cost": json.dumps(asked.quote.cost.to_dict() if state in ("asked", "waiting") else nothing(asked.quote.cost)),
+            "kind": asked.shape.kind, "size": asked.shape.size, **more,
+        }  # fmt: skip
+        try:
+            with self.database.writing() as connection:
+                connection.execute(schema.jobs.insert().values(**values))
+                if key is not None:
+                    connection.execute(
+                        schema.keys.insert().values(account=name, key=key, body=body, job=number, since=now())
+                    )
+        except sa.exc.IntegrityError:
+            return None
+        return number
+
+    def _unwrite(self, number: str) -> None:
+        with self.database.writing() as connection:
+            connection.execute(schema.keys.delete().where(schema.keys.c.job == number))
+            connection.execute(schema.jobs.delete().where(schema.jobs.c.id == number))
+
+    def _lose(self, number: str, why: str) -> None:
+        with self.database.writing() as connection:
+            time = now()
+            connection.execute(
+                schema.jobs.update()
+                .where(schema.jobs.c.id == number)
+                .values(state="lost", due=time, leaves=time, slot=1, why=why)
+            )
+            jobs.alert(connection, number, f"lost: {why}")
+
+    def _move(self, number: str, was: str, **values: object) -> bool:
+        table = schema.jobs
+        with self.database.writing() as connection:
+            return (
+                connection.execute(
+                    table.update().where(table.c.id == number, table.c.state == was).values(**values)
+                ).rowcount
+                > 0
+            )
+
+    def _by_key(self, name: str, key: str, body: str) -> jobs.Row | None:
+        table = schema.keys
+        with self.database.reading() as connection:
+            known = connection.execute(
+                sa.select(table).where(table.c.account == name, table.c.key == key)
+            ).first()
+            if known is None:
+                return None
+            if known.body != body:
+                raise Conflict("the key was used for another question", needed="a new key for a new question")
+            return jobs.find(connection, known.job)
+
+    def _note_key(self, name: str, key: str | None, body: str, number: str) -> None:
+        if key is None:
+            return
+        try:
+            with self.database.writing() as connection:
+                connection.execute(
+                    schema.keys.insert().values(account=name, key=key, body=body, job=number, since=now())
+                )
+        except sa.exc.IntegrityError:
+            self._by_key(name, key, body)  # raises if it is another's
+
+    def _found(self, number: str) -> jobs.Row:
+        with self.database.reading() as connection:
+            row = jobs.find(connection, number)
+        if row is None:
+            raise LedgerError("the question is gone", given=number)
+        return row
+
+
+def above(cost: Guarantee, limit: object) -> bool:
+    """Whether a cost is above a limit: a number of eps or rho, or a guarantee."""
+    first = getattr(cost.unconditional, "eps", None) or getattr(cost.unconditional, "rho", None)
+    most = getattr(limit, "eps", None) or getattr(limit, "rho", None) or limit
+    return first is not None and first > most
+
+
+def nothing(cost: Guarantee) -> object:
+    """What an answer costs that was paid for before."""
+    del cost
+    return Pure(0).to_dict()
+
+
+def lends(ledger: Ledger) -> dict[str, object]:
+    return {"id": ledger.id, "public_key": ledger.public_key}

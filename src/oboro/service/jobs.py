@@ -1,0 +1,133 @@
+"""Jobs: questions on their way. One table, on SQLite or PostgreSQL; many processes take from it, and none takes what another has.
+
+    asked      written down, not paid for
+    waiting    for the approval of a steward
+    admitted   paid for; nothing was drawn yet
+    running    a worker has it
+    done       the answer is in the ledger
+    lost       paid for, and gone: for whatever reason, never refunded, never explained to the analyst
+    declined   by a steward; nothing was spent
+    follows    another analyst's answer is this one's too
+
+What an analyst sees before an answer leaves is a clock. From `running` there is no way back: a worker that dies has lost its job.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from oboro.service import database as schema
+from oboro.service.database import Database, now
+from oboro.service.slots import first_from
+
+Row = sa.Row[Any]
+State = Literal["waiting", "pending", "done", "lost", "declined"]  # what an analyst sees
+ACTIVE = ("asked", "waiting", "admitted", "running", "done", "follows")
+OPEN = ("asked", "waiting", "admitted", "running")
+SILENT = 60_000  # after so many milliseconds without a sign a worker on another machine is taken for dead
+
+
+def new_id() -> str:
+    return f"q-{secrets.token_hex(16)}"
+
+
+def find(connection: sa.Connection, number: str) -> Row | None:
+    return connection.execute(sa.select(schema.jobs).where(schema.jobs.c.id == number)).first()
+
+
+def resolved(connection: sa.Connection, row: Row) -> Row:
+    """The job whose answer this one's is."""
+    led = None if row.leader is None else find(connection, row.leader)
+    return row if led is None else led
+
+
+def claim(database: Database, worker: str) -> Row | None:
+    """The next job, for this worker alone; None if there is none."""
+    table = schema.jobs
+    query = sa.select(table.c.id).where(table.c.state == "admitted").order_by(table.c.due).limit(1)
+    if database.sqlite:
+        with database.reading() as connection:  # mostly there is none: no lock is taken for that
+            if connection.execute(query).first() is None:
+                return None
+    with database.writing() as connection:
+        number = connection.execute(
+            query if database.sqlite else query.with_for_update(skip_locked=True)
+        ).scalar()
+        if number is None:
+            return None
+        connection.execute(
+            table.update().where(table.c.id == number).values(state="running", worker=worker, beat=now())
+        )
+        return find(connection, number)
+
+
+def finish(
+    database: Database, number: str, worker: str, *, answer: bytes | None = None, why: str | None = None
+) -> bool:
+    """Ends a job that this worker has: done, or lost if there is a reason. False if it was taken for dead meanwhile."""
+    table = schema.jobs
+    with database.writing() as connection:
+        row = find(connection, number)
+        if row is None or (row.state, row.worker) != ("running", worker):
+            return False
+        ended = now()
+        leaves = first_from(row.due, row.slot, ended)
+        connection.execute(
+            table.update()
+            .where(table.c.id == number)
+            .values(state="done" if why is None else "lost", leaves=leaves, answer=answer, why=why)
+        )
+        if leaves > row.due:
+            alert(
+                connection,
+                number,
+                f"not ready when it was due: it leaves {(leaves - row.due) // row.slot} slots later",
+            )
+        if why is not None:
+            alert(connection, number, f"lost: {why}")
+    return True
+
+
+def bury(database: Database, dead: str | None = None) -> list[Row]:
+    """Jobs of a worker that died, or of those that have been silent for long: lost. What was admitted waits for another worker."""
+    table = schema.jobs
+    gone = table.c.worker == dead if dead is not None else table.c.beat < now() - SILENT
+    with database.writing() as connection:
+        rows = list(connection.execute(sa.select(table).where(table.c.state == "running", gone)))
+        for row in rows:
+            leaves = first_from(row.due, row.slot, now())
+            connection.execute(
+                table.update()
+                .where(table.c.id == row.id)
+                .values(state="lost", leaves=leaves, why="its worker died")
+            )
+            alert(connection, row.id, "lost: its worker died")
+    return rows
+
+
+def beat(database: Database, worker: str) -> None:
+    """A sign of life."""
+    table = schema.jobs
+    with database.writing() as connection:
+        connection.execute(
+            table.update().where(table.c.worker == worker, table.c.state == "running").values(beat=now())
+        )
+
+
+def alert(connection: sa.Connection, number: str | None, words: str) -> None:
+    """Something that the steward should see."""
+    connection.execute(schema.alerts.insert().values(time=now(), job=number, words=words))
+
+
+def state_at(row: Row, time: int) -> tuple[State, int | None]:
+    """What an analyst sees of a job at a time, and when to look again: by the clock alone until its answer leaves."""
+    if row.state in ("waiting", "declined"):
+        return row.state, None
+    if row.due is None:
+        return "pending", None
+    if row.state in ("done", "lost") and row.leaves is not None and row.leaves <= time:
+        return row.state, row.leaves
+    return "pending", first_from(row.due, row.slot, time + 1)

@@ -1,0 +1,236 @@
+"""Questions as they travel, and the plans that the server makes of them.
+
+A question is a small JSON object of public words. Plans never travel: one that came from outside could name undeclared columns, any
+`max_rows`, or more bins than a machine can hold. The server makes the plan from its own domain, unit and n.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from oboro.domain import Domain
+from oboro.errors import ParameterError, setting, told
+from oboro.exact import Number, positive, show, whole
+from oboro.kinds import shown
+from oboro.ledger.chain import sha256
+from oboro.privacy import Approx, Pure, Unit
+from oboro.release import Plan
+from oboro.service.settings import Limits
+from oboro.statistics import Ball
+from oboro.statistics.questions import batch_of
+from oboro.statistics.scope import Bins, bins_of, group_of
+from oboro.statistics.session import Builds
+from oboro.statistics.terms import Promise, promised
+
+Question = Mapping[str, Any]
+KINDS = (
+    "count", "persons", "sum", "mean", "variance", "covariance", "median", "quantile", "histogram", "top", "mode", "table", "batch",
+)  # fmt: skip
+SIZES = (1, 16, 256, 4_096, 65_536, 1 << 20)  # what slots are made for: numbers that an answer has, at most
+LONGEST = 2_000  # signs of a condition
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is public about a dataset: all that a plan is made of."""
+
+    dataset: str
+    domain: Domain
+    unit: Unit
+    n: int | None
+    count: str | None
+    edition: str
+    limits: Limits
+
+    @property
+    def tabled(self) -> bool:
+        """Whether the data are cells that are counted already, which tables alone can read."""
+        return self.unit.kind not in ("row", "person")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How much work a question is, by public facts alone: what its slot is found by."""
+
+    kind: str
+    size: int
+
+    @classmethod
+    def of(cls, kind: str, numbers: int) -> Shape:
+        return cls(kind, next((size for size in SIZES if numbers <= size), SIZES[-1]))
+
+
+def canonical_question(question: Question) -> str:
+    """One spelling for one question."""
+    return json.dumps(question, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def digest_of(plan: Mapping[str, object], edition: str) -> str:
+    """What makes two questions the same: the plan that is made of them, and the data that it is asked of."""
+    return sha256(json.dumps([plan, edition], sort_keys=True, ensure_ascii=False).encode())
+
+
+def plan_of(question: Question, facts: Facts) -> tuple[Plan, Shape]:
+    """The plan of a question, and its shape. What is too large is refused before anything is built."""
+    kind = question.get("question")
+    if kind == "batch":
+        return _batch(question, facts)
+    if kind == "table":
+        return _table(question, facts)
+    _refuse_cells(kind, facts)
+    shape = _shape(question, facts)
+    build = build_of(question, facts)
+    return _paid(build(promised(question.get("eps"), question.get("rho")))), shape
+
+
+def _paid(plan: Plan) -> Plan:
+    if plan.guarantee == Pure(0):
+        raise ParameterError(
+            "the answer is public: there is nothing to pay for",
+            given=str(plan.describe()["released"]),
+            needed="a question whose answer depends on values",
+        )
+    return plan
+
+
+def _refuse_cells(kind: object, facts: Facts) -> None:
+    if facts.tabled:
+        raise ParameterError(
+            "the data are cells that are counted already",
+            given=told(question=shown(kind)),
+            needed="a table of them",
+            fix=setting(question="table"),
+        )
+
+
+def build_of(question: Question, facts: Facts) -> Any:
+    """What makes the plan, for a price."""
+    asked: Any = Builds(facts.domain, facts.unit, facts.n)
+    if (where := question.get("where")) is not None:
+        if len(where) > LONGEST:
+            raise _too_much("where", len(where), LONGEST, "signs")
+        asked = asked.where(where)
+    if by := question.get("by"):
+        asked = asked.by(*by)
+    kind, columns = question["question"], question.get("columns") or []
+    said: dict[str, Any] = {}
+    if (expected := question.get("expected_n")) is not None:
+        said["expected_n"] = whole("expected_n", expected, least=1, most=2**40)
+    if kind in ("count", "persons"):
+        return getattr(asked, kind)(**said)
+    if kind in ("sum", "mean", "covariance"):
+        return getattr(asked, kind)(columns, ball=_ball(question.get("ball")), **said)
+    if kind == "variance":
+        return asked.variance(*columns, **said)
+    if kind == "median":
+        return asked.median(*columns, method=question.get("method"), **said)
+    if kind == "quantile":
+        at = question["quantiles"]
+        return asked.quantile(*columns, at[0] if len(at) == 1 else at, method=question.get("method"), **said)
+    if kind == "histogram":
+        return asked.histogram(columns, edges=question.get("edges"), **said)
+    if kind in ("top", "mode"):
+        return asked.top(*columns, question["k"], **said) if kind == "top" else asked.mode(*columns, **said)
+    raise ParameterError(
+        "the question is unknown",
+        given=told(question=shown(kind)),
+        needed=", ".join(KINDS),
+        fix=setting(question="mean"),
+    )
+
+
+def _ball(ball: Mapping[str, Any] | None) -> Ball | None:
+    return None if ball is None else Ball(ball["norm"], ball["radius"], ball.get("origin"))
+
+
+def _shape(question: Question, facts: Facts) -> Shape:
+    """How many numbers an answer has; refused above the public limits."""
+    limits, kind, columns = facts.limits, question["question"], question.get("columns") or []
+    if len(columns) > limits.columns:
+        raise _too_much("columns", len(columns), limits.columns, "columns")
+    groups: Sequence[Bins] = [group_of(facts.domain, name) for name in question.get("by") or ()]
+    many = prod(bins.size for bins in groups)
+    most = limits.groups
+    if kind in ("histogram", "count"):
+        most = limits.cells
+    if kind == "histogram":
+        many *= prod(bins.size for bins in bins_of(facts.domain, columns, question.get("edges")))
+    elif kind in ("top", "mode"):
+        many *= prod(facts.domain[name].size for name in columns)
+        most = limits.cells
+    if many > most:
+        raise _too_much(
+            kind, many, most, "groups" if kind not in ("histogram", "count", "top", "mode") else "bins"
+        )
+    each = {"covariance": len(columns) ** 2, "quantile": len(question.get("quantiles") or ())}.get(
+        kind, max(1, len(columns))
+    )
+    return Shape.of(kind, many * (each if kind not in ("histogram", "top", "mode") else 1))
+
+
+def _table(question: Question, facts: Facts) -> tuple[Plan, Shape]:
+    from oboro import tables
+    from oboro.tables.tree.workload import Workload
+
+    names = question.get("columns") or facts.domain.names
+    if question.get("rho") is not None or question.get("eps") is None:
+        raise ParameterError(
+            "a table is priced by eps, with a delta or without",
+            given="rho" if question.get("rho") is not None else "no eps",
+            fix=setting(eps="0.5"),
+        )
+    domain = facts.domain.only(*names)
+    if domain.size > facts.limits.table_cells:
+        raise _too_much("table", domain.size, facts.limits.table_cells, "cells")
+    workload = question.get("workload")
+    plan = tables.plan(
+        domain,
+        unit=facts.unit,
+        eps=question["eps"],
+        delta=question.get("delta"),
+        strategy=question.get("strategy"),
+        workload=None if workload is None else Workload.from_record(workload, None, "workload"),
+        count=facts.count,
+    )
+    return plan, Shape.of("table", domain.size)
+
+
+def _batch(question: Question, facts: Facts) -> tuple[Plan, Shape]:
+    _refuse_cells("batch", facts)
+    parts = question["questions"]
+    if len(parts) > facts.limits.questions:
+        raise _too_much("questions", len(parts), facts.limits.questions, "questions")
+    shapes = [_shape(part, facts) for part in parts]
+    if sum(shape.size for shape in shapes) > facts.limits.cells:
+        raise _too_much("questions", sum(shape.size for shape in shapes), facts.limits.cells, "numbers")
+    builds = [build_of(part, facts) for part in parts]
+    weights = [positive("weight", part.get("weight") or 1) for part in parts]
+    promise = priced(question.get("eps"), question.get("rho"), question.get("delta"))
+    return _paid(batch_of(builds, weights, promise)), Shape.of("batch", sum(shape.size for shape in shapes))
+
+
+def priced(eps: Number | None, rho: Number | None, delta: Number | None) -> Promise | Approx:
+    promise = promised(eps, rho)
+    if delta is None:
+        return promise
+    if not isinstance(promise, Pure):
+        raise ParameterError("delta goes with eps", given="rho and delta", fix=setting(eps="1", delta="1e-6"))
+    return Approx(promise.eps, positive("delta", delta))
+
+
+def _too_much(name: str, given: int, most: int, what: str) -> ParameterError:
+    return ParameterError(
+        f"the question is too large for this service: {name}",
+        given=f"{given:,} {what}",
+        needed=f"at most {most:,}",
+        fix="a smaller question",
+    )
+
+
+def with_eps(question: Question, eps: Number) -> Question:
+    """The same question at another price."""
+    return {**question, "eps": show(positive("eps", eps)), "rho": None}

@@ -1,0 +1,171 @@
+"""Who may do what: every endpoint by everybody, and nothing that tells what there is from what is not for you."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.routing import APIRoute
+from service_town import DATASET, MEAN, Town, town
+
+from oboro.privacy import Pure
+from oboro.service import people
+
+ASKERS, STEWARDS, READERS = {"analyst", "steward"}, {"steward"}, {"steward", "auditor"}
+EVERYBODY = ASKERS | READERS
+ROLES: dict[tuple[str, str], set[str] | None] = {  # None: whoever knocks
+    ("GET", "/healthz"): None,
+    ("GET", "/v1/healthz"): None,
+    ("POST", "/v1/login"): None,
+    ("GET", "/v1/datasets"): ASKERS,
+    ("GET", "/v1/datasets/{dataset}"): ASKERS,
+    ("GET", "/v1/datasets/{dataset}/made-up"): ASKERS,
+    ("POST", "/v1/datasets/{dataset}/forecast"): ASKERS,
+    ("POST", "/v1/datasets/{dataset}/questions"): ASKERS,
+    ("GET", "/v1/questions"): ASKERS,
+    ("GET", "/v1/questions/{id}"): ASKERS,
+    ("GET", "/v1/questions/{id}/events"): ASKERS,
+    ("GET", "/v1/questions/{id}/release"): ASKERS,
+    ("GET", "/v1/questions/{id}/certificate"): ASKERS,
+    ("POST", "/v1/questions/{id}/approve"): STEWARDS,
+    ("POST", "/v1/questions/{id}/decline"): STEWARDS,
+    ("GET", "/v1/questions/{id}/plan"): STEWARDS,
+    ("GET", "/v1/datasets/{dataset}/grants"): STEWARDS,
+    ("POST", "/v1/datasets/{dataset}/grants"): STEWARDS,
+    ("POST", "/v1/datasets/{dataset}/grants/revoke"): STEWARDS,
+    ("GET", "/v1/analysts"): STEWARDS,
+    ("POST", "/v1/analysts"): STEWARDS,
+    ("GET", "/v1/tokens"): EVERYBODY,
+    ("POST", "/v1/tokens"): EVERYBODY,
+    ("DELETE", "/v1/tokens/{id}"): EVERYBODY,
+    ("GET", "/v1/datasets/{dataset}/ledger"): READERS,
+    ("GET", "/v1/datasets/{dataset}/ledger/verification"): READERS,
+    ("GET", "/v1/datasets/{dataset}/ledger/head"): READERS,
+    ("GET", "/v1/datasets/{dataset}/ledger/export"): READERS,
+    ("GET", "/v1/alerts"): STEWARDS,
+    ("GET", "/v1/metrics"): STEWARDS,
+}
+BODIES: dict[tuple[str, str], Any] = {
+    ("POST", "/v1/login"): {"name": "nobody", "password": "a long password"},
+    ("POST", "/v1/datasets/{dataset}/forecast"): {"question": MEAN},
+    ("POST", "/v1/datasets/{dataset}/questions"): MEAN,
+    ("POST", "/v1/datasets/{dataset}/grants"): {"account": "lab-4", "eps": "1"},
+    ("POST", "/v1/datasets/{dataset}/grants/revoke"): {"account": "nobody"},
+    ("POST", "/v1/analysts"): {"name": "new", "role": "analyst"},
+    ("POST", "/v1/tokens"): {"name": "lab-3"},
+}
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+    with town(tmp_path_factory.mktemp("doors") / "here", granted=("lab-3",)) as found:
+        found.answered()
+        yield found
+
+
+def routes(found: Town) -> set[tuple[str, str]]:
+    return {(verb, one.path) for one in every_route(found.app) for verb in one.methods}
+
+
+def every_route(app: Any) -> list[APIRoute]:
+    listed = []
+    for path, verbs in app.openapi()["paths"].items():
+        listed += [type("Route", (), {"path": path, "methods": {verb.upper()}}) for verb in verbs]
+    return [*listed, type("Route", (), {"path": "/healthz", "methods": {"GET"}})]  # type: ignore[list-item]
+
+
+def test_every_endpoint_has_its_roles_here(here: Town) -> None:
+    assert routes(here) == set(ROLES)
+
+
+@pytest.mark.parametrize("endpoint", sorted(ROLES), ids=" ".join)
+def test_an_endpoint_is_for_its_roles_alone(here: Town, endpoint: tuple[str, str]) -> None:
+    verb, path = endpoint
+    job = here.ask().json()["id"]
+    where = path.format(dataset=DATASET, id=job)
+    allowed, body = ROLES[endpoint], BODIES.get(endpoint)
+    revoked = people.create_token(here.desk.database, "lab-3")
+    people.revoke_token(here.desk.database, revoked.split("_")[1])
+    for who in (None, "nonsense", revoked, here.tokens["lab-3"][:-1] + "0"):
+        answer = here.send(verb, where, who, body)
+        assert (answer.status_code == 401) == (allowed is not None or path == "/v1/login")
+    for who, role in (("lab-3", "analyst"), ("anna", "steward"), ("carl", "auditor")):
+        answer = here.send(verb, where, who, body)
+        assert answer.status_code < 500
+        if allowed is not None:
+            assert (answer.status_code == 403) == (role not in allowed), (who, answer.text)
+            assert answer.status_code != 401
+    for name in ("x-content-type-options", "content-security-policy", "x-frame-options"):
+        assert name in answer.headers
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def alike(one: Any, other: Any, *names: tuple[str, str]) -> bool:
+    """Whether two responses are the same, byte for byte, but for the time and what was asked for."""
+    headers = [{k: v for k, v in each.headers.items() if k != "date"} for each in (one, other)]
+    return one.status_code == other.status_code and headers[0] == headers[1] and one.content == other.content
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    sorted(one for one, roles in ROLES.items() if roles and "analyst" in roles and "{" in one[1]),
+    ids=" ".join,
+)
+def test_what_is_foreign_and_what_is_missing_look_the_same(here: Town, endpoint: tuple[str, str]) -> None:
+    verb, path = endpoint
+    job = here.ask().json()["id"]
+    token = here.tokens["lab-3"].split("_")[1]
+    own = token if "token" in path else job
+    foreign = here.send(verb, path.format(dataset=DATASET, id=own), "lab-5", BODIES.get(endpoint))
+    missing = here.send(
+        verb, path.format(dataset="people 1999", id="q-" + 32 * "0"), "lab-5", BODIES.get(endpoint)
+    )
+    assert foreign.status_code == 404
+    assert alike(foreign, missing)
+
+
+def test_a_password_gives_a_token_and_a_wrong_one_tells_nothing(here: Town) -> None:
+    people.set_password(here.desk.database, "anna", "correct horse battery")
+    good = here.send("POST", "/v1/login", None, {"name": "anna", "password": "correct horse battery"})
+    assert here.send("GET", "/v1/analysts", good.json()["token"]).status_code == 200
+    wrong = here.send("POST", "/v1/login", None, {"name": "anna", "password": "correct horse"})
+    nobody = here.send("POST", "/v1/login", None, {"name": "otto", "password": "correct horse"})
+    assert alike(wrong, nobody)
+    with here.desk.database.reading() as connection:
+        kept = str(connection.exec_driver_sql("SELECT password FROM people WHERE name = 'anna'").scalar())
+        hashes = [bytes(row[0]) for row in connection.exec_driver_sql("SELECT hash FROM tokens")]
+    assert kept.startswith("$argon2id$")
+    assert all(len(one) == 32 for one in hashes)
+    assert not any(token.split("_")[2].encode() in b"".join(hashes) for token in here.tokens.values())
+
+
+def test_a_token_that_is_over_opens_nothing(here: Town) -> None:
+    over = people.create_token(here.desk.database, "lab-3", lasting=-1)
+    assert here.send("GET", "/v1/datasets", over).status_code == 401
+
+
+def test_rates_are_limited_alike_for_everybody(tmp_path: Path) -> None:
+    with town(tmp_path / "here", limits={"questions_per_minute": 20}) as found:
+        found.answered()
+        codes = [
+            found.ask({**MEAN, "eps": "0.001", "where": f"age >= {age}"}).status_code for age in range(6)
+        ]
+        assert codes.count(429) >= 3
+        assert codes[0] == 202
+
+
+def test_bodies_are_bounded(here: Town) -> None:
+    large = {**MEAN, "where": "age >= 20 " * 10_000}
+    assert here.ask(large).status_code == 413
+    many = here.ask({"question": "histogram", "columns": ["age"], "by": ["income", "region"], "eps": "0.1"})
+    assert many.status_code == 422
+    assert "at most" in many.json()["needed"]
+    assert here.ledger.spent == Pure("0.1")
+
+
+def test_no_telemetry_and_no_page_from_elsewhere(here: Town) -> None:
+    for path in ("/docs", "/redoc", "/openapi.json", "/v1/docs"):
+        assert here.send("GET", path, "anna").status_code == 404
+    assert "http" not in here.send("GET", "/v1/openapi.json", None).text.replace('"http"', "")
