@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from oboro._version import __version__
-from oboro.errors import BudgetError, InputError, LedgerError, OboroError, ParameterError
+from oboro.errors import AccountError, BudgetError, InputError, LedgerError, OboroError, ParameterError
 from oboro.release import Release
 from oboro.release.certificate import certify_file
 from oboro.release.release import checked_ending
@@ -55,11 +55,12 @@ def status_of(error: OboroError) -> int:
         (Crowded, 429),
         (Conflict, 409),
         (BudgetError, 409),
+        (AccountError, 409),
         (InputError, 422),
     ):
         if isinstance(error, kind):
             return status
-    return 403 if type(error).__name__ == "AccountError" else 503 if isinstance(error, LedgerError) else 422
+    return 503 if isinstance(error, LedgerError) else 422
 
 
 def refusal(error: OboroError) -> JSONResponse:

@@ -40,7 +40,7 @@ log = logging.getLogger("oboro.service")
 
 
 class Rates:
-    """So many a minute for each name, with a burst of a tenth of a minute's."""
+    """So many a minute for each name, with a burst of five, or of a tenth of a minute's."""
 
     def __init__(self) -> None:
         self._left: dict[tuple[str, str], tuple[float, float]] = {}
@@ -48,7 +48,7 @@ class Rates:
 
     def take(self, what: str, who: str, per_minute: int, at: float | None = None) -> bool:
         at = time.monotonic() if at is None else at
-        most = max(1.0, per_minute / 10)
+        most = max(5.0, per_minute / 10)
         with self._lock:
             if len(self._left) > 100_000:
                 self._left.clear()
