@@ -143,6 +143,7 @@ def add(
 ) -> None:
     """Makes somebody known to a service, and gives an analyst a share of a dataset's budget."""
     from oboro.service import people
+    from oboro.service.accounts import Accounts
     from oboro.service.database import Database
     from oboro.service.grants import amount_of
     from oboro.service.settings import read_settings
@@ -169,14 +170,14 @@ def add(
         )
     database = Database(settings.database)
     people.add(database, name, role)
-    database.close()
     if ledger is not None and amount is not None:
-        ledger.grant(name, amount, per=per, approve_above=limit, by=by)
+        Accounts(database, ledger).grant(name, amount, per=per, approve_above=limit, by=by)
         often = said("in all") if per is None else said(f"each {per}")
         echo(labelled("granted", f"{name}: {amount}, {often}"))
         ledger.close()
     else:
         echo(labelled("added", f"{name}, {role}"))
+    database.close()
 
 
 @analyst.command("list", epilog="Example: oboro analyst list service.toml")

@@ -15,7 +15,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from oboro._version import __version__
-from oboro.errors import AccountError, BudgetError, InputError, LedgerError, OboroError, ParameterError
+from oboro.errors import BudgetError, InputError, LedgerError, OboroError, ParameterError
+from oboro.records import Record
 from oboro.release import Release
 from oboro.release.certificate import certify_file
 from oboro.release.release import checked_ending
@@ -28,7 +29,7 @@ from oboro.service.made_up import made_up
 from oboro.service.people import Person
 from oboro.service.questions import plan_of, with_eps
 
-REFUSED: dict[int | str, dict[str, Any]] = {
+REFUSED: dict[int | str, Record] = {
     status: {"model": models.Refusal, "description": why}
     for status, why in {
         400: "not understood",
@@ -55,7 +56,6 @@ def status_of(error: OboroError) -> int:
         (Crowded, 429),
         (Conflict, 409),
         (BudgetError, 409),
-        (AccountError, 409),
         (InputError, 422),
     ):
         if isinstance(error, kind):
@@ -128,13 +128,13 @@ def described(dataset: str, desk: AtDesk, person: Asker) -> models.Described:
     limits = {name: getattr(facts.limits, name) for name in facts.limits.__slots__}
     return models.Described(
         name=facts.dataset, edition=facts.edition, domain=facts.domain.to_dict(), unit=facts.unit.to_dict(), n=facts.n, count=facts.count,
-        budget=ledger.budget.to_dict(), remaining=ledger.available.to_dict(), account=account_of(opened, person.name), ledger=ledger.id,
+        budget=ledger.budget.to_dict(), remaining=ledger.remaining.to_dict(), account=account_of(desk, dataset, person.name), ledger=ledger.id,
         public_key=ledger.public_key, limits=limits, sharing=opened.settings.sharing, software=f"oboro {__version__}",
     )  # fmt: skip
 
 
-def account_of(opened: Opened, name: str) -> models.Account | None:
-    found = opened.ledger.account(name)
+def account_of(desk: Desk, dataset: str, name: str) -> models.Account | None:
+    found = desk.accounts[dataset].account(name)
     if found is None:
         return None
     return models.Account(
@@ -194,7 +194,7 @@ def forecast(
     )
 
 
-def eps_for(opened: Opened, question: dict[str, Any], target: models.Target) -> str:
+def eps_for(opened: Opened, question: Record, target: models.Target) -> str:
     """The smallest eps of three digits at which no error is above the target."""
 
     def good(eps: str) -> bool:
@@ -455,7 +455,7 @@ def create_app(desk: Desk) -> Any:
     return Door(app, desk.database, desk.settings.limits, app.state.rates, app.state.metrics), app
 
 
-def _with_tokens(schema: dict[str, Any]) -> dict[str, Any]:
+def _with_tokens(schema: Record) -> Record:
     """The schema says that tokens are needed, and where not."""
     schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, verbs in schema["paths"].items():

@@ -19,6 +19,7 @@ from oboro.engine import count_units, open_data
 from oboro.errors import OboroError
 from oboro.ledger import Ledger
 from oboro.privacy import ZCDP, Approx, Pure
+from oboro.records import Record
 from oboro.release.run import Quote, keep, reserve
 from oboro.service import answers
 from oboro.service.edition import coded, write
@@ -102,7 +103,7 @@ def _up(milliseconds: float) -> int:
     return _GRAIN * (int(milliseconds) // _GRAIN + 1)
 
 
-def examples(facts: Facts) -> Iterator[dict[str, Any]]:
+def examples(facts: Facts) -> Iterator[Record]:
     """Questions of every kind, for each size the largest that the domain allows."""
     domain = facts.domain
     yield from (
@@ -114,7 +115,7 @@ def examples(facts: Facts) -> Iterator[dict[str, Any]]:
     numbers = [column.name for column in domain if isinstance(column, Integer | Real)]
     groups = [(), *_sets(facts, facts.limits.groups)]
     for by in groups:
-        said: dict[str, Any] = {"by": list(by), "eps": "1"}
+        said: Record = {"by": list(by), "eps": "1"}
         yield {"question": "count", **said}
         if facts.unit.kind == "person":
             yield {"question": "persons", **said}

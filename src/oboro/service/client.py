@@ -17,7 +17,7 @@ import secrets
 import ssl
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import TracebackType
@@ -30,6 +30,7 @@ from oboro.errors import CertificateError, OboroError, PaidError, ParameterError
 from oboro.exact import Number, positive, rational, show
 from oboro.kinds import names_of, shown, takes, text_of
 from oboro.privacy import guarantee_from, unit_from
+from oboro.records import Record
 from oboro.release import Forecast, Plan, Release
 from oboro.service import answers
 from oboro.service.made_up import made_up
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from oboro.tables.tree.workload import Workload
 
 Result = TypeVar("Result")
+Said = str | int | float | None  # eps, rho, delta, expected_n, weight
 _TRIES = 4
 
 
@@ -189,7 +191,7 @@ class Asking(Generic[Result]):
     _condition: str | None = None
     _groups: tuple[str, ...] = ()
 
-    def _answer(self, question: dict[str, Any]) -> Result:
+    def _answer(self, question: Record) -> Result:
         raise NotImplementedError  # pragma: no cover
 
     def where(self, condition: str) -> Self:
@@ -209,8 +211,8 @@ class Asking(Generic[Result]):
         object.__setattr__(other, "_groups", (*self._groups, *columns))
         return other
 
-    def _ask(self, question: str, asked: dict[str, Any], **parts: Any) -> Result:
-        said: dict[str, Any] = {"question": question, **parts}
+    def _ask(self, question: str, asked: Mapping[str, object], **parts: object) -> Result:
+        said: Record = {"question": question, **parts}
         for name, value in asked.items():
             if name not in ("eps", "rho", "delta", "expected_n", "weight"):
                 raise ParameterError(
@@ -225,36 +227,36 @@ class Asking(Generic[Result]):
             said["by"] = list(self._groups)
         return self._answer({name: value for name, value in said.items() if value is not None})
 
-    def count(self, **asked: Any) -> Result:
+    def count(self, **asked: Said) -> Result:
         """How many rows; with groups, how many in each."""
         return self._ask("count", asked)
 
-    def persons(self, **asked: Any) -> Result:
+    def persons(self, **asked: Said) -> Result:
         """How many persons, each counted once; with groups, how many in each."""
         return self._ask("persons", asked)
 
-    def sum(self, columns: str | Sequence[str], *, ball: Ball | None = None, **asked: Any) -> Result:
+    def sum(self, columns: str | Sequence[str], *, ball: Ball | None = None, **asked: Said) -> Result:
         """The sum of a column, or of several at once."""
         return self._ask("sum", asked, columns=_names(columns), ball=_ball(ball))
 
-    def mean(self, columns: str | Sequence[str], *, ball: Ball | None = None, **asked: Any) -> Result:
+    def mean(self, columns: str | Sequence[str], *, ball: Ball | None = None, **asked: Said) -> Result:
         """The mean of a column, or of several at once."""
         return self._ask("mean", asked, columns=_names(columns), ball=_ball(ball))
 
-    def covariance(self, columns: Sequence[str], *, ball: Ball | None = None, **asked: Any) -> Result:
+    def covariance(self, columns: Sequence[str], *, ball: Ball | None = None, **asked: Said) -> Result:
         """The covariances of all pairs of columns."""
         return self._ask("covariance", asked, columns=_names(columns), ball=_ball(ball))
 
-    def variance(self, column: str, **asked: Any) -> Result:
+    def variance(self, column: str, **asked: Said) -> Result:
         """The variance of a column."""
         return self._ask("variance", asked, columns=[column])
 
-    def median(self, column: str, *, method: str | None = None, **asked: Any) -> Result:
+    def median(self, column: str, *, method: str | None = None, **asked: Said) -> Result:
         """The value that half of the rows lie below."""
         return self._ask("median", asked, columns=[column], method=method)
 
     def quantile(
-        self, column: str, quantiles: Number | Sequence[Number], *, method: str | None = None, **asked: Any
+        self, column: str, quantiles: Number | Sequence[Number], *, method: str | None = None, **asked: Said
     ) -> Result:
         """The values at one or more quantiles between 0 and 1."""
         listed = (
@@ -265,18 +267,18 @@ class Asking(Generic[Result]):
         said = [_number(each) for each in listed]
         return self._ask("quantile", asked, columns=[column], quantiles=said, method=method)
 
-    def histogram(self, columns: str | Sequence[str], *, edges: Any = None, **asked: Any) -> Result:
+    def histogram(self, columns: str | Sequence[str], *, edges: Any = None, **asked: Said) -> Result:
         """How many rows have each value, or lie in each interval between edges."""
         names = _names(columns)
         cut = None if edges is None else edges if isinstance(edges, dict) else {names[0]: edges}
         said = None if cut is None else {name: [_edge(edge) for edge in each] for name, each in cut.items()}
         return self._ask("histogram", asked, columns=names, edges=said)
 
-    def top(self, column: str, k: int, **asked: Any) -> Result:
+    def top(self, column: str, k: int, **asked: Said) -> Result:
         """The k most frequent values of a column."""
         return self._ask("top", asked, columns=[column], k=k)
 
-    def mode(self, column: str, **asked: Any) -> Result:
+    def mode(self, column: str, **asked: Said) -> Result:
         """The most frequent value of a column."""
         return self._ask("mode", asked, columns=[column])
 
@@ -286,7 +288,7 @@ class Asking(Generic[Result]):
         workload: Workload | None = None,
         columns: Sequence[str] | None = None,
         strategy: str | None = None,
-        **asked: Any,
+        **asked: Said,
     ) -> Result:
         """A table of counts of every cell of the domain, or of some of its columns, for what readers will ask."""
         if self._condition is not None or self._groups:
@@ -307,7 +309,7 @@ class Remote(Asking[Release]):
     """One dataset of a service: a session, as far as questions go."""
 
     _line: _Line
-    _described: dict[str, Any]
+    _described: Record
 
     @property
     def name(self) -> str:
@@ -383,7 +385,7 @@ class Remote(Asking[Release]):
     def _path(self, rest: str = "") -> str:
         return f"/v1/datasets/{quote(self.name, safe='')}{rest}"
 
-    def _answer(self, question: dict[str, Any]) -> Release:
+    def _answer(self, question: Record) -> Release:
         expected, _ = plan_of(question, self.facts)  # what cannot be asked is refused here
         found = self._line.post(self._path("/questions"), question, secrets.token_hex(16))
         while found["state"] == "pending":
@@ -406,7 +408,7 @@ class Remote(Asking[Release]):
         answer = found["answer"] or self._line.get(f"/v1/questions/{found['id']}/release")
         return self._checked(answer, expected, found["id"])
 
-    def _checked(self, answer: dict[str, Any], expected: Plan, number: str) -> Release:
+    def _checked(self, answer: Record, expected: Plan, number: str) -> Release:
         known = self._described
 
         def sign(message: bytes) -> bytes:
@@ -446,7 +448,7 @@ class RemotePlans(Asking[Plan]):
     _condition: str | None = None
     _groups: tuple[str, ...] = ()
 
-    def _answer(self, question: dict[str, Any]) -> Plan:
+    def _answer(self, question: Record) -> Plan:
         return plan_of(question, self.facts)[0]
 
 
@@ -458,7 +460,7 @@ class RemoteForecasts(Asking[Forecast]):
     _condition: str | None = None
     _groups: tuple[str, ...] = ()
 
-    def _answer(self, question: dict[str, Any]) -> Forecast:
+    def _answer(self, question: Record) -> Forecast:
         return plan_of(question, self.facts)[0].forecast()
 
 
@@ -471,7 +473,7 @@ class RemotePrices(Asking[str]):
     _condition: str | None = None
     _groups: tuple[str, ...] = ()
 
-    def _answer(self, question: dict[str, Any]) -> str:
+    def _answer(self, question: Record) -> str:
         found = self.remote._line.post(
             self.remote._path("/forecast"), {"question": question, "target": {"within": self.within}}
         )
@@ -483,14 +485,14 @@ class RemoteBatch(Asking[Answer]):
     """Questions that are collected, and asked together at the end of a `with` block."""
 
     remote: Remote
-    price: dict[str, Any]
+    price: Record
     _condition: str | None = None
     _groups: tuple[str, ...] = ()
-    _asked: list[tuple[dict[str, Any], Answer]] = field(default_factory=list)
+    _asked: list[tuple[Record, Answer]] = field(default_factory=list)
     _released: list[Release] = field(default_factory=list)
 
     @property
-    def question(self) -> dict[str, Any]:
+    def question(self) -> Record:
         return {"question": "batch", "questions": [question for question, _ in self._asked], **self.price}
 
     @property
@@ -520,7 +522,7 @@ class RemoteBatch(Asking[Answer]):
             answer._table = table.filter(numbers == place).drop_columns(["number", "question"])
         self._released.append(release)
 
-    def _answer(self, question: dict[str, Any]) -> Answer:
+    def _answer(self, question: Record) -> Answer:
         if "eps" in question or "rho" in question:
             raise ParameterError(
                 "a batch has one price for all its questions",
@@ -554,7 +556,7 @@ def _edge(value: Any) -> Any:
     )
 
 
-def _ball(ball: Ball | None) -> dict[str, Any] | None:
+def _ball(ball: Ball | None) -> Record | None:
     if ball is None:
         return None
     return {

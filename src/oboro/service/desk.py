@@ -13,12 +13,12 @@ from typing import Any, Generic, TypeVar
 import sqlalchemy as sa
 
 from oboro.errors import LedgerError, OboroError, PaidError, ParameterError
-from oboro.ledger import Ledger
 from oboro.ledger.chain import sha256
 from oboro.privacy import Guarantee, Pure
 from oboro.release.run import Quote, reserve
 from oboro.service import answers, jobs, slots
 from oboro.service import database as schema
+from oboro.service.accounts import Accounts
 from oboro.service.database import Database, now
 from oboro.service.edition import Opened
 from oboro.service.people import Person
@@ -83,6 +83,7 @@ class Desk:
     def __init__(self, settings: Settings, database: Database, datasets: list[Opened]) -> None:
         self.settings, self.database = settings, database
         self.datasets = {one.facts.dataset: one for one in datasets}
+        self.accounts = {name: Accounts(database, one.ledger) for name, one in self.datasets.items()}
         self._asked: Recent[Asked] = Recent(2_000)
         self._answers: Recent[bytes] = Recent(1 << 28, len)
         self._granted: dict[tuple[str, str], tuple[float, bool]] = {}
@@ -111,8 +112,8 @@ class Desk:
         key = (opened.facts.dataset, name)
         seen, granted = self._granted.get(key, (0.0, False))
         if time.monotonic() - seen > _FRESH or not seen:
-            account = opened.ledger.account(name)
-            granted = account is not None and account.granted is not None
+            account = self.accounts[opened.facts.dataset].account(name)
+            granted = account is not None and account.granted
             self._granted[key] = (time.monotonic(), granted)
         return granted
 
@@ -146,7 +147,7 @@ class Desk:
                 return same
             self._refuse_crowd(person.name)
             approval = self._needs_approval(opened, person.name, asked.quote.cost)
-            if not opened.ledger.affords(asked.quote.cost, person.name):
+            if not self.accounts[opened.facts.dataset].affords(asked.quote.cost, person.name):
                 self._refuse_unaffordable(opened, person.name, asked)
             number = self._write(person.name, opened, asked, "waiting" if approval else "asked", key, body)
             if number is not None:
@@ -154,40 +155,21 @@ class Desk:
         else:
             raise Crowded("the same question is being asked at this moment", needed="a little patience")
         if not approval:
-            self._admit(number, opened, asked, person.name)
+            self._admit(number, opened, asked)
         return self._found(number)
 
     def approve(self, steward: Person, job: jobs.Row) -> jobs.Row:
         """Admits a question that waits, by a steward who did not ask it; the approval is an entry of the ledger."""
         opened, asked = self._waiting(steward, job)
-        plan = asked.quote.plan
-        entry = opened.ledger.approve(
-            job.account,
-            plan=asked.quote.record,
-            unit=plan.unit,
-            guarantee=plan.guarantee,
-            by=steward.name,
-            edition=opened.facts.edition,
-        )
-        if not self._move(job.id, "waiting", state="asked", by=steward.name):
+        if not self._move(job.id, "waiting", opened, asked, state="asked", by=steward.name):
             raise Conflict("the question does not wait any more", needed="one that waits for approval")
-        self._admit(job.id, opened, asked, job.account, entry.position)
+        self._admit(job.id, opened, asked)
         return self._found(job.id)
 
     def decline(self, steward: Person, job: jobs.Row, why: str | None = None) -> jobs.Row:
         """Refuses a question that waits. Nothing was spent, and nothing is."""
         opened, asked = self._waiting(steward, job)
-        plan = asked.quote.plan
-        opened.ledger.decline(
-            job.account,
-            plan=asked.quote.record,
-            unit=plan.unit,
-            guarantee=plan.guarantee,
-            by=steward.name,
-            edition=opened.facts.edition,
-            why=why,
-        )
-        self._move(job.id, "waiting", state="declined", by=steward.name, why=why)
+        self._move(job.id, "waiting", opened, asked, state="declined", by=steward.name, why=why)
         return self._found(job.id)
 
     def _waiting(self, steward: Person, job: jobs.Row) -> tuple[Opened, Asked]:
@@ -285,24 +267,7 @@ class Desk:
         if shared:
             number = self._write(name, opened, asked, "follows", key, body, leader=shared[0].id)
             return None if number is None else self._found(number)
-        before = opened.ledger.answered(
-            asked.quote.record, opened.facts.edition, accounts=None if opened.settings.sharing else [name]
-        )
-        if before is None:
-            return None
-        number = self._write(
-            name,
-            opened,
-            asked,
-            "done",
-            key,
-            body,
-            due=time,
-            leaves=time,
-            slot=1,
-            entry=before.reserved.position,
-        )
-        return None if number is None else self._found(number)
+        return None
 
     def _refuse_crowd(self, name: str) -> None:
         table = schema.jobs
@@ -318,7 +283,7 @@ class Desk:
             )
 
     def _needs_approval(self, opened: Opened, name: str, cost: Guarantee) -> bool:
-        account = opened.ledger.account(name)
+        account = self.accounts[opened.facts.dataset].account(name)
         limits = [None if account is None else account.approve_above, opened.settings.approve_above]
         return any(above(cost, limit) for limit in limits if limit is not None)
 
@@ -326,28 +291,19 @@ class Desk:
         """Says what the ledger says, of the budget or of the account: without a reservation."""
         from oboro.errors import BudgetError
 
-        account = opened.ledger.account(name)
-        left = opened.ledger.available if account is None else account.available
+        account = self.accounts[opened.facts.dataset].account(name)
+        left = opened.ledger.remaining if account is None else account.available
         raise BudgetError(
             "the budget does not cover this question; nothing was spent",
             given=f"a cost of {asked.quote.cost.unconditional}",
-            needed=f"at most what you may spend now: {left} of your account, {opened.ledger.available} of the dataset",
+            needed=f"at most what you may spend now: {left} of your account, {opened.ledger.remaining} of the dataset",
             fix="a smaller eps, or the next period",
         )
 
-    def _admit(
-        self, number: str, opened: Opened, asked: Asked, name: str, approval: int | None = None
-    ) -> None:
+    def _admit(self, number: str, opened: Opened, asked: Asked) -> None:
         """Pays, and takes a turn. What is refused here was not paid for, and leaves nothing behind."""
         try:
-            reservation = reserve(
-                asked.quote,
-                opened.ledger,
-                number,
-                account=name,
-                edition=opened.facts.edition,
-                approval=approval,
-            )
+            reservation = reserve(asked.quote, opened.ledger, number)
         except PaidError as error:
             self._lose(number, error.message)
             return
@@ -387,6 +343,8 @@ class Desk:
         }  # fmt: skip
         try:
             with self.database.writing() as connection:
+                if state == "asked":
+                    self.accounts[opened.facts.dataset].pay(connection, name, asked.quote.cost)
                 connection.execute(schema.jobs.insert().values(**values))
                 if key is not None:
                     connection.execute(
@@ -411,15 +369,15 @@ class Desk:
             )
             jobs.alert(connection, number, f"lost: {why}")
 
-    def _move(self, number: str, was: str, **values: object) -> bool:
+    def _move(self, number: str, was: str, opened: Opened, asked: Asked, **values: object) -> bool:
+        """From one state to another, by one alone; what is asked now is covered by its account."""
         table = schema.jobs
         with self.database.writing() as connection:
-            return (
-                connection.execute(
-                    table.update().where(table.c.id == number, table.c.state == was).values(**values)
-                ).rowcount
-                > 0
-            )
+            row = jobs.find(connection, number)
+            if row is not None and values["state"] == "asked":
+                self.accounts[opened.facts.dataset].pay(connection, row.account, asked.quote.cost)
+            moved = table.update().where(table.c.id == number, table.c.state == was).values(**values)
+            return connection.execute(moved).rowcount > 0
 
     def _by_key(self, name: str, key: str, body: str) -> jobs.Row | None:
         table = schema.keys
@@ -463,7 +421,3 @@ def nothing(cost: Guarantee) -> object:
     """What an answer costs that was paid for before."""
     del cost
     return Pure(0).to_dict()
-
-
-def lends(ledger: Ledger) -> dict[str, object]:
-    return {"id": ledger.id, "public_key": ledger.public_key}

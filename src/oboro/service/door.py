@@ -22,9 +22,10 @@ from oboro.service.database import Database
 from oboro.service.people import Person
 from oboro.service.settings import Limits
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Message = MutableMapping[str, Any]
+Scope = Message
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 OPEN = ("/healthz", "/v1/healthz", "/v1/openapi.json", "/v1/login")  # for whoever knocks
@@ -94,7 +95,7 @@ class Door:
         status = 500
         person: Person | None = None
 
-        async def sent(message: MutableMapping[str, Any]) -> None:
+        async def sent(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -167,7 +168,7 @@ class Door:
         """A body without a length cannot be longer than one with it: what is beyond is not there."""
         had = 0
 
-        async def bounded() -> MutableMapping[str, Any]:
+        async def bounded() -> Message:
             nonlocal had
             message = await receive()
             had += len(message.get("body", b""))

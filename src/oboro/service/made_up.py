@@ -8,6 +8,7 @@ import numpy as np
 
 from oboro.domain import Areas, Column, Domain, Grid, Mesh
 from oboro.privacy import Unit
+from oboro.records import Record
 
 if TYPE_CHECKING:
     from oboro.arrays import Table
@@ -25,7 +26,7 @@ def made_up(domain: Domain, unit: Unit, rows: int, *, seed: int = 0, count: str 
     import pyarrow as pa
 
     random = np.random.default_rng(seed)
-    found: dict[str, Any] = {}
+    found: Record = {}
     for column in domain:
         found |= _column(column, rows, random)
     if unit.column is not None:
@@ -36,7 +37,7 @@ def made_up(domain: Domain, unit: Unit, rows: int, *, seed: int = 0, count: str 
     return pa.table(found)
 
 
-def _column(column: Column, rows: int, random: np.random.Generator) -> dict[str, Any]:
+def _column(column: Column, rows: int, random: np.random.Generator) -> Record:
     import pyarrow as pa
 
     if isinstance(column, Grid):

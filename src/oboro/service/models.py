@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+from oboro.records import Record
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 # A number as a text is exact; as a JSON number it is read as the shortest decimal that prints it.
-Number = (
-    Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[0-9eE+./-]+$")] | int | float
-)
+_POWER = r"([eE][+-]?[0-9]{1,3})?(/[1-9][0-9]{0,30})?$"
+_PLAIN = r"^[+-]?([0-9]{1,30}(\.[0-9]{0,30})?|\.[0-9]{1,30})" + _POWER
+_ABOVE_0 = r"^([0-9]{0,30}[1-9][0-9]{0,30}(\.[0-9]{0,30})?|[0-9]{0,30}\.[0-9]{0,30}[1-9][0-9]{0,30})" + _POWER
+Whole = Annotated[
+    int,
+    BeforeValidator(lambda given: int(given) if isinstance(given, float) and given.is_integer() else given),
+]
+Text = Annotated[str, StringConstraints(max_length=64, pattern=_PLAIN)]
+Number = Text | Whole | Annotated[float, Field(allow_inf_nan=False)]
 Positive = (
-    Annotated[
-        str,
-        StringConstraints(
-            min_length=1, max_length=64, pattern=r"^[0-9.]*[1-9][0-9.]*([eE][+-]?[0-9]{1,3})?(/[1-9][0-9]*)?$"
-        ),
-    ]
-    | Annotated[int, Field(gt=0, lt=10**12)]
+    Annotated[str, StringConstraints(max_length=64, pattern=_ABOVE_0)]
+    | Annotated[Whole, Field(gt=0, lt=10**12)]
     | Annotated[float, Field(gt=0, lt=1e12, allow_inf_nan=False)]
 )
+Who = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Columns = Annotated[list[Name], Field(min_length=1, max_length=64)]
 One = Annotated[list[Name], Field(min_length=1, max_length=1)]
 
@@ -34,7 +38,7 @@ class Priced(Strict):
 
     eps: Positive | None = Field(None, description="a pure guarantee, Laplace noise")
     rho: Positive | None = Field(None, description="zero-concentrated, Gaussian noise")
-    expected_n: Annotated[int, Field(ge=1, le=2**40)] | None = None
+    expected_n: Annotated[Whole, Field(ge=1, le=2**40)] | None = None
     where: Annotated[str, StringConstraints(min_length=1, max_length=2_000)] | None = Field(
         None, examples=["age >= 20"]
     )
@@ -79,18 +83,18 @@ class Quantile(Priced):
 class Histogram(Priced):
     question: Literal["histogram"]
     columns: Columns
-    edges: dict[str, list[str | int | float]] | None = None
+    edges: dict[str, list[str | Whole | float]] | None = None
 
 
 class Top(Priced):
     question: Literal["top"]
     columns: One
-    k: Annotated[int, Field(ge=1, le=1_000)]
+    k: Annotated[Whole, Field(ge=1, le=1_000)]
 
 
 class Part(Strict):
     kind: Literal["blocks", "squares", "rectangles", "cells", "marginals", "areas", "never_worse"]
-    sides: list[Annotated[int, Field(ge=1, le=2**31)]] = Field(default_factory=list, max_length=32)
+    sides: list[Annotated[Whole, Field(ge=1, le=2**31)]] = Field(default_factory=list, max_length=32)
     columns: list[list[Name]] = Field(default_factory=list, max_length=32)
 
 
@@ -125,7 +129,7 @@ Question = Annotated[
 class Target(Strict):
     """The error that is wanted, in place of a price."""
 
-    within: Annotated[float, Field(gt=0, lt=1e300)] | Annotated[int, Field(gt=0, lt=10**300)]
+    within: Annotated[float, Field(gt=0, lt=1e300)] | Annotated[Whole, Field(gt=0, lt=10**300)]
     of: Literal["95%", "standard error"] = "95%"
 
 
@@ -154,7 +158,7 @@ class ToAdd(Strict):
 
 class ToToken(Strict):
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-    days: Annotated[int, Field(ge=1, le=3_650)] | None = None
+    days: Annotated[Whole, Field(ge=1, le=3_650)] | None = None
 
 
 class ToLogIn(Strict):
@@ -192,8 +196,8 @@ class Forecast(BaseModel):
 
 
 class Forecasted(BaseModel):
-    question: dict[str, Any]
-    cost: dict[str, Any]
+    question: Record
+    cost: Record
     forecast: Forecast
     words: str
     slot: float = Field(description="seconds from its turn to its answer")
@@ -202,10 +206,10 @@ class Forecasted(BaseModel):
 
 class Account(BaseModel):
     account: str
-    amount: dict[str, Any]
+    amount: Record
     per: str | None
-    spent: dict[str, Any]
-    available: dict[str, Any]
+    spent: Record
+    available: Record
 
 
 class Listed(BaseModel):
@@ -218,12 +222,12 @@ class Described(BaseModel):
 
     name: str
     edition: str
-    domain: dict[str, Any]
-    unit: dict[str, Any]
+    domain: Record
+    unit: Record
     n: int | None
     count: str | None
-    budget: dict[str, Any]
-    remaining: dict[str, Any]
+    budget: Record
+    remaining: Record
     account: Account | None
     ledger: str
     public_key: str
@@ -237,7 +241,7 @@ class MadeUp(BaseModel):
 
 
 class Answer(BaseModel):
-    certificate: dict[str, Any]
+    certificate: Record
     content: str = Field(
         description="the released table as Parquet, in base64: its SHA-256 stands in the certificate"
     )
@@ -247,9 +251,9 @@ class Job(BaseModel):
     id: str
     dataset: str
     account: str
-    question: dict[str, Any]
+    question: Record
     state: Literal["waiting", "pending", "done", "lost", "declined"]
-    cost: dict[str, Any]
+    cost: Record
     due: str | None = Field(description="when to look again, UTC")
     due_in: float | None = Field(description="the same in seconds from now")
     why: str | None = Field(None, description="for stewards alone")
@@ -258,7 +262,7 @@ class Job(BaseModel):
 
 class Grant(Account):
     granted: bool
-    approve_above: dict[str, Any] | None
+    approve_above: Record | None
 
 
 class Known(BaseModel):
@@ -288,7 +292,7 @@ class Head(BaseModel):
 class Verified(BaseModel):
     verified: bool
     entries: int | None
-    spent: dict[str, Any] | None
+    spent: Record | None
     refusal: Refusal | None = None
 
 

@@ -18,6 +18,7 @@ from oboro.exact import Number, positive, show, whole
 from oboro.kinds import shown
 from oboro.ledger.chain import sha256
 from oboro.privacy import Approx, Pure, Unit
+from oboro.records import Record
 from oboro.release import Plan
 from oboro.service.settings import Limits
 from oboro.statistics import Ball
@@ -117,7 +118,7 @@ def build_of(question: Question, facts: Facts) -> Any:
     if by := question.get("by"):
         asked = asked.by(*by)
     kind, columns = question["question"], question.get("columns") or []
-    said: dict[str, Any] = {}
+    said: Record = {}
     if (expected := question.get("expected_n")) is not None:
         said["expected_n"] = whole("expected_n", expected, least=1, most=2**40)
     if kind in ("count", "persons"):

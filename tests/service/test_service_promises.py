@@ -1,0 +1,240 @@
+"""What a service promises to data about people whose analysts it does not trust."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from service_town import DATASET, MEAN, Town, table, town
+
+import oboro as ob
+from oboro.privacy import Pure
+from oboro.service import jobs, slots, worker
+from oboro.service.questions import plan_of
+from oboro.service.slots import Slot, first_from
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Town]:
+    with town(tmp_path / "here") as found:
+        yield found
+
+
+# 1. Questions, not plans, travel
+
+
+def test_a_plan_is_made_of_the_servers_own_facts(here: Town) -> None:
+    assert here.ask({**MEAN, "unit": {"kind": "row"}}).status_code == 422
+    assert here.ask({"kind": "statistics.mean", "guarantee": {"eps": "0.1"}}).status_code == 422
+    assert here.ask({**MEAN, "columns": ["who"]}).status_code == 422
+    found = here.answered()
+    plan = ob.release.plan_from(found["answer"]["certificate"]["plan"])
+    facts = here.desk.datasets[DATASET].facts
+    assert plan == plan_of(MEAN, facts)[0]
+    assert plan.unit == facts.unit
+
+
+def test_a_histogram_of_2_to_the_26_bins_is_refused_at_once(tmp_path: Path) -> None:
+    domain = ob.Domain([ob.Integer("one", 0, 2**13 - 1), ob.Integer("two", 0, 2**13 - 1)])
+    data = pa.table({"who": [1, 2], "one": [3, 4], "two": [5, 6]})
+    with town(tmp_path / "here", data, domain=domain) as found:
+        began = time.process_time()
+        answer = found.ask({"question": "histogram", "columns": ["one", "two"], "eps": "1"})
+        assert answer.status_code == 422
+        assert answer.json()["given"] == f"{2**26:,} bins"
+        assert found.ask({"question": "table", "eps": "1"}).status_code == 422
+        assert found.ask({"question": "count", "by": ["one", "two"], "eps": "1"}).status_code == 422
+        assert time.process_time() - began < 2
+        assert found.ledger.spent == Pure(0)
+
+
+# 2. Refusals before anything is reserved; afterwards done or lost
+
+
+def test_what_is_refused_spends_nothing_and_leaves_nothing(here: Town) -> None:
+    wrong = [
+        {**MEAN, "columns": ["wealth"]}, {**MEAN, "eps": "0"}, {**MEAN, "eps": "-1"}, {**MEAN, "eps": None}, {**MEAN, "rho": "1"},
+        {**MEAN, "where": "age >="}, {**MEAN, "by": ["nothing"]}, {"question": "quantile", "columns": ["age"], "quantiles": ["2"], "eps": "1"},
+        {**MEAN, "eps": "11"}, {"question": "guess"}, {}, [], "mean", {**MEAN, "eps": "1e-400"}, {**MEAN, "columns": [""]},
+    ]  # fmt: skip
+    for body in wrong:
+        assert here.ask(body).status_code in (409, 422), body
+    assert here.ledger.spent == Pure(0)
+    assert here.send("GET", "/v1/questions", "anna").json() == []
+
+
+def test_what_fails_after_the_reservation_is_lost_and_says_so_at_the_same_time(
+    here: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> bytes:
+        raise ValueError("the income of a person is 4711")
+
+    first = here.ask()
+    monkeypatch.setattr(worker, "answer", broken)
+    ended = here.wait(first.json()["id"])
+    assert ended["state"] == "lost"
+    assert ended["answer"] is None
+    assert ended["why"] is None
+    assert here.ledger.spent == Pure("0.1")
+    seen = here.send("GET", f"/v1/questions/{ended['id']}", "anna")
+    assert seen.json()["why"] == "ValueError"
+    assert "4711" not in seen.text
+    assert any(alert["job"] == ended["id"] for alert in here.send("GET", "/v1/alerts", "anna").json())
+    monkeypatch.undo()
+    again = here.answered()  # the same question is paid for again
+    assert again["state"] == "done"
+    assert here.ledger.spent == Pure("0.2")
+
+
+def test_a_lost_answer_looks_like_any_other_until_it_is_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with town(tmp_path / "here", slot=Slot(1, 60_000)) as found:
+        good, bad = found.ask().json(), found.ask({**MEAN, "eps": "0.2"}).json()
+        row = jobs.claim(found.desk.database, "w")
+        assert row is not None
+        jobs.finish(found.desk.database, row.id, "w", answer=worker.answer(found.desk.datasets[DATASET], row))
+        row = jobs.claim(found.desk.database, "w")
+        assert row is not None
+        jobs.finish(found.desk.database, row.id, "w", why="broken")
+        for job in (good, bad):
+            seen = found.send("GET", f"/v1/questions/{job['id']}").json()
+            assert (seen["state"], seen["answer"], seen["due"]) == ("pending", None, job["due"])
+            assert found.send("GET", f"/v1/questions/{job['id']}/release").status_code == 404
+        assert found.ask({**MEAN, "eps": "0.2"}).json()["id"] == bad["id"]
+
+
+# 3. Answers leave at public times
+
+
+def test_turns_follow_from_the_clock_and_what_was_admitted_alone(tmp_path: Path) -> None:
+    with town(tmp_path / "here", slot=Slot(100, 1_000)) as found, found.desk.database.writing() as connection:
+        due = [slots.take_turn(connection, 2, Slot(100, 1_000), 50_000) for _ in range(6)]
+        assert due == [51_000, 51_000, 51_100, 51_100, 51_200, 51_200]
+        assert slots.take_turn(connection, 2, Slot(100, 1_000), 90_000) == 91_000
+
+
+def test_an_overrun_takes_the_next_slot_and_alerts_the_steward(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with town(tmp_path / "here", slot=Slot(1, 1_000)) as found:
+        found.ask()
+        row = jobs.claim(found.desk.database, "w")
+        assert row is not None
+        answer = worker.answer(found.desk.datasets[DATASET], row)
+        monkeypatch.setattr(jobs, "now", lambda: row.due + 1_001)
+        jobs.finish(found.desk.database, row.id, "w", answer=answer)
+        with found.desk.database.reading() as connection:
+            ended = jobs.find(connection, row.id)
+        assert ended is not None
+        assert ended.leaves == row.due + 2_000
+        assert jobs.state_at(ended, row.due + 1) == ("pending", row.due + 1_000)
+        assert jobs.state_at(ended, row.due + 1_999) == ("pending", row.due + 2_000)
+        assert jobs.state_at(ended, row.due + 2_000) == ("done", row.due + 2_000)
+        assert "2 slots later" in found.send("GET", "/v1/alerts", "anna").text
+
+
+def test_the_times_of_a_slot_are_multiples_of_it() -> None:
+    assert [first_from(100, 10, ready) for ready in (1, 100, 101, 110, 111)] == [100, 100, 110, 110, 120]
+
+
+def test_a_person_with_many_rows_has_as_many_as_any_other_in_the_edition(tmp_path: Path) -> None:
+    few, many = table(50), table(50)
+    crowd = pa.table(
+        {
+            "who": [10**6] * 5_000,
+            "age": [20] * 5_000,
+            "income": list(range(5_000)),
+            "region": ["north"] * 5_000,
+        }
+    )
+    many = pa.concat_tables([many, crowd.cast(many.schema)])
+    sizes = []
+    for name, data in (("few", few), ("many", many)):
+        with town(tmp_path / name, data) as found:
+            sizes.append(found.desk.datasets[DATASET].source.count_units(ob.Unit.row()))
+    assert sizes[1] - sizes[0] == 4
+
+
+# 5. Same question, same answer, free
+
+
+def test_answers_are_shared_where_the_steward_says_so(tmp_path: Path) -> None:
+    for sharing, spent in ((True, "0.1"), (False, "0.2")):
+        with town(tmp_path / str(sharing), sharing=sharing) as found:
+            mine, other = found.answered(), found.answered(who="lab-4")
+            assert (mine["answer"] == other["answer"]) == sharing
+            assert found.ledger.spent == Pure(spent)
+            assert found.ask(who="lab-4").status_code == 200
+
+
+# 6. Four eyes
+
+
+def test_above_a_threshold_another_steward_approves(tmp_path: Path) -> None:
+    with town(tmp_path / "here", approve_above="0.3", granted=("lab-3", "anna")) as found:
+        dear = {**MEAN, "eps": "0.4"}
+        job = found.ask(dear, "anna").json()
+        assert (job["state"], job["due"]) == ("waiting", None)
+        assert found.ledger.spent == Pure(0)
+        assert found.send("GET", "/v1/questions?state=waiting", "ben").json()[0]["id"] == job["id"]
+        words = found.send("GET", f"/v1/questions/{job['id']}/plan", "ben").json()
+        assert "mean of income" in words["words"]["released"]
+        assert words["forecast"]["rows"]
+        assert found.send("POST", f"/v1/questions/{job['id']}/approve", "anna").status_code == 422
+        assert found.send("POST", f"/v1/questions/{job['id']}/approve", "ben").json()["state"] == "pending"
+        assert found.wait(job["id"], "anna")["state"] == "done"
+        assert found.ledger.spent == Pure("0.4")
+        assert found.send("POST", f"/v1/questions/{job['id']}/approve", "ben").status_code == 409
+
+
+def test_what_is_declined_costs_nothing(tmp_path: Path) -> None:
+    with town(tmp_path / "here", approve_above="0.3") as found:
+        job = found.ask({**MEAN, "eps": "0.4"}).json()
+        assert (
+            found.send("POST", f"/v1/questions/{job['id']}/decline", "anna", {"why": "too dear"}).status_code
+            == 200
+        )
+        ended = found.wait(job["id"])
+        assert (ended["state"], ended["why"]) == ("declined", None)
+        assert found.ledger.spent == Pure(0)
+
+
+# 8. Idempotency keys
+
+
+def test_a_key_means_one_question(here: Town) -> None:
+    first, again = (here.ask(MEAN, idempotency_key="k1") for _ in range(2))
+    assert first.json()["id"] == again.json()["id"]
+    assert here.ask({**MEAN, "eps": "0.2"}, idempotency_key="k1").status_code == 409
+    assert here.ask({**MEAN, "eps": "0.2"}, "lab-4", idempotency_key="k1").status_code == 202
+    assert here.ledger.spent == Pure("0.3")
+
+
+# Logs and metrics
+
+
+def test_logs_and_metrics_hold_public_facts_alone(here: Town, caplog: pytest.LogCaptureFixture) -> None:
+    from oboro.service.door import Lines, log
+
+    log.propagate, before = True, log.propagate
+    log.setLevel("INFO")
+    try:
+        here.answered({**MEAN, "where": "age >= 77"})
+    finally:
+        log.propagate = before
+    lines = [
+        json.loads(Lines().format(record)) for record in caplog.records if record.name == "oboro.service"
+    ]
+    assert lines
+    assert all(set(line) == {"time", "level", "event", "route", "method", "status", "who"} for line in lines)
+    assert "77" not in "".join(line["route"] for line in lines)
+    metrics = here.send("GET", "/v1/metrics", "anna").text
+    assert 'oboro_questions_total{dataset="people 2026",kind="mean"} 1' in metrics
+    assert "77" not in metrics
+    names = {line.split("{")[0] for line in metrics.splitlines() if not line.startswith("#")}
+    assert names == {"oboro_questions_total", "oboro_requests_total"}  # no duration, no end, no overrun
