@@ -362,6 +362,10 @@ def draw_map(
         ),
     ] = None,
     eps: SeveralEps = None,
+    outline: Annotated[
+        Path | None,
+        option("--outline FILE", "GeoJSON that is drawn beneath instead of the land. Public."),
+    ] = None,
     output: Page,
 ) -> None:
     """One page, with everything in it, that shows the published table as a map."""
@@ -390,10 +394,25 @@ def draw_map(
             needed="--internal DATA as well",
             fix="--internal cells.parquet --eps 0.1",
         )
-    write_map(table, public, output, certificate=signed, internal=comparison, title=title, language=language)
-    echo(labelled("written", str(output)))
+    write_map(
+        table,
+        public,
+        output,
+        certificate=signed,
+        internal=comparison,
+        title=title,
+        language=language,
+        count=count if internal is None else None,
+        outline=outline,
+    )
+    echo(labelled("written", f"{output} ({_size(output)})"))
     if internal:
         echo(said("NEVER PUBLISH IT: it shows true counts"))
+
+
+def _size(path: Path) -> str:
+    bytes_ = path.stat().st_size
+    return f"{bytes_ / 1e6:.1f} MB" if bytes_ >= 1e6 else f"{bytes_ / 1e3:.0f} kB"
 
 
 def _read_table(path: Path) -> Any:

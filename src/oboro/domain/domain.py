@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,7 @@ def _mended(kind: str, given: Mapping[str, object], besides: tuple[str, ...]) ->
 
 
 # What a TOML file says about a dataset: its domain, and for commands also who is protected, and where data and ledger are.
-DECLARES = ("columns", "unit", "data", "ledger", "draft", "name")
+DECLARES = ("columns", "labels", "unit", "data", "ledger", "draft", "name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +113,10 @@ class Domain:
     """
 
     columns: tuple[Column, ...]
+    labels: tuple[tuple[str, str], ...] = field(default=(), compare=False)  # what columns are called on pages
 
     @takes(columns=list_of)
-    def __init__(self, columns: Iterable[Column]) -> None:
+    def __init__(self, columns: Iterable[Column], labels: Mapping[str, str] | None = None) -> None:
         given = tuple(columns)
         wrong = [column for column in given if not isinstance(column, Column)]
         if not given or wrong:
@@ -131,6 +132,15 @@ class Domain:
                 raise DomainError(f"column {name!r} is declared twice", fix="one declaration for each column")
             seen.add(name)
         object.__setattr__(self, "columns", given)
+        object.__setattr__(self, "labels", _labels(labels))
+
+    def label(self, name: str) -> str:
+        """What a column is called on pages: its name, unless it has a label.
+
+        >>> ob.Domain([ob.Integer("age", 0, 99)], labels={"T001101001": "人口総数"}).label("T001101001")
+        '人口総数'
+        """
+        return dict(self.labels).get(name, name)
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Domain:
@@ -157,20 +167,24 @@ class Domain:
                 needed="one [[columns]] table for each column",
                 fix=declaration("integer", **EXAMPLES["integer"]).toml,
             )
-        return cls(column_from(column) for column in columns)
+        labels: Any = record.get("labels")
+        return cls((column_from(column) for column in columns), labels)
 
     def to_dict(self) -> dict[str, object]:
         """The canonical form; what `from_dict` and `from_toml` read."""
-        return {"columns": [column.to_dict() for column in self.columns]}
+        labels: dict[str, object] = {"labels": dict(self.labels)} if self.labels else {}
+        return {"columns": [column.to_dict() for column in self.columns], **labels}
 
     def as_record(self, columns: Columns | None) -> dict[str, object]:
         return self.to_dict()
 
     @classmethod
     def from_record(cls, record: object, columns: Columns | None, where: str) -> Domain:
-        if type(record) is not dict or list(record) != ["columns"]:
+        if type(record) is not dict or list(record) not in (["columns"], ["columns", "labels"]):
             raise DomainError(
-                f"{where} is not a domain", given=shown(record), needed="columns, and nothing else"
+                f"{where} is not a domain",
+                given=shown(record),
+                needed="columns, perhaps labels, and nothing else",
             )
         for column in record["columns"] if isinstance(record["columns"], list) else ():
             if isinstance(column, dict) and "table" in column:  # a record means the same wherever it is read
@@ -210,7 +224,7 @@ class Domain:
 
     def only(self, *names: str) -> Domain:
         """The same domain with these columns alone, in this order."""
-        return Domain(self[name] for name in names)
+        return Domain((self[name] for name in names), dict(self.labels))
 
     def __getitem__(self, name: str) -> Column:
         for column in self.columns:
@@ -239,6 +253,23 @@ class Domain:
 
     def __len__(self) -> int:
         return len(self.columns)
+
+
+def _labels(given: object) -> tuple[tuple[str, str], ...]:
+    """What columns are called on pages, in the order of their names."""
+    if given is None:
+        return ()
+    pairs = list(given.items()) if isinstance(given, Mapping) else [(None, given)]
+    for pair in pairs:
+        if not all(isinstance(text, str) and text and text.isprintable() for text in pair):
+            raise DomainError(
+                "labels say what columns are called",
+                given=told(labels=shown(given)),
+                needed="a text for each name of a column",
+                fix='labels = {people = "population"}',
+                argument="labels",
+            )
+    return tuple(sorted(pairs))
 
 
 # What a draft made by looking at data carries until somebody who knows has gone through it. Comments are gone once TOML is read,

@@ -129,14 +129,6 @@ class Place:
             )
         return row, col
 
-    def aspect(self, window: Window) -> float:
-        """Width of a cell for a height of 1: meshes narrow towards the north."""
-        if isinstance(self.column, Grid):
-            return 1.0
-        each = _MESHES["80km"] // _MESHES[self.column.level]
-        latitude = (window.row + window.rows / 2) / each / 1.5
-        return 1.5 * math.cos(math.radians(latitude))
-
     def to_dict(self) -> dict[str, object]:
         """What the page needs to name a cell."""
         if isinstance(self.column, Grid):

@@ -11,25 +11,21 @@ it must not be published.
 
 from __future__ import annotations
 
-import base64
-import gzip
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from oboro.arrays import Integers, Table
-from oboro.domain import Domain
-from oboro.errors import OboroError, ParameterError, told
+from oboro.arrays import Table
+from oboro.domain import Areas, Domain
+from oboro.errors import ParameterError, told
 from oboro.exact import rational
 from oboro.files import write_whole
 from oboro.kinds import path_of, takes, text_of
 from oboro.kinds import shown as shown_value
 from oboro.records import Facts, Record
-from oboro.release import Certificate, plan_from
+from oboro.release import Certificate
 from oboro.report import cells, chart, promise
 from oboro.report.cells import (
     Blocks,
@@ -43,10 +39,10 @@ from oboro.report.cells import (
     sum_blocks,
     window_of,
 )
+from oboro.report.earth import Earth, beneath, needs_extra
+from oboro.report.figures import Figures, is_partial, plan_of, with_ends
+from oboro.report.packed import pack, unpack
 from oboro.report.page import INTERNAL, MAP, PROMISE, Words, check_language, escape, label, render, say
-from oboro.tables.plan import TablePlan
-from oboro.tables.tree.intervals import NOISY, plan_in
-from oboro.tables.tree.measure import Measured
 
 # The body of the map page: everything on it but the counts.
 
@@ -78,6 +74,7 @@ def map_body(
     sides: Sequence[int],
     record: Facts,
     internal: bool,
+    outlined: bool = False,
 ) -> str:
     """Controls, canvases and legend on one side; total, promise, error and notes on the other."""
     panes = (
@@ -96,7 +93,7 @@ def map_body(
         cards.append(
             f'<section class="card promise">{say(PROMISE["promise"], "h2")}{say(PROMISE["uncertified"], "p")}</section>'
         )
-    cards.append(_notes_card(place, layers, window, sources))
+    cards.append(_notes_card(place, layers, window, sources, outlined))
     return f"""<main class="map-page{" two" if internal else ""}">
 <section class="stage" aria-labelledby="map-name">
 <h2 id="map-name" class="spoken">{say(MAP["map"])}</h2>
@@ -189,7 +186,9 @@ def _rmse(true: Cells, released: Cells, window: Window, side: int) -> float:
     return float(np.sqrt(np.mean(difference**2)))
 
 
-def _notes_card(place: Place, layers: Layers, window: Window, sources: Sequence[Sequence[Facts]]) -> str:
+def _notes_card(
+    place: Place, layers: Layers, window: Window, sources: Sequence[Sequence[Facts]], outlined: bool
+) -> str:
     first, last = sources[0][0]["side"], sources[0][-1]["side"]
     notes = []
     if first > 1:
@@ -202,56 +201,23 @@ def _notes_card(place: Place, layers: Layers, window: Window, sources: Sequence[
         notes.append(MAP["cropped"])
     if layers.summed:
         notes.append(MAP["summed"].fill(names=", ".join(layers.summed)))
+    if needs_extra(place):
+        notes.append(MAP["no_land"])
+    elif Earth.of(place) is not None:
+        notes.append(MAP["outlined"] if outlined else MAP["land"])
     said = "".join(say(note, "p") for note in notes)
     return f'<section class="card about">{say(MAP["about"], "h2")}{said}{say(MAP["keys"], "p", "class=quiet")}</section>'
 
 
-# Integers into a page and out again: variable-length bytes, gzip, base64.
-#
-# A stream is a row of non-negative integers, each in base 128, the low digit first, the top bit set on all but
-# the last. Small numbers take one byte, and gzip makes short work of what repeats.
+__all__ = ["Comparison", "unpack", "write_map"]
 
 
-def pack(*streams: Integers) -> str:
-    """The streams one after another, as text that may stand in a page."""
-    return base64.b64encode(
-        gzip.compress(b"".join(_digits(stream) for stream in streams), 9, mtime=0)
-    ).decode("ascii")
-
-
-def unpack(text: str) -> Integers:
-    """All numbers that `pack` packed, in one row."""
-    content = np.frombuffer(gzip.decompress(base64.b64decode(text)), np.uint8).astype(np.int64)
-    last = content < 128
-    ends = np.flatnonzero(last)
-    if ends.size == 0:
-        return np.zeros(0, np.int64)
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    place = np.arange(content.size) - np.repeat(starts, ends - starts + 1)
-    return np.asarray(np.add.reduceat((content & 127) << (7 * place), starts), np.int64)
-
-
-def _digits(numbers: Integers) -> bytes:
-    rest: npt.NDArray[Any] = np.ascontiguousarray(numbers, np.int64)
-    if rest.size == 0:
-        return b""
-    if int(rest.min()) < 0:
-        raise ValueError("a stream holds no negative numbers")
-    length = max(1, -(-int(rest.max()).bit_length() // 7))
-    digits = np.empty((rest.size, length), np.uint8)
-    keep = np.zeros((rest.size, length), bool)
-    for place in range(length):
-        keep[:, place] = (rest > 0) | (place == 0)
-        digits[:, place] = (rest & 127) | np.where(rest > 127, 128, 0)
-        rest = rest >> 7
-    return digits[keep].tobytes()
-
-
-__all__ = ["Comparison", "write_map"]
-
-
-MOST_BLOCKS = 2**23  # what a browser draws with ease: 2896 x 2896, or all of Japan in square kilometres
-MOST_ENTRIES = 2_000_000  # counts that are not zero; about 1.5 bytes each in the page
+MOST_BLOCKS = (
+    2**23
+)  # what a browser draws at once with ease: 2896 x 2896, or all of Japan in square kilometres
+MOST_ENTRIES = 6_000_000  # counts that are not zero; about 1.5 bytes each in the page
+MOST_BYTES = 15_000_000  # of a page
+_FRAME = 400_000  # of them for scripts, words, names and the promise
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +256,7 @@ class Comparison:
     title=text_of,
     language=text_of,
     count=text_of,
+    outline=path_of,
 )
 def write_map(
     table: Table,
@@ -301,6 +268,7 @@ def write_map(
     title: str | None = None,
     language: str | None = None,
     count: str | None = None,
+    outline: str | Path | None = None,
 ) -> Path:
     """Writes the published `table` as a map and returns where it is.
 
@@ -309,7 +277,8 @@ def write_map(
     the interval of each cell. `certificate` gives the promise that is printed beside the map, and the name of
     the dataset, which is the title unless another is given. `language` is
     "en" or "ja"; without it the reader's browser decides. `internal` puts true counts on the page, side by
-    side with what is released, and marks it so.
+    side with what is released, and marks it so. Beneath the cells lies the land, where the grid says where it is (a mesh does),
+    or the `outline` of a GeoJSON file. The page is at most 15 MB: what does not fit is left to `ask`.
 
     >>> import pyarrow as pa
     >>> mesh = ob.Domain([ob.Grid("row", "col", shape=(8, 8))])
@@ -324,24 +293,44 @@ def write_map(
     check_language(language)
     place = Place.of(domain)
     layers = Layers.of(domain, place)
-    plan = None if internal is not None else _plan_of(table, domain)
-    shown = _tables(_with_ends(table, plan), internal, place, layers, count)
+    plan = None if internal is not None else plan_of(table, domain)
+    shown = _tables(with_ends(table, plan), internal, place, layers, count)
     record = certificate.record if isinstance(certificate, Certificate) else dict(certificate or {})
     window = window_of([each.cells for each in shown], place.whole, MOST_BLOCKS)
     sources, payloads = _sources(shown, place, layers, window)
     smallest = min(source["side"] for source in sources[0])
     sides = [side for side in place.sides if side >= smallest]
-    answers, asked = _answers(table, plan, place, layers, window, sides)
-    payloads |= asked
-    partial = _is_partial(plan, record)  # the sum of the published cells is not what the table says
+    earth = Earth.of(place)
+    if outline is not None and earth is None:
+        raise ParameterError(
+            "an outline needs a grid that says where it lies",
+            given=told(outline=str(outline)),
+            needed="a Mesh, or a Grid with crs, origin, cell and rows"
+            + (", and pip install 'oboro[geo]' for its crs" if needs_extra(place) else ""),
+            argument="outline",
+        )
+    figures = Figures(MOST_BYTES - _FRAME - sum(map(len, payloads.values())))
+    under = None if earth is None else beneath(earth, window, outline)
+    land = under is not None and figures.put("oboro-beneath", *under.streams)
+    own = next((c for c in domain if isinstance(c, Areas) and c.of is place.column), None)
+    areas = None
+    if own is not None and internal is None:
+        areas = figures.areas(own, window, layers, shown[0].cells, table, plan)
+    answers = None if plan is None else figures.answers(table, plan, place, layers, window, sides)
+    payloads |= figures.payloads
+    partial = is_partial(plan, record)
     data = {
         "place": place.to_dict(),
         "window": [window.row, window.col, window.rows, window.cols],
         "northUp": place.north_up,
-        "aspect": place.aspect(window),
+        "aspect": 1.0 if earth is None else earth.aspect(window),
+        "earth": None if earth is None else earth.to_dict(window),
+        "beneath": under.to_dict() if land and under is not None else None,
+        "areas": areas,
+        "dense": MOST_BLOCKS,
         "sides": sides,
         "columns": layers.labels(),
-        "count": count or count_column(table, place, layers),
+        "count": domain.label(count or count_column(table, place, layers)),
         "tables": [
             {
                 "role": each.role,
@@ -365,11 +354,13 @@ def write_map(
     page = render(
         title=title or promise.title(record) or MAP["published_table"],
         subtitle=promise.chip(record, titled=title is None),
-        body=map_body(shown, place, layers, window, sources, sides, record, internal is not None),
+        body=map_body(
+            shown, place, layers, window, sources, sides, record, internal is not None, outline is not None
+        ),
         language=language,
         internal=None if internal is None else INTERNAL["counts"],
         styles=("map.css",),
-        scripts=("map-counts.js", "map-classes.js", "map-names.js", "map.js"),
+        scripts=("map-counts.js", "map-classes.js", "map-names.js", "map-earth.js", "map.js"),
         words=MAP,
         data=data,
         payloads=payloads,
@@ -377,96 +368,6 @@ def write_map(
     where = Path(path)
     write_whole(where, page.encode("utf-8"))
     return where
-
-
-# Figures of the page are answers of the table, as `ask` gives them, with their intervals.
-
-_MOST_ASKED = 2048  # blocks; the coarsest first
-_MOST_LOOKED_AT = 2**28  # cells, by all questions together
-_MOST_ROWS = 500_000  # that are given their intervals
-
-
-def _plan_of(table: Table, domain: Domain) -> TablePlan | None:
-    """The plan that the table carries, if it can be asked and is about this domain."""
-    try:
-        plan = plan_from(plan_in(table))
-    except OboroError:
-        return None
-    if not isinstance(plan, TablePlan) or not plan.mechanism.carries or plan.domain != domain:
-        return None
-    return plan if NOISY in (table.schema.metadata or {}) else None
-
-
-def _is_partial(plan: TablePlan | None, record: Mapping[str, object]) -> bool:
-    noise = record.get("noise")
-    stated = noise.get("strategy") if isinstance(noise, Mapping) else None
-    if plan is not None and plan.publish_share is not None:
-        return True
-    return "filtered" in (stated, None if plan is None else plan.strategy)
-
-
-def _with_ends(table: Table, plan: TablePlan | None) -> Table:
-    """The table with the interval of each row."""
-    if plan is None or plan.intervals is None or table.num_rows > _MOST_ROWS:
-        return table
-    if set(cells.INTERVAL) & {*table.column_names, *plan.key_columns}:
-        return table
-    for name, end in zip(cells.INTERVAL, plan.intervals(table, 0.95), strict=True):
-        table = table.append_column(name, [end])
-    return table
-
-
-def _answers(
-    table: Table, plan: TablePlan | None, place: Place, layers: Layers, window: Window, sides: Sequence[int]
-) -> tuple[dict[str, Record] | None, dict[str, str]]:
-    """What the table says about all of it and about blocks: values, and both ends of the interval of 95%.
-
-    For everybody, and for each single value of a column beside the map: by the codes that a reader chooses, -1 for all.
-    """
-    if plan is None:
-        return None, {}
-    published = plan.mechanism.published(table)
-    left = min(_MOST_ASKED, _MOST_LOOKED_AT // max(min(plan.layout.cells, _MOST_LOOKED_AT), 1))
-    found: dict[str, Record] = {}
-    payloads: dict[str, str] = {}
-    for number, (key, beside) in enumerate(_chosen(layers)):
-        if number > left:
-            break
-        whole = plan.mechanism.answer(published, beside, 0.95)
-        found[key] = {"total": [str(n) for n in (whole.value, whole.low, whole.high)], "sides": {}}
-    left -= len(found)
-    for side in sorted(sides, reverse=True):
-        part = window.at(side)
-        price = part.rows * part.cols * (1 if plan.strategy == "tree" else place.codes_in(side))
-        for number, (key, beside) in enumerate(_chosen(layers)):
-            if key not in found or price > left:
-                break
-            left -= price
-            name = f"oboro-answers-{number}-{side}"
-            found[key]["sides"][str(side)] = name
-            payloads[name] = pack(*_of_blocks(plan, published, place, part, side, beside))
-    return found, payloads
-
-
-def _chosen(layers: Layers) -> Iterator[tuple[str, dict[str, object]]]:
-    """What a reader may choose, as the page writes it, and the question that it is."""
-    none = [-1] * len(layers.shown)
-    yield ",".join(map(str, none)), {}
-    for at, column in enumerate(layers.shown):
-        for code in range(column.size):
-            yield ",".join(map(str, [*none[:at], code, *none[at + 1 :]])), {column.name: [column.value(code)]}
-
-
-def _of_blocks(
-    plan: TablePlan, published: Measured, place: Place, part: Window, side: int, beside: dict[str, object]
-) -> Integers:
-    found = np.zeros((3, part.rows * part.cols), np.int64)
-    for at in range(part.rows * part.cols):
-        where = place.question(part.row + at // part.cols, part.col + at % part.cols, side)
-        if where is not None:
-            answer = plan.mechanism.answer(published, {**where, **beside}, 0.95)
-            found[:, at] = answer.value, answer.low, answer.high
-    return found
 
 
 def _tables(
@@ -494,7 +395,8 @@ def _sources(
 ) -> tuple[list[list[Record]], dict[str, str]]:
     """The packed counts of each table: by layer, and the sum of the layers too where that can be shown finer."""
     tables = [each.cells for each in shown]
-    limits = {"blocks": MOST_BLOCKS if len(tables) == 1 else MOST_BLOCKS // 4, "entries": MOST_ENTRIES}
+    # one table is drawn part by part where it is too large to be drawn at once; two side by side are not
+    limits = {"blocks": MOST_BLOCKS // 4 if len(tables) > 1 else 2**53, "entries": MOST_ENTRIES}
     kinds = [finest(tables, window, place.sides, by_layer=True, **limits)]
     if layers.shown:
         together = finest(tables, window, place.sides, by_layer=False, **limits)

@@ -211,6 +211,16 @@ MAP = {
     "summed": both("Summed over {names}."),
     "cropped": both("Only the part of the grid that is not empty is shown."),
     "about": both("About this map"),
+    "land": both("Land: Natural Earth. It is drawn roughly, and coasts may be a few hundred metres off."),
+    "outlined": both("The outline beneath the counts is not part of what was released."),
+    "no_land": both("Land and coordinates are not shown: the grid's coordinates need the extra geo."),
+    "north": both("N"),
+    "metres": both("{length} m"),
+    "kilometres": both("{length} km"),
+    "cells_long": both("{length} cells"),
+    "lat_lon": both("{lat}, {lon}"),
+    "area": both("{level} {name}: {count}"),
+    "area_interval": both("{level} {name}: {count} (95% interval {low} to {high})"),
     "rounded": both("about {count}"),
 }
 

@@ -28,7 +28,8 @@ from oboro.release import Forecast, Pair, Part, Plan, Release, register, run, up
 from oboro.tables.cells import LARGEST_TOTAL, Cells, Layout
 from oboro.tables.geography import RASTER, VECTOR, check_places, encoded_places
 from oboro.tables.input import read_cells
-from oboro.tables.nested.strategy import AreaTree, KnownTotals
+from oboro.tables.nested.known import KnownTotals
+from oboro.tables.nested.strategy import AreaTree
 from oboro.tables.papers.dense import RIVALS
 from oboro.tables.strategy import Noise, Strategy, count_name, estimate_name, key_columns, to_table
 from oboro.tables.tree.adaptive import Adaptive

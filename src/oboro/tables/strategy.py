@@ -28,8 +28,9 @@ from oboro.release import Forecast, Part
 from oboro.tables.cells import MOST_BITS, Cells, Layout, column_groups
 
 if TYPE_CHECKING:
-    from oboro.tables.nested.strategy import KnownTotals
+    from oboro.tables.nested.known import KnownTotals
     from oboro.tables.tree.answers import Where
+    from oboro.tables.tree.blocks import Blocks
     from oboro.tables.tree.intervals import Answer
     from oboro.tables.tree.measure import Measured
     from oboro.tables.tree.outlook import Outlook
@@ -311,6 +312,12 @@ class Strategy:
     def answer(self, published: Measured, where: Where, level: float) -> Answer:
         """What the published table says about a part of it, with an interval for the true number."""
         raise self._carries_nothing()
+
+    def of_blocks(
+        self, published: Measured, side: int, questions: Sequence[Where], level: float
+    ) -> Blocks | None:
+        """All blocks of so many cells a side at once, for questions about the other columns; None where only `answer` can tell."""
+        return None
 
     def by(self, published: Measured, names: Sequence[str], count: str, level: float) -> Table:
         """A table of its own, of areas and other columns: counts with their intervals."""

@@ -7,10 +7,11 @@
   const byId = (id) => document.getElementById(id);
   const panes = [...document.querySelectorAll(".pane canvas")].map((canvas) => ({ canvas, image: document.createElement("canvas") }));
   const state = { chosen: data.columns.map(() => -1), side: data.sides[0], release: comparing ? Number(byId("release").value) : 0, difference: false, marked: null, tip: null };
-  const { load, sourceOf, wanted, pyramid, level } = oboro.counts(data, state), { mesh, sideName, placeName, example, find } = oboro.names(data);
+  const { load, sourceOf, wanted, pyramid, level, part } = oboro.counts(data, state), { mesh, sideName, placeName, example, find } = oboro.names(data);
   const answersFor = () => (data.answers || {})[state.chosen.join(",")] || null; // as `ask` gives them, for what is chosen
   const bigNumber = (text) => new Intl.NumberFormat("en").format(BigInt(text));
   const view = { row: 0, col: 0, scale: 1, fitted: true };
+  const earth = await oboro.earth(data);
 
   // ---- what is shown
 
@@ -32,14 +33,18 @@
       pane.scale = index === 1 && diverging ? diverging : plain;
       pane.level = level(index === 1 ? state.release : 0);
       pane.values = pane.scale.diverging ? differences() : pane.level.values;
-      const { rows: height, cols: width } = pane.level;
+      pane.sparse = Boolean(pane.level.starts);
+      // blocks that are too many to be painted at once: from afar the mean of those above 0 in the next larger ones
+      const far = pane.sparse ? [...pyramid(0).levels.values()].find((one) => !one.starts) : pane.level;
+      pane.far = far;
+      const { rows: height, cols: width } = far;
       pane.image.width = width; pane.image.height = height;
       const context = pane.image.getContext("2d"), pixels = context.createImageData(width, height), ints = new Uint32Array(pixels.data.buffer);
       const { breaks } = pane.scale, above = pane.scale.above.map(rgba), under = (pane.scale.below || []).map(rgba);
       for (let r = 0; r < height; r++) {
         let to = (data.northUp ? height - 1 - r : r) * width, from = r * width;
         for (let c = 0; c < width; c++, from++, to++) {
-          const value = pane.values[from];
+          const value = pane.sparse ? far.values[from] && Math.max(1, far.values[from] / far.filled[from] * (state.side / far.of) ** 2) : pane.values[from];
           if (value === 0) continue;
           if (!pane.scale.diverging) ints[to] = above[rank(breaks, value)];
           else if (Math.abs(value) >= breaks[0]) ints[to] = (value < 0 ? under : above)[rank(breaks, Math.abs(value))];
@@ -69,20 +74,83 @@
     context.fillStyle = oboro.colour("card");
     context.fillRect(0, 0, pane.width, pane.height);
     const whole = box(pane, firstRow, firstCol, rows, cols), block = state.side * view.scale;
+    const onMap = (paint) => { // in columns, as wide as they are drawn, and rows
+      context.save();
+      context.translate(pane.width / 2 - view.col * across(), pane.height / 2 - sign * view.row * view.scale);
+      context.scale(view.scale, sign * view.scale);
+      paint();
+      context.restore();
+    };
     context.save();
     context.beginPath(); context.rect(...whole); context.clip();
-    context.fillStyle = oboro.colour("empty"); context.fillRect(...whole);
+    context.fillStyle = oboro.colour(data.beneath ? "sea" : "empty"); context.fillRect(...whole);
+    if (data.beneath) onMap(() => { context.fillStyle = oboro.colour("empty"); context.fill(earth.land.fill, "evenodd"); });
     context.imageSmoothingEnabled = block * ratio < 1; context.imageSmoothingQuality = "high";
-    context.drawImage(pane.image, ...box(pane, shown.row * state.side, shown.col * state.side, shown.rows * state.side, shown.cols * state.side));
+    const seen = pane.sparse ? near(pane) : null;
+    if (seen) { context.imageSmoothingEnabled = block * ratio < 1; context.drawImage(seen.image, ...box(pane, seen.row * state.side, seen.col * state.side, seen.rows * state.side, seen.cols * state.side)); }
+    else { const { side, row, col, rows: height, cols: width } = pane.far; context.drawImage(pane.image, ...box(pane, row * side, col * side, height * side, width * side)); }
+    if (data.beneath) onMap(() => {
+      context.strokeStyle = oboro.colour("coast"); context.lineWidth = 1 / view.scale; context.lineJoin = "round";
+      context.stroke(earth.land.fill); context.stroke(earth.land.line);
+    });
+    if (earth.areas) onMap(() => earth.areas.borders.forEach((path, level, all) => {
+      const pixels = earth.areas.sides[level] * view.scale;
+      if (pixels < 9 && level > 0) return;
+      const last = level === all.length - 1 && level > 0;
+      context.globalAlpha = last ? Math.min(.75, pixels / 60) : .9;
+      context.strokeStyle = oboro.colour("ink"); context.lineWidth = (last ? .8 : 1.5) / view.scale; context.stroke(path);
+    }));
+    context.globalAlpha = 1;
     if (block >= 14) writeBlocks(context, pane, block);
     context.restore();
     context.strokeStyle = oboro.colour("frame"); context.lineWidth = 1; context.strokeRect(...whole);
+    furnish(context, pane);
     if (state.marked) {
       const side = state.side, mark = box(pane, state.marked.row * side, state.marked.col * side, side, side);
       const room = Math.max(0, 7 - Math.min(mark[2], mark[3])) / 2; // never too small to see
       const around = [mark[0] - room, mark[1] - room, mark[2] + 2 * room, mark[3] + 2 * room];
       context.lineWidth = 4; context.strokeStyle = oboro.colour("card"); context.strokeRect(...around);
       context.lineWidth = 2; context.strokeStyle = oboro.colour("ink"); context.strokeRect(...around);
+    }
+  };
+  const near = (pane) => { // the blocks in sight, one pixel each; null from afar
+    const side = state.side, { row, col, rows: height, cols: width, starts, across: at, values } = pane.level;
+    const halfCols = pane.width / 2 / across(), halfRows = pane.height / 2 / view.scale, clamp = (value, most) => Math.min(Math.max(value, 0), most);
+    const left = clamp(Math.floor((view.col - halfCols) / side) - col, width), right = clamp(Math.ceil((view.col + halfCols) / side) - col, width);
+    const low = clamp(Math.floor((view.row - halfRows) / side) - row, height), high = clamp(Math.ceil((view.row + halfRows) / side) - row, height);
+    const wide = right - left, tall = high - low;
+    if (wide * tall > 3e6 || wide < 1 || tall < 1) return null;
+    const image = pane.close || (pane.close = document.createElement("canvas"));
+    image.width = wide; image.height = tall;
+    const context = image.getContext("2d"), pixels = context.createImageData(wide, tall), ints = new Uint32Array(pixels.data.buffer);
+    const { breaks } = pane.scale, above = pane.scale.above.map(rgba);
+    for (let r = low; r < high; r++) {
+      let first = starts[r], last = starts[r + 1];
+      while (first < last) { const middle = (first + last) >> 1; if (at[middle] < left) first = middle + 1; else last = middle; }
+      const line = (data.northUp ? high - 1 - r : r - low) * wide - left;
+      for (let i = first; i < starts[r + 1] && at[i] < right; i++) ints[line + at[i]] = above[rank(breaks, values[i])];
+    }
+    context.putImageData(pixels, 0, 0);
+    return { image, row: row + low, col: col + left, rows: tall, cols: wide };
+  };
+  const furnish = (context, pane) => { // scale bar, and which way is north
+    const bar = earth.bar(Math.min(150, pane.width / 3), view.row, across());
+    context.font = "600 12px system-ui, sans-serif"; context.textBaseline = "alphabetic"; context.textAlign = "left";
+    const twice = (paint) => { context.lineJoin = "round"; context.strokeStyle = oboro.colour("card"); context.lineWidth = 4; paint(true); context.strokeStyle = context.fillStyle = oboro.colour("ink"); context.lineWidth = 1.5; paint(false); };
+    if (bar) {
+      const x = 14, y = pane.height - 14;
+      twice((halo) => {
+        context.beginPath(); context.moveTo(x, y - 5); context.lineTo(x, y); context.lineTo(x + bar[0], y); context.lineTo(x + bar[0], y - 5); context.stroke();
+        if (halo) context.strokeText(bar[1], x + 5, y - 6); else context.fillText(bar[1], x + 5, y - 6);
+      });
+    }
+    if (data.earth) {
+      const x = 22, y = 16;
+      context.textAlign = "center";
+      twice((halo) => {
+        context.beginPath(); context.moveTo(x, y); context.lineTo(x + 6, y + 15); context.lineTo(x, y + 11); context.lineTo(x - 6, y + 15); context.closePath();
+        if (halo) { context.stroke(); context.strokeText(say("north"), x, y + 29); } else { context.fill(); context.fillText(say("north"), x, y + 29); }
+      });
     }
   };
   const writeBlocks = (context, pane, block) => { // lines between blocks, and their counts where there is room
@@ -98,7 +166,7 @@
     if (block < 40) return;
     context.font = `${Math.min(14, block / 3.6)}px system-ui, sans-serif`; context.textAlign = "center"; context.textBaseline = "middle";
     for (let r = low; r < high; r++) for (let c = left; c < right; c++) {
-      const value = pane.values[r * width + c];
+      const value = pane.sparse ? pane.level.at(r * width + c) : pane.values[r * width + c];
       if (value === 0) continue;
       const colour = colourOf(pane.scale, value), n = colour ? parseInt(colour.slice(1), 16) : 0;
       context.fillStyle = !colour ? oboro.colour("ink") : (n >> 16) * .3 + (n >> 8 & 255) * .59 + (n & 255) * .11 > 140 ? "#10141f" : "#ffffff";
@@ -136,10 +204,10 @@
     const answers = shownTable() === 0 ? answersFor() : null, asked = answers !== null, exact = BigInt(asked ? answers.total[0] : data.tables[table].total);
     byId("total-interval").textContent = asked ? say("interval", { low: bigNumber(answers.total[1]), high: bigNumber(answers.total[2]) }) : data.partial ? say("in_cells") : "";
     byId("total").textContent = asked ? bigNumber(answers.total[0]) : all && exact > BigInt(Number.MAX_SAFE_INTEGER) ? new Intl.NumberFormat("en").format(exact) : number(found.total);
-    const values = level(table).values;
+    const own = level(table), values = own.values, places = own.rows * own.cols;
     let filled = 0, most = 0;
     for (const value of values) { if (value > 0) filled++; if (value > most) most = value; }
-    byId("filled").textContent = say(state.side === 1 ? "filled_cells" : "filled", { share: number(100 * filled / values.length, 1) + "%", cells: number(values.length), most: number(most) });
+    byId("filled").textContent = say(state.side === 1 ? "filled_cells" : "filled", { share: number(100 * filled / places, 1) + "%", cells: number(places), most: number(most) });
     byId("level").min = data.sides.indexOf(found.least);
     byId("level").value = data.sides.indexOf(state.side);
     byId("level-name").textContent = sideName(state.side);
@@ -175,14 +243,21 @@
   };
   const answered = (side, position) => { // what the table itself says about a block: value, low, high
     const answers = answersFor(), found = answers ? answers.found.get(side) : null;
-    return found ? [0, 1, 2].map((stream) => found[stream * (found.length / 3) + position]) : null;
+    if (!found) return null;
+    const { positions, numbers, size } = found;
+    let low = 0, high = size - 1;
+    while (low < high) { const middle = (low + high) >> 1; if (positions[middle] < position) low = middle + 1; else high = middle; }
+    if (!size || positions[low] !== position) return null;
+    const value = numbers[size + low];
+    return [value, value - numbers[2 * size + low], value + numbers[3 * size + low]];
   };
   const reading = ({ row, col }) => {
     const shown = level(shownTable()), position = (row - shown.row) * shown.cols + col - shown.col;
-    const answer = answered(state.side, position), count = answer ? answer[0] : shown.values[position];
+    const answer = answered(state.side, position), count = answer ? answer[0] : shown.at(position);
+    const middle = [(row + .5) * state.side, (col + .5) * state.side], degrees = earth.where(...middle);
     const lines = [["where", placeName(row, col, state.side)], ["count", number(count)]];
     if (comparing) {
-      const truth = level(0).values[position];
+      const truth = level(0).at(position);
       lines.push(["truly", say("truly", { count: number(truth) })], ["", say("diff", { count: (count > truth ? "+" : "") + number(count - truth) })]);
     }
     const reach = answer ? answer.slice(1) : interval(position), width = data.widths[mesh ? sideName(state.side) : state.side];
@@ -194,8 +269,10 @@
       const around = level(shownTable(), wider), times = wider / state.side;
       const at = (Math.floor(row / times) - around.row) * around.cols + Math.floor(col / times) - around.col;
       const whole = answered(wider, at);
-      lines.push(["quiet", say("around", { count: number(whole ? whole[0] : around.values[at]), side: sideName(wider) })]);
+      lines.push(["quiet", say("around", { count: number(whole ? whole[0] : around.at(at)), side: sideName(wider) })]);
     }
+    if (earth.areas) for (const line of earth.areas.lines(Math.floor(middle[0]), Math.floor(middle[1]), state.chosen.join(","))) lines.push(["quiet", line]);
+    if (degrees) lines.push(["quiet", degrees]);
     return lines;
   };
   const mark = (cell, pane, announce = true) => {
@@ -319,9 +396,10 @@
   });
   byId("find").addEventListener("submit", (event) => {
     event.preventDefault();
-    const input = byId("wanted"), cell = find(input.value);
+    const input = byId("wanted"), area = earth.areas && earth.areas.find(input.value.trim()), cell = area || find(input.value);
     input.setAttribute("aria-invalid", String(!cell));
-    if (cell) goTo(cell.row, cell.col);
+    if (area) { view.scale = Math.min(panes[0].width / (area.cols * data.aspect), panes[0].height / area.rows) * .8; view.row = area.row; view.col = area.col; settle(); mark({ row: Math.floor(area.row / state.side), col: Math.floor(area.col / state.side) }, panes[0]); }
+    else if (cell) goTo(cell.row, cell.col);
     else { mark(null); byId("reading").textContent = say("not_found", { example: example() }); }
   });
   if (comparing) {
@@ -344,7 +422,11 @@
   await Promise.all(data.tables.flatMap((table) => table.sources).map(load));
   for (const answers of Object.values(data.answers || {})) {
     answers.found = new Map();
-    for (const [side, id] of Object.entries(answers.sides)) answers.found.set(Number(side), await oboro.unpack(id, 3 * level(0, Number(side)).values.length));
+    for (const [side, { id, size }] of Object.entries(answers.sides)) {
+      const numbers = await oboro.unpack(id, 4 * size), positions = numbers.subarray(0, size);
+      for (let i = 0, position = -1; i < size; i++) positions[i] = position += positions[i];
+      answers.found.set(Number(side), { positions, numbers, size });
+    }
   }
   for (const pane of panes) { pane.width = Math.max(1, pane.canvas.clientWidth); pane.height = Math.max(1, pane.canvas.clientHeight); }
   paint();

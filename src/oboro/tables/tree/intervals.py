@@ -243,7 +243,7 @@ def estimates(
 
 
 def hull(
-    answer: npt.ArrayLike, reach: float, published: npt.ArrayLike
+    answer: npt.ArrayLike, reach: float | Floats, published: npt.ArrayLike
 ) -> tuple[Integers, Integers, Integers]:
     """The estimate as a whole number of 0 or more, and the interval: from 0 on, with both it and what is published."""
     found, shown = np.asarray(answer, float), np.asarray(published, np.int64)

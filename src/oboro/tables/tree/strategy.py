@@ -27,6 +27,7 @@ from oboro.tables import wavelet
 from oboro.tables.cells import Cells, Layout
 from oboro.tables.strategy import Noise, Strategy, counts_move, counts_move_squared, key_columns, zigzag
 from oboro.tables.tree.answers import Where, choices
+from oboro.tables.tree.blocks import Blocks, tree_blocks
 from oboro.tables.tree.intervals import (
     Answer,
     Choice,
@@ -443,6 +444,14 @@ class PlannedTree(Strategy):
 
     def answer(self, published: Measured, where: Where, level: float) -> Answer:
         return tree_answer(self, published, where, level)
+
+    def of_blocks(
+        self, published: Measured, side: int, questions: Sequence[Where], level: float
+    ) -> Blocks | None:
+        if self.publish is not None:
+            return None
+        found, leaves = _estimates(self, published), _leaves(self, published)
+        return tree_blocks(found, self.layout, published, leaves, side, questions, level)
 
     def unallocated(self, table: Table) -> Table:
         return (
