@@ -137,8 +137,8 @@ class Domain:
     def label(self, name: str) -> str:
         """What a column is called on pages: its name, unless it has a label.
 
-        >>> ob.Domain([ob.Integer("age", 0, 99)], labels={"T001101001": "人口総数"}).label("T001101001")
-        '人口総数'
+        >>> ob.Domain([ob.Integer("age", 0, 99)], labels={"T001101001": "population"}).label("T001101001")
+        'population'
         """
         return dict(self.labels).get(name, name)
 

@@ -17,9 +17,9 @@ from oboro.report import cells
 from oboro.report.cells import Cells, Layers, Place, Window
 from oboro.report.packed import folded, pack
 from oboro.tables.plan import TablePlan
-from oboro.tables.tree.blocks import rows_cols
 from oboro.tables.tree.intervals import NOISY, plan_in
 from oboro.tables.tree.measure import Measured
+from oboro.tables.tree.partition import rows_cols
 
 _MOST_ASKED = 2048  # blocks, where each is a question of its own; the coarsest first
 _MOST_LOOKED_AT = 2**28  # cells, by all questions together

@@ -30,10 +30,10 @@ from oboro.tables.cells import MOST_BITS, Cells, Layout, column_groups
 if TYPE_CHECKING:
     from oboro.tables.nested.known import KnownTotals
     from oboro.tables.tree.answers import Where
-    from oboro.tables.tree.blocks import Blocks
     from oboro.tables.tree.intervals import Answer
     from oboro.tables.tree.measure import Measured
     from oboro.tables.tree.outlook import Outlook
+    from oboro.tables.tree.partition import Blocks
     from oboro.tables.tree.workload import Design, Workload
 
 # The error that a table will have, by block size. From public facts alone.

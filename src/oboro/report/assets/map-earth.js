@@ -89,8 +89,8 @@ oboro.earth = async (data) => {
         for (let i = r < rows ? starts[r] : 0; r < rows && i < starts[r + 1]; i++) {
           const begin = first[i] - r * cols, end = last[i] - r * cols, next = i + 1 < starts[r + 1] && first[i + 1] === last[i] ? number(i + 1) : -1;
           const before = i > starts[r] && last[i - 1] === first[i] ? number(i - 1) : -1;
-          if (before !== number(i)) now.add(begin);
-          if (next !== number(i)) now.add(end);
+          if (before >= 0 && before !== number(i)) now.add(begin);
+          if (next >= 0 && next !== number(i)) now.add(end);
         }
         for (const [col, from] of open) if (!now.has(col)) { path.moveTo(x(col), firstRow + from); path.lineTo(x(col), firstRow + r); open.delete(col); }
         for (const col of now) if (!open.has(col)) open.set(col, r);
@@ -103,7 +103,7 @@ oboro.earth = async (data) => {
           while (o < over.length && over[o][1] <= col) o++;
           while (u < under.length && under[u][1] <= col) u++;
           const mine = o < over.length && over[o][0] <= col ? over[o][2] : -1, theirs = u < under.length && under[u][0] <= col ? under[u][2] : -1;
-          if (mine !== theirs) { if (from === null) from = col; }
+          if (mine >= 0 && theirs >= 0 && mine !== theirs) { if (from === null) from = col; }
           else if (from !== null) { path.moveTo(x(from), firstRow + r); path.lineTo(x(col), firstRow + r); from = null; }
         }
         if (from !== null) { path.moveTo(x(from), firstRow + r); path.lineTo(x(edges[edges.length - 1]), firstRow + r); }

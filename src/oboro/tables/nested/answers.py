@@ -21,11 +21,11 @@ from oboro.noise.laplace import check_level
 from oboro.tables.nested.lattice import AreaLattice
 from oboro.tables.nested.projection import leaves_of
 from oboro.tables.tree.answers import Where, chosen_leaves, listed, meshes_named, no_value, places_named
-from oboro.tables.tree.blocks import Blocks, grouped, rows_cols
 from oboro.tables.tree.errors import Error, ends_of
 from oboro.tables.tree.intervals import Answer, hull, in_shapes
 from oboro.tables.tree.lattice import Level
 from oboro.tables.tree.measure import Measured
+from oboro.tables.tree.partition import Blocks, grouped, rows_cols
 from oboro.tables.tree.workload import chosen, precision
 
 if TYPE_CHECKING:

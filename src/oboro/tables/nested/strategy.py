@@ -27,10 +27,10 @@ from oboro.tables.nested.planner import mesh_variance, plan_shares, profile
 from oboro.tables.nested.projection import keys_of, leaves_of, possible_leaves, project
 from oboro.tables.strategy import Noise, Strategy, counts_move, counts_move_squared
 from oboro.tables.tree.answers import Where
-from oboro.tables.tree.blocks import Blocks
 from oboro.tables.tree.intervals import Answer, without_intervals
 from oboro.tables.tree.lattice import Level
 from oboro.tables.tree.measure import Measured, draws
+from oboro.tables.tree.partition import Blocks
 from oboro.tables.tree.strategy import rho_of
 from oboro.tables.tree.workload import DEFAULT, Design, Workload, precision
 

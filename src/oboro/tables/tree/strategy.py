@@ -27,7 +27,6 @@ from oboro.tables import wavelet
 from oboro.tables.cells import Cells, Layout
 from oboro.tables.strategy import Noise, Strategy, counts_move, counts_move_squared, key_columns, zigzag
 from oboro.tables.tree.answers import Where, choices
-from oboro.tables.tree.blocks import Blocks, tree_blocks
 from oboro.tables.tree.intervals import (
     Answer,
     Choice,
@@ -40,6 +39,7 @@ from oboro.tables.tree.intervals import (
 from oboro.tables.tree.lattice import Lattice, Level, Tree, lattice_of
 from oboro.tables.tree.measure import Measured, measure, spine_of
 from oboro.tables.tree.outlook import SHAPES, Outlook, range_of, tree_outlook
+from oboro.tables.tree.partition import Blocks, tree_blocks
 from oboro.tables.tree.planner import moments, plan_shares
 from oboro.tables.tree.workload import DEFAULT, Design, Part, Workload, block, chosen, precision, profiles
 
