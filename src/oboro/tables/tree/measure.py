@@ -272,9 +272,9 @@ def _whole_leaves(
     leaves = counts[depth]
     sums = _sums_of_leaves(leaves, possible, tree.arities[-1])
     below: list[Floats] = [np.empty(0)] * depth
-    below[-1] = sums * weights[depth]
+    below[-1] = sums  # without their precision, which is put in where they are used: one array less
     for level in range(depth - 2, -1, -1):
-        finer = below[level + 1]
+        finer = below[level + 1] if level + 1 < depth - 1 else sums * weights[depth]
         if level + 1 in counts:
             finer = finer + _measured(counts, weights, good, level + 1) * tree.under(level + 1)
         below[level] = _joined(finer[:, None], tree.arities[level])[:, 0]
@@ -284,19 +284,28 @@ def _whole_leaves(
         if level in counts:
             own = _measured(counts, weights, good, level).reshape(-1, arity)
         above = (above[:, None] + np.broadcast_to(own, (above.size, arity))).reshape(-1)
-        finer = c[level] * (above + below[level] / tree.under(level)) if c[level] else np.zeros((1, 1))
+        finer = np.zeros((1, 1))
+        if c[level]:
+            each = (weights[depth] if level == depth - 1 else 1.0) / tree.under(level)
+            finer = c[level] * (above + below[level] * each)
         finer = np.broadcast_to(finer.reshape(-1, arity) if c[level] else finer, (solved.size, arity))
         solved = (solved[:, None] + finer).reshape(-1)
         below[level] = np.empty(0)
-    start, slope = solved + c[depth] * above, c[depth] * weights[depth]
-    del above, solved, below
-    wanted = [start * tree.arities[-1] + slope * sums]
+    # from here on in place, and what is done with is let go: each of these is the largest array but the leaves
+    start, slope = above, c[depth] * weights[depth]
+    start *= c[depth]
+    start += solved
+    del above, solved, below, finer, own
+    sums *= slope
+    sums += start * tree.arities[-1]
+    wanted = [sums]
+    del sums
     for arity in reversed(tree.arities[:-1]):
         wanted.append(_joined(wanted[-1][:, None], arity)[:, 0])
     wanted.reverse()
     if total is not None:
         shift = (total - float(wanted[0][0])) / tree.leaves
-        start = start + shift
+        start += shift
         wanted = [each + shift * tree.under(level) for level, each in enumerate(wanted)]
     progress("making whole", 0.5)
     held = np.array([whole_total(float(wanted[0][0])) if total is None else total], np.int64)
@@ -306,7 +315,8 @@ def _whole_leaves(
         allowed = np.ones((1, arity), np.bool_) if may is None else may.reshape(-1, arity)
         share_out(held, own, allowed, may is None, children)
         held = children.reshape(-1)
-    del wanted
+        wanted[level + 1] = np.empty(0)
+        del own, children
     return _joined_parts(share_out_leaves, held, start, slope, leaves, possible, tree.arities[-1])
 
 
