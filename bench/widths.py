@@ -1,4 +1,4 @@
-"""Mean widths of the intervals of published rows, against those of version 0.1, and against the least that any rule can have.
+"""Mean widths: of published rows beside those of version 0.1 and the least that any rule can have; of answers beside exact ones.
 
 Version 0.1 took the least-squares estimate of a cell, give or take a number of standard errors: max(-ln(1 - level)/sqrt 2, the
 normal quantile), and held what is published; it did not allow for rows being printed because their noise went up, nor for whole
@@ -19,8 +19,9 @@ from scipy.special import ndtri
 
 from bench.measure import Row
 from oboro.audit.coverage import EPS, LEVELS
-from oboro.audit.figures import _plan, people
+from oboro.audit.figures import _plan, _questions, people
 from oboro.noise import system_bits
+from oboro.tables.tree.answers import choices
 from oboro.tables.tree.strategy import PlannedTree, _estimates, _leaves
 
 RUNS = 20
@@ -37,6 +38,34 @@ def rows() -> Iterator[Row]:
                 yield Row(what, ours, known, old, "wide", old / ours)
                 if least is not None:
                     yield Row(what, ours, "least of any rule", least, "wide", least / ours)
+
+    for eps in EPS:
+        for level, (ours, exact) in answers(eps).items():
+            what = f"blocks and rectangles, eps {eps}, {level:.0%}"
+            yield Row(what, ours, "exact interval of the same estimate", exact, "wide", exact / ours)
+
+
+def answers(eps: str) -> dict[float, tuple[float, float]]:
+    """By level: the mean width of questions asked beforehand, and that of the exact interval, which need not hold the value."""
+    plan, true = _plan(eps, "tree"), people()
+    strategy, places = plan.mechanism, np.nonzero(true)
+    assert isinstance(strategy, PlannedTree)
+    prepared = plan.prepare(
+        {"row": places[0].tolist(), "col": places[1].tolist(), "n": true[places].tolist()}
+    )
+    asked = [where for what, where, _ in _questions(true) if what != "cells"]
+    found = {level: [0, 0] for level in LEVELS}
+    for _ in range(RUNS):
+        table = plan.measure(prepared, system_bits())
+        solved = _estimates(strategy, table)
+        for where in asked:
+            middle, error = solved.answer(choices(plan.layout, strategy.lattice, where))
+            for level, tally in found.items():
+                answer, away = strategy.answer(table, where, level), error.reach(level)
+                tally[0] += answer.high - answer.low
+                tally[1] += max(math.floor(middle + away), 0) - max(math.ceil(middle - away), 0)
+    times = RUNS * len(asked)
+    return {level: (ours / times, exact / times) for level, (ours, exact) in found.items()}
 
 
 def widths(eps: str, delta: str | None) -> dict[float, tuple[float, float, float | None, float]]:
