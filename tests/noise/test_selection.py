@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from law_checks import Scripted, fits
 
+from oboro.noise import selection
 from oboro.noise.bits import Bits
-from oboro.noise.selection import _by_balls, permute_and_flip, permuted_and_flipped
+from oboro.noise.selection import permute_and_flip, permuted_and_flipped
 
 
 def law(scores: list[int], eta: float, counts: list[int] | None = None) -> list[float]:
@@ -45,8 +46,36 @@ def test_balls_choose_as_floats_do() -> None:
     from oboro.noise import floatball
 
     by_floats = floatball.largest_keys(words, scores, counts, 0.5, 0.0)
-    by_balls = [_by_balls(row, scores, counts, Fraction(1, 2), Bits()) for row in words]
+    order, race = selection._race(scores, counts, Fraction(1, 2))
+    by_balls = [race.by_balls(row, Bits()) for row in words]
+    assert order.tolist() == [0, 1, 2, 3]
     assert by_floats.tolist() == by_balls
+
+
+@pytest.mark.parametrize(
+    ("scores", "counts", "far"),
+    [([0, 3, 2, 4], [1, 2, 1, 2], -1.0), ([5, 0, 1], [3, 1, 1], -1.6), ([0, 1, 2], [1, 1, 4], -1.6)],
+)
+def test_candidates_that_are_drawn_together_have_the_same_law(
+    monkeypatch: pytest.MonkeyPatch, scores: list[int], counts: list[int], far: float
+) -> None:
+    """Where the line to those far away is drawn changes nothing; here they win often, which takes balls."""
+    monkeypatch.setattr(selection, "_FAR", far)
+    _, race = selection._race(np.array(scores, np.uint64), np.array(counts), Fraction(1, 2))
+    assert 0 < race.near < len(scores)
+    seen = np.bincount(
+        permuted_and_flipped(scores, Fraction(1, 2), 20_000, counts, Bits()), minlength=len(scores)
+    )
+    assert fits(seen, law(scores, 0.5, counts))
+    assert not fits(seen, law(scores, 0.6, counts))
+
+
+def test_a_choice_among_many_takes_few_numbers() -> None:
+    """Only candidates that may win are drawn one by one: 3,000 of a million here."""
+    scores = np.abs(np.arange(-500_000, 500_000))
+    _, race = selection._race(scores.astype(np.uint64), np.ones_like(scores), Fraction(1, 20))
+    assert race.near < 4_000
+    assert abs(permute_and_flip(scores, Fraction(1, 20)) - 500_000) < 1_000
 
 
 def test_what_64_bits_leave_open_is_settled_by_more() -> None:

@@ -24,6 +24,7 @@ from oboro.audit.events import ORDERS, AuditReport, Finding, flat
 from oboro.errors import ParameterError
 from oboro.kinds import each_of, takes
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace, system_bits
+from oboro.noise.selection import permuted_and_flipped
 from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Renyi
 from oboro.release import Additive, Chosen, Pair, Plan, Weighted
 from oboro.release.plan import attackable
@@ -270,11 +271,10 @@ def _weighted_replays(plan: Plan, form: Weighted, prepared: object) -> bool:
     return bool(np.array_equal(plan.measure(prepared, SameBits(seed), REPLAYED), drawn))
 
 
-# The true cost of a quantile: the law of the exponential mechanism on a small grid, computed from the proof's own score.
+# The true cost of a quantile: the law of permute-and-flip on a small grid, computed from the proof's own score.
 #
 # The score of each value is computed here from its definition, by counting rows, not by the code that draws. That `measure`
-# draws by this law is replayed: it and this module see the same bits, and each uniform number must lie between the two edges
-# of the law that its answer says.
+# draws by it is replayed: it and this module choose with the same bits, each by its own scores, and must choose alike.
 
 LARGEST = 2**16  # values of the column
 
@@ -291,42 +291,48 @@ def chosen_findings(plan: Any, form: Chosen, worlds: Sequence[Any], why: str) ->
     return [Finding(why, Fraction(0), plan.guarantee.eps, eps, None, "computed")]
 
 
-def _log_law(form: Chosen, ranks: Any) -> Floats:
-    """ln P(value) for each value of the column: -eta * score, less the logarithm of the total."""
-    q, size = form.quantile, form.size
-    rows = np.zeros(size, np.int64)
+def _scores(form: Chosen, ranks: Any) -> Integers:
+    q, rows = form.quantile, np.zeros(form.size, np.int64)
     rows[ranks.codes] = np.diff(np.concatenate([[0], ranks.upto]))
     at_or_below = np.cumsum(rows)
     below, n = at_or_below - rows, int(rows.sum())
-    score = np.maximum(
-        0, np.maximum(q.denominator * below - q.numerator * n, q.numerator * n - q.denominator * at_or_below)
-    )
-    weight = -float(form.eta) * (score - score.min()).astype(float)
-    return np.asarray(weight - math.log(math.fsum(np.exp(weight))))
+    return np.maximum(q.denominator * below - q.numerator * n, q.numerator * n - q.denominator * at_or_below)
+
+
+def _log_law(form: Chosen, ranks: Any) -> Floats:
+    """ln P(value) for each value of the column.
+
+    Let each arrive at a uniform time and show heads with probability p = e^(-eta gap): the first heads wins. So value i wins
+    with p_i times the integral over t from 0 to 1 of the product of 1 - p_j t over all others. In pieces that shrink towards 0,
+    where the product falls like e^(-t sum p), and towards 1, where few are left, twelve nodes each give ten digits.
+    """
+    scores, counts = np.unique(_scores(form, ranks), return_counts=True)
+    log_coins = -float(form.eta) * (scores - scores[0]).astype(float)
+    halves = 2.0 ** -np.arange(52.0, 0.9, -0.5)
+    ends = np.concatenate([[0.0], halves, 1 - halves[-2::-1], [1.0]])
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    t = np.minimum((ends[:-1, None] + np.diff(ends)[:, None] * (nodes + 1) / 2).ravel(), 1 - 2.0**-53)
+    weight = (np.diff(ends)[:, None] * weights / 2).ravel()
+    tails = np.log1p(-np.outer(np.exp(log_coins), t))  # by score and time
+    logs = counts @ tails + np.log(weight)
+    law = log_coins + np.array([np.logaddexp.reduce(logs - one) for one in tails])
+    return np.asarray(law[np.searchsorted(scores, _scores(form, ranks))])
 
 
 def _choices_replay(plan: Plan, form: Chosen, prepared: Any) -> bool:
-    """Whether each answer lies where the law puts the uniform number that it was drawn with."""
+    """Whether each answer is what permute-and-flip on these scores gives with the same bits."""
     seed = system_bits().words(6).tobytes()
     drawn = np.asarray(plan.measure(prepared, SameBits(seed), REPLAYED))[:, :, 0]
     bits = SameBits(seed)
     for group, ranks in enumerate(prepared):
-        uniform = bits.words(REPLAYED).astype(float) * 2.0**-64
-        edges = np.concatenate([[0.0], np.cumsum(np.exp(_log_law(form, ranks)))])
-        starts, stops = _runs(ranks.codes, form.size, drawn[:, group])
-        if np.any(uniform < edges[starts] - 1e-12) or np.any(uniform > edges[stops] + 1e-12):
+        edges = np.unique(np.concatenate([[0], ranks.codes, ranks.codes + 1, [form.size]]))
+        starts, stops = edges[:-1], edges[1:]
+        scores = _scores(form, ranks)[starts]
+        won = permuted_and_flipped(scores, form.eta, REPLAYED, stops - starts, bits)
+        if np.any(drawn[:, group] < starts[won]) or np.any(drawn[:, group] >= stops[won]):
             return False
-        _skip(bits, starts, stops)
+        _skip(bits, starts[won], stops[won])
     return True
-
-
-def _runs(codes: Integers, size: int, drawn: Integers) -> tuple[Integers, Integers]:
-    """The run of values that are drawn together with each answer: a value that rows have, or those between two."""
-    after = np.searchsorted(codes, drawn, side="left")
-    bounds = np.concatenate([codes, [size]])
-    own = bounds[np.minimum(after, codes.size)] == drawn
-    starts = np.where(own, drawn, np.concatenate([[0], codes + 1])[after])
-    return starts, np.where(own, drawn + 1, bounds[after])
 
 
 def _skip(bits: SameBits, starts: Integers, stops: Integers) -> None:

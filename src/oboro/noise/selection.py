@@ -16,6 +16,12 @@ Privacy
     moves by at most eta r, and the probability by a factor of at most e^(eta r). Averaged over the E_j: one choice costs
     eta r. Scores that move by at most D either way have r = 2D; scores that all move the same way, r = D.
 
+Many candidates
+    Those whose score is so far above the smallest that they hardly ever win are drawn together: the largest E of all N of
+    them, less eta times the smallest of their gaps, is no smaller than what any of them has. Unless that wins they
+    do not matter, and no more is drawn for them. If it wins, one of the N, uniformly, has the largest E; given that it is
+    -log(1 - W), the largest of n others is -log(1 - W U^(1/n)). So the law is the same wherever the line is drawn.
+
 Why it is exact
     Floats with proved radii (floatball.py) decide unless the two largest are within their error; then balls do, with more
     bits of the same uniform reals.
@@ -23,6 +29,9 @@ Why it is exact
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -31,7 +40,7 @@ import numpy.typing as npt
 
 from oboro.exact import Number, not_negative
 from oboro.noise.bits import Bits, system_bits
-from oboro.noise.draws import candidates
+from oboro.noise.draws import LARGEST, candidates, uniform_integer
 from oboro.noise.lazy import Uniform, ball, precision
 
 if TYPE_CHECKING:
@@ -39,6 +48,7 @@ if TYPE_CHECKING:
     from oboro.noise.lazy import Ball
 
 _AT_ONCE = 1 << 20  # words
+_FAR = 64.0  # of a handicap, beyond the logarithm of how many candidates there are: passed once in e^64 draws
 
 
 def permute_and_flip(
@@ -68,34 +78,107 @@ def permuted_and_flipped(
     bits = bits or system_bits()
     above, weights = candidates(scores, counts)
     there = np.flatnonzero(weights > 0)
-    above, weights = above[there], weights[there]
+    order, race = _race(above[there], weights[there], rate)
     with precision(128):
         eta_ball = floatball.float_ball(ball(rate))
     found = np.empty(size, np.int64)
-    step = max(1, _AT_ONCE // there.size)
+    width = race.scores.size
+    step = max(1, _AT_ONCE // width)
     for first in range(0, size, step):
-        words = bits.words(min(step, size - first) * there.size).reshape(-1, there.size)
-        won = floatball.largest_keys(words, above, weights, *eta_ball)
-        for place in np.flatnonzero(won < 0):
-            won[place] = _by_balls(words[place], above, weights, rate, bits)
-        found[first : first + len(words)] = there[won]
+        words = bits.words(min(step, size - first) * width).reshape(-1, width)
+        won = floatball.largest_keys(words, race.scores, race.counts, *eta_ball)
+        for place in np.flatnonzero((won < 0) | (won == race.near)):
+            won[place] = race.by_balls(words[place], bits)
+        found[first : first + len(words)] = there[order[won]]
     return found
 
 
-def _by_balls(words: Words, above: Words, weights: Integers, eta: Fraction, bits: Bits) -> int:
-    """The same by balls, with more and more bits of the same uniform reals."""
-    left = {i: Uniform(bits, int(word), 64) for i, word in enumerate(words)}
+@dataclass(frozen=True, slots=True)
+class _Race:
+    """Candidates that are drawn one by one; after them, if there are others, all of those together at their smallest score."""
+
+    scores: Words
+    counts: Integers
+    near: int  # how many are drawn one by one
+    far_scores: Words
+    far_counts: Integers
+    eta: Fraction
+
+    def by_balls(self, words: Words, bits: Bits) -> int:
+        """The winner, near ones first, with more and more bits of the same uniform reals."""
+        drawn = [Uniform(bits, int(word), 64) for word in words]
+        won = _largest(drawn, self.scores, self.counts, self.eta)
+        if won < self.near:
+            return won
+        one_of_them = uniform_integer(int(self.counts[-1]), bits)
+        most = int(np.searchsorted(np.cumsum(self.far_counts), one_of_them, side="right"))
+        together = drawn.pop()
+        others = [Uniform(bits, bits.integer(64), 64) for _ in self.far_counts]
+        return _largest(
+            [*drawn, *others],
+            np.append(self.scores[:-1], self.far_scores),
+            np.append(self.counts[:-1], self.far_counts),
+            self.eta,
+            _Together(together, int(self.counts[-1]), self.near, self.near + most),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Together:
+    """The `count` candidates from `first` on, whose largest E, by `uniform`, belongs to `most`."""
+
+    uniform: Uniform
+    count: int
+    first: int
+    most: int
+
+
+def _race(above: Words, weights: Integers, eta: Fraction) -> tuple[Integers, _Race]:
+    """The order of candidates, near ones first, and what is drawn for them. Where the line is drawn changes no law."""
+    total = sum(weights.tolist())
+    reach = (math.log(total) + _FAR) / float(eta) if eta * 2**80 > 1 else math.inf
+    far = (
+        above > np.uint64(reach) if reach < 2.0**63 and total <= LARGEST else np.zeros(above.shape, np.bool_)
+    )
+    order = np.argsort(far, kind="stable")
+    near = int(far.size - far.sum())
+    scores, counts = above[order], weights[order]
+    race = _Race(scores[:near], counts[:near], near, scores[near:], counts[near:], eta)
+    if near == far.size:
+        return order, race
+    smallest, together = scores[near:].min(), counts[near:].sum()
+    return order, replace(
+        race, scores=np.append(race.scores, smallest), counts=np.append(race.counts, together)
+    )
+
+
+def _largest(
+    uniforms: Sequence[Uniform],
+    scores: Words,
+    counts: Integers,
+    eta: Fraction,
+    shared: _Together | None = None,
+) -> int:
+    left = list(range(len(uniforms)))
     while True:
-        known = next(iter(left.values())).known
+        open_ones = [uniforms[i] for i in left] + ([shared.uniform] if shared else [])
+        known = max(one.known for one in open_ones)
         with precision(2 * known):
-            keys = {i: _key(u.ball(), int(weights[i]), eta * int(above[i])) for i, u in left.items()}
-            left = {i: u for i, u in left.items() if not any(other > keys[i] for other in keys.values())}
+            most = _log_below(shared.uniform, shared.count) if shared else None
+            keys = {}
+            for i in left:
+                log = _log_below(uniforms[i], int(counts[i]))
+                if shared and i >= shared.first:
+                    log = most if i == shared.most else log + most
+                keys[i] = -(-log.expm1()).log() - ball(eta * int(scores[i]))
+            best = max(keys.values(), key=lambda key: key.lower())
+            left = [i for i in left if not best > keys[i]]
         if len(left) == 1:
-            return next(iter(left))
-        for u in left.values():
-            u.extend(known)
+            return left[0]
+        for one in open_ones:
+            one.extend(2 * known - one.known)
 
 
-def _key(u: Ball, count: int, handicap: Fraction) -> Ball:
-    spent = u if count == 1 else -(u.log() / count).expm1()
-    return -spent.log() - ball(handicap)
+def _log_below(u: Uniform, count: int) -> Ball:
+    """log P(E < x) at the largest E of so many: of U^(1/n), or of 1 - U for one, as in `largest_keys`."""
+    return (-u.ball()).log1p() if count == 1 else u.ball().log() / count

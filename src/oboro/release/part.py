@@ -188,9 +188,9 @@ class Weighted:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A value of a column for each group, by the exponential mechanism: weight exp(-eta * score).
+    """A value of a column for each group, by permute-and-flip with e^(-eta score).
 
-    The score of a value is max(0, s below - p n, p n - s upto), q = p/s: how far the rows below it, and those up to it, are
+    The score of a value is max(s below - p n, p n - s upto), q = p/s: how far the rows below it, and those up to it, are
     from the share q of all.
 
     >>> from fractions import Fraction

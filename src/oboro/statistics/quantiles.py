@@ -21,7 +21,7 @@ from oboro.exact import Number, rational, show, usable
 from oboro.noise import Bits
 from oboro.privacy import Pure
 from oboro.records import inline
-from oboro.release import Choice, Chosen, Forecast, Pair, Part, register
+from oboro.release import Choice, Chosen, Forecast, Pair, Part, Selection, register
 from oboro.statistics import ranks as by_rank
 from oboro.statistics.ranks import (
     Joint,
@@ -47,18 +47,21 @@ _TIES = 16  # bits of a step that tied rows are spread over, at least
 class QuantilePlan(ScopedPlan):
     """Values of a column at given quantiles, for each group. Ties, tiny n and constant columns are fine.
 
-        single        one quantile: inverse sensitivity on the public grid, exact where values are tied
+        single        one quantile: permute-and-flip on the public grid, exact where values are tied
         joint         several at once, for a small public n: the joint exponential mechanism
         splitting     several, otherwise: the middle one first, then those on either side of it
         independent   each by itself, by name only
 
     Privacy
-        Each is an exponential mechanism: the output has probability proportional to e^(-eta score), which costs
-        2 eta D if a unit moves every score by at most D [McSherry, Talwar 2007]; scores are whole numbers, the
-        draws exact. With a rows below a value, b at or below it, n in all:
-        - the score max(0, a - qn, qn - b) moves by at most max(q, 1-q) if a row comes or goes, and by 1 if it is
-          replaced. So a median under replace costs twice what it does under add/remove, and no less: where nearly all
-          values lie on one side of the median, a row that moves across it costs 2 eta in full;
+        One quantile, and each of several by itself, is chosen by permute-and-flip (noise/selection.py), the others by exponential
+        mechanisms, with probability proportional to e^(-eta score). Both cost 2 eta D if a unit moves every score by at most D
+        [McKenna, Sheldon 2020; McSherry, Talwar 2007]; scores are whole numbers, the draws exact. With a rows below a value, b
+        at or below it, n in all:
+        - the score max(a - qn, qn - b) moves by at most max(q, 1-q) if a row comes or goes, as both terms do (each of a and b
+          by 0 or 1, qn by q), and by 1 if it is replaced. So a median under replace costs twice what it does under
+          add/remove, and no less: where nearly all values lie on one side of the median, a row that moves across it costs
+          2 eta in full. It is not cut off at 0: below 0 it says how many rows share the value with the quantile, so that a
+          value that many rows share is found more often, at the same price;
         - the joint score sum |size of a piece - wanted size| moves by at most 2 (1 - the smallest wanted share) if a
           row comes or goes (one size by one, all wanted sizes by their share), and by 2 if it is replaced;
         - splitting: given the outputs so far, a row is in one part of each level, so each of L levels costs
@@ -107,7 +110,7 @@ class QuantilePlan(ScopedPlan):
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        rows, found = self.scope.rows, []
+        rows, found = self.scope.rows, list[tuple[Choice | Selection, str, Fraction, Fraction]]()
         if self.method == "joint":  # the smallest share moves the score the most
             found = [(Choice(self.joint_eta), "all quantiles", self._joint_apart, Fraction(2))]
         elif (
@@ -118,7 +121,7 @@ class QuantilePlan(ScopedPlan):
         else:
             for q in self.quantiles:
                 comes, inside = Fraction(_apart(q)), Fraction(q.denominator)
-                found.append((Choice(self.eta(q)), f"{show(q)}-quantile", comes, inside))
+                found.append((Selection(self.eta(q)), f"{show(q)}-quantile", comes, inside))
         return tuple(
             one
             for law, of, comes, inside in found
@@ -144,7 +147,7 @@ class QuantilePlan(ScopedPlan):
         return price.eps / self.scope.rows
 
     def eta(self, q: Fraction) -> Fraction:
-        """For whole scores: denominator * max(0, a - qn, qn - b), of one quantile by itself."""
+        """For whole scores: denominator * max(a - qn, qn - b), of one quantile by itself."""
         apart = _apart(q)
         shares = len(self.quantiles) if self.method == "independent" else 1
         return self.row_price(Fraction(q.denominator, apart)) / (2 * apart * shares)
@@ -179,8 +182,10 @@ class QuantilePlan(ScopedPlan):
     def rank_errors(self, level: float = 0.95) -> list[int]:
         """With probability `level` all answers are at most so many ranks away, whatever the data.
 
-        The weight of all outputs with a score above s is at most their number times e^(-eta s), and one of score
-        0, or nearly, exists.
+        Permute-and-flip: the winner's exponential variable is larger than eta times its score less that of the best, which is at
+        most 0; that any of so many is larger than x has a probability of at most their number times e^-x. Exponential
+        mechanisms: the weight of all outputs with a score above s is at most their number times e^(-eta s), and one
+        of score 0, or nearly, exists.
         """
         m, cells = len(self.quantiles), self.column.size
         miss = (1 - level) / m
@@ -259,7 +264,8 @@ class QuantilePlan(ScopedPlan):
     def describe(self) -> dict[str, object]:
         which = ", ".join(show(q) for q in self.quantiles)
         name = "median" if self.quantiles == (Fraction(1, 2),) else f"quantiles {which}"
-        law = {"law": "exponential mechanism", "method": self.method}
+        chosen = "exponential mechanism" if self.method in ("joint", "splitting") else "permute-and-flip"
+        law = {"law": chosen, "method": self.method}
         if self.method == "joint":
             law["eta"] = show(self.joint_eta)
         elif self.method == "splitting":

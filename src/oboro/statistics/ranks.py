@@ -1,11 +1,12 @@
 """Several quantiles by recursive splitting, and one quantile on the grid; both sampled exactly.
 
-    one quantile       inverse sensitivity: the score of a value is how many ranks it is away from the quantile
+    one quantile       permute-and-flip: the score of a value is how many ranks it is away from the quantile, below 0 where the
+                       quantile lies among rows that share the value
     recursive          the middle quantile first, then those below among the rows below, and so on [Kaplan, Schnapp,
                        Stemmer 2022]: a row takes part once in each level, so levels share the price, not quantiles
 
-The exponential mechanism picks a value with probability proportional to e^(-eta score). It is given whole
-scores with how many values share them, so that it costs as much as there are distinct values, not as the grid.
+Both are given whole scores with how many values share them, so that a draw costs as much as there are distinct values, not as
+the grid. The exponential mechanism, which splits, picks a value with probability proportional to e^(-eta score).
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from flint import arb
 
 from oboro.arrays import Integers
 from oboro.noise import Bits, exponential_mechanism, uniform_integer
-from oboro.noise.draws import exponential_choices, uniform_integers
+from oboro.noise.draws import uniform_integers
 from oboro.noise.lazy import Uniform, ball, precision
+from oboro.noise.selection import permuted_and_flipped
 
 # Sorted values as a search for quantiles sees them: on the public grid, with ties spread over their step.
 #
@@ -99,20 +101,20 @@ _HIGHEST = 2**62  # score; with fewer than 2^38 rows none is as high
 
 
 def grid_quantile(ranks: Ranks, size: int, q: Fraction, eta: Fraction, bits: Bits) -> int:
-    """A code near the q-quantile: each is taken with probability proportional to e^(-eta * score).
+    """A code near the q-quantile, by permute-and-flip with e^(-eta * score).
 
-    With a rows below the value, b at or below it and n in all, the score is
-    denominator * max(0, a - qn, qn - b), a whole number: exactly 0 at the quantile, ties or not.
+    With a rows below the value, b at or below it and n in all, the score is denominator * max(a - qn, qn - b), a whole number:
+    at most 0 at the quantile, and the lower the more rows share its value.
     """
     scores, starts, counts = _grid(ranks, size, q)
-    chosen = exponential_mechanism(scores, eta, counts, bits)
+    chosen = int(permuted_and_flipped(scores, eta, 1, counts, bits)[0])
     return int(starts[chosen]) + uniform_integer(int(counts[chosen]), bits)
 
 
 def grid_quantiles(ranks: Ranks, size: int, q: Fraction, eta: Fraction, bits: Bits, trials: int) -> Integers:
     """Many independent draws of `grid_quantile` at once."""
     scores, starts, counts = _grid(ranks, size, q)
-    chosen = exponential_choices(scores, eta, trials, counts, bits)
+    chosen = permuted_and_flipped(scores, eta, trials, counts, bits)
     found = starts[chosen]
     for index in np.unique(chosen):
         mine = chosen == index
@@ -133,7 +135,7 @@ def _grid(ranks: Ranks, size: int, q: Fraction) -> tuple[Integers, Integers, Int
     counts[0::2] = np.concatenate([codes, [size]]) - starts[0::2]
     a = np.repeat(below, 2)[:-1]
     b = np.repeat(below, 2)[1:]
-    scores = np.maximum(0, np.maximum(s * a - p * n, p * n - s * b))
+    scores = np.maximum(s * a - p * n, p * n - s * b)
     return scores, starts, counts
 
 
