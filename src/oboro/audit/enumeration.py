@@ -296,7 +296,8 @@ def _scores(form: Chosen, ranks: Any) -> Integers:
     rows[ranks.codes] = np.diff(np.concatenate([[0], ranks.upto]))
     at_or_below = np.cumsum(rows)
     below, n = at_or_below - rows, int(rows.sum())
-    return np.maximum(q.denominator * below - q.numerator * n, q.numerator * n - q.denominator * at_or_below)
+    over, under = q.denominator * below - q.numerator * n, q.numerator * n - q.denominator * at_or_below
+    return np.asarray(np.maximum(over, under), np.int64)
 
 
 def _log_law(form: Chosen, ranks: Any) -> Floats:
