@@ -24,8 +24,8 @@ ROWS = 10**6
 HERE = Path(__file__).parents[1]
 DOMAIN = ob.Domain([ob.Integer("age", 0, 120), ob.Integer("income", 0, 1_000_000)])
 PEERS = {  # a name, the module that runs in its environment, and what a unit is there
-    "tmlt.analytics": ("tmlt", ob.Unit.row()),
     "PipelineDP": ("pipelinedp", ob.Unit.person("user_id", max_rows=10)),
+    "tmlt.analytics": ("tmlt", ob.Unit.row()),
 }
 
 
