@@ -11,7 +11,8 @@
     ├── BudgetError            the budget does not cover the plan
     ├── LedgerError            the ledger cannot be used
     │   ├── TamperError        its chain does not verify
-    │   └── NameTakenError     a release name that is spent, or belongs to another plan
+    │   ├── NameTakenError     a release name that is spent, or belongs to another plan
+    │   └── AccountError       an account that may not pay: no grant, or no approval
     ├── PaidError              something failed after the plan was paid for: what it cost is spent
     │   └── StoredError        the release is stored in the ledger all the same, and can be had again at no cost
     └── CertificateError       a certificate that does not verify
@@ -227,6 +228,12 @@ class NameTakenError(LedgerError):
     """A release name that is spent, or belongs to another plan."""
 
     exit_code = 4
+
+
+class AccountError(LedgerError):
+    """An account that may not pay: it has no grant, or nobody approved."""
+
+    exit_code = 3
 
 
 class PaidError(OboroError):

@@ -139,7 +139,7 @@ def test_an_export_that_is_not_there_or_cannot_be_written_is_told_in_words(
 
 
 def test_an_export_of_another_version_is_refused(create: Create, tmp_path: Path) -> None:
-    (tmp_path / "export.json").write_bytes(laid_out({**create().export_dict(), "version": 3}, 1))
+    (tmp_path / "export.json").write_bytes(laid_out({**create().export_dict(), "version": 4}, 1))
     with pytest.raises(LedgerError, match="version"):
         verify_export(tmp_path / "export.json")
 

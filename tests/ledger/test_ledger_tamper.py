@@ -315,7 +315,7 @@ def test_a_slip_of_the_hand_is_refused_by_the_database(path: Path, statement: st
 
 
 def test_a_newer_schema_is_refused(path: Path) -> None:
-    alter(path, "UPDATE oboro_ledger SET schema = 3")
+    alter(path, "UPDATE oboro_ledger SET schema = 4")
     with pytest.raises(LedgerError, match="newer oboro"):
         Ledger.open(path)
 

@@ -106,10 +106,10 @@ def test_an_upgrade_says_so_in_the_chain_and_keeps_a_copy_of_what_was(old: Ledge
     assert (entry.kind, entry.position) == ("upgrade", before.position + 1)
     assert (entry.body["from"], entry.body["schema"], entry.body["software"]) == (
         1,
-        2,
+        3,
         f"oboro {ob.__version__}",
     )
-    assert old.schema == old.verify(before).schema == 2
+    assert old.schema == old.verify(before).schema == 3
     assert old.spent == spent
     copy = Ledger.open(tmp_path / "before")
     assert (copy.schema, copy.verify().head, copy.find("regions")) == (1, before, old.find("regions"))
@@ -117,7 +117,7 @@ def test_an_upgrade_says_so_in_the_chain_and_keeps_a_copy_of_what_was(old: Ledge
     old.rotate_key()
     assert_sound(old)
     old.export(tmp_path / "export.json")
-    assert verify_export(tmp_path / "export.json", before).schema == 2
+    assert verify_export(tmp_path / "export.json", before).schema == 3
     old.backup(tmp_path / "copy")
     assert_sound(Ledger.open(tmp_path / "copy"))
 
@@ -151,7 +151,7 @@ def test_a_ledger_that_does_not_verify_is_not_upgraded(closed: Path, tmp_path: P
 def test_a_new_ledger_says_its_schema_and_an_altered_one_is_found(tmp_path: Path) -> None:
     path = tmp_path / "new.ledger"
     with Ledger.create(path, dataset="x", unit=ob.Unit.row(), budget=ob.Pure(1)) as ledger:
-        assert ledger.history()[0].body["schema"] == ledger.schema == 2
+        assert ledger.history()[0].body["schema"] == ledger.schema == 3
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DROP TRIGGER oboro_ledger_no_update")
         connection.execute("UPDATE oboro_ledger SET schema = 1")
@@ -279,7 +279,7 @@ def test_the_command_upgrades_and_keeps_a_copy_beside(closed: Path) -> None:
     assert json.loads(typed("ledger", "show", closed, "--json"))["schema"] == 1
     said = typed("ledger", "upgrade", closed)
     assert f"{closed}.schema1" in said
-    assert "from schema 1 to 2" in said
+    assert "from schema 1 to 3" in said
     assert "upgrade" not in typed("ledger", "show", closed)
     typed("ledger", "verify", closed, "--head", kept_head(closed))
     assert Ledger.open(f"{closed}.schema1").verify().head == kept_head(closed)

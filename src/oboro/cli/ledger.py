@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +26,7 @@ from oboro.cli.options import (
 )
 from oboro.cli.terminal import echo
 from oboro.errors import ParameterError
+from oboro.exact import show as show_number
 from oboro.language import aligned, labelled, phrase, plain, said
 
 if TYPE_CHECKING:
@@ -55,6 +58,20 @@ def create(
     order: Annotated[
         str | None, option("--order NUMBER", "With --eps: a budget of Rényi privacy of this order.")
     ] = None,
+    per: Annotated[
+        str | None,
+        option("--per PERIOD", "Opens the budget bit by bit: each hour, day, week, month or year (UTC)."),
+    ] = None,
+    instalment: Annotated[
+        str | None, option("--instalment NUMBER", "With --per: how much of the budget each period opens.")
+    ] = None,
+    instalment_delta: Annotated[
+        str | None,
+        option("--instalment-delta NUMBER", "With --delta and --per: how much delta each period opens."),
+    ] = None,
+    unused: Annotated[
+        str, option("--unused WORD", "With --per: what a period leaves unused is kept, or lapses.")
+    ] = "kept",
     assume: Annotated[
         list[str],
         option("--assume TEXT", "An assumption that conditional plans may rest on; repeat for more."),
@@ -64,11 +81,18 @@ def create(
     """Decides, once, who is protected and how much may be spent."""
     from oboro.ledger import Ledger
 
+    part = None
+    if instalment is not None:
+        small = (None, instalment) if rho is not None else (instalment, None)
+        part = read_budget(small[0], instalment_delta if delta is not None else None, small[1], order, assume)
     made = Ledger.create(
         ledger,
         dataset=dataset,
         unit=read_unit(unit, domain),
         budget=read_budget(eps, delta, rho, order, assume),
+        per=per,
+        instalment=part,
+        unused=unused,
     )
     if json:
         show_json(
@@ -77,6 +101,7 @@ def create(
                 "dataset": made.dataset,
                 "unit": made.unit.to_dict(),
                 "budget": made.budget.to_dict(),
+                "periods": None if made.periods is None else made.periods.to_dict(),
                 "public_key": made.public_key,
             }
         )
@@ -103,6 +128,12 @@ def show(ledger: Where, json: Json = False) -> None:
                 "budget": account.budget.to_dict(),
                 "spent": account.spent.to_dict(),
                 "remaining": account.remaining.to_dict(),
+                "available": account.available.to_dict(),
+                "periods": None if account.periods is None else account.periods.to_dict(),
+                "accounts": [
+                    {"name": one.name, "spent": one.spent.to_dict(), "available": one.available.to_dict()}
+                    for one in account.accounts()
+                ],
                 "public_key": account.public_key,
                 "head": str(head),
                 "schema": account.schema,
@@ -111,11 +142,16 @@ def show(ledger: Where, json: Json = False) -> None:
         )
         return
     spent = {"spent": said(str(account.spent)), "remaining": said(str(account.remaining))}
+    if account.periods is not None:
+        spent["open now"] = said(str(account.available))
     for label, text in {**_decided(account), **spent, "head": str(head)}.items():
         echo(labelled(label, text, 11))
     if account.schema < VERSION:
         old = f"of an older oboro; to spend from it: oboro ledger upgrade {shlex.quote(account.where)}"
         echo(labelled("note", said(old), 11))
+    if account.periods is not None:
+        _draw(account, entries)
+    _list_accounts(account)
     _list(entries)
 
 
@@ -245,12 +281,49 @@ def _free(name: str) -> Path:
     return path
 
 
+def _draw(ledger: Ledger, entries: list[Entry]) -> None:
+    """What each period spent, as a bar as long as its share of the instalment; the last ones."""
+    from oboro.ledger.periods import amounts, number_of
+
+    assert ledger.periods is not None
+    per, whole = ledger.periods.per, amounts(ledger.periods.instalment)[0]
+    spent: dict[int, tuple[str, Fraction]] = {}
+    for entry in entries:
+        label, before = spent.get(number_of(per, entry.time), (f"{entry.time:{_LABELS[per]}}", Fraction(0)))
+        cost = Fraction(0) if entry.cost is None else amounts(entry.cost)[0]
+        spent[number_of(per, entry.time)] = label, before + cost
+    rows = [[*said("period, spent").split(", "), ""]]
+    for label, amount in list(spent.values())[-12:]:
+        bar = "#" * min(40, math.ceil(20 * amount / whole))
+        rows.append([label, show_number(amount), bar])
+    echo("\n".join(["", *aligned(rows, "<><")]))
+
+
+_LABELS = {"hour": "%Y-%m-%d %H:00", "day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m", "year": "%Y"}
+
+
+def _list_accounts(ledger: Ledger) -> None:
+    rows = [said("account, granted, spent, open now").split(", ")]
+    for one in ledger.accounts():
+        terms = said(str(one.amount)) + (f" / {said(one.per)}" if one.per else "")
+        granted = terms if one.granted is not None else said("revoked")
+        rows.append([one.name, granted, said(str(one.spent)), said(str(one.available))])
+    if len(rows) > 1:
+        echo("\n".join(["", *aligned(rows, "<<")]))
+
+
 def _decided(ledger: Ledger) -> dict[str, str]:
     """What stands fast from the beginning, line by line."""
+    paced = ledger.periods
     return {
         "dataset": ledger.dataset,
         "unit": said(str(ledger.unit)),
         "budget": said(str(ledger.budget)),
+        **(
+            {}
+            if paced is None
+            else {"instalment": f"{said(str(paced.instalment))} / {said(paced.per)} ({said(paced.unused)})"}
+        ),
         "public key": ledger.public_key,
     }
 

@@ -8,16 +8,20 @@ Its examples begin with:
 """
 
 from oboro.ledger.account import Ledger
+from oboro.ledger.accounts import Account
 from oboro.ledger.chain import Entry, Head, canonical, plan_hash
 from oboro.ledger.copies import verify_export
 from oboro.ledger.keys import PublicKey, verify_signature
+from oboro.ledger.periods import Periods
 from oboro.ledger.records import Reservation, Stored
 from oboro.ledger.replay import Verification
 
 __all__ = [
+    "Account",
     "Entry",
     "Head",
     "Ledger",
+    "Periods",
     "PublicKey",
     "Reservation",
     "Stored",

@@ -6,26 +6,29 @@ import os
 import shlex
 import unicodedata
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from oboro._version import __version__
-from oboro.errors import BudgetError, LedgerError, NameTakenError, ParameterError, setting, told
+from oboro.errors import AccountError, BudgetError, LedgerError, NameTakenError, ParameterError, setting, told
 from oboro.exact import whole
 from oboro.files import BESIDE_SQLITE, reads
 from oboro.kinds import path_of, shown, takes
 from oboro.language import plain, without_password
-from oboro.ledger import copies, keys, records, replay, schema
+from oboro.ledger import accounts, copies, keys, periods, records, replay, schema
 from oboro.ledger import copies as checking
+from oboro.ledger.accounts import Account
 from oboro.ledger.chain import TAG, Entry, Head, canonical, plan_hash, root_of, sha256, signer_of
 from oboro.ledger.database import Connection, Database
 from oboro.ledger.file import Place
 from oboro.ledger.keys import PublicKey
+from oboro.ledger.periods import Periods
 from oboro.ledger.records import Reservation, Stored, tampered
 from oboro.ledger.replay import Verification
 from oboro.privacy import Guarantee, Unit, guarantee_from, unit_from
@@ -41,7 +44,13 @@ _CREATING = 0x6F626F726F  # the advisory lock that creators on one PostgreSQL da
 
 
 def create(
-    place: Place, *, dataset: str, unit: Unit, budget: Guarantee, key: str | os.PathLike[str] | None
+    place: Place,
+    *,
+    dataset: str,
+    unit: Unit,
+    budget: Guarantee,
+    pace: Periods | None,
+    key: str | os.PathLike[str] | None,
 ) -> tuple[Database, Path, Entry]:
     """A new ledger with its first entry."""
     dataset = printable("dataset", dataset)
@@ -76,15 +85,17 @@ def create(
         schema.create(connection, ledger_id)
         # on disk before the entry that names it
         private = keys.make(key_path, alone=place.path is not None and key is None)
-        facts = {
+        facts: Record = {
             "id": ledger_id,
             "schema": schema.VERSION,
             "dataset": dataset,
             "unit": unit.to_dict(),
             "budget": budget.to_dict(),
-            "spent": replay.nothing(budget).to_dict(),
+            "spent": periods.nothing(budget).to_dict(),
             "key": keys.public_half(private),
         }
+        if pace is not None:
+            facts |= {"periods": pace.to_dict(), "period": {"per": pace.per, "spent": facts["spent"]}}
         first = records.append(connection, None, "create", facts, private)
     keys.promote(key_path, keys.public_half(private))
     return database, key_path, first
@@ -178,6 +189,8 @@ def _claim(connection: Connection, place: Place) -> None:
     """Makes sure that nothing is there yet, and that no other creator is at work."""
     if not connection.sqlite:
         connection.one("SELECT pg_advisory_xact_lock(:key)", key=_CREATING)
+        if place.schema is not None:
+            connection.run(f'CREATE SCHEMA IF NOT EXISTS "{place.schema}"')
     if _has_ledger(connection):
         raise LedgerError(
             "the ledger exists already",
@@ -220,17 +233,35 @@ class Ledger:
     dataset: str
     unit: Unit
     budget: Guarantee
+    periods: Periods | None
+    _began: datetime
     _root: str
     _key_path: Path
     _database: Database = field(repr=False)
 
     @classmethod
     def create(
-        cls, where: PathLike, *, dataset: str, unit: Unit, budget: Guarantee, key: PathLike | None = None
+        cls,
+        where: PathLike,
+        *,
+        dataset: str,
+        unit: Unit,
+        budget: Guarantee,
+        per: str | None = None,
+        instalment: Guarantee | None = None,
+        unused: str = "kept",
+        key: PathLike | None = None,
     ) -> Ledger:
-        """A new ledger. The kind of the budget is the currency for good; a path means SQLite, a URL PostgreSQL."""
+        """A new ledger. The kind of the budget is the currency for good; a path means SQLite, a URL PostgreSQL.
+
+        With `per` ("hour", "day", "week", "month", "year") and `instalment` the budget is opened bit by bit, and never more than
+        the whole of it; what is `unused` in a period is "kept" for later, or "lapses". `oboro.ledger.periods` has the proof.
+        """
         place = Place.of(where)
-        database, key_path, first = create(place, dataset=dataset, unit=unit, budget=budget, key=key)
+        pace = periods.checked_periods(replay.checked_budget(budget), per, instalment, unused)
+        database, key_path, first = create(
+            place, dataset=dataset, unit=unit, budget=budget, pace=pace, key=key
+        )
         return cls._from(place, database, key_path, first)
 
     @classmethod
@@ -250,6 +281,8 @@ class Ledger:
             dataset=body["dataset"],
             unit=unit_from(body["unit"]),
             budget=guarantee_from(body["budget"]),
+            periods=periods.periods_from(body["periods"]) if "periods" in body else None,
+            _began=first.time,
             _root=first.hash,
             _key_path=key_path,
             _database=database,
@@ -267,28 +300,57 @@ class Ledger:
         """What is left: budget minus spent, exactly."""
         return replay.remaining(self.budget, self.spent)
 
+    @property
+    def available(self) -> Guarantee:
+        """What may be spent now: what remains or, where the ledger has periods, what they have opened of it."""
+        last = self._last()
+        return self._room(last, periods.now_after(last.time))
+
     def price(self, unit: Unit, guarantee: Guarantee) -> Guarantee:
         """What a plan would cost here. Spends nothing; refused where no proved rule gives a price."""
         return replay.price(unit, guarantee, self.unit, self.budget)
 
-    def affords(self, cost: Guarantee) -> bool:
-        """Whether a cost about the ledger's unit could be paid now. Others may be quicker: only `reserve` decides.
+    def affords(self, cost: Guarantee, *, account: str | None = None) -> bool:
+        """Whether a cost about the ledger's unit could be paid now, by an account. Others may be quicker: only `reserve` decides.
 
         Raises LedgerError if the ledger must be upgraded first.
         """
         cost = self.price(self.unit, cost)
         with self._database.reading() as connection:
             refuse_older(connection, self._database.place)
-            return replay.affords(self.budget, self._checked_last(connection)[1], cost)
+            last, _ = self._checked_last(connection)
+            now = periods.now_after(last.time)
+            if account is not None:
+                known = self._account_entries(connection, printable("account", account))
+                if known is None or known[1] is None:
+                    return False
+                if not periods.fits(
+                    cost, accounts.room(known[0].body["account"], known[1], known[0].time, now)
+                ):
+                    return False
+            return periods.fits(cost, self._room(last, now))
 
     def reserve(
-        self, *, plan: dict[str, object], unit: Unit, guarantee: Guarantee, name: str | None = None
+        self,
+        *,
+        plan: dict[str, object],
+        unit: Unit,
+        guarantee: Guarantee,
+        name: str | None = None,
+        account: str | None = None,
+        edition: str | None = None,
+        approval: int | None = None,
     ) -> Reservation:
         """Pays for a plan before it runs. When this returns, the cost is on disk and is never given back.
 
-        Raises BudgetError if the budget does not cover it and NameTakenError if the name was used; then
-        nothing is spent.
+        An `account` pays from its own share, too; what it may not spend alone needs an `approval`, the number of its entry.
+        With an `edition`, a public name of the data as it is now, the release can be found by its question (`answered`).
+
+        Raises BudgetError if the budget or the account does not cover it, AccountError if the account may not pay, and
+        NameTakenError if the name was used; then nothing is spent.
         """
+        account = None if account is None else printable("account", account)
+        edition = None if edition is None else printable("edition", edition)
         if name is not None:
             name = printable("name", name)
         digest, cost = plan_hash(plan), self.price(unit, guarantee)
@@ -303,9 +365,11 @@ class Ledger:
             last, spent = self._turn(connection)
             if name is not None:
                 self._refuse_taken(connection, name, digest)
-            if not replay.affords(self.budget, spent, cost):
-                raise self._too_expensive(cost, spent)
-            facts = {
+            now = periods.now_after(last.time)
+            room = self._room(last, now)
+            if not periods.fits(cost, room):
+                raise self._too_expensive(cost, room)
+            facts: Record = {
                 "name": name,
                 "plan": plan,
                 "plan_hash": digest,
@@ -314,7 +378,15 @@ class Ledger:
                 "cost": cost.to_dict(),
                 "spent": replay.added(self.budget, spent, cost).to_dict(),
             }
-            return records.append(connection, last, "reserve", facts, self._private_key(last))
+            if edition is not None:
+                facts["edition"] = edition
+            if account is not None:
+                facts |= self._charge(connection, account, facts, cost, now, approval)
+            if "period" in last.body:
+                recent = periods.carried(last.body["period"], last.time, now)
+                lately = periods.plus(guarantee_from(recent["spent"]), cost)
+                facts["period"] = {**recent, "spent": lately.to_dict()}
+            return records.append(connection, last, "reserve", facts, self._private_key(last), time=now)
 
         entry = self._database.write(pay)
         self._database.saw(entry.head)
@@ -342,6 +414,125 @@ class Ledger:
         entry = self._database.write(store)
         self._database.saw(entry.head)
         return entry
+
+    # Accounts
+
+    def grant(
+        self,
+        account: str,
+        amount: Guarantee,
+        *,
+        per: str | None = None,
+        unused: str = "lapses",
+        approve_above: Guarantee | None = None,
+        by: str | None = None,
+    ) -> Entry:
+        """Lets an account spend so much in all, or so much each period, within the budget of the ledger.
+
+        A later grant replaces the terms; what the account has spent still counts. `approve_above`: a reservation that costs more
+        needs an approval by somebody else. `by` says who decided.
+        """
+        account, amount = printable("account", account), periods.amount_of("amount", amount, self.budget)
+        by = None if by is None else printable("by", by)
+        periods.chosen(per=per or "month", unused=unused)
+        if approve_above is not None and not (
+            isinstance(approve_above, Guarantee) and replay.same_currency(approve_above, self.budget)
+        ):
+            raise ParameterError(
+                "approve_above is not in the currency of the ledger",
+                given=shown(approve_above),
+                fix=setting(approve_above=self.budget.unconditional),
+            )
+        terms = accounts.terms_of(amount, per, unused, approve_above, by)
+
+        def write(connection: Connection, last: Entry, now: datetime) -> Record:
+            key, before, paid = f"account {account}", None, []
+            for entry in records.looked_up(connection, key):
+                before = before or entry.body["account"]
+                if entry.cost is not None:
+                    if per is None or periods.number_of(per, entry.time) != periods.number_of(per, now):
+                        break
+                    paid.append((entry.time, entry.cost))
+            zero = periods.nothing(self.budget)
+            state = accounts.granted(account, before, last.position + 1, per, now, paid, zero)
+            return {"account": state, "terms": terms}
+
+        return self._write("grant", write)
+
+    def revoke(self, account: str, *, by: str | None = None) -> Entry:
+        """Takes a grant back: the account spends nothing more, until there is another grant."""
+        account, by = printable("account", account), None if by is None else printable("by", by)
+
+        def write(connection: Connection, last: Entry, now: datetime) -> Record:
+            state, _ = self._granted(connection, account)
+            return {"account": accounts.revoked(state.body["account"]), "by": by}
+
+        return self._write("revoke", write)
+
+    def approve(
+        self,
+        account: str,
+        *,
+        plan: dict[str, object],
+        unit: Unit,
+        guarantee: Guarantee,
+        by: str,
+        edition: str | None = None,
+    ) -> Entry:
+        """Lets an account reserve this very plan once, though it costs more than it may spend alone. Spends nothing."""
+        return self._decide("approve", account, plan, unit, guarantee, by, edition, {})
+
+    def decline(
+        self,
+        account: str,
+        *,
+        plan: dict[str, object],
+        unit: Unit,
+        guarantee: Guarantee,
+        by: str,
+        edition: str | None = None,
+        why: str | None = None,
+    ) -> Entry:
+        """Writes down that a plan was not approved."""
+        said = {"why": None if why is None else printable("why", why)}
+        return self._decide("decline", account, plan, unit, guarantee, by, edition, said)
+
+    def account(self, name: str) -> Account | None:
+        """The account of this name; None if there never was a grant for it."""
+        name = printable("name", name)
+        with self._database.reading() as connection:
+            if schema_of(connection, self._database.place) < 3:
+                return None
+            now = periods.now_after(self._checked_last(connection)[0].time)
+            return self._account(connection, name, now)
+
+    def accounts(self) -> list[Account]:
+        """Every account that was ever granted something, in the order of their first grants."""
+        with self._database.reading() as connection:
+            now = periods.now_after(self._checked_last(connection)[0].time)
+            rows = records.all_rows(connection, "grant")
+            names = dict.fromkeys(str(records.checked(row).account) for row in list(rows))
+            found = [self._account(connection, name, now) for name in names]
+        return [account for account in found if account is not None]
+
+    def answered(
+        self, plan: dict[str, object], edition: str, *, accounts: Iterable[str] | None = None
+    ) -> Stored | None:
+        """The first release of this very plan and edition that was committed: the same question has the same answer, free.
+
+        `accounts`: of these accounts alone.
+        """
+        key = f"question {plan_hash(plan)} {printable('edition', edition)}"
+        among = None if accounts is None else set(accounts)
+        with self._database.reading() as connection:
+            if schema_of(connection, self._database.place) < 3:
+                return None
+            for entry in records.looked_up(connection, key, "ASC"):
+                if among is None or entry.account in among:
+                    stored = self._stored(connection, entry)
+                    if stored is not None and stored.committed is not None:
+                        return stored
+        return None
 
     def find(self, name: str) -> Stored | None:
         """The release that was reserved under `name`, finished or not."""
@@ -479,6 +670,136 @@ class Ledger:
 
     # Helpers
 
+    def _write(self, kind: str, facts: Callable[[Connection, Entry, datetime], Record]) -> Entry:
+        """The next entry, of a kind that spends nothing."""
+
+        def work(connection: Connection) -> Entry:
+            last, _ = self._turn(connection)
+            now = periods.now_after(last.time)
+            body = facts(connection, last, now)
+            return records.append(connection, last, kind, body, self._private_key(last), time=now)
+
+        entry = self._database.write(work)
+        self._database.saw(entry.head)
+        return entry
+
+    def _decide(
+        self,
+        kind: str,
+        account: str,
+        plan: dict[str, object],
+        unit: Unit,
+        guarantee: Guarantee,
+        by: str,
+        edition: str | None,
+        more: Record,
+    ) -> Entry:
+        asker, decider = printable("account", account), printable("by", by)
+        if replay.same_person(asker, decider):
+            raise ParameterError(
+                "by is the one who asked: another must decide",
+                given=told(by=repr(by)),
+                needed="somebody else",
+                fix=setting(by="steward"),
+            )
+        facts: Record = {
+            "asker": asker,
+            "plan_hash": plan_hash(plan),
+            "edition": None if edition is None else printable("edition", edition),
+            "cost": self.price(unit, guarantee).to_dict(),
+            "by": decider,
+            **more,
+        }
+
+        def write(connection: Connection, last: Entry, now: datetime) -> Record:
+            self._granted(connection, asker)
+            return facts
+
+        return self._write(kind, write)
+
+    def _account_entries(self, connection: Connection, name: str) -> tuple[Entry, Entry | None] | None:
+        """The last entry about an account, and its grant unless that was revoked."""
+        last = next(records.looked_up(connection, f"account {name}"), None)
+        if last is None:
+            return None
+        at = last.body["account"]["grant"]
+        grant = None if at is None else records.entry_at(connection, at)
+        if grant is not None and (grant.kind, grant.account) != ("grant", name):
+            raise tampered(last.position, "its grant is not one of its account")
+        self._refuse_forged(connection, last, *([] if grant is None else [grant]))
+        return last, grant
+
+    def _granted(self, connection: Connection, name: str) -> tuple[Entry, Entry]:
+        known = self._account_entries(connection, name)
+        if known is None or known[1] is None:
+            raise AccountError(
+                "the account has no grant" if known is None else "the grant of the account was revoked",
+                given=told(account=repr(name)),
+                needed="a grant",
+                fix=f"ledger.grant({name!r}, {self.budget.unconditional!r})",
+            )
+        return known[0], known[1]
+
+    def _charge(
+        self,
+        connection: Connection,
+        name: str,
+        facts: Record,
+        cost: Guarantee,
+        now: datetime,
+        approval: int | None,
+    ) -> Record:
+        """What a reservation says of the account that pays for it; raises if the account may not."""
+        state, grant = self._granted(connection, name)
+        room = accounts.room(state.body["account"], grant, state.time, now)
+        if not periods.fits(cost, room):
+            raise BudgetError(
+                "the account does not cover the plan; nothing was spent",
+                given=f"a cost of {cost.unconditional}",
+                needed=f"at most what the account has left now, {room.unconditional}",
+                fix="a plan that costs less",
+                argument="account",
+            )
+        found: Record = {"account": accounts.charged(state.body["account"], grant, state.time, now, cost)}
+        if approval is None:
+            if accounts.needs_approval(grant, cost):
+                raise AccountError(
+                    "the plan costs more than the account may spend alone",
+                    given=f"a cost of {cost.unconditional}",
+                    needed="an approval by somebody else",
+                    fix=setting(approval=1),
+                )
+            return found
+        given = records.entry_at(connection, whole("approval", approval, least=0, most=2**62))
+        used = next(records.looked_up(connection, f"approval {approval}"), None)
+        if given is None or not replay.approves(given, facts, name, cost) or used is not None:
+            raise AccountError(
+                "the approval is for something else, or was used before",
+                given=told(approval=f"{approval}"),
+                needed="an approval of this plan for this account that was not used",
+            )
+        self._refuse_forged(connection, given)
+        return {**found, "approval": approval}
+
+    def _account(self, connection: Connection, name: str, now: datetime) -> Account | None:
+        known = self._account_entries(connection, name)
+        if known is None:
+            return None
+        last, grant = known
+        terms = None if grant is None else grant.body["terms"]
+        state, none = last.body["account"], periods.nothing(self.budget)
+        above = None if terms is None else terms["approve_above"]
+        return Account(
+            name=name,
+            granted=state["grant"],
+            amount=none if terms is None else guarantee_from(terms["amount"]),
+            per=None if terms is None else terms["per"],
+            unused="lapses" if terms is None else terms["unused"],
+            approve_above=None if above is None else guarantee_from(above),
+            spent=guarantee_from(state["spent"]),
+            available=none if grant is None else accounts.room(state, grant, last.time, now),
+        )
+
     def _stored(self, connection: Connection, reserved: Entry | None) -> Stored | None:
         if reserved is None or reserved.kind != "reserve":
             return None
@@ -565,11 +886,22 @@ class Ledger:
                 fix="reserve again",
             )
 
-    def _too_expensive(self, cost: Guarantee, spent: Guarantee) -> BudgetError:
+    def _room(self, last: Entry, now: datetime) -> Guarantee:
+        """What may be spent at a moment, by whoever pays."""
+        rest = replay.remaining(self.budget, last.spent)
+        if self.periods is None:
+            return rest
+        recent = guarantee_from(periods.carried(last.body["period"], last.time, now)["spent"])
+        opened = self.periods.room(self.budget, self._began, now, last.spent, recent)
+        return periods.least(rest, opened)
+
+    def _too_expensive(self, cost: Guarantee, room: Guarantee) -> BudgetError:
         return BudgetError(
             "the budget does not cover the plan; nothing was spent",
             given=f"a cost of {cost.unconditional}",
-            needed=f"at most what remains, {replay.remaining(self.budget, spent).unconditional}, "
-            f"of a budget of {self.budget.unconditional}",
+            needed=f"at most what remains, {room.unconditional}, of a budget of {self.budget.unconditional}"
+            if self.periods is None
+            else f"at most what is open now, {room.unconditional}, of a budget of {self.budget.unconditional}, "
+            f"{self.periods.instalment.unconditional} a {self.periods.per}",
             fix="a plan that costs less, or a new ledger if more may be spent about these people",
         )

@@ -16,7 +16,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from oboro.errors import ParameterError
 from oboro.kinds import shown, takes, text_of
 from oboro.ledger.keys import verify_signature
+from oboro.ledger.periods import PERIODS, UNUSED, carried, now_after
 from oboro.privacy import Guarantee, guarantee_from, unit_from
 from oboro.records import Record
 
@@ -173,8 +174,29 @@ def worded(read: Callable[[object], object]) -> Callable[[object], object]:
 # An entry, and its body by its kind. `schema` came with 0.2: a ledger without it is of schema 1.
 
 _guarantee, _unit = _known(guarantee_from), _known(unit_from)
-_STATE: dict[str, Form] = {"spent": _guarantee, "key": HASH, "time": a_time}
+_PER, _UNUSED = re.compile("|".join(PERIODS)), re.compile("|".join(UNUSED))
+# `period`: what was spent in the period of the entry's own time, where the ledger has periods
+_STATE: dict[str, Form] = {
+    "spent": _guarantee,
+    "key": HASH,
+    "time": a_time,
+    "period?": {"per": _PER, "spent": _guarantee},
+}
+_ACCOUNT: dict[str, Form] = {
+    "name": str,
+    "spent": _guarantee,
+    "grant": (a_number, nothing),
+    "since": _guarantee,
+    "lately": _guarantee,
+}
 _LATER = {**_STATE, "root": HASH}
+_DECIDED: dict[str, Form] = {
+    "asker": str,
+    "plan_hash": HASH,
+    "edition": (str, nothing),
+    "cost": _guarantee,
+    "by": str,
+}
 BODIES: dict[str, dict[str, Form]] = {
     "create": {
         **_STATE,
@@ -183,6 +205,7 @@ BODIES: dict[str, dict[str, Form]] = {
         "dataset": str,
         "unit": _unit,
         "budget": _guarantee,
+        "periods?": {"per": _PER, "instalment": _guarantee, "unused": _UNUSED},
     },
     "reserve": {
         **_LATER,
@@ -192,6 +215,9 @@ BODIES: dict[str, dict[str, Form]] = {
         "unit": _unit,
         "guarantee": _guarantee,
         "cost": _guarantee,
+        "account?": _ACCOUNT,
+        "edition?": str,
+        "approval?": a_number,
     },
     "commit": {
         **_LATER,
@@ -202,6 +228,20 @@ BODIES: dict[str, dict[str, Form]] = {
         "facts": dict,
     },
     "key": {**_LATER, "replaces": HASH},
+    "grant": {
+        **_LATER,
+        "account": _ACCOUNT,
+        "terms": {
+            "amount": _guarantee,
+            "per": (_PER, nothing),
+            "unused": _UNUSED,
+            "approve_above": (_guarantee, nothing),
+            "by": (str, nothing),
+        },
+    },
+    "revoke": {**_LATER, "account": _ACCOUNT, "by": (str, nothing)},
+    "approve": {**_LATER, **_DECIDED},
+    "decline": {**_LATER, **_DECIDED, "why": (str, nothing)},
     "upgrade": {**_LATER, "from": a_number, "schema": a_number, "software": str},
 }
 ENTRY: dict[str, Form] = {
@@ -372,7 +412,10 @@ class Entry:
 
     @property
     def time(self) -> datetime:
-        """When it was written, by the clock of the machine that wrote it. For people; nothing relies on it."""
+        """When it was written, by the clock of the machine that wrote it, and never before the entry before it.
+
+        Entries of schema 1 and 2 may go back in time.
+        """
         return datetime.fromisoformat(self.body["time"])
 
     @property
@@ -381,9 +424,15 @@ class Entry:
         return self.body.get("name")
 
     @property
+    def account(self) -> str | None:
+        """The account that it is about, if it is about one."""
+        found = self.body["account"]["name"] if "account" in self.body else self.body.get("asker")
+        return found if found is None else str(found)
+
+    @property
     def cost(self) -> Guarantee | None:
         """What a reservation took, in the currency of the ledger."""
-        return guarantee_from(self.body["cost"]) if "cost" in self.body else None
+        return guarantee_from(self.body["cost"]) if self.kind == "reserve" else None
 
     @property
     def spent(self) -> Guarantee:
@@ -436,13 +485,23 @@ class Head:
 
 
 def seal(
-    before: Entry | None, kind: str, facts: Mapping[str, object], *keys: Ed25519PrivateKey
+    before: Entry | None,
+    kind: str,
+    facts: Mapping[str, object],
+    *keys: Ed25519PrivateKey,
+    time: datetime | None = None,
 ) -> tuple[Entry, str]:
-    """The next entry after `before`, signed by `keys`, and the text of its body. What `facts` do not set is carried over."""
-    carried: dict[str, object] = {}
+    """The next entry after `before`, signed by `keys`, and the text of its body. What `facts` do not set is carried over.
+
+    `time` is `now_after` the entry before, where something was decided by it.
+    """
+    kept: dict[str, object] = {}
+    time = time or now_after(None if before is None else before.time)
     if before is not None:
-        carried = {"spent": before.body["spent"], "key": before.body["key"], "root": root_of(before)}
-    body = {**carried, **facts, "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+        kept = {"spent": before.body["spent"], "key": before.body["key"], "root": root_of(before)}
+        if "period" in before.body:
+            kept["period"] = carried(before.body["period"], before.time, time)
+    body = {**kept, **facts, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ")}
     position = 0 if before is None else before.position + 1
     previous = NO_HASH if before is None else before.hash
     text = canonical(body, "the entry")

@@ -185,7 +185,7 @@ def _copy_rows(source: Connection, place: Place) -> None:
         about = source.first("SELECT id, schema FROM oboro_ledger")
         assert about is not None
         schema.create(target, *about)
-        for table in ("oboro_entries", "oboro_parts"):
+        for table in schema.tables_of(about[1])[1:]:
             names = schema.COLUMNS[table]
             query = f"SELECT {', '.join(names)} FROM {table} ORDER BY {', '.join(names[:2])}"
             for row in source.rows(query, few=1 if table == "oboro_parts" else 500):
@@ -217,6 +217,7 @@ def verify(database: Database, key_path: Path, expected: Head | None) -> Verific
         if replay.ledger_id != connection.one("SELECT id FROM oboro_ledger"):
             raise tampered(0, "its id is not that of the ledger")
         _check_contents(connection, replay)
+        _check_lookups(connection, replay)
     _check_key(key_path, replay)
     return replay.verification(contents=len(replay.commits))
 
@@ -237,6 +238,15 @@ def _check_contents(connection: Connection, replay: Replay) -> None:
     for (reservation,) in connection.rows("SELECT DISTINCT reservation FROM oboro_parts"):
         if reservation not in replay.commits:
             raise tampered(reservation, "content is stored for it that was never committed")
+
+
+def _check_lookups(connection: Connection, replay: Replay) -> None:
+    """That every entry is found by its words, and by no others."""
+    if "oboro_lookups" not in schema.tables_of(replay.schema):
+        return
+    there = set(connection.rows("SELECT key, position FROM oboro_lookups"))
+    if wrong := there ^ replay.lookups:
+        raise tampered(min(position for _, position in wrong), "it is not looked up by its own words")
 
 
 def _check_key(path: Path, replay: Replay) -> None:

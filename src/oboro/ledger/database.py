@@ -439,6 +439,8 @@ def _engine(place: Place) -> sqlalchemy.Engine:
             "SELECT set_config('synchronous_commit', 'on', false) "
             "WHERE current_setting('synchronous_commit') IN ('off', 'local')"
         )
+        if place.schema is not None:
+            connection.execute(f'SET search_path TO "{place.schema}"')
         connection.autocommit = False
 
     return engine

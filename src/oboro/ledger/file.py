@@ -223,6 +223,7 @@ class Place:
     shown: str
     path: Path | None = None
     url: URL | None = field(default=None, repr=False)
+    schema: str | None = None  # of a server's database: one for each ledger
 
     @classmethod
     def of(cls, where: str | os.PathLike[str]) -> Place:
@@ -237,7 +238,13 @@ class Place:
         except (ArgumentError, ValueError):
             raise _no_address("an address that cannot be read") from None
         _refuse_hidden_password(text, url)
-        return cls(shown=_without_secrets(url), url=url)
+        named = url.query.get("schema", "" if re.search(r"[?&]schema\b", text) else None)
+        if named is not None and not (isinstance(named, str) and _SCHEMA.fullmatch(named)):
+            raise _no_address("a schema that is none: a small letter first, then letters, digits and _")
+        shown = _without_secrets(url)
+        if named is not None:
+            shown += f"{'&' if '?' in shown else '?'}schema={named}"
+        return cls(shown=shown, url=url.difference_update_query(["schema"]), schema=named)
 
     def key_path(self, ledger_id: str, key: str | os.PathLike[str] | None) -> Path:
         """Where the private key is kept: beside a file, or in the user's own folder for a server."""
@@ -288,6 +295,7 @@ _SERVER = re.compile(r"(postgresql|postgres|postgresql\+psycopg)://")
 # On Windows a single letter is a disk
 _SCHEME = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]%s:" % ("+" if os.name == "nt" else "*"))
 _HOST = re.compile(r"[\w./,:%-]*")  # a folder with a socket has slashes
+_SCHEMA = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 _DATABASE = re.compile(r"[\w.$~+-]*")
 
 

@@ -6,6 +6,7 @@ import json
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -154,9 +155,10 @@ def append(
     kind: str,
     facts: Mapping[str, object],
     *keys: Ed25519PrivateKey,
+    time: datetime | None = None,
 ) -> Entry:
     """Writes the next entry."""
-    entry, text = seal(last, kind, facts, *keys)
+    entry, text = seal(last, kind, facts, *keys, time=time)
     line = Line(
         entry.position,
         kind,
@@ -168,10 +170,34 @@ def append(
         entry.body.get("reservation"),
     )
     connection.run(_APPEND, **line._asdict())
+    for key in lookups(entry):
+        schema.insert(connection, "oboro_lookups", key=key, position=entry.position)
     mark(connection, entry.position)
     if entry.odd is None:
         _whole.add(line)
     return entry
+
+
+def lookups(entry: Entry) -> list[str]:
+    """By which words an entry is looked up: its account's state, its question, the approval that it used."""
+    body, found = entry.body, []
+    if "account" in body:
+        found.append(f"account {body['account']['name']}")
+    if entry.kind == "reserve" and "edition" in body:
+        found.append(f"question {body['plan_hash']} {body['edition']}")
+    if entry.kind == "reserve" and "approval" in body:
+        found.append(f"approval {body['approval']}")
+    return found
+
+
+def looked_up(connection: Connection, key: str, order: str = "DESC") -> Iterator[Entry]:
+    """The entries that a key leads to, the last one first, each checked by itself."""
+    query = f"SELECT position FROM oboro_lookups WHERE key = :key ORDER BY position {order}"
+    for (position,) in list(connection.rows(query, key=key)):
+        entry = entry_at(connection, position)
+        if entry is None or key not in lookups(entry):
+            raise tampered(position, "it is looked up by words that are not its own")
+        yield entry
 
 
 def mark(connection: Connection, position: int) -> None:

@@ -10,18 +10,19 @@ because every beginning of a chain is a chain. A head that was kept elsewhere sh
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from fractions import Fraction
+from datetime import datetime
 
 from oboro.errors import GuaranteeError, InputError, ParameterError, TamperError, setting
+from oboro.ledger import accounts
 from oboro.ledger.chain import NO_HASH, Entry, Head, fault, plan_hash, signer_of
 from oboro.ledger.keys import PublicKey
-from oboro.ledger.records import tampered
+from oboro.ledger.periods import Periods, amount_of, amounts, carried, fits, like, nothing, periods_from, plus
+from oboro.ledger.records import lookups, tampered
 from oboro.privacy import (
-    ZCDP,
-    Approx,
     Conditional,
     Guarantee,
     Pure,
@@ -111,14 +112,9 @@ def checked_budget(budget: Guarantee) -> Guarantee:
     return budget
 
 
-def nothing(budget: Guarantee) -> Guarantee:
-    """Zero in the currency of `budget`."""
-    return _like(budget, tuple(Fraction(0) for _ in amounts(budget)))
-
-
 def remaining(budget: Guarantee, spent: Guarantee) -> Guarantee:
     """What is left: with `spent` it makes exactly the budget."""
-    return _like(budget, tuple(b - s for b, s in zip(amounts(budget), amounts(spent), strict=True)))
+    return like(budget, tuple(b - s for b, s in zip(amounts(budget), amounts(spent), strict=True)))
 
 
 def states_otherwise(plan: Record, unit: Unit, guarantee: Guarantee) -> bool:
@@ -150,35 +146,9 @@ def affords(budget: Guarantee, spent: Guarantee, cost: Guarantee) -> bool:
 
 def added(budget: Guarantee, spent: Guarantee, cost: Guarantee) -> Guarantee:
     """The new total after a cost that the budget affords."""
-    total = _like(budget, tuple(s + c for s, c in zip(amounts(spent), amounts(cost), strict=True)))
+    total = like(budget, tuple(s + c for s, c in zip(amounts(spent), amounts(cost), strict=True)))
     _writable(total)
     return total
-
-
-def amounts(guarantee: Guarantee) -> tuple[Fraction, ...]:
-    """The coordinates that are added up."""
-    plain = guarantee.unconditional
-    if isinstance(plain, Approx):
-        return plain.eps, plain.delta
-    if isinstance(plain, ZCDP):
-        return (plain.rho,)
-    assert isinstance(plain, Pure | Renyi)
-    return (plain.eps,)
-
-
-def _like(budget: Guarantee, values: tuple[Fraction, ...]) -> Guarantee:
-    """A guarantee of the kind of `budget`, resting on the same assumptions."""
-    plain = budget.unconditional
-    made: Guarantee
-    if isinstance(plain, Approx):
-        made = Approx(*values)
-    elif isinstance(plain, ZCDP):
-        made = ZCDP(*values)
-    elif isinstance(plain, Renyi):
-        made = Renyi(plain.order, *values)
-    else:
-        made = Pure(*values)
-    return Conditional(made, budget.assumptions) if budget.assumptions else made
 
 
 def _writable(guarantee: Guarantee) -> None:
@@ -192,6 +162,31 @@ def _writable(guarantee: Guarantee) -> None:
             needed="costs whose denominators have much in common",
             fix=setting(eps="0.125"),
         )
+
+
+_LATER = ("grant", "revoke", "approve", "decline")  # kinds, and parts of bodies, that came with schema 3
+_LATER_PARTS = {"account", "edition", "approval", "periods", "period"}
+
+
+def same_currency(amount: Guarantee, budget: Guarantee) -> bool:
+    """Whether two amounts can be compared."""
+    return nothing(amount.unconditional) == nothing(budget.unconditional)
+
+
+def same_person(one: str, other: str) -> bool:
+    """Whether two names may be of one: upper and lower case are alike."""
+    return unicodedata.normalize("NFKC", one).casefold() == unicodedata.normalize("NFKC", other).casefold()
+
+
+def approves(approval: Entry, body: Record, account: str, cost: Guarantee) -> bool:
+    """Whether an approval is one for what a reservation says of itself."""
+    said = approval.body
+    return (
+        approval.kind == "approve"
+        and (said["asker"], said["plan_hash"]) == (account, body["plan_hash"])
+        and said["edition"] == body.get("edition")
+        and fits(cost, guarantee_from(said["cost"]))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +207,8 @@ class Verification:
     budget: Guarantee
     spent: Guarantee
     schema: int
+    grants: int = 0
+    periods: Periods | None = None
 
 
 @dataclass(slots=True)
@@ -228,6 +225,15 @@ class Replay:
     names: set[str] = field(default_factory=set)
     reservations: dict[int, str] = field(default_factory=dict)
     commits: dict[int, Entry] = field(default_factory=dict)
+    periods: Periods | None = None
+    began: datetime | None = None
+    period: Record | None = None  # what was spent in the period of the last entry
+    lookups: set[tuple[str, int]] = field(default_factory=set)
+    accounts: dict[str, Entry] = field(default_factory=dict)  # the last entry about each
+    paid: dict[str, list[tuple[datetime, Guarantee]]] = field(default_factory=dict)
+    grants: dict[int, Entry] = field(default_factory=dict)
+    approvals: dict[int, Entry] = field(default_factory=dict)
+    _used: set[int] = field(default_factory=set)
     _root: str = ""
     _expected: Head | None = None
 
@@ -261,6 +267,8 @@ class Replay:
         if wrong is not None:
             raise tampered(place, wrong)
         self.last = entry
+        self.period = entry.body.get("period")
+        self.lookups.update((key, entry.position) for key in lookups(entry))
 
     def verification(self, contents: int | None) -> Verification:
         assert self.last is not None
@@ -276,6 +284,8 @@ class Replay:
             budget=self.budget,
             spent=self.spent,
             schema=self.schema,
+            grants=len(self.grants),
+            periods=self.periods,
         )
 
     def _fault(self, entry: Entry, text: str) -> str | None:
@@ -295,7 +305,17 @@ class Replay:
             return "it is signed by a key that was not in force"
         if entry.body["root"] != self._root:
             return "it belongs to another ledger"
+        if self.schema > 2 and entry.time < self.last.time:
+            return "its time is before that of the entry before it"
+        if self.schema < 3 and (entry.kind in _LATER or _LATER_PARTS & entry.body.keys()):
+            return "the schema of the ledger does not have it"
+        if self.period is not None:
+            self.period = carried(self.period, self.last.time, entry.time)
         follows = {
+            "grant": self._granted,
+            "revoke": self._revoked,
+            "approve": self._decided,
+            "decline": self._decided,
             "reserve": self._reserved,
             "commit": self._committed,
             "key": self._key_changed,
@@ -309,7 +329,13 @@ class Replay:
         self.keys = [PublicKey(0, entry.body["key"])]
         self.unit = unit_from(entry.body["unit"])
         self.ledger_id, self.schema = entry.body["id"], entry.body.get("schema", 1)
-        self._root = entry.hash
+        self._root, self.began = entry.hash, entry.time
+        if "periods" in entry.body:
+            self.periods = periods_from(entry.body["periods"])
+            amount_of("instalment", self.periods.instalment, self.budget)
+            self.period = {"per": self.periods.per, "spent": self.spent.to_dict()}
+        if self.schema < 3 and _LATER_PARTS & entry.body.keys():
+            return "the schema of the ledger does not have it"
         return self._unless_total_is(entry)
 
     def _reserved(self, entry: Entry) -> str | None:
@@ -334,8 +360,83 @@ class Replay:
             return "its cost is less than its guarantee costs"
         if not any(amounts(cost)) or not affords(self.budget, self.spent, cost):
             return "the budget does not cover its cost"
+        if self.periods is not None and self.period is not None and self.began is not None:
+            recent = guarantee_from(self.period["spent"])
+            if not fits(cost, self.periods.room(self.budget, self.began, entry.time, self.spent, recent)):
+                return "the instalments that were open do not cover its cost"
+            self.period = {**self.period, "spent": plus(recent, cost).to_dict()}
+        wrong = self._paid_by(entry, cost)
+        if wrong is not None:
+            return wrong
         self.spent = added(self.budget, self.spent, cost)
         self.reservations[entry.position] = entry.hash
+        return None
+
+    def _paid_by(self, entry: Entry, cost: Guarantee) -> str | None:
+        """What is wrong with the account that a reservation names, and with its approval."""
+        approval = entry.body.get("approval")
+        if "account" not in entry.body:
+            return None if approval is None else "it has an approval, and no account"
+        name = entry.body["account"]["name"]
+        before = self.accounts.get(name)
+        grant = None if before is None else self.grants.get(before.body["account"]["grant"])
+        if before is None or grant is None:
+            return "its account has no grant"
+        state, now = before.body["account"], entry.time
+        if not fits(cost, accounts.room(state, grant, before.time, now)):
+            return "the account does not cover its cost"
+        if entry.body["account"] != accounts.charged(state, grant, before.time, now, cost):
+            return "the running total of its account is wrong"
+        if approval is None and accounts.needs_approval(grant, cost):
+            return "nobody has approved its cost"
+        if approval is not None:
+            given = self.approvals.get(approval)
+            if given is None or not approves(given, entry.body, name, cost) or approval in self._used:
+                return "its approval is for something else, or was used before"
+            self._used.add(approval)
+        self.accounts[name] = entry
+        self.paid.setdefault(name, []).append((now, cost))
+        return None
+
+    def _granted(self, entry: Entry) -> str | None:
+        assert self.budget is not None
+        name, terms = entry.body["account"]["name"], entry.body["terms"]
+        before = self.accounts.get(name)
+        amount_of("amount", guarantee_from(terms["amount"]), self.budget)
+        if terms["approve_above"] is not None and not same_currency(
+            guarantee_from(terms["approve_above"]), self.budget
+        ):
+            return "what needs no approval is in another currency"
+        expected = accounts.granted(
+            name,
+            None if before is None else before.body["account"],
+            entry.position,
+            terms["per"],
+            entry.time,
+            self.paid.get(name, []),
+            nothing(self.budget),
+        )
+        if entry.body["account"] != expected:
+            return "the running total of its account is wrong"
+        self.accounts[name] = self.grants[entry.position] = entry
+        return None
+
+    def _revoked(self, entry: Entry) -> str | None:
+        before = self.accounts.get(entry.body["account"]["name"])
+        if before is None or before.body["account"]["grant"] is None:
+            return "it revokes a grant that is not there"
+        if entry.body["account"] != accounts.revoked(before.body["account"]):
+            return "the running total of its account is wrong"
+        self.accounts[entry.body["account"]["name"]] = entry
+        return None
+
+    def _decided(self, entry: Entry) -> str | None:
+        if same_person(entry.body["by"], entry.body["asker"]):
+            return "who asked has decided"
+        if entry.body["asker"] not in self.accounts:
+            return "its account has no grant"
+        if entry.kind == "approve":
+            self.approvals[entry.position] = entry
         return None
 
     def _committed(self, entry: Entry) -> str | None:
@@ -361,7 +462,7 @@ class Replay:
     def _unless_total_is(self, entry: Entry) -> str | None:
         if entry.body["key"] != self.keys[-1].public_key:
             return "it names a key that is not in force"
-        if guarantee_from(entry.body["spent"]) != self.spent:
+        if guarantee_from(entry.body["spent"]) != self.spent or entry.body.get("period") != self.period:
             return "its running total is wrong"
         return None
 

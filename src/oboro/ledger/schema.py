@@ -10,7 +10,8 @@ from oboro.ledger.database import Connection
 
 # 1  oboro 0.1
 # 2  a SQLite ledger commits into its file, and its first page says how long it is; the chain says which schema it is
-VERSION = 2
+# 3  accounts and periods: entries are found by what is in `oboro_lookups`, and their times never go back
+VERSION = 3
 
 # `oboro_ledger` has one row. It says what the file is, and on PostgreSQL it is the lock that writers take turns with.
 # `oboro_parts` holds what was released, in pieces, under the position of its reservation.
@@ -28,6 +29,10 @@ TABLES = {
         signature TEXT NOT NULL,
         name TEXT UNIQUE,
         reservation {whole} UNIQUE REFERENCES oboro_entries (position)""",
+    "oboro_lookups": """
+        key TEXT NOT NULL,
+        position {whole} NOT NULL REFERENCES oboro_entries (position),
+        PRIMARY KEY (key, position)""",
     "oboro_parts": """
         reservation {whole} NOT NULL REFERENCES oboro_entries (position),
         part INTEGER NOT NULL,
@@ -46,6 +51,7 @@ COLUMNS = {
         "name",
         "reservation",
     ),
+    "oboro_lookups": ("key", "position"),
     "oboro_parts": ("reservation", "part", "data"),
 }
 _REFUSAL = "a ledger is append-only"
@@ -54,18 +60,27 @@ _ACTIONS = ("UPDATE", "DELETE")
 
 def create(connection: Connection, ledger_id: str, version: int = VERSION) -> None:
     """Makes the tables, in a transaction that someone else began, and says what they are."""
-    types = (
-        {"whole": "INTEGER", "bytes": "BLOB"} if connection.sqlite else {"whole": "BIGINT", "bytes": "BYTEA"}
-    )
     if not connection.sqlite:
         connection.run(
             "CREATE OR REPLACE FUNCTION oboro_append_only() RETURNS trigger LANGUAGE plpgsql AS "
             f"$$ BEGIN RAISE EXCEPTION '{_REFUSAL}'; END $$"
         )
-    for table, columns in TABLES.items():
-        connection.run(f"CREATE TABLE {table} ({columns.format(**types)})")
-        _guard(connection, table)
+    for table in tables_of(version):
+        _make(connection, table)
     insert(connection, "oboro_ledger", one=1, schema=version, id=ledger_id)
+
+
+def tables_of(version: int) -> list[str]:
+    """The tables that a ledger of this schema has, in the order in which one leads to another."""
+    return [table for table in TABLES if version > 2 or table != "oboro_lookups"]
+
+
+def _make(connection: Connection, table: str) -> None:
+    types = (
+        {"whole": "INTEGER", "bytes": "BLOB"} if connection.sqlite else {"whole": "BIGINT", "bytes": "BYTEA"}
+    )
+    connection.run(f"CREATE TABLE {table} ({TABLES[table].format(**types)})")
+    _guard(connection, table)
 
 
 def _guard(connection: Connection, table: str) -> None:
@@ -106,7 +121,9 @@ def found(connection: Connection) -> list[str]:
 
 
 def state(connection: Connection, version: int) -> None:
-    """Changes the one thing that ever changes: which schema the ledger is of."""
+    """Changes the one thing that ever changes: which schema the ledger is of. Tables that it lacks are made."""
+    if "oboro_lookups" in tables_of(version) and "oboro_lookups" not in found(connection):
+        _make(connection, "oboro_lookups")
     connection.run(
         "DROP TRIGGER oboro_ledger_no_update"
         if connection.sqlite

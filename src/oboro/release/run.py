@@ -23,6 +23,7 @@ from oboro.errors import BudgetError, InputError, LedgerError, ParameterError, s
 from oboro.exact import whole
 from oboro.kinds import takes, text_of
 from oboro.ledger import Ledger
+from oboro.ledger.periods import least, nothing
 from oboro.ledger.records import Reservation
 from oboro.noise.bits import Bits, system_bits
 from oboro.payment import paid, paying
@@ -66,24 +67,28 @@ def quote(plan: Plan, ledger: Ledger) -> Quote:
     return _quoted(made_again(plan), ledger)
 
 
-def _quoted(made: Plan, ledger: Ledger) -> Quote:
-    cost = price(made, ledger)
+def _quoted(made: Plan, ledger: Ledger, account: str | None = None) -> Quote:
+    cost = price(made, ledger, account)
     return Quote(made, made.to_dict(), made.describe(), made.forecast(), cost)
 
 
 @takes(plan=a_plan, ledger=Ledger)
-def price(plan: Plan, ledger: Ledger) -> Guarantee:
-    """What `plan` would cost in the ledger's currency; raises if it cannot be paid. Spends nothing.
+def price(plan: Plan, ledger: Ledger, account: str | None = None) -> Guarantee:
+    """What `plan` would cost in the ledger's currency; raises if it cannot be paid, by an account. Spends nothing.
 
     >>> ob.price(plan, ledger), ledger.spent
     (Pure('0.1'), Pure(0))
     """
     cost = ledger.price(plan.unit, plan.guarantee)
-    if not ledger.affords(cost):
+    if not ledger.affords(cost, account=account):
+        own = None if account is None else ledger.account(account)
+        room = ledger.available
+        if account is not None:
+            room = least(room, nothing(room) if own is None else own.available)
         raise BudgetError(
             "the budget does not cover this plan",
             given=f"cost: {cost}",
-            needed=f"at most what remains: {ledger.remaining}",
+            needed=f"at most what remains: {room}",
             fix="a smaller eps, or a new budget decided by those who answer for the data",
         )
     return cost
@@ -96,13 +101,17 @@ def run(
     ledger: Ledger,
     name: str | None = None,
     *,
+    account: str | None = None,
+    edition: str | None = None,
+    approval: int | None = None,
     bits: Bits | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Release:
     """Runs `plan` on `data`, once, and pays for it from `ledger`.
 
     `name` makes the release findable: the same name with the same plan gives the stored release back and
-    costs nothing. A name that another plan has, or whose run died, is refused. `tell` is told the forecast in words
+    costs nothing. A name that another plan has, or whose run died, is refused. `account`, `edition` and `approval` are those
+    of `Ledger.reserve`. `tell` is told the forecast in words
     before data is read. `bits` is for tests only; the certificate says so if they are not safe.
 
     >>> release = ob.run(plan, data, ledger, name="ages")
@@ -115,13 +124,13 @@ def run(
     made = made_again(plan)
     if name is not None and (found := given_again(made, ledger, name)) is not None:
         return found
-    quoted = _quoted(made, ledger)
+    quoted = _quoted(made, ledger, account)
     if tell is not None:
         tell(str(quoted.forecast))
     data = made.open(data)
     prepared = made.prepare(data)
     source = bits or system_bits()
-    reservation = reserve(quoted, ledger, name)
+    reservation = reserve(quoted, ledger, name, account=account, edition=edition, approval=approval)
     with paid(ledger.where, reservation.position):
         table = made.publish(made.measure(prepared, source))
     return keep(quoted, ledger, reservation, table, source, getattr(data, "engine", None))
@@ -152,11 +161,25 @@ def _same_plan(plan: Plan, written: dict[str, object]) -> bool:
         return False
 
 
-def reserve(quoted: Quote, ledger: Ledger, name: str | None) -> Reservation:
+def reserve(
+    quoted: Quote,
+    ledger: Ledger,
+    name: str | None,
+    *,
+    account: str | None = None,
+    edition: str | None = None,
+    approval: int | None = None,
+) -> Reservation:
     """Pays for what was quoted. From here on nothing is refunded, and noise may be drawn."""
     with paying(ledger.where) as payment:
         reservation = ledger.reserve(
-            plan=quoted.record, unit=quoted.plan.unit, guarantee=quoted.plan.guarantee, name=name
+            plan=quoted.record,
+            unit=quoted.plan.unit,
+            guarantee=quoted.plan.guarantee,
+            name=name,
+            account=account,
+            edition=edition,
+            approval=approval,
         )
         payment.entry = reservation.position
     return reservation
