@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from oboro.errors import BudgetError, LedgerError, ParameterError, setting, told
 from oboro.kinds import shown
-from oboro.ledger import Ledger, replay
+from oboro.ledger import Ledger, periods, replay
 from oboro.privacy import Guarantee, guarantee_from
 from oboro.service import database as schema
 from oboro.service.database import Database, now
@@ -134,7 +134,7 @@ class Accounts:
         amount = guarantee_from(json.loads(row.amount))
         spent = self._spent(connection, name, amount, None if row.per is None else begun(row.per, now()))
         limit = None if row.approve_above is None else guarantee_from(json.loads(row.approve_above))
-        left = replay.remaining(amount, spent) if replay.within(amount, spent) else replay.nothing(amount)
+        left = replay.remaining(amount, spent) if replay.within(amount, spent) else periods.nothing(amount)
         return Account(name, amount, row.per, limit, bool(row.granted), spent, left)
 
     def _spent(self, connection: sa.Connection, name: str, amount: Guarantee, since: int | None) -> Guarantee:
@@ -144,7 +144,7 @@ class Accounts:
             table.c.dataset == self.ledger.dataset, table.c.account == name, table.c.state.in_(_PAID)
         )
         query = query if since is None else query.where(table.c.asked >= since)
-        spent = replay.nothing(self.ledger.budget)
+        spent = periods.nothing(self.ledger.budget)
         for cost in connection.execute(query).scalars():
             spent = replay.added(
                 self.ledger.budget,
