@@ -172,3 +172,33 @@ def log_beside_the_name_kept(original: Any, self: Any) -> None:
 )
 def older_schema_written_to(original: Any, connection: Any, place: Any) -> None:
     """A ledger that processes of 0.1 may still use, with a log beside it, is spent from."""
+
+
+PERIODS = "tests/ledger/test_ledger_periods.py"
+
+
+@planted(
+    "oboro.ledger.periods:now_after",
+    caught_by=f"{PERIODS}::test_a_clock_that_goes_back_opens_nothing[sqlite]",
+)
+def clock_that_goes_back_followed(original: Any, last: Any) -> Any:
+    """A clock that is set back opens a period again."""
+    return original(None)
+
+
+@planted(
+    "oboro.ledger.accounts:needs_approval",
+    caught_by=f"{PERIODS}::test_four_eyes_above_a_threshold[sqlite]",
+)
+def approval_not_asked_for(original: Any, grant: Any, cost: Any) -> bool:
+    """What needs four eyes is paid with two."""
+    return False
+
+
+@planted(
+    "oboro.ledger.accounts:granted",
+    caught_by=f"{PERIODS}::test_a_new_grant_forgets_nothing[sqlite]",
+)
+def new_grant_refills(original: Any, name: Any, before: Any, *rest: Any) -> Any:
+    """An account that is granted something anew begins again at nothing."""
+    return original(name, None, *rest)
