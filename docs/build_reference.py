@@ -29,6 +29,7 @@ PAGES = (
     "oboro.secure",
     "oboro.audit",
     "oboro.report",
+    "oboro.service",
     "oboro.engine",
     "oboro.noise",
     "oboro.errors",
@@ -37,7 +38,7 @@ TARGET = Path(__file__).with_name("reference.md")
 MODULES = Path(__file__).with_name("modules.md")
 SOURCE = Path(__file__).parent.parent / "src" / "oboro"
 LAYERS = (  # as docs/architecture.md draws them, from the top
-    *("cli", "report", "audit", "tables", "statistics", "synth", "dynamics", "secure"),
+    *("cli", "service", "report", "audit", "tables", "statistics", "synth", "dynamics", "secure"),
     *("engine", "release", "ledger", "privacy", "domain", "noise", "language"),
 )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -139,7 +141,7 @@ def add(
         str | None, option("--approve-above NUMBER", "What costs more needs a steward's approval.")
     ] = None,
     role: Annotated[str, option("--role WORD", "analyst, steward or auditor.")] = "analyst",
-    by: Annotated[str | None, option("--by NAME", "Who decided it: written into the ledger.")] = None,
+    steward: Annotated[str | None, option("--steward NAME", "Who decided it.")] = None,
 ) -> None:
     """Makes somebody known to a service, and gives an analyst a share of a dataset's budget."""
     from oboro.service import people
@@ -171,7 +173,7 @@ def add(
     database = Database(settings.database)
     people.add(database, name, role)
     if ledger is not None and amount is not None:
-        Accounts(database, ledger).grant(name, amount, per=per, approve_above=limit, by=by)
+        Accounts(database, ledger).grant(name, amount, per=per, approve_above=limit, by=steward)
         often = said("in all") if per is None else said(f"each {per}")
         echo(labelled("granted", f"{name}: {amount}, {often}"))
         ledger.close()
@@ -200,24 +202,14 @@ def list_people(file: ServiceFile, json: Json = False) -> None:
 def password(
     file: ServiceFile,
     name: Annotated[str, argument("NAME", "Whose it is.")],
-    secret: Annotated[
-        str,
-        option(
-            "--password TEXT",
-            "The password; asked for, if not said.",
-            prompt="Password",
-            hide_input=True,
-            confirmation_prompt=True,
-        ),
-    ] = "",
 ) -> None:
-    """Sets a password, with which somebody may get a token of half a day."""
+    """Sets a password, with which somebody may get a token of half a day. It is asked for, or read from standard input."""
     from oboro.service import people
     from oboro.service.database import Database
     from oboro.service.settings import read_settings
 
     database = Database(read_settings(file).database)
-    people.set_password(database, name, secret)
+    people.set_password(database, name, _secret())
     database.close()
     echo(labelled("done", said("the password is kept by argon2id")))
 
@@ -279,6 +271,14 @@ def list_tokens(file: ServiceFile, json: Json = False) -> None:
         return
     shown = [[row.id, row.person, said("revoked") if row.revoked is not None else ""] for row in rows]
     echo("\n".join(aligned([["id", said("name"), ""], *shown], "<<<")))
+
+
+def _secret() -> str:
+    """A password, from whoever sits here or from a pipe: never from the command line, which others see."""
+    try:
+        return getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    except (OSError, ValueError, AttributeError):
+        return ""
 
 
 def _ledger_of(settings: Settings, dataset: str) -> Ledger:

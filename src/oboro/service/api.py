@@ -295,7 +295,7 @@ def question(id: str, desk: AtDesk, person: Asker) -> models.Job:
 @router.get(
     "/v1/questions/{id}/events",
     response_class=StreamingResponse,
-    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {"text/event-stream": {"schema": {}}}}},
 )
 async def events(id: str, desk: AtDesk, person: Asker) -> StreamingResponse:
     """The clock of a question as server-sent events, and its end."""

@@ -293,7 +293,9 @@ class Asking(Generic[Result]):
         """A table of counts of every cell of the domain, or of some of its columns, for what readers will ask."""
         if self._condition is not None or self._groups:
             raise ParameterError(
-                "a table counts all rows", given="where or by", needed="columns=, and a workload"
+                "a table counts all rows",
+                given="where or by",
+                needed="a workload, and the columns that it is about",
             )
         return self._ask(
             "table",
