@@ -26,6 +26,7 @@ PARTS = (
     "dynamics",
     "synth",
     "cluster",
+    "service",
     "peers",
 )
 
