@@ -199,8 +199,8 @@ def test_what_happens_to_the_file_while_it_is_written_to_is_noticed_before_the_s
     """Between the first and the second look: whoever reserves is not told that it was granted."""
     original = records.append
 
-    def append(*arguments: object) -> object:
-        entry = original(*arguments)  # type: ignore[arg-type]
+    def append(*arguments: Any, **more: Any) -> object:
+        entry = original(*arguments, **more)  # type: ignore[arg-type]
         if change == "link":
             os.link(path, tmp_path / "other")
         elif change == "move":

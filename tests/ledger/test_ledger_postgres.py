@@ -42,9 +42,9 @@ def test_a_connection_lost_before_the_entry_is_written_spends_nothing(
 ) -> None:
     real = records.append
 
-    def lose_then_append(connection: Connection, *rest: Any) -> Any:
+    def lose_then_append(connection: Connection, *rest: Any, **more: Any) -> Any:
         end_backend_of(connection, postgres_server)
-        return real(connection, *rest)
+        return real(connection, *rest, **more)
 
     with monkeypatch.context() as patch:
         patch.setattr(records, "append", lose_then_append)
@@ -60,8 +60,8 @@ def test_a_connection_lost_at_the_commit_leaves_a_doubt_and_says_so(
 ) -> None:
     real = records.append
 
-    def append_then_lose(connection: Connection, *rest: Any) -> Any:
-        entry = real(connection, *rest)
+    def append_then_lose(connection: Connection, *rest: Any, **more: Any) -> Any:
+        entry = real(connection, *rest, **more)
         end_backend_of(connection, postgres_server)
         return entry
 
@@ -96,8 +96,8 @@ def test_a_rotation_lost_at_the_commit_keeps_a_key_that_works(
 ) -> None:
     real = records.append
 
-    def append_then_lose(connection: Connection, *rest: Any) -> Any:
-        entry = real(connection, *rest)
+    def append_then_lose(connection: Connection, *rest: Any, **more: Any) -> Any:
+        entry = real(connection, *rest, **more)
         end_backend_of(connection, postgres_server)
         return entry
 
