@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ledger_help import assert_sound, enter_mounts, mounts_are_allowed, spend
@@ -200,7 +201,7 @@ def test_what_happens_to_the_file_while_it_is_written_to_is_noticed_before_the_s
     original = records.append
 
     def append(*arguments: Any, **more: Any) -> object:
-        entry = original(*arguments, **more)  # type: ignore[arg-type]
+        entry = original(*arguments, **more)
         if change == "link":
             os.link(path, tmp_path / "other")
         elif change == "move":
