@@ -90,7 +90,6 @@ def serving(folder: Path, url: str | None = None) -> Iterator[tuple[int, str]]:
     from oboro.ledger import Ledger
     from oboro.privacy import Pure
     from oboro.service import demo
-    from oboro.service.accounts import Accounts
     from oboro.service.database import Database
     from oboro.service.settings import read_settings
 
@@ -113,7 +112,7 @@ def serving(folder: Path, url: str | None = None) -> Iterator[tuple[int, str]]:
         database = Database(read_settings(made.settings.file).database)
         people.add(database, "lab-3")
         token = people.create_token(database, "lab-3")
-        Accounts(database, ledger).grant("lab-3", Pure(1))
+        ledger.grant("lab-3", Pure(1))
     subprocess.run(
         [sys.executable, "-m", "oboro", "serve", str(made.settings.file), "--calibrate"],
         check=True,

@@ -20,7 +20,6 @@ import tomli_w
 from oboro.ledger import Ledger
 from oboro.privacy import Guarantee, Pure, Unit
 from oboro.service import demo, edition, jobs, people, slots, worker
-from oboro.service.accounts import Accounts
 from oboro.service.api import create_app
 from oboro.service.database import Database
 from oboro.service.desk import Desk
@@ -187,7 +186,7 @@ def made(
         people.add(store, name, role)
         tokens[name] = people.create_token(store, name)
     for name in granted:
-        Accounts(store, own).grant(name, grant or budget or Pure(10), by="anna")
+        own.grant(name, grant or budget or Pure(10), by="anna")
     if slot is not None:
         slots.keep(store, DATASET, {Shape(kind, 1 << 20): slot for kind in KINDS})
     own.close()

@@ -172,6 +172,66 @@ def test_answers_are_shared_where_the_steward_says_so(tmp_path: Path) -> None:
             assert found.ask(who="lab-4").status_code == 200
 
 
+def test_an_answer_is_found_in_the_ledger_when_all_else_is_lost(tmp_path: Path) -> None:
+    with town(tmp_path / "here") as found:
+        first = found.answered()
+        with found.desk.database.writing() as connection:
+            connection.exec_driver_sql("DELETE FROM jobs")
+        again = found.ask()
+        assert again.status_code == 200
+        assert again.json()["answer"]["content"] == first["answer"]["content"]
+        assert found.ledger.spent == Pure("0.1")
+
+
+def test_another_edition_is_another_question(here: Town) -> None:
+    plan = here.desk.quoted(here.desk.datasets[DATASET], MEAN).quote.record
+    here.answered()
+    assert here.ledger.answered(plan, "2026", accounts=["lab-3"]) is not None
+    assert here.ledger.answered(plan, "2027", accounts=["lab-3"]) is None
+
+
+# 4. Budgets inside the signed chain
+
+
+def test_colluding_analysts_stay_within_the_datasets_budget(tmp_path: Path) -> None:
+    with town(
+        tmp_path / "here", budget=Pure("0.5"), grant=Pure("0.3"), granted=("lab-3", "lab-4", "lab-5")
+    ) as found:
+        codes = [
+            found.ask({**MEAN, "where": f"age >= {age}"}, who).status_code
+            for age in range(4)
+            for who in ("lab-3", "lab-4", "lab-5")
+        ]
+        assert codes.count(202) == 5
+        assert set(codes) == {202, 409}
+        assert found.ledger.spent == Pure("0.5")
+        found.work()
+        found.ledger.verify()
+        assert all(account.spent.eps <= Pure("0.3").eps for account in found.ledger.accounts())
+
+
+def test_a_new_month_opens_an_account_again_and_never_the_datasets_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from datetime import UTC, datetime
+
+    from oboro.ledger import periods
+
+    today = datetime.now(UTC)
+    monkeypatch.setattr(periods, "now_after", lambda before: max(before, today))
+    with town(tmp_path / "here", budget=Pure("0.5"), granted=()) as found:
+        found.ledger.grant("lab-3", Pure("0.2"), per="month", by="anna")
+        spent = []
+        for month in range(4):
+            year, at = divmod(today.month - 1 + month, 12)
+            when = datetime(today.year + year, at + 1, 28, 23, 59, tzinfo=UTC)
+            monkeypatch.setattr(periods, "now_after", lambda before, when=when: max(before, when))
+            for age in range(3):
+                found.ask({**MEAN, "where": f"age >= {10 * month + age}"})
+            spent.append(found.ledger.spent)
+        assert spent == [Pure("0.2"), Pure("0.4"), Pure("0.5"), Pure("0.5")]
+
+
 # 6. Four eyes
 
 
@@ -190,6 +250,8 @@ def test_above_a_threshold_another_steward_approves(tmp_path: Path) -> None:
         assert found.wait(job["id"], "anna")["state"] == "done"
         assert found.ledger.spent == Pure("0.4")
         assert found.send("POST", f"/v1/questions/{job['id']}/approve", "ben").status_code == 409
+        kinds = [entry.kind for entry in found.ledger.history()]
+        assert kinds[-3:] == ["approve", "reserve", "commit"]
 
 
 def test_what_is_declined_costs_nothing(tmp_path: Path) -> None:

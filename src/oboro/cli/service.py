@@ -145,7 +145,6 @@ def add(
 ) -> None:
     """Makes somebody known to a service, and gives an analyst a share of a dataset's budget."""
     from oboro.service import people
-    from oboro.service.accounts import Accounts
     from oboro.service.database import Database
     from oboro.service.grants import amount_of
     from oboro.service.settings import read_settings
@@ -173,7 +172,7 @@ def add(
     database = Database(settings.database)
     people.add(database, name, role)
     if ledger is not None and amount is not None:
-        Accounts(database, ledger).grant(name, amount, per=per, approve_above=limit, by=steward)
+        ledger.grant(name, amount, per=per, approve_above=limit, by=steward)
         often = said("in all") if per is None else said(f"each {per}")
         echo(labelled("granted", f"{name}: {amount}, {often}"))
         ledger.close()

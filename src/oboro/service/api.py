@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from oboro._version import __version__
-from oboro.errors import BudgetError, InputError, LedgerError, OboroError, ParameterError
+from oboro.errors import AccountError, BudgetError, InputError, LedgerError, OboroError, ParameterError
 from oboro.records import Record
 from oboro.release import Release
 from oboro.release.certificate import certify_file
@@ -56,6 +56,7 @@ def status_of(error: OboroError) -> int:
         (Crowded, 429),
         (Conflict, 409),
         (BudgetError, 409),
+        (AccountError, 409),
         (InputError, 422),
     ):
         if isinstance(error, kind):
@@ -128,13 +129,13 @@ def described(dataset: str, desk: AtDesk, person: Asker) -> models.Described:
     limits = {name: getattr(facts.limits, name) for name in facts.limits.__slots__}
     return models.Described(
         name=facts.dataset, edition=facts.edition, domain=facts.domain.to_dict(), unit=facts.unit.to_dict(), n=facts.n, count=facts.count,
-        budget=ledger.budget.to_dict(), remaining=ledger.remaining.to_dict(), account=account_of(desk, dataset, person.name), ledger=ledger.id,
+        budget=ledger.budget.to_dict(), remaining=ledger.available.to_dict(), account=account_of(desk, dataset, person.name), ledger=ledger.id,
         public_key=ledger.public_key, limits=limits, sharing=opened.settings.sharing, software=f"oboro {__version__}",
     )  # fmt: skip
 
 
 def account_of(desk: Desk, dataset: str, name: str) -> models.Account | None:
-    found = desk.accounts[dataset].account(name)
+    found = desk.datasets[dataset].ledger.account(name)
     if found is None:
         return None
     return models.Account(

@@ -104,18 +104,6 @@ slots = sa.Table(
     sa.Column("work", BIG, nullable=False),
     sa.Column("slot", BIG, nullable=False),
 )
-grants = sa.Table(
-    "grants",
-    metadata,
-    sa.Column("dataset", sa.Text, primary_key=True),
-    sa.Column("account", sa.Text, primary_key=True),
-    sa.Column("amount", sa.Text, nullable=False),
-    sa.Column("per", sa.Text),
-    sa.Column("approve_above", sa.Text),
-    sa.Column("granted", sa.Boolean, nullable=False),
-    sa.Column("by", sa.Text),
-    sa.Column("since", BIG, nullable=False),
-)
 alerts = sa.Table(
     "alerts",
     metadata,

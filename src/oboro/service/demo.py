@@ -12,7 +12,6 @@ from oboro.domain import Category, Domain, Integer
 from oboro.ledger import Ledger
 from oboro.privacy import Pure, Unit
 from oboro.service import people
-from oboro.service.accounts import Accounts
 from oboro.service.database import Database
 from oboro.service.settings import Settings, read_settings
 
@@ -92,7 +91,7 @@ def make(folder: Path, port: int = 8750) -> Demo:
     for name, role in (("lab-3", "analyst"), ("steward", "steward"), ("auditor", "auditor")):
         people.add(database, name, role)
         tokens[name] = people.create_token(database, name)
-    Accounts(database, ledger).grant("lab-3", Pure(1), per="month", by="steward")
+    ledger.grant("lab-3", Pure(1), per="month", by="steward")
     ledger.close()
     database.close()
     return Demo(settings, tokens["lab-3"], tokens["steward"], tokens["auditor"])

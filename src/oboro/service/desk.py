@@ -18,7 +18,6 @@ from oboro.privacy import Guarantee, Pure
 from oboro.release.run import Quote, reserve
 from oboro.service import answers, jobs, slots
 from oboro.service import database as schema
-from oboro.service.accounts import Accounts
 from oboro.service.database import Database, now
 from oboro.service.edition import Opened
 from oboro.service.people import Person
@@ -83,7 +82,6 @@ class Desk:
     def __init__(self, settings: Settings, database: Database, datasets: list[Opened]) -> None:
         self.settings, self.database = settings, database
         self.datasets = {one.facts.dataset: one for one in datasets}
-        self.accounts = {name: Accounts(database, one.ledger) for name, one in self.datasets.items()}
         self._asked: Recent[Asked] = Recent(2_000)
         self._answers: Recent[bytes] = Recent(1 << 28, len)
         self._granted: dict[tuple[str, str], tuple[float, bool]] = {}
@@ -112,8 +110,8 @@ class Desk:
         key = (opened.facts.dataset, name)
         seen, granted = self._granted.get(key, (0.0, False))
         if time.monotonic() - seen > _FRESH or not seen:
-            account = self.accounts[opened.facts.dataset].account(name)
-            granted = account is not None and account.granted
+            account = opened.ledger.account(name)
+            granted = account is not None and account.granted is not None
             self._granted[key] = (time.monotonic(), granted)
         return granted
 
@@ -147,7 +145,7 @@ class Desk:
                 return same
             self._refuse_crowd(person.name)
             approval = self._needs_approval(opened, person.name, asked.quote.cost)
-            if not self.accounts[opened.facts.dataset].affords(asked.quote.cost, person.name):
+            if not opened.ledger.affords(asked.quote.cost, account=person.name):
                 self._refuse_unaffordable(opened, person.name, asked)
             number = self._write(person.name, opened, asked, "waiting" if approval else "asked", key, body)
             if number is not None:
@@ -155,21 +153,45 @@ class Desk:
         else:
             raise Crowded("the same question is being asked at this moment", needed="a little patience")
         if not approval:
-            self._admit(number, opened, asked)
+            self._admit(number, opened, asked, person.name)
         return self._found(number)
 
     def approve(self, steward: Person, job: jobs.Row) -> jobs.Row:
         """Admits a question that waits, by a steward who did not ask it; the approval is an entry of the ledger."""
         opened, asked = self._waiting(steward, job)
-        if not self._move(job.id, "waiting", opened, asked, state="asked", by=steward.name):
+        if not self._move(job.id, "waiting", state="asked", by=steward.name):
             raise Conflict("the question does not wait any more", needed="one that waits for approval")
-        self._admit(job.id, opened, asked)
+        plan, record = asked.quote.plan, asked.quote.record
+        try:
+            entry = opened.ledger.approve(
+                job.account,
+                plan=record,
+                unit=plan.unit,
+                guarantee=plan.guarantee,
+                by=steward.name,
+                edition=opened.facts.edition,
+            )
+        except OboroError:
+            self._move(job.id, "asked", state="waiting", by=None)
+            raise
+        self._admit(job.id, opened, asked, job.account, entry.position)
         return self._found(job.id)
 
     def decline(self, steward: Person, job: jobs.Row, why: str | None = None) -> jobs.Row:
         """Refuses a question that waits. Nothing was spent, and nothing is."""
         opened, asked = self._waiting(steward, job)
-        self._move(job.id, "waiting", opened, asked, state="declined", by=steward.name, why=why)
+        if not self._move(job.id, "waiting", state="declined", by=steward.name, why=why):
+            raise Conflict("the question does not wait any more", needed="one that waits for approval")
+        plan, record = asked.quote.plan, asked.quote.record
+        opened.ledger.decline(
+            job.account,
+            plan=record,
+            unit=plan.unit,
+            guarantee=plan.guarantee,
+            by=steward.name,
+            edition=opened.facts.edition,
+            why=why or None,
+        )
         return self._found(job.id)
 
     def _waiting(self, steward: Person, job: jobs.Row) -> tuple[Opened, Asked]:
@@ -267,7 +289,13 @@ class Desk:
         if shared:
             number = self._write(name, opened, asked, "follows", key, body, leader=shared[0].id)
             return None if number is None else self._found(number)
-        return None
+        among = None if opened.settings.sharing else [name]
+        before = opened.ledger.answered(asked.quote.record, opened.facts.edition, accounts=among)
+        if before is None:
+            return None
+        found = {"due": time, "leaves": time, "slot": 1, "entry": before.reserved.position}
+        number = self._write(name, opened, asked, "done", key, body, **found)
+        return None if number is None else self._found(number)
 
     def _refuse_crowd(self, name: str) -> None:
         table = schema.jobs
@@ -283,7 +311,7 @@ class Desk:
             )
 
     def _needs_approval(self, opened: Opened, name: str, cost: Guarantee) -> bool:
-        account = self.accounts[opened.facts.dataset].account(name)
+        account = opened.ledger.account(name)
         limits = [None if account is None else account.approve_above, opened.settings.approve_above]
         return any(above(cost, limit) for limit in limits if limit is not None)
 
@@ -291,19 +319,24 @@ class Desk:
         """Says what the ledger says, of the budget or of the account: without a reservation."""
         from oboro.errors import BudgetError
 
-        account = self.accounts[opened.facts.dataset].account(name)
-        left = opened.ledger.remaining if account is None else account.available
+        account = opened.ledger.account(name)
+        left = opened.ledger.available if account is None else account.available
         raise BudgetError(
             "the budget does not cover this question; nothing was spent",
             given=f"a cost of {asked.quote.cost.unconditional}",
-            needed=f"at most what you may spend now: {left} of your account, {opened.ledger.remaining} of the dataset",
+            needed=f"at most what you may spend now: {left} of your account, {opened.ledger.available} of the dataset",
             fix="a smaller eps, or the next period",
         )
 
-    def _admit(self, number: str, opened: Opened, asked: Asked) -> None:
+    def _admit(
+        self, number: str, opened: Opened, asked: Asked, name: str, approval: int | None = None
+    ) -> None:
         """Pays, and takes a turn. What is refused here was not paid for, and leaves nothing behind."""
+        edition = opened.facts.edition
         try:
-            reservation = reserve(asked.quote, opened.ledger, number)
+            reservation = reserve(
+                asked.quote, opened.ledger, number, account=name, edition=edition, approval=approval
+            )
         except PaidError as error:
             self._lose(number, error.message)
             return
@@ -343,8 +376,6 @@ class Desk:
         }  # fmt: skip
         try:
             with self.database.writing() as connection:
-                if state == "asked":
-                    self.accounts[opened.facts.dataset].pay(connection, name, asked.quote.cost)
                 connection.execute(schema.jobs.insert().values(**values))
                 if key is not None:
                     connection.execute(
@@ -369,13 +400,10 @@ class Desk:
             )
             jobs.alert(connection, number, f"lost: {why}")
 
-    def _move(self, number: str, was: str, opened: Opened, asked: Asked, **values: object) -> bool:
-        """From one state to another, by one alone; what is asked now is covered by its account."""
+    def _move(self, number: str, was: str, **values: object) -> bool:
+        """From one state to another, by one alone."""
         table = schema.jobs
         with self.database.writing() as connection:
-            row = jobs.find(connection, number)
-            if row is not None and values["state"] == "asked":
-                self.accounts[opened.facts.dataset].pay(connection, row.account, asked.quote.cost)
             moved = table.update().where(table.c.id == number, table.c.state == was).values(**values)
             return connection.execute(moved).rowcount > 0
 

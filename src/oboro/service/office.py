@@ -8,12 +8,12 @@ import sqlalchemy as sa
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from oboro.errors import OboroError
+from oboro.ledger.accounts import Account
 from oboro.records import Record
 from oboro.service import database as schema
 from oboro.service import models, people
-from oboro.service.accounts import Account, Accounts
 from oboro.service.api import REFUSED, Anybody, AtDesk, Forbidden, at, job, role
-from oboro.service.desk import Desk, Unknown
+from oboro.service.desk import Unknown
 from oboro.service.grants import amount_of
 from oboro.service.people import Person
 
@@ -54,29 +54,29 @@ def plan(id: str, desk: AtDesk, person: Steward) -> Record:
 @router.get("/v1/datasets/{dataset}/grants", response_model=list[models.Grant])
 def grants(dataset: str, desk: AtDesk, person: Steward) -> list[models.Grant]:
     """The accounts of a dataset."""
-    return [_grant(one) for one in _accounts(dataset, desk, person).accounts()]
+    return [_grant(one) for one in desk.dataset(dataset, person).ledger.accounts()]
 
 
 @router.post("/v1/datasets/{dataset}/grants", response_model=models.Grant, status_code=201)
 def grant(dataset: str, asked: models.ToGrant, desk: AtDesk, person: Steward) -> models.Grant:
     """Gives an analyst a share of the budget, or changes it. It is an entry of the ledger."""
-    accounts = _accounts(dataset, desk, person)
+    ledger = desk.dataset(dataset, person).ledger
     if people.role_of(desk.database, asked.account) is None:
         raise Unknown("there is nobody of this name", needed="somebody who was added")
-    amount = amount_of(accounts.ledger.budget, asked.eps, asked.delta, asked.rho)
+    amount = amount_of(ledger.budget, asked.eps, asked.delta, asked.rho)
     limit = (
         None
         if asked.approve_above is None
         else amount_of(
-            accounts.ledger.budget,
+            ledger.budget,
             asked.approve_above if asked.rho is None else None,
             asked.delta,
             asked.approve_above if asked.rho is not None else None,
         )
     )
-    accounts.grant(asked.account, amount, per=asked.per, approve_above=limit, by=person.name)
+    ledger.grant(asked.account, amount, per=asked.per, approve_above=limit, by=person.name)
     desk.forget_grants()
-    found = accounts.account(asked.account)
+    found = ledger.account(asked.account)
     assert found is not None
     return _grant(found)
 
@@ -84,25 +84,22 @@ def grant(dataset: str, asked: models.ToGrant, desk: AtDesk, person: Steward) ->
 @router.post("/v1/datasets/{dataset}/grants/revoke", response_model=models.Grant)
 def revoke(dataset: str, asked: models.ToRevoke, desk: AtDesk, person: Steward) -> models.Grant:
     """Takes an analyst's grant away. What was spent is never forgotten."""
-    accounts = _accounts(dataset, desk, person)
-    if accounts.account(asked.account) is None:
+    ledger = desk.dataset(dataset, person).ledger
+    found = ledger.account(asked.account)
+    if found is None or found.granted is None:
         raise Unknown("there is no such account", needed="an account of this dataset")
-    accounts.revoke(asked.account)
+    ledger.revoke(asked.account, by=person.name)
     desk.forget_grants()
-    found = accounts.account(asked.account)
+    found = ledger.account(asked.account)
     assert found is not None
     return _grant(found)
-
-
-def _accounts(dataset: str, desk: Desk, person: Person) -> Accounts:
-    return desk.accounts[desk.dataset(dataset, person).facts.dataset]
 
 
 def _grant(account: Account) -> models.Grant:
     limit = account.approve_above
     return models.Grant(
         account=account.name, amount=account.amount.to_dict(), per=account.per, spent=account.spent.to_dict(),
-        available=account.available.to_dict(), granted=account.granted, approve_above=None if limit is None else limit.to_dict(),
+        available=account.available.to_dict(), granted=account.granted is not None, approve_above=None if limit is None else limit.to_dict(),
     )  # fmt: skip
 
 
