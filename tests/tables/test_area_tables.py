@@ -322,3 +322,88 @@ def test_intervals_of_areas_and_rows_hold() -> None:
             shown.append(a <= rows[row["row"], row["col"], row["sex"]] <= b)
     assert np.mean(held) > 0.935
     assert np.mean(shown) > 0.94
+
+
+@pytest.mark.parametrize(
+    ("beside", "more"),
+    [
+        ([], {}),
+        ([SEX], {}),
+        ([SEX, AGE], {}),
+        ([AGE], {"impossible": {"row": [3, 3, 4], "col": [2, 3, 7], "age": ["a", "b", "c"]}}),
+        ([SEX], {"known": {"prefecture": {"30": 700}, "municipality": {"311": 123}}}),
+        ([SEX], {"unit": ob.Unit.cells(adjacency="replace"), "total": 2000}),
+        ([SEX], {"delta": "1e-6"}),
+    ],
+    ids=["areas", "sex", "sex and age", "ruled out", "known", "total", "gaussian"],
+)
+def test_what_a_row_would_be_with_another_noisy_count_is_what_the_release_makes_of_it(
+    beside: list[ob.Category], more: dict[str, Any]
+) -> None:
+    """The noisy count of one cell changed, and the whole table made again."""
+    table, random = geography(), np.random.default_rng(5)
+    given = {"unit": ob.Unit.cells(), "eps": "0.2", "count": "people", **more}
+    plan = ob.tables.plan(ob.Domain([areas(table), *beside]), **given)
+    size = table.num_rows
+    cells = {"row": table["row"], "col": table["col"], "people": random.poisson(random.gamma(0.3, 20, size))}
+    cells |= {column.name: random.choice(column.values, size) for column in beside}
+    own = plan.mechanism
+    assert isinstance(own, AreaTree)
+    measured = own.measure(plan.prepare(pa.table(cells)), repeatable("rows"))[0]
+    answers = own.answers(measured)
+    finest = own.chosen.levels.index(own.lattice.finest)
+    changed = 0
+    for leaf in random.choice(answers.leaves, 12, replace=False).tolist():
+        for step in (-60, -25, -9, -3, 4, 30):
+            noisy = [np.array(each) for each in measured.noisy]
+            noisy[finest].reshape(-1)[leaf] += step
+            again = own._published(noisy)
+            expected = leaf in own.answers(again).leaves
+            assert answers.paths.published(np.array([leaf]), step)[0] == expected
+            changed += not expected
+    assert changed
+    leaves = answers.leaves
+    together = answers.paths.published(leaves, -9)
+    assert together.tolist() == [bool(answers.paths.published(leaf[None], -9)[0]) for leaf in leaves]
+
+
+@pytest.mark.parametrize("eps", ["0.3", "3"], ids=["wide noise", "narrow noise"])
+def test_areas_of_one_cell_say_what_the_row_says(eps: str) -> None:
+    """Such an area by one value of every other column is a row: tables by area, blocks of a map and `ask` have its interval."""
+    table = geography()
+    names = table["municipality"].to_pylist()
+    names[5], names[40] = "309", "319"  # a municipality each
+    row, col = (table[name].to_pylist() for name in ("row", "col"))
+    towns = pa.table({"prefecture": [n[:2] for n in names], "municipality": names, "row": row, "col": col})
+    plan = ob.tables.plan(ob.Domain([areas(towns), SEX]), unit=ob.Unit.cells(), eps=eps, count="people")
+    found = plan.publish(plan.measure(plan.prepare(people(table)), repeatable("one cell")))
+    low, high = plan.intervals(found, 0.95)  # type: ignore[misc]
+    rows = {
+        (one["row"], one["col"], one["sex"]): (one["people"], a, b)
+        for one, a, b in zip(found.to_pylist(), low.tolist(), high.tolist(), strict=True)
+    }
+    published, seen = plan.mechanism.published(found), 0
+    for one in plan.table_by(found, ["municipality", "sex"]).to_pylist():
+        answer = plan.mechanism.answer(
+            published, {"municipality": one["municipality"], "sex": one["sex"]}, 0.95
+        )
+        mine = one["people"], one["low"], one["high"]
+        assert mine == (answer.value, answer.low, answer.high)
+        if one["municipality"] in ("309", "319"):
+            at = 5 if one["municipality"] == "309" else 40
+            seen += (row[at], col[at], one["sex"]) in rows
+            assert rows.get((row[at], col[at], one["sex"]), mine) == mine
+    assert seen
+    for side in (1, 5):
+        blocks = plan.mechanism.of_blocks(published, side, [{"sex": ["F"]}, {}], 0.95)
+        if blocks is None:
+            assert eps == "3"
+            continue
+        for i in range(0, blocks.row.size, 7):
+            place = {
+                "row": (int(blocks.row[i]) * side, min(int(blocks.row[i]) * side + side, SIDE) - 1),
+                "col": (int(blocks.col[i]) * side, min(int(blocks.col[i]) * side + side, SIDE) - 1),
+            }
+            for beside, ends in zip(({"sex": ["F"]}, {}), blocks.answers, strict=True):
+                answer = plan.mechanism.answer(published, {**place, **beside}, 0.95)
+                assert (answer.value, answer.low, answer.high) == tuple(int(end[i]) for end in ends)

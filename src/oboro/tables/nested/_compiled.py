@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oboro.noise.compiler import compiled
+from oboro.tables.tree._compiled import share_out
 
 if TYPE_CHECKING:
     from oboro.arrays import Bools, Floats, Integers
@@ -88,80 +89,257 @@ def share_nodes(
     those below them are known to hold. What is wanted of each child and category is then scaled, in turn, to these totals and to
     the node's counts by category, and made whole so that both hold: no category takes more than a child has left.
     """
-    groups = held.shape[1]
     widest = 1
     for node in range(held.shape[0]):
         widest = max(widest, firsts[node + 1] - firsts[node])
-    sums, near, totals = np.empty(widest), np.empty(widest), np.empty(widest, np.int64)
-    may, room = np.empty(widest, np.bool_), np.empty(widest, np.int64)
-    carry, sized = np.empty(widest), np.empty(widest)
-    fitted = np.empty((groups, widest))
-    found = np.empty(widest, np.int64)
+    real, whole, may = _room(widest, held.shape[1])
     for node in range(held.shape[0]):
-        start, size = firsts[node], firsts[node + 1] - firsts[node]
-        total = 0
+        start, end = firsts[node], firsts[node + 1]
+        good = allowed if all_allowed else allowed[start:end]
+        _share_node(
+            held[node],
+            wanted[start:end],
+            good,
+            all_allowed,
+            fixed[start:end],
+            low[start:end],
+            out[start:end],
+            real,
+            whole,
+            may,
+        )
+
+
+@compiled
+def _room(widest: int, groups: int) -> tuple[Floats, Integers, Bools]:
+    """Room to work in: for as many children and categories."""
+    return np.empty((4 + groups, widest)), np.empty((3, widest), np.int64), np.empty(widest, np.bool_)
+
+
+@compiled
+def _share_node(
+    held: Integers,
+    wanted: Floats,
+    allowed: Bools,
+    all_allowed: bool,
+    fixed: Integers,
+    low: Integers,
+    out: Integers,
+    real: Floats,
+    whole: Integers,
+    may: Bools,
+) -> None:
+    """One node, as `share_nodes` says it; the last three are room to work in."""
+    size, groups = wanted.shape
+    sums, near, carry, sized, fitted = real[0], real[1], real[2], real[3], real[4:]
+    totals, room, found = whole[0], whole[1], whole[2]
+    total = 0
+    for g in range(groups):
+        total += held[g]
+    if total == 0:
+        out[:, :] = 0
+        return
+    left = total
+    for i in range(size):
+        sums[i] = -low[i]
+        may[i] = False
         for g in range(groups):
-            total += held[node, g]
-        if total == 0:
-            out[start : start + size, :] = 0
-            continue
-        left = total
-        for i in range(size):
-            sums[i] = -low[start + i]
+            if all_allowed or allowed[i, g]:
+                may[i] = True
+                sums[i] += wanted[i, g]
+        if fixed[i] >= 0:
             may[i] = False
-            for g in range(groups):
-                if all_allowed or allowed[start + i, g]:
-                    may[i] = True
-                    sums[i] += wanted[start + i, g]
-            if fixed[start + i] >= 0:
-                may[i] = False
-                left -= fixed[start + i]
-            else:
-                left -= low[start + i]
-            room[i] = left if may[i] else 0
+            left -= fixed[i]
+        else:
+            left -= low[i]
+    for i in range(size):
+        room[i] = left if may[i] else 0
+        carry[i] = 0.0
+    _nearest(float(left), sums[:size], may[:size], near[:size])
+    for i in range(size):
+        if not may[i]:
+            near[i] = 0.0
+    _whole(left, near[:size], room[:size], carry[:size], totals[:size])
+    for i in range(size):
+        totals[i] += fixed[i] if fixed[i] >= 0 else low[i]
+    if groups == 1:
         for i in range(size):
-            room[i] = left if may[i] else 0
-            carry[i] = 0.0
-        _nearest(float(left), sums[:size], may[:size], near[:size])
-        for i in range(size):
-            if not may[i]:
-                near[i] = 0.0
-        _whole(left, near[:size], room[:size], carry[:size], totals[:size])
-        for i in range(size):
-            totals[i] += fixed[start + i] if fixed[start + i] >= 0 else low[start + i]
-        if groups == 1:
+            out[i, 0] = totals[i]
+        return
+    for i in range(size):
+        for g in range(groups):
+            good = (all_allowed or allowed[i, g]) and held[g] > 0 and totals[i] > 0
+            fitted[g, i] = max(wanted[i, g], _SEED) if good else 0.0
+    for step in range(_ROUNDS):
+        sums[:size] = 0.0
+        for g in range(groups):
+            row = 0.0
             for i in range(size):
-                out[start + i, 0] = totals[i]
-            continue
-        for i in range(size):
-            for g in range(groups):
-                good = (all_allowed or allowed[start + i, g]) and held[node, g] > 0 and totals[i] > 0
-                fitted[g, i] = max(wanted[start + i, g], _SEED) if good else 0.0
-        for step in range(_ROUNDS):
-            sums[:size] = 0.0
-            for g in range(groups):
-                row = 0.0
-                for i in range(size):
-                    row += fitted[g, i]
-                factor = held[node, g] / row if row > 0 else 0.0
-                for i in range(size):
-                    fitted[g, i] *= factor
-                    sums[i] += fitted[g, i]
-            worst = 0.0
+                row += fitted[g, i]
+            factor = held[g] / row if row > 0 else 0.0
             for i in range(size):
-                worst = max(worst, abs(sums[i] - totals[i]))
-                sized[i] = totals[i] / sums[i] if sums[i] > 0 else 0.0
-            if worst < 0.05 or step == _ROUNDS - 1:
-                break
-            for g in range(groups):
-                for i in range(size):
-                    fitted[g, i] = max(fitted[g, i] * sized[i], 1e-9 if fitted[g, i] > 0 else 0.0)
-        carry[:size] = 0.0
+                fitted[g, i] *= factor
+                sums[i] += fitted[g, i]
+        worst = 0.0
+        for i in range(size):
+            worst = max(worst, abs(sums[i] - totals[i]))
+            sized[i] = totals[i] / sums[i] if sums[i] > 0 else 0.0
+        if worst < 0.05 or step == _ROUNDS - 1:
+            break
         for g in range(groups):
             for i in range(size):
-                # where some combinations are impossible, totals of children may give way, by little
-                room[i] = totals[i] if all_allowed else (held[node, g] if allowed[start + i, g] else 0)
-            _whole(held[node, g], fitted[g, :size], room[:size], carry[:size], found[:size])
-            for i in range(size):
-                out[start + i, g] = found[i]
-                totals[i] -= found[i]
+                fitted[g, i] = max(fitted[g, i] * sized[i], 1e-9 if fitted[g, i] > 0 else 0.0)
+    carry[:size] = 0.0
+    for g in range(groups):
+        for i in range(size):
+            # where some combinations are impossible, totals of children may give way, by little
+            room[i] = totals[i] if all_allowed else (held[g] if allowed[i, g] else 0)
+        _whole(held[g], fitted[g, :size], room[:size], carry[:size], found[:size])
+        for i in range(size):
+            out[i, g] = found[i]
+            totals[i] -= found[i]
+
+
+@compiled
+def _beside(
+    total: int, leaves: Integers, arities: Integers, wanted: Floats, good: Bools, all_allowed: bool
+) -> Integers:
+    """A total shared out among the values of the other columns, as `measure.beside` does it."""
+    held, before, at = np.array([total]), 1, 0
+    for column in range(leaves.size):
+        before *= leaves[column]
+        later = wanted.size // before
+        under = leaves[column]
+        while under > 1:
+            arity = arities[at]
+            at += 1
+            under //= arity
+            run = under * later
+            of_children = np.zeros((held.size, arity))
+            may = np.zeros((held.size, arity), np.bool_)
+            for node in range(held.size):
+                for i in range(arity):
+                    first = (node * arity + i) * run
+                    for g in range(first, first + run):
+                        of_children[node, i] += wanted[g]
+                        may[node, i] |= all_allowed or good[g]
+            children = np.empty((held.size, arity), np.int64)
+            share_out(held, of_children, may, all_allowed, children)
+            held = children.reshape(-1)
+    return held
+
+
+@compiled
+def still_held(
+    leaves: Integers,
+    groups: Integers,
+    more: float,
+    starts: Integers,
+    firsts: Integers,
+    parents: Integers,
+    wanted: Floats,
+    allowed: Bools,
+    all_allowed: bool,
+    fixed: Integers,
+    low: Integers,
+    a: Floats,
+    sums: Floats,
+    weights: Floats,
+    parts: Floats,
+    columns: Integers,
+    arities: Integers,
+    most: int,
+    out: Bools,
+) -> None:
+    """Whether each cell would be published if its noisy count alone were `more` larger: as `project` does it, along its path.
+
+    starts             where the nodes of each level begin among all nodes, the root first
+    firsts, parents    of each node, among all nodes: the first child and the one after the last, and the node above
+    wanted, allowed, fixed, low, a, sums    of each node
+    weights, parts     what each orthogonal part makes of a noisy count of a cell, and its projection [part, category, category]
+
+    Cells of one node and category that follow one another share their path: their noisy counts have the same variance.
+    """
+    depth, size = starts.size - 2, parts.shape[1]
+    number = weights.size
+    widest = 1
+    for node in range(starts[depth]):
+        widest = max(widest, firsts[node, 1] - firsts[node, 0])
+    real, whole, may = _room(widest, size)
+    asked, shared = np.empty((widest, size)), np.empty((widest, size), np.int64)
+    root, held, ready = np.empty(size), np.zeros(size, np.int64), np.zeros(size, np.int64)
+    path = np.empty(depth + 1, np.int64)
+    z, x = np.empty((depth + 1, number)), np.empty((depth + 1, number))
+    last_parent, last_group = -1, -1
+    for row in range(leaves.size):
+        group = groups[row]
+        path[depth] = starts[depth] + leaves[row]
+        for level in range(depth - 1, -1, -1):
+            path[level] = parents[path[level + 1]]
+        again = depth > 0 and path[depth - 1] == last_parent and group == last_group
+        if not again:
+            for j in range(number):
+                z[depth, j] = more * weights[j]
+                for level in range(depth - 1, -1, -1):
+                    node = path[level]
+                    below = sums[j, node]
+                    z[level, j] = z[level + 1, j] * (a[j, node] / below if below > 0 else 1.0)
+                x[0, j] = z[0, j]
+                for level in range(1, depth + 1):
+                    below = sums[j, path[level - 1]]
+                    share = a[j, path[level]] / below if below > 0 else 0.0
+                    x[level, j] = z[level, j] + share * (x[level - 1, j] - z[level, j])
+            whole_root = 0.0
+            for g in range(size):
+                root[g] = wanted[0, g]
+                for j in range(number):
+                    root[g] += x[0, j] * parts[j, group, g]
+                whole_root += root[g]
+            total = fixed[0]
+            if total < 0:
+                total = max(np.int64(np.rint(min(max(whole_root, 0.0), float(most)))), low[0])
+            held[:] = _beside(
+                total, columns, arities, root, allowed[0] if not all_allowed else may[:0], all_allowed
+            )
+        else:
+            held[:] = ready
+        for level in range(depth - 1 if again else 0, depth):
+            if level == depth - 1:
+                ready[:] = held
+            if held[group] == 0:
+                break
+            node = path[level]
+            start, end = firsts[node, 0], firsts[node, 1]
+            own = path[level + 1]
+            for child in range(start, end):
+                for g in range(size):
+                    asked[child - start, g] = wanted[child, g]
+                for j in range(number):
+                    below = sums[j, node]
+                    change = (a[j, child] / below if below > 0 else 0.0) * (x[level, j] - z[level + 1, j])
+                    if child == own:
+                        change += z[level + 1, j]
+                    for g in range(size):
+                        asked[child - start, g] += change * parts[j, group, g]
+            count = end - start
+            good = allowed if all_allowed else allowed[start:end]
+            _share_node(
+                held,
+                asked[:count],
+                good,
+                all_allowed,
+                fixed[start:end],
+                low[start:end],
+                shared[:count],
+                real,
+                whole,
+                may,
+            )
+            for g in range(size):
+                held[g] = shared[own - start, g]
+            if level < depth - 1 and held[group] == 0:
+                ready[:] = held
+                break
+        if depth > 0:
+            last_parent, last_group = path[depth - 1], group
+        out[row] = held[group] > 0

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +21,14 @@ from oboro.noise import DiscreteLaplace
 from oboro.noise.laplace import check_level
 from oboro.tables.nested.lattice import AreaLattice
 from oboro.tables.nested.projection import leaves_of
+from oboro.tables.nested.rows import Paths
 from oboro.tables.tree.answers import Where, chosen_leaves, listed, meshes_named, no_value, places_named
-from oboro.tables.tree.errors import Error, ends_of
+from oboro.tables.tree.errors import Error
 from oboro.tables.tree.intervals import Answer, hull, in_shapes
 from oboro.tables.tree.lattice import Level
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.partition import Blocks, grouped, rows_cols
+from oboro.tables.tree.rows import chains, ends
 from oboro.tables.tree.workload import chosen, precision
 
 if TYPE_CHECKING:
@@ -66,9 +69,7 @@ class Answers:
 
     def intervals(self, level: float) -> tuple[Integers, Integers]:
         """Of the published rows."""
-        counts = self.published.counts
-        low, high = self._row_ends(self.leaves, counts, level)
-        return np.minimum(low, counts), np.maximum(high, counts)
+        return self._row_ends(self.leaves, self.published.counts, level)
 
     @cached_property
     def solved(self) -> Solved:
@@ -81,17 +82,27 @@ class Answers:
             _last[:] = [(carried, digest, Solved(own.estimated(noisy), raw))]
         return _last[0][2]
 
-    def _row_ends(self, leaves: Integers, published: Integers, level: float) -> tuple[Integers, Integers]:
-        """The interval of single cells by their own noisy counts, as in trees of several columns (`Estimates.row_ends`).
+    @cached_property
+    def paths(self) -> Paths:
+        """How areas are shared out."""
+        own, solved = self.strategy, self.solved
+        return Paths(self.lattice, solved.estimates, own.possible, own.fixed, own.ways, precision(own.noise))
 
-        The low end is 0 unless the cell would be published with a count that much smaller too: what a cell is given falls by no
-        more than its noisy count does, times the factor by which it is given more than its estimate, and by 1 for rounding.
+    def _row_ends(self, leaves: Integers, published: Integers, level: float) -> tuple[Integers, Integers]:
+        """The interval of single cells, by their own noisy counts: it holds given that the row is published (`rows`).
+
+        A cell that is not published, and was asked for beforehand, holds at most as much as its noisy count allows.
         """
-        below, above = ends_of(self.strategy.noise, check_level(level))
-        y = self.solved.raw[leaves]
-        now = np.maximum(self.solved.estimates.reshape(-1)[leaves], 1e-9)
-        still = published - (below + 1) * np.maximum(published / now, 1.0) >= 2
-        return np.where(still, np.maximum(y - below, 0), 0), np.maximum(y + above, 0)
+        y, noise = self.solved.raw[leaves], self.strategy.noise
+        _, up = chains(noise, check_level(level))
+        low, high = np.zeros(y.size, np.int64), np.maximum(y + up.reach, 0)
+        shown = np.flatnonzero(published)
+
+        def would(some: Integers, more: int) -> Bools:
+            return self.paths.published(leaves[shown[some]], more)
+
+        low[shown], high[shown] = ends(y[shown], noise, level, would)
+        return np.minimum(low, published), np.maximum(high, published)
 
     def answer(self, where: Where, level: float) -> Answer:
         areas, others = choices_of(self.strategy, where)
@@ -119,9 +130,8 @@ class Answers:
         places = tuple(int(np.flatnonzero(choice)[0]) for choice in choices)
         leaf = int(np.ravel_multi_index(places, (self.lattice.branches.leaves, *self.lattice.groups)))
         low, high = self._row_ends(np.array([leaf]), np.array([value]), level)
-        lowest = min(int(low[0]), value) if value else 0
         estimate = max(int(self.solved.raw[leaf]), 0)
-        return Answer(value, lowest, max(int(high[0]), value), self.strategy.noise.sd, level, 0, estimate)
+        return Answer(value, int(low[0]), int(high[0]), self.strategy.noise.sd, level, 0, estimate)
 
     def of_blocks(self, side: int, questions: Sequence[Where], level: float) -> Blocks | None:
         """All blocks of so many cells a side at once, for questions about the other columns: as `answer` has them.
@@ -148,8 +158,34 @@ class Answers:
             sds = np.sqrt((self._weights(others)[:, None] * pieces.variances).sum(axis=0))
             whole = np.rint(values).astype(np.int64)
             _, low, high = hull(sums, reach * sds, whole)
+            if all(int(choice.sum()) == 1 for choice in others):
+                alone = np.flatnonzero((np.bincount(group, minlength=rows.size) == 1)[group])
+                self._put_rows(
+                    alone,
+                    [int(np.flatnonzero(choice)[0]) for choice in others],
+                    group[alone],
+                    whole,
+                    low,
+                    high,
+                    level,
+                )
             found.append((whole, low, high))
         return Blocks(rows, cols, tuple(found))
+
+    def _put_rows(
+        self,
+        cells: Integers,
+        values: Sequence[int],
+        to: Integers,
+        counts: Integers,
+        low: Integers,
+        high: Integers,
+        level: float,
+    ) -> None:
+        """What consists of one cell by one value of every other column is a row, and has the interval of a row."""
+        places = (cells, *(np.full(cells.size, value) for value in values))
+        leaves = np.ravel_multi_index(places, (self.lattice.branches.leaves, *self.lattice.groups))
+        low[to], high[to] = self._row_ends(np.asarray(leaves, np.int64), counts[to], level)
 
     def _weights(self, others: Sequence[Bools]) -> Floats:
         """What each part sees of a choice of the other columns."""
@@ -224,6 +260,12 @@ class Answers:
         else:
             reaches = self._each_reach(own, at, values.shape, level)
         _, low, high = hull(estimates, reaches, values)
+        if lattice.under(at) == 1:  # an area of one cell is a row
+            bounds = lattice.branches.bounds[own]
+            alone = np.flatnonzero(np.diff(bounds) == 1)
+            for where in product(*(range(size) for size in values.shape[1:])):
+                at_ = (slice(None), *where)
+                self._put_rows(bounds[alone], where, alone, values[at_], low[at_], high[at_], level)
         index = np.nonzero(good)
         table: dict[str, Any] = {}
         for place, name in enumerate(column.levels[:own] if own else (), 1):

@@ -6,7 +6,7 @@ import numpy as np
 
 from oboro.arrays import Bools, Floats, Integers
 from oboro.tables.cells import Layout
-from oboro.tables.nested.lattice import AreaLattice, Known
+from oboro.tables.nested.lattice import AreaLattice, Branches, Known
 from oboro.tables.tree.measure import beside, whole_total
 
 
@@ -54,6 +54,17 @@ def possible_leaves(lattice: AreaLattice, layout: Layout) -> Bools | None:
 # these values together. Levels that were not counted help too: a projection onto many children at once spoils blocks.
 
 
+def least_held(branches: Branches, known: Known | None) -> tuple[dict[int, Integers], dict[int, Integers]]:
+    """Of the nodes of every level: the known totals, -1 where there is none, and what those below are known to hold."""
+    fixed = {at: np.full(branches.nodes(at), -1, np.int64) for at in range(branches.depth + 1)}
+    fixed |= dict(known or {})
+    low = {branches.depth: np.zeros(branches.leaves, np.int64)}
+    for at in range(branches.depth - 1, -1, -1):
+        below = np.where(fixed[at + 1] >= 0, fixed[at + 1], low[at + 1])
+        low[at] = np.add.reduceat(below, branches.firsts[at][:-1])
+    return fixed, low
+
+
 def project(lattice: AreaLattice, estimates: Floats, possible: Bools | None, known: Known | None) -> Integers:
     """Whole counts of all leaves, near to `estimates`; known totals are shared out as they are."""
     from oboro.tables.nested._compiled import share_nodes
@@ -63,12 +74,7 @@ def project(lattice: AreaLattice, estimates: Floats, possible: Bools | None, kno
     flat = estimates.reshape(size, -1)
     groups = flat.shape[1]
     good = None if possible is None else possible.reshape(size, -1)
-    fixed = {at: np.full(branches.nodes(at), -1, np.int64) for at in range(branches.depth + 1)}
-    fixed |= dict(known or {})
-    low = {branches.depth: np.zeros(size, np.int64)}
-    for at in range(branches.depth - 1, -1, -1):
-        below = np.where(fixed[at + 1] >= 0, fixed[at + 1], low[at + 1])
-        low[at] = np.add.reduceat(below, branches.firsts[at][:-1])
+    fixed, low = least_held(branches, known)
     total = int(fixed[0][0]) if fixed[0][0] >= 0 else max(whole_total(float(flat.sum())), int(low[0][0]))
     held = beside(
         np.array([total], np.int64),
