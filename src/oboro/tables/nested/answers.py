@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -263,9 +262,11 @@ class Answers:
         if lattice.under(at) == 1:  # an area of one cell is a row
             bounds = lattice.branches.bounds[own]
             alone = np.flatnonzero(np.diff(bounds) == 1)
-            for where in product(*(range(size) for size in values.shape[1:])):
-                at_ = (slice(None), *where)
-                self._put_rows(bounds[alone], where, alone, values[at_], low[at_], high[at_], level)
+            for value, where in enumerate(np.ndindex(values.shape[1:])):
+                counts_, lows, highs = (
+                    each.reshape(values.shape[0], -1)[:, value] for each in (values, low, high)
+                )
+                self._put_rows(bounds[alone], where, alone, counts_, lows, highs, level)
         index = np.nonzero(good)
         table: dict[str, Any] = {}
         for place, name in enumerate(column.levels[:own] if own else (), 1):
