@@ -135,7 +135,8 @@ def add(
     delta: Annotated[str | None, option("--delta NUMBER", "With --eps, where the budget has one.")] = None,
     rho: Annotated[str | None, option("--rho NUMBER", "In place of --eps, where the budget is rho.")] = None,
     per: Annotated[
-        str | None, option("--per WORD", "So much each hour, day, week, month or year; in all, if not said.")
+        str | None,
+        option("--per PERIOD", "So much each hour, day, week, month or year; in all, if not said."),
     ] = None,
     approve_above: Annotated[
         str | None, option("--approve-above NUMBER", "What costs more needs a steward's approval.")
