@@ -135,3 +135,38 @@ def test_the_line_that_makes_a_ledger_for_several_tables_works_as_it_is_said(
     line = said[said.index("oboro ledger create") :].splitlines()[0]
     assert typed(*shlex.split(line)) == ""
     assert ob.Ledger.open(tmp_path / "people.ledger").unit == ob.Unit.person("person", 10)
+
+
+def other_ledger(tmp_path: Path, unit: ob.Unit, budget: ob.privacy.Guarantee) -> None:
+    """The file's ledger is another from here on."""
+    ob.Ledger.create(tmp_path / "other.ledger", dataset="people", unit=unit, budget=budget)
+    toml = tmp_path / "people.toml"
+    toml.write_text(toml.read_text().replace("people.ledger", "other.ledger"))
+
+
+def test_a_delta_composes_tightly_as_in_python(oboro: Any, tmp_path: Path) -> None:
+    figures = ", ".join(f"QUANTILE_CONT(age, 0.{i}) AS q{i}, AVG(age)" for i in range(1, 4))
+    code, _, err = oboro(f"SELECT {figures} FROM people", "--eps", "1", "--delta", "1e-6")
+    assert code
+    assert "eps alone" in err  # the ledger keeps no delta
+    assert spent(tmp_path) == ob.Pure(0)
+    other_ledger(tmp_path, ob.Unit.person("person", 2), ob.Approx(3, "1e-5"))
+    code, out, _ = oboro(ASK, "--eps", "1", "--delta", "1e-6", "--json")
+    assert code == 0
+    assert json.loads(out)["guarantee"]["delta"] == "1e-6"
+    code, out, _ = oboro("--eps", "1", "--delta", "1e-6", typed=["eps 0.5", ASK, "yes"])
+    assert "eps = 0.5, delta = 1e-6" in out
+    code, _, err = oboro(ASK, "--rho", "1", "--delta", "1e-6")
+    assert code
+    assert "delta goes with eps" in err
+
+
+def test_what_is_public_is_said_and_not_sold(oboro: Any, tmp_path: Path) -> None:
+    toml = tmp_path / "people.toml"
+    toml.write_text(TOML.replace("max_rows = 2", 'max_rows = 2\nadjacency = "replace"'))
+    other_ledger(tmp_path, ob.Unit.person("person", 2, "replace"), ob.Pure(3))
+    ask = "SELECT COUNT(DISTINCT person) FROM people"
+    for words, typed in (([ask], None), ([ask, "--dry-run"], None), ([], [ask, "yes"])):
+        _, _, err = oboro(*words, "--eps", "1", typed=typed)
+        assert "the public n, which is 150" in err
+    assert ob.Ledger.open(tmp_path / "other.ledger").spent == ob.Pure(0)

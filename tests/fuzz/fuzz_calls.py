@@ -9,6 +9,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -353,8 +354,10 @@ def model(world: World) -> Any:
 
 def public_names() -> Iterator[str]:
     """Every function and class that a user can reach, as module.name."""
-    for module in ob._MODULES:
-        inside = getattr(ob, module)
+    inner = {name: getattr(ob, name) for name in ob.__all__}
+    for module, inside in inner.items():
+        if not isinstance(inside, ModuleType):
+            continue
         for name in getattr(inside, "__all__", ()):
             if callable(getattr(inside, name)) and not _is_error(getattr(inside, name)):
                 yield f"{module}.{name}"

@@ -148,3 +148,30 @@ def test_without_the_extra_the_line_that_installs_it_is_said_first(
     monkeypatch.setitem(sys.modules, "xlsxwriter", None)
     with pytest.raises(InputError, match=r"oboro\[xlsx\]"):
         session.plan.count(eps=1).check_file(".xlsx")
+
+
+def test_more_columns_than_excel_has_are_refused_before_they_are_paid_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workbook, "MOST_COLUMNS", 30)
+    domain = ob.Domain([ob.Integer("a", 0, 9), ob.Category("b", ["x", "y"])])
+    ask = Plans(domain, ob.Unit.row(), None, table="t")
+    one = ask.by("b").mean("a", eps="0.1")
+    ob.statistics.BatchPlan((one,) * 9, ob.Pure("0.9")).check_file(".xlsx")
+    many = ob.statistics.BatchPlan((one,) * 10, ob.Pure(1))
+    figures = ", ".join(f"AVG(a) + {i}" for i in range(10))
+    for plan in (many, ask.sql(f"SELECT b, {figures} FROM t GROUP BY b", eps=1)):
+        with pytest.raises(InputError, match=r"Excel(.|\n)*31 columns"):
+            plan.check_file(".xlsx")
+        plan.check_file(".csv")
+
+
+def test_answers_side_by_side_have_the_rows_of_their_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workbook, "MOST_ROWS", 100)
+    domain = ob.Domain([ob.Integer("a", 0, 59), ob.Integer("c", 0, 9), ob.Integer("d", 0, 9)])
+    ask = Plans(domain, ob.Unit.row(), None).by("a")
+    one = ask.sum("c", eps=1)
+    ob.statistics.BatchPlan((one, one, one), ob.Pure(3)).check_file(".xlsx")
+    several = ask.mean(["c", "d"], eps=1)
+    assert several.published_rows == 60
+    several.check_file(".xlsx")

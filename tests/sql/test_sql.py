@@ -301,6 +301,28 @@ def test_order_limit_and_having_look_at_released_figures() -> None:
     assert released("SELECT region, COUNT(*) AS n FROM people GROUP BY 1 HAVING n < -1e6", eps=5) == []
 
 
+def test_a_name_of_the_result_comes_before_a_column_in_the_order() -> None:
+    rows = released("SELECT region, AVG(age) AS age FROM people GROUP BY region ORDER BY age DESC")
+    ages = [row["age"] for row in rows]
+    assert ages == sorted(ages, reverse=True)
+    assert len(set(ages)) == 3
+
+
+@pytest.mark.parametrize("way", ["", "DESC"])
+def test_what_could_not_be_worked_out_comes_last_and_meets_no_condition(way: str) -> None:
+    apart = "(COUNT(*) - COUNT(*)) / (COUNT(*) - COUNT(*))"
+    ask = f"SELECT region, {apart} AS x, COUNT(*) AS n FROM people GROUP BY region"
+    assert [row["x"] for row in released(ask)] == [None] * 3
+    for test in ("x > 1", "NOT x > 1", "x <> 1", "NOT (x > 1 AND n > 0)"):
+        assert released(f"{ask} HAVING {test}") == []
+    assert len(released(f"{ask} HAVING x > 1 OR n > -1000")) == 3
+    most = max(row["n"] for row in released(ask))
+    text = f"SELECT region, 1 / (COUNT(*) - {most}) AS x FROM people GROUP BY region ORDER BY x {way}"
+    values = [row["x"] for row in released(text)]
+    assert values[-1] is None
+    assert None not in values[:-1]
+
+
 def test_arithmetic_has_intervals_that_hold_together() -> None:
     text = "SELECT SUM(income) / COUNT(*) AS ratio, ROUND(AVG(age), 1) AS age FROM people WHERE age >= 0"
     missed = 0
@@ -578,3 +600,59 @@ def test_a_column_may_have_any_name_in_a_join(tmp_path: Path) -> None:
     tables = ob.PersonTables(both, one_row=["people"], ledger=ledger)
     found = tables.sql(f"SELECT SUM({name}) FROM visits JOIN people USING (person)", eps=10**6)
     assert found.to_arrow()[f"sum({name})"].to_pylist() == [24]
+
+
+def test_how_many_persons_a_table_has_is_private_where_there_are_several(tmp_path: Path) -> None:
+    """Under replace n is the number in all tables together: a person may have no row in one."""
+    unit = ob.Unit.person("person", 5, "replace")
+    ledger = ob.Ledger.create(tmp_path / "r.ledger", dataset="visits", unit=unit, budget=ob.Pure(10**9))
+    parts = {"people": (PEOPLE, OWN), "visits": (STAYS, VISITS)}
+    tables = ob.PersonTables(parts, one_row=["people"], ledger=ledger)
+    assert tables.n == 4
+    for rows, true in (("visits", 4), ("people", 3), ("visits JOIN people USING (person)", 3)):
+        text = f"SELECT COUNT(DISTINCT person) AS n FROM {rows}"
+        assert tables.plan(text, eps=1).guarantee == ob.Pure(1)
+        assert tables.sql(text, eps=10**6).to_arrow()["n"].to_pylist() == [true]
+
+
+def test_columns_of_several_fields_are_refused_in_person_tables(tmp_path: Path) -> None:
+    unit = ob.Unit.person("person", 5)
+    ledger = ob.Ledger.create(tmp_path / "g.ledger", dataset="g", unit=unit, budget=ob.Pure(1))
+    homes = ob.Domain([ob.Grid("row", "col", shape=(4, 4))])
+    data = {"person": [1, 2], "row": [1, 2], "col": [1, 2]}
+    for one_row in (["homes"], []):
+        with pytest.raises(InputError, match="columns of one field each"):
+            ob.PersonTables({"homes": (data, homes)}, one_row=one_row, ledger=ledger)
+
+
+# -- the page ---------------------------------------------------------------------------------------------------------------------
+
+
+def _said_there() -> list[str]:
+    """What the page says that people type here: in the second column of its tables for those who come from elsewhere."""
+    page = (Path(__file__).parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
+    rows = [line.split(" | ") for line in page.partition("## Coming from elsewhere")[2].splitlines()]
+    ours = [row[1] for row in rows if len(row) == 3]
+    return [part for cell in ours for part in cell.split("`")[1::2]]
+
+
+def test_what_the_page_says_to_type_instead_can_be_asked(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
+    toml = tmp_path / "people.toml"
+    toml.write_text(page.partition("```toml\n")[2].partition("```")[0])
+    domain = ob.Domain.from_toml(toml)
+    ask = Plans(domain, ob.Unit.person("person", 3), None, table="people")
+    said = _said_there()
+    statements = [text for text in said if text.startswith("SELECT")]
+    called = [text for text in said if text.partition("(")[0].isupper() and " " not in text.partition("(")[0]]
+    figures = [text if "(" in text else f"{text}(age)" for text in called]
+    assert len(statements) >= 3
+    assert len(figures) >= 3
+    for text in (*statements, *(f"SELECT {figure} FROM people" for figure in figures)):
+        assert ask.sql(text, eps="0.1").guarantee == ob.Pure("0.1"), text
+    refused = page.rpartition("Refused here, whoever allows it:")[2]
+    for text in ("MIN(age)", "MAX(age)", "COUNT(DISTINCT region)"):
+        assert text.partition("(")[0] in refused
+        with pytest.raises(InputError):
+            ask.sql(f"SELECT {text} FROM people", eps="0.1")
+    assert ask.sql("SELECT QUANTILE_CONT(age, 0.99) FROM people", eps="0.1").guarantee == ob.Pure("0.1")

@@ -54,8 +54,35 @@ def test_a_person_counts_in_as_many_groups_as_its_rows_may_be() -> None:
 
 def test_the_noise_of_persons_does_not_grow_with_their_rows() -> None:
     assert asked(1000).persons(eps=1).term.noise == ob.noise.DiscreteLaplace(1)
-    assert asked(1000, "replace", 9).persons(eps=1).term.noise == ob.noise.DiscreteLaplace(1)
+    assert asked(1000, "replace", 9).where("age < 54").persons(eps=1).term.noise == ob.noise.DiscreteLaplace(
+        1
+    )
     assert asked(4).by("age").persons(rho="0.5").term.noise == ob.noise.DiscreteGaussian(4)
+
+
+def test_the_number_of_all_persons_under_replace_is_public_and_costs_nothing(tmp_path: Path) -> None:
+    unit = ob.Unit.person("who", 20, "replace")
+    ledger = ob.Ledger.create(tmp_path / "r", dataset="r", unit=unit, budget=ob.Pure(10))
+    session = ob.Session(VISITS, domain=DOMAIN, ledger=ledger)
+    with pytest.raises(InputError, match="the public n, which is 3"):
+        session.persons(eps=1)
+    with session.batch(eps=1) as batch:
+        everybody, mean = batch.persons(), batch.mean("age")
+    assert everybody.value == 3
+    assert mean.value is not None
+    assert ledger.remaining == ob.Pure(9)
+    plan = asked(20, "replace", 3).persons(eps=1)
+    assert (plan.guarantee, plan.parts) == (ob.Pure(0), ())
+    with pytest.raises(InputError, match="costs something where it is not public"):
+        type(plan)(asked(20, "replace", 3).where("age < 54").persons(eps=1).scope, ob.Pure(0))
+
+
+def test_a_number_of_persons_lies_in_its_interval_where_n_is_public() -> None:
+    plan = asked(20, "replace", 3).where("age < 99").persons(eps="0.1")
+    table = plan.publish(np.asarray([[40]]))
+    assert table["value"].to_pylist() == [3]
+    low, high = plan.intervals(table, 0.95)
+    assert low[0] <= 3 <= high[0] == 3
 
 
 def test_persons_need_a_unit_of_persons() -> None:

@@ -353,3 +353,19 @@ def test_a_release_without_parts_is_not_asked_for_one(tmp_path: Path) -> None:
     for release in (session.mean("age", eps=1), session.kmeans(["age"], 1, eps=1)):
         with pytest.raises(ob.errors.ParameterError, match="no parts to ask for"):
             release.interval(lvel=0.9)
+
+
+def test_several_figures_of_groups_are_one_row_a_group_in_a_file(tmp_path: Path) -> None:
+    domain = ob.Domain([ob.Integer("age", 0, 9), ob.Integer("pay", 0, 9), ob.Category("column", ["a", "b"])])
+    rows = {"age": [1, 2, 3, 4], "pay": [5, 6, 7, 8], "column": ["a", "a", "b", "b"]}
+    ledger = ob.Ledger.create(tmp_path / "l", dataset="l", unit=ob.Unit.row(), budget=ob.Pure(10**8))
+    groups = ob.Session(rows, domain=domain, ledger=ledger).by("column")
+    found = groups.sum(["age", "pay"], eps=10**7).outgoing().to_pylist()
+    assert [(row["column"], row["sum of age"], row["sum of pay"]) for row in found] == [
+        ("a", 3, 11),
+        ("b", 7, 15),
+    ]
+    means = groups.mean(["age", "pay"], eps=10**7).outgoing()
+    assert [round(value, 3) for value in means["mean of pay"].to_pylist()] == [5.5, 7.5]
+    assert means.num_rows == 2
+    assert {"mean of age low", "mean of age high", "mean of age count"} <= set(means.column_names)

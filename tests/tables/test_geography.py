@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 
 import oboro as ob
+from oboro.cli.options import Delivery
+from oboro.cli.plans import release
 from support import repeatable
 
 GRID = ob.Grid(
@@ -49,6 +52,28 @@ def test_a_table_without_places_has_no_such_file(tmp_path: Path) -> None:
     )
     with pytest.raises(ob.OboroError, match="does not say where its cells lie"):
         plan.encoded(table, ".geoparquet")
+
+
+@pytest.mark.parametrize(
+    ("ending", "module"), [(".gpkg", "geopandas"), (".tif", "rasterio"), (".geoparquet", "pyproj")]
+)
+def test_what_nothing_here_can_write_is_refused_before_it_is_paid_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, module: str
+) -> None:
+    """Without the extra, and of a domain without places."""
+    monkeypatch.setitem(sys.modules, module, None)
+    ledger = ob.Ledger.create(tmp_path / "l", dataset="l", unit=ob.Unit.cells(), budget=ob.Pure(20))
+    data = {"row": [0, 3], "col": [0, 4], "people": [700, 300]}
+    for place, said in (
+        (GRID, r"oboro\[geo\]"),
+        (ob.Grid("row", "col", shape=(4, 5)), "where its cells lie"),
+    ):
+        plan = ob.tables.plan(ob.Domain([place]), unit=ob.Unit.cells(), eps=1, count="people")
+        how = Delivery(output=tmp_path / f"x{ending}", name=None, dry_run=False, json=False)
+        with pytest.raises(ob.OboroError, match=said):
+            release(plan, data, ledger, how)
+    assert ledger.spent == ob.Pure(0)
+    assert not (tmp_path / f"x{ending}").exists()
 
 
 @pytest.mark.long("files of GIS")

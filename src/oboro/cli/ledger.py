@@ -169,7 +169,7 @@ def fetch(
     account = open_ledger(ledger)
     released = fetch_release(account, name=name, entry=entry)
     if output is not None:
-        plans.check_output(released.plan, output, rows=released.to_arrow().num_rows)
+        plans.check_output(released.plan, output, rows=released.outgoing().num_rows)
     plans.give(released, account, output=output, json=json)
 
 

@@ -200,6 +200,7 @@ def query(
 ) -> None:
     """Asks one question of a dataset, and pays for it from its ledger."""
     from oboro.statistics import Session
+    from oboro.statistics.session import check_private
 
     text = " ".join(question)
     declared = read(file, text)
@@ -221,6 +222,7 @@ def query(
         plan: Any = batch.plan
     else:
         plan = ask(asked, text, edges, clip, way)(eps=eps, rho=rho, expected_n=expected_n)
+    check_private(plan, session.n)
     plans.release(plan, session.source, ledger, delivery)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from oboro.cli import plans
-from oboro.cli.options import Delivery, EpsOrNone, ExpectedN, Rho, argument, open_ledger, with_options
+from oboro.cli.options import Delivery, EpsOrNone, ExpectedN, Rho, argument, open_ledger, option, with_options
 from oboro.cli.query import PeopleFile, read
 from oboro.cli.terminal import echo, typed
 from oboro.errors import DataError, OboroError, ParameterError
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 Text = Annotated[
     str | None,
     argument("STATEMENT", "SELECT region, AVG(age) FROM people GROUP BY region. Without one: a prompt."),
+]
+Delta = Annotated[
+    str | None,
+    option("--delta NUMBER", "With --eps: figures are composed tightly, at this delta, such as 1e-6."),
 ]
 EXAMPLE = """ledger = "people.ledger"
 
@@ -57,15 +62,20 @@ def sql(
     statement: Text = None,
     eps: EpsOrNone = None,
     rho: Rho = None,
+    delta: Delta = None,
     expected_n: ExpectedN = None,
 ) -> None:
     """Asks a statement of SQL, and pays for it from the ledger. All its figures share one price."""
-    asked, ledger = opened(file, "--eps 2" if rho is None else "--rho 2")
+    from oboro.statistics.session import check_private
+
+    budget = "--rho 2" if rho is not None else "--eps 2" if delta is None else "--eps 2 --delta 1e-5"
+    asked, ledger = opened(file, budget)
     if statement is None:
         _check_prompt(delivery)
-        prompt(asked, ledger, eps, rho, expected_n)
+        prompt(asked, ledger, Price(eps, rho, delta), expected_n)
         return
-    read_it, plan = planned(asked, statement, eps, rho, expected_n)
+    read_it, plan = planned(asked, statement, Price(eps, rho, delta), expected_n)
+    check_private(plan, asked.n)
     plans.release(plan, read_it.asked.source, ledger, delivery)
 
 
@@ -86,15 +96,26 @@ def _check_prompt(delivery: Delivery) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Price:
+    """What a statement may cost, as it was typed."""
+
+    eps: str | None
+    rho: str | None
+    delta: str | None
+
+
 def planned(
-    asked: Session | PersonTables, text: str, eps: str | None, rho: str | None, expected_n: int | None
+    asked: Session | PersonTables, text: str, price: Price, expected_n: int | None
 ) -> tuple[Any, Any]:
     """A statement that was understood, and its plan."""
+    from oboro.statistics.session import with_delta
     from oboro.statistics.sql import read_statement
     from oboro.statistics.terms import promised
 
     statement: Statement = read_statement(text, asked._find)
-    return statement, statement.plan(promised(eps, rho), {"expected_n": expected_n})
+    promise = with_delta(promised(price.eps, price.rho), price.delta)
+    return statement, statement.plan(promise, {"expected_n": expected_n})
 
 
 def opened(file: Path, budget: str) -> tuple[Session | PersonTables, Ledger]:
@@ -161,9 +182,7 @@ def read_tables(file: Path) -> tuple[dict[str, Any], list[str], Any, str]:
 _HELP = "a statement of SQL asks; eps 0.2 sets the price; left, columns, quit"
 
 
-def prompt(
-    asked: Session | PersonTables, ledger: Ledger, eps: str | None, rho: str | None, expected_n: int | None
-) -> None:
+def prompt(asked: Session | PersonTables, ledger: Ledger, price: Price, expected_n: int | None) -> None:
     """Asks for statements, one line each, until the input ends."""
     _complete(_words(asked))
     echo(said(_HELP))
@@ -183,31 +202,33 @@ def prompt(
         elif line.lower() == "columns":
             echo("\n".join(_words(asked)))
         elif word.lower() in ("eps", "rho") and rest:
-            eps, rho = (rest.strip(), None) if word.lower() == "eps" else (None, rest.strip())
+            said_now = rest.strip()
+            price = (
+                replace(price, eps=said_now, rho=None)
+                if word.lower() == "eps"
+                else Price(None, said_now, None)
+            )
         elif line.lower() == "help":
             echo(said(_HELP))
         else:
             try:
-                _ask(asked, ledger, line, eps, rho, expected_n)
+                _ask(asked, ledger, line, price, expected_n)
             except OboroError as error:
                 echo(typed(str(error)), err=True)
 
 
 def _ask(
-    asked: Session | PersonTables,
-    ledger: Ledger,
-    text: str,
-    eps: str | None,
-    rho: str | None,
-    expected_n: int | None,
+    asked: Session | PersonTables, ledger: Ledger, text: str, price: Price, expected_n: int | None
 ) -> None:
     from oboro.release import quote, run
+    from oboro.statistics.session import check_private
 
-    if eps is None and rho is None:
+    if price.eps is None and price.rho is None:
         raise ParameterError(
             "the price is not said yet", given="neither eps nor rho", needed="eps, or rho", fix="eps 0.1"
         )
-    statement, plan = planned(asked, text, eps, rho, expected_n)
+    statement, plan = planned(asked, text, price, expected_n)
+    check_private(plan, asked.n)
     terms = quote(plan, ledger)
     echo(typed(str(terms.forecast)))
     echo(labelled("would cost", str(terms.cost)))

@@ -193,6 +193,11 @@ class Plan:
         return None
 
     @property
+    def published_columns(self) -> int:
+        """How many columns go out at most, where they can be many."""
+        return 1
+
+    @property
     def longest_text(self) -> int:
         """How many signs a text that goes out has at most, by public facts: that of all labels of a row together."""
         texts = (getattr(column, "values", ()) for column in self.reads)
@@ -204,7 +209,8 @@ class Plan:
         `rows`: how many there are, where what was released is known.
         """
         if ending == workbook.ENDING:
-            workbook.check_room(self.published_rows if rows is None else rows, 1, self.longest_text)
+            most = self.published_rows if rows is None else rows
+            workbook.check_room(most, self.published_columns, self.longest_text)
 
     def filed(self, table: Table) -> Table:
         """The published table as files and JSON carry it: the same figures, perhaps laid out in another way."""

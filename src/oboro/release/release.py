@@ -135,7 +135,7 @@ class Release:
         """
         if self.plan.intervals is None or not self.plan.interval_in_files:
             return self.plan.filed(self._table)
-        return self._with_ends(self.plan.intervals, 0.95)
+        return self.plan.filed(self._with_ends(self.plan.intervals, 0.95))
 
     def _with_ends(self, intervals: Callable[[pa.Table, float], Ends], level: float) -> pa.Table:
         """The table with two columns more, `low` and `high`, or names that are not taken."""
@@ -188,7 +188,7 @@ class Release:
         table, interval = (self.plan.filed(self._table) if own is None else own), self.plan.leaves_out
         if own is None and self.plan.intervals is not None:
             try:
-                table = self._with_ends(self.plan.intervals, 0.95)
+                table = self.plan.filed(self._with_ends(self.plan.intervals, 0.95))
             except OboroError as error:  # as where it is printed: the figures go out without it
                 interval = error.message
         facts = {

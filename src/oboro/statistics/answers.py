@@ -54,6 +54,18 @@ def codes_of(groups: Sequence[Bins], place: int) -> Integers:
     return np.tile(np.repeat(np.arange(sizes[place]), after), before)
 
 
+def fit_side_by_side(plans: Sequence[Plan]) -> bool:
+    """Whether all questions have the same groups."""
+    known = all(isinstance(plan, (HistogramPlan, *_GROUPED)) for plan in plans)
+    return known and len({groups_of(plan) for plan in plans}) == 1 and bool(groups_of(plans[0]))
+
+
+def columns_side_by_side(plans: Sequence[Plan]) -> int:
+    """How many columns there are then: the groups, and each figure, with its interval where it has one."""
+    each = ((3 if plan.intervals is not None else 1) * sum(1 for _ in _figures(plan, 1)) for plan in plans)
+    return len(groups_of(plans[0])) + sum(each)
+
+
 def side_by_side(plans: Sequence[Plan], table: Table) -> Table:
     """What a batch released, one row a group, where all its questions have the same groups; otherwise as it is.
 
@@ -61,8 +73,7 @@ def side_by_side(plans: Sequence[Plan], table: Table) -> Table:
     """
     import pyarrow as pa
 
-    known = all(isinstance(plan, (HistogramPlan, *_GROUPED)) for plan in plans)
-    if not known or len({groups_of(plan) for plan in plans}) > 1 or not groups_of(plans[0]):
+    if not fit_side_by_side(plans):
         return table
     groups = groups_of(plans[0])
     columns: dict[str, pa.Array] = {}
@@ -107,16 +118,10 @@ def _figures(plan: Plan, rows: int) -> Iterator[tuple[str, Integers]]:
     elif isinstance(plan, TopPlan) and plan.k > 1:
         for place in range(plan.k):
             yield f"most frequent value of {plan.column.name} {place + 1}", every[place :: plan.k]
-    elif isinstance(plan, MeanPlan | SumsPlan) and len(plan.columns) > 1:
-        word, each = "mean" if isinstance(plan, MeanPlan) else "sum", rows // len(plan.columns)
-        for place, column in enumerate(plan.columns):
-            yield f"{word} of {column.name}", every[place * each : (place + 1) * each]
-    elif isinstance(plan, CovariancePlan) and len(plan.columns) > 1:
-        each = rows // len(plan.pairs)
-        for place, (i, j) in enumerate(plan.pairs):
-            names = [plan.columns[k].name for k in dict.fromkeys((i, j))]
-            word = "covariance" if len(names) > 1 else "variance"
-            yield f"{word} of {' and '.join(names)}", every[place * each : (place + 1) * each]
+    elif isinstance(plan, MeanPlan | SumsPlan | CovariancePlan) and plan.figures:
+        each = rows // len(plan.figures)
+        for place, name in enumerate(plan.figures):
+            yield name, every[place * each : (place + 1) * each]
     else:
         yield _word(plan), every
 

@@ -51,7 +51,14 @@ class Statement:
                 fix="COUNT(*)",
             )
         base = self.asked
-        questions = Builds(base.domain, base.unit, base.n, condition=self.condition, groups=self.groups)
+        questions = Builds(
+            base.domain,
+            base.unit,
+            base.n,
+            condition=self.condition,
+            groups=self.groups,
+            everybody=base.everybody,
+        )
         builds, figures = _questions(questions, wanted, expected)
         batch: BatchPlan = batch_of(builds, [Fraction(1)] * len(builds), promise)
 

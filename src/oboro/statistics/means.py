@@ -242,7 +242,11 @@ class MeanPlan(Moments):
 
     @property
     def published_rows(self) -> int:
-        return self.scope.groups * len(self.columns)
+        return self.scope.groups if self.scope.by else len(self.columns)
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        return tuple(f"mean of {column.name}" for column in self.columns) if len(self.columns) > 1 else ()
 
     def publish(self, measured: Integers) -> Table:
         """Columns of groups, then the mean, the noisy sum and the noisy count that it comes from."""

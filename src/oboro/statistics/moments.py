@@ -363,7 +363,16 @@ class CovariancePlan(Moments):
 
     @property
     def published_rows(self) -> int:
-        return self.scope.groups * len(self.pairs)
+        return self.scope.groups if self.scope.by else len(self.pairs)
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        if len(self.columns) == 1:
+            return ()
+        names = [[self.columns[k].name for k in dict.fromkeys(pair)] for pair in self.pairs]
+        return tuple(
+            f"{'covariance' if len(both) > 1 else 'variance'} of {' and '.join(both)}" for both in names
+        )
 
     def publish(self, measured: Integers) -> Table:
         """For each pair the covariance; where n is private also the noisy moments that it comes from."""

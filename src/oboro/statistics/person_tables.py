@@ -92,6 +92,14 @@ class PersonTables:
         }
         domains = {name: domain for name, (_, domain) in tables.items()}
         for name, source in sources.items():
+            for column in domains[name]:
+                if column.sources != (column.name,):
+                    raise DomainError(
+                        "tables of persons have columns of one field each",
+                        given=f"{name}: {column.name}",
+                        needed="integers, reals, categories and days",
+                        fix=f"a domain without {column.name}",
+                    )
             source.need(*[one for column in domains[name] for one in column.sources], str(unit.column))
         check_keys(sources.values(), unit)
         n: int | None = None
@@ -175,7 +183,9 @@ class PersonTables:
         unit = self.unit
         if name in self.one_row:
             unit = Unit.person(str(unit.column), 1, unit.adjacency)
-        return Session(source, domain=domain, ledger=self.ledger, unit=unit, name=name)
+        session = Session(source, domain=domain, ledger=self.ledger, unit=unit, name=name)
+        object.__setattr__(session, "everybody", False)
+        return session
 
     def __repr__(self) -> str:
         return f"PersonTables(dataset={self.ledger.dataset!r}, tables={list(self.domains)}, one_row={list(self.one_row)})"

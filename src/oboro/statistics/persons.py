@@ -11,7 +11,7 @@ import numpy as np
 
 from oboro.arrays import Data, Ends, Integers, Table, table_of
 from oboro.engine import count_persons
-from oboro.errors import UnitError, setting
+from oboro.errors import ParameterError, UnitError, setting, told
 from oboro.noise import Bits
 from oboro.privacy import Pure, Unit
 from oboro.records import inline
@@ -40,7 +40,8 @@ class PersonsPlan(ScopedPlan):
         looks at that person's rows alone. So adding or removing a person moves m counts by 1 each: m in the 1-norm, m
         in the square of the 2-norm. Replacing one moves at most twice as much; with one group by 1, as one comes
         and one goes. Discrete Laplace noise of scale m/eps is eps-DP, discrete Gaussian noise of variance m/(2 rho)
-        is rho-zCDP, and twice that where a person can move between groups.
+        is rho-zCDP, and twice that where a person can move between groups. The number of all persons under replace is
+        public: where it is asked for, the answer is n itself, and costs nothing.
 
     >>> visits = ob.Session(
     ...     {"who": [1, 1, 2], "age": [31, 31, 54]},
@@ -69,6 +70,18 @@ class PersonsPlan(ScopedPlan):
                 needed="a unit of persons, whose column says who each row belongs to",
                 fix=setting(unit=Unit.person("person", 10)),
             )
+        if self.public and not everyone(self.scope):
+            raise ParameterError(
+                "the number of persons costs something where it is not public",
+                given=told(eps="0"),
+                needed="a price above 0, or all persons under replace",
+                fix=setting(eps="0.1"),
+            )
+
+    @property
+    def public(self) -> bool:
+        """Whether the answer is n, which is public."""
+        return self.guarantee == Pure(0)
 
     @property
     def most(self) -> int:
@@ -85,24 +98,38 @@ class PersonsPlan(ScopedPlan):
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
+        if self.public:
+            return ()
         replaced, groups = self.scope.replaced, self.scope.groups
         moves = Fraction(self.most)
         return cases(self.term.noise, "persons", moves, Fraction(0), groups=groups, replaced=replaced)
 
-    def added(self) -> Additive:
-        return noise_by_column([self.term.noise])
+    def added(self) -> Additive | None:
+        return None if self.public else noise_by_column([self.term.noise])
 
     def forecast(self) -> Forecast:
+        if self.public:
+            note = f"n = {self.scope.n:,} is public under replace: exact, and free"
+            return Forecast(
+                "expected error of the number of persons",
+                ("of each", "standard error"),
+                (("number of persons", 0),),
+                (note,),
+            )
         notes = noise_note(self.scope.groups, self.scope.units, self.term.within(0.95), "group")
         return Forecast.of(self.term.noise, each="number of persons", notes=notes)
 
     def prepare(self, data: Data) -> Integers:
         source, condition = self.scope.open(data)
+        if self.public:
+            return np.full((1, 1), self.scope.n, np.int64)
         by = [(bins.column, bins.runs, bins.size) for bins in self.scope.by]
         found = count_persons(source, by, self.unit, most=self.most, condition=condition)
         return counted([self.term], self.scope.groups, {group: [count] for group, count in found.items()})
 
     def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Integers:
+        if self.public:
+            return prepared if trials is None else np.broadcast_to(prepared, (trials, 1, 1)).copy()
         return measured([self.term], prepared, bits, trials)
 
     @property
@@ -110,17 +137,20 @@ class PersonsPlan(ScopedPlan):
         return self.scope.groups
 
     def publish(self, measured: Integers) -> Table:
-        return table_of({**self.scope.labels(), "value": measured[:, 0]})
+        """No number is above a public n, so that it lies within its interval. Below 0 it is left."""
+        most = np.iinfo(np.int64).max if self.scope.n is None else self.scope.n
+        return table_of({**self.scope.labels(), "value": np.minimum(measured[:, 0], most)})
 
     def intervals(self, table: Table, level: float) -> Ends:
         """For each number the range that holds the true one with this probability; never below 0, nor above a public n."""
         value = table.column("value").to_numpy()
-        low, high = self.term.noise.interval(level)
+        low, high = (0, 0) if self.public else self.term.noise.interval(level)
         most = np.iinfo(np.int64).max if self.scope.n is None else self.scope.n
         return np.clip(value + low, 0, most), np.clip(value + high, 0, most)
 
     def describe(self) -> dict[str, object]:
-        return self.wording(f"number of persons{self.scope.words()}", self.term.to_dict())
+        noise = {"law": "none: n is public"} if self.public else self.term.to_dict()
+        return self.wording(f"number of persons{self.scope.words()}", noise)
 
     def neighbours(self) -> Iterator[Pair]:
         yield from super().neighbours()
@@ -145,6 +175,11 @@ class PersonsPlan(ScopedPlan):
         yield Pair(pa.concat_tables([spread, others]), other, "a person in as many groups as count")
 
 
-def persons_plan(scope: Scope, promise: Promise) -> PersonsPlan:
-    """The number of persons in each group."""
-    return PersonsPlan(scope, promise)
+def everyone(scope: Scope) -> bool:
+    """Whether the question is how many persons there are in all, which is public under replace."""
+    return scope.replaced and scope.n is not None and scope.where is None and not scope.by
+
+
+def persons_plan(scope: Scope, promise: Promise, *, everybody: bool = True) -> PersonsPlan:
+    """The number of persons in each group; free where the answer is public. `everybody`: each has a row in this table."""
+    return PersonsPlan(scope, Pure(0) if everybody and everyone(scope) else promise)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from fractions import Fraction
 from functools import cached_property
-from math import isqrt
+from math import isqrt, prod
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack
 
 from oboro.domain import Column, Domain
@@ -19,7 +19,7 @@ from oboro.kinds import names_of, nearest, shown, takes
 from oboro.noise import Bits
 from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit, compose
 from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_plan, register
-from oboro.statistics.answers import side_by_side
+from oboro.statistics.answers import columns_side_by_side, fit_side_by_side, groups_of, side_by_side
 from oboro.statistics.balls import Ball
 from oboro.statistics.histogram import HistogramPlan
 from oboro.statistics.means import mean_plan
@@ -124,7 +124,13 @@ class BatchPlan(Plan):
 
     @property
     def published_rows(self) -> int:
+        if fit_side_by_side(self.plans):
+            return prod(bins.size for bins in groups_of(self.plans[0]))
         return sum(plan.published_rows or 1 for plan in self.plans)
+
+    @property
+    def published_columns(self) -> int:
+        return columns_side_by_side(self.plans) if fit_side_by_side(self.plans) else 8
 
     @property
     def longest_text(self) -> int:
@@ -290,6 +296,9 @@ class Questions(Generic[Result]):
     condition: Condition | None = field(default=None, kw_only=True)
     groups: tuple[Bins, ...] = field(default=(), kw_only=True)
     table: str = field(default="data", kw_only=True)  # the name of the dataset in SQL
+    everybody: bool = field(
+        default=True, kw_only=True
+    )  # False: of several tables, where a unit may have no row in this one
 
     weighted: ClassVar[bool] = False  # whether questions share one price
 
@@ -349,8 +358,8 @@ class Questions(Generic[Result]):
 
     def persons(self, **asked: Unpack[Asked]) -> Result:
         """How many persons, each counted once; with groups, how many in each. For a unit of persons."""
-        scope = self._scope(asked, "persons")
-        return self._answer(lambda promise: persons_plan(scope, promise), asked)
+        scope, everybody = self._scope(asked, "persons"), self.everybody
+        return self._answer(lambda promise: persons_plan(scope, promise, everybody=everybody), asked)
 
     def mode(self, column: str, **asked: Unpack[Asked]) -> Result:
         """The most frequent value of a column."""

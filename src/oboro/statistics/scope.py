@@ -589,6 +589,33 @@ class ScopedPlan(Plan):
         each = [one for value in held for one in (value if isinstance(value, tuple) else (value,))]
         return tuple(one for one in each if isinstance(one, Column))
 
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """How the figures of a group are called, where it has several: their rows come one figure after the other."""
+        return ()
+
+    @property
+    def published_columns(self) -> int:
+        return len(self.scope.by) + 8 * max(1, len(self.figures))  # a figure, its moments, its interval
+
+    def filed(self, table: Table) -> Table:
+        """One row a group, where groups have several figures: each has columns of its own, that begin with its name."""
+        import pyarrow as pa
+
+        groups = self.scope.groups
+        if not self.scope.by or not self.figures:
+            return table
+        columns = dict(self.scope.labels())
+        kinds = [name for name in table.column_names if name not in (*columns, "column", "with")]
+        for place, figure in enumerate(self.figures):
+            part = table.slice(place * groups, groups)
+            for kind in kinds:
+                name = figure if kind == "value" else f"{figure} {kind}"
+                while name in columns:
+                    name += " (2)"
+                columns[name] = part.column(kind)
+        return pa.table(columns)
+
     def neighbours(self) -> Iterator[Pair]:
         """One unit at one end of every column, or at the other, or away."""
         yield from self.scope.pairs(self.asked)

@@ -252,6 +252,17 @@ def with_delta(promise: Promise, delta: Number | None) -> SmoothPromise:
     return Approx(promise.eps, positive("delta", delta))
 
 
+def check_private(plan: Plan, n: int | None) -> None:
+    """Refuses what is public, and says it: a ledger has no entries that cost nothing."""
+    if plan.guarantee == Pure(0):
+        raise ParameterError(
+            "the answer is public: there is nothing to pay for",
+            given=plan.describe()["released"],
+            needed="a question whose answer depends on values",
+            fix=f"the public n, which is {n}",
+        )
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class Session(Learning[Release]):
     """Data, its domain, who is protected, and the ledger that pays.
@@ -300,14 +311,26 @@ class Session(Learning[Release]):
     def forecast(self) -> Forecasts:
         """The same questions, answered by the error that is to be expected: free."""
         return Forecasts(
-            self.domain, self.unit, self.n, condition=self.condition, groups=self.groups, table=self.table
+            self.domain,
+            self.unit,
+            self.n,
+            condition=self.condition,
+            groups=self.groups,
+            table=self.table,
+            everybody=self.everybody,
         )
 
     @property
     def plan(self) -> Plans:
         """The same questions, answered by their plans: to save, to price, to audit."""
         return Plans(
-            self.domain, self.unit, self.n, condition=self.condition, groups=self.groups, table=self.table
+            self.domain,
+            self.unit,
+            self.n,
+            condition=self.condition,
+            groups=self.groups,
+            table=self.table,
+            everybody=self.everybody,
         )
 
     @property
@@ -318,13 +341,7 @@ class Session(Learning[Release]):
     @takes(plan=a_plan)
     def run(self, plan: Plan, name: str | None = None) -> Release:
         """Runs any plan on this data, and pays for it."""
-        if plan.guarantee == Pure(0):
-            raise ParameterError(
-                "the answer is public: there is nothing to pay for",
-                given=plan.describe()["released"],
-                needed="a question whose answer depends on values",
-                fix=f"the public n, which is {self.n}",
-            )
+        check_private(plan, self.n)
         return run(plan, self.source, self.ledger, name)
 
     def batch(
@@ -346,6 +363,7 @@ class Session(Learning[Release]):
             name,
             condition=self.condition,
             groups=self.groups,
+            everybody=self.everybody,
         )
 
     def describe(self) -> Description:

@@ -126,6 +126,7 @@ class _Reader:
         self.listed: list[Output] = []
         self.tables: set[str] = set()
         self.groups: list[tuple[Bins, str]] = []
+        self.aliased: set[str] = set()
         self.meanings = 0
 
     def statement(self) -> Statement:
@@ -389,6 +390,7 @@ class _Reader:
                 found.append(output)
                 if not several:
                     self.names.setdefault(output.name, output)
+                    self.aliased |= {called} if alias is not None else set()
         return found
 
     def several(self, node: Any) -> list[tuple[Expression, str]]:
@@ -576,4 +578,8 @@ class _Reader:
             if not 1 <= place <= len(self.listed):
                 raise self.no(node, "there is no such column")
             return Ordering(self.listed[place - 1].of, bool(parts["desc"]))
+        if type(inner) is self.exp.Column and not inner.args.get("table"):
+            alias = self.word(inner.args["this"])
+            if alias in self.aliased:  # before a column of that name, as in SQL
+                return Ordering(self.names[alias].of, bool(parts["desc"]))
         return Ordering(self.shown(inner)[0], bool(parts["desc"]))

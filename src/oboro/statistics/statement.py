@@ -252,6 +252,10 @@ class StatementPlan(Plan):
         rows = prod(bins.size for bins in self.groups)
         return rows if self.limit is None else min(rows, self.limit)
 
+    @property
+    def published_columns(self) -> int:
+        return sum(1 for output in self.outputs for _ in _columns_of(output))
+
     def publish(self, measured: list[object]) -> Table:
         """The outputs as columns, each with low and high where it has an interval; picked and in order."""
         import pyarrow as pa
@@ -267,7 +271,7 @@ class StatementPlan(Plan):
         table = pa.table(columns)
         rows = np.arange(table.num_rows)
         if self.having is not None:
-            rows = rows[worked.test(self.having)]
+            rows = rows[worked.test(self.having)[0]]
         for ordering in reversed(self.order):  # the last key first, each time in a stable way
             keys = worked.keys(ordering.of)[rows]
             rows = rows[np.argsort(-keys if ordering.descending else keys, kind="stable")]
@@ -345,7 +349,7 @@ class _Worked:
             values = value.to_pylist()
             ranks = {one: place for place, one in enumerate(sorted(set(values)))}
             return np.asarray([ranks[one] for one in values], float)
-        return np.where(np.isnan(value.astype(float)), np.inf, value.astype(float))
+        return value.astype(float)  # what could not be worked out is NaN, which comes last, either way round
 
     def figure(self, one: Figure, level: float) -> Range:
         plan, table = self.plan.batch.plans[one.question], self.tables[one.question]
@@ -397,14 +401,18 @@ class _Worked:
                 return value, low, high
             return _OPERATIONS[expression.word](*(self.range(part, level) for part in expression.parts))
 
-    def test(self, expression: Expression) -> Any:
-        """Which groups meet a condition on released figures."""
+    def test(self, expression: Expression) -> tuple[Any, Any]:
+        """Which groups meet a condition on released figures, and which do not: neither where one could not be worked out."""
         assert isinstance(expression, Call)
         if expression.word in ("and", "or", "not"):
-            parts = [self.test(part) for part in expression.parts]
-            return ~parts[0] if expression.word == "not" else _JOINED[expression.word](*parts)
+            yes, no = zip(*(self.test(part) for part in expression.parts), strict=True)
+            if expression.word == "not":
+                return no[0], yes[0]
+            every, some = np.logical_and, np.logical_or
+            return (every(*yes), some(*no)) if expression.word == "and" else (some(*yes), every(*no))
         one, other = (self.range(part, LEVEL)[0] for part in expression.parts)
-        return _COMPARED[expression.word](one, other)
+        known, met = ~(np.isnan(one) | np.isnan(other)), _COMPARED[expression.word](one, other)
+        return known & met, known & ~met
 
 
 def mean_reach(plan: MeanPlan, field: str, level: float) -> float:
@@ -483,7 +491,6 @@ _OPERATIONS: dict[str, Callable[..., Range]] = {
     "/": _divided,
     "negative": lambda a: (-a[0], -a[2], -a[1]),
 }
-_JOINED: dict[str, Callable[..., Any]] = {"and": np.logical_and, "or": np.logical_or}
 _COMPARED: dict[str, Callable[..., Any]] = {
     "=": np.equal,
     "!=": np.not_equal,

@@ -262,7 +262,11 @@ class SumsPlan(Moments):
 
     @property
     def published_rows(self) -> int:
-        return self.scope.groups * len(self.columns)
+        return self.scope.groups if self.scope.by else len(self.columns)
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        return tuple(f"sum of {column.name}" for column in self.columns) if len(self.columns) > 1 else ()
 
     def publish(self, measured: Integers) -> Table:
         """Columns of groups, then the column and its sum."""
