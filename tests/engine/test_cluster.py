@@ -273,6 +273,27 @@ def test_a_cluster_that_is_not_there_is_said_at_once(monkeypatch: pytest.MonkeyP
         ob.engine.spark(f"{address}/;token=secret")
 
 
+def test_a_server_of_something_else_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes the connection, but speaks neither TLS nor gRPC: Spark's client alone would try again for ten minutes."""
+    for name in ("grpc_proxy", "https_proxy", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def hang_up() -> None:
+            with contextlib.suppress(OSError):  # closed
+                while True:
+                    caller, _ = server.accept()
+                    with caller, contextlib.suppress(OSError):  # gone already
+                        caller.sendall(b"220 ready\r\n")
+
+        threading.Thread(target=hang_up, daemon=True).start()
+        address = f"sc://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(DataError, match="does not answer\n"):
+            ob.engine.spark(address)
+        with pytest.raises(DataError, match="does not answer by TLS\n"):
+            ob.engine.spark(f"{address}/;use_ssl=true")
+
+
 def test_public_facts_are_refused_before_a_job_runs(session: Any, folder: Path) -> None:
     path = written(pa.table({"x": [1], "who": [1], "raw": pa.array([b"1"])}), folder, "public")
     source = ob.engine.spark(session).parquet(path)
@@ -373,6 +394,10 @@ def test_a_cluster_of_processes_gives_the_same_integers(folder: Path) -> None:
 def test_connect_gives_the_same_integers(folder: Path) -> None:
     path = written(nasty(2000, seed=4), folder, "connect")
     with connect_server(folder) as address:
+        for told in ("use_ssl=true", "token=secret"):
+            with pytest.raises(DataError, match=r"not answer by TLS(?s:.)*without TLS: sc://127") as raised:
+                ob.engine.spark(f"{address}/;{told}")
+            assert "secret" not in str(raised.value)
         first, failed, second, *said = elsewhere(address, path)
     assert (first, failed, second) == ("[]", "failed in words", "2000")
     assert any("mean of x" in line for line in said)

@@ -18,6 +18,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
@@ -129,11 +130,32 @@ def from_address(address: str) -> SparkTable:
 
 
 def _knock(address: str) -> None:
-    """Raises if nobody listens there: Spark's client would try again for ten minutes. Through a proxy only it can know."""
-    if any(os.environ.get(name) for name in ("grpc_proxy", "https_proxy", "http_proxy")):
+    """Raises if nobody answers there: Spark's client would try again for ten minutes. Through a proxy only gRPC can know."""
+    bare = address.partition("/;")[0]
+    if not any(os.environ.get(name) for name in ("grpc_proxy", "https_proxy", "http_proxy")):
+        place = urlsplit(bare)
+        socket.create_connection((place.hostname or "", place.port or 15002), timeout=20).close()
+
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    builder, states = DefaultChannelBuilder(address), SimpleQueue[Any]()
+    channel = builder.toChannel()
+    channel.subscribe(states.put, try_to_connect=True)
+    try:
+        while (state := states.get(timeout=30).name) in ("IDLE", "CONNECTING"):
+            pass
+    finally:
+        channel.close()
+    if state == "READY":
         return
-    place = urlsplit(address.partition("/;")[0])
-    socket.create_connection((place.hostname or "", place.port or 15002), timeout=20).close()
+    if builder.secure:
+        raise DataError(
+            "the cluster does not answer by TLS",
+            given=f"{bare} with use_ssl or a token, which goes by TLS alone",
+            needed="a server with TLS, by itself or by a proxy before it, and a certificate that is trusted here",
+            fix=f"without TLS: {bare}",
+        )
+    raise ConnectionError
 
 
 def _builder() -> Any:
