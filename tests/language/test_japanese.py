@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from sentences import echoed, is_prose, sentences, spoken
 
 import oboro as ob
 from oboro import language
+from oboro.statistics.session import Plans
 
 JAPANESE = tomllib.loads((Path(language.__file__).parent / "ja.toml").read_text(encoding="utf-8"))
 PARTS, PAGES, PAPERS = (JAPANESE.pop(name) for name in ("parts", "pages", "papers"))
@@ -107,3 +109,38 @@ def test_a_path_or_a_line_of_code_in_a_hole_stays_as_it_is() -> None:
         language.said("people by region; 2026.csv cannot be read", "ja")
         == "people by region; 2026.csv を読めません"
     )
+
+
+def test_every_refusal_of_sql_has_a_translation() -> None:
+    """They are said by functions of their own, which the search for errors does not know."""
+    from oboro.statistics import sql
+
+    tree = ast.parse(Path(sql.__file__).read_text(encoding="utf-8"))
+    calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call)]
+    named = [
+        (call, call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", ""))
+        for call in calls
+    ]
+    texts = [
+        arg for call, name in named for arg in {"no": call.args[1:2], "refused": call.args[:1]}.get(name, [])
+    ]
+    said = [
+        one.value
+        for arg in texts
+        for one in ast.walk(arg)
+        if isinstance(one, ast.Constant) and " " in str(one.value)
+    ]
+    assert len(said) > 20
+    for figure in ("MAX", "MIN", "VARIANCE", "STDDEV", "COVAR_SAMP", "APPROX_COUNT_DISTINCT"):
+        columns = "age, age" if figure == "COVAR_SAMP" else "age"
+        plans = Plans(ob.Domain([ob.Integer("age", 0, 9)]), ob.Unit.row(), None, table="t")
+        with pytest.raises(ob.OboroError) as error:
+            plans.sql(f"SELECT {figure}({columns}) FROM t", eps=1)
+        said.append(str(error.value.message))
+    missing = {
+        text
+        for text in said
+        if text not in JAPANESE and not str(text).startswith("this cannot be asked; ask ")
+    }
+    missing |= {text for text in said[-6:] if text not in JAPANESE}
+    assert not missing
