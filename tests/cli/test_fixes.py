@@ -326,3 +326,27 @@ def test_a_file_that_is_missing_is_called_by_the_option_that_named_it(
     error = complaint(oboro, line)
     assert error["argument"] == flag
     assert error["given"] == f"{flag} {'no.csv' if 'possible' in flag else 'no.toml'}"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "--eps 12 --per week",
+        "--eps 12 --instalment 1",
+        "--eps 1 --delta 1e-6 --per month",
+        "--eps 1 --delta 1e-6 --per month --instalment 0.1",
+        "--rho 1 --per year",
+        "--order 8 --eps 1 --per day --assume people",
+        "--eps 1 --per month --instalment 3",
+    ],
+)
+def test_the_fix_of_half_a_period_makes_a_ledger(oboro: Command, asked: str) -> None:
+    line = f"ledger create a.ledger --dataset d --unit row {asked}"
+    code, _, err = oboro(line)
+    assert code != 0
+    fix = next(part for part in err.splitlines() if part.startswith("  fix")).removeprefix("  fix").strip()
+    assert fix.startswith("--")
+    assert not Path("a.ledger").exists()
+    code, _, err = oboro(f"{line} {fix}")  # of an option that stands there twice the last one counts
+    assert code == 0, err
+    assert ob.Ledger.open("a.ledger").periods is not None

@@ -25,6 +25,8 @@ from oboro.ledger import canonical, plan_hash, verify_export
 from oboro.ledger.chain import NO_HASH, TAG, Entry, entry_hash, in_order, laid_out, sha256
 from oboro.ledger.copies import export_of
 from oboro.ledger.keys import public_half
+from oboro.ledger.records import lookups
+from oboro.ledger.schema import VERSION
 from oboro.release import read_certificate, verify_certificate
 from oboro.release.certificate import BUNDLED, unpacked
 from oboro.release.plan import bundled
@@ -32,6 +34,7 @@ from oboro.synth.model import load
 
 STRANGER = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 NEXT = Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33)))
+ASKED: dict[str, object] = {"kind": "mine"}
 ODD: list[Any] = [
     None,
     True,
@@ -387,6 +390,7 @@ def as_ledger(entries: list[Entry], path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             connection.execute(f"DROP TRIGGER {name}")
+        connection.execute("DELETE FROM oboro_lookups")
         connection.execute("DELETE FROM oboro_entries")
         for one in entries:
             repeated = [one.body.get(name) for name in ("name", "reservation")]
@@ -398,6 +402,9 @@ def as_ledger(entries: list[Entry], path: Path) -> None:
                     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                     row,
                 )
+                with suppress(KeyError, TypeError):  # no words that it could be found by
+                    for key in lookups(one):
+                        connection.execute("INSERT INTO oboro_lookups VALUES (?, ?)", (key, one.position))
         connection.execute(f"PRAGMA user_version = {len(entries)}")
 
 
@@ -420,6 +427,31 @@ def look_at_all(path: Path) -> None:
         ledger.affords(ob.Pure("0.1"))
 
 
+def ask_of_accounts(path: Path) -> None:
+    """Whatever rests on accounts and periods; what would write is refused at last, for want of the key."""
+    unit, little = ob.Unit.row(), ob.Pure("0.01")
+    with ob.Ledger.open(path) as ledger:
+        uses: list[Callable[[], object]] = [
+            lambda: ledger.available,
+            ledger.accounts,
+            lambda: ledger.account("lab"),
+            lambda: ledger.affords(little, account="lab"),
+            lambda: ledger.answered(ASKED, "2026"),
+            lambda: ledger.grant("lab", little, per="month"),
+            lambda: ledger.revoke("lab"),
+            lambda: ledger.approve("lab", plan=ASKED, unit=unit, guarantee=little, by="steward"),
+        ]
+        uses += [
+            lambda at=at: ledger.reserve(  # type: ignore[misc]
+                plan=ASKED, unit=unit, guarantee=little, account="lab", edition="2026", approval=at
+            )
+            for at in (None, 2, 3)
+        ]
+        for use in uses:
+            with suppress(OboroError):
+                use()
+
+
 @pytest.fixture(scope="module")
 def signed_facts(world: Path, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, dict[str, Any]]]:
     """Entries of every kind."""
@@ -430,9 +462,65 @@ def signed_facts(world: Path, tmp_path_factory: pytest.TempPathFactory) -> list[
         ledger.rotate_key()
         found = [(entry.kind, entry.body) for entry in ledger.history()]
     last = found[-1][1]
-    upgrade = {**last, "from": 2, "schema": 3, "software": "oboro"}
+    upgrade = {**last, "from": VERSION, "schema": VERSION + 1, "software": "oboro"}
     upgrade.pop("replaces")
     return [*found, ("upgrade", upgrade)]
+
+
+@pytest.fixture(scope="module")
+def with_accounts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger with entries of the kinds, and with the parts, that only a ledger of periods and accounts has."""
+    path = tmp_path_factory.mktemp("facts") / "accounts.ledger"
+    unit, cost = ob.Unit.row(), ob.Pure("0.2")
+    with ob.Ledger.create(
+        path, dataset="people", unit=unit, budget=ob.Pure(9), per="month", instalment=ob.Pure(1)
+    ) as ledger:
+        ledger.grant("lab", ob.Pure("0.5"), per="week", approve_above=ob.Pure("0.1"), by="steward")
+        asked: dict[str, Any] = {"plan": ASKED, "unit": unit, "guarantee": cost, "edition": "2026"}
+        for _ in range(2):
+            approved = ledger.approve("lab", by="steward", **asked)
+        ledger.decline("lab", by="steward", why="too much", **asked)
+        paid = ledger.reserve(account="lab", approval=approved.position, **asked)
+        ledger.commit(paid, b"mine", facts={})
+        ledger.revoke("lab", by="steward")
+        ledger.grant("lab", ob.Pure("0.5"))
+    return path
+
+
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.long("thousands of odd ledgers")), 61])
+def test_odd_entries_about_accounts_and_periods_are_refused_in_words(
+    tmp_path: Path, with_accounts: Path, every: int
+) -> None:
+    """The same of grants, approvals and periods: whoever signed them, they are read, asked of and verified."""
+    export, ledger = tmp_path / "export.json", tmp_path / "odd.ledger"
+    facts = [(entry.kind, entry.body) for entry in ob.Ledger.open(with_accounts).history()]
+    shutil.copy(with_accounts, ledger)  # without its key
+    as_ledger(chain(facts, -1, (), None), ledger)
+    assert ob.Ledger.open(ledger).verify().entries == len(facts)
+    kinds = {"create", "grant", "approve", "decline", "reserve", "commit", "revoke"}
+    assert {kind for kind, _ in facts} == kinds
+    ask_of_accounts(ledger)
+    tried = 0
+    for at, (_, body) in enumerate(facts):
+        for place in places(body):
+            for odd in [*ODD, *ODDER, KeyError]:
+                tried += 1
+                if tried % every:
+                    continue
+                made = chain(facts, at, place, odd)
+                with suppress(UnicodeEncodeError):  # half a letter stands in no file
+                    export.write_bytes(as_export(made))
+                # what is asked of an account rests on its last entry: so the odd one is the last, too
+                with suppress(LedgerError):
+                    verify_export(export)
+                for entries in (made, made[: at + 1]):
+                    as_ledger(entries, ledger)
+                    for use in (lambda: ob.Ledger.open(ledger).verify(), lambda: look_at_all(ledger)):
+                        with suppress(LedgerError):
+                            use()
+                    with suppress(LedgerError):
+                        ask_of_accounts(ledger)
+    assert tried > 3000
 
 
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.long("thousands of odd ledgers")), 61])

@@ -113,6 +113,8 @@ def typed(part: str, options: Mapping[str, str] | None = None, *, shown: str | N
         return part.toml
     known = running_options() if options is None else options
     settings: Settings = getattr(part, "settings", ())
+    if "instalment" in known and any(name == "instalment" for _, name, _ in settings):
+        return plain(" ".join(_instalment(name, value) for _, name, value in settings))
     if any(hasattr(value, "unconditional") for _, _, value in settings):
         return _new_ledger({name: value for _, name, value in settings})
     words = {fragment: plain(_option(fragment, name, value, known)) for fragment, name, value in settings}
@@ -250,6 +252,15 @@ def _new_ledger(values: Facts) -> str:
     budget = next(value for value in values.values() if hasattr(value, "unconditional"))
     unit = unit_text(values["unit"]) if "unit" in values else "UNIT"
     return plain(f"{_LEDGER} --unit {shlex.quote(unit)} {budget_text(budget)}")
+
+
+def _instalment(name: str, value: Any) -> str:
+    """A period, or what it opens, as `oboro ledger create` takes it."""
+    if name != "instalment":
+        return f"--{name} {value}"
+    facts = value.unconditional.to_dict()
+    amount = facts.get("eps", facts.get("rho"))
+    return f"--instalment {amount}" + (f" --instalment-delta {facts['delta']}" if "delta" in facts else "")
 
 
 def budget_text(budget: Any) -> str:

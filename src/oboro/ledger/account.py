@@ -274,14 +274,18 @@ class Ledger:
     @classmethod
     def _from(cls, place: Place, database: Database, key_path: Path, first: Entry) -> Ledger:
         body = first.body
+        budget = guarantee_from(body["budget"])
+        pace = periods.periods_from(body["periods"]) if "periods" in body else None
+        if pace is not None and not replay.same_currency(pace.instalment, budget):
+            raise tampered(0, "an amount in it is in another currency")
         reads(key_path)
         return cls(
             where=place.shown,
             id=body["id"],
             dataset=body["dataset"],
             unit=unit_from(body["unit"]),
-            budget=guarantee_from(body["budget"]),
-            periods=periods.periods_from(body["periods"]) if "periods" in body else None,
+            budget=budget,
+            periods=pace,
             _began=first.time,
             _root=first.hash,
             _key_path=key_path,
@@ -448,6 +452,7 @@ class Ledger:
         def write(connection: Connection, last: Entry, now: datetime) -> Record:
             key, before, paid = f"account {account}", None, []
             for entry in records.looked_up(connection, key):
+                self._refuse_forged(connection, entry)
                 before = before or entry.body["account"]
                 if entry.cost is not None:
                     if per is None or periods.number_of(per, entry.time) != periods.number_of(per, now):
@@ -771,6 +776,7 @@ class Ledger:
                 )
             return found
         given = records.entry_at(connection, whole("approval", approval, least=0, most=2**62))
+        self._refuse_forged(connection, *([] if given is None else [given]))
         used = next(records.looked_up(connection, f"approval {approval}"), None)
         if given is None or not replay.approves(given, facts, name, cost) or used is not None:
             raise AccountError(
@@ -778,7 +784,6 @@ class Ledger:
                 given=told(approval=f"{approval}"),
                 needed="an approval of this plan for this account that was not used",
             )
-        self._refuse_forged(connection, given)
         return {**found, "approval": approval}
 
     def _account(self, connection: Connection, name: str, now: datetime) -> Account | None:
@@ -827,6 +832,9 @@ class Ledger:
         spent = last.spent
         if not replay.within(self.budget, spent):
             raise tampered(last.position, "its running total is none that the budget allows")
+        paced = None if self.periods is None else self.periods.per
+        if last.body.get("period", {}).get("per") != paced or not replay.in_currency(last, self.budget):
+            raise tampered(last.position, "its running total is none that the budget allows")
         self._database.saw(last.head)
         return last, spent
 
@@ -869,6 +877,8 @@ class Ledger:
         for entry in entries:
             if signer_of(entry) not in ours or root_of(entry) != self._root:
                 raise tampered(entry.position, "it is not signed by a key of this ledger")
+            if not replay.in_currency(entry, self.budget):
+                raise tampered(entry.position, "an amount in it is in another currency")
 
     def _refuse_foreign(self, connection: Connection, reservation: Reservation) -> None:
         entry = records.entry_at(connection, reservation.position)

@@ -178,11 +178,13 @@ def checked_periods(
     if per is None and instalment is None:
         return None
     if instalment is None or per is None:
+        tenth = like(budget, tuple(one / 10 for one in amounts(budget)))
+        enough = tenth if instalment is None else amount_of("instalment", instalment, budget)
         raise ParameterError(
             "a budget by period needs both, the period and its instalment",
             given="per alone" if instalment is None else "instalment alone",
             needed="how often, and how much each time",
-            fix=setting(per="month", instalment=budget),
+            fix=setting(per=per if per in PERIODS else "month", instalment=enough.unconditional),
         )
     chosen(per=per, unused=unused)
     return Periods(per, amount_of("instalment", instalment, budget), unused)

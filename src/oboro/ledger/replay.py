@@ -173,6 +173,19 @@ def same_currency(amount: Guarantee, budget: Guarantee) -> bool:
     return nothing(amount.unconditional) == nothing(budget.unconditional)
 
 
+def in_currency(entry: Entry, budget: Guarantee) -> bool:
+    """Whether every amount that is added up or compared with another is in the currency of the budget."""
+    body = entry.body
+    account, terms = body.get("account", {}), body.get("terms", {})
+    found = [
+        body.get("cost"),
+        body.get("period", {}).get("spent"),
+        *(account.get(name) for name in ("spent", "since", "lately")),
+        *(terms.get(name) for name in ("amount", "approve_above")),
+    ]
+    return all(same_currency(guarantee_from(one), budget) for one in found if one is not None)
+
+
 def same_person(one: str, other: str) -> bool:
     """Whether two names may be of one: upper and lower case are alike."""
     return unicodedata.normalize("NFKC", one).casefold() == unicodedata.normalize("NFKC", other).casefold()
@@ -309,6 +322,9 @@ class Replay:
             return "its time is before that of the entry before it"
         if self.schema < 3 and (entry.kind in _LATER or _LATER_PARTS & entry.body.keys()):
             return "the schema of the ledger does not have it"
+        assert self.budget is not None
+        if not in_currency(entry, self.budget):
+            return "an amount in it is in another currency"
         if self.period is not None:
             self.period = carried(self.period, self.last.time, entry.time)
         follows = {
@@ -349,8 +365,6 @@ class Replay:
             self.names.add(name)
         if plan_hash(entry.body["plan"]) != entry.body["plan_hash"]:
             return "its plan does not have the hash that it states"
-        if type(cost.unconditional) is not type(self.budget.unconditional):
-            return "its cost is in another currency"
         if not set(cost.assumptions) <= set(self.budget.assumptions):
             return "its cost rests on an assumption that the ledger was not created with"
         unit, guarantee = unit_from(entry.body["unit"]), guarantee_from(entry.body["guarantee"])
@@ -403,10 +417,6 @@ class Replay:
         name, terms = entry.body["account"]["name"], entry.body["terms"]
         before = self.accounts.get(name)
         amount_of("amount", guarantee_from(terms["amount"]), self.budget)
-        if terms["approve_above"] is not None and not same_currency(
-            guarantee_from(terms["approve_above"]), self.budget
-        ):
-            return "what needs no approval is in another currency"
         expected = accounts.granted(
             name,
             None if before is None else before.body["account"],
@@ -433,7 +443,8 @@ class Replay:
     def _decided(self, entry: Entry) -> str | None:
         if same_person(entry.body["by"], entry.body["asker"]):
             return "who asked has decided"
-        if entry.body["asker"] not in self.accounts:
+        asker = self.accounts.get(entry.body["asker"])
+        if asker is None or asker.body["account"]["grant"] is None:
             return "its account has no grant"
         if entry.kind == "approve":
             self.approvals[entry.position] = entry
