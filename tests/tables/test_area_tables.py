@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import oboro as ob
+from oboro.cli.main import app
 from oboro.tables.nested.lattice import AreaLattice, least_squares, passes
 from oboro.tables.nested.planner import Forms, Problem, plan_shares, questions
 from oboro.tables.nested.strategy import AreaTree
@@ -293,7 +295,8 @@ def test_the_gradient_of_the_errors_is_theirs() -> None:
 
 @pytest.mark.long("coverage of areas")
 def test_intervals_of_areas_and_rows_hold() -> None:
-    """6 municipalities and 230 rows, 400 releases: fewer than 94% or 93.5% would be 5 standard errors below 95%."""
+    """6 municipalities and 230 rows, 400 releases. At 95% fewer than 93.5% of areas would be 5 standard errors too few; of rows that
+    are published, of which there are 60,000, but of one release not independent, 1% too few."""
     table = geography()
     cells = people(table)
     plan = ob.tables.plan(ob.Domain([areas(table), SEX]), unit=ob.Unit.cells(), eps="0.5", count="people")
@@ -312,16 +315,19 @@ def test_intervals_of_areas_and_rows_hold() -> None:
         truth[town] = truth.get(town, 0) + one["people"]
         rows[one["row"], one["col"], one["sex"]] = one["people"]
     prepared, bits = plan.prepare(cells), repeatable("coverage")
-    held, shown = [], []
+    held: list[bool] = []
+    shown: dict[float, list[bool]] = {0.5: [], 0.8: [], 0.95: [], 0.99: []}
     for measured in plan.mechanism.measure(prepared, bits, 400):
         found = plan.publish(measured)
         for area in plan.table_by(found, ["municipality"]).to_pylist():
             held.append(area["low"] <= truth[area["municipality"]] <= area["high"])
-        low, high = plan.intervals(found, 0.95)  # type: ignore[misc]
-        for row, a, b in zip(found.to_pylist(), low, high, strict=True):
-            shown.append(a <= rows[row["row"], row["col"], row["sex"]] <= b)
+        true = [rows[row["row"], row["col"], row["sex"]] for row in found.to_pylist()]
+        for level, all_ in shown.items():
+            low, high = plan.intervals(found, level)  # type: ignore[misc]
+            all_ += ((low <= true) & (true <= high)).tolist()
     assert np.mean(held) > 0.935
-    assert np.mean(shown) > 0.94
+    for level, all_ in shown.items():
+        assert np.mean(all_) > level - 0.01
 
 
 @pytest.mark.parametrize(
@@ -407,3 +413,33 @@ def test_areas_of_one_cell_say_what_the_row_says(eps: str) -> None:
             for beside, ends in zip(({"sex": ["F"]}, {}), blocks.answers, strict=True):
                 answer = plan.mechanism.answer(published, {**place, **beside}, 0.95)
                 assert (answer.value, answer.low, answer.high) == tuple(int(end[i]) for end in ends)
+
+
+def test_areas_in_a_domain_file_are_released_from_the_command_line_to_a_file_that_gis_reads(
+    tmp_path: Path,
+) -> None:
+    """As docs/tables.md has it: the table of areas as CSV beside the domain, labels, cells as polygons."""
+    geopandas = pytest.importorskip("geopandas")
+    (tmp_path / "areas.csv").write_text(
+        "prefecture,municipality,mesh\n34,34101,51323359\n34,34101,51323358\n34,34102,51323368\n35,35201,51310764\n"
+    )
+    (tmp_path / "people.csv").write_text(
+        "mesh,sex,T001101001\n51323359,F,120\n51323368,M,80\n51310764,F,60\n"
+    )
+    (tmp_path / "domain.toml").write_text(
+        'labels = {T001101001 = "人口総数"}\n\n[[columns]]\nkind = "areas"\nname = "mesh"\n'
+        'levels = ["prefecture", "municipality", "mesh"]\ntable = "areas.csv"\n\n'
+        '[[columns]]\nkind = "category"\nname = "sex"\nvalues = ["F", "M"]\n'
+    )
+    ledger, written = str(tmp_path / "l.ledger"), tmp_path / "x.gpkg"
+    made = ["ledger", "create", ledger, "--dataset", "towns", "--eps", "400", "--unit", "cells"]
+    words = ["table", "release", str(tmp_path / "people.csv"), "--domain", str(tmp_path / "domain.toml")]
+    words += ["--count", "T001101001", "--eps", "100", "--ledger", ledger, "-o", str(written)]
+    assert CliRunner().invoke(app, made).exit_code == 0
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert "table of 人口総数 by mesh by sex" in done.output
+    found = geopandas.read_file(written)
+    assert found.crs.to_epsg() == 6668
+    assert sorted(found["mesh"].astype(int)) == [51310764, 51323359, 51323368]
+    assert abs(int(found["T001101001"].sum()) - 260) < 5

@@ -451,9 +451,10 @@ class TablePlan(Plan):
         return self.mechanism.by(self.mechanism.published(table), by, count, check_level(level))
 
     def describe(self) -> dict[str, object]:
-        names = " by ".join(self.key_columns)
+        names = " by ".join(self.domain.label(name) for name in self.key_columns)
+        counted = "counts" if self.count is None else self.domain.label(self.count)
         return {
-            "released": f"table of {self.count or 'counts'} by {names}",
+            "released": f"table of {counted} by {names}",
             "noise": self.mechanism.words(),
         }
 
