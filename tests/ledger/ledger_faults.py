@@ -27,7 +27,7 @@ from ledger_help import assert_sound, enter_mounts, mounts_are_allowed, spend
 import oboro as ob
 from kills import collect, in_child, kills
 from oboro.errors import BudgetError, LedgerError
-from oboro.ledger import Ledger, chain
+from oboro.ledger import Ledger, periods
 from oboro.release import register
 from oboro.statistics import HistogramPlan
 
@@ -234,14 +234,14 @@ def hard_links(path: Path) -> dict[str, Way]:
 
 
 def set_clock(source: random.Random) -> None:
-    """In a child: every look at the clock gives any moment of eighty years, mostly backwards."""
+    """In a child: every look at the clock gives any moment of eighty years."""
 
     class Jumping(datetime):
         @classmethod
         def now(cls, tz: Any = None) -> datetime:  # type: ignore[override]
-            return datetime(2050, 1, 1, tzinfo=tz or UTC) - timedelta(days=source.randrange(30_000))
+            return datetime(2100, 1, 1, tzinfo=tz or UTC) - timedelta(days=source.randrange(30_000))
 
-    chain.datetime = Jumping  # type: ignore[misc,attr-defined]
+    periods.datetime = Jumping  # type: ignore[misc,attr-defined]
 
 
 def fill_disk(folder: Path, rounds: int, seed: int = 7) -> dict[str, int]:

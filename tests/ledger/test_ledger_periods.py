@@ -344,6 +344,63 @@ def test_of_many_processes_none_passes_a_limit(where: str) -> None:
     assert_sound(ledger)
 
 
+def test_an_approval_is_used_by_one_of_two_processes(where: str) -> None:
+    ledger = Ledger.create(where, dataset="x", unit=Unit.row(), budget=Pure(9))
+    ledger.grant("lab", Pure(5), approve_above=Pure("0.1"))
+    ledger.grant("other", Pure(5), approve_above=Pure("0.1"))
+    approved = ledger.approve("lab", plan=PLAN, unit=ledger.unit, guarantee=Pure(1), by="steward").position
+    ledger.close()
+    with pytest.raises(AccountError, match="something else"):  # it is not theirs
+        asked(ledger, "1", "other", approval=approved)
+    with pytest.raises(AccountError, match="something else"):  # it is of another plan
+        ledger.reserve(
+            plan={**PLAN, "x": 1}, unit=ledger.unit, guarantee=Pure(1), account="lab", approval=approved
+        )
+
+    def ask(_: int) -> None:
+        with Ledger.open(where) as own, suppress(AccountError):
+            asked(own, "1", approval=approved)
+
+    assert [collect(*child)[0] for child in [in_child(ask) for _ in range(3)]] == [0] * 3
+    assert ledger.spent == Pure(1)
+    assert_sound(ledger)
+
+
+def test_a_grant_by_the_month_at_the_turn_of_a_month(where: str, clock: Clock) -> None:
+    """The last second and the first one of two months: two amounts, and no third by revoking, or by a clock set back."""
+    ledger = Ledger.create(where, dataset="x", unit=Unit.row(), budget=Pure(9))
+    clock.now = datetime(2026, 1, 31, 23, 59, 59, tzinfo=UTC)
+    ledger.grant("lab", Pure(1), per="month")
+    asked(ledger, "1")
+    clock.now = datetime(2026, 2, 1, tzinfo=UTC)
+    asked(ledger, "1")
+    for now in (clock.now, datetime(2026, 1, 31, tzinfo=UTC), datetime(2025, 6, 1, tzinfo=UTC)):
+        clock.now = now
+        ledger.revoke("lab")
+        for per in ("month", "year", "day"):
+            ledger.grant("lab", Pure(1), per=per)
+            with pytest.raises(BudgetError):
+                asked(ledger, "0.01")
+    assert ledger.spent == Pure(2)
+    assert_sound(ledger)
+
+
+def test_a_copy_knows_every_grant(tmp_path: Path, clock: Clock) -> None:
+    ledger = make(tmp_path / "a.ledger")
+    ledger.grant("lab", Pure("0.5"), per="week", approve_above=Pure("0.1"))
+    paid: dict[str, Any] = {"plan": PLAN, "unit": ledger.unit, "guarantee": Pure("0.3"), "edition": "2026"}
+    approved = ledger.approve("lab", by="steward", **paid).position
+    asked(ledger, "0.3", approval=approved, edition="2026")
+    ledger.backup(tmp_path / "b.ledger")
+    copy = Ledger.open(tmp_path / "b.ledger", key=tmp_path / "a.ledger.key")
+    assert (copy.accounts(), copy.available) == (ledger.accounts(), ledger.available)
+    with pytest.raises(AccountError, match="used before"):
+        asked(copy, "0.1", approval=approved, edition="2026")
+    assert_sound(copy)
+    ledger.export(tmp_path / "a.json")
+    assert verify_export(tmp_path / "a.json").grants == 1
+
+
 # Entries that break the rules, signed with the true key: `verify` recomputes everything
 
 
