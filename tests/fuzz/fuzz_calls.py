@@ -317,7 +317,7 @@ NOT_CALLED = {
         "audit.AuditReport", "audit.Covered", "audit.EndToEnd", "audit.Finding", "audit.Walked", "dynamics.Operator", "dynamics.Stream", "dynamics.System", "engine.Source",
         "ledger.Entry", "ledger.Head", "ledger.Ledger", "ledger.PublicKey", "ledger.Reservation", "ledger.Stored",
         "ledger.Verification", "release.Certificate", "release.Forecast", "release.Pair", "release.Release",
-        "release.Reproducible", "release.Reproduction", "release.Part", "release.Quote", "report.Comparison", "secure.Answer", "secure.Verdict", "secure.Law",
+        "ledger.Account", "ledger.Periods", "release.Reproducible", "release.Reproduction", "release.Part", "release.Quote", "report.Comparison", "secure.Answer", "secure.Verdict", "secure.Law",
         "statistics.Batch", "statistics.Oracle", "synth.Account", "synth.Model", "synth.Quality", "tables.Comparison",
     ],
     # plans: made by the functions above, read back by `plan_from`, which the documents are sent through
@@ -343,7 +343,7 @@ NOT_CALLED = {
     # needs another party at the other end of a connection: its messages are sent through the documents
     "peer": [
         "secure.Holder", "secure.Identity", "secure.Shelf", "secure.draw", "secure.open_file",
-        "secure.serve", "secure.write_urns",
+        "secure.serve", "secure.write_urns", "service.Remote", "service.Service", "service.connect",
     ],
 }  # fmt: skip
 
