@@ -296,7 +296,7 @@ def test_the_gradient_of_the_errors_is_theirs() -> None:
 @pytest.mark.long("coverage of areas")
 def test_intervals_of_areas_and_rows_hold() -> None:
     """6 municipalities and 230 rows, 400 releases. At 95% fewer than 93.5% of areas would be 5 standard errors too few; of rows that
-    are published, of which there are 60,000, but of one release not independent, 1% too few."""
+    are published, in 60 of them, 1% fewer."""
     table = geography()
     cells = people(table)
     plan = ob.tables.plan(ob.Domain([areas(table), SEX]), unit=ob.Unit.cells(), eps="0.5", count="people")
@@ -317,10 +317,12 @@ def test_intervals_of_areas_and_rows_hold() -> None:
     prepared, bits = plan.prepare(cells), repeatable("coverage")
     held: list[bool] = []
     shown: dict[float, list[bool]] = {0.5: [], 0.8: [], 0.95: [], 0.99: []}
-    for measured in plan.mechanism.measure(prepared, bits, 400):
+    for trial, measured in enumerate(plan.mechanism.measure(prepared, bits, 400)):
         found = plan.publish(measured)
         for area in plan.table_by(found, ["municipality"]).to_pylist():
             held.append(area["low"] <= truth[area["municipality"]] <= area["high"])
+        if trial >= 60:
+            continue
         true = [rows[row["row"], row["col"], row["sex"]] for row in found.to_pylist()]
         for level, all_ in shown.items():
             low, high = plan.intervals(found, level)  # type: ignore[misc]
