@@ -12,6 +12,7 @@ after the reservation.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 import socket
@@ -323,7 +324,12 @@ class SparkTable(Source):
                 }
             if by or not named:
                 named["g"] = codes.group(by)
-            table = self._rows(named, by if keep else (*columns, *by), unit, condition).toArrow()
+            largest = {f"c{i}": column.size for i, column in enumerate(columns)}
+            largest["g"] = math.prod(one.size for one in by)
+            rows = self._rows(named, by if keep else (*columns, *by), unit, condition)
+            table = rows.select(
+                *(f.col(name).cast(_width(largest[name])).alias(name) for name in named)
+            ).toArrow()
         yield np.stack([_array(table, name) for name in named], axis=1)
 
     def stream_keys(
@@ -533,11 +539,19 @@ def _joined(limbs: list[Integers], most: int) -> Integers:
     return np.minimum(np.where(high >= 2**13, most, total), most)
 
 
+def _width(largest: int) -> str:
+    """The narrowest type for whole numbers from 0 to this one: rows of many codes have to pass through the driver's memory."""
+    widths = {"tinyint": 7, "smallint": 15, "int": 31}
+    return next((kind for kind, bits in widths.items() if largest < 2**bits), "bigint")
+
+
 def _array(table: Any, name: str) -> Integers:
     """A column of whole numbers without nulls."""
+    column = table.column(name)
+    width = np.dtype(column.type.to_pandas_dtype())
     parts = [
-        np.frombuffer(chunk.buffers()[1], np.int64, len(chunk), chunk.offset * 8)
-        for chunk in table.column(name).chunks
+        np.frombuffer(chunk.buffers()[1], width, len(chunk), chunk.offset * width.itemsize)
+        for chunk in column.chunks
         if len(chunk)
     ]
     return np.concatenate([np.empty(0, np.int64), *parts])
