@@ -487,7 +487,7 @@ def with_accounts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.long("thousands of odd ledgers")), 61])
+@pytest.mark.parametrize("every", [pytest.param(11, marks=pytest.mark.long("thousands of odd ledgers")), 61])
 def test_odd_entries_about_accounts_and_periods_are_refused_in_words(
     tmp_path: Path, with_accounts: Path, every: int
 ) -> None:
