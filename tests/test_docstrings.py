@@ -26,12 +26,14 @@ ROOMS = (
         "statistics",
         "statistics.sensitivity",
     ),
-    *("synth", "dynamics", "secure", "audit", "report", "errors"),
+    *("synth", "dynamics", "secure", "audit", "report", "service", "errors"),
 )
 WITHOUT = {  # and why
     "release.upgrade": "for records of oboro 0.1: tests/test_upgrading.py",
     "secure.serve": "needs a second process: examples/two_party_noise.py",
     "secure.draw": "the other half of serve",
+    "service.Service": "needs a server: tests/service",
+    "service.Remote": "the same",
 }
 SLOW = (  # scikit-learn loads, many releases are made, or there is a search
     "audit.EndToEnd",

@@ -39,6 +39,12 @@ ledger = "people.ledger"
 [unit]
 kind = "row"
 {COLUMNS}"""
+SERVICE = """address = "127.0.0.1:8750"
+database = "service.db"
+[[datasets]]
+declared = "people.toml"
+rows = 100
+"""
 GRID = """[[columns]]
 kind = "grid"
 names = ["row", "col"]
@@ -182,6 +188,13 @@ OTHERS = {  # commands that write nothing that one names, or read no file
     "forecast": "forecast plan.toml",
     "demo": "demo -o city",
     "reproduce": "reproduce kii-table1",
+    "serve": "serve nowhere.toml",  # one that starts would stay: tests/service has those
+    "analyst add": "analyst add service.toml lab-3 --dataset people --eps 0.5 --per month",
+    "analyst list": "analyst list service.toml",
+    "analyst password": "analyst password service.toml nobody",
+    "token create": "token create service.toml nobody",
+    "token revoke": "token revoke service.toml 0123456789abcdef",
+    "token list": "token list service.toml",
 }
 READING_NOTHING = {  # commands that write and read no file; what `reproduce --data` reads is tried with its page
     "reproduce",
@@ -190,6 +203,7 @@ READING_NOTHING = {  # commands that write and read no file; what `reproduce --d
     "dynamics outliers",
     "dynamics demo",
     "demo",
+    "serve",
 }
 SETUP = [
     "ledger create people.ledger --dataset people --unit row --eps 1000",
@@ -257,6 +271,7 @@ def make_world(folder: Path, names: Mapping[str, str] = {}) -> Path:
         "grid.toml": GRID,
         "grid.csv": "row,col,count\n0,0,5\n3,4,2\n7,7,1\n",
         "system.toml": SYSTEM,
+        "service.toml": SERVICE,
         "load.csv": "load\n" + "0.5\n" * 9,
     }.items():
         path = folder / names.get(name, name)
