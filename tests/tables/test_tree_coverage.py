@@ -153,7 +153,7 @@ def test_so_it_is_with_several_columns(kind: str, eps: str) -> None:
 
 @pytest.mark.parametrize(
     "law",
-    [DiscreteLaplace(each) for each in ("0.2", "125/237", "125/79", "250/79", "9", "100")]
+    [DiscreteLaplace(each) for each in ("1/700", "1/30", "0.2", "125/237", "125/79", "250/79", "9", "100")]
     + [DiscreteGaussian(each) for each in ("0.1", "6", "170", "6000")],
     ids=str,
 )

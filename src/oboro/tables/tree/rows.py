@@ -171,7 +171,8 @@ def _shortest(noise: Noise, level: float, wide: Threshold, hidden: int) -> Thres
     while True:
         # the likeliest range of each length lies about 0, as far as it is from t on
         start = np.where(k < 0, -k, np.maximum(-k, -((long - 1) // 2)))
-        short = chance(start, start + long - 1) < needed
+        # where publication is so rare that floats do not tell how rare, all that can be published is held
+        short = (chance(start, start + long - 1) < needed) & (start + long <= size)
         if not short.any():
             break
         long[short] += 1
