@@ -42,6 +42,7 @@ NAVIGATION: dict[str, dict[str, str]] = {
         "docs/synth.md": "Synthetic data",
         "docs/dynamics.md": "Dynamics: linear systems",
         "docs/cluster.md": "Data on a cluster",
+        "docs/service.md": "A service for analysts",
     },
     "Trust": {
         "docs/promise.md": "What oboro promises",

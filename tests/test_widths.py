@@ -126,9 +126,7 @@ def test_scores_of_one_quantile_fit(q: Fraction) -> None:
     scores, starts, counts = _grid(ranks, WIDE, q)
     below = [0, 0, ROWS // 2, ROWS // 2, ROWS]
     upto = [0, ROWS // 2, ROWS // 2, ROWS, ROWS]
-    exact = [
-        q.denominator * max(Fraction(0), a - q * ROWS, q * ROWS - b) for a, b in zip(below, upto, strict=True)
-    ]
+    exact = [q.denominator * max(a - q * ROWS, q * ROWS - b) for a, b in zip(below, upto, strict=True)]
     assert scores.tolist() == exact
     assert sum(counts.tolist()) == WIDE
     assert starts[-1] == WIDE
