@@ -130,7 +130,7 @@ def killed(settings: Settings, tokens: dict[str, str], times: int) -> None:
 
 
 @pytest.mark.long("services as processes")
-@pytest.mark.parametrize("times", [200])
+@pytest.mark.parametrize("times", [40])  # OBORO_KILLS=200 asks for more
 def test_killed_workers_lose_what_they_had_and_nothing_else(tmp_path: Path, times: int) -> None:
     settings, tokens = made(tmp_path / "here", budget=Pure(1000), slot=Slot(1, 50))
     killed(settings, tokens, int(os.environ.get("OBORO_KILLS", times)))
