@@ -84,9 +84,7 @@ NAMED = {
 
 @pytest.mark.parametrize(
     "name",
-    mostly_long(
-        "intervals tried often", NAMED, ("tree", "persons", "areas", "quantiles", "batch", "SQL", "signals")
-    ),
+    mostly_long("intervals tried often", NAMED, ("tree", "persons", "quantiles", "batch", "SQL", "signals")),
 )
 def test_a_short_run_finds_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The short version, in CI: every strategy and statistic that has an interval, a few times."""
