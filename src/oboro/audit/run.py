@@ -141,7 +141,7 @@ def run(
     """
     trials = whole("trials", trials, least=200, most=10**8)
     source = bits or system_bits()
-    chosen = list(plan.neighbours() if pairs is None else pairs)
+    chosen = list(getattr(plan, "neighbours", tuple)() if pairs is None else pairs)
     if not chosen:
         raise ParameterError(
             "the plan names no neighbours",

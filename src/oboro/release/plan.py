@@ -439,7 +439,7 @@ def a_plan(name: str, value: object) -> Any:
 
 def attackable(name: str, value: object) -> object:
     """`value`, if it can be measured and promises something; it need not be able to be released."""
-    return _with(name, value, "kind", "guarantee", "prepare", "measure", "neighbours")
+    return _with(name, value, "kind", "guarantee", "prepare", "measure")
 
 
 def _with(name: str, value: object, *parts: str) -> object:
