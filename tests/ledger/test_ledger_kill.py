@@ -60,7 +60,7 @@ def test_a_killed_creation_leaves_a_ledger_or_room_for_one(tmp_path: Path) -> No
         path = tmp_path / f"measured{next(names)}"
         Ledger.create(path, dataset="x", unit=Unit.row(), budget=Pure(1)).close()
 
-    for number, kill in enumerate(kills(20, create, times=2)):
+    for number, kill in enumerate(kills(24, create, times=4)):
         path = tmp_path / f"{number}.ledger"
 
         def work(pipe: int, path: Path = path) -> None:
