@@ -14,11 +14,16 @@ PYTEST := -m pytest -n auto --dist worksteal
 export PYTHONDONTWRITEBYTECODE :=
 WORKERS = $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)")
 
-.PHONY: demo test test-long test-spark check docs bench busy lowest release-check clean
+.PHONY: demo studio test test-long test-spark check docs bench busy lowest release-check clean
 
 demo: $(VENV)/installed
 	rm -rf demo-output
 	$(BIN)/oboro demo -o demo-output
+
+# The studio on the demo's city, in a browser.
+studio: $(VENV)/installed-service
+	test -f demo-output/city.toml || $(MAKE) demo
+	$(BIN)/oboro studio demo-output/city.toml
 
 # What a newcomer runs. Its last line says what it leaves out. One worker more than cores: some tests wait for other processes.
 test: $(VENV)/compiled
@@ -68,6 +73,10 @@ $(BIN)/python:
 $(VENV)/installed: pyproject.toml | $(BIN)/python
 	$(PIP) --python $(BIN)/python install --editable .
 	touch $@
+
+$(VENV)/installed-service: pyproject.toml | $(BIN)/python
+	$(PIP) --python $(BIN)/python install --editable '.[service]'
+	touch $@ $(VENV)/installed
 
 $(VENV)/installed-dev: pyproject.toml | $(BIN)/python
 	$(PIP) --python $(BIN)/python install --editable '.[dev]'

@@ -14,12 +14,16 @@ from bench.measure import Row
 
 PARTS = (
     "start",
+    "ledger",
     "noise",
     "statistics",
+    "before",
     "selections",
     "learning",
     "tables",
     "trees",
+    "areas",
+    "series",
     "widths",
     "sparse",
     "secure",

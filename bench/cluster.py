@@ -36,7 +36,11 @@ def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder) / "rows.parquet")
         builder = SparkSession.builder.master("local[2]").config("spark.log.level", "OFF")
-        builder = builder.config("spark.ui.enabled", "false").config("spark.driver.memory", "4g")
+        builder = (
+            builder.config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.driver.memory", "4g")
+        )
         session = builder.config("spark.sql.shuffle.partitions", "8").getOrCreate()
         plain, ours, duck = (
             session.read.parquet(path),

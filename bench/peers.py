@@ -1,4 +1,4 @@
-"""Beside tmlt.analytics and PipelineDP, each in an environment of its own: mean and histogram of 10^6 rows on one machine.
+"""Beside tmlt.analytics and PipelineDP, each in an environment of its own: mean and histogram of 10^6 rows (or ROWS) on one machine.
 
 `make bench PART=peers` makes the environments. Processor time of all processes that take part, for one answer, in the best of
 several, when everything is loaded and compiled. Ours is from a Parquet file, on DuckDB, with reservation, certificate and signature.
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import oboro as ob
 from bench.measure import Row, seconds
 
-ROWS = 10**6
+ROWS = int(float(os.environ.get("ROWS", "1e6")))
 HERE = Path(__file__).parents[1]
 DOMAIN = ob.Domain([ob.Integer("age", 0, 120), ob.Integer("income", 0, 1_000_000)])
 PEERS = {  # a name, the module that runs in its environment, and what a unit is there
@@ -56,7 +56,7 @@ def rows() -> Iterator[Row]:
             for what, question in questions.items():
                 ours = seconds(question)
                 yield Row(
-                    f"{what}, 1e6 rows, a unit is a {unit.kind}",
+                    f"{what}, {ROWS:.0e} rows, a unit is a {unit.kind}",
                     ours,
                     peer,
                     theirs[what],
@@ -73,8 +73,8 @@ def _theirs(python: Path, module: str, path: Path) -> dict[str, float]:
         stderr=subprocess.DEVNULL,
         text=True,
         check=True,
-        cwd=HERE,
-        env=os.environ,
+        cwd=path.parent,  # Spark leaves its warehouse where it runs
+        env={**os.environ, "PYTHONPATH": str(HERE)},
     )
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found

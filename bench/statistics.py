@@ -57,7 +57,7 @@ def rows() -> Iterator[Row]:
 
 
 def _of_size(size: int, path: Path) -> Iterator[Row]:
-    pq.write_table(_generated(size), path)
+    pq.write_table(generated(size), path)
     table = pq.read_table(path)
     arrays = {name: table.column(name).to_numpy() for name in ("income", "age")}
     floats = {name: array.astype(float) for name, array in arrays.items()}
@@ -140,7 +140,7 @@ def _session(data: Any, who: str, path: Path) -> ob.Session:
     return ob.Session(data, domain=DOMAIN, ledger=ledger)
 
 
-def _generated(size: int) -> pa.Table:
+def generated(size: int) -> pa.Table:
     draw = np.random.default_rng(1)
     region = pa.DictionaryArray.from_arrays(
         pa.array(draw.integers(0, 2, size).astype(np.int8)), ["north", "south"]

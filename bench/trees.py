@@ -39,6 +39,7 @@ def rows() -> Iterator[Row]:
             yield from ratios(f"{name}, eps {eps}", table, eps)
     yield from many_categories()
     yield from a_country()
+    yield from intervals_of_a_country()
 
 
 def windows() -> Iterator[tuple[str, Integers]]:
@@ -175,11 +176,17 @@ def a_country() -> Iterator[Row]:
     )
 
 
-def alone(script: str) -> tuple[float, float]:
+def intervals_of_a_country() -> Iterator[Row]:
+    """The same: the interval of each published row, which its file has as columns, beside the measurement."""
+    ends, spent, megabytes = alone(_COUNTRY.replace("run(", "intervals("))
+    yield Row("intervals of its rows", ends, "the release without them", spent, "s", spent / ends)
+    yield Row("with intervals of its rows", megabytes, "what it may take", 3000.0, "MB", 3000 / megabytes)
+
+
+def alone(script: str) -> tuple[float, ...]:
     """Seconds and the most memory that a script took: what it needs before it measures counts as well."""
     done = subprocess.run([sys.executable, "-c", _HEAD + script], check=True, capture_output=True, text=True)
-    spent, megabytes = map(float, done.stdout.split())
-    return spent, megabytes
+    return tuple(map(float, done.stdout.split()))
 
 
 _HEAD = """
@@ -200,7 +207,19 @@ def run(strategy, cells):
     start = time.process_time()
     strategy.measure(cells, system_bits())
     spent = time.process_time() - start
-    print(spent, int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) * 1.024e-3)
+    print(spent, most())
+
+def most():
+    return int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) * 1.024e-3
+
+def intervals(strategy, cells):
+    few = strategy.measure(Cells(cells.keys[:1], cells.counts[:1]), system_bits())[0]
+    strategy.intervals(few, 0.95)
+    start = time.process_time()
+    (found,) = strategy.measure(cells, system_bits())
+    middle = time.process_time()
+    strategy.intervals(found, 0.95)
+    print(time.process_time() - middle, middle - start, most())
 """
 _CATEGORIES = """
 layout = Layout(Domain([Grid("row", "col"), Category("sex", ["F", "M"]), Category("age", list(range(20)))]))

@@ -3,9 +3,9 @@
 Version 0.1 took the least-squares estimate of a cell, give or take a number of standard errors: max(-ln(1 - level)/sqrt 2, the
 normal quantile), and held what is published; it did not allow for rows being printed because their noise went up, nor for whole
 numbers. Its rule stands below, on the same draws. "least" is a lower bound for any rule that looks at the noisy count y of a cell and its threshold t, even one made for this
-table, and holds the true count with the level given that the row is published: the mean number of counts in an interval is
-the sum, over all x, of the chance that it holds x [Pratt 1961]. For each x that is least if those y are taken first whose chance
-here is smallest beside their chance under x; and a y is taken or not.
+table and with a coin, and holds the true count with the level given that the row is published: the mean number of counts in an interval is
+the sum, over all x, of the chance that it holds x [Pratt 1961], and an interval holds one count at least. With q(x, y) the chance that the
+interval of y holds x that is a linear program.
 """
 
 from __future__ import annotations
@@ -15,29 +15,37 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import coo_array, vstack
 from scipy.special import ndtri
 
 from bench.measure import Row
 from oboro.audit.coverage import EPS, LEVELS
 from oboro.audit.figures import _plan, _questions, people
+from oboro.domain import Category, Domain, Grid
 from oboro.noise import system_bits
+from oboro.privacy import Unit
+from oboro.tables.plan import TablePlan
+from oboro.tables.plan import plan as table_plan
 from oboro.tables.tree.answers import choices
 from oboro.tables.tree.strategy import PlannedTree, _estimates, _leaves
 
 RUNS = 20
+SEXES = ["F", "M", "X"]
 _FAR = 12  # standard deviations beyond which no row is looked at
 
 
 def rows() -> Iterator[Row]:
-    """Ours beside 0.1's and beside the least, at each eps and level, Laplace and Gaussian noise."""
+    """Ours beside 0.1's and beside the least, at each eps and level, Laplace and Gaussian noise, one column and two."""
     for name, delta in (("", None), (", Gaussian", "1e-6")):
-        for eps in EPS:
-            for level, (ours, old, least, covered) in widths(eps, delta).items():
-                what = f"rows{name}, eps {eps}, {level:.0%}"
-                known = f"0.1, which covered {covered:.1%} of rows that hold nobody"
-                yield Row(what, ours, known, old, "wide", old / ours)
-                if least is not None:
-                    yield Row(what, ours, "least of any rule", least, "wide", least / ours)
+        for beside in ("", " by sex"):
+            for eps in EPS:
+                for level, (ours, old, least, covered) in widths(eps, delta, by_sex=bool(beside)).items():
+                    what = f"rows{beside}{name}, eps {eps}, {level:.0%}"
+                    known = f"0.1, which covered {covered:.1%} of rows that hold nobody"
+                    yield Row(what, ours, known, old, "wide", old / ours)
+                    if least is not None:
+                        yield Row(what, ours, "least of any rule", least, "wide", least / ours)
 
     for eps in EPS:
         for level, (ours, exact) in answers(eps).items():
@@ -68,13 +76,17 @@ def answers(eps: str) -> dict[float, tuple[float, float]]:
     return {level: (ours / times, exact / times) for level, (ours, exact) in found.items()}
 
 
-def widths(eps: str, delta: str | None) -> dict[float, tuple[float, float, float | None, float]]:
+def widths(
+    eps: str, delta: str | None, *, by_sex: bool = False
+) -> dict[float, tuple[float, float, float | None, float]]:
     """By level: our mean width, 0.1's, the least, and how often 0.1's held rows that hold nobody."""
-    plan, true = _plan(eps, "tree", delta=delta), people()
+    plan, true = _by_sex(eps, delta) if by_sex else (_plan(eps, "tree", delta=delta), people())
     strategy = plan.mechanism
     assert isinstance(strategy, PlannedTree)
     places = np.nonzero(true)
-    data = {"row": places[0].tolist(), "col": places[1].tolist(), "n": true[places].tolist()}
+    data: dict[str, Any] = {"row": places[0].tolist(), "col": places[1].tolist(), "n": true[places].tolist()}
+    if by_sex:
+        data["sex"] = [SEXES[i] for i in places[2]]
     prepared, sd = plan.prepare(data), math.sqrt(strategy.variance(0))
     sums: dict[float, list[Any]] = {level: [0, 0.0, 0.0, 0, 0] for level in LEVELS}
     seen: dict[int, dict[int, int]] = {}  # by threshold: how many rows have which true count
@@ -82,11 +94,12 @@ def widths(eps: str, delta: str | None) -> dict[float, tuple[float, float, float
         found = plan.measure(prepared, system_bits())
         solved, leaves = _estimates(strategy, found), _leaves(strategy, found)
         here = true[tuple(plan.layout.places(found.keys))]
-        y = solved.raw[leaves]
-        thresholds = y - solved._above(leaves, math.ceil(_FAR * solved.noise.sd))
-        for t, x in zip(thresholds.tolist(), here.tolist(), strict=True):
-            own = seen.setdefault(t, {})
-            own[x] = own.get(x, 0) + 1
+        coarse = solved.noise.sd < 1 and not by_sex
+        if coarse:
+            thresholds = solved.raw[leaves] - solved._above(leaves, math.ceil(_FAR * solved.noise.sd))
+            for t, x in zip(thresholds.tolist(), here.tolist(), strict=True):
+                own = seen.setdefault(t, {})
+                own[x] = own.get(x, 0) + 1
         middle = solved.leaves.reshape(-1)[leaves]
         for level, tally in sums.items():
             low, high = strategy.intervals(found, level)
@@ -99,7 +112,6 @@ def widths(eps: str, delta: str | None) -> dict[float, tuple[float, float, float
             tally[2] += float((last - first).sum())
             tally[3] += int((empty & (first == 0)).sum())
             tally[4] += int(empty.sum())
-    coarse = solved.noise.sd < 3
     least = _least(seen, solved.noise) if coarse else {}
     return {
         level: (ours / size, old / size, least.get(level), hits / max(nobody, 1))
@@ -107,37 +119,41 @@ def widths(eps: str, delta: str | None) -> dict[float, tuple[float, float, float
     }
 
 
+def _by_sex(eps: str, delta: str | None) -> tuple[TablePlan, Any]:
+    """The audit's table of two columns."""
+    domain = Domain([Grid("row", "col", shape=(32, 32)), Category("sex", SEXES)])
+    plan = table_plan(domain, unit=Unit.cells(), eps=eps, delta=delta, count="n", strategy="tree")
+    return plan, np.random.default_rng(3).multinomial(people()[:32, :32], [0.5, 0.4, 0.1])
+
+
 def _least(seen: dict[int, dict[int, int]], noise: Any) -> dict[float, float]:
     """The least mean width of any rule by y and t, for rows with these thresholds and true counts."""
-    reach = math.ceil(20 * noise.sd) + 4
-    counts, size = dict.fromkeys(LEVELS, 0.0), sum(sum(own.values()) for own in seen.values())
+    found = dict.fromkeys(LEVELS, 0.0)
+    size = sum(sum(own.values()) for own in seen.values())
     for t, own in seen.items():
-        y = np.arange(t, max(max(own), t, 0) + reach)
-        here = np.zeros(y.size)
-        for x, times in own.items():
-            law = noise.pmf(y - x)
-            here += times * law / law.sum()
-        near = {each for x in own for each in range(max(x - reach, 0), x + reach)} | set(range(max(t, 0) + 1))
-        for x in near:
-            law = noise.pmf(y - x)
-            if law.sum() <= 1e-300:
-                continue
-            chance = law / law.sum()
-            order = np.argsort(here / np.maximum(chance, 1e-300))
-            for level in LEVELS:
-                counts[level] += _cover(here[order], chance[order], level)
-    return {level: found / size - 1 for level, found in counts.items()}
+        for level in LEVELS:
+            found[level] += _program(t, own, noise, level)
+    return {level: counts / size - 1 for level, counts in found.items()}
 
 
-def _cover(cost: Any, chance: Any, level: float) -> float:
-    """The least cost of whole numbers that have the level together: those without which it is not reached, and of the others
-    the cheapest as if they could be divided, but at least one of them."""
-    forced = chance.sum() - chance < level
-    left = level - float(chance[forced].sum())
-    found = float(cost[forced].sum())
-    if left <= 1e-12:
-        return found
-    cost, chance = cost[~forced], chance[~forced]
-    before = np.clip(left - (np.cumsum(chance) - chance), 0, chance)
-    divided = float((cost * before / np.maximum(chance, 1e-300)).sum())
-    return found + max(divided, float(cost[chance > 1e-12].min(initial=math.inf)))
+def _program(t: int, own: dict[int, int], noise: Any, level: float) -> float:
+    """The least number of counts in the intervals of rows with this threshold: counts far from all of them are left out,
+    which makes the bound smaller, never larger."""
+    reach = math.ceil(_FAR * noise.sd)
+    y = np.arange(t, max(max(own), t, 0) + reach + 1)
+    here = np.zeros(y.size)
+    for x, times in own.items():
+        law = noise.pmf(y - x)
+        here += times * law / law.sum()
+    xs = np.arange(max(int(y[-1]) - reach, t) + 1)
+    xs = xs[(xs >= 0) & (xs >= t - reach)]
+    laws = np.array([noise.pmf(y - x) for x in xs])
+    laws /= laws.sum(axis=1, keepdims=True)
+    pairs = np.nonzero(laws > 1e-12)
+    number = np.arange(pairs[0].size)
+    held = coo_array((laws[pairs], (pairs[0], number)), shape=(xs.size, number.size))
+    some = coo_array((np.ones(number.size), (pairs[1], number)), shape=(y.size, number.size))
+    none = np.asarray(some.sum(axis=1)).reshape(-1) == 0  # what only counts beyond these could hold
+    limits = np.concatenate([np.full(xs.size, level - 1e-9), np.where(none, 0.0, 1.0)])
+    solved = linprog(here[pairs[1]], A_ub=-vstack([held, some]).tocsr(), b_ub=-limits, bounds=(0, 1))
+    return float(solved.fun)

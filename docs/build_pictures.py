@@ -27,6 +27,14 @@ def map_of_the_demo(work: Path) -> None:
     photograph(work / "demo" / "map.html", "map.png", 1400, 900)
 
 
+def hours_of_a_city(work: Path) -> None:
+    page = (DOCS / "series.md").read_text(encoding="utf-8")
+    source = "\n".join(part.partition("```")[0] for part in page.split("```python\n")[1:])
+    source += '\nob.report.write_hours([table.replace_schema_metadata(series.final().to_arrow().schema.metadata)], "hours.html")\n'
+    subprocess.run([sys.executable, "-c", source], cwd=work, check=True, capture_output=True)
+    photograph(work / "hours.html", "series.png", 1180, 1150)
+
+
 def forecast_of_a_table(work: Path) -> None:
     columns = '[[columns]]\nkind = "grid"\nnames = ["row", "col"]\nshape = [512, 512]\n\n'
     columns += '[[columns]]\nkind = "category"\nname = "sex"\nvalues = ["F", "M"]\n'
@@ -143,6 +151,12 @@ def oboro(work: Path, *words: str) -> None:
 
 
 def photograph(page: Path, name: str, width: int, height: int) -> None:
+    """In English, and as NAME.ja.png for readers of Japanese: the page follows the language of the browser."""
+    _photograph(page, name, width, height, "en")
+    _photograph(page, f"{Path(name).stem}.ja.png", width, height, "ja")
+
+
+def _photograph(page: Path, name: str, width: int, height: int, language: str) -> None:
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
         sys.exit("Chromium is needed")
@@ -152,7 +166,9 @@ def photograph(page: Path, name: str, width: int, height: int) -> None:
         [
             browser,
             *QUIET.split(),
-            f"--user-data-dir={page.parent / 'profile'}",
+            f"--user-data-dir={page.parent / f'profile-{language}'}",
+            f"--lang={language}",
+            f"--accept-lang={language}",
             size,
             f"--screenshot={target}",
             page.as_uri(),
@@ -180,6 +196,7 @@ def in_256_colours(picture: Path) -> None:
 
 PICTURES: dict[str, Callable[[Path], None]] = {
     "map": map_of_the_demo,
+    "hours": hours_of_a_city,
     "forecast": forecast_of_a_table,
     "statistics": ages_at_three_prices,
     "synth": quality_of_synthetic_people,

@@ -1,4 +1,4 @@
-"""Writes docs/reference.md and docs/modules.md from the docstrings: `python docs/build_reference.py`.
+"""Writes docs/reference.md, docs/reference/ and docs/modules.md from the docstrings: `python docs/build_reference.py`.
 
 With `--count` it writes nothing, and counts modules and their lines instead.
 """
@@ -35,6 +35,7 @@ PAGES = (
     "oboro.errors",
 )
 TARGET = Path(__file__).with_name("reference.md")
+FOLDER = Path(__file__).with_name("reference")
 MODULES = Path(__file__).with_name("modules.md")
 SOURCE = Path(__file__).parent.parent / "src" / "oboro"
 LAYERS = (  # as docs/architecture.md draws them, from the top
@@ -43,41 +44,54 @@ LAYERS = (  # as docs/architecture.md draws them, from the top
 )
 
 
-def build() -> str:
-    """The whole page."""
+def build() -> dict[Path, str]:
+    """Every page by its path: one for each capability and layer, and the list of all."""
     seen: set[int] = set()
     pages = [importlib.import_module(name) for name in PAGES]
-    # a name is described where it lives; the front door only lists it
-    parts = [
-        "# Reference\n\nMade from the docstrings by `python docs/build_reference.py`.\n",
-        " · ".join(f"[{name}](#{name.replace('.', '')})" for name in PAGES) + "\n",
+    written: dict[Path, str] = {}
+    listed = [
+        "# Reference\n\nMade from the docstrings by `python docs/build_reference.py`. `import oboro as ob`, and everything is one dot away.\n",
+        f"{_laid_out(_text(pages[0]))}\n",
+        _door(pages[0]),
     ]
-    for page in pages:
-        parts.append(f"## {page.__name__}\n\n{_laid_out(_text(page))}\n")
+    for page in pages[1:]:
+        # a name is described where it lives; the front door only lists it
+        place = page.__name__.removeprefix("oboro.")
         names = getattr(page, "__all__", None) or [
             n for n, v in vars(page).items() if inspect.isclass(v) and v.__module__ == page.__name__
         ]
-        if page.__name__ == "oboro":
-            parts.append(
-                "Everything below is one dot away: "
-                + ", ".join(f"`ob.{name}`" for name in names if not name.startswith("_"))
-                + ".\n"
-            )
-            continue
+        entries: dict[str, str] = {}
         for name in names:
             value = getattr(page, name)
             if id(value) in seen or isinstance(value, ModuleType):
                 continue
             seen.add(id(value))
-            parts.append(_entry(page.__name__.removeprefix("oboro."), name, value))
-    return "\n".join(parts)
+            entries[name] = _entry(place, name, value)
+        links = " · ".join(f"[{name}](#{_anchor(place, name)})" for name in entries)
+        head = f"# {page.__name__}\n\n{_laid_out(_text(page))}\n\n{links}\n\n[All of the reference](../reference.md)\n"
+        written[FOLDER / f"{place}.md"] = "\n".join([head, *entries.values()])
+        here = " · ".join(f"[{name}](reference/{place}.md#{_anchor(place, name)})" for name in entries)
+        listed.append(
+            f"## [{page.__name__}](reference/{place}.md)\n\n{_text(page).split(chr(10))[0]}\n\n{here}\n"
+        )
+    written[TARGET] = "\n".join(listed)
+    return written
+
+
+def _anchor(place: str, name: str) -> str:
+    return f"{place}.{name}".replace(".", "").lower()
+
+
+def _door(front: ModuleType) -> str:
+    names = [f"`ob.{name}`" for name in front.__all__ if not name.startswith("_")]
+    return "Everything at the front door: " + ", ".join(names) + ".\n"
 
 
 def _entry(place: str, name: str, value: Any) -> str:
     if not callable(value):
-        return f"### {place}.{name}\n\n{_constant(value)}\n"
+        return f"## {place}.{name}\n\n{_constant(value)}\n"
     lines = [
-        f"### {place}.{name}\n",
+        f"## {place}.{name}\n",
         f"```python\n{name}{_signature(value)}\n```\n",
         _laid_out(_text(value)) + "\n",
     ]
@@ -209,5 +223,7 @@ if __name__ == "__main__":
     if "--count" in sys.argv:
         print(counted())
     else:
-        TARGET.write_text(build(), encoding="utf-8")
+        FOLDER.mkdir(exist_ok=True)
+        for path, text in build().items():
+            path.write_text(text, encoding="utf-8")
         MODULES.write_text(modules(), encoding="utf-8")

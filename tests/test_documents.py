@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,11 @@ from support import mostly_long
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "README.ja.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PAGES = [page for page in PAGES if page.name not in ("reference.md", "modules.md")]
+PAGES = [
+    page
+    for page in PAGES
+    if page.name not in ("reference.md", "modules.md") and page.parent.name != "reference"
+]
 
 
 # runs commands one after the other, up to the first that fails
@@ -74,9 +79,11 @@ def test_the_reference_is_fresh() -> None:
         import build_reference
     finally:
         sys.path.pop(0)
-    assert build_reference.build() == build_reference.TARGET.read_text(encoding="utf-8"), (
+    written = build_reference.build()
+    assert {path: path.read_text(encoding="utf-8") for path in written} == written, (
         "run python docs/build_reference.py"
     )
+    assert {*build_reference.FOLDER.glob("*.md")} < set(written)
     assert build_reference.modules() == build_reference.MODULES.read_text(encoding="utf-8"), (
         "run python docs/build_reference.py"
     )
@@ -124,3 +131,20 @@ def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+def test_the_licence_of_whatever_is_vendored_goes_into_the_wheel() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "license-files"
+    ]
+    found = {path.relative_to(ROOT).as_posix() for path in (ROOT / "src").rglob("*LICENSE*")}
+    assert {"LICENSE", *found} == set(declared)
+
+
+def test_the_readme_fits_two_screens() -> None:
+    for name in ("README.md", "README.ja.md"):
+        lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+        assert len(lines) <= 80
+        first = [line for line in lines if line][:6]
+        assert any(line.startswith("![") for line in first), "it leads with a picture"
+        assert sum(line.startswith("    make ") for line in first) == 2, "and two commands"

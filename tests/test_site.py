@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
+from urllib.parse import unquote
 
 import pytest
 
@@ -58,7 +60,7 @@ def broken(site: dict[Path, Seen]) -> list[str]:
         for link in (*seen.links, *seen.loads):
             if "://" in link:
                 continue
-            path, _, name = link.partition("#")
+            path, _, name = unquote(link).partition("#")
             aim = (page.parent / path).resolve() if path else page
             if not aim.is_file() or (name and aim in site and name not in site[aim].names):
                 found.append(f"{page.name}: {link}")
@@ -107,3 +109,39 @@ def test_only_a_site_of_ours_is_overwritten(builder: ModuleType, tmp_path: Path)
     with pytest.raises(SystemExit, match="not a site of ours"):
         builder.build(tmp_path)
     assert (tmp_path / "precious.txt").exists()
+
+
+def test_the_search_finds_every_page_and_stays_small(builder: ModuleType) -> None:
+    sections = builder.pages()
+    index = builder._index(sections)
+    assert len(index.encode()) < 500_000
+    entries = json.loads(index.removeprefix("oboroSearch(").removesuffix(");\n"))
+    assert {page.place for group in sections.values() for page in group} == {
+        one[0].partition("#")[0] for one in entries
+    }
+    assert any(
+        "mesh.ja.html" in place and "KEY_CODE" in shown + rest for place, _, _, shown, rest, _ in entries
+    )
+
+
+def test_every_page_in_japanese_has_its_twin_and_the_switch_leads_there(builder: ModuleType) -> None:
+    every = {page.source: page for group in builder.pages().values() for page in group}
+    for page in every.values():
+        if page.language == "ja" and page.source != "docs/words.ja.md":
+            assert page.twin in every, page.source
+            assert every[page.twin].twin == page.source
+    tutorials = (
+        "tables",
+        "mesh",
+        "statistics",
+        "statistics-two",
+        "sql",
+        "synth",
+        "dynamics",
+        "secure",
+        "cluster",
+        "service",
+    )
+    assert {f"docs/{name}.ja.md" for name in (*tutorials, "guide", "start", "readers", "examples")} <= set(
+        every
+    )

@@ -196,6 +196,7 @@ def test_vectors_lie_in_their_ball_however_far_out_their_row_is(norm: str, colum
             assert all(inside[2, 1:] == 0)
 
 
+@pytest.mark.long("widths")
 def test_the_widest_grid_of_a_ball_is_exact() -> None:
     column = ob.Integer("x", -(WIDE - 1), WIDE - 1, step=2)
     frame = InBall((column,), Ball("l2", WIDE - 1))

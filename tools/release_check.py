@@ -6,6 +6,7 @@ and does there what a new user does, outside the source tree.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -39,6 +40,7 @@ IN_WHEEL = (
     "oboro/py.typed",
     "oboro/report/assets/page.css",
     "oboro/report/assets/map.js",
+    "oboro/report/assets/band.js",
     "oboro/language/ja.toml",
 )
 
@@ -86,12 +88,18 @@ def look_into(sdist: Path, wheel: Path) -> None:
     missing = [name for name in IN_SDIST if name not in inside] + [
         name for name in IN_WHEEL if name not in installed
     ]
-    if not any(name.endswith("licenses/LICENSE") for name in installed):
-        missing.append("the licence in the wheel")
+    # our own licence, and that of whatever is vendored, beside it and among the licences of the wheel
+    for licence in (ROOT / "LICENSE", *(ROOT / "src").rglob("*LICENSE*")):
+        place = licence.relative_to(ROOT).as_posix()
+        if not any(name.endswith(f".dist-info/licenses/{place}") for name in installed):
+            missing.append(f"{place} among the licences of the wheel")
+        if place.startswith("src/") and place.removeprefix("src/") not in installed:
+            missing.append(place)
     stray = [
         name
         for name in (*inside, *installed)
-        if re.search(r"__pycache__|\.nb[ic]$|\.ledger|\.key$|\.secret$|^site/|\.venv", name)
+        if not name.startswith("tests/fixtures/")  # what 0.1 left in the world, for the tests of upgrading
+        and re.search(r"__pycache__|\.nb[ic]$|\.ledger|\.key$|\.secret$|^site/|\.venv", name)
     ]
     if missing or stray:
         sys.exit(f"missing: {missing}; should not be there: {stray[:5]}")
@@ -113,6 +121,13 @@ def use(wheel: Path, work: Path) -> None:
     run(command, "certificate", "verify", "city/published.parquet.certificate.json", at=empty)
     run(command, "ledger", "verify", "city/city.ledger", at=empty)
     say("demo", "runs from the wheel; certificate and ledger verify")
+    for notebook in sorted((ROOT / "examples").glob("*.ipynb")):
+        folder = work / f"notebook-{notebook.stem}"
+        folder.mkdir()
+        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+        run(python, "-c", code, at=folder)
+        say("notebook", notebook.name)
     for script in sorted((ROOT / "examples").glob("*.py")):
         folder = work / script.stem
         folder.mkdir()

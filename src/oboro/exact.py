@@ -32,31 +32,51 @@ _MOST_BITS = (10**_LONGEST).bit_length()
 
 def rational(name: str, value: object, example: object = "0.1") -> Fraction:
     """`value` as an exact rational; `name` is how an error calls it, `example` what could be handed over instead."""
+    if isinstance(value, (Fraction, int)) and not isinstance(value, bool):  # noqa: UP038: a union is slower
+        numerator, denominator = value.as_integer_ratio()
+        if numerator.bit_length() > _MOST_BITS or denominator.bit_length() > _MOST_BITS:
+            raise _not_a_number(name, f"more than {_LONGEST} digits", example)
+        return _fraction(numerator, denominator)  # one of its own: the parts of a Fraction can be written to
+    if not isinstance(value, str):
+        value = _as_text(name, value, example)
+    text = value.strip().replace("_", "")
+    read = _read(text) if len(text) <= _LONGEST else None
+    if read is None:
+        raise _not_a_number(name, value, example)
+    return _fraction(*read)
+
+
+def _as_text(name: str, value: object, example: object) -> str:
     if isinstance(value, bool) or value is None:
         raise _not_a_number(name, value, example)
-    if isinstance(value, (Fraction, int)):  # noqa: UP038: a union is slower
-        if value.numerator.bit_length() > _MOST_BITS or value.denominator.bit_length() > _MOST_BITS:
-            raise _not_a_number(name, f"more than {_LONGEST} digits", example)
-        return Fraction(value)  # one of its own: the parts of a Fraction can be written to
     if isinstance(value, Decimal):
-        value = str(value)
-    elif isinstance(value, float):
-        value = repr(float(value))  # float() also takes the name off numpy.float64's repr
-    elif not isinstance(value, str):
-        value = _scalar_text(name, value, example)
-    text = value.strip().replace("_", "")
-    if len(text) > _LONGEST or not (_DECIMAL.fullmatch(text) or _RATIO.fullmatch(text)):
-        raise _not_a_number(name, value, example)
+        return str(value)
+    if isinstance(value, float):
+        return repr(float(value))  # float() also takes the name off numpy.float64's repr
+    return _scalar_text(name, value, example)
+
+
+def _fraction(numerator: int, denominator: int) -> Fraction:
+    """Of numbers that have no common divisor: it is not looked for again, which takes ten times as long."""
+    made: Fraction = object.__new__(Fraction)
+    made._numerator, made._denominator = numerator, denominator  # type: ignore[attr-defined]
+    return made
+
+
+@functools.lru_cache(maxsize=1024)
+def _read(text: str) -> tuple[int, int] | None:
+    if not (_DECIMAL.fullmatch(text) or _RATIO.fullmatch(text)):
+        return None
     try:
-        return Fraction(text)
+        return Fraction(text).as_integer_ratio()
     except ZeroDivisionError:
-        raise _not_a_number(name, value, example) from None
+        return None
 
 
 def positive(name: str, value: object) -> Fraction:
     """An exact rational above 0."""
     number = rational(name, value)
-    if number <= 0:
+    if number.numerator <= 0:
         raise ParameterError(
             f"{name} must be positive",
             given=_handed(name, show(number), told),
@@ -69,7 +89,7 @@ def positive(name: str, value: object) -> Fraction:
 def not_negative(name: str, value: object) -> Fraction:
     """An exact rational that is 0 or more."""
     number = rational(name, value)
-    if number < 0:
+    if number.numerator < 0:
         raise ParameterError(
             f"{name} must not be negative",
             given=_handed(name, show(number), told),
@@ -112,7 +132,12 @@ def usable(name: str, number: Fraction, digits: tuple[int, int] = (-100, 100)) -
 
 def show(number: Fraction | int) -> str:
     """The shortest exact text of a rational: a decimal where it ends, else a ratio. `rational` reads it back."""
-    number = Fraction(number)
+    return _shown(*number.as_integer_ratio())
+
+
+@functools.lru_cache(maxsize=1024)
+def _shown(numerator: int, denominator: int) -> str:
+    number = Fraction(numerator, denominator)
     rest, twos, fives = number.denominator, 0, 0
     while rest % 2 == 0:
         rest, twos = rest // 2, twos + 1

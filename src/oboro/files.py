@@ -158,10 +158,10 @@ def _is_of_the_system(path: Path) -> bool:
 
 
 def _is_precious(path: Path) -> bool:
-    """Whether a database of SQLite (a ledger, a shelf of urns) or a private key stands there, by how it begins."""
+    """Whether a database of SQLite (a ledger, a shelf of urns; no GeoPackage) or a private key stands there, by how it begins."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
     head = os.read(handle, 100)
-    if head.startswith(b"SQLite format 3\0"):
+    if head.startswith(b"SQLite format 3\0") and head[68:72] != b"GPKG":
         return (
             True  # it stays open: to close it would drop the locks that SQLite may hold on it in this process
         )

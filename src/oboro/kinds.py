@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -46,20 +47,24 @@ def takes(**kinds: Kind) -> Callable[[Callable[P, R]], Callable[P, R]]:
             if one.kind is inspect.Parameter.VAR_POSITIONAL and name in kinds
         }
 
+        beyond = sys.maxsize  # what is given by name alone
+        looked_at = [
+            (name, kind, places.get(name, beyond), name in optional)
+            for name, kind in kinds.items()
+            if name not in rest
+        ]
+
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             given: list[Any] = list(args)
             for name, place in rest.items():  # *names: all that is left
                 given[place:] = _of_kind(name, tuple(given[place:]), kinds[name])
-            for name, kind in kinds.items():
-                if name in rest:
-                    continue
+            for name, kind, place, may_be_none in looked_at:
                 named = name in kwargs
-                place = places.get(name, len(given))
                 if not named and place >= len(given):
                     continue  # its default, or Python says that it is missing
                 value = kwargs[name] if named else given[place]
-                if value is None and name in optional:
+                if type(value) is kind or (value is None and may_be_none):
                     continue
                 value = _of_kind(name, value, kind)
                 if named:

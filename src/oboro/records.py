@@ -22,6 +22,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import types
+from abc import ABCMeta
 from collections.abc import Callable, Mapping
 from datetime import date
 from fractions import Fraction
@@ -86,7 +87,7 @@ def read(
     handed: Mapping[str, object] | None = None,
 ) -> Any:
     """The value that `write` wrote, of the kind that an annotation says. `where` is how an error calls it."""
-    origin, args = get_origin(hint), get_args(hint)
+    origin, args = _taken_apart(hint)
     if origin is Annotated:
         return read(args[0], record, where, columns)
     if origin in (Union, types.UnionType):
@@ -174,7 +175,7 @@ def check_fields(value: object, where: str) -> None:
 
 
 def _fits(hint: Any, value: object) -> bool:
-    origin, args = get_origin(hint), get_args(hint)
+    origin, args = _taken_apart(hint)
     if origin is Annotated:
         return _fits(args[0], value)
     if origin in (Union, types.UnionType):
@@ -253,11 +254,21 @@ def _form(cls: Any) -> tuple[_Field, ...]:
     return _forms.setdefault(cls, tuple(found))
 
 
+def _taken_apart(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Such as tuple, and what it is of. A class is made of nothing else."""
+    return (None, ()) if type(hint) in (type, ABCMeta) else (get_origin(hint), get_args(hint))
+
+
+_named: dict[Any, tuple[str, ...]] = {}
+
+
 def _names(cls: Any) -> tuple[str, ...]:
+    if (known := _named.get(cls)) is not None:
+        return known
     names: list[str] = []
     for one in _form(cls):
         names += _names(one.hint) if one.inline else [] if one.function else [one.name]
-    return tuple(names)
+    return _named.setdefault(cls, tuple(names))
 
 
 def _function(hint: Any) -> bool:

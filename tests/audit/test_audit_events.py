@@ -41,6 +41,7 @@ def test_numbers_that_tell_nothing_alone_are_told_apart_together(random: np.rand
     assert 0.8 < certified(one, other) < math.log(3)
 
 
+@pytest.mark.long("statistical tests")
 def test_many_weak_numbers_are_added_up_by_their_likelihood_ratio(random: np.random.Generator) -> None:
     """Twelve coins of 0.6 against 0.5: each alone is worth ln 1.25, all together twelve times that at most."""
     one, other = (random.random((N, 12)) < chance for chance in (0.6, 0.5))
@@ -151,6 +152,7 @@ class Hidden(HistogramPlan):
         return prepared + 0 * noisy if prepared[1] + prepared[2] > 0 else noisy
 
 
+@pytest.mark.long("statistical tests")
 def test_the_search_finds_what_the_plan_did_not_think_of() -> None:
     made: Any = SAMPLES["histogram"]
     plan = Hidden(made.bins, made.unit, made.guarantee)

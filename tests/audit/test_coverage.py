@@ -97,13 +97,13 @@ def test_a_short_run_finds_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_every_kind_of_plan_with_an_interval_is_tried() -> None:
-    """But sealed draws, whose interval is that of their law alone (tests/secure), and means over blocks, whose truth is
-    computed only when they are measured (tests/statistics)."""
+    """But sealed draws, whose interval is that of their law alone (tests/secure), means over blocks, whose truth is
+    computed only when they are measured (tests/statistics), and series, tick by tick (tests/tables/test_series.py)."""
     tried = [plan for replaced in (False, True) for plan in statistics_plans("1", replaced=replaced).values()]
     others = (*persons_plans("1").values(), *signal_plans("1").values())
     kinds = {plan.kind for plan in (*tried, *others)} | {"tables.table"}
     with_interval = {plan.kind for plan in audit.samples().values() if plan.intervals is not None}
-    with_interval -= {"statistics.sample_and_aggregate"}
+    with_interval -= {"statistics.sample_and_aggregate", "tables.series"}
     assert {kind for kind in with_interval if not kind.startswith("secure.")} <= kinds
 
 

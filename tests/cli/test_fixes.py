@@ -350,3 +350,47 @@ def test_the_fix_of_half_a_period_makes_a_ledger(oboro: Command, asked: str) -> 
     code, _, err = oboro(f"{line} {fix}")  # of an option that stands there twice the last one counts
     assert code == 0, err
     assert ob.Ledger.open("a.ledger").periods is not None
+
+
+@pytest.mark.parametrize(
+    ("asked", "strategy"),
+    [
+        ("KEY_CODE=0..9", "tree"),
+        ("KEY_CODE=5130..5131", "filtered"),
+        ("KEY_CODE=51300", "tree"),
+        ("KEY_CODE=51300", "filtered"),
+        ("KEY_CODE=5132", "tree"),
+        ("KEY_CODE=5132", "filtered"),
+        ("KEYCODE=5130", "tree"),
+        ("sex=X", "tree"),
+        ("age=old", "tree"),
+        ("age=a..b", "filtered"),
+    ],
+)
+def test_a_question_about_what_a_table_does_not_have_is_answered_with_one_that_it_has(
+    oboro: Command, asked: str, strategy: str
+) -> None:
+    columns = [ob.Mesh("KEY_CODE", "1km", region=[5131, 5130]), ob.Category("sex", ["F", "M"])]
+    ob.Domain([*columns, ob.Integer("age", 20, 24)]).to_toml("mesh.toml")
+    Path("m.csv").write_text("KEY_CODE,sex,age,people\n51300702,F,20,90\n")
+    oboro("ledger create m.ledger --dataset m --unit cells:1:1 --eps 9")
+    assert (
+        oboro(
+            "table release m.csv --domain mesh.toml --count people --eps 1 --ledger m.ledger "
+            f"--strategy {strategy} -o m.parquet"
+        )[0]
+        == 0
+    )
+    fix = complaint(oboro, f"table ask m.parquet {asked}")["fix"]
+    assert oboro(f"table ask m.parquet {fix}")[0] == 0, fix
+
+
+@pytest.mark.parametrize("place", ["''", "'a\nb.ledger'", "'http://x/y'"])
+def test_a_place_that_is_none_is_called_the_ledgers_and_not_by_an_argument_of_python(
+    oboro: Command, place: str
+) -> None:
+    for line in (f"ledger show {place}", f"ledger create {place} --dataset x --unit row --eps 1"):
+        code, _, err = oboro(line)
+        assert code in (1, 4)
+        assert "ledger" in err.splitlines()[0]
+        assert "where" not in err

@@ -51,6 +51,7 @@ def test_the_unit_is_that_of_the_ledger_and_a_release_given_again_costs_nothing(
     assert first["remaining"] == second["remaining"]
 
 
+@pytest.mark.long("odd files")
 def test_check_counts_lines_that_are_not_utf8(tmp_path: Path) -> None:
     folder = prepared(tmp_path, b"age,town\n30,\x93\x8c\x8b\x9e\n40,x\n")
     assert "1 lines are not UTF-8" in oboro(folder, "check", "people.toml").stdout

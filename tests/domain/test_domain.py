@@ -72,6 +72,7 @@ def test_every_value_follows_the_one_rule(column: str, value: object, code: int 
     assert DOMAIN[column].code(value) == code
 
 
+@pytest.mark.long("values by chance")
 @given(
     st.one_of(
         st.none(),

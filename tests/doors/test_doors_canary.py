@@ -275,7 +275,7 @@ NAMES = {
     **{word: word + HOSTILE for word in ("load", "age", "region", "north", "south", "col")},
     **{
         name: f"{Path(name).stem}{HOSTILE}.parquet"
-        for name in ("people.csv", "grid.csv", "load.csv", "table.parquet")
+        for name in ("people.csv", "grid.csv", "hours.csv", "load.csv", "table.parquet")
     },
     **{name: f"{Path(name).stem}{HOSTILE}.csv" for name in ("published.csv", "output.csv", "made.csv")},
 }

@@ -350,7 +350,7 @@ REAL = {  # what the shell does with `"$@"`, and the exit codes without and with
         for how in REAL
     ],
 )
-@pytest.mark.few(1, "real terminals that fail")
+@pytest.mark.long("real terminals that fail")
 def test_a_real_terminal_that_fails(folder: Path, how: str) -> None:
     before = reservations(folder)
     oboro = [sys.executable, "-m", "oboro", *WRITING["run"][0].split()]
@@ -370,7 +370,7 @@ def test_a_real_terminal_that_fails(folder: Path, how: str) -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "SIGINT") or os.name != "posix", reason="needs signals")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-@pytest.mark.few(1, "real signals")
+@pytest.mark.long("failures after a payment")
 def test_a_real_signal_after_the_reservation(folder: Path, name: str) -> None:
     """And two more of them while the message is made."""
     before = reservations(folder)

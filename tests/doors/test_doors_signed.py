@@ -184,7 +184,7 @@ def test_a_certificate_promises_one_thing(
 
 
 @pytest.mark.parametrize("name", ["published.csv", "table.parquet", "output.csv"])
-@pytest.mark.few(1, "commands that read and show")
+@pytest.mark.long("odd signed entries")
 def test_a_strangers_odd_certificate_is_refused_in_words_or_shown(
     world: Path, tmp_path: Path, name: str
 ) -> None:
@@ -487,7 +487,8 @@ def with_accounts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("every", [pytest.param(11, marks=pytest.mark.long("thousands of odd ledgers")), 61])
+@pytest.mark.long("thousands of odd ledgers")
+@pytest.mark.parametrize("every", [11])
 def test_odd_entries_about_accounts_and_periods_are_refused_in_words(
     tmp_path: Path, with_accounts: Path, every: int
 ) -> None:

@@ -103,6 +103,7 @@ def proved(alpha: float, eps: float, z: float, method: str) -> arb:
         return front * (acb.integral(integrand, 0, top).real + arb(0, 1) * cut)
 
 
+@pytest.mark.long("proofs in balls")
 def test_calibrations_are_right_to_1e_9_by_a_proof_in_ball_arithmetic() -> None:
     rng = np.random.default_rng(11)
     for _ in range(40):
@@ -214,6 +215,7 @@ def test_given_every_a_less_can_be_proved_of_independent_noise() -> None:
     assert independent_cauchy(0.3, 0.6, 20) < delta(alpha=1, eps="0.3", z="0.6", method="independent") < found
 
 
+@pytest.mark.long("proofs in balls")
 def test_independent_noise_truly_hides_better_than_shared_noise() -> None:
     """The same example without a bound: nobody sees A."""
     for z in (0.2, 0.6, 2.0):
@@ -255,6 +257,7 @@ def plain_discrete(alpha: float, eps: float, z: float) -> float:
     return total
 
 
+@pytest.mark.long("proofs in balls")
 @pytest.mark.parametrize(
     ("alpha", "eps", "small"),
     [(0.5, 20.0, "0.3"), (0.5, 20.0, "0.01"), (0.3, 1.0, "0.3"), (1.0, 20.0, "0.3"), (1.0, 100.0, "0.01"), (0.1, 100.0, "1e-50"),

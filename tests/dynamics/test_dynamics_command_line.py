@@ -48,11 +48,11 @@ def test_the_lines_of_the_guide(oboro: Command, tmp_path: Path) -> None:
     code, out, err = oboro(f"{RELEASE} -o published.csv")
     assert code == 0, err
     assert "remaining  eps = 1, delta = 0.009" in out
-    assert (tmp_path / "published.csv").read_text().startswith('"t","y"')
+    assert (tmp_path / "published.csv").read_text().startswith('"t","y","low","high"')
     assert oboro("certificate verify published.csv.certificate.json")[0] == 0
     code, _, err = oboro("dynamics band published.csv -o band.html")
     assert code == 0, err
-    assert "<polygon" in (tmp_path / "band.html").read_text()
+    assert 'id="detail"' in (tmp_path / "band.html").read_text()
     code, out, _ = oboro("dynamics outliers --eps 1 --delta 1e-3 -o outliers.html")
     assert code == 0
     assert "stable 1.5, independent" in out
@@ -161,3 +161,61 @@ def test_an_entry_of_a_system_that_nobody_reads_is_refused(oboro: Command, tmp_p
         code, _, err = oboro("dynamics plan typo.toml --eps 1 --delta 1e-3")
         assert code == 4, text
         assert "nobody reads" in err or "wrong or missing parts" in err
+
+
+def test_a_load_itself_is_published_by_a_word_with_its_interval(oboro: Command, tmp_path: Path) -> None:
+    oboro("ledger create l.ledger --dataset load --unit signal:1 --eps 3 --delta 1e-2")
+    code, out, err = oboro(
+        "dynamics forecast --system identity --horizon 335 --eps 1 --delta 1e-3 --unit signal:1 --expected-sd 0.5"
+    )
+    assert code == 0, err
+    assert "rank correlation of 0.16: too little to read them one by one" in out
+    code, out, err = oboro(
+        "dynamics release load.csv --system identity --column load --eps 1 --delta 1e-3 --ledger l.ledger -o p.csv"
+    )
+    assert code == 0, err
+    rows = [line.split(",") for line in (tmp_path / "p.csv").read_text().splitlines()[1:]]
+    assert all(float(low) < float(y) < float(high) for _, y, low, high in rows)
+    (tmp_path / "itself.toml").write_text('system = "identity"\nhorizon = 335\n')
+    again = (
+        "dynamics release load.csv --system itself.toml --column load --eps 1 --delta 1e-3 --ledger l.ledger"
+    )
+    assert oboro(again)[0] == 0
+    dated = "--start 2026-04-01T00:30 --every 30min --measured-in kWh --language ja"
+    assert oboro(f"dynamics band p.csv {dated} -o band.html")[0] == 0
+    page = (tmp_path / "band.html").read_text()
+    assert '"start":1775003400.0,"step":1800,"unit":"kWh"' in page.replace(", ", ",").replace(": ", ":")
+    for wrong in ("--every 30min", "--start yesterday", "--start 2026-04-01 --every 0h"):
+        code, _, err = oboro(f"dynamics band p.csv {wrong} -o band.html")
+        assert code == 4
+        fix = next(line for line in err.splitlines() if line.startswith("  fix"))[10:]
+        assert oboro(f"dynamics band p.csv {fix} -o band.html")[0] == 0, fix
+
+
+def test_every_sample_of_a_year_is_on_the_page(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    made = ob.dynamics.plan("identity", unit=ob.Unit.signal(1), horizon=17519, eps=1, delta="1e-3")
+    table = pa.table({"t": list(range(17520)), "y": [float(t % 48) for t in range(17520)]})
+    write_band(tmp_path / "a.html", made, table, start="2026-01-01", every="30min")
+    page = (tmp_path / "a.html").read_text()
+    found = page[page.index('"y":') :]
+    assert len(found[: found.index("]")].split(",")) == 17520
+
+
+def test_what_samples_are_good_for_is_what_they_turn_out_to_be_good_for() -> None:
+    """The rank correlation that a forecast names is that of a long record with the noise that is really drawn."""
+    import numpy as np
+
+    from oboro.dynamics.signal import mean_scale, rank_correlation
+    from oboro.noise import Bits
+
+    made = ob.dynamics.plan("identity", unit=ob.Unit.signal("0.2"), horizon=19_999, eps=1, delta="1e-3")
+    truth = np.random.default_rng(7).normal(size=20_000)
+    drawn = made.outputs(made.measure(made.prepare(truth), Bits()))[:, 0]
+    ranks = [np.argsort(np.argsort(values)) for values in (truth, drawn)]
+    told = rank_correlation(1.5, float(made.scale))
+    assert abs(float(np.corrcoef(*ranks)[0, 1]) - told) < 0.03  # five standard errors
+    means = np.abs((drawn - truth).reshape(-1, 100).mean(axis=1))
+    size = float(np.median(means)) / mean_scale(made, 100)
+    assert 0.7 < size / 0.9690 < 1.4  # the median of |stable 1.5|

@@ -74,6 +74,7 @@ def test_the_gain_of_a_long_record() -> None:
     assert from_below < found < from_below * (1 + 1e-5)
 
 
+@pytest.mark.long("gains")
 def test_all_times() -> None:
     assert 10 <= gain(FIRST, None) <= 10 * (1 + 1e-9)  # the notes' bound is 10.26
     a, b, c, d = (np.array(part, float) for part in SECOND)
@@ -122,6 +123,7 @@ def test_a_system_without_outputs_of_its_state() -> None:
             plan(system, unit=Unit.signal(1), horizon=1, eps=1, delta="1e-5", where="output", protect=("u",))
 
 
+@pytest.mark.long("gains")
 def test_all_times_are_never_below_a_long_time() -> None:
     for coupling, close in ((1, 1e-8), (100, 1e-8)):
         jordan = ([["0.5", str(coupling)], ["0", "0.5"]], [["0"], ["1"]], [["1", "0"]], [["0"]])

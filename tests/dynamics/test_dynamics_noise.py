@@ -197,6 +197,7 @@ def test_the_discrete_variant(test_bits: Bits) -> None:
     ).any()  # beyond the sampler's reach: nothing is said
 
 
+@pytest.mark.long("statistical tests")
 def test_the_paper_s_definitions(test_bits: Bits) -> None:
     shape = np.array([[2.0, 0.5], [0.5, 1.0]])
     for alpha in ("0.8", "1.5", "2"):

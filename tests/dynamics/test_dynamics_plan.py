@@ -384,7 +384,7 @@ def test_a_stream_is_not_copied_and_refuses_what_does_not_fit(ledger: ob.Ledger)
 
 
 @pytest.mark.parametrize("said", [{}, {"noise": "shared"}, {"where": "output", "noise": "shared"}], ids=str)
-@pytest.mark.few(1, "audits of sound plans")
+@pytest.mark.long("audits of sound plans")
 def test_the_audit_finds_nothing(said: dict[str, Any], test_bits: Bits) -> None:
     made = make(horizon=2, eps="0.5", delta="0.05", **said)
     assert ob.audit.run(made, 60_000, bits=test_bits).verdict == "holds"

@@ -123,6 +123,7 @@ def test_no_set_gains_more_than_a_gaussian_one() -> None:
         assert most > (0.99 if alpha >= 1 else 0.8) * steepest(alpha)
 
 
+@pytest.mark.long("statistical tests")
 @pytest.mark.parametrize("alpha", [1.0, 1.5])
 def test_true_deltas_of_every_spread_are_within_the_bound(alpha: float) -> None:
     """And the Fisher information alone, or kappa two percent smaller, would not do."""

@@ -20,7 +20,16 @@ import pyarrow as pa
 
 from engine.test_grammar import DAYS, NUMBERS
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
-from oboro.engine import Source, add_up, check_columns, count_cells, count_persons, count_units, stream_codes
+from oboro.engine import (
+    Source,
+    add_up,
+    check_columns,
+    count_cells,
+    count_persons,
+    count_ticks,
+    count_units,
+    stream_codes,
+)
 from oboro.engine.protocol import Whole, order_of, word_of
 from oboro.privacy import Unit
 from oboro.statistics.where import Condition, parse
@@ -216,6 +225,8 @@ def answers(
                 f"persons {unit}",
                 count_persons(source, BINNED, unit, most=2, condition=parse("x >= 3", DOMAIN)),
             )
+            for most in (2, FIELDS[0].size):
+                yield f"ticks {unit} {most}", sorted_cells(count_ticks(source, FIELDS, unit, most=most))
     for count in ("people", "weight", "x"):
         yield f"keys {count}", keys(source, count)
     if check:
@@ -341,6 +352,23 @@ def expected(table: pa.Table, units: Sequence[Unit] = UNITS) -> Iterator[tuple[s
                 word = word_of(int(person) if isinstance(person, Decimal) else person)
                 count.update(sorted(some, key=lambda g, word=word: (order_of(word, [g], 1), g))[:2])  # type: ignore[misc]
             yield f"persons {unit}", dict(count)
+            for most in (2, FIELDS[0].size):
+                yield f"ticks {unit} {most}", ticks(held[unit.column], cells[0], most)  # type: ignore[index]
+
+
+def ticks(persons: Sequence[Any], cells: Sequence[int | None], most: int) -> dict[int, int]:
+    """One cell of a person in each tick, the first by the order, and the first ticks of all."""
+    under = math.prod(field.size for field in FIELDS[1:])
+    seen: dict[Any, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for person, cell in zip(persons, cells, strict=True):
+        if person is not None and person == person and cell is not None:
+            seen[person][cell // under].add(cell)
+    count: Counter[int] = Counter()
+    for person, own in seen.items():
+        word = word_of(int(person) if isinstance(person, Decimal) else person)
+        for tick in sorted(own)[:most]:
+            count[min(own[tick], key=lambda cell, word=word: (order_of(word, [cell], 1), cell))] += 1  # type: ignore[misc]
+    return dict(sorted(count.items()))
 
 
 Known = Callable[[Mapping[str, int | None]], bool | None]  # None where a code is missing, as in SQL

@@ -65,7 +65,7 @@ def test_what_the_buckets_find_is_all_that_is_beyond_the_limit(
     assert (counts.sum(), (cells * counts).sum()) == expected
 
 
-@pytest.mark.few(3, "ways to count persons")
+@pytest.mark.long("ways to count persons")
 @pytest.mark.parametrize("large", [1, 2**40])
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("condition", [None, parse("y = 1", Domain([Integer("y", 0, 2)]))])
@@ -117,6 +117,7 @@ def test_each_person_keeps_as_many_rows_as_the_limit_allows() -> None:
         assert kept(table, Unit.person("who", limit), None)[0] == per_person
 
 
+@pytest.mark.long("ways to count persons")
 def test_a_count_that_wraps_around_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit must hold for a person whose rows fill a small counter many times over."""
     table = pa.table({"who": np.zeros(70_000, np.int32), "x": np.arange(70_000) % 100})

@@ -427,7 +427,7 @@ def connect_server(folder: Path) -> Iterator[str]:
         [*command, "spark-internal"], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        for _ in range(600):
+        while True:  # however busy the machine is
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
                 break
             assert server.poll() is None, "the server did not start"

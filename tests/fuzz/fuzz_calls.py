@@ -285,10 +285,15 @@ CALLS: dict[str, Good] = {
     "tables.compare": lambda w: {
         "data": w.counts, "domain": w.grid, "eps": 1, "count": "count", "unit": None, "strategies": ["wavelet"], "trials": 1,
     },
+    "tables.each_tick": lambda w: {"*": ("8x8",)},
+    "tables.mean_over_ticks": lambda w: {"*": ("cells",)},
+    "tables.open_series": lambda w: {"path": w.path("series.toml"), "ledger": None},
+    "tables.series": lambda w: {"plan": w.series, "ledger": w.ledgers["cells"], "name": "hours"},
+    "tables.Series.publish": lambda w: {"self": w.opened, "data": w.hours, "tick": 0},
     "tables.marginals": lambda w: {"*": (["row"], ["col"])},
     "tables.plan": lambda w: {
         "domain": w.grid, "unit": ob.Unit.cells(), "eps": 1, "delta": None, "strategy": "wavelet", "workload": None,
-        "count": "count", "possible": None, "impossible": None,
+        "count": "count", "possible": None, "impossible": None, "ticks": None, "max_ticks": None, "event": False,
     },
     "tables.preview": lambda w: {"data": w.counts, "plan": w.table, "eps": [1, 2]},
     "tables.read_estat": lambda w: {"path": w.path("estat.txt")},
@@ -298,6 +303,7 @@ CALLS: dict[str, Good] = {
     },
     "tables.squares": lambda w: {"sides": (1, 3)},
     "tables.unallocated": lambda w: {"published": w.path("table.parquet")},
+    "report.write_hours": lambda w: {"tables": [w.tick], "path": w.path("hours.html"), "title": None, "language": None},
     # audit
     "audit.exact": lambda w: {"plan": w.histogram, "pairs": None},
     "audit.run": lambda w: {"plan": w.histogram, "trials": 1000, "pairs": None},
@@ -318,12 +324,12 @@ NOT_CALLED = {
         "ledger.Entry", "ledger.Head", "ledger.Ledger", "ledger.PublicKey", "ledger.Reservation", "ledger.Stored",
         "ledger.Verification", "release.Certificate", "release.Forecast", "release.Pair", "release.Release",
         "ledger.Account", "ledger.Periods", "release.Reproducible", "release.Reproduction", "release.Part", "release.Quote", "report.Comparison", "secure.Answer", "secure.Verdict", "secure.Law",
-        "statistics.Batch", "statistics.Oracle", "synth.Account", "synth.Model", "synth.Quality", "tables.Comparison",
+        "statistics.Batch", "statistics.Oracle", "synth.Account", "synth.Model", "synth.Quality", "tables.Comparison", "tables.Series",
     ],
     # plans: made by the functions above, read back by `plan_from`, which the documents are sent through
     "plan": [
         "dynamics.SignalPlan", "secure.DrawPlan", "secure.NoisePlan", "synth.GaussianPlan", "synth.MarginalsPlan",
-        "synth.MomentsPlan", "synth.QualityPlan", "tables.TablePlan",
+        "synth.MomentsPlan", "synth.QualityPlan", "tables.SeriesPlan", "tables.TablePlan",
         *[f"statistics.{name}" for name in ob.statistics.__all__ if name.endswith("Plan")],
     ],
     # takes seconds or minutes by its nature; checks what it is given as `audit.run` does
@@ -335,7 +341,7 @@ NOT_CALLED = {
         "privacy.Event", "privacy.Guarantee", "privacy.Unit", "release.Plan", "release.register",
         "release.Additive", "release.Choice", "release.Chosen", "release.Selection", "release.Weighted", "release.noise_by_column",
         "release.noise_by_plan", "release.part", "release.same_noise", "release.upgrade",
-        "engine.add_up", "engine.check_width", "engine.count_cells", "engine.count_persons",
+        "engine.add_up", "engine.check_width", "engine.count_cells", "engine.count_persons", "engine.count_ticks",
         "engine.stream_codes", "secure.conditions", "secure.drawer_delta", "secure.exact_delta",
         "statistics.clusters_plan", "statistics.components_plan", "statistics.sensitivity", "statistics.mst_cost",
         "statistics.triangles",

@@ -21,6 +21,10 @@ LINES = [
     "table forecast --domain grid.toml --eps 1 --unit cells:1:1 --strategy wavelet --count count --expected-total 100",
     "table release grid.csv --domain grid.toml --eps 1e-6 --ledger cells.ledger --count count --strategy wavelet --dry-run",
     "table compare grid.csv --domain grid.toml --eps 1 --count count --strategies wavelet",
+    "table series --domain grid.toml --ticks 2 --max-ticks 2 --eps 1e-6 --ledger cells.ledger --count count --name fuzz --workload each_tick:8x8 -o s.toml",
+    "table tick hours.csv --series series.toml --tick 1 -o 01.csv",
+    "table final --series series.toml --incomplete",
+    "table play 01.parquet -o h.html --title x --language ja",
     "table ask table.parquet row=0:3 col=1 --level 0.9",
     "table map table.parquet --domain grid.toml -o m.html --title x --language ja",
     "histogram forecast --domain domain.toml --unit row --column age --edges age=0:120:40 --eps 0.5",
@@ -66,7 +70,7 @@ LINES = [
     "token revoke absent.toml 0123456789abcdef",
     "token list absent.toml --json",
 ]
-STAYS = ("serve",)  # until it is stopped: tests/service starts it, with good and bad declarations
+STAYS = ("serve", "studio")  # until they are stopped: tests/service starts it, with good and bad declarations
 WORDS = [
     "", "-", "--", "--eps", "-o", "--json", "--help", "--name", "0", "-1", "nan", "1e400", "9" * 40, "row", "\0", "\ud800", "人口",
     "people.csv", "people.toml", "domain.toml", "grid.toml", "people.ledger", "plan.toml", "noise.toml", "answer.bin", "urns.bin",

@@ -99,6 +99,26 @@ class World:
         return ob.tables.plan(self.grid, unit=ob.Unit.cells(), eps="1e-9", strategy="wavelet")
 
     @cached_property
+    def series(self) -> Any:
+        return ob.tables.plan(
+            self.grid, unit=ob.Unit.cells(), eps="1e-9", ticks=2, max_ticks=2, count="count"
+        )
+
+    @cached_property
+    def hours(self) -> Any:
+        import pyarrow as pa
+
+        return pa.table({"tick": [0, 0, 1], "row": [0, 1, 7], "col": [0, 2, 7], "count": [3, 4, 5]})
+
+    @cached_property
+    def opened(self) -> Any:
+        return ob.tables.series(self.series, ledger=self.ledgers["cells"], name="opened")
+
+    @cached_property
+    def tick(self) -> Any:
+        return self.opened.publish(self.hours, tick=1).interval()
+
+    @cached_property
     def system(self) -> Any:
         return ob.dynamics.system_from(([[0.5]], [[1.0]], [[1.0]], [[0.0]]))
 
@@ -200,6 +220,7 @@ class World:
         self.path("load.csv").write_text("age\n" + "0.5\n" * 9)
         self.path("edges.csv").write_text("one,two\n1,2\n2,3\n1,3\n")
         self.path("grid.csv").write_text("row,col,count\n0,0,5\n3,4,2\n7,7,1\n")
+        self.path("hours.csv").write_text("tick,row,col,count\n0,0,0,5\n1,3,4,2\n1,7,7,1\n")
         lines = [
             "ledger create people.ledger --dataset people --unit row,replace --eps 1000000 --delta 0.9",
             "ledger create row.ledger --dataset people --unit row --eps 1000000",
@@ -209,6 +230,8 @@ class World:
             "run plan.toml people.csv --ledger people.ledger -o published.parquet --name published",
             "table forecast --domain grid.toml --eps 1e-9 --strategy wavelet --save-plan table.toml",
             "table release grid.csv --domain grid.toml --count count --eps 1e-2 --ledger cells.ledger -o table.parquet",
+            "table series --domain grid.toml --ticks 2 --max-ticks 2 --count count --eps 1e-9 --ledger cells.ledger --name hours -o series.toml",
+            "table tick hours.csv --series series.toml --tick 1 -o 01.parquet",
             "synth release people.csv --domain domain.toml --ledger people.ledger --eps 1e-3 --delta 1e-9 -o model.oboro",
             "synth release people.csv --domain domain.toml --ledger people.ledger --eps 1e-3 --delta 1e-9 -o made.parquet --method gaussian --records 30 --n 120",
             "secure plan --eps 2 --delta 1e-2 --urns 1 -o noise.toml",

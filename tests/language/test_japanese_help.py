@@ -111,3 +111,39 @@ def test_what_the_system_says_and_what_a_plan_costs_are_said_in_japanese() -> No
     ):
         shown = language.said(text, "ja")
         assert not re.findall(r"[A-Za-z]{4,}", shown), shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tabel",
+        "table ask",
+        "table map x --domain y",
+        "table forecast --domain x --esp 1",
+        "query --eps",
+        "ledger show a b c",
+        "table ask a --level x",
+        "table compare x --domain y --eps 1 --trials 0",
+        "table compare x --domain y --eps 1 --trials two",
+        "dynamics forecast --horizon abc --system f --eps 1",
+        "token create service.toml lab --days 9999",
+        "token create service.toml lab --days 0",
+    ],
+)
+def test_a_line_that_is_misspelt_is_refused_in_japanese(
+    line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OBORO_LANGUAGE", "ja")
+    monkeypatch.setattr(sys, "argv", ["oboro", *line.split()])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    said = [
+        part
+        for part in capsys.readouterr().err.replace("│", " ").splitlines()
+        if re.search(r"[a-z]{3}", part)
+    ]
+    for part in said:  # what is left in letters are names: of commands, options and what was typed
+        left = re.sub(r"oboro|\[?OPTIONS\]?|COMMAND|ARGS|--?[a-z-]+|'[^']*'|（[^）]*）", "", part)
+        left = re.sub(rf"\b({'|'.join(map(re.escape, line.split()))})\b", "", left)
+        assert not re.search(r"[a-z]{3}", left), part

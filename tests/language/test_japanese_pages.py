@@ -39,6 +39,34 @@ def test_a_sentence_in_english_only_would_be_found() -> None:
     assert not english_only("<body>" + say(Words("this was translated", "訳しました"), "p") + "</body>")
 
 
+def studio_says(folder: Path) -> set[str]:
+    """What the pages of the studio say: in their templates, and by `here.say` in Python."""
+    said = {
+        text
+        for path in folder.glob("templates/*.html")
+        for text in re.findall(r'say\("([^"]*)"', path.read_text(encoding="utf-8"))
+    }
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            named = isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if named == "say" and isinstance(node.args[0], ast.Constant):  # type: ignore[attr-defined]
+                said.add(node.args[0].value)  # type: ignore[attr-defined]
+    assert len(said) > 100
+    return said
+
+
+def test_a_template_of_the_studio_says_nothing_past_the_catalogue() -> None:
+    import oboro.service.studio.page as studio
+
+    for path in (Path(studio.__file__).parent / "templates").glob("*.html"):
+        text = re.sub(
+            r"{%.*?%}|{{.*?}}|<title>.*?</title>", "\0", path.read_text(encoding="utf-8"), flags=re.DOTALL
+        )
+        bare = re.findall(r">([^<]+)<", text.replace("\0", ""))
+        assert not [one for one in bare if is_prose(one.strip())], path.name
+        assert not re.findall(r'(?:aria-label|placeholder|title)="[a-z][^"]* [^"]*"', text), path.name
+
+
 def test_the_catalogue_has_what_pages_say_and_nothing_else() -> None:
     """All Japanese stands in one file, with the same names in braces; a sentence without it fails when it is said."""
     root = Path(ob.__file__).parent
@@ -51,6 +79,7 @@ def test_the_catalogue_has_what_pages_say_and_nothing_else() -> None:
         for call in calls
         if isinstance(call.func, ast.Name) and call.func.id == "both"
     }
+    said |= studio_says(root / "service" / "studio")
     pages = language._file("ja")[2]
     assert set(pages) <= said
     assert all(of_pages(text, "ja") for text in said)
@@ -65,6 +94,7 @@ def test_the_catalogue_has_what_pages_say_and_nothing_else() -> None:
         both("this was never translated")
 
 
+@pytest.mark.long("languages of a process")
 def test_forecast_audit_band_and_outliers_pages(tmp_path: Path) -> None:
     domain = Domain([Grid("row", "col", shape=(8, 8))])
     plan = ob.tables.plan(domain, unit=Unit.cells(), eps=1, count="people")

@@ -177,6 +177,7 @@ def test_a_backup_overwrites_nothing(create: Create, tmp_path: Path) -> None:
         ledger.backup(tmp_path / "nowhere" / "backup")
 
 
+@pytest.mark.long("races")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_backup_is_consistent_while_others_write(create: Create, tmp_path: Path) -> None:
     ledger = create(Pure(50))

@@ -128,6 +128,7 @@ of_one_kind = st.one_of(
 )
 
 
+@pytest.mark.long("sequences by chance")
 @given(of_one_kind)
 def test_no_sequence_of_costs_passes_the_budget(costs: list[Guarantee]) -> None:
     budget, *asked = costs

@@ -238,6 +238,7 @@ def test_only_a_failing_commit_leaves_a_doubt() -> None:
     assert "may have been recorded" in Progress(writing=True, committing=True).outcome
 
 
+@pytest.mark.long("damaged files")
 def test_a_damaged_file_never_ends_in_a_foreign_error(tmp_path: Path) -> None:
     with make(tmp_path / "city.ledger") as ledger:
         for number in range(20):

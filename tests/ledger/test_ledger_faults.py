@@ -62,6 +62,7 @@ def test_kills_by_another_name_lose_and_double_nothing(tmp_path: Path, title: st
     assert (killed.kills, killed.lost, killed.doubled) == (4, 0, 0)
 
 
+@pytest.mark.long("races")
 def test_races_between_names_grant_a_budget_once(tmp_path: Path) -> None:
     raced = race_by_names(tmp_path, 3, all_names)
     assert (raced.granted, raced.refused) == (6, 3 if mounts_are_allowed() else 0)

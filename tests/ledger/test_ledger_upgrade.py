@@ -221,7 +221,7 @@ def test_a_log_that_someone_switches_on_is_ended_again(tmp_path: Path) -> None:
 
 @needs_fork
 @pytest.mark.parametrize("name", ["closed", "in-use"])
-@pytest.mark.few(1, "kills of an upgrade")
+@pytest.mark.long("kills")
 def test_a_killed_upgrade_leaves_the_old_ledger_or_the_new_one(tmp_path: Path, name: str) -> None:
     measured = itertools.count()
 

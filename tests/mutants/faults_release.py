@@ -90,7 +90,7 @@ def released_file_not_compared(original: Any, path: Any, *, data: Any = None, pu
 
 
 @planted(
-    "oboro.release.run:_same_plan",
+    "oboro.release.run:same_plan",
     caught_by=f"{RUN}::test_a_named_release_is_given_back_without_looking_at_data",
 )
 def name_given_to_any_plan(original: Any, plan: Any, written: Any) -> Any:

@@ -16,6 +16,7 @@ TREE = "tests/tables/test_tree_release.py"
 SPARSE = "tests/tables/test_tree_filtered.py"
 INPUT = "tests/tables/test_table_input.py"
 RIVALS = "tests/tables/test_rivals_threshold.py"
+SERIES = "tests/tables/test_series.py"
 
 
 def every_node(cells: Any, layout: Any, noise: Any, bits: Any, trials: int, spoil: Any) -> Any:
@@ -207,3 +208,65 @@ def counts_used_as_they_come(original: Any, name: str, type_name: str, most: int
     from oboro.engine.codes import base_type, double_sql, quoted
 
     return f"coalesce(TRY_CAST(abs({double_sql(quoted(name), base_type(type_name))}) AS BIGINT), 0)"
+
+
+@planted(
+    "oboro.tables.series.plan:SeriesPlan.moves_squared",
+    caught_by=f"{SERIES}::test_what_a_unit_moves_is_the_worst_of_all_ways_to_spend_its_ticks[add/remove]",
+)
+def ticks_of_a_block_taken_as_apart(original: Any, self: Any, level: int) -> int:
+    """A block of time is charged as if each tick of a person fell into a block of its own."""
+    return self.max_ticks
+
+
+@planted(
+    "oboro.tables.series.visits:count_ticks",
+    caught_by=f"{SERIES}::test_a_person_who_is_in_many_cells_moves_every_level_by_no_more_than_max_ticks",
+)
+def every_tick_of_a_person_counts(original: Any, source: Any, fields: Any, unit: Any, *, most: int) -> Any:
+    """A person counts in all ticks, whatever max_ticks says."""
+    return original(source, fields, unit, most=fields[0].size)
+
+
+@planted(
+    "oboro.tables.series.visits:count_ticks",
+    caught_by=f"{SERIES}::test_a_person_who_is_in_many_cells_moves_every_level_by_no_more_than_max_ticks",
+)
+def all_cells_of_a_tick_count(original: Any, source: Any, fields: Any, unit: Any, *, most: int) -> Any:
+    """A person counts in every cell of a tick."""
+    from oboro.engine import count_cells
+
+    return count_cells(source, fields, Unit.row())
+
+
+@planted(
+    "oboro.ledger.account:Ledger.begin",
+    caught_by=f"{SERIES}::test_a_tick_is_written_down_before_its_noise_is_drawn",
+)
+def tick_not_written_down(original: Any, self: Any, series: Any, tick: int) -> Any:
+    """A tick is drawn without a word in the ledger."""
+    return series
+
+
+@planted(
+    "oboro.ledger.replay:Replay._ticked",
+    caught_by=f"{SERIES}::test_verifying_finds_a_tick_that_was_begun_twice_or_of_no_series",
+)
+def tick_begun_twice_verifies(original: Any, self: Any, entry: Any) -> None:
+    """A chain in which one tick was begun twice is valid."""
+    self.ticks[entry.position] = entry.hash
+
+
+@planted(
+    "oboro.tables.series.plan:SeriesPlan.drawn",
+    caught_by=f"{SERIES}::test_the_audit_computes_what_is_promised_and_no_more",
+)
+def last_tick_without_noise(
+    original: Any, self: Any, pieces: Any, counts: Any, bits: Any, trials: Any = None
+) -> Any:
+    """What is counted with the last tick goes out as it is."""
+    drawn = original(self, pieces, counts, bits, trials)
+    return [
+        own + 0 * noisy if piece.span[-1] == self.ticks - 1 else noisy
+        for piece, own, noisy in zip(pieces, counts, drawn, strict=True)
+    ]

@@ -202,6 +202,7 @@ def test_binomial_has_its_law(n: int, p: float, off: float) -> None:
     assert not fits(seen, np.diff(bdtr(np.arange(n + 1), n, p * off), prepend=0))
 
 
+@pytest.mark.long("statistical tests")
 def test_binomial_of_a_huge_n_and_a_real_p_has_its_law() -> None:
     bits, n = Bits(), 10**10
     mean = n * math.exp(-20)  # the Poisson law is within n p^2 = 4e-8 of it
@@ -258,6 +259,7 @@ def test_two_modes_are_no_trouble(n: int, p: Fraction) -> None:
 # -- choices
 
 
+@pytest.mark.long("statistical tests")
 def test_exponential_mechanism_has_its_law() -> None:
     scores = np.array([3, 1, 1, 7, 2])
     bits = Bits()
@@ -269,6 +271,7 @@ def test_exponential_mechanism_has_its_law() -> None:
     assert not fits(seen, wrong / wrong.sum())
 
 
+@pytest.mark.long("statistical tests")
 def test_exponential_mechanism_counts_candidates() -> None:
     scores, counts = np.array([0, 40, 41, 45]), np.array([1, 1 << 58, 0, 1 << 62])
     bits = Bits()

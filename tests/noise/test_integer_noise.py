@@ -15,7 +15,7 @@ from oboro.errors import ParameterError
 from oboro.noise import DiscreteGaussian, DiscreteLaplace
 from oboro.noise._compiled import fill_gaussian, fill_laplace
 from oboro.noise.gaussian import _shape, _Table, _table
-from oboro.noise.laplace import _tables, certain_floor
+from oboro.noise.laplace import _FEW, _Tables, _tables, certain_floor
 from support import ScriptedBits, fits
 
 TEN_MILLION = 10_000_000
@@ -82,6 +82,25 @@ def test_compiled_and_exact_paths_agree_on_the_same_bits(test_bits) -> None:
             for i in range(0, halves.size, tables.digits)
         ]
         assert [draw for draw in exact if draw is not None] == out[:filled].tolist()
+
+
+@pytest.mark.parametrize("scale", ["1/50", "10", "1000000000001/3"])
+def test_the_first_draws_of_a_scale_find_the_same_digits_without_tables(scale: str, test_bits) -> None:
+    """A few draws search the floors that they need; the rest look them up."""
+    made, fresh = (_Tables(Fraction(scale)) for _ in range(2))
+    for digit in range(made.digits):
+        for floor in map(int, made.floors[digit, [0, 1, 2, 127, 253, 254, 255]]):
+            for known in (max(0, floor - 1), floor, floor + 1):
+                above = np.count_nonzero(made.floors[digit] > known)
+                assert fresh.searched(digit, known) == above
+    halves = test_bits.halves(40 * made.digits)
+    found = []
+    made._drawn = _FEW  # it is past its first draws
+    for tables in (made, fresh):
+        found.append(np.zeros(8, np.int64))
+        assert tables.fill(halves, found[-1], 0, test_bits) == 8
+    assert found[0].tolist() == found[1].tolist()
+    assert "floors" not in vars(fresh)
 
 
 def test_a_draw_on_a_threshold_is_open_until_more_bits_come(test_bits) -> None:

@@ -56,6 +56,7 @@ def test_balls_choose_as_floats_do() -> None:
     ("scores", "counts", "far"),
     [([0, 3, 2, 4], [1, 2, 1, 2], -1.0), ([5, 0, 1], [3, 1, 1], -1.6), ([0, 1, 2], [1, 1, 4], -1.6)],
 )
+@pytest.mark.long("statistical tests")
 def test_candidates_that_are_drawn_together_have_the_same_law(
     monkeypatch: pytest.MonkeyPatch, scores: list[int], counts: list[int], far: float
 ) -> None:

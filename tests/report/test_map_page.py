@@ -154,6 +154,7 @@ def test_rows_of_the_same_cell_add_up_and_an_empty_table_is_a_map(page: Callable
     )
 
 
+@pytest.mark.long("pages in a browser")
 def test_mesh_codes_lie_where_the_standard_puts_them(page: Callable[..., Path]) -> None:
     domain = Domain([Mesh("code", level="500m", region=[5339, 5340])])
     path = page(pa.table({"code": ["533945294", "534000001"], "people": [11, 5]}), domain)
@@ -172,6 +173,29 @@ def test_intervals_come_along_where_the_table_has_them(page: Callable[..., Path]
     header = json.loads(reader.text("oboro-data"))["tables"][0]["sources"][0]
     assert header["intervals"] is True
     assert unpack(reader.text(header["id"]))[4:].tolist() == [3, 6, 2, 7]
+
+
+def test_a_page_says_which_intervals_there_are_and_leaves_them_out_where_it_would_be_too_long(
+    page: Callable[..., Path], people: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(people)
+    own, none = "sums of cells, without an interval: the file", "Intervals of cells are left out"
+
+    def notes(path: Path) -> str:
+        return path.read_text(encoding="utf-8").partition('class="card about"')[2].partition("</section>")[0]
+
+    assert own not in notes(page(table))
+    random = np.random.default_rng(1)
+    for name, sign in (("low", -1), ("high", 1)):
+        end = table["people"].to_numpy() + sign * random.integers(0, 2**40, table.num_rows)
+        table = table.append_column(name, [end])
+    assert own in notes(page(table))
+    monkeypatch.setattr(map_module, "MOST_BYTES", map_module._FRAME + 20_000)
+    path = page(table)
+    header = json.loads(read(path).text("oboro-data"))["tables"][0]["sources"][0]
+    assert header["intervals"] is False
+    assert counts_on(path)[0] == 1
+    assert none in notes(path)
 
 
 def test_single_cells_of_a_huge_sparse_table_are_on_the_page(page: Callable[..., Path]) -> None:
@@ -233,6 +257,7 @@ def test_what_cannot_be_shown_is_summed_over_and_named(page: Callable[..., Path]
     assert "Summed over to_row, to_col, metres." in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.long("pages in a browser")
 def test_a_city_with_a_few_layers_stays_below_three_megabytes(page: Callable[..., Path]) -> None:
     generator = np.random.default_rng(3)
     table = pa.concat_tables(
@@ -473,6 +498,7 @@ PLACES = {
 }
 
 
+@pytest.mark.long("pages in a browser")
 def test_areas_and_blocks_of_them_say_what_ask_says(tmp_path: Path) -> None:
     from oboro import tables
     from oboro.domain import Areas

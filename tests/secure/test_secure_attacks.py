@@ -125,6 +125,7 @@ def test_p2_sees_nothing_in_the_urns(setting: Setting) -> None:
     assert len(orders) == 4
 
 
+@pytest.mark.long("statistical tests")
 def test_an_opened_draw_has_the_law_of_the_plan(tmp_path: object) -> None:
     """Through encryption, shuffling, drawing, adding, renewing and opening."""
     drawn = []

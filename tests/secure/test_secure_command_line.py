@@ -56,6 +56,7 @@ def oboro(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     return command
 
 
+@pytest.mark.long("whole commands")
 def test_plan_and_verify(oboro: Command) -> None:
     made = oboro("secure plan --eps 1 --delta 1e-10 -o found.toml")
     assert made.code == 0

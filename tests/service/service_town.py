@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -141,6 +142,12 @@ def finished(desk: Desk, row: jobs.Row, name: str) -> None:
     jobs.finish(desk.database, row.id, name, answer=found, why=why)
 
 
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
 def table(rows: int = 200, seed: int = 1) -> pa.Table:
     return demo.generated(rows, seed)
 
@@ -218,12 +225,12 @@ def closed(found: Town) -> None:
 
 
 @contextmanager
-def listening(found: Town, workers: int = 1) -> Iterator[str]:
+def listening(found: Town, workers: int = 1, **how: Any) -> Iterator[str]:
     """The same at a real address, with workers that are threads."""
     import uvicorn
 
     server = uvicorn.Server(
-        uvicorn.Config(found.door, port=0, log_config=None, lifespan="off", access_log=False)
+        uvicorn.Config(found.door, port=0, log_config=None, lifespan="off", access_log=False, **how)
     )
     stopped = threading.Event()
 
@@ -245,7 +252,7 @@ def listening(found: Town, workers: int = 1) -> Iterator[str]:
         time.sleep(0.005)
     try:
         port = server.servers[0].sockets[0].getsockname()[1]
-        yield f"http://127.0.0.1:{port}"
+        yield f"{'https' if 'ssl_certfile' in how else 'http'}://127.0.0.1:{port}"
     finally:
         stopped.set()
         server.should_exit = True

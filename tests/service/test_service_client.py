@@ -11,7 +11,7 @@ import pytest
 from service_town import DATASET, Town, listening, town
 
 import oboro as ob
-from oboro.errors import BoundsError, BudgetError, CertificateError, ParameterError
+from oboro.errors import BoundsError, BudgetError, CertificateError, InputError, ParameterError
 from oboro.service.client import Remote
 
 
@@ -54,6 +54,38 @@ def test_every_question_of_the_front_page_is_answered(people: Remote) -> None:
     assert people.mode("region", eps="0.1").value in ("north", "east", "south", "west")
     assert people.top("region", 2, eps="0.1").to_arrow().num_rows == 2
     assert people.table(columns=["region"], workload=ob.tables.cells(), eps="0.5").to_arrow().num_rows > 0
+
+
+def test_a_statement_of_sql_is_read_by_the_server_and_checked_here(
+    people: Remote, served: tuple[Town, str]
+) -> None:
+    text = "SELECT region, COUNT(*) AS n, AVG(income) FROM people WHERE age >= 20 GROUP BY region HAVING n > -1e9 ORDER BY region"
+    release = people.sql(text, eps="0.1")
+    assert release.plan == people.plan.sql(text, eps="0.1")
+    assert release.to_arrow().num_rows == 4
+    assert people.sql('SELECT COUNT(*) FROM "people 2026" WHERE age < 9', eps="0.1").value is not None
+    assert "mean of income" in str(people.forecast.sql("SELECT AVG(income) FROM people", eps="0.1"))
+    spent = served[0].ledger.spent
+    for wrong in (
+        "SELECT * FROM people",
+        "SELECT who FROM people",
+        "SELECT COUNT(*) FROM other",
+        "SELECT COUNT(*) FROM people JOIN people USING (who)",
+        "DROP TABLE jobs",
+        "SELECT income, age, AVG(income) FROM people GROUP BY income, age",
+        "SELECT " + ", ".join(f"QUANTILE_CONT(age, 0.{n:02})" for n in range(1, 50)) + " FROM people",
+    ):
+        for ask in (
+            people.sql,
+            lambda text, eps: people._line.post(
+                people._path("/questions"), {"question": "sql", "sql": text, "eps": eps}
+            ),
+        ):
+            with pytest.raises(InputError):
+                ask(wrong, eps="0.1")
+    with pytest.raises(ParameterError, match="says everything itself"):
+        people.where("age >= 20").sql(text, eps="0.1")
+    assert served[0].ledger.spent == spent
 
 
 def test_a_batch_has_one_price(people: Remote, served: tuple[Town, str]) -> None:
@@ -107,6 +139,7 @@ def test_errors_are_those_of_the_library(people: Remote, served: tuple[Town, str
 
 
 def test_an_answer_to_another_question_is_refused(people: Remote) -> None:
+    people.count(eps="0.01")
     answer = people._line.get("/v1/questions")[0]["id"]
     content = people._line.get(f"/v1/questions/{answer}/release")
     with pytest.raises(CertificateError, match="another question"):

@@ -55,9 +55,10 @@ def test_the_lines_of_the_page_run_as_they_are_written(tmp_path: Path) -> None:
             lines.replace("http://127.0.0.1:8750", address),
             {"TOKEN": found.tokens["lab-3"], "print": lambda *_: None},
         )
-        assert found.ledger.spent == ob.Pure("0.4")
+        assert found.ledger.spent == ob.Pure("0.5")
 
 
+@pytest.mark.long("examples")
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 def test_the_script_for_curl_asks_a_question(tmp_path: Path) -> None:
     with town(tmp_path / "here") as found, listening(found) as address:
@@ -68,3 +69,22 @@ def test_the_script_for_curl_asks_a_question(tmp_path: Path) -> None:
             tmp_path / "answer.csv.certificate.json", public_key=found.ledger.public_key
         )
         assert record["dataset"] == DATASET
+
+
+def has_r() -> bool:
+    packages = ["Rscript", "-e", "library(httr2); library(jsonlite)"]
+    return (
+        shutil.which("Rscript") is not None and subprocess.run(packages, capture_output=True).returncode == 0
+    )
+
+
+@pytest.mark.long("examples")
+def test_the_script_for_r_asks_a_question(tmp_path: Path) -> None:
+    if not has_r():
+        pytest.skip("needs R with httr2 and jsonlite")
+    with town(tmp_path / "here") as found, listening(found) as address:
+        script = ["Rscript", str(ROOT / "examples" / "ask.R"), address, found.tokens["lab-3"]]
+        done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / "answer.csv").read_text().startswith('"value"')
+        assert found.ledger.spent == ob.Pure("0.1")

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from fastapi.routing import APIRoute
-from service_town import DATASET, MEAN, Town, town
+from service_town import DATASET, MEAN, Town, made, town
 
+from oboro.errors import LedgerError
 from oboro.service import people
+from oboro.service.server import Service
 
 ASKERS, STEWARDS, READERS = {"analyst", "steward"}, {"steward"}, {"steward", "auditor"}
 EVERYBODY = ASKERS | READERS
@@ -90,7 +92,12 @@ def test_an_endpoint_is_for_its_roles_alone(here: Town, endpoint: tuple[str, str
     if allowed is None:
         assert here.send(verb, where, None, body).status_code == (401 if path == "/v1/login" else 200)
         return
-    for who in (None, "nonsense", revoked, here.tokens["lab-3"][:-1] + "0"):
+    for who in (
+        None,
+        "nonsense",
+        revoked,
+        here.tokens["lab-3"][:-1] + ("1" if here.tokens["lab-3"].endswith("0") else "0"),
+    ):
         answer = here.send(verb, where, who, body)
         assert answer.status_code == 401
     for who, role in (("lab-3", "analyst"), ("anna", "steward"), ("carl", "auditor")):
@@ -157,6 +164,16 @@ def test_rates_are_limited_alike_for_everybody(tmp_path: Path) -> None:
         assert codes[0] == 202
 
 
+def test_nobody_watches_more_clocks_than_that(tmp_path: Path) -> None:
+    with town(tmp_path / "here", limits={"streams": 2}) as found:
+        path = f"/v1/questions/{found.answered()['id']}/events"
+        for _ in range(4):  # one after the other is no crowd
+            assert found.send("GET", path).status_code == 200
+        found.app.state.watched["lab-3"] = 2
+        assert found.send("GET", path).status_code == 429
+        assert found.send("GET", path, "anna").status_code == 200
+
+
 def test_bodies_are_bounded(here: Town) -> None:
     spent = here.ledger.spent
     large = {**MEAN, "where": "age >= 20 " * 10_000}
@@ -165,6 +182,37 @@ def test_bodies_are_bounded(here: Town) -> None:
     assert many.status_code == 422
     assert "at most" in many.json()["needed"]
     assert here.ledger.spent == spent
+
+
+def test_no_answer_leads_to_the_host_that_a_request_named(here: Town) -> None:
+    for path in ("/v1/datasets/", "/v1/tokens/", "/studio", "/studio/login/", "/"):
+        found = here.send("GET", path, host="elsewhere.example")
+        assert "elsewhere.example" not in found.headers.get("location", "")
+
+
+def test_a_revoked_token_ends_the_events_that_it_opened(tmp_path: Path) -> None:
+    with town(tmp_path / "here", approve_above="0.01") as found:
+        token = people.create_token(found.desk.database, "lab-3")
+        number = token.split("_")[1]
+        assert people.is_open(found.desk.database, number)
+        people.revoke_token(found.desk.database, number)
+        assert not people.is_open(found.desk.database, number)
+        assert not people.is_open(found.desk.database, "unknown")
+
+
+def test_a_second_copy_does_not_touch_the_first(tmp_path: Path) -> None:
+    settings, _ = made(tmp_path / "here")
+    first = Service(settings)
+    with pytest.raises(LedgerError, match="running already"):
+        Service(settings)
+    assert settings.state.exists()
+    first.close()
+    Service(settings).close()
+
+
+def test_metrics_name_datasets_as_they_are_called(here: Town) -> None:
+    here.app.state.metrics.count("oboro_questions_total", dataset="人口")
+    assert 'dataset="人口"' in here.send("GET", "/v1/metrics", "anna").text  # \\u is no escape of Prometheus
 
 
 def test_no_telemetry_and_no_page_from_elsewhere(here: Town) -> None:

@@ -89,6 +89,7 @@ def paid(here: Town) -> None:
     here.ledger.verify()
 
 
+@pytest.mark.long("requests by chance")
 def test_no_request_breaks_the_service(here: Town) -> None:
     tried(here, 3)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from service_town import DATASET, made
+from service_town import DATASET, free_port, made
 
 import oboro as ob
 from oboro.errors import BudgetError
@@ -84,6 +84,20 @@ def test_fifty_clients_at_once_spend_no_more_than_there_is(
         assert ledger.verify().spent == Pure("0.3")
 
 
+def test_another_process_does_not_take_itself_for_the_last(tmp_path: Path) -> None:
+    """Whoever is the last to close a database that is written ahead deletes what was: nobody may think so while it is open."""
+    settings, _ = made(tmp_path / "here")
+    store = schema.Database(settings.database)
+    with store.reading() as connection:
+        connection.execute(sa.select(schema.people)).all()
+    schema.Database(settings.database).close()  # the locks of the first are still there
+    code = f"from oboro.service import database, people; d = database.Database({settings.database!r}); people.listed(d); d.close()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert Path(f"{settings.database}-wal").exists()
+    store.close()
+    assert not Path(f"{settings.database}-wal").exists()
+
+
 def killed(settings: Settings, tokens: dict[str, str], times: int) -> None:
     """Kills workers while they work, so many times; afterwards every job is done or lost, once, and all are paid for."""
     draw = random.Random(5)
@@ -138,7 +152,7 @@ def test_killed_workers_lose_what_they_had_and_nothing_else(tmp_path: Path, time
 
 @pytest.mark.long("services as processes")
 def test_what_was_admitted_survives_a_killed_front(tmp_path: Path) -> None:
-    settings, tokens = made(tmp_path / "here", slot=Slot(1, 50), port=_free())
+    settings, tokens = made(tmp_path / "here", slot=Slot(1, 50), port=free_port())
     command = [sys.executable, "-m", "oboro", "serve", str(settings.file)]
     front = _started(command)
     people = ob.connect(settings.address, token=tokens["lab-3"])[DATASET]
@@ -168,11 +182,3 @@ def _started(command: list[str]) -> subprocess.Popen[Any]:
     assert front.stdout is not None
     assert any("serving" in line for line in front.stdout) or front.poll() is None
     return front
-
-
-def _free() -> int:
-    import socket
-
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])

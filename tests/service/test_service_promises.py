@@ -12,9 +12,9 @@ import pytest
 from service_town import DATASET, MEAN, Town, table, town
 
 import oboro as ob
-from oboro.privacy import Pure
+from oboro.privacy import Approx, Pure
 from oboro.service import jobs, slots, worker
-from oboro.service.questions import plan_of
+from oboro.service.questions import Shape, plan_of
 from oboro.service.slots import Slot, first_from
 
 
@@ -62,6 +62,7 @@ def test_what_is_refused_spends_nothing_and_leaves_nothing(here: Town) -> None:
         {**MEAN, "columns": ["wealth"]}, {**MEAN, "eps": "0"}, {**MEAN, "eps": "-1"}, {**MEAN, "eps": None}, {**MEAN, "rho": "1"},
         {**MEAN, "where": "age >="}, {**MEAN, "by": ["nothing"]}, {"question": "quantile", "columns": ["age"], "quantiles": ["2"], "eps": "1"},
         {**MEAN, "eps": "11"}, {"question": "guess"}, {}, [], "mean", {**MEAN, "eps": "1e-400"}, {**MEAN, "columns": [""]},
+        {"question": "batch", "questions": [MEAN], "eps": "0.1"},  # one price for all, not one of its own beside it
     ]  # fmt: skip
     for body in wrong:
         assert here.ask(body).status_code in (409, 422), body
@@ -140,10 +141,50 @@ def test_an_overrun_takes_the_next_slot_and_alerts_the_steward(
         assert "2 slots later" in found.send("GET", "/v1/alerts", "anna").text
 
 
+def test_a_question_above_all_that_was_calibrated_has_a_longer_slot() -> None:
+    found = {Shape("mean", 16): Slot(10, 100), Shape("mean", 256): Slot(20, 300), Shape("top", 1): Slot(1, 1)}
+    sizes = (1, 16, 256, 4_096)
+    assert [slots.fitting(found, Shape("mean", size)).slot for size in sizes] == [100, 100, 300, 4_800]
+    assert slots.fitting(found, Shape("count", 1)) == slots.UNCALIBRATED
+
+
+def test_an_answer_is_entered_at_a_public_time_however_soon_it_was_ready(tmp_path: Path) -> None:
+    """Its certificate says where it stands among the entries: an analyst's own small questions would be a stopwatch."""
+    with town(tmp_path / "here", slot=Slot(1, 60_000)) as found:
+        found.ask()
+        row = jobs.claim(found.desk.database, "w")
+        assert row is not None
+        clerk = worker.Clerk(found.desk.database, "w")
+        clerk.take(row, worker.measured(found.desk.datasets[DATASET], row), row.due - 59_000)
+        assert clerk.enter(row.due - 15_001) == 1
+        assert [entry.kind for entry in found.ledger.history()][-1] == "reserve"
+        assert clerk.enter(row.due - 15_000) == 0
+        assert [entry.kind for entry in found.ledger.history()][-1] == "commit"
+        assert [slots.enters_from(100, 40, ready) for ready in (0, 90, 91, 130, 131)] == [
+            90,
+            90,
+            130,
+            130,
+            170,
+        ]
+
+
+def test_a_worker_takes_nothing_before_its_turn(tmp_path: Path) -> None:
+    with town(tmp_path / "here", slot=Slot(1, 60_000)) as found:
+        found.ask()
+        with found.desk.database.reading() as connection:
+            (due,) = connection.execute(
+                jobs.schema.jobs.select().with_only_columns(jobs.schema.jobs.c.due)
+            ).one()
+        assert jobs.claim(found.desk.database, "w", due - 60_001) is None
+        assert jobs.claim(found.desk.database, "w", due - 60_000) is not None
+
+
 def test_the_times_of_a_slot_are_multiples_of_it() -> None:
     assert [first_from(100, 10, ready) for ready in (1, 100, 101, 110, 111)] == [100, 100, 110, 110, 120]
 
 
+@pytest.mark.long("promises of a service")
 def test_a_person_with_many_rows_has_as_many_as_any_other_in_the_edition(tmp_path: Path) -> None:
     few, many = table(50), table(50)
     crowd = pa.table(
@@ -165,6 +206,7 @@ def test_a_person_with_many_rows_has_as_many_as_any_other_in_the_edition(tmp_pat
 # 5. Same question, same answer, free
 
 
+@pytest.mark.long("promises of a service")
 def test_answers_are_shared_where_the_steward_says_so(tmp_path: Path) -> None:
     for sharing, spent in ((True, "0.1"), (False, "0.2")):
         with town(tmp_path / str(sharing), sharing=sharing) as found:
@@ -172,6 +214,26 @@ def test_answers_are_shared_where_the_steward_says_so(tmp_path: Path) -> None:
             assert (mine["answer"] == other["answer"]) == sharing
             assert found.ledger.spent == Pure(spent)
             assert found.ask(who="lab-4").status_code == 200
+
+
+def test_whoever_followed_a_lost_question_may_ask_it_again(tmp_path: Path) -> None:
+    with town(tmp_path / "here", sharing=True) as found:
+        leader, follower = found.ask().json(), found.ask(who="lab-4").json()
+        assert follower["cost"]["eps"] == "0"
+        assert jobs.claim(found.desk.database, "w").id == leader["id"]  # type: ignore[union-attr]
+        jobs.bury(found.desk.database, "w")
+        assert found.wait(follower["id"], "lab-4")["state"] == "lost"
+        assert found.answered(who="lab-4")["state"] == "done"
+        assert found.ledger.spent == Pure("0.2")
+
+
+def test_what_others_asked_in_private_is_not_told_by_a_crowd(tmp_path: Path) -> None:
+    with town(tmp_path / "here", limits={"waiting": 1}) as found:
+        found.ask({**MEAN, "eps": "0.2"}, "lab-4")
+        found.ask({**MEAN, "eps": "0.01"})
+        asked = [found.ask({**MEAN, "eps": eps}) for eps in ("0.2", "0.3")]
+        assert [one.status_code for one in asked] == [429, 429]
+        assert asked[0].content == asked[1].content
 
 
 def test_an_answer_is_found_in_the_ledger_when_all_else_is_lost(tmp_path: Path) -> None:
@@ -195,6 +257,7 @@ def test_another_edition_is_another_question(here: Town) -> None:
 # 4. Budgets inside the signed chain
 
 
+@pytest.mark.long("sequences by chance")
 def test_colluding_analysts_stay_within_the_datasets_budget(tmp_path: Path) -> None:
     with town(
         tmp_path / "here", budget=Pure("0.5"), grant=Pure("0.3"), granted=("lab-3", "lab-4", "lab-5")
@@ -266,6 +329,34 @@ def test_what_is_declined_costs_nothing(tmp_path: Path) -> None:
         ended = found.wait(job["id"])
         assert (ended["state"], ended["why"]) == ("declined", None)
         assert found.ledger.spent == Pure(0)
+
+
+def test_nobody_makes_a_second_steward_of_themselves(tmp_path: Path) -> None:
+    with town(tmp_path / "here", approve_above="0.3") as found:
+        assert found.send("POST", "/v1/tokens", "anna", {"name": "ben"}).status_code == 403
+        assert (
+            found.send("POST", "/v1/analysts", "anna", {"name": "new", "role": "steward"}).status_code == 403
+        )
+        for own in ("anna", "lab-3", "carl"):
+            assert found.send("POST", "/v1/tokens", "anna", {"name": own}).status_code == 201
+
+
+def test_most_of_the_delta_is_not_spent_by_one(tmp_path: Path) -> None:
+    with town(tmp_path / "here", budget=Approx(10, "1e-3"), approve_above="0.3") as found:
+        asked = {"question": "table", "columns": ["age"], "eps": "0.3"}
+        assert found.ask({**asked, "delta": "9e-4"}).json()["state"] == "waiting"
+        assert found.ask({**asked, "delta": "1e-5"}).json()["state"] == "pending"
+
+
+def test_what_cannot_be_queued_after_it_was_paid_for_is_lost(
+    here: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(slots, "take_turn", full)
+    assert here.ask().json()["state"] == "lost"
+    assert here.ledger.spent == Pure("0.1")
 
 
 # 8. Idempotency keys

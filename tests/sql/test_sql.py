@@ -323,6 +323,7 @@ def test_what_could_not_be_worked_out_comes_last_and_meets_no_condition(way: str
     assert None not in values[:-1]
 
 
+@pytest.mark.long("intervals tried often")
 def test_arithmetic_has_intervals_that_hold_together() -> None:
     text = "SELECT SUM(income) / COUNT(*) AS ratio, ROUND(AVG(age), 1) AS age FROM people WHERE age >= 0"
     missed = 0
@@ -339,6 +340,7 @@ def test_arithmetic_has_intervals_that_hold_together() -> None:
     assert released("SELECT COUNT(*) / (COUNT(*) - COUNT(*)) AS none FROM people")[0]["none"] is None
 
 
+@pytest.mark.long("intervals tried often")
 def test_sums_and_counts_of_a_mean_have_intervals_that_hold() -> None:
     plan = asked().sql("SELECT AVG(age), SUM(age), COUNT(age) FROM people", eps="0.5")
     prepared, truth = plan.prepare(ROWS), (sum(ROWS["age"]), len(ROWS["age"]))

@@ -245,7 +245,7 @@ ASKED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=["row", "row swap", "person", "person swap"])
-@pytest.mark.few(1, "random neighbours")
+@pytest.mark.long("random neighbours")
 def test_random_neighbours_cost_no_more_than_promised(unit: Unit) -> None:
     """Rows at corners, on axes, missing and out of bounds; seven units that differ in one."""
     rng = np.random.default_rng(2)
@@ -299,6 +299,7 @@ CLOUD = {name: RNG.normal(0.4, 1.2, 300).round().tolist() for name in FOUR[:2]} 
 }
 
 
+@pytest.mark.long("intervals tried often")
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 @pytest.mark.parametrize("price", [EPS, RHO], ids=["eps", "rho"])
 def test_intervals_cover_as_stated(norm: str, price: dict[str, Any], test_bits: Any) -> None:
@@ -312,6 +313,7 @@ def test_intervals_cover_as_stated(norm: str, price: dict[str, Any], test_bits: 
         assert covered.max() < 0.995
 
 
+@pytest.mark.long("intervals tried often")
 @pytest.mark.parametrize("price", [EPS, RHO], ids=["eps", "rho"])
 def test_intervals_of_covariances_cover_as_stated(price: dict[str, Any], test_bits: Any) -> None:
     """95% at least: below 85% of 100 trials is 4.6 standard errors."""

@@ -106,7 +106,7 @@ def test_a_round_of_lloyd_moves_by_what_the_noise_is_made_for(unit: ob.Unit) -> 
 
 @pytest.mark.parametrize("method", ["grid", "lloyd", "slides"])
 @pytest.mark.parametrize("unit", UNITS[:2], ids=str)
-@pytest.mark.few(2, "audits of sound plans")
+@pytest.mark.long("audits of sound plans")
 def test_clusters_hold_under_attack(method: str, unit: ob.Unit) -> None:
     plan: Any = clusters_plan(scope_of(unit), square(2), 2, eps=1, method=method)
     worst = list(plan.neighbours())[:1]
@@ -219,6 +219,7 @@ def test_rows_lie_in_the_ball_in_whole_numbers() -> None:
         assert size.max() > 0.999 * RADIUS**norm
 
 
+@pytest.mark.long("random neighbours")
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 def test_second_moments_move_by_what_the_noise_is_made_for(unit: ob.Unit) -> None:
     """Ties the proof to the code: the plan's own neighbours reach the sensitivity, random ones do not exceed it."""
@@ -260,7 +261,7 @@ def test_a_replaced_row_reaches_what_laplace_noise_on_the_triangle_is_made_for()
 
 @pytest.mark.parametrize("guarantee", [Approx(1, "0.01"), ZCDP("0.5"), Pure(1)], ids=str)
 @pytest.mark.parametrize("unit", UNITS[:2], ids=str)
-@pytest.mark.few(1, "audits of sound plans")
+@pytest.mark.long("audits of sound plans")
 def test_components_hold_under_attack(guarantee: Any, unit: ob.Unit) -> None:
     plan = components_plan(scope_of(unit), square(2), 1, radius=1, guarantee=guarantee)
     report = audit.run(plan, 40_000)

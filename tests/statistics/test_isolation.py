@@ -562,6 +562,7 @@ def f(rows):
 }
 
 
+@pytest.mark.long("audits of sound plans")
 @sealing
 @pytest.mark.parametrize("name", THE_ATTACKS)
 def test_neighbours_are_not_told_apart_by_an_attack(name: str, tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def test_answers_are_within_the_tolerance_as_often_as_promised(test_bits: Any) -
     assert (low[0], high[0]) == (0.48, 0.52)
 
 
+@pytest.mark.long("audits of sound plans")
 def test_a_query_holds_under_attack_and_near_its_price() -> None:
     plan = query_plan(Scope(REPLACE, parse("age >= 50", DOMAIN), n=50), tolerance="0.05", failure="0.1")
     report = audit.run(plan, 100_000)
@@ -130,7 +131,7 @@ def test_conjunctions_are_recovered_exactly(unit: ob.Unit) -> None:
 
 
 @pytest.mark.parametrize("unit", [REPLACE, ob.Unit.row(), ob.Unit.person("who", 2, "replace")], ids=str)
-@pytest.mark.few(1, "worst neighbours")
+@pytest.mark.long("random neighbours")
 def test_the_sensitivity_of_a_conjunction_is_that_of_its_worst_neighbours(unit: ob.Unit) -> None:
     scope = Scope(unit, n=3) if unit.adjacency == "replace" else Scope(unit)
     plan = conjunction_plan(scope, bits_columns(4), ob.Category("label", ["no", "yes"]), eps=1)

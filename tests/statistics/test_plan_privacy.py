@@ -74,7 +74,7 @@ NOT_TIGHT += ("variance complete", "covariance complete")  # the worst others ar
     mostly_long("statistical tests", UNITS, UNITS[:2]),
     ids=["row", "row swap", "person", "person swap"],
 )
-@pytest.mark.few(1, "random neighbours")
+@pytest.mark.long("random neighbours")
 def test_random_neighbours_cost_no_more_than_the_plan_promises(unit: Unit) -> None:
     """Random datasets of 7 units that differ in one, with missing, extreme and impossible values."""
     rng = np.random.default_rng(11)

@@ -185,7 +185,7 @@ def test_float_tables_of_the_joint_law_are_as_exact_as_stated() -> None:
 
 
 @pytest.mark.parametrize("values", DATASETS, ids=str)
-@pytest.mark.few(2, "statistical tests")
+@pytest.mark.long("statistical tests")
 def test_splitting_has_exactly_its_law(values: list[int], coarse: int, test_bits: Any) -> None:
     qs, eps = [F(1, 4), F(1, 2), F(2, 3)], F(3, 2)
     inside = [min(value, 3) for value in values]
@@ -349,6 +349,7 @@ def test_what_the_forecast_says_about_ranks_holds(test_bits: Any) -> None:
     assert levels(9) == 4
 
 
+@pytest.mark.long("statistical tests")
 def test_data_of_every_shape_gets_an_answer_in_bounds(test_bits: Any) -> None:
     for values in ([], [7], [7] * 50, list(range(100)), [0, 120]):
         for unit in (ROW, SWAP):

@@ -65,6 +65,7 @@ def sneaky(row):
     assert other[0, 0] == 4 * 250
 
 
+@pytest.mark.long("audits of sound plans")
 def test_it_holds_under_attack_and_its_neighbours_reach_its_price() -> None:
     for scope in (Scope(ob.Unit.row()), Scope(ob.Unit.row("replace"), n=3)):
         plan = plan_of("def middle(row): return 1 if row['age'] == 2 else 0", (SMALL,), scope)

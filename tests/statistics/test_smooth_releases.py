@@ -89,7 +89,7 @@ def test_who_is_left_out_is_not_there_where_units_come_and_go() -> None:
 
 
 @pytest.mark.parametrize("q", ["1/2", "1/3"])
-@pytest.mark.few(1, "audits of sound plans")
+@pytest.mark.long("audits of sound plans")
 def test_a_smooth_quantile_of_units_that_come_and_go_holds_under_attack(q: str) -> None:
     for guarantee in (Pure(1), Approx(1, "0.01")):
         plan = smooth_quantile_plan(Scope(ob.Unit.row()), AGE, q, guarantee=guarantee)

@@ -268,6 +268,49 @@ def test_the_count_of_a_replaced_group_is_free() -> None:
     assert questions(SWAP, N).mean("age", rho="0.5").terms[1].noise == DiscreteGaussian(Fraction(4, 3))
 
 
+@pytest.mark.parametrize("promise", [{"eps": 1}, {"rho": 1}], ids=["eps", "rho"])
+@pytest.mark.parametrize("origin", [0, "0.4", 1, "2.5", 4, 7])
+def test_about_an_origin_no_row_moves_the_sum_further_than_the_noise_is_made_for(
+    origin: Any, promise: Any
+) -> None:
+    """Every row that comes, goes or is replaced, on every pair of values; and what moves most moves just so far."""
+    plan = Plans(Domain([Integer("x", 0, 7)]), SWAP, 3).mean("x", origin=origin, **promise)
+    sums = [int(plan.prepare({"x": [value, None, None]})[0][0]) for value in range(8)]
+    power = 1 if "eps" in promise else 2
+    assert max(abs(one) ** power for one in sums) == plan.vectors[0].comes
+    replaced = max(abs(one - other) ** power for one in sums for other in sums)
+    assert replaced == plan.vectors[0].comes * plan.vectors[0].inside
+    assert plan.cost == plan.guarantee
+
+
+def test_a_good_guess_of_the_mean_saves_what_the_count_costs(test_bits: Any) -> None:
+    """As if the number of rows were public. About the middle the noisy count costs a fifth more, though it is cut at n."""
+    domain = Domain([Integer("x", 0, 1000), Integer("full", 0, 1000, missing=0)])
+    asked = Plans(domain, SWAP, 2000)
+    table = {"x": [100] * 2000, "full": [100] * 2000}
+
+    def error(plan: Any) -> float:
+        drawn = plan.measure(plan.prepare(table), test_bits, trials=1500)
+        return float(
+            np.sqrt(np.mean([(plan.publish(noisy)["value"][0].as_py() - 100) ** 2 for noisy in drawn]))
+        )
+
+    public, guessed, free = (
+        error(plan)
+        for plan in (
+            asked.mean("full", eps="0.5"),
+            asked.mean("x", eps="0.5", origin=110),
+            asked.mean("x", eps="0.5"),
+        )
+    )
+    assert guessed == pytest.approx(public, rel=0.12)
+    assert free > 1.1 * guessed
+    with pytest.raises(InputError, match="outside the bounds"):
+        asked.mean("x", eps="0.5", origin=1001)
+    with pytest.raises(InputError, match="an origin is for means"):
+        asked.mean("full", eps="0.5", origin=100)
+
+
 def test_a_plan_for_another_public_n_is_refused() -> None:
     with pytest.raises(DataError, match="another number of units"):
         questions(SWAP, 3).mean("age", eps=1).prepare(TABLE)

@@ -137,6 +137,7 @@ def test_what_is_drafted_is_a_file_and_not_a_domain(tmp_path: Path) -> None:
         ob.synth.plan(done, unit=ob.Unit.row(), eps=1, delta="1e-6")  # type: ignore[arg-type]
 
 
+@pytest.mark.long("whole commands")
 def test_the_whole_way(oboro: Command, tmp_path: Path) -> None:
     code, out, _ = oboro("synth draft data.csv -o draft.toml")
     assert code == 0

@@ -29,7 +29,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.few(1, "kinds of synthetic data")
+@pytest.mark.long("whole models")
 @pytest.mark.parametrize("method", METHODS)
 def test_columns_types_and_order_survive(models: dict[str, Any], method: str) -> None:
     table = models[method].sample(3000)
@@ -182,6 +182,7 @@ STRANGE = {
 }
 
 
+@pytest.mark.long("values by chance")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("data", list(STRANGE.values()), ids=list(STRANGE))
 def test_nothing_raises_on_a_value(method: str, data: dict[str, Any], tmp_path: Path) -> None:
@@ -193,6 +194,7 @@ def test_nothing_raises_on_a_value(method: str, data: dict[str, Any], tmp_path: 
     assert table.column_names == list(DOMAIN.names)
 
 
+@pytest.mark.long("whole models")
 def test_a_named_model_is_given_back_without_data(tmp_path: Path) -> None:
     ledger = ledger_in(tmp_path)
     plan = ob.synth.plan(DOMAIN, unit=ob.Unit.row("replace"), n=4000, eps=1, delta="1e-6")

@@ -51,6 +51,7 @@ def test_all_steps_together_cost_what_was_promised_and_no_more(method: str, unit
     assert plan_of(method, unit, one).cost.rho <= plan_of(method, unit, one).rho
 
 
+@pytest.mark.long("random neighbours")
 def test_a_unit_moves_a_table_by_no_more_than_its_sensitivity() -> None:
     rng = np.random.default_rng(5)
     for unit in UNITS:

@@ -43,6 +43,7 @@ def test_distances_are_total_variation() -> None:
     assert found.useful is None
 
 
+@pytest.mark.long("whole models")
 def test_files_are_read_and_tables_that_share_nothing_refused(tmp_path: Path) -> None:
     (tmp_path / "real.csv").write_text("age,day,sex\n" + "30,2020-01-01,F\n40,2020-01-05,M\n" * 30)
     (tmp_path / "made.csv").write_text("age,day,sex\n" + "31,2020-01-02,F\n,2020-01-05,M\n" * 20)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 import oboro as ob
 from oboro.cli.main import app
+from oboro.tables.nested.known import known_by_level, known_totals
 from oboro.tables.nested.lattice import AreaLattice, least_squares, passes
 from oboro.tables.nested.planner import Forms, Problem, plan_shares, questions
 from oboro.tables.nested.strategy import AreaTree
@@ -63,9 +65,21 @@ def people(table: pa.Table, seed: int = 1) -> pa.Table:
     )
 
 
-@pytest.mark.parametrize("known", [None, {1: np.array([100, -1])}], ids=["free", "known"])
-def test_least_squares_and_variances_are_exact(known: dict[int, Any] | None) -> None:
-    lattice = AreaLattice.of(ob.Domain([SEX, areas(), AGE]))
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"prefecture": {"30": 100}, "sex": {"F": 70, "M": 90}, "age": {"a": 50, "b": 60, "c": 50}},
+        None,
+        {"prefecture": {"30": 100}},
+        {("prefecture", "sex"): {"31": {"F": 60, "M": 40}}, "municipality": {"300": 20, "311": 30}},
+    ],
+    ids=["crossed", "free", "known", "areas crossed"],
+)
+@pytest.mark.long("least squares against dense ones")
+def test_least_squares_and_variances_are_exact(known: dict[Any, Any] | None) -> None:
+    domain = ob.Domain([SEX, areas(), AGE])
+    lattice = AreaLattice.of(domain)
+    fixed = known_by_level(lattice, known_totals(known, domain), None)
     depth, random = lattice.branches.depth, np.random.default_rng(2)
     levels = [(0, 0, 0), (1, 1, 0), (0, 2, 1), (1, 3, 1), (0, depth, 0), (1, depth, 1)]
     precisions = [0.3, 1.0, 0.5, 0.2, 0.7, 1.1]
@@ -79,17 +93,17 @@ def test_least_squares_and_variances_are_exact(known: dict[int, Any] | None) -> 
     rows = [matrix(level) for level in levels]
     weights = np.concatenate([np.full(a.shape[0], p) for a, p in zip(rows, precisions, strict=True)])
     values = np.concatenate([y.reshape(-1) for y in noisy]).astype(float)
-    if known is not None:
-        for at, totals in known.items():
-            some = totals >= 0
-            rows.append(matrix((0, at, 0))[some])
-            weights, values = np.append(weights, np.full(some.sum(), 1e8)), np.append(values, totals[some])
+    for (at, way), own in {} if fixed is None else fixed.totals.items():
+        some = np.repeat(own.known, own.least.shape[1])
+        rows.append(matrix(lattice.joined(at, way))[some])
+        weights = np.append(weights, np.full(some.sum(), 1e7))
+        values = np.append(values, own.least.reshape(-1)[some])
     stacked = np.concatenate(rows)
     normal = stacked.T @ (weights[:, None] * stacked)
     dense = np.linalg.solve(normal, stacked.T @ (weights * values))
-    found = least_squares(lattice, levels, precisions, noisy, known)
+    found = least_squares(lattice, levels, precisions, noisy, fixed)
     assert np.abs(found.reshape(-1) - dense).max() < (1e-8 if known is None else 1e-3)
-    ways, covariance = passes(lattice, levels, precisions, known), np.linalg.inv(normal)
+    ways, covariance = passes(lattice, levels, precisions, fixed), np.linalg.inv(normal)
     for own in range(depth + 1):
         for others in lattice.parts:
             asked = matrix(lattice.joined(own, others))
@@ -112,7 +126,9 @@ def test_the_tree_goes_on_through_blocks_within_areas() -> None:
         assert np.isin(coarse, fine).all()  # every node lies in one above it
 
 
-def released(tmp_path: Path, known: Any = None, **more: Any) -> tuple[ob.Release, pa.Table]:
+def released(
+    tmp_path: Path, known: Any = None, labels: dict[str, str] | None = None
+) -> tuple[ob.Release, pa.Table]:
     table = geography()
     pq.write_table(table, tmp_path / "areas.parquet")
     own = ob.Areas(
@@ -122,7 +138,8 @@ def released(tmp_path: Path, known: Any = None, **more: Any) -> tuple[ob.Release
         of=ob.Grid("row", "col", shape=(SIDE, SIDE)),
     )
     unit = ob.Unit.cells()
-    plan = ob.tables.plan(ob.Domain([own, SEX]), unit=unit, eps="0.5", count="people", known=known, **more)
+    domain = ob.Domain([own, SEX], labels=labels)
+    plan = ob.tables.plan(domain, unit=unit, eps="0.5", count="people", known=known)
     ledger = ob.Ledger.create(tmp_path / "x.ledger", dataset="x", unit=unit, budget=ob.Pure(1))
     return ob.tables.release(people(table), plan, ledger=ledger), table
 
@@ -214,11 +231,143 @@ def test_known_totals_come_from_a_file(tmp_path: Path) -> None:
         ({"town": {"30": 3}}, "of areas of a level"),
         ({"prefecture": {"30": -1}}, "known total of 30"),
         (3, "no table of levels"),
+        ({"sex": {"F": 3}}, "of all its values"),
+        ({"sex": {"F": 3, "N": 4}}, "no sex of this name"),
+        ({("prefecture", "sex"): {"30": 7}}, "do not name what they are of"),
+        ({"total": 9, "sex": {"F": 3, "M": 4}}, "contradict"),
+        ({"sex": {"F": 3, "M": 4}, "age": {"a": 1, "b": 2, "c": 3}}, "contradict"),
+        ({"sex": {"F": 3, "M": 4}, ("prefecture", "sex"): {"30": {"F": 4, "M": 1}}}, "contradict"),
+        ({"prefecture": {"30": 5}, "prefecture,sex": {"30": {"F": 3, "M": 3}}}, "contradict"),
+        ({"sex": {"F": 3, "M": 4}, "municipality": {"300": 9}}, "contradict"),
+        (  # the margins of a table of three sides, two by two: each pair agrees, and no table has all of them
+            {
+                "sex,age": {"F": {"a": 1, "b": 1, "c": 1}, "M": {"a": 1, "b": 1, "c": 1}},
+                "prefecture,sex": {"30": {"F": 1, "M": 2}, "31": {"F": 2, "M": 1}},
+                "prefecture,age": {"30": {"a": 1, "b": 1, "c": 1}, "31": {"a": 1, "b": 1, "c": 1}},
+            },
+            "more than two ways",
+        ),
     ],
 )
 def test_totals_that_cannot_be_are_refused(known: Any, said: str) -> None:
     with pytest.raises(ob.OboroError, match=said):
-        ob.tables.plan(ob.Domain([areas()]), unit=ob.Unit.cells(), eps=1, known=known)
+        ob.tables.plan(ob.Domain([areas(), SEX, AGE]), unit=ob.Unit.cells(), eps=1, known=known)
+
+
+CROSSED: dict[str, Any] = {
+    "areas and sex": {"prefecture": {"30": 500, "31": 400}, "sex": {"F": 520, "M": 380}},
+    "municipalities, sex and age": {
+        "municipality": {"300": 90, "311": 123},
+        "sex": {"F": 520, "M": 380},
+        "age": {"a": 0, "b": 850, "c": 50},
+    },
+    "areas by sex, areas within": {
+        "prefecture,sex": {"30": {"F": 300, "M": 200}},
+        "municipality": {"300": 90, "311": 123},
+    },
+    "areas by sex, and by age": {
+        ("prefecture", "sex"): {"30": {"F": 300, "M": 200}, "31": {"F": 1, "M": 3}},
+        ("prefecture", "age"): {"30": {"a": 5, "b": 490, "c": 5}},
+    },
+    "both, and each": {
+        "sex": {"F": 520, "M": 380},
+        "age": {"a": 20, "b": 850, "c": 30},
+        "municipality,sex,age": {"311": {s: {"a": 3, "b": 4, "c": 0} for s in "FM"}},
+    },
+}
+
+
+@pytest.mark.parametrize("known", CROSSED.values(), ids=CROSSED)
+def test_known_totals_by_other_columns_hold_exactly(known: dict[Any, Any]) -> None:
+    own = ob.Domain([areas(), SEX, AGE])
+    plan = ob.tables.plan(own, unit=ob.Unit.cells(), eps="0.3", count="people", known=known)
+    table = geography()
+    random = np.random.default_rng(4)
+    cells = {"row": table["row"], "col": table["col"], "people": random.poisson(9, table.num_rows)}
+    cells |= {one.name: random.choice(one.values, table.num_rows) for one in (SEX, AGE)}
+    found = plan.publish(plan.measure(plan.prepare(pa.table(cells)), repeatable("crossed")))
+    asked = 0
+    for one in plan.known:
+        sizes = [own[name].size for name in one.by]
+        numbers = np.array(one.totals).reshape(len(one.areas), *sizes)
+        for place in np.ndindex(numbers.shape):
+            where = {name: own[name].value(code) for name, code in zip(one.by, place[1:], strict=True)}
+            where |= {} if one.level == "total" else {one.level: one.areas[place[0]]}
+            answer, true = plan.ask(found, where), int(numbers[place])
+            assert (answer.value, answer.low, answer.high) == (true, true, true)
+            asked += 1
+    assert asked >= 4
+    assert ob.Domain.from_dict(own.to_dict()) == own
+
+
+@pytest.mark.long("known totals by chance")
+@pytest.mark.parametrize("seed", range(4))
+def test_known_totals_are_refused_just_where_no_table_has_them(seed: int) -> None:
+    """Against linear programming: what is planned can be, what is said to contradict cannot, and what is published holds it."""
+    from scipy.optimize import linprog
+
+    table, random = geography(8, 5), np.random.default_rng(seed)
+    own = ob.Areas("row,col", levels=LEVELS, table=table, of=ob.Grid("row", "col", shape=(8, 8)))
+    domain, towns = ob.Domain([own, SEX, AGE]), own.labels("municipality")
+    inside = {"total": {"total": towns}, "municipality": {town: (town,) for town in towns}}
+    inside["prefecture"] = {p: tuple(t for t in towns if t[:2] == p) for p in own.labels("prefecture")}
+    planned = refused = 0
+    for trial in range(60):
+        true = random.poisson(random.gamma(0.5, 8, (len(towns), 2, 3)))
+        odd, known, rows, numbers = random.random() < 0.4, {}, [], []
+        for _ in range(random.integers(1, 4)):
+            level, by = random.choice(list(inside)), [i for i in (0, 1) if random.random() < 0.5]
+            names = [*([] if level == "total" else [level]), *(("sex", "age")[i] for i in by)]
+            if not names or tuple(names) in known:
+                continue
+            totals = {}
+            for area, held in inside[level].items():
+                if level != "total" and random.random() < 0.4:
+                    continue
+                for place in np.ndindex(*(domain[("sex", "age")[i]].size for i in by)):
+                    chosen = [slice(None), slice(None)]
+                    for i, code in zip(by, place, strict=True):
+                        chosen[i] = slice(code, code + 1)
+                    row = np.zeros(true.shape)
+                    row[[towns.index(town) for town in held], *chosen] = 1
+                    number = int((row * true).sum())
+                    if odd and random.random() < 0.15:
+                        number = max(0, number + int(random.integers(-3, 4)))
+                    values = [
+                        domain[("sex", "age")[i]].value(code) for i, code in zip(by, place, strict=True)
+                    ]
+                    totals[(*([] if level == "total" else [area]), *values)] = number
+                    rows.append(row.reshape(-1))
+                    numbers.append(number)
+            known |= {tuple(names): totals} if totals else {}
+        if not rows:
+            continue
+        can = linprog(np.zeros(true.size), A_eq=np.stack(rows), b_eq=numbers, bounds=(0, None)).status == 0
+        said, plan = "", None
+        try:
+            plan = ob.tables.plan(domain, unit=ob.Unit.cells(), eps="0.3", known=known)
+        except ob.OboroError as error:
+            said = str(error)
+        assert can or plan is None
+        assert not can or "contradict" not in said
+        refused += plan is None
+        if plan is None:
+            continue
+        planned += 1
+        strategy = plan.mechanism
+        assert isinstance(strategy, AreaTree)
+        assert strategy.fixed is not None
+        measured = strategy.measure(
+            plan.prepare({"row": [0], "col": [0], "sex": ["F"], "age": ["a"]}), repeatable(f"{trial}")
+        )[0]
+        lattice, counts = strategy.lattice, np.zeros((own.size, 2, 3), np.int64)
+        counts.reshape(-1)[strategy.answers(measured).leaves] = measured.counts
+        for (at, way), each in strategy.fixed.totals.items():
+            sums = np.asarray(lattice.sums(counts, lattice.joined(at, way))).reshape(each.known.size, -1)
+            assert (sums >= each.least).all()
+            assert (sums[each.known] == each.least[each.known]).all()
+    assert planned > 20
+    assert refused > 2
 
 
 def test_what_areas_cannot_do_is_refused() -> None:
@@ -244,9 +393,12 @@ def test_cells_that_are_names_have_areas_too() -> None:
     found = plan.publish(plan.measure(cells, repeatable("names")))
     assert found["cell"].to_pylist()[0] == "x"
     assert abs(plan.ask(found, {"town": "b"}).value - 500) < 5
+    plan = ob.tables.plan(own, unit=ob.Unit.cells(), eps=1, count="n", known={"town": {"b": 490}})
+    answer = plan.ask(plan.publish(plan.measure(cells, repeatable("names"))), {"cell": "z"})
+    assert (answer.value, answer.low, answer.high) == (490, 490, 490)  # an area of one cell
 
 
-@pytest.mark.few(1, "exhaustive searches")
+@pytest.mark.long("exhaustive searches")
 @pytest.mark.parametrize("seed", range(3))
 def test_shares_are_near_the_best_of_an_exhaustive_search(seed: int) -> None:
     """Of a tree of four levels, every multiple of 1/40; no share is more than 2% in error from the best."""
@@ -340,13 +492,15 @@ def test_intervals_of_areas_and_rows_hold() -> None:
         ([SEX, AGE], {}),
         ([AGE], {"impossible": {"row": [3, 3, 4], "col": [2, 3, 7], "age": ["a", "b", "c"]}}),
         ([SEX], {"known": {"prefecture": {"30": 700}, "municipality": {"311": 123}}}),
+        ([SEX, AGE], {"known": CROSSED["areas by sex, and by age"]}),
+        ([ob.Integer("year", 0, 40)], {"known": {"prefecture": {"30": 700}}}),
         ([SEX], {"unit": ob.Unit.cells(adjacency="replace"), "total": 2000}),
         ([SEX], {"delta": "1e-6"}),
     ],
-    ids=["areas", "sex", "sex and age", "ruled out", "known", "total", "gaussian"],
+    ids=["areas", "sex", "sex and age", "ruled out", "known", "crossed", "filled up", "total", "gaussian"],
 )
 def test_what_a_row_would_be_with_another_noisy_count_is_what_the_release_makes_of_it(
-    beside: list[ob.Category], more: dict[str, Any]
+    beside: list[Any], more: dict[str, Any]
 ) -> None:
     """The noisy count of one cell changed, and the whole table made again."""
     table, random = geography(), np.random.default_rng(5)
@@ -354,7 +508,7 @@ def test_what_a_row_would_be_with_another_noisy_count_is_what_the_release_makes_
     plan = ob.tables.plan(ob.Domain([areas(table), *beside]), **given)
     size = table.num_rows
     cells = {"row": table["row"], "col": table["col"], "people": random.poisson(random.gamma(0.3, 20, size))}
-    cells |= {column.name: random.choice(column.values, size) for column in beside}
+    cells |= {one.name: random.choice([one.value(i) for i in range(one.size)], size) for one in beside}
     own = plan.mechanism
     assert isinstance(own, AreaTree)
     measured = own.measure(plan.prepare(pa.table(cells)), repeatable("rows"))[0]
@@ -445,3 +599,47 @@ def test_areas_in_a_domain_file_are_released_from_the_command_line_to_a_file_tha
     assert found.crs.to_epsg() == 6668
     assert sorted(found["mesh"].astype(int)) == [51310764, 51323359, 51323368]
     assert abs(int(found["T001101001"].sum()) - 260) < 5
+
+
+@pytest.mark.long("files for GIS")
+def test_areas_are_polygons_where_their_outlines_are_given_and_labels_go_along(tmp_path: Path) -> None:
+    geopandas, shapely = pytest.importorskip("geopandas"), pytest.importorskip("shapely")
+    release, _ = released(tmp_path, labels={"people": "人口総数", "sex": "性別"})
+    names = ["300", "311", "311"]
+    boxes = [shapely.box(east, 34, east + 1, 35) for east in (131, 133, 134)]
+    shapes = geopandas.GeoDataFrame({"municipality": names}, geometry=boxes, crs="EPSG:4326")
+    shapes.to_file(tmp_path / "outlines.geojson")
+    release.save(tmp_path / "municipalities.csv", by="municipality")
+    totals = (tmp_path / "municipalities.csv").read_text().splitlines()
+    for ending in (".gpkg", ".gpkg", ".geojson", ".fgb", ".geoparquet"):
+        written = tmp_path / f"municipalities{ending}"
+        release.save(written, by="municipality", outlines=tmp_path / "outlines.geojson")
+        read = geopandas.read_parquet if ending == ".geoparquet" else geopandas.read_file
+        found = read(written).set_index("municipality")
+        assert len(found) == len(totals) - 1 == 6
+        assert found.loc["311"].geometry.equals(shapely.box(133, 34, 135, 35))
+        assert found.geometry.notna().sum() == 2
+        answer = release.interval(municipality="300")
+        own = found.loc["300"]
+        assert (own["people"], own["low"], own["high"]) == (answer.value, answer.low, answer.high)
+    release.save(tmp_path / "cells.parquet")
+    for file in ("municipalities.geoparquet", "cells.parquet"):
+        assert pq.read_schema(tmp_path / file).field("people").metadata == {b"label": "人口総数".encode()}
+    with pytest.raises(ob.OboroError, match="outlines are given"):
+        release.save(tmp_path / "x.gpkg", by="municipality")
+    with pytest.raises(ob.OboroError, match="files that GIS reads"):
+        release.save(tmp_path / "x.csv", by="municipality", outlines=tmp_path / "outlines.geojson")
+    with pytest.raises(ob.OboroError, match="which area each is of"):
+        release.save(tmp_path / "x.gpkg", by="prefecture", outlines=tmp_path / "outlines.geojson")
+    shutil.copy(tmp_path / "x.ledger", tmp_path / "ledger.gpkg")  # a database too, and no GeoPackage
+    with pytest.raises(ob.OboroError, match="a ledger or a secret key"):
+        release.save(tmp_path / "ledger.gpkg", by="municipality", outlines=tmp_path / "outlines.geojson")
+
+
+@pytest.mark.parametrize("missing", [float("nan"), None])
+def test_a_number_that_is_missing_is_no_area(missing: float | None) -> None:
+    """pandas has NaN where a code is missing: there was an area called nan."""
+    table = {"town": [1101.0, missing], "row": [0, 1], "col": [0, 1]}
+    with pytest.raises(ob.OboroError, match="a cell lies in no area") as error:
+        ob.Areas("row,col", levels=["town", "row,col"], table=table, of=ob.Grid("row", "col", shape=(2, 2)))
+    assert "row 1, col 1" in str(error.value)

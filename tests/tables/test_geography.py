@@ -133,6 +133,7 @@ def test_areas_are_saved_as_cells_too() -> None:
     assert read.geometry.area.tolist() == [1_000_000.0] * len(read)
 
 
+@pytest.mark.long("pages in a browser")
 def test_a_map_of_areas_has_north_up(tmp_path: Path) -> None:
     table = {"town": ["a", "b"], "row": [0, 1], "col": [0, 1]}
     own = ob.Domain([ob.Areas("row,col", levels=["town", "row,col"], table=table, of=GRID)])

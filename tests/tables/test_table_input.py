@@ -129,6 +129,7 @@ def test_a_missing_column_is_said() -> None:
 VALUES = st.one_of(st.none(), st.integers(-(2**70), 2**70), st.floats(), st.text(max_size=5), st.booleans())
 
 
+@pytest.mark.long("values by chance")
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(VALUES, VALUES, VALUES, VALUES), max_size=6), st.booleans())
 def test_no_value_ever_raises(records: list[tuple[Any, ...]], counted: bool) -> None:

@@ -133,6 +133,7 @@ def test_a_delta_without_gaussian_noise_is_refused() -> None:
         plan_from(record)
 
 
+@pytest.mark.long("large masks")
 def test_a_mask_of_another_domain_or_beyond_memory_is_refused() -> None:
     import base64
     import zlib

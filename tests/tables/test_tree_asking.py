@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -166,6 +167,7 @@ def test_people_in_no_published_cell_are_shared_out(published: tuple[tables.Tabl
     assert "in no published cell" in str(whole)
 
 
+@pytest.mark.long("intervals tried often")
 def test_the_file_of_a_filtered_table_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     plan = tables.plan(Domain([Mesh("code", "250m"), Integer("age", 0, 99)]), unit=Unit.row(), eps=1)
@@ -202,7 +204,7 @@ def test_the_file_of_a_filtered_table_answers(tmp_path: Path, monkeypatch: pytes
         (Domain([Mesh("code", "500m", region=[5339, 5340])]), {"code": [53394577, 533945781, 5340, 534011]}),
         (
             Domain([Mesh("code", "10km", region=[5339, 5340, 5440]), Category("s", ["a", "b", "c"])]),
-            {"code": "53401"},
+            {"code": "534011"},
         ),
         (Domain([Mesh("code", "1km", region=[5339])]), {}),
     ],
@@ -340,3 +342,39 @@ def test_other_strategies_say_that_they_carry_nothing(strategy: str) -> None:
         plan.ask(table, {})
     with pytest.raises(DataError, match="how it was made"):
         tables.ask(table)
+
+
+def test_a_question_reads_the_rows_that_it_asks_for_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever rows of the file are left out, the answer is that of the whole table."""
+    monkeypatch.setattr("oboro.release.plan.ROW_GROUP", 32)
+    for domain, questions in (
+        (
+            Domain([Grid("row", "col", shape=(32, 32))]),
+            ({"row": (3, 5), "col": (8, 9)}, {"row": ["7", "30"]}, {"col": 0}, {}, {"row": 4, "col": 4}),
+        ),
+        (
+            Domain([Mesh("code", "1km", region=[5339])]),
+            ({"code": "533900"}, {"code": ["53390001", "533977"]}),
+        ),
+    ):
+        made = tables.plan(domain, unit=Unit.cells(), eps=1, count="people")
+        random = np.random.default_rng(5)
+        where = random.choice(made.layout.cells, 400, replace=False)
+        keys = made.layout.keys(np.unravel_index(np.sort(where), made.layout.sizes))
+        cells = Cells(np.sort(keys), random.integers(1, 90, 400))
+        table = made.publish(made.measure(cells, system_bits()))
+        (tmp_path / "out.parquet").write_bytes(made.encoded(table, ".parquet"))
+        read: list[int] = []
+        real = pq.ParquetFile.read_row_groups
+
+        def counting(self: Any, groups: list[int], *rest: Any, real: Any = real, read: Any = read) -> Any:
+            read.append(len(groups))
+            return real(self, groups, *rest)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(pq.ParquetFile, "read_row_groups", counting)
+            found = [tables.ask(tmp_path / "out.parquet", question) for question in questions]
+        assert found == [tables.ask(table, question) for question in questions]
+        assert min(read) < pq.ParquetFile(tmp_path / "out.parquet").num_row_groups / 2

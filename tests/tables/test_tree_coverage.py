@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -20,7 +21,7 @@ from oboro.tables.tree.errors import Error, ends_of, error_of
 from oboro.tables.tree.intervals import Estimates
 from oboro.tables.tree.lattice import lattice_of
 from oboro.tables.tree.measure import publish
-from oboro.tables.tree.rows import chains, ends, from_threshold
+from oboro.tables.tree.rows import TURNS, Coins, Others, chains, ends, from_threshold, mixture
 from oboro.tables.tree.strategy import PlannedTree, _estimates
 
 SIDE = 32
@@ -174,6 +175,97 @@ def test_ends_from_a_threshold_cover(law: Any, level: float) -> None:
             assert chance[inside].sum() >= level - 1e-9
             if chance[shown].sum() > 1e-9:
                 assert chance[inside & shown].sum() >= (level - 1e-6) * chance[shown].sum()
+
+
+@pytest.mark.parametrize(
+    ("law", "spread"),
+    [
+        (DiscreteLaplace("1/30"), math.inf),
+        (DiscreteLaplace("125/237"), math.inf),
+        (DiscreteLaplace("125/79"), math.inf),
+        (DiscreteGaussian("0.1"), 2.0),
+        (DiscreteGaussian("6.2"), 5.2),
+        (DiscreteGaussian(50), 1.5),
+        (DiscreteGaussian(600), 5.2),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_ends_that_lean_on_other_counts_cover(law: Any, spread: float, level: float) -> None:
+    """Computed, not drawn: on average over the coin, for any threshold, any true count, and whatever other counts say."""
+    others, hidden = Others(law, spread), from_threshold(law, level).hidden
+    coins: list[int | None] = [None] if law.sd > 8 else list(range(TURNS))
+    far = sum(ends_of(law, level)) + 3
+    for t in (-far, 1, 2 * far):
+        for z in (t - 30 * law.sd, t - law.sd, t + 0.4, t + 3 * law.sd, t + 30 * law.sd):
+            y = np.arange(t - math.ceil(20 * law.sd) - 9, t + 4 * far + math.ceil(50 * law.sd) + 9)
+            shown = y >= t
+            held = []
+            for coin in coins:
+                low, high = np.zeros(y.size, np.int64), np.maximum(y + hidden, 0)
+                turns = None if coin is None else np.full(int(shown.sum()), coin)
+                beyond = y[shown] - t
+                low[shown], high[shown] = others.ends(y[shown], beyond, np.full(beyond.size, z), level, turns)
+                assert (low <= np.maximum(y, 0)).all()
+                assert (np.maximum(y, 0) <= high).all()
+                held.append((low, high))
+            for x in {max(t + k, 0) for k in (-far, -1, 0, 1, far // 3, far, 2 * far, round(z) - t)}:
+                chance = law.pmf(y - x)
+                inside = np.mean([(low <= x) & (x <= high) for low, high in held], axis=0)
+                if chance.sum() < 1 - 1e-9:
+                    continue  # too far away to be looked at here
+                assert (chance * inside).sum() >= level - 1e-9
+                if chance[shown].sum() > 1e-9:
+                    assert (chance * inside)[shown].sum() >= (level - 1e-6) * chance[shown].sum()
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_what_other_counts_say_does_not_depend_on_the_cells_own(several: bool) -> None:
+    """Which is what the proof needs: with another noisy count of the cell the estimate moves by `_own`, and z stays."""
+    columns: list[Any] = [
+        Grid("row", "col", shape=(16, 16)),
+        *([Category("sex", ["F", "M"])] if several else []),
+    ]
+    for more in ({}, {"impossible": {"row": [3] * 9, "col": list(range(9))}}):
+        more = more | ({"impossible": more["impossible"] | {"sex": ["F"] * 9}} if more and several else {})
+        plan = tables.plan(Domain(columns), unit=Unit.cells(), eps=1, delta="1e-6", count="n", **more)
+        strategy = plan.mechanism
+        assert isinstance(strategy, PlannedTree)
+        data: dict[str, Any] = {"row": [5, 9], "col": [5, 9], "sex": ["F", "M"], "n": [40, 9]}
+        found = plan.measure(plan.prepare(data), system_bits())
+        before = _estimates(strategy, found)
+        noisy = [each.copy() for each in found.noisy]
+        noisy[strategy.chosen.levels.index(strategy.lattice.finest)].reshape(-1)[100] += 1000
+        after = _estimates(strategy, dataclasses.replace(found, noisy=tuple(noisy)))
+        moved = after.leaves.reshape(-1)[100] - before.leaves.reshape(-1)[100]
+        assert moved == pytest.approx(1000 * before._own)
+
+
+def test_coins_are_the_tables_own_and_even() -> None:
+    law = DiscreteLaplace(1)
+    raw = law.sample(5000, system_bits())
+    coins = Coins.of(raw, law)
+    assert coins is not None
+    all_ = coins.of_cells(np.arange(100_000))
+    assert np.array_equal(all_[[7, 99_999]], Coins.of(raw.copy(), law).of_cells(np.array([7, 99_999])))  # type: ignore[union-attr]
+    counts = np.bincount((all_ * 100).astype(int), minlength=100)
+    assert ((counts - 1000) ** 2 / 1000).sum() < 190  # chi-square of 99 degrees: once in 10^7
+    other = Coins.of(raw + (np.arange(5000) == 3), law)
+    assert other is not None
+    assert abs(np.corrcoef(all_, other.of_cells(np.arange(100_000)))[0, 1]) < 0.02
+    assert Coins.of(raw[:10], law) is None  # too little noise to be taken for a coin
+    assert Coins.of(raw, DiscreteLaplace("1/50")) is None
+
+
+@pytest.mark.parametrize("law", [DiscreteLaplace("0.4"), DiscreteLaplace(2), DiscreteGaussian(30)], ids=str)
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.99])
+def test_two_levels_make_one(law: Any, level: float) -> None:
+    found = mixture(law, level)
+    if found is None:  # nothing is saved
+        assert law != DiscreteLaplace(2) or level > 0.5
+        return
+    assert found.lower < level < found.higher < 1
+    assert found.share * found.higher + (1 - found.share) * found.lower >= level
 
 
 @pytest.mark.parametrize("law", [DiscreteLaplace("0.4"), DiscreteLaplace(9), DiscreteGaussian(30)], ids=str)

@@ -68,6 +68,7 @@ def test_published_cells_are_real_and_blocks_better_than_under_the_wavelet(
         assert (rmse(worse) / paper > 0.85).any()
 
 
+@pytest.mark.long("statistical tests")
 def test_a_block_is_answered_as_it_is_measured() -> None:
     """`answers_for_blocks` is what `ask` says, block by block."""
     domain = Domain([Grid("row", "col", shape=(2**10, 2**10))])

@@ -160,7 +160,7 @@ def test_areas_are_folded_only_if_they_differ_in_one_column() -> None:
 
 # -- what a file will not carry -----------------------------------------------------------------------------------------
 
-LACKS = "the file will carry no intervals"
+LACKS = "the file will carry intervals of single rows alone"
 
 
 def carries(plan: tables.TablePlan) -> bool:
@@ -173,7 +173,7 @@ def test_a_forecast_says_before_anything_is_spent_that_a_file_will_carry_no_inte
     """31 million cells: they were released and paid for, and only then could not be shown with intervals."""
     domain = tmp_path / "large.toml"
     domain.write_text(TOML.partition("\n\n")[0].replace("[64, 64]", "[5700, 5500]"))
-    for language, words in (("en", LACKS), ("ja", "区間を持ちません")):
+    for language, words in (("en", LACKS), ("ja", "区間は一つ一つの行のものだけ")):
         words_typed = ["forecast", "--domain", str(domain), "--eps", "0.5", "--unit", "cells:1:1"]
         shown = CliRunner().invoke(app, words_typed, env={"OBORO_LANGUAGE": language})
         assert shown.exit_code == 0
@@ -196,7 +196,7 @@ def test_what_a_forecast_says_of_intervals_is_what_happens(
     plan = tables.plan(Domain([Grid("row", "col", shape=(64, 64))]), unit=Unit.cells(), eps="0.01")
     notes = " ".join(plan.forecast().notes)
     assert carries(plan) == (LACKS not in notes)
-    assert ("no intervals" in notes) == (min(most, room) < 10_000)
+    assert ("rows alone" in notes) == (min(most, room) < 10_000)
 
 
 def test_a_forecast_says_where_it_comes_close(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +204,9 @@ def test_a_forecast_says_where_it_comes_close(monkeypatch: pytest.MonkeyPatch) -
     sizes = [int(np.prod(plan.mechanism.lattice.nodes(level))) for level in plan.design.levels]  # type: ignore[union-attr,attr-defined]
     bits = sum(n * (np.log2(noise.sd) + 1.94) for n, noise in zip(sizes, plan.mechanism.noises, strict=True))  # type: ignore[attr-defined]
     monkeypatch.setattr(intervals, "_MOST_BYTES", int(bits / 6 * 1.1))
-    assert any("the file may carry no intervals" in note for note in plan.mechanism.forecast().notes)
+    assert any(
+        "the file may carry intervals of single rows" in note for note in plan.mechanism.forecast().notes
+    )
 
 
 def test_the_grid_that_adapts_says_so_at_its_largest() -> None:
@@ -212,7 +214,7 @@ def test_the_grid_that_adapts_says_so_at_its_largest() -> None:
         grid = Domain([Grid("row", "col", shape=(side, side))])
         few = {"unit": Unit.cells(adjacency="replace"), "total": 1000}
         plan = tables.plan(grid, eps="0.1", strategy="adaptive", **few)
-        assert any("may carry no intervals" in note for note in plan.forecast().notes) == said
+        assert any("may carry intervals of single rows" in note for note in plan.forecast().notes) == said
 
 
 def test_the_outlook_holds_a_table_that_is_no_map() -> None:

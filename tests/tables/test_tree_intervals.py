@@ -181,3 +181,78 @@ def test_questions_choose_what_they_name(domain: Domain, where: dict[str, Any], 
     plan = tables.plan(domain, unit=Unit.row(), eps=1)
     (chosen,) = choices(plan.layout, lattice_of(domain), where)
     assert chosen.sum() == size
+
+
+# -- a table whose noisy counts do not fit into a file --------------------------------------------------------------------
+
+
+def _towns() -> Domain:
+    row, col = (each.reshape(-1) for each in np.indices((8, 8)))
+    town = np.array(["a", "b"])[(row > 2).astype(int)]
+    own = pa.table({"town": town, "row": row, "col": col})
+    grid = Grid("row", "col", shape=(8, 8))
+    return Domain([ob.Areas("row,col", levels=["town", "row,col"], table=own, of=grid)])
+
+
+SMALL = Domain([Grid("row", "col", shape=(16, 16))])
+
+
+@pytest.mark.parametrize(
+    ("domain", "facts"),
+    [
+        (SMALL, {}),
+        (SMALL, {"publish": "0.1"}),
+        (SMALL, {"eps": "3"}),
+        (SMALL, {"delta": "1e-6"}),
+        (SMALL, {"strategy": "filtered"}),
+        (
+            Domain([Grid("row", "col", shape=(64, 64))]),
+            {"strategy": "adaptive", "unit": Unit.cells(adjacency="replace"), "total": 320},
+        ),
+        (Domain([Grid("row", "col", shape=(8, 8)), Category("sex", ["F", "M"])]), {}),
+        (_towns(), {}),
+    ],
+    ids=["tree", "publish", "coins", "gaussian", "filtered", "adaptive", "several", "areas"],
+)
+def test_where_noisy_counts_do_not_fit_the_rows_carry_their_own_intervals(
+    domain: Domain, facts: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = tables.plan(domain, **{"unit": Unit.cells(), "eps": "0.5", "count": "people", **facts})
+    data = {"row": np.arange(8), "col": np.arange(8), "people": np.full(8, 40)}
+    beside = {"sex": ["F", "M"] * 4} if "sex" in domain.names else {}
+    measured = plan.measure(plan.prepare(pa.table({**data, **beside})), system_bits())
+    full = plan.publish(measured)
+    assert plan.intervals is not None
+    low, high = plan.intervals(full, 0.95)
+    monkeypatch.setattr("oboro.tables.tree.intervals.MOST", 1)
+    table = plan.publish(measured)
+    assert table.column_names == [*full.column_names, "low", "high"]
+    assert table.select(full.column_names).equals(full)
+    assert (table["low"].to_numpy() == low).all()
+    assert (table["high"].to_numpy() == high).all()
+    assert full.num_rows > 0
+    with pytest.raises(DataError, match="does not carry its noisy counts") as error:
+        tables.ask(table, {"row": 3})
+    assert error.value.given == "the 95% intervals of its rows, as columns"
+
+
+def test_a_release_of_such_a_table_gives_its_own_intervals_and_files_have_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("oboro.tables.tree.intervals.MOST", 1)
+    account = ob.Ledger.create(tmp_path / "a.ledger", dataset="city", unit=Unit.cells(), budget=Pure(5))
+    domain = Domain([Grid("row", "low", shape=(16, 16))])  # a column whose name is taken
+    data = {"row": np.arange(8), "low": np.arange(8), "people": np.full(8, 80)}
+    plan = tables.plan(domain, unit=Unit.cells(), eps=1, count="people")
+    tables.release(data, plan, ledger=account, name="a")
+    again = tables.release(data, plan, ledger=account, name="a")  # from the ledger
+    assert again.interval().equals(again.to_arrow())
+    assert again.to_arrow().column_names[-2:] == ["interval low", "high"]
+    with pytest.raises(DataError, match="does not carry its noisy counts"):
+        again.interval(0.8)
+    for name in ("a.parquet", "a.csv", "a.xlsx"):
+        again.save(tmp_path / name)
+    assert (
+        (tmp_path / "a.csv").read_text().startswith('"row","low","people","estimate","interval low","high"\n')
+    )
+    assert pq.read_table(tmp_path / "a.parquet").equals(again.to_arrow())

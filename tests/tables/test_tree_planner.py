@@ -19,7 +19,7 @@ from oboro.records import read, write
 from oboro.release import plan_from
 from oboro.tables.cells import Layout
 from oboro.tables.tree.lattice import Level, lattice_of
-from oboro.tables.tree.planner import _Problem, improved, moments, plan_shares
+from oboro.tables.tree.planner import Problem, improved, moments, plan_shares
 from oboro.tables.tree.strategy import _is_node, _sizes, design_for
 from oboro.tables.tree.workload import DEFAULT, Workload, profiles
 from oboro.tables.wavelet import Wavelet
@@ -78,7 +78,7 @@ def test_the_compiled_search_follows_the_gradient_of_what_it_makes_small(
     questions, weights = profiles(DEFAULT, lattice)
     under = np.array([lattice.under(level) for level in lattice.levels], float)
     blocks, _ = profiles(tables.blocks(), lattice)
-    problem = _Problem(
+    problem = Problem(
         questions,
         weights,
         under,

@@ -85,7 +85,7 @@ def measured(workload: Workload, eps: Fraction) -> list[Cells]:
     return list(strategy.measure(truth, system_bits(), TRIALS))
 
 
-@pytest.mark.few(1, "statistical tests")
+@pytest.mark.long("statistical tests")
 def test_the_default_reaches_its_numbers(wavelet: tuple[Fraction, list[Cells]]) -> None:
     eps, theirs = wavelet
     mine = measured(DEFAULT, eps)
@@ -95,7 +95,7 @@ def test_the_default_reaches_its_numbers(wavelet: tuple[Fraction, list[Cells]]) 
     assert ours[0] / paper[0] <= 0.34
 
 
-@pytest.mark.few(1, "statistical tests")
+@pytest.mark.long("statistical tests")
 def test_planned_for_blocks_or_squares_is_better_there(wavelet: tuple[Fraction, list[Cells]]) -> None:
     eps, theirs = wavelet
     assert mean_ratio(block_rmse(measured(tables.blocks(), eps))[:-1], block_rmse(theirs)[:-1]) <= 0.60

@@ -15,6 +15,7 @@ What is not promised, and not measured: the interval of the largest row, or of r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -129,7 +130,9 @@ def _choice(column: Column, high: int, wide: int, rng: np.random.Generator) -> d
     if isinstance(column, Mesh):
         place = [rng.integers(0, size, 1) for group in column_groups(column) for size in group]
         code = str(int(column.from_axes(place)[0]))
-        return {name: code if high == 1 else code[: max(len(code) - (1 if high == 4 else 2), 4)]}
+        lengths = [4, *(4 + each for each in accumulate(2 - (side == 2) for side, _ in column.groups[1:]))]
+        coarser = 1 if high == 1 else 2 if high == 4 else 3  # the mesh itself, the next one, the one after
+        return {name: code[: lengths[-min(coarser, len(lengths))]]}
     if isinstance(column, Category):
         return {name: column.value(int(rng.integers(0, column.size)))} if high in (1, 13) else {}
     first = int(rng.integers(0, max(column.size - wide, 0) + 1))

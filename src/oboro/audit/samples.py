@@ -82,6 +82,7 @@ def _counts_and_sums() -> Iterator[tuple[str, Plan]]:
         yield f"sums by region{name}, zCDP", asked.by("region").sum(["age", "debt"], rho="0.5")
         yield f"sums in a ball{name}", asked.sum(["age", "debt"], ball=Ball("l2", 2), eps=1)
     yield "mean, n public", known.mean("age", eps=1)
+    yield "mean about an origin, replaced", swapped.mean("age", origin=1, eps=1)
     yield "variance, n public, zCDP", known.variance("age", rho="0.5")
     query = Scope(REPLACED, parse("age >= 2", DOMAIN), n=50)
     yield "query", query_plan(query, tolerance="0.05", failure="0.1")
@@ -236,6 +237,12 @@ def _tables() -> Iterator[tuple[str, Plan]]:
     yield "table, areas, replaced", plan(TOWNS, **(counted | {"unit": moved}))
     yield "table, areas, known", plan(TOWNS, known={"town": {"a": 3}}, **counted)
     yield "table, areas, delta", plan(TOWNS, delta="0.01", **counted)
+    hours: Record = {"eps": 1, "ticks": 3, "max_ticks": 2}
+    yield "series", plan(SMALL_GRID, unit=PERSON, **hours)
+    yield "series, replaced", plan(SMALL_GRID, unit=Unit.person("who", 2, "replace"), **hours)
+    yield "series, counted", plan(SMALL_GRID, unit=Unit.cells(), count="n", **hours)
+    yield "series, delta", plan(SMALL_GRID, unit=PERSON, delta="0.01", **hours)
+    yield "series, events", plan(SMALL_GRID, unit=ROW, event=True, **(hours | {"max_ticks": 1}))
     yield "table, adaptive", plan(LARGE_GRID, unit=moved, eps=1, count="n", strategy="adaptive", total=9)
 
 

@@ -109,6 +109,10 @@ def audit(
         raise ParameterError(
             "nothing to audit", given="no plan", needed="a plan file, or --all", fix="oboro audit --all"
         )
+    if output is not None:  # before the work: an audit of everything takes an hour
+        for plan in plans:
+            reads(plan)
+        check_output(output)
     reports = []
     for report, brief in _reports(plans, everything, trials):
         reports.append(report)

@@ -18,9 +18,11 @@ def demo(
     And the load of a household that does not exist either, over time.
     """
     import pyarrow.parquet as pq
+    import tomli_w
 
     from oboro.cli.dynamics import fresh, publish_household
     from oboro.domain import Domain, Grid
+    from oboro.files import write_whole
     from oboro.ledger import Ledger
     from oboro.privacy import Pure, Unit
     from oboro.release import run, verify_certificate
@@ -36,11 +38,12 @@ def demo(
     with where["cells.parquet"].open("wb") as file:  # by its path, pyarrow might take it for an address
         pq.write_table(cells, file)
     domain = Domain([Grid("row", "col", shape=(512, 512))])
-    domain.to_toml(where["city.toml"])
+    unit = Unit.cells()
+    declared = {"data": "cells.parquet", "ledger": "city.ledger", "count": "people", "unit": unit.to_dict()}
+    write_whole(where["city.toml"], tomli_w.dumps({**declared, **domain.to_dict()}).encode())
     city = said(f"{cells.num_rows:,} inhabited cells of 512 x 512, nobody in them is real")
     echo(labelled("generated", city) + "\n")
 
-    unit = Unit.cells()
     ledger = Ledger.create(where["city.ledger"], dataset="demo city", unit=unit, budget=Pure(1))
     plan = table_plan(domain, unit=unit, eps="0.5", count="people")
 
@@ -67,6 +70,8 @@ def demo(
     echo(labelled("remaining", str(ledger.remaining)) + "\n")
     echo(labelled("next", f"oboro certificate verify {certificate}"))
     echo(labelled("", f"oboro ledger show {where['city.ledger']}"))
+    echo(labelled("", f"oboro studio {where['city.toml']}"))
+    echo(labelled("", said("the studio, in a browser: it needs pip install 'oboro[service]'")))
 
 
 def _generated() -> Any:

@@ -15,6 +15,7 @@ from oboro.cli.options import (
     Delivery,
     Eps,
     Json,
+    Language,
     LedgerAt,
     Options,
     Page,
@@ -41,9 +42,24 @@ if TYPE_CHECKING:
 MATRICES = ("A", "B", "C", "D")
 
 SystemArgument = Annotated[
-    Path, argument("SYSTEM", "TOML file with \\[system] A, B, C, D and horizon, and \\[unit].")
+    Path,
+    argument(
+        "SYSTEM", "TOML file with \\[system] A, B, C, D and horizon, and \\[unit]; or the word identity."
+    ),
 ]
-SystemOption = Annotated[Path, option("--system FILE", "TOML file with \\[system] A, B, C, D and horizon.")]
+SystemOption = Annotated[
+    Path,
+    option(
+        "--system FILE",
+        "TOML file with \\[system] A, B, C, D and horizon; or the word identity: the signal itself.",
+    ),
+]
+ExpectedSd = Annotated[
+    str | None,
+    option(
+        "--expected-sd NUMBER", "How far the output varies, about: says what single samples will be good for."
+    ),
+]
 Delta = Annotated[
     str | None,
     option(
@@ -115,11 +131,24 @@ def read_system(path: Path) -> Record:
     """What the file of a system says; its matrices may stand in a table of their own."""
     from oboro.domain.domain import check_entries, read_toml
 
+    if _is_identity(path):
+        return {"system": str(path)}
     record = read_toml(path, "system")
     check_entries(
         str(path), record, ("system", "horizon", "sigma", "unit", *(() if "system" in record else MATRICES))
     )
     return record
+
+
+def _is_identity(system: Path) -> bool:
+    """Whether a word stands where a file is named."""
+    from oboro.dynamics.system import IDENTITY
+
+    return str(system) == IDENTITY and not system.exists()
+
+
+def _unit(text: str | None, system: Path) -> Unit:
+    return read_unit(text, None if _is_identity(system) else system, "system")
 
 
 def count_samples(data: Path) -> int:
@@ -204,8 +233,10 @@ def publish_household(
     released.save(output / "published.csv")
     truth = respond(made.system, np.zeros(made.system.states), made.prepare(load).u)[:, 0].tolist()
     signed = released.certificate
-    write_band(output / "band.html", made, released, certificate=signed)
-    write_band(output / "band-with-truth.html", made, released, truth=truth, private=real, certificate=signed)
+    dated: dict[str, Any] = {} if real else {"start": "2026-04-01", "every": "30min", "measured_in": "kWh"}
+    write_band(output / "band.html", made, released, certificate=signed, **dated)
+    shown = output / "band-with-truth.html"
+    write_band(shown, made, released, truth=truth, private=real, certificate=signed, **dated)
     return released
 
 
@@ -217,16 +248,22 @@ app.command()(demo)
 
 @app.command(epilog="Example: oboro dynamics plan feeder.toml --eps 1 --delta 1e-3")
 @with_options
-def plan(system: SystemArgument, how: Noisy, show: Shown, unit: UnitText = None) -> None:
+def plan(
+    system: SystemArgument, how: Noisy, show: Shown, unit: UnitText = None, expected_sd: ExpectedSd = None
+) -> None:
     """The same as `oboro dynamics forecast`, with the file of the system first."""
-    plans.show_forecast(system_plan(system, read_unit(unit, system, "system"), how), show)
+    made = system_plan(system, _unit(unit, system), how)
+    plans.show_forecast(made, show, made.forecast(expected_sd))
 
 
 @app.command(epilog="Example: oboro dynamics forecast --system feeder.toml --eps 1 --delta 1e-3")
 @with_options
-def forecast(system: SystemOption, how: Noisy, show: Shown, unit: UnitText = None) -> None:
+def forecast(
+    system: SystemOption, how: Noisy, show: Shown, unit: UnitText = None, expected_sd: ExpectedSd = None
+) -> None:
     """The median error and the 95% band of the output over time, before anything is spent. Reads no data."""
-    plans.show_forecast(system_plan(system, read_unit(unit, system, "system"), how), show)
+    made = system_plan(system, _unit(unit, system), how)
+    plans.show_forecast(made, show, made.forecast(expected_sd))
 
 
 @app.command(
@@ -242,7 +279,9 @@ def release(
     x0: Annotated[str | None, option("--x0 NUMBERS", "The private start, such as 0,0.5.")] = None,
 ) -> None:
     """Publishes the output of the system and pays for it from the ledger, whose unit is protected."""
-    account = open_ledger(ledger, system, unit="signal:1:2", budget="--eps 2 --delta 1e-3")
+    account = open_ledger(
+        ledger, None if _is_identity(system) else system, unit="signal:1:2", budget="--eps 2 --delta 1e-3"
+    )
     signal: Any = data
     if how.horizon is None and "horizon" not in read_system(system):
         how = replace(how, horizon=max(count_samples(data) - 1, 0))
@@ -259,6 +298,17 @@ def band(
     published: Annotated[
         Path, argument("PUBLISHED", "A file that `release` wrote, with its certificate beside it.")
     ],
+    start: Annotated[
+        str | None,
+        option("--start DATE", "The date of the first sample, such as 2026-04-01 or 2026-04-01T00:30."),
+    ] = None,
+    every: Annotated[
+        str | None, option("--every TIME", "How far samples are apart: 30min, 1h or 1d; by default 1h.")
+    ] = None,
+    measured_in: Annotated[
+        str | None, option("--measured-in TEXT", "The unit of the output, such as kWh.")
+    ] = None,
+    language: Language = None,
     output: Page = Path("band.html"),
 ) -> None:
     """A page with the published output in its 95% band over time, from the file and its certificate alone."""
@@ -288,7 +338,16 @@ def band(
         raise _no_output(published, f"{len(t)} rows, some perhaps without a time or a number")
     numbered = {} if outputs == 1 else {"output": [i % outputs + 1 for i in range(len(t))]}
     table = pa.table({"t": t, **numbered, "y": y})
-    write_band(output, plan, table, certificate=certified)
+    write_band(
+        output,
+        plan,
+        table,
+        certificate=certified,
+        start=start,
+        every=every,
+        measured_in=measured_in,
+        language=language,
+    )
     echo(labelled("written", str(output)))
 
 

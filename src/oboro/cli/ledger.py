@@ -335,16 +335,24 @@ def _list(entries: list[Entry]) -> None:
         for entry in entries
         if entry.kind == "commit"
     }
+    published: dict[int, int] = {}  # ticks of each series
+    for entry in entries:
+        if entry.kind == "tick" and entry.position in released:
+            published[entry.body["series"]] = published.get(entry.body["series"], 0) + 1
     rows = [said("entry, time, state, cost, name, what was released").split(", ")]
     for entry in entries:
         if entry.kind == "reserve":
             done = entry.position in released
             what = released.get(entry.position) or entry.body["plan"].get("kind")
+            ticks = entry.body["plan"].get("ticks")
+            state = "released" if done else "spent, not released"
+            if isinstance(ticks, int) and not done:
+                state = f"open, {published.get(entry.position, 0)} of {ticks} ticks"
             rows.append(
                 [
                     f"{entry.position}",
                     f"{entry.time:%Y-%m-%d %H:%M}",
-                    said("released" if done else "spent, not released"),
+                    said(state),
                     said(str(entry.cost)),
                     entry.name or "-",
                     phrase(what) if isinstance(what, str) else "-",  # one's own entries say what they like

@@ -36,6 +36,7 @@ from oboro.cli import (
     plans,
     query,
     secure,
+    series,
     service,
     sql,
     synth,
@@ -146,6 +147,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 PUBLISH, PAY, SERVE, TRUST = "Publish", "Plan and pay", "Let others ask", "Check and learn"
+series.add_to(table.app)
 app.add_typer(table.app, name="table", rich_help_panel=PUBLISH)
 app.command(
     "query",
@@ -168,6 +170,7 @@ app.command(
     rich_help_panel=PAY,
     epilog="Example: oboro run plan.toml people.csv --ledger people.ledger -o published.csv",
 )(plans.run)
+app.command("studio", rich_help_panel=SERVE, epilog="Example: oboro studio people.toml")(service.studio)
 app.command("serve", rich_help_panel=SERVE, epilog="Example: oboro serve service.toml")(service.serve)
 app.add_typer(service.analyst, name="analyst", rich_help_panel=SERVE)
 app.add_typer(service.token, name="token", rich_help_panel=SERVE)

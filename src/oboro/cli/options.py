@@ -151,7 +151,7 @@ def read_unit(text: str | None, domain_file: Path | None = None, argument: str =
                 "the unit is not said",
                 given="no --unit" + (f", and no [unit] in {domain_file}" if domain_file else ""),
                 needed="who is protected",
-                fix="--unit row   or   --unit person:user_id:20",
+                fix="--unit row, or --unit person:user_id:20",
             )
         return unit_from(record)
     body, comma, adjacency = text.partition(",")

@@ -91,9 +91,18 @@ def release(plan: Plan, data: object, ledger: Ledger, delivery: Delivery) -> Non
 
 
 def give(
-    released: Release, ledger: Ledger, *, output: Path | None, json: bool, given_again: bool = True
+    released: Release,
+    ledger: Ledger,
+    *,
+    output: Path | None,
+    json: bool,
+    given_again: bool = True,
+    paid_before: bool = False,
 ) -> None:
-    """Writes a release with its certificate if asked, and says what it is, what it cost and what remains."""
+    """Writes a release with its certificate if asked, and says what it is, what it cost and what remains.
+
+    `paid_before`: as a part of what was reserved earlier, as a tick of a series is.
+    """
     certificate = None if output is None else released.save(output)
     if output is not None:
         delivered()
@@ -122,7 +131,9 @@ def give(
         if certificate != output:
             echo(labelled("", str(certificate)))
     again = said("nothing: given again as it was stored")
-    echo(labelled("spent", again if given_again else str(released.cost)))
+    nothing = said("nothing: the whole series was paid for when it was opened")
+    spent = again if given_again else nothing if paid_before else str(released.cost)
+    echo(labelled("spent", spent))
     echo(labelled("remaining", str(ledger.remaining)))
 
 

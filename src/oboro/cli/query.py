@@ -160,7 +160,12 @@ BallOption = Annotated[
     str | None,
     option("--ball NORM:RADIUS", "Of a sum, mean or covariance: clip rows to a ball, as l2:50 or l1:50."),
 ]
-Origin = Annotated[str | None, option("--origin NUMBERS", "Of the ball, a number for each column: 30,50.")]
+Origin = Annotated[
+    str | None,
+    option(
+        "--origin NUMBERS", "Of a mean, a public guess of it; of the ball, a number for each column: 30,50."
+    ),
+]
 Method = Annotated[
     str | None,
     option(
@@ -308,7 +313,7 @@ def ask(
         "or quantile with a column and numbers",
         fix=f'"{" ".join([close, *rest])}"'
         if close
-        else '"mean income"   "quantile income 0.1 0.5 0.9"   "count" --where "age >= 20"',
+        else '"mean income", "quantile income 0.1 0.5 0.9", "count" --where "age >= 20"',
     )
 
 
@@ -326,17 +331,18 @@ def read_function(file: Path) -> str:
 
 
 def read_ball(ball: str | None, origin: str | None) -> dict[str, object]:
-    """l2:50 and 30,50 as an argument of a question."""
+    """l2:50 and 30,50 as arguments of a question."""
     from oboro.statistics import Ball
 
-    if ball is None and origin is None:
-        return {}
-    norm, colon, radius = (ball or "").partition(":")
+    at = None if origin is None else origin.replace(",", " ").split()
+    if ball is None:
+        return {} if at is None else {"origin": at}
+    norm, colon, radius = ball.partition(":")
     if not colon:
         raise ParameterError(
             "the ball is not understood",
-            given=f"--ball {ball}" if ball else "an origin without a ball",
+            given=f"--ball {ball}",
             needed="a norm and a radius",
             fix="--ball l2:50",
         )
-    return {"ball": Ball(norm, radius, None if origin is None else origin.replace(",", " ").split())}
+    return {"ball": Ball(norm, radius, at)}

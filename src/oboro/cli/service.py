@@ -94,6 +94,40 @@ def serve(
     _run(made.settings)
 
 
+def studio(
+    file: Annotated[
+        Path | None,
+        argument(
+            "FILE", "TOML that declares data, ledger, \\[unit] and \\[\\[columns]]; the studio can write it."
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        option(
+            "--port NUMBER", "Where it listens on this machine; a free one, if not said.", min=0, max=65535
+        ),
+    ] = None,
+    browser: Annotated[bool, option("--no-browser", "Print the address, and open nothing.")] = False,
+) -> None:
+    """Opens the studio on this machine: ask, publish and watch the budget, with a slider in place of an eps."""
+    import webbrowser
+
+    _needs_extra("jinja2", "segno")
+    from oboro.service.studio.local import Studio
+
+    made = Studio(file, port or 0)
+
+    def ready(address: str) -> None:
+        echo(labelled("studio", address))
+        echo(labelled("note", said("the address opens once, in one browser; Ctrl-C ends the studio")))
+        if not browser:
+            webbrowser.open(address)
+
+    with suppress(KeyboardInterrupt):  # it was asked to stop, and did
+        made.run(ready)
+    echo(labelled("done", said("the studio has ended; what was spent stands in the ledger")))
+
+
 def _run(settings: Settings) -> None:
     from oboro.service.server import Service
 
@@ -299,13 +333,13 @@ def _ledger_of(settings: Settings, dataset: str) -> Ledger:
     )
 
 
-def _needs_extra() -> None:
+def _needs_extra(*more: str) -> None:
     from importlib.util import find_spec
 
-    if any(find_spec(name) is None for name in ("fastapi", "uvicorn")):
+    if any(find_spec(name) is None for name in ("fastapi", "uvicorn", "jinja2", *more)):
         raise DataError(
             "a service needs parts that are not installed",
-            given="no fastapi, or no uvicorn",
+            given="no fastapi, uvicorn, jinja2 or segno",
             needed="the extra `service`",
             fix="pip install 'oboro[service]'",
         )

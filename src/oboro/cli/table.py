@@ -41,6 +41,7 @@ from oboro.language import aligned, labelled, phrase, plain, said
 if TYPE_CHECKING:
     from oboro.privacy import Unit
     from oboro.tables.plan import TablePlan
+    from oboro.tables.series.plan import SeriesPlan
     from oboro.tables.tree import Workload
 
 # What plans of tables are made from on the command line.
@@ -70,7 +71,8 @@ Workloads = Annotated[
     option(
         "--workload WORD",
         "What readers will ask, for a tree: blocks, squares, squares:3,15, rectangles, cells, marginals:sex,age, "
-        "areas:municipality or never_worse. Repeat to add; by default blocks and squares.",
+        "areas:municipality or never_worse; of a series each_tick:8x8 or mean_over_ticks:cells. Repeat to add; by default blocks and "
+        "squares.",
     ),
 ]
 Delta = Annotated[
@@ -95,7 +97,7 @@ KnownTotals = Annotated[
     option(
         "--known LEVEL=FILE",
         "Totals that are public from elsewhere and hold exactly: a file with a column LEVEL and one of totals, or total=NUMBER. "
-        "Repeat for more levels.",
+        "By other columns too, as prefecture,sex=FILE. Repeat for more levels.",
     ),
 ]
 
@@ -137,8 +139,20 @@ class Counted(Options):
     def plan(self, unit: Unit) -> TablePlan:
         from oboro.tables import plan
 
-        read = {"domain": read_domain(self.domain), "workload": _workload(self.workload)}
-        return plan(unit=unit, **{**asdict(self), **read, "known": read_known(self.known)})
+        read = {"domain": read_domain(self.domain), "workload": read_workload(self.workload)}
+        made: TablePlan = plan(unit=unit, **{**asdict(self), **read, "known": read_known(self.known)})
+        return made
+
+    def series(self, unit: Unit, ticks: int, max_ticks: int | None, event: bool) -> SeriesPlan:
+        """The same for a series of tables."""
+        from oboro.tables import plan
+
+        read = {"domain": read_domain(self.domain), "workload": read_workload(self.workload)}
+        over = {"ticks": ticks, "max_ticks": max_ticks, "event": event}
+        made: SeriesPlan = plan(
+            unit=unit, **{**asdict(self), **read, **over, "known": read_known(self.known)}
+        )
+        return made
 
 
 def unit_of(text: str | None, domain: Path) -> Unit:
@@ -151,12 +165,12 @@ def unit_of(text: str | None, domain: Path) -> Unit:
     return read_unit(text, domain)
 
 
-def _workload(kinds: list[str] | None) -> Workload | None:
+def read_workload(kinds: list[str] | None) -> Workload | None:
     """`squares:3,15` and the like, added up."""
     from oboro.exact import whole
     from oboro.kinds import unknown
     from oboro.records import read
-    from oboro.tables.tree.workload import KINDS, LONG_SIDES, SIDES, Workload
+    from oboro.tables.tree.workload import KINDS, LONG_SIDES, OVER_TICKS, SIDES, Workload
 
     if not kinds:
         return None
@@ -167,7 +181,7 @@ def _workload(kinds: list[str] | None) -> Workload | None:
         if kind not in KINDS:
             raise unknown("workload", kind, KINDS)
         values = [value for value in more.split(",") if value]
-        if kind == "areas":
+        if kind in ("areas", *OVER_TICKS):
             parts.append({"kind": kind, **({"columns": [[value] for value in values]} if values else {})})
         elif kind == "marginals":
             parts.append({"kind": kind, **({"columns": [values]} if values else {})})
@@ -184,6 +198,15 @@ Expected = Annotated[
     int | None,
     option("--expected-n --expected-total NUMBER", "A guess of how many there are, for the forecast."),
 ]
+Ticks = Annotated[
+    int | None, option("--ticks NUMBER", "Of a series: how many tables come one after the other.")
+]
+MaxTicks = Annotated[
+    int | None, option("--max-ticks NUMBER", "In how many ticks one unit counts, in one cell each.")
+]
+Event = Annotated[
+    bool, option("--event", "With a unit of rows: protect one tick of somebody, not a person over time.")
+]
 ForecastPage = Annotated[Path | None, option("-o --output FILE", "Also write a page.")]
 
 
@@ -195,6 +218,9 @@ def forecast(
     expected_total: Expected = None,
     output: ForecastPage = None,
     language: Language = None,
+    ticks: Ticks = None,
+    max_ticks: MaxTicks = None,
+    event: Event = False,
 ) -> None:
     """The error by block size, before anything is spent. Reads no data. The unit is one person in one cell unless said."""
     if output is not None and output.suffix.lower() != ".html":
@@ -204,6 +230,15 @@ def forecast(
             needed=".html",
             fix=f"-o {shlex.quote((output.stem or 'forecast') + '.html')}",
         )
+    if ticks is not None:
+        if output is not None or expected_total is not None:
+            raise ParameterError(
+                "the forecast of a series is printed, without a guess",
+                given="-o" if output is not None else "--expected-n",
+                needed="--ticks alone",
+            )
+        made = counted.series(unit_of(unit, counted.domain), ticks, max_ticks, event)
+        return plans.show_forecast(made, show)
     plan = counted.plan(unit_of(unit, counted.domain))
     if output is not None:
         from oboro.report.forecast import write_forecast
@@ -373,7 +408,7 @@ def draw_map(
     from oboro.report import Comparison, write_map
 
     public = read_domain(domain)
-    table = _read_table(published)
+    table = read_table(published)
     beside = certificate or certificate_beside(published)
     signed = (
         verify_certificate(beside, data=published) if certificate is not None or beside.exists() else None
@@ -405,17 +440,17 @@ def draw_map(
         count=count if internal is None else None,
         outline=outline,
     )
-    echo(labelled("written", f"{output} ({_size(output)})"))
+    echo(labelled("written", f"{output} ({size_text(output)})"))
     if internal:
         echo(said("NEVER PUBLISH IT: it shows true counts"))
 
 
-def _size(path: Path) -> str:
+def size_text(path: Path) -> str:
     bytes_ = path.stat().st_size
     return f"{bytes_ / 1e6:.1f} MB" if bytes_ >= 1e6 else f"{bytes_ / 1e3:.0f} kB"
 
 
-def _read_table(path: Path) -> Any:
+def read_table(path: Path) -> Any:
     """A published table: it is public, so its columns are read for what they are."""
     from oboro.errors import DataError
 

@@ -196,6 +196,8 @@ def _option(fragment: str, name: str, value: object, known: Mapping[str, str]) -
         return fragment
     if value is None or value == "None":
         return f"without {option}"
+    if value is True:  # a switch
+        return option
     return f"{option} {_value(name, value)}"
 
 

@@ -434,7 +434,7 @@ def _as_texts(name: str, array: Any) -> Any:
             argument="table",
         ) from None
     if pa.types.is_floating(array.type):  # 34.0 is how pandas writes 34 where something else is missing
-        found = pc.replace_substring_regex(found, r"\.0$", "")
+        found = pc.if_else(pc.is_nan(array), None, pc.replace_substring_regex(found, r"\.0$", ""))
     return pc.if_else(pc.equal(found, ""), None, found)
 
 

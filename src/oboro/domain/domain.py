@@ -98,7 +98,7 @@ def _mended(kind: str, given: Mapping[str, object], besides: tuple[str, ...]) ->
 
 
 # What a TOML file says about a dataset: its domain, and for commands also who is protected, and where data and ledger are.
-DECLARES = ("columns", "labels", "unit", "data", "ledger", "draft", "name")
+DECLARES = ("columns", "labels", "unit", "data", "ledger", "draft", "name", "count")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Domain:
         if record.get("draft", False) is not False:
             raise _still_a_draft(where, f"draft = {str(record['draft']).lower()}")
         check_entries(where, record, DECLARES)
-        for name in ("data", "ledger", "name"):
+        for name in ("data", "ledger", "name", "count"):
             if name in record and not isinstance(record[name], str):
                 raise DomainError(
                     f"{where} does not say where the {name} is",

@@ -33,6 +33,7 @@ from oboro.dynamics.signal import (
     read_record,
 )
 from oboro.dynamics.system import (
+    IDENTITY,
     PARTS,
     Matrix,
     Operator,
@@ -108,6 +109,7 @@ class SignalPlan(Plan):
     columns: tuple[str, ...] = ("u",)
     sigma: Matrix = ()
     kind = "dynamics.signal"
+    interval_in_files = True
     leaves_out = (
         "covers the noise; not rounding to the grid, nor samples that were missing or beyond the limit"
     )
@@ -222,8 +224,13 @@ class SignalPlan(Plan):
         """x0 where it is not protected."""
         return np.array([float(x) for x in self.start]) if self.start else np.zeros(self.system.states)
 
-    def forecast(self) -> Forecast:
-        return forecast_of(self)
+    def forecast(self, expected_sd: Number | None = None) -> Forecast:
+        """Errors over time. With `expected_sd`, how far the output is thought to vary, also what single samples and means are good for.
+
+        >>> print(plan.forecast(expected_sd="0.5").notes[-1])
+        means of 2 samples in a row: 95% within ±10.68
+        """
+        return forecast_of(self, None if expected_sd is None else positive("expected_sd", expected_sd))
 
     def band(self, level: float = 0.95) -> Floats:
         """How far off each output at each time is with probability `level`: shape (horizon + 1, outputs)."""
@@ -284,6 +291,8 @@ class SignalPlan(Plan):
     def describe(self) -> dict[str, object]:
         states = "1 state" if self.system.states == 1 else f"{self.system.states} states"
         what = f"output of a system of {states} over times 0 to {self.horizon}"
+        if self.system == system_from(IDENTITY, self.system.inputs):
+            what = f"signal itself over times 0 to {self.horizon}"
         law = self.mechanism.to_dict()
         if self.noise == "discrete":
             law["law"] = "discrete Gaussian, one A for the record"
@@ -416,7 +425,7 @@ def plan(
 ) -> SignalPlan:
     """A plan for the output of `system` over times 0 to `horizon`: the paper's Problem 1, solved.
 
-    `unit` is `Unit.signal(distance, norm)`. Without `delta` the promise is pure, which needs noise="shared",
+    system="identity" publishes the signal itself. `unit` is `Unit.signal(distance, norm)`. Without `delta` the promise is pure, which needs noise="shared",
     alpha below 2 and few numbers. `alpha` is the tail index: 2 is Gaussian, smaller hides larger outliers
     under more noise. where="input" (the default) is the least noise that the paper's condition (10) allows.
     noise="independent" hides an outlier at one time; "shared" is the paper's, one A for the whole record;
@@ -441,6 +450,7 @@ def plan(
       335           0.6475         2.995
       note: noise of scale 1.85449 on 337 numbers, calibrated by 'independent'
       note: heavy tails: there is no variance; now and then an error is much larger
+      note: with expected_sd, how far the output varies, it says what single samples will be good for
     """
     promise: Approx | Pure = (
         Pure(positive("eps", eps))
@@ -462,7 +472,8 @@ def plan(
             needed="a whole number",
             fix=setting(horizon=200),
         )
-    model, last, parts = system_from(system), check_horizon(horizon), check_protect(protect)
+    width = len(names_of("columns", columns)) if columns is not None and not isinstance(columns, str) else 1
+    model, last, parts = system_from(system, max(width, 1)), check_horizon(horizon), check_protect(protect)
     check_facts(model, last, unit, promise, tail, where, noise, str(method), parts)
     shape: Matrix = ()
     if sigma is not None:

@@ -12,7 +12,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from oboro.dynamics import mixing_variable
 from oboro.dynamics.sigma import floats_of
 from oboro.dynamics.system import Matrix, Operator, row_norms
 from oboro.errors import DataError, setting, told
+from oboro.exact import about, show
 from oboro.noise.laplace import check_level
 from oboro.release import Forecast, Pair
 
@@ -172,8 +175,8 @@ def error_sizes(plan: SignalPlan, level: float) -> Floats:
     return plan.error_scales * mixing_variable.size(float(plan.alpha), check_level(level))
 
 
-def forecast_of(plan: SignalPlan) -> Forecast:
-    """The median error and the 95% band at a few times."""
+def forecast_of(plan: SignalPlan, expected_sd: Fraction | None = None) -> Forecast:
+    """The median error and the 95% band at a few times; what that means for an output that varies so much."""
     scales = plan.error_scales
     alpha = float(plan.alpha)
     median, wide = mixing_variable.size(alpha, 0.5), mixing_variable.size(alpha, 0.95)
@@ -195,11 +198,67 @@ def forecast_of(plan: SignalPlan) -> Forecast:
         notes.append("all errors of a record share one scale: a record is good or bad as a whole")
     if plan.where == "input" and plan.system.radius >= 1:
         notes.append("the system is not stable: its response to the noise grows without end")
+    if expected_sd is None:
+        notes.append(
+            "with expected_sd, how far the output varies, it says what single samples will be good for"
+        )
+    else:
+        notes += _worth(plan, expected_sd)
     return Forecast(
         "expected error of the output over time",
         ("time", "median |error|", "95% within ±"),
         tuple(rows),
         tuple(notes),
+    )
+
+
+def _worth(plan: SignalPlan, expected_sd: Fraction) -> list[str]:
+    """How well single samples follow the truth, and how far off means are: from public facts and the guess alone."""
+    alpha, scale = float(plan.alpha), float(np.median(plan.error_scales[:, 0]))
+    found = rank_correlation(alpha, scale / float(expected_sd))
+    notes = [
+        f"of an output with a standard deviation of {show(expected_sd)}, single samples follow the truth with a rank "
+        f"correlation of {found:.2f}" + ("" if found >= _FOLLOWS else ": too little to read them one by one")
+    ]
+    wide = mixing_variable.size(alpha, 0.95)
+    lengths = [length for length in (2, 10, 24, 100, 168, 1000, 8760) if length <= plan.horizon + 1]
+    return notes + [
+        f"means of {length:,} samples in a row: 95% within ±{about(wide * mean_scale(plan, length), 4)}"
+        for length in lengths[-4:]
+    ]
+
+
+_FOLLOWS = 0.8  # a rank correlation from which on a reader sees the same hills in both
+
+
+def mean_scale(plan: SignalPlan, length: int) -> float:
+    """The scale of the error of the mean of the last samples of the first output. Exact, as `error_scales` is."""
+    weights = np.zeros((plan.horizon + 1, plan.system.outputs))
+    weights[plan.horizon + 1 - length :, 0] = 1 / length
+    power = float(plan.alpha) if plan.noise == "independent" else 2.0
+    if plan.sigma:
+        flat = weights.ravel()
+        return float(np.sqrt(flat @ floats_of(plan.sigma) @ flat))
+    if plan.where == "input":
+        weights = Operator(plan.system, plan.horizon, plan.protect).adjoint(weights)
+    return float(plan.scale) * float((np.abs(weights) ** power).sum() ** (1 / power))
+
+
+def rank_correlation(alpha: float, scale: float, points: int = 400) -> float:
+    """Of a normal number of standard deviation 1 and the same number with stable noise of this scale.
+
+    Of all pairs of their quantiles. Ranks, because under heavy tails the plain correlation is 0 in the long run.
+    """
+    levels = (np.arange(points) + 0.5) / points
+    number = np.array([NormalDist().inv_cdf(level) for level in levels])
+    half = np.array(
+        [mixing_variable.size(alpha, level) for level in (np.arange(points // 2) + 0.5) / (points // 2)]
+    )
+    noisy = (number[:, None] + scale * np.concatenate([-half[::-1], half])).ravel()
+    ranks = np.empty(noisy.size)
+    ranks[np.argsort(noisy, kind="stable")] = np.arange(noisy.size)
+    return float(np.corrcoef(ranks.reshape(points, -1).mean(axis=1), np.arange(points))[0, 1]) * float(
+        np.std(ranks.reshape(points, -1).mean(axis=1)) / np.std(ranks)
     )
 
 

@@ -104,16 +104,26 @@ class System:
         return cls(*(read(Matrix, record[name], f"{where}.{name}") for name in "ABCD"))
 
 
-def system_from(given: Any) -> System:
-    """A `System` from python-control, SciPy, a table with A, B, C, D, or four matrices.
+IDENTITY = "identity"
 
-    Continuous time is refused: sampling is a choice that changes what is released.
+
+def system_from(given: Any, inputs: int = 1) -> System:
+    """A `System` from python-control, SciPy, a table with A, B, C, D, or four matrices; or "identity".
+
+    Continuous time is refused: sampling is a choice that changes what is released. "identity" has no states, and as many
+    outputs as inputs, which it passes on as they are: a signal is published itself.
+
+    >>> ob.dynamics.system_from("identity")
+    System(a=(), b=(), c=((),), d=((Fraction(1, 1),),))
 
     >>> ob.dynamics.system_from({"A": [["0.9"]], "B": [["0.1"]], "C": [["1"]], "D": [["0"]]})
     System(a=((Fraction(9, 10),),), b=((Fraction(1, 10),),), c=((Fraction(1, 1),),), d=((Fraction(0, 1),),))
     """
     if isinstance(given, System):
         return given
+    if isinstance(given, str) and given == IDENTITY:
+        ones = tuple(tuple(Fraction(int(i == j)) for j in range(inputs)) for i in range(inputs))
+        return System((), (), ((),) * inputs, ones)
     if isinstance(given, Mapping):
         missing = [name for name in MATRICES if name not in given]
         if missing:
@@ -143,7 +153,10 @@ def system_from(given: Any) -> System:
             given = control.ss(given)
         return _of(given.A, given.B, given.C, given.D)
     raise DomainError(
-        "the system is not understood", given=kind, needed="a discrete-time linear system", fix=_FIX
+        "the system is not understood",
+        given=shown(given) if isinstance(given, str) else kind,
+        needed='a discrete-time linear system, or "identity"',
+        fix=_FIX,
     )
 
 

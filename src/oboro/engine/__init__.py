@@ -15,6 +15,7 @@ from oboro.engine.protocol import (
     check_width,
     count_cells,
     count_persons,
+    count_ticks,
     count_units,
     stream_codes,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "check_width",
     "count_cells",
     "count_persons",
+    "count_ticks",
     "count_units",
     "open_data",
     "spark",

@@ -16,6 +16,7 @@ import math
 import os
 import re
 import socket
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -161,7 +162,9 @@ def _knock(address: str) -> None:
 
 def _builder() -> Any:
     try:
-        from pyspark.sql.connect.session import SparkSession
+        with warnings.catch_warnings():  # it warns of a pandas that oboro does not use with it
+            warnings.filterwarnings("ignore", message=".*pandas", category=FutureWarning)
+            from pyspark.sql.connect.session import SparkSession
 
         return SparkSession.builder
     except (ImportError, SystemExit):  # it leaves the program where a part of its own is missing
@@ -305,6 +308,21 @@ class SparkTable(Source):
             found = groups.groupBy("g").agg(f.count(f.lit(1)).alias("n")).collect()
         return {int(row["g"]): int(row["n"]) for row in found}
 
+    def count_ticks(self, fields: Sequence[Field], unit: Unit, most: int) -> tuple[Integers, Integers]:
+        f, codes = functions_for(self.frame), self.codes
+        under = math.prod(one.size for one in fields[1:])
+        with in_words():
+            pairs = self._owned({"g": codes.group(fields)}, fields, unit, None).distinct()
+            placed = _placed(codes, pairs.withColumn("copy", codes.whole(1)), ["g"], self.person(unit))
+            tick = f.call_function("div", f.col("g"), codes.whole(under))
+            one = placed.withColumn("t", tick).groupBy("person", "t")
+            chosen = one.agg(f.min_by("g", f.struct("place", "g")).alias("g"))
+            if most < fields[0].size:
+                first = chosen.groupBy("person").agg(f.min_by("g", f.col("t"), most).alias("kept"))
+                chosen = first.select(f.explode("kept").alias("g"))
+            table = chosen.groupBy("g").agg(f.count(f.lit(1)).alias("n")).toArrow()
+        return _array(table, "g"), _array(table, "n")
+
     def stream_codes(
         self,
         columns: Sequence[Column],
@@ -385,7 +403,8 @@ class SparkTable(Source):
                     f"{count}: not a number": there & (number.isNull() | f.isnan(number)),
                     f"{count}: negative": number < 0,
                     f"{count}: a fraction": cut != number,
-                    f"{count}: above {most:,}": ~f.isnan(number) & (number > float(most)),
+                    f"{count}: above {most:,}, the most that a cell can hold here": ~f.isnan(number)
+                    & (number > float(most)),
                 }
             found = self._tally(tuple(problems.values()))
         return dict(zip(problems, found, strict=True))

@@ -72,6 +72,9 @@ class DuckTable(Ordered):
     )  # the same as an Arrow table, if it is in memory
     parquet: Path | None = field(default=None, repr=False, compare=False)  # the file, if it is such a one
     edition: Edition | None = field(default=None, repr=False, compare=False)  # of the file that it lies in
+    crowds: dict[tuple[str, int], tuple[Codes, Table | None] | None] = field(
+        default_factory=dict, repr=False, compare=False
+    )  # of a file: who has more rows than that
     headed: bool = field(default=False, repr=False, compare=False)  # by the first line of a text file
     met: set[str] = field(default_factory=set, repr=False, compare=False)  # asked for, and there
 
@@ -133,7 +136,7 @@ class DuckTable(Ordered):
             rows = all_rows if len(columns) <= 1 else full_rows
             totals, left_out = added(rows(self, fields, unit, met)), []
         if unit.kind == "person":
-            left_out.append(dropped_rows(self, fields, unit, met))
+            left_out += dropped_rows(self, fields, unit, met)
         for query in left_out:
             for place, less in added(query).items():
                 totals[place] = [total - part for total, part in zip(totals[place], less, strict=True)]
@@ -156,7 +159,7 @@ class DuckTable(Ordered):
         if unit.kind == "row":
             return cells, counts
         parts = [(cells, counts)]
-        for rows in (*left_out, dropped_rows(self, named, unit, met)):
+        for rows in (*left_out, *dropped_rows(self, named, unit, met)):
             fewer, less = _counted(self, rows, size)
             parts.append((fewer, -less))
         every, place = np.unique(np.concatenate([part[0] for part in parts]), return_inverse=True)
@@ -182,6 +185,27 @@ class DuckTable(Ordered):
             )
         found = self.connection.execute(f"SELECT g, count(*) FROM ({pairs}) GROUP BY g").fetchall()
         return {int(place): int(count) for place, count in found}
+
+    def count_ticks(self, fields: Sequence[Field], unit: Unit, most: int) -> tuple[Integers, Integers]:
+        size = prod(one.size for one in fields)
+        under = size // fields[0].size
+        rows = all_rows(self, {"person": person_sql(self, unit), "g": _cell_sql(self, fields)}, unit)
+        pairs = f"SELECT DISTINCT person, g, g // {under} AS t FROM ({rows}) WHERE g IS NOT NULL"
+        # most persons are in one cell of a tick: only the others are put in order
+        alone = f"SELECT person, t, min(g) AS g, count(*) AS n FROM ({pairs}) GROUP BY person, t"
+        crowded = f"SELECT person, g, t FROM ({pairs}) JOIN (SELECT person, t FROM alone WHERE n > 1) USING (person, t)"
+        numbered = f"SELECT *, {_word(self, unit)} AS word, 1 AS copy FROM ({crowded})"
+        chosen = "SELECT person, t, arg_min(g, (place, g)) AS g FROM placed GROUP BY person, t"
+        kept = f"SELECT person, t, g FROM alone WHERE n = 1 UNION ALL {chosen}"
+        if most < fields[0].size:
+            kept = (
+                f"SELECT g FROM ({kept}) QUALIFY row_number() OVER (PARTITION BY person ORDER BY t) <= {most}"
+            )
+        query = (
+            f"WITH alone AS MATERIALIZED ({alone}), numbered AS ({numbered}), {_placed(['g'])} "
+            f"SELECT g AS cell FROM ({kept})"
+        )
+        return _counted(self, query, size)
 
     def stream_codes(
         self,
@@ -284,7 +308,7 @@ class DuckTable(Ordered):
                 f"{count}: not a number": f"{quoted(count)} IS NOT NULL AND ({number} IS NULL OR isnan({number}))",
                 f"{count}: negative": f"{number} < 0",
                 f"{count}: a fraction": f"isfinite({number}) AND {number} <> floor({number})",
-                f"{count}: above {most:,}": f"NOT isnan({number}) AND {number} > {most}",
+                f"{count}: above {most:,}, the most that a cell can hold here": f"NOT isnan({number}) AND {number} > {most}",
             }
         filters = ", ".join(f"count(*) FILTER ({test})" for test in problems.values())
         found = self.connection.execute(f"SELECT {filters} FROM {self.relation}").fetchall()[0]
@@ -435,8 +459,10 @@ def rows_of_nobody(source: DuckTable, fields: Mapping[str, str], unit: Unit) -> 
     return [f"SELECT {_chosen(fields)} FROM {source.relation} WHERE {person} IS NULL"]
 
 
-def dropped_rows(source: DuckTable, fields: Mapping[str, str], unit: Unit, condition: str | None) -> str:
-    """SQL for the rows beyond the limit: those that `counted_rows` leaves out, and nothing else.
+def dropped_rows(
+    source: DuckTable, fields: Mapping[str, str], unit: Unit, condition: str | None
+) -> list[str]:
+    """SQL for the rows beyond the limit: those that `counted_rows` leaves out, and nothing else. Nothing where nobody is above it.
 
     Few persons are above the limit, and only their rows are grouped and ranked. Whole numbers are counted one by one. Other
     persons are put into 2^24 buckets by a hash, and the rows of each bucket are counted as they stream past, up to
@@ -445,7 +471,9 @@ def dropped_rows(source: DuckTable, fields: Mapping[str, str], unit: Unit, condi
     """
     names, limit, name = ", ".join(fields), unit.contributions, source.person(unit)
     person = person_sql(source, unit)
-    stored = frequent(source, name, limit) if person == quoted(name) else None
+    stored = _crowd(source, name, limit) if person == quoted(name) else None
+    if stored is not None and not stored[0].size:
+        return []
     if stored is not None and stored[1] is not None:
         source.connection.register("crowded", stored[1])
         rows = _owned_rows(replace(source, relation="crowded"), fields, unit, condition)
@@ -462,10 +490,20 @@ def dropped_rows(source: DuckTable, fields: Mapping[str, str], unit: Unit, condi
         rows = (
             f"SELECT * FROM ({_owned_rows(source, fields, unit, condition)}) WHERE {bucket} IN (FROM crowded)"
         )
-    return (
+    return [
         f"WITH near AS MATERIALIZED ({rows}), "
         f"{_ranked(source, names, unit)} SELECT {names} FROM ranked WHERE place > {unit.max_rows}"
-    )
+    ]
+
+
+def _crowd(source: DuckTable, name: str, limit: int) -> tuple[Codes, Table | None] | None:
+    """`frequent`; of a file it is found once, since a question to another edition of it is refused."""
+    if source.edition is None:
+        return frequent(source, name, limit)
+    if (name, limit) not in source.crowds:
+        source.crowds[name, limit] = frequent(source, name, limit)
+    source.edition.check()
+    return source.crowds[name, limit]
 
 
 def _owned_rows(source: DuckTable, fields: Mapping[str, str], unit: Unit, condition: str | None) -> str:

@@ -8,6 +8,7 @@ A third is one module and the conformance suite, tests/engine/conformance.py: th
     add up          sums of codes and of their products, for each group, of the rows that count
     count persons   how many persons have a row in each group, each in so many groups at most
     count cells     how many of them fall into each combination of codes
+    count ticks     the same over time: of each person one row a tick, in the first so many ticks
     stream codes    the codes of each of them
     stream keys     cells that are counted already, with their counts
     all codes       one row of codes for each row of the data, in its order, where it has one
@@ -124,6 +125,10 @@ class Source(ABC):
         self, by: Sequence[Binned], unit: Unit, most: int, condition: Condition | None
     ) -> dict[int, int]:
         """How many persons have a row in each group; of a person in more groups than `most` the first in the order below."""
+
+    @abstractmethod
+    def count_ticks(self, fields: Sequence[Field], unit: Unit, most: int) -> tuple[Integers, Integers]:
+        """As `count_cells`, of one row a tick, the first field, of each person, in the first `most` ticks that hold that person."""
 
     @abstractmethod
     def stream_codes(
@@ -339,6 +344,25 @@ def count_persons(
     _need(source, [column for column, _, _ in by], condition)
     source.check_kept(most)
     return source.count_persons(by, unit, most, condition)
+
+
+def count_ticks(
+    source: Source, fields: Sequence[Field], unit: Unit, *, most: int
+) -> tuple[Integers, Integers]:
+    """How many persons are in each combination of codes, the first of which is a tick: (cells, counts).
+
+    Of each person one row counts in a tick, the first by the order of the person and the row, and only in the first `most`
+    ticks in which that person has a row with every field. So what counts up to a tick follows from the rows up to it.
+
+    >>> seen = ob.engine.open_data({"who": ["a", "a", "a", "b"], "tick": [0, 0, 1, 1], "sex": ["f", "m", "f", "m"]})
+    >>> fields = [ob.engine.protocol.Whole("tick", 24), columns[1]]
+    >>> cells, counts = ob.engine.count_ticks(seen, fields, ob.Unit.person("who", 1), most=1)
+    >>> sorted((cells // 2).tolist()), counts.tolist()
+    ([0, 1], [1, 1])
+    """
+    _need(source, fields, None)
+    source.check_kept(most)
+    return source.count_ticks(fields, unit, most)
 
 
 def stream_codes(

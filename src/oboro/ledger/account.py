@@ -206,6 +206,11 @@ def _has_ledger(connection: Connection) -> bool:
     return "oboro_ledger" in schema.found(connection)
 
 
+def _series_key(series: Reservation) -> str:
+    return f"series {series.position}"
+
+
+_DRAWN = ("reserve", "tick")  # what is drawn under, and committed
 PathLike = str | os.PathLike[str]
 
 
@@ -238,6 +243,7 @@ class Ledger:
     _root: str
     _key_path: Path
     _database: Database = field(repr=False)
+    _sound: list[tuple[Entry, Guarantee]] = field(default_factory=list)  # the last entry that was checked
 
     @classmethod
     def create(
@@ -308,7 +314,7 @@ class Ledger:
     def available(self) -> Guarantee:
         """What may be spent now: what remains or, where the ledger has periods, what they have opened of it."""
         last = self._last()
-        return self._room(last, periods.now_after(last.time))
+        return self._room(last, last.spent, periods.now_after(last.time))
 
     def price(self, unit: Unit, guarantee: Guarantee) -> Guarantee:
         """What a plan would cost here. Spends nothing; refused where no proved rule gives a price."""
@@ -319,10 +325,13 @@ class Ledger:
 
         Raises LedgerError if the ledger must be upgraded first.
         """
-        cost = self.price(self.unit, cost)
+        return self.covers(self.price(self.unit, cost), account=account)
+
+    def covers(self, cost: Guarantee, *, account: str | None = None) -> bool:
+        """The same of a cost that `price` gave."""
         with self._database.reading() as connection:
             refuse_older(connection, self._database.place)
-            last, _ = self._checked_last(connection)
+            last, spent = self._checked_last(connection)
             now = periods.now_after(last.time)
             if account is not None:
                 known = self._account_entries(connection, printable("account", account))
@@ -332,7 +341,7 @@ class Ledger:
                     cost, accounts.room(known[0].body["account"], known[1], known[0].time, now)
                 ):
                     return False
-            return periods.fits(cost, self._room(last, now))
+            return periods.fits(cost, self._room(last, spent, now))
 
     def reserve(
         self,
@@ -370,7 +379,7 @@ class Ledger:
             if name is not None:
                 self._refuse_taken(connection, name, digest)
             now = periods.now_after(last.time)
-            room = self._room(last, now)
+            room = self._room(last, spent, now)
             if not periods.fits(cost, room):
                 raise self._too_expensive(cost, room)
             facts: Record = {
@@ -396,8 +405,13 @@ class Ledger:
         self._database.saw(entry.head)
         return Reservation(entry.position, entry.hash, name, cost, digest)
 
-    def commit(self, reservation: Reservation, content: bytes, *, facts: dict[str, object]) -> Entry:
-        """Stores what was released under a reservation, with public facts about it, in one transaction."""
+    def commit(
+        self, reservation: Reservation, content: bytes, *, facts: dict[str, object], ticks: bool = False
+    ) -> Entry:
+        """Stores what was released under a reservation, with public facts about it, in one transaction.
+
+        `ticks`: it was made of the ticks of a series. Otherwise it has noise of its own, and is refused where a tick was begun: a part is shown with one noise.
+        """
         canonical(facts, "facts")
         digest = sha256(content)
 
@@ -406,6 +420,12 @@ class Ledger:
             # before the lock of a server: this may take a while
             records.write_parts(connection, reservation.position, content)
             last, _ = self._turn(connection)
+            if not ticks and any(records.looked_up(connection, _series_key(reservation))):
+                raise LedgerError(
+                    "the series is published tick by tick: it is not run as a whole",
+                    given=f"entry {reservation.position}",
+                    needed="the final table of its ticks",
+                )
             body = {
                 "reservation": reservation.position,
                 "reservation_hash": reservation.hash,
@@ -418,6 +438,50 @@ class Ledger:
         entry = self._database.write(store)
         self._database.saw(entry.head)
         return entry
+
+    # Series: a plan that is run tick by tick
+
+    def begin(self, series: Reservation, tick: int) -> Reservation:
+        """Writes down that a tick of a series is about to be drawn: once, whatever becomes of it. Spends nothing.
+
+        When this returns it is on disk. What is drawn is then committed under the reservation that comes back.
+        """
+        tick = whole("tick", tick, least=0)
+
+        def write(connection: Connection, last: Entry, now: datetime) -> Record:
+            entry = records.entry_at(connection, series.position)
+            ticks = None if entry is None else replay.ticks_of(entry)
+            if entry is None or entry.hash != series.hash or ticks is None or tick >= ticks:
+                raise LedgerError(
+                    "the ledger has no such tick",
+                    given=told(tick=f"{tick}"),
+                    needed=f"a tick from 0 to {ticks - 1}" if ticks else "a series of this ledger",
+                )
+            if records.commit_of(connection, series.position) is not None:
+                raise LedgerError(
+                    "the series is over: its final table is stored",
+                    given=told(tick=f"{tick}"),
+                    needed="a series that is open",
+                )
+            if any(one.body["tick"] == tick for one in records.looked_up(connection, _series_key(series))):
+                raise LedgerError(
+                    "this tick was begun before: it is published, on its way, or lost; it is never drawn again",
+                    given=told(tick=f"{tick}"),
+                    needed="a tick that was not begun",
+                )
+            return {"series": series.position, "series_hash": series.hash, "tick": tick}
+
+        entry = self._write("tick", write)
+        return Reservation(entry.position, entry.hash, series.name, series.cost, series.plan_hash)
+
+    def ticks(self, series: Reservation) -> dict[int, Stored]:
+        """The ticks of a series that were begun; those without a commit are on their way, or lost."""
+        with self._database.reading() as connection:
+            if schema_of(connection, self._database.place) < 3:
+                return {}
+            begun = list(records.looked_up(connection, _series_key(series), "ASC"))
+            found = {entry.body["tick"]: self._stored(connection, entry) for entry in begun}
+        return {tick: stored for tick, stored in sorted(found.items()) if stored is not None}
 
     # Accounts
 
@@ -806,7 +870,7 @@ class Ledger:
         )
 
     def _stored(self, connection: Connection, reserved: Entry | None) -> Stored | None:
-        if reserved is None or reserved.kind != "reserve":
+        if reserved is None or reserved.kind not in _DRAWN:
             return None
         committed = records.commit_of(connection, reserved.position)
         self._refuse_forged(connection, reserved, *([] if committed is None else [committed]))
@@ -827,6 +891,9 @@ class Ledger:
     def _checked_last(self, connection: Connection, *, lock: bool = False) -> tuple[Entry, Guarantee]:
         """The last entry, and what has been spent by it."""
         last = records.last_entry(connection, lock=lock)
+        if self._sound and self._sound[0][0] is last:  # the very entry that was checked by the same budget
+            self._database.saw(last.head)
+            return self._sound[0]
         if root_of(last) != self._root:
             raise tampered(0, "it is not the first entry that the history rests on")
         spent = last.spent
@@ -836,6 +903,7 @@ class Ledger:
         if last.body.get("period", {}).get("per") != paced or not replay.in_currency(last, self.budget):
             raise tampered(last.position, "its running total is none that the budget allows")
         self._database.saw(last.head)
+        self._sound[:] = [(last, spent)]
         return last, spent
 
     def _turn(self, connection: Connection, *, older: bool = False) -> tuple[Entry, Guarantee]:
@@ -882,7 +950,7 @@ class Ledger:
 
     def _refuse_foreign(self, connection: Connection, reservation: Reservation) -> None:
         entry = records.entry_at(connection, reservation.position)
-        if entry is None or (entry.kind, entry.hash) != ("reserve", reservation.hash):
+        if entry is None or entry.kind not in _DRAWN or entry.hash != reservation.hash:
             raise LedgerError(
                 "the reservation is not of this ledger",
                 given=repr(reservation),
@@ -896,13 +964,13 @@ class Ledger:
                 fix="reserve again",
             )
 
-    def _room(self, last: Entry, now: datetime) -> Guarantee:
+    def _room(self, last: Entry, spent: Guarantee, now: datetime) -> Guarantee:
         """What may be spent at a moment, by whoever pays."""
-        rest = replay.remaining(self.budget, last.spent)
+        rest = replay.remaining(self.budget, spent)
         if self.periods is None:
             return rest
         recent = guarantee_from(periods.carried(last.body["period"], last.time, now)["spent"])
-        opened = self.periods.room(self.budget, self._began, now, last.spent, recent)
+        opened = self.periods.room(self.budget, self._began, now, spent, recent)
         return periods.least(rest, opened)
 
     def _too_expensive(self, cost: Guarantee, room: Guarantee) -> BudgetError:

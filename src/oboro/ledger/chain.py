@@ -15,6 +15,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -68,26 +69,25 @@ def _in_table(value: object, form: dict[str, Form], where: str) -> str | None:
     if type(value) is not dict:
         return where
     before = f"{where}." if where else ""
-    names = {name.removesuffix("?"): name for name in form}
-    if unknown := [name for name in value if name not in names]:
-        return f"{before}{unknown[0]}"
-    for name, spelt in names.items():
-        if name in value:
-            wrong = misfit(value[name], form[spelt], f"{before}{name}")
-        else:
-            wrong = None if spelt.endswith("?") else f"{before}{name}"
+    for name in value:
+        if type(name) is not str or name[-1:] == "?" or (name not in form and f"{name}?" not in form):
+            return f"{before}{name}"
+    for spelt, one in form.items():
+        name = spelt.removesuffix("?")
+        absent = name if spelt == name else None
+        wrong = misfit(value[name], one, name) if name in value else absent
         if wrong is not None:
-            return wrong
+            return f"{before}{wrong}"
     return None
 
 
 def _fits(value: object, form: Form) -> bool:
+    if isinstance(form, type):
+        return type(value) is form
     if isinstance(form, tuple):
         return any(misfit(value, one) is None for one in form)
     if isinstance(form, re.Pattern):
         return isinstance(value, str) and form.fullmatch(value) is not None
-    if isinstance(form, type):
-        return type(value) is form
     try:
         form(value)
     except ValueError:
@@ -98,12 +98,16 @@ def _fits(value: object, form: Form) -> bool:
 def writable(value: object, deepest: int = DEEPEST) -> bool:
     """Whether a value can be written, read and shown by all: not nested without end, and no half letters in its texts."""
     try:
-        text = json.dumps(value)
-        if text.count("[") + text.count("{") <= deepest and "\\ud" not in text:
-            return True  # as nearly every record: so few brackets are not nested deeper, and no letter is half of one
+        if _plainly(json.dumps(value), deepest):
+            return True
     except (ValueError, TypeError, RecursionError):
         pass
     return all(depth <= deepest and _encodes(text) for depth, text in _texts(value))
+
+
+def _plainly(text: str, deepest: int = DEEPEST) -> bool:
+    """As nearly every record in ASCII: so few brackets are not nested deeper, and no letter is half of one."""
+    return text.count("[") + text.count("{") <= deepest and "\\ud" not in text
 
 
 def _texts(value: object) -> Iterator[tuple[int, str]]:
@@ -219,6 +223,7 @@ BODIES: dict[str, dict[str, Form]] = {
         "edition?": str,
         "approval?": a_number,
     },
+    "tick": {**_LATER, "series": a_number, "series_hash": HASH, "tick": a_number},
     "commit": {
         **_LATER,
         "reservation": a_number,
@@ -277,8 +282,7 @@ def canonical(value: object, name: str = "value") -> str:
     """
     try:
         text = _WRITES.encode(value)
-        plain = text.count("[") + text.count("{") <= DEEPEST and "\\ud" not in text
-        if plain and _READS.decode(text) == value:
+        if _plainly(text) and _READS.decode(text) == value:
             return text  # as nearly every record: JSON gives back what it is, and no number in it is a float
     except (ValueError, TypeError, RecursionError):
         pass  # it is said below what is wrong
@@ -403,14 +407,6 @@ class Entry:
     signature: str
 
     @property
-    def odd(self) -> str | None:
-        """What in it is not what a ledger writes, whoever signed it; None if nothing is. Asked wherever one is read."""
-        wrong = misfit(self.to_dict(), ENTRY)
-        if wrong is None and not writable(self.body):
-            wrong = "body"
-        return wrong or misfit(self.body, BODIES[self.kind], "body")
-
-    @property
     def time(self) -> datetime:
         """When it was written, by the clock of the machine that wrote it, and never before the entry before it.
 
@@ -498,9 +494,10 @@ def seal(
     kept: dict[str, object] = {}
     time = time or now_after(None if before is None else before.time)
     if before is not None:
-        kept = {"spent": before.body["spent"], "key": before.body["key"], "root": root_of(before)}
+        # a copy: `before` may be kept, and what is sealed is handed out
+        kept = {"spent": deepcopy(before.body["spent"]), "key": before.body["key"], "root": root_of(before)}
         if "period" in before.body:
-            kept["period"] = carried(before.body["period"], before.time, time)
+            kept["period"] = deepcopy(carried(before.body["period"], before.time, time))
     body = {**kept, **facts, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ")}
     position = 0 if before is None else before.position + 1
     previous = NO_HASH if before is None else before.hash
@@ -513,6 +510,17 @@ def seal(
 def entry_hash(previous: str, position: int, kind: str, body: str) -> str:
     """The hash of an entry whose body has this canonical text."""
     return sha256("\n".join((TAG, previous, str(position), kind, body)).encode())
+
+
+def odd(entry: Entry, text: str | None = None) -> str | None:
+    """What in an entry is not what a ledger writes, whoever signed it; None if nothing is. Asked wherever one is read.
+
+    `text`: the canonical text of the body, if `seal` has made the entry a moment ago: then the rest of it is what it is to be.
+    """
+    wrong = misfit(entry.to_dict(), ENTRY) if text is None or entry.kind not in BODIES else None
+    if wrong is None and not ((text is not None and _plainly(text)) or writable(entry.body)):
+        wrong = "body"
+    return wrong or misfit(entry.body, BODIES[entry.kind], "body")
 
 
 def root_of(entry: Entry) -> str:

@@ -4,6 +4,12 @@ SQLite       BEGIN IMMEDIATE: one writer at a time. A commit goes into the file 
              on disk before it returns (a rollback journal, synchronous = EXTRA); the file has one name (`file`).
 PostgreSQL   READ COMMITTED, and writers take turns at one row that they lock first.
 
+The last entry is not read again where nobody else has written (`Connection.tip`): SQLite counts the commits of other connections
+(PRAGMA data_version, read inside the transaction). If that number is the one at which this connection read the last entry, whole,
+or wrote it itself, then whatever it would read now comes from the pages that it keeps for the same reason, and by the same count:
+to read again tells nothing new. A file that was replaced, by whatever means, is told by its number (`file.stands`), one that was written
+over by the count in its first page. What is known goes with a transaction that fails, with the connection, and with a fork.
+
 A process must not carry SQLite connections over a fork, not even to close them: file locks belong to the
 process that opened them. So a fork waits until the transactions of this
 process are done and closes idle connections first. PostgreSQL's are left alone in the child.
@@ -26,8 +32,8 @@ from urllib.parse import quote
 
 from oboro.errors import LedgerError, OboroError, TamperError
 from oboro.files import BESIDE_SQLITE, reads
-from oboro.ledger.chain import Head
-from oboro.ledger.file import Identity, Place, Progress, identity, in_words, moved, refuse_network
+from oboro.ledger.chain import Entry, Head
+from oboro.ledger.file import Identity, Place, Progress, identity, in_words, moved, refuse_network, stands
 
 if TYPE_CHECKING:
     import sqlalchemy
@@ -41,9 +47,15 @@ Row = tuple[Any, ...]
 class Connection:
     """An open transaction. Statements are the same on both databases, with :names where values stand."""
 
-    def __init__(self, sqlite: sqlite3.Connection | None, server: sqlalchemy.Connection | None) -> None:
+    def __init__(
+        self,
+        sqlite: sqlite3.Connection | None,
+        server: sqlalchemy.Connection | None,
+        tip: Entry | None = None,
+    ) -> None:
         self.sqlite, self._server = sqlite, server
         self._open: list[sqlite3.Cursor] = []
+        self.tip = tip  # the last entry, where it is known without a look
 
     def end(self) -> None:
         """Lets go of rows that nobody has read to their end: SQLite would keep its lock for them."""
@@ -111,6 +123,7 @@ class Database:
         self._holder: int | None = (
             None  # the thread whose turn it is: it may begin another, also while a fork waits
         )
+        self._tip: tuple[sqlite3.Connection, object, Entry] | None = None
         _alive.add(self)
 
     @contextmanager
@@ -119,7 +132,8 @@ class Database:
         seen = self.seen  # by now: what others see meanwhile may not be in this view
         with self._transaction(Progress(), write=False) as connection:
             self._check_file("")
-            _refuse_older_copy(connection, seen)
+            if connection.tip is None:
+                _refuse_older_copy(connection, seen)
             yield connection
 
     def write(self, work: Callable[[Connection], T]) -> T:
@@ -202,8 +216,9 @@ class Database:
         with self._transaction(progress, write=True) as connection:
             progress.writing = True
             self._check_file(progress.outcome)
-            self._check_journal(connection, progress)
-            _refuse_older_copy(connection, seen)
+            if connection.tip is None:
+                self._check_journal(connection, progress)
+                _refuse_older_copy(connection, seen)
             yield connection
             progress.committing = True
 
@@ -248,11 +263,11 @@ class Database:
     def _check_file(self, outcome: str) -> None:
         """That the file which is open still stands under its name, and has no other."""
         path, shown = self.place.path, self.place.shown
-        if (
-            self._file is not None
-            and path is not None
-            and identity(path, shown, outcome) != self._file.identity
-        ):
+        if self._file is None or path is None:
+            return
+        known = self._file.identity
+        if known is None or not stands(path, known):
+            identity(path, shown, outcome)  # says what is wrong, where that can be said
             raise moved(shown, outcome)
 
     def _check_journal(self, connection: Connection, progress: Progress) -> None:
@@ -279,7 +294,10 @@ class Database:
             assert self._file is not None
             driver = self._file.opened()
             driver.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-            connection = Connection(driver, None)
+            version = driver.execute("PRAGMA data_version").fetchone()
+            tip, self._tip = self._tip, None
+            known = tip[2] if tip is not None and tip[0] is driver and tip[1] == version else None
+            connection = Connection(driver, None, known)
             try:
                 yield connection
                 connection.end()
@@ -290,6 +308,8 @@ class Database:
                 raise
             if write:
                 self._check_file(progress.outcome)  # a file that was taken away keeps nothing
+            if connection.tip is not None:
+                self._tip = driver, version, connection.tip
 
     @contextmanager
     def _in_turn(self) -> Iterator[None]:
@@ -334,10 +354,12 @@ class _Job(Generic[T]):
     def tried(self, connection: Connection) -> Callable[[], T]:
         """Does the work among that of others: of what is refused nothing remains."""
         connection.run("SAVEPOINT one_of_many")
+        tip = connection.tip
         try:
             result = self.work(connection)
         except OboroError as error:
             connection.run("ROLLBACK TO one_of_many")
+            connection.tip = tip
             found = _raising(error)
         else:
             found = partial(_same, result)

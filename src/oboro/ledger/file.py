@@ -116,6 +116,22 @@ def identity(path: Path, shown: str, outcome: str = "") -> Identity:
     return facts.st_dev, facts.st_ino
 
 
+def stands(path: Path, known: Identity) -> bool:
+    """Whether the file that was opened still stands at its real path, by that one name: one call of the system.
+
+    `identity` was asked when it was opened. What it refuses can be seen of an open file in what is looked at here: a file that was
+    moved, removed or replaced, or over which another is mounted, has another number or device at this path; a second name
+    is a second link. The one thing more that `identity` looks at is whether a file is mounted by itself. Over an open file
+    that can only be the file itself (another has another number), whose journal stays in the folder where it is, beside the same
+    name; whoever opens it by its other name looks with `identity`.
+    """
+    try:
+        facts = os.lstat(path)
+    except OSError:
+        return False
+    return (facts.st_dev, facts.st_ino) == known and facts.st_nlink == 1 and stat.S_ISREG(facts.st_mode)
+
+
 def moved(shown: str, outcome: str) -> LedgerError:
     """What is said to those who have a file open that no longer stands under its name."""
     return LedgerError(
@@ -266,14 +282,17 @@ def is_address(text: str) -> bool:
     """
     if not isinstance(text, str) or not text.strip():
         raise ParameterError(
-            "where names no place", given="nothing that can be read", needed=_NEEDED, fix='"city.ledger"'
+            "no place is named for the ledger",
+            given="nothing that can be read",
+            needed=_NEEDED,
+            fix='"city.ledger"',
         )
     if not text.isprintable():
         raise ParameterError(
-            "where has a sign in it that cannot be printed, such as the end of a line",
+            "the place of the ledger has a sign in it that cannot be printed, such as the end of a line",
             given="not shown: it may hold a password",
             needed=_NEEDED,
-            fix="where.strip(), if it was read from a file",
+            fix="the place without it, such as city.ledger",
         )
     if _SERVER.match(text):
         return True
@@ -302,7 +321,7 @@ _DATABASE = re.compile(r"[\w.$~+-]*")
 def _no_address(kind: str) -> ParameterError:
     """Says what kind of text was given, and nothing of the text."""
     return ParameterError(
-        "where is neither a path nor the URL of a server",
+        "the place of the ledger is neither a path nor the URL of a server",
         given=f"{kind}; not shown, for it may hold a password",
         needed=_NEEDED,
         fix='"postgresql://user@host/database", with %40 for an @ in the password; "./a=b.ledger" is a path',

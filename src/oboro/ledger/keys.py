@@ -133,6 +133,7 @@ def promote(path: Path, public_key: str) -> None:
 
 def forget() -> None:
     """No key is kept in memory that may have been replaced."""
+    _untouched.clear()
     _key_in.cache_clear()
     public_half.cache_clear()
 
@@ -184,9 +185,22 @@ def _key_in(text: bytes) -> Ed25519PrivateKey | None:
 
 
 def load_current(path: Path, public_key: str) -> Ed25519PrivateKey:
-    """The private half of the key that is in force; finishes a rotation that was cut short."""
+    """The private half of the key that is in force; finishes a rotation that was cut short.
+
+    A file that is untouched since it was last read is not read again. Whatever stands in it, nothing is signed by another key than
+    the one in force, for that is compared each time; and one that was removed, or that others can read now, is touched.
+    """
+    given, before = path, _touched(path)
+    if (
+        before is not None
+        and (known := _untouched.get(given)) is not None
+        and known[:2] == (public_key, before)
+    ):
+        return known[2]
     path = _real(path)
     if path.exists() and public_half(key := load(path)) == public_key:
+        if before is not None and before == _touched(given):
+            _untouched[given] = public_key, before, key
         return key
     if _pending(path, public_key).exists():
         promote(path, public_key)
@@ -208,6 +222,20 @@ def load_current(path: Path, public_key: str) -> Ed25519PrivateKey:
             argument="key",
         )
     return key
+
+
+_Touched = tuple[int, ...]
+_untouched: dict[Path, tuple[str, _Touched, Ed25519PrivateKey]] = {}
+
+
+def _touched(path: Path) -> _Touched | None:
+    """What changes when a file, or what leads to it, is replaced, written to, or shown to others."""
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return None
+    own = facts.st_dev, facts.st_ino, facts.st_mode, facts.st_uid
+    return *own, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
 
 
 def replaceable(path: Path) -> Path:

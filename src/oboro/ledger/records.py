@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from oboro.errors import LedgerError, TamperError
 from oboro.ledger import schema
-from oboro.ledger.chain import Entry, Head, fault, seal, sha256
+from oboro.ledger.chain import Entry, Head, fault, odd, seal, sha256
 from oboro.ledger.database import Connection, Database
 from oboro.privacy import Guarantee
 
@@ -89,16 +89,29 @@ class Stored:
 
 
 def last_entry(connection: Connection, *, lock: bool = False) -> Entry:
-    """The last entry, checked by itself; with `lock`, nobody else can append before this transaction ends."""
+    """The last entry, checked by itself; with `lock`, nobody else can append before this transaction ends.
+
+    It is the one that is kept, where it was checked before: to be read, and never handed out nor written to.
+    """
     if lock:
         connection.serialise()
-    last = _checked(connection, "ORDER BY position DESC LIMIT 1")
+    if connection.tip is not None:
+        return connection.tip
+    row = connection.first(f"{_LINES} ORDER BY position DESC LIMIT 1")
+    if row is None:
+        raise tampered(0, "there is no entry")
+    last = _whole.get(row) or checked(Line(*row))
     refuse_torn(connection, last.position)
+    if connection.sqlite:
+        connection.tip = last
     return last
 
 
 def first_entry(connection: Connection) -> Entry:
-    return _checked(connection, "WHERE position = 0")
+    entry = entry_at(connection, 0)
+    if entry is None:
+        raise tampered(0, "there is no entry")
+    return entry
 
 
 def entry_named(connection: Connection, name: str) -> Entry | None:
@@ -144,8 +157,8 @@ def entry_of(row: Line) -> Entry:
 
 def well_formed(entry: Entry, position: int) -> Entry:
     """The entry, unless something in it is not what a ledger writes: whoever signed it."""
-    if odd := entry.odd:
-        raise tampered(position, f"its {odd} is missing, or not what a ledger writes")
+    if wrong := odd(entry):
+        raise tampered(position, f"its {wrong} is missing, or not what a ledger writes")
     return entry
 
 
@@ -173,13 +186,13 @@ def append(
     for key in lookups(entry):
         schema.insert(connection, "oboro_lookups", key=key, position=entry.position)
     mark(connection, entry.position)
-    if entry.odd is None:
-        _whole.add(line)
+    kept = _whole.add(tuple(line)) if odd(entry, text) is None else None
+    connection.tip = kept if connection.sqlite else None
     return entry
 
 
 def lookups(entry: Entry) -> list[str]:
-    """By which words an entry is looked up: its account's state, its question, the approval that it used."""
+    """By which words an entry is looked up: its account's state, its question, the approval that it used, its series."""
     body, found = entry.body, []
     if "account" in body:
         found.append(f"account {body['account']['name']}")
@@ -187,6 +200,8 @@ def lookups(entry: Entry) -> list[str]:
         found.append(f"question {body['plan_hash']} {body['edition']}")
     if entry.kind == "reserve" and "approval" in body:
         found.append(f"approval {body['approval']}")
+    if entry.kind == "tick":
+        found.append(f"series {body['series']}")
     return found
 
 
@@ -258,29 +273,29 @@ def _found(connection: Connection, where: str, **values: object) -> Entry | None
     return None if row is None else checked(Line(*row))
 
 
-def _checked(connection: Connection, where: str) -> Entry:
-    entry = _found(connection, where)
-    if entry is None:
-        raise tampered(0, "there is no entry")
-    return entry
-
-
 class _Whole:
-    """Rows that were found whole, or written, by this process a moment ago.
+    """Rows that were found whole, or written, by this process a moment ago, and the entries that they are.
 
     Whether a row is whole follows from its columns alone, all of which are compared. So nothing is believed that was not
-    checked: only the same bytes are not checked twice, whoever wrote meanwhile. None of it is handed out.
+    checked: only the same bytes are not checked twice, whoever wrote meanwhile.
     """
 
     def __init__(self, most: int = 4) -> None:
-        self._rows: deque[tuple[Any, ...]] = deque(maxlen=most)
+        self._rows: deque[tuple[tuple[Any, ...], Entry]] = deque(maxlen=most)
 
-    def add(self, row: tuple[Any, ...]) -> None:
-        self._rows.append(row)
+    def add(self, row: tuple[Any, ...]) -> Entry:
+        """Its entry is read from the row: what a caller holds, and may write to, is never kept."""
+        position, kind, body, previous, digest, signature = row[:6]
+        entry = Entry(position, kind, json.loads(body), previous, digest, signature)
+        self._rows.append((row, entry))
+        return entry
 
-    def __contains__(self, row: tuple[Any, ...]) -> bool:
-        # by kind, too: 1, 1.0 and True are equal to Python
-        return any(row == known and [*map(type, row)] == [*map(type, known)] for known in tuple(self._rows))
+    def get(self, row: tuple[Any, ...]) -> Entry | None:
+        for known, entry in tuple(self._rows):
+            # by kind, too: 1, 1.0 and True are equal to Python
+            if row == known and [*map(type, row)] == [*map(type, known)]:
+                return entry
+        return None
 
 
 _whole = _Whole()
@@ -288,7 +303,7 @@ _whole = _Whole()
 
 def checked(row: Line) -> Entry:
     """An entry that is whole in itself: its hash, its signature, and the columns that repeat its body."""
-    if (columns := tuple(row)) in _whole:
+    if _whole.get(tuple(row)) is not None:
         return Entry(row.position, row.kind, json.loads(row.body), row.previous, row.hash, row.signature)
     entry = entry_of(row)
     wrong = fault(entry, row.body)
@@ -296,5 +311,5 @@ def checked(row: Line) -> Entry:
         wrong = wrong or "its name or reservation column differs from its body"
     if wrong is not None:
         raise tampered(entry.position, wrong)
-    _whole.add(columns)
+    _whole.add(tuple(row))
     return entry

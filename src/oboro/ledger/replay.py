@@ -135,7 +135,8 @@ def _enough(cost: Guarantee, due: Guarantee) -> bool:
 
 def within(budget: Guarantee, spent: Guarantee) -> bool:
     """Whether a total can be one of this budget: in its currency, and not above it."""
-    return nothing(budget) == nothing(spent) and affords(budget, spent, nothing(budget))
+    same = same_currency(spent, budget) and spent.assumptions == budget.assumptions
+    return same and fits(spent, budget)
 
 
 def affords(budget: Guarantee, spent: Guarantee, cost: Guarantee) -> bool:
@@ -164,13 +165,22 @@ def _writable(guarantee: Guarantee) -> None:
         )
 
 
-_LATER = ("grant", "revoke", "approve", "decline")  # kinds, and parts of bodies, that came with schema 3
+_LATER = (
+    "grant",
+    "revoke",
+    "approve",
+    "decline",
+    "tick",
+)  # kinds, and parts of bodies, that came with schema 3
 _LATER_PARTS = {"account", "edition", "approval", "periods", "period"}
 
 
 def same_currency(amount: Guarantee, budget: Guarantee) -> bool:
     """Whether two amounts can be compared."""
-    return nothing(amount.unconditional) == nothing(budget.unconditional)
+    one, other = amount.unconditional, budget.unconditional
+    if isinstance(one, Renyi) and isinstance(other, Renyi):
+        return one.order == other.order
+    return type(one) is type(other)
 
 
 def in_currency(entry: Entry, budget: Guarantee) -> bool:
@@ -189,6 +199,12 @@ def in_currency(entry: Entry, budget: Guarantee) -> bool:
 def same_person(one: str, other: str) -> bool:
     """Whether two names may be of one: upper and lower case are alike."""
     return unicodedata.normalize("NFKC", one).casefold() == unicodedata.normalize("NFKC", other).casefold()
+
+
+def ticks_of(entry: Entry) -> int | None:
+    """How many ticks a reservation is run in; None for a plan that is run at once."""
+    ticks = entry.body["plan"].get("ticks") if entry.kind == "reserve" else None
+    return ticks if type(ticks) is int and ticks > 0 else None
 
 
 def approves(approval: Entry, body: Record, account: str, cost: Guarantee) -> bool:
@@ -238,6 +254,8 @@ class Replay:
     names: set[str] = field(default_factory=set)
     reservations: dict[int, str] = field(default_factory=dict)
     commits: dict[int, Entry] = field(default_factory=dict)
+    series: dict[int, int] = field(default_factory=dict)  # reservations that are run tick by tick: how many
+    ticks: dict[int, str] = field(default_factory=dict)
     periods: Periods | None = None
     began: datetime | None = None
     period: Record | None = None  # what was spent in the period of the last entry
@@ -247,6 +265,7 @@ class Replay:
     grants: dict[int, Entry] = field(default_factory=dict)
     approvals: dict[int, Entry] = field(default_factory=dict)
     _used: set[int] = field(default_factory=set)
+    _begun: set[tuple[int, int]] = field(default_factory=set)
     _root: str = ""
     _expected: Head | None = None
 
@@ -333,6 +352,7 @@ class Replay:
             "approve": self._decided,
             "decline": self._decided,
             "reserve": self._reserved,
+            "tick": self._ticked,
             "commit": self._committed,
             "key": self._key_changed,
             "upgrade": self._upgraded,
@@ -384,6 +404,20 @@ class Replay:
             return wrong
         self.spent = added(self.budget, self.spent, cost)
         self.reservations[entry.position] = entry.hash
+        if (ticks := ticks_of(entry)) is not None:
+            self.series[entry.position] = ticks
+        return None
+
+    def _ticked(self, entry: Entry) -> str | None:
+        series, tick = entry.body["series"], entry.body["tick"]
+        if self.reservations.get(series) != entry.body["series_hash"] or tick >= self.series.get(series, 0):
+            return "it is a tick of a series that does not exist, or does not have it"
+        if (series, tick) in self._begun:
+            return f"it begins tick {tick} of series {series} a second time"
+        if series in self.commits:
+            return f"it begins a tick of series {series}, which is over"
+        self._begun.add((series, tick))
+        self.ticks[entry.position] = entry.hash
         return None
 
     def _paid_by(self, entry: Entry, cost: Guarantee) -> str | None:
@@ -452,7 +486,8 @@ class Replay:
 
     def _committed(self, entry: Entry) -> str | None:
         reservation = entry.body["reservation"]
-        if self.reservations.get(reservation) != entry.body["reservation_hash"]:
+        known = self.reservations.get(reservation) or self.ticks.get(reservation)
+        if known != entry.body["reservation_hash"]:
             return "it commits a reservation that does not exist"
         if reservation in self.commits:
             return f"it commits reservation {reservation} a second time"

@@ -137,7 +137,8 @@ def _forked() -> None:
         bits._restart()
 
 
-os.register_at_fork(after_in_child=_forked)
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_forked)
 
 _system: Bits | None = None
 

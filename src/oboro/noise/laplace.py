@@ -28,13 +28,13 @@ import math
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from oboro.arrays import Bytes, Floats, HalfWords, Integers
+from oboro.arrays import Floats, Integers
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show
 from oboro.noise.bits import Bits, system_bits
@@ -50,6 +50,7 @@ RADIX = 256
 _BITS = 31  # of each digit's uniform; the lowest bit of the first digit's half-word is the sign
 _GUIDE = 12  # leading bits of u that point to where the search for its digit starts
 _SMALL = 64  # up to so many draws the compiled loop is not worth loading
+_FEW = 16  # so many draws of one scale are made without tables, which take as long as hundreds of draws
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +164,36 @@ def check_level(level: float, name: str = "level") -> float:
     return float(exact)
 
 
-@dataclass(frozen=True, slots=True)
 class _Tables:
-    """What inversion needs for one scale, made once."""
+    """What inversion needs for one scale. The first few draws compute the floors that they need; for more, all are made once."""
 
-    scale: Fraction
-    digits: int
-    floors: npt.NDArray[np.uint32]  # [digit, j] = floor(2^31 S(j))
-    guide: npt.NDArray[np.uint8]  # [digit, leading bits of u] = the least digit among such u
+    def __init__(self, scale: Fraction) -> None:
+        self.scale, self.digits = scale, 1
+        while (
+            RADIX**self.digits < 32 * scale
+        ):  # so that floor(2^31 S(255)) = 0: the last digit's table ends the search
+            self.digits += 1
+        self._drawn = 0
+
+    @cached_property
+    def floors(self) -> npt.NDArray[np.uint32]:
+        """[digit, j] = floor(2^31 S(j))."""
+        floors = np.zeros((self.digits, RADIX), np.uint32)
+        for i in range(self.digits):
+            for j in range(RADIX if i == self.digits - 1 else RADIX - 1):
+                floors[i, j] = self.floor(i, j)
+        floors.setflags(write=False)
+        return floors
+
+    @cached_property
+    def guide(self) -> npt.NDArray[np.uint8]:
+        """[digit, leading bits of u] = the least digit among such u."""
+        # the largest u of each bucket has the least digit
+        top = ((np.arange(1 << _GUIDE, dtype=np.uint32) + 1) << (_BITS - _GUIDE)) - 1
+        least = [RADIX - np.searchsorted(row[::-1], top, side="right") for row in self.floors]
+        guide = np.array(least, np.uint8)
+        guide.setflags(write=False)
+        return guide
 
     @property
     def zero(self) -> float:
@@ -178,22 +201,24 @@ class _Tables:
 
     def fill(self, halves: npt.NDArray[np.uint32], out: Integers, filled: int, bits: Bits) -> int:
         """Turns half-words into draws; returns how many of `out` are there now."""
-        used = 0
-        if compiled_pays(out.size):
-            from oboro.noise._compiled import fill_laplace as fill
-        else:
-            fill = _fill_nothing
+        self._drawn += out.size
+        few, used = self._drawn <= _FEW, 0
+        compiled = not few and compiled_pays(out.size)
+        if compiled:
+            from oboro.noise._compiled import fill_laplace
         while filled < out.size and used < halves.size:
-            filled, used, open_draw = fill(halves, self.floors, self.guide, out, filled, used)
+            open_draw = True  # without the compiled loop every draw is made as an open one
+            if compiled:
+                filled, used, open_draw = fill_laplace(halves, self.floors, self.guide, out, filled, used)
             if open_draw and used < halves.size:
-                draw = self.resolve(halves[used : used + self.digits], bits)
+                draw = self.resolve(halves[used : used + self.digits], bits, few=few)
                 used += self.digits
                 if draw is not None:
                     out[filled] = (draw + 2**63) % 2**64 - 2**63
                     filled += 1
         return filled
 
-    def resolve(self, halves: npt.NDArray[np.uint32], bits: Bits) -> int | None:
+    def resolve(self, halves: npt.NDArray[np.uint32], bits: Bits, *, few: bool = False) -> int | None:
         """One draw from its leading bits, with as many more as it takes; None for (minus, 0)."""
         from oboro.noise.lazy import Uniform
 
@@ -202,14 +227,32 @@ class _Tables:
             known = int(halves[i]) >> 1
             last = i == self.digits - 1
             v = Uniform(bits, known, _BITS)
-            j = int(np.count_nonzero(self.floors[i] > known))  # V < S(j') is certain for all these j'
-            while (last or j < RADIX - 1) and v.below(self.survival(i, j)):
+            floors = None if few else self.floors[i]
+            # V < S(j') is certain for all j' below j: floors fall with j'
+            j = self.searched(i, known) if floors is None else int(np.count_nonzero(floors > known))
+            while last or j < RADIX - 1:
+                # 2^31 S(j) < floor + 1 <= known <= 2^31 V: certain, too, however many more bits V has by now
+                if floors is not None and j < RADIX and floors[j] < known:
+                    break
+                if not v.below(self.survival(i, j)):
+                    break
                 j += 1
             magnitude += j * RADIX**i
         minus = int(halves[0]) & 1
         if minus and magnitude == 0:
             return None
         return -magnitude if minus else magnitude
+
+    def searched(self, i: int, known: int) -> int:
+        """How many floors of digit i lie above `known`, in eight steps, without the others."""
+        low, high = 0, RADIX if i == self.digits - 1 else RADIX - 1
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if self.floor(i, middle) > known else (low, middle)
+        return low
+
+    def floor(self, i: int, j: int) -> int:
+        return certain_floor(self.survival(i, j), _BITS)
 
     def survival(self, i: int, j: int) -> Real:
         """S(j) of digit i as an enclosed real."""
@@ -232,24 +275,7 @@ class _Tables:
 
 @lru_cache(maxsize=256)
 def _tables(numerator: int, denominator: int) -> _Tables:
-    scale = Fraction(numerator, denominator)  # of its own: that of a law can be written to
-    digits = 1
-    while (
-        RADIX**digits < 32 * scale
-    ):  # so that floor(2^31 S(255)) = 0: the last digit's table ends the search
-        digits += 1
-    floors = np.zeros((digits, RADIX), np.uint32)
-    guide = np.zeros((digits, 1 << _GUIDE), np.uint8)
-    tables = _Tables(scale, digits, floors, guide)
-    for i in range(digits):
-        for j in range(RADIX if i == digits - 1 else RADIX - 1):
-            floors[i, j] = certain_floor(tables.survival(i, j), _BITS)
-        # the largest u of each bucket has the least digit
-        top = ((np.arange(1 << _GUIDE, dtype=np.uint32) + 1) << (_BITS - _GUIDE)) - 1
-        guide[i] = RADIX - np.searchsorted(floors[i][::-1], top, side="right")
-    floors.setflags(write=False)
-    guide.setflags(write=False)
-    return tables
+    return _Tables(Fraction(numerator, denominator))  # of its own: that of a law can be written to
 
 
 def certain_floor(real: Real, bits: int) -> int:
@@ -269,10 +295,3 @@ def certain_floor(real: Real, bits: int) -> int:
         if low == high:
             return low
         digits *= 2
-
-
-def _fill_nothing(
-    halves: HalfWords, floors: HalfWords, guide: Bytes, out: Integers, filled: int, used: int
-) -> tuple[int, int, bool]:
-    """Leaves every draw open: a few draws are made one by one, without loading the compiler."""
-    return filled, used, True

@@ -49,7 +49,8 @@ def _forked() -> None:
     _turn = threading.RLock()
 
 
-os.register_at_fork(after_in_child=_forked)
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_forked)
 
 
 @contextmanager

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 FORMATS = (".parquet", ".csv", ".arrow", ".json")
 _MARK = b"\xef\xbb\xbf"
+ROW_GROUP = 1 << 16  # rows of a Parquet file that are read together: who asks for a part reads few of them
 BUNDLE = ".oboro"  # a file that carries its certificate within
 
 
@@ -61,10 +62,16 @@ def encoded(table: pa.Table, suffix: str) -> bytes:
 
         # differences of sorted keys are small: two fifths fewer bytes, in a third of the time
         packed = [field.name for field in table.schema if pa.types.is_integer(field.type)]
-        others = [name for name in table.column_names if name not in packed]
+        # of few rows a list of the values that occur saves nothing
+        others = [name for name in table.column_names if name not in packed] if table.num_rows > 100 else []
         encoding = dict.fromkeys(packed, "DELTA_BINARY_PACKED")
         pq.write_table(
-            table, sink, compression="zstd", use_dictionary=others, column_encoding=encoding or None
+            table,
+            sink,
+            compression="zstd",
+            use_dictionary=others,
+            column_encoding=encoding or None,
+            row_group_size=ROW_GROUP,
         )
     elif suffix == ".csv":
         import pyarrow.csv as csv
@@ -156,6 +163,8 @@ class Plan:
     intervals: Callable[[Any, float], tuple[Any, Any]] | None = None  # (table, level) to (low, high)
     ask: Callable[..., Any] | None = None  # (table, where, level): a part of the table, with its interval
     table_by: Callable[..., Any] | None = None  # (table, columns, level): a table of its own, with intervals
+    outlined: Callable[..., Any] | None = None  # (such a table, columns, file): with the shape of each area
+    with_shapes: tuple[str, ...] = ()  # endings of files that have them
 
     @property
     def leaves_out(self) -> str:
@@ -176,6 +185,10 @@ class Plan:
     def key_columns(self) -> tuple[str, ...]:
         """Whole numbers that are names: they are printed as they are, 533900054, 2026."""
         return ()
+
+    def heading(self, name: str) -> str:
+        """What a column is called in print."""
+        return name
 
     @property
     def readable(self) -> bool:

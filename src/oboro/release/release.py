@@ -38,6 +38,29 @@ if TYPE_CHECKING:
     from oboro.arrays import Ends
 
 _SHOWN = 12  # rows of a table that are printed
+_ENDS = (
+    b"oboro.interval"  # in the metadata of a table: the level of the interval that its last two columns are
+)
+
+
+def with_ends(table: pa.Table, ends: Ends) -> pa.Table:
+    """The table with two columns more, `low` and `high`, or names that are not taken."""
+    for name, end in zip(("low", "high"), ends, strict=True):
+        while name in table.column_names:
+            name = f"interval {name}"
+        table = table.append_column(name, [end])
+    return table
+
+
+def carrying_ends(table: pa.Table, ends: Ends) -> pa.Table:
+    """The same for a table that is published with them: of 95%, and it says so."""
+    found = with_ends(table, ends)
+    return found.replace_schema_metadata({**(found.schema.metadata or {}), _ENDS: b"0.95"})
+
+
+def carries_ends(table: pa.Table, level: float = 0.95) -> bool:
+    """Whether the table itself has the interval of this level."""
+    return level == 0.95 and (table.schema.metadata or {}).get(_ENDS) == b"0.95"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,37 +154,45 @@ class Release:
 
         The interval follows from the noisy values and public facts, so it is added on the way out. What the ledger
         stores, and the certificate's `content` hash, stay the values alone; its `file` hash is of the file as it
-        is written. Tables and signals do not ask for it: their files would double.
+        is written. Tables of counts do not ask for it: their files would double, and carry what it comes from. Where that
+        is too much for a file, the interval is published as part of the table.
         """
         if self.plan.intervals is None or not self.plan.interval_in_files:
             return self.plan.filed(self._table)
         return self.plan.filed(self._with_ends(self.plan.intervals, 0.95))
 
     def _with_ends(self, intervals: Callable[[pa.Table, float], Ends], level: float) -> pa.Table:
-        """The table with two columns more, `low` and `high`, or names that are not taken."""
         table = self._table
-        for name, end in zip(("low", "high"), intervals(table, level), strict=True):
-            while name in table.column_names:
-                name = f"interval {name}"
-            table = table.append_column(name, [end])
-        return table
+        return table if carries_ends(table, level) else with_ends(table, intervals(table, level))
 
-    @takes(path=path_of, certificate=path_of, by=names_of)
+    @takes(path=path_of, certificate=path_of, by=names_of, outlines=path_of)
     def save(
         self,
         path: str | Path,
         *,
         certificate: str | Path | None = None,
         by: str | Sequence[str] | None = None,
+        outlines: str | Path | None = None,
     ) -> Path:
         """Writes the data by its extension, and beside it a certificate that carries the file's hash.
 
         With `by`, such as "municipality" or ["municipality", "sex"]: a table of its own, of areas of that level, with the 95%
-        interval of each; where the plan has areas. Both files appear whole or not at all. Returns where the certificate is: in
+        interval of each; where the plan has areas. With `outlines` too, a file of polygons with a property of that name, these are the
+        areas' shapes in a file that GIS reads. Both files appear whole or not at all. Returns where the certificate is: in
         the file itself where that is .oboro.
         """
         path = Path(path)
-        ending, table = checked_ending(self.plan, path), self.outgoing() if by is None else self._by(by)
+        ending = checked_ending(self.plan, path)
+        table = self.outgoing() if by is None and outlines is None else self._by(by or [])
+        if outlines is not None:
+            if self.plan.outlined is None or ending not in self.plan.with_shapes:
+                raise ParameterError(
+                    "outlines are for files that GIS reads",
+                    given=told(outlines=str(outlines)) + f" and {ending}",
+                    needed=", ".join(self.plan.with_shapes) or setting(outlines=None),
+                    argument="outlines",
+                )
+            table = self.plan.outlined(table, [by] if isinstance(by, str) else list(by or []), Path(outlines))
         if ending == BUNDLE:
             inside = certify_file(self.certificate, BUNDLED[0], self._content, self._sign)
             write_whole(path, bundled(dict(zip(BUNDLED, (self._content, inside.to_bytes()), strict=True))))
@@ -254,18 +285,22 @@ class Release:
             for row in table.to_pylist()
         ]
         if self.plan.intervals is None:
-            return table.column_names, rows, None
+            return self._heads(), rows, None
         try:
             low, high = self.plan.intervals(table, 0.95)
         except OboroError as error:
-            return table.column_names, rows, error.message
+            return self._heads(), rows, error.message
         except MemoryError:
-            return table.column_names, rows, "not enough memory"
+            return self._heads(), rows, "not enough memory"
         ranges = [
             phrase(f"{_text(a)} to {_text(b)}") for a, b in zip(low.tolist(), high.tolist(), strict=True)
         ]
         spanned = [[*row, span] for row, span in zip(rows, ranges, strict=True)]
-        return [*table.column_names, said("95% interval")], spanned, None
+        return [*self._heads(), said("95% interval")], spanned, None
+
+    def _heads(self) -> list[str]:
+        """What columns are called in print: by their labels, where they have one. Files keep the names."""
+        return [self.plan.heading(name) for name in self._table.column_names]
 
     def _lines(self, head: list[str], rows: list[list[str]]) -> list[str]:
         sides = "".join("<" if "string" in str(kind) else ">" for kind in self._table.schema.types) + ">"
@@ -279,17 +314,31 @@ class Release:
         return self.plan.readable and self._table.num_rows > _SHOWN
 
     def _repr_html_(self) -> str:
-        head, rows, _ = self._shown() if self.plan.readable else ([], [], None)
+        """What a notebook shows: the first rows with their intervals, and below them what was paid and what is left."""
+        head, rows, missing = self._shown() if self.plan.readable else ([], [], None)
         top = "".join(f"<th>{html.escape(name)}</th>" for name in head)
         body = "".join(
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
         )
         more = self._table.num_rows - len(rows) if self.plan.readable else 0
         rest = f"<p>{said(f'... {more:,} more')}</p>" if more > 0 else ""
-        facts = (
-            f"<p><b>{html.escape(said(str(self.guarantee)))}</b> · {html.escape(said(str(self.unit)))}</p>"
+        facts = [(said("guarantee"), said(str(self.guarantee))), (said("unit"), said(str(self.unit)))]
+        if missing is not None:
+            facts.append((said("interval"), f"{said('none')}: {said(missing)}"))
+        elif self.plan.intervals is not None:
+            facts.append((said("interval"), f"95%, {said(self.plan.leaves_out)}"))
+        facts += [(said(name), said(text)) for name, text in self._price().items()]
+        told = "".join(f"<br>{html.escape(name)}: <b>{html.escape(text)}</b>" for name, text in facts)
+        return (
+            f"<h4>{html.escape(phrase(self.certificate.record['released']))}</h4><table><tr>{top}</tr>{body}</table>"
+            f"{rest}<p>{told.removeprefix('<br>')}</p>"
         )
-        return f"<h4>{html.escape(phrase(self.certificate.record['released']))}</h4><table><tr>{top}</tr>{body}</table>{rest}{facts}"
+
+    def _price(self) -> dict[str, str]:
+        """What this release cost, what all releases so far cost, and the most that they may."""
+        paid = self.certificate.record["ledger"]
+        cost, spent, budget = (str(guarantee_from(paid[name])) for name in ("cost", "spent", "budget"))
+        return {"price": cost, "spent in all": spent, "budget": budget}
 
 
 def checked_ending(plan: Plan, path: Path, spelled: str = "{}") -> str:

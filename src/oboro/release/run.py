@@ -80,7 +80,7 @@ def price(plan: Plan, ledger: Ledger, account: str | None = None) -> Guarantee:
     (Pure('0.1'), Pure(0))
     """
     cost = ledger.price(plan.unit, plan.guarantee)
-    if not ledger.affords(cost, account=account):
+    if not ledger.covers(cost, account=account):
         own = None if account is None else ledger.account(account)
         room = ledger.available
         if account is not None:
@@ -142,7 +142,7 @@ def given_again(plan: Plan, ledger: Ledger, name: str) -> Release | None:
     if stored is None:
         return None
     written, cost = stored.reserved.body["plan"], stored.reserved.cost
-    if not _same_plan(plan, written):
+    if not same_plan(plan, written):
         ledger.refuse_used(name, plan.to_dict())
     elif stored.committed is None or cost is None:
         ledger.refuse_used(name, written)
@@ -151,7 +151,7 @@ def given_again(plan: Plan, ledger: Ledger, name: str) -> Release | None:
     return None  # pragma: no cover  # a taken name was refused above
 
 
-def _same_plan(plan: Plan, written: dict[str, object]) -> bool:
+def same_plan(plan: Plan, written: dict[str, object]) -> bool:
     """Whether a record, perhaps of an older oboro, is that of this plan."""
     if written == plan.to_dict():
         return True
@@ -190,12 +190,15 @@ def keep(
     ledger: Ledger,
     reservation: Reservation,
     table: Table,
-    bits: Bits,
+    bits: Bits | str,
     engine: object = None,
+    *,
+    ticks: bool = False,
 ) -> Release:
     """Stores what was measured under a reservation, commits it and signs: the end of every run, also of one in steps.
 
-    `engine` is the name and version of what added up the data, where an engine did.
+    `bits` are those that it was drawn with, or how they are called. `engine` is the name and version of what added up the data, where
+    an engine did. `ticks` is that of `Ledger.commit`.
     """
 
     def look() -> bool:
@@ -206,11 +209,11 @@ def keep(
         content = to_content(table)
         facts = {
             "software": f"oboro {__version__}" + (f", {engine}" if isinstance(engine, str) else ""),
-            "bits": bits.description,
+            "bits": bits if isinstance(bits, str) else bits.description,
             **quoted.words,
             "rows": table.num_rows,
         }
-        committed = ledger.commit(reservation, content, facts=facts)
+        committed = ledger.commit(reservation, content, facts=facts, ticks=ticks)
     with paid(ledger.where, reservation.position, stored=True):
         return from_content(
             quoted.plan,
@@ -242,8 +245,11 @@ def fetch(ledger: Ledger, *, name: str | None = None, entry: int | None = None) 
             fix=setting(entry=1),
         )
     stored = ledger.find(name) if name is not None else ledger.find_entry(entry or 0)
-    cost = None if stored is None else stored.reserved.cost
-    if stored is None or cost is None:
+    # a tick is a part of its series, which has the plan and was paid for
+    series = stored.reserved.body.get("series") if stored is not None else None
+    owner = stored if series is None else ledger.find_entry(series)
+    cost = None if owner is None else owner.reserved.cost
+    if stored is None or owner is None or cost is None:
         raise LedgerError(
             "the ledger has no such release",
             given=told(name=repr(name)) if name is not None else told(entry=f"{entry}"),
@@ -252,5 +258,5 @@ def fetch(ledger: Ledger, *, name: str | None = None, entry: int | None = None) 
         )
     content = stored.content()
     assert stored.committed is not None
-    plan = plan_from(stored.reserved.body["plan"])
-    return from_content(plan, ledger, stored.reserved.name, cost, stored.committed, content)
+    plan = plan_from(owner.reserved.body["plan"])
+    return from_content(plan, ledger, owner.reserved.name, cost, stored.committed, content)

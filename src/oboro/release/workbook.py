@@ -53,7 +53,10 @@ def check_room(rows: int | None, columns: int, signs: int) -> None:
 
 def encoded_workbook(table: Table, words: Sequence[Sequence[str]], made: datetime) -> bytes:
     """The bytes of the file: always the same for the same release. `words` are rows, a label and the cells after it."""
-    names, columns = table.column_names, [column.to_pylist() for column in table.columns]
+    names, columns = (
+        [_head(field) for field in table.schema],
+        [column.to_pylist() for column in table.columns],
+    )
     longest = max(
         map(_signs, [one for values in (names, *columns) for one in values if isinstance(one, str)])
     )
@@ -84,6 +87,12 @@ def encoded_workbook(table: Table, words: Sequence[Sequence[str]], made: datetim
         row += max(map(len, parts), default=1)
     book.close()
     return sink.getvalue()
+
+
+def _head(field: Any) -> str:
+    """The name of a column; after its label, where it has one."""
+    label = (field.metadata or {}).get(b"label", b"").decode()
+    return f"{label} ({field.name})" if label else str(field.name)
 
 
 def _write(sheet: Any, row: int, at: int, value: object, day: Any) -> None:

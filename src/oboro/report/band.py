@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from oboro.arrays import Floats
 from oboro.dynamics.outliers import SIZES, Detection, detections
 from oboro.dynamics.plan import SignalPlan
-from oboro.errors import CertificateError
+from oboro.errors import CertificateError, ParameterError, setting
+from oboro.errors import told as told_
 from oboro.exact import Number, about
 from oboro.files import write_whole
 from oboro.release import Certificate
 from oboro.report import axes, promise
-from oboro.report.page import INTERNAL, Words, both, escape, render, say
+from oboro.report.page import INTERNAL, Words, both, escape, label, render, say
 
-_MOST_POINTS = 600
+_MOST_POINTS = 200_000  # on a page: eleven years of half hours; of more, each point is the mean of several
+_AT_FIRST = 672  # samples that are shown first where there are more: a fortnight of half hours
 
 BAND_WORDS = {
     "output": both("The published output"),
@@ -27,8 +32,16 @@ BAND_WORDS = {
     "cut": both(
         "What lies beyond the axis is drawn at its edge: under heavy tails an error is now and then very large."
     ),
-    "time": both("time, in samples"),
-    "axis": both("output, in its own unit"),
+    "output_of": both("{what}, in {unit}"),
+    "from_to": both("{first} to {last}"),
+    "reading": both("{when}: {value}{unit} (95% band {low} to {high})"),
+    "steer": both("Scroll or + and − to zoom, drag or arrow keys to move, 0 for all."),
+    "closer": both("Zoom in"),
+    "wider": both("Zoom out"),
+    "back": both("Earlier"),
+    "on": both("Later"),
+    "everything": both("Show all"),
+    "means": both("Each point is the mean of {every} samples; its band is the widest of theirs."),
     "typical": both("holds half of all errors"),
     "wide": both("holds 95% of all errors"),
     "samples": both("samples published"),
@@ -47,28 +60,115 @@ def write_band(
     private: bool = True,
     certificate: Certificate | Mapping[str, object] | None = None,
     language: str | None = None,
+    start: str | None = None,
+    every: str | None = None,
+    measured_in: str | None = None,
 ) -> None:
     """The first output of a release with its 95% band. With a `truth` the page is marked as internal.
 
     `private=False` says that the truth is made up, and the mark says so too. `certificate` gives the name of
-    the dataset and what was spent.
+    the dataset and what was spent. `start` ("2026-04-01" or "2026-04-01 00:30") and `every` ("30min", "1h", "1d") give the
+    samples dates, `measured_in` the unit of the output.
     """
+    begin, step = _clock(start, every)
     table = published.to_arrow() if hasattr(published, "to_arrow") else published
     low, high = plan.intervals(table, 0.95)
     keep = slice(None, None, plan.system.outputs)
-    t, y = table.column("t").to_numpy()[keep].tolist(), table.column("y").to_numpy()[keep].tolist()
-    drawn, cut = _drawn(t, y, low[keep].tolist(), high[keep].tolist(), None if truth is None else list(truth))
-    told = say(BAND_WORDS["band"], "p") + (say(BAND_WORDS["cut"], "p") if cut else "")
+    t, y = table.column("t").to_numpy()[keep], table.column("y").to_numpy()[keep]
+    several = -(-len(y) // _MOST_POINTS)
+    low, high = low[keep], high[keep]
+    bottom, top = _ends(low, high)
+    cut = bool((low < bottom).any() or (high > top).any())
+    true = None if truth is None else _thinned(np.array(truth, np.float64)[: len(y)], several, np.mean)
+    data = {
+        "y": _short(_thinned(y, several, np.mean)),
+        "width": _short(_thinned((high - low) / 2, several, np.max)),
+        "truth": None if true is None else _short(true),
+        "bottom": bottom,
+        "top": top,
+        "from": int(t[0]),
+        "every": several,
+        "start": begin,
+        "step": step,
+        "unit": measured_in or "",
+        "window": _AT_FIRST,
+    }
+    told = [BAND_WORDS["band"], *([BAND_WORDS["cut"]] if cut else [])]
+    told += [BAND_WORDS["means"].fill(every=several)] if several > 1 else []
     record = _record(plan, certificate)
+    name: Words = BAND_WORDS["output"]
+    if measured_in:
+        name = BAND_WORDS["output_of"].fill(what=name, unit=measured_in)
     page = render(
         title=Words.same(record["dataset"]) if "dataset" in record else BAND_WORDS["output"],
-        body=f"<main class='sheet'><div class='side wide'><section class='card'>{say(BAND_WORDS['output'], 'h2')}{told}{drawn}"
-        f"{_band_key(truth is not None)}<div class='figures'>{_figures(plan, len(y))}</div></section>{promise.promise(record)}</div></main>",
+        body=f"<main class='sheet band-page'><div class='side wide'><section class='card'>{say(name, 'h2')}"
+        f"{''.join(say(each, 'p') for each in told)}{_canvases()}{_band_key(truth is not None)}"
+        f"<div class='figures'>{_figures(plan, len(y))}</div></section>{promise.promise(record)}</div></main>",
         subtitle=promise.chip(record),
         language=language,
         internal=None if truth is None else INTERNAL["signal" if private else "made_up"],
+        styles=("band.css",),
+        scripts=("band.js",),
+        words=BAND_WORDS,
+        data=data,
     )
     write_whole(Path(path), page.encode())
+
+
+_EVERY = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+
+
+def _clock(start: str | None, every: str | None) -> tuple[float | None, int]:
+    """The first sample in seconds since 1970, and how far apart samples are; a time zone is not meant, and none is used."""
+    found = re.fullmatch(r"(\d{1,6})(s|min|h|d)", every or "1h")
+    wrong = ParameterError(
+        "the dates of the samples are not understood",
+        given=told_(start=repr(start), every=repr(every)),
+        needed="the first date, and how far samples are apart: a whole number of s, min, h or d",
+        fix=setting(start="2026-04-01T00:30", every="30min"),
+    )
+    if found is None or int(found[1]) == 0 or (start is None and every is not None):
+        raise wrong
+    if start is None:
+        return None, 1
+    try:
+        first = datetime.fromisoformat(start).replace(tzinfo=UTC)
+    except (TypeError, ValueError):
+        raise wrong from None
+    return first.timestamp(), int(found[1]) * _EVERY[found[2]]
+
+
+def _ends(low: Floats, high: Floats) -> tuple[float, float]:
+    """Of the axis: it follows the middle of what is published, for one wild error must not flatten everything."""
+    ordered = np.sort(np.concatenate([low, high]))
+    bottom, top = float(ordered[ordered.size // 50]), float(ordered[-1 - ordered.size // 50])
+    margin = 0.05 * ((top - bottom) or 1.0)
+    return bottom - margin, top + margin
+
+
+def _thinned(values: Floats, several: int, by: Callable[..., Any]) -> Floats:
+    """One number for so many."""
+    if several == 1:
+        return values
+    filled = np.concatenate([values, np.full(-len(values) % several, values[-1])])
+    return np.asarray(by(filled.reshape(-1, several), axis=1))
+
+
+def _short(values: Floats) -> list[float]:
+    """To five digits: more cannot be seen."""
+    return [float(f"{value:.5g}") for value in values.tolist()]
+
+
+def _canvases() -> str:
+    buttons = "".join(
+        f'<button type="button" id="{name}" {label(BAND_WORDS[name])}>{sign}</button>'
+        for name, sign in (("back", "◂"), ("on", "▸"), ("closer", "+"), ("wider", "−"), ("everything", "⤢"))
+    )
+    return (
+        f'<div class="plot"><canvas id="detail" tabindex="0" role="img" {label(BAND_WORDS["over_time"])}></canvas>'
+        f'<canvas id="whole" aria-hidden="true"></canvas></div><p id="reading" role="status"></p>'
+        f'<div class="steer">{buttons}<span id="shown"></span></div>{say(BAND_WORDS["steer"], "p", "class=quiet")}'
+    )
 
 
 def _record(plan: SignalPlan, certificate: Certificate | Mapping[str, object] | None) -> dict[str, object]:
@@ -99,38 +199,6 @@ def _figures(plan: SignalPlan, count: int) -> str:
     return "".join(
         f'<div><div class="figure">{escape(value)}</div>{say(words, "p")}</div>' for value, words in shown
     )
-
-
-def _drawn(
-    t: list[int], y: list[float], low: list[float], high: list[float], truth: list[float] | None
-) -> tuple[str, bool]:
-    """The chart, and whether something lies beyond its axis."""
-    every = max(1, len(t) // _MOST_POINTS)
-    t, y, low, high = t[::every], y[::every], low[::every], high[::every]
-    truth = None if truth is None else truth[: len(t) * every : every]
-    # the axis follows the middle of what is published: one wild error must not flatten everything
-    ordered = sorted([*low, *high])
-    bottom, top = ordered[len(ordered) // 50], ordered[-1 - len(ordered) // 50]
-    margin = 0.05 * ((top - bottom) or 1.0)
-    bottom, top = bottom - margin, top + margin
-    px, py = axes.across(t[0], t[-1]), axes.upwards(bottom, top)
-    parts = [
-        axes.rule(py(value), f"{value:.6g}".replace("-", "−")) for value in axes.round_ticks(bottom, top, 6)
-    ]
-    times = [time for time in axes.round_ticks(t[0], t[-1], 8) if time == int(time)]
-    parts += [axes.tick(px(time), f"{time:g}", minor=place % 2 == 1) for place, time in enumerate(times)]
-    around = [*zip(t, high, strict=True), *reversed(list(zip(t, low, strict=True)))]
-    outline = " ".join(f"{px(a):.1f},{py(b):.1f}" for a, b in around)
-    across = [px(a) for a in t]
-    line = axes.polyline(across, [py(b) for b in y], BAND_WORDS["published"])
-    parts.append(f'<g class="series s0"><polygon class="band" points="{outline}"/>{line}</g>')
-    if truth is not None:
-        dark = axes.polyline(across[: len(truth)], [py(b) for b in truth], BAND_WORDS["true"])
-        parts.append(f'<g class="series truth">{dark}</g>')
-    beyond = any(not bottom <= value <= top for value in (*y, *low, *high))
-    return axes.chart(
-        BAND_WORDS["over_time"], parts, below=BAND_WORDS["time"], beside=BAND_WORDS["axis"]
-    ), beyond
 
 
 def _band_key(truth: bool) -> str:

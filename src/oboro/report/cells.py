@@ -14,6 +14,7 @@ from oboro.arrays import Integers, Table
 from oboro.domain import Areas, Column, Domain, Grid, Mesh
 from oboro.domain.mesh import LEVELS
 from oboro.errors import DataError, DomainError, declaration, setting
+from oboro.tables.tree.partition import grouped, rows_cols
 
 # Where the cells of a grid or a mesh lie on the map.
 
@@ -48,6 +49,7 @@ class Place:
     column: Grid | Mesh
     whole: Window
     sides: tuple[int, ...]  # blocks that cells may be summed to, each a multiple of the one before
+    areas: Areas | None = None  # which of its cells are in the domain, where not all are
 
     @classmethod
     def of(cls, domain: Domain) -> Place:
@@ -57,9 +59,8 @@ class Place:
             if isinstance(column, Grid):
                 rows, cols = column.shape[:2]
                 largest = max((max(rows, cols) - 1).bit_length() - 1, 0)
-                return cls(
-                    column, Window(0, 0, rows, cols), tuple(1 << power for power in range(largest + 1))
-                )
+                sides = tuple(1 << power for power in range(largest + 1))
+                return cls(column, Window(0, 0, rows, cols), sides, own if isinstance(own, Areas) else None)
             if isinstance(column, Mesh):
                 unit = _MESHES[column.level]
                 each = _MESHES["80km"] // unit
@@ -71,7 +72,8 @@ class Place:
                 whole = Window(
                     south * each, west * each, (north - south + 1) * each, (east - west + 1) * each
                 )
-                return cls(column, whole, tuple(size // unit for size in _MESHES.values() if size >= unit))
+                sides = tuple(size // unit for size in _MESHES.values() if size >= unit)
+                return cls(column, whole, sides, own if isinstance(own, Areas) else None)
         raise DomainError(
             "a map needs a grid or a mesh in the domain",
             given=", ".join(domain.names),
@@ -102,6 +104,16 @@ class Place:
         if isinstance(self.column, Grid):
             return 1
         return _made_of(self.column, side)[1] ** 2
+
+    def blocks(self, side: int) -> int:
+        """How many blocks of the domain there are, of so many cells a side, whatever the page shows of them."""
+        if self.areas is not None:
+            row, col = rows_cols(self.column, self.areas.decode(np.arange(self.areas.size)))
+            return int(grouped(row // side, col // side)[0].size)
+        if isinstance(self.column, Grid):
+            return -(-self.whole.rows // side) * -(-self.whole.cols // side)
+        each = _MESHES["80km"] // _MESHES[self.column.level]
+        return len(self.column.region) * (each // side) ** 2
 
     @property
     def summed(self) -> tuple[str, ...]:

@@ -12,13 +12,13 @@ it must not be published.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from oboro.arrays import Table
-from oboro.domain import Areas, Domain
+from oboro.domain import Areas, Domain, Grid
 from oboro.errors import ParameterError, told
 from oboro.exact import rational
 from oboro.files import write_whole
@@ -75,6 +75,7 @@ def map_body(
     record: Facts,
     internal: bool,
     outlined: bool = False,
+    intervals: Words | None = None,
 ) -> str:
     """Controls, canvases and legend on one side; total, promise, error and notes on the other."""
     panes = (
@@ -93,7 +94,7 @@ def map_body(
         cards.append(
             f'<section class="card promise">{say(PROMISE["promise"], "h2")}{say(PROMISE["uncertified"], "p")}</section>'
         )
-    cards.append(_notes_card(place, layers, window, sources, outlined))
+    cards.append(_notes_card(place, layers, window, sources, outlined, intervals))
     return f"""<main class="map-page{" two" if internal else ""}">
 <section class="stage" aria-labelledby="map-name">
 <h2 id="map-name" class="spoken">{say(MAP["map"])}</h2>
@@ -187,7 +188,12 @@ def _rmse(true: Cells, released: Cells, window: Window, side: int) -> float:
 
 
 def _notes_card(
-    place: Place, layers: Layers, window: Window, sources: Sequence[Sequence[Facts]], outlined: bool
+    place: Place,
+    layers: Layers,
+    window: Window,
+    sources: Sequence[Sequence[Facts]],
+    outlined: bool,
+    intervals: Words | None,
 ) -> str:
     first, last = sources[0][0]["side"], sources[0][-1]["side"]
     notes = []
@@ -199,8 +205,13 @@ def _notes_card(
         notes.append(MAP["coarse_layers"].fill(side=last))
     if window != place.whole:
         notes.append(MAP["cropped"])
+    if isinstance(place.column, Grid):
+        first_row = {"row_name": place.keys[0]}
+        notes.append(MAP["rows_up" if place.north_up else "rows_down"].fill(**first_row))
     if layers.summed:
         notes.append(MAP["summed"].fill(names=", ".join(layers.summed)))
+    if intervals is not None:
+        notes.append(intervals)
     if needs_extra(place):
         notes.append(MAP["no_land"])
     elif Earth.of(place) is not None:
@@ -298,6 +309,14 @@ def write_map(
     record = certificate.record if isinstance(certificate, Certificate) else dict(certificate or {})
     window = window_of([each.cells for each in shown], place.whole, MOST_BLOCKS)
     sources, payloads = _sources(shown, place, layers, window)
+    given = any(source["intervals"] for found in sources for source in found)
+    too_long = given and sum(map(len, payloads.values())) > MOST_BYTES - _FRAME
+    if too_long:
+        shown = [replace(each, cells=replace(each.cells, below=None, above=None)) for each in shown]
+        sources, payloads = _sources(shown, place, layers, window)
+    own = (
+        given and not too_long and plan is None and internal is None
+    )  # of cells alone: there is nothing to ask
     smallest = min(source["side"] for source in sources[0])
     sides = [side for side in place.sides if side >= smallest]
     earth = Earth.of(place)
@@ -312,10 +331,10 @@ def write_map(
     figures = Figures(MOST_BYTES - _FRAME - sum(map(len, payloads.values())))
     under = None if earth is None else beneath(earth, window, outline)
     land = under is not None and figures.put("oboro-beneath", *under.streams)
-    own = next((c for c in domain if isinstance(c, Areas) and c.of is place.column), None)
+    over = next((c for c in domain if isinstance(c, Areas) and c.of is place.column), None)
     areas = None
-    if own is not None and internal is None:
-        areas = figures.areas(own, window, layers, shown[0].cells, table, plan)
+    if over is not None and internal is None:
+        areas = figures.areas(over, window, layers, shown[0].cells, table, plan)
     answers = None if plan is None else figures.answers(table, plan, place, layers, window, sides)
     payloads |= figures.payloads
     partial = is_partial(plan, record)
@@ -329,6 +348,7 @@ def write_map(
         "areas": areas,
         "dense": MOST_BLOCKS,
         "sides": sides,
+        "places": [place.blocks(side) for side in sides],
         "columns": layers.labels(),
         "count": domain.label(count or count_column(table, place, layers)),
         "tables": [
@@ -343,6 +363,7 @@ def write_map(
         ],
         "answers": answers,
         "partial": partial,
+        "ownIntervals": own,
         "widths": {}
         if layers.shown or plan is not None or partial
         else promise.widths(record.get("forecast") or {}),
@@ -355,7 +376,16 @@ def write_map(
         title=title or promise.title(record) or MAP["published_table"],
         subtitle=promise.chip(record, titled=title is None),
         body=map_body(
-            shown, place, layers, window, sources, sides, record, internal is not None, outline is not None
+            shown,
+            place,
+            layers,
+            window,
+            sources,
+            sides,
+            record,
+            internal is not None,
+            outline is not None,
+            MAP["own_intervals"] if own else MAP["no_intervals"] if too_long else None,
         ),
         language=language,
         internal=None if internal is None else INTERNAL["counts"],

@@ -137,6 +137,7 @@ PROMISE = {
     "levels": both("levels"),
     "sensitivity": both("sensitivity"),
     "planned for": both("planned for"),
+    "counted": both("counted"),
     "step": both("step"),
     "calibration": both("calibration"),
     "squared sensitivity": both("squared sensitivity"),
@@ -178,6 +179,11 @@ MAP = {
     "legend_difference": both("Released minus true"),
     "interval": both("95% interval {low} to {high}"),
     "in_cells": both("in published cells; more people are known to live in the area, at no cell of it"),
+    "sum": both("a sum of cells, without an interval"),
+    "own_intervals": both(
+        "Each cell has its own interval. Blocks and areas are sums of cells, without an interval: the file carries none for them."
+    ),
+    "no_intervals": both("Intervals of cells are left out, to keep this page small. The table has them."),
     "within": both("± {width} expected error (95%)"),
     "around": both("{count} in the surrounding {side}"),
     "outside": both("Point at the map to read a count."),
@@ -208,6 +214,10 @@ MAP = {
     "coarse_layers": both(
         "A single category is shown in blocks of {side} × {side} cells or more, to keep this page small."
     ),
+    "rows_down": both(
+        '{row_name} 0 is at the top. If it is the southernmost row, declare the grid with rows = "north".'
+    ),
+    "rows_up": both("{row_name} 0 is at the bottom, in the south."),
     "summed": both("Summed over {names}."),
     "cropped": both("Only the part of the grid that is not empty is shown."),
     "about": both("About this map"),

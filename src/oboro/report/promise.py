@@ -60,7 +60,8 @@ def in_words(record: Facts) -> list[Words]:
         said.append(PROMISE["but_delta"].fill(delta=guarantee.get("delta", "")))
     known = _part(record, "noise").get("known")
     if isinstance(known, str):  # totals that were public beforehand are not protected
-        said.append(Words.sentence(known))
+        told = Words.sentence(known)
+        said.append(Words(f"{told.en[:1].upper()}{told.en[1:]}.", f"{told.ja}。"))
     return [*said, *(PROMISE["provided"].fill(assumption=Words.sentence(text)) for text in assumed)]
 
 
@@ -202,6 +203,7 @@ def _noise(value: object) -> Words:
     told = [
         Words.sentence(part) if key in ("law", "kind") else _parameter(str(key), part)
         for key, part in value.items()
+        if key != "known"  # said with the promise
     ]
     return Words(", ".join(one.en for one in told), "、".join(one.ja for one in told))
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse, RedirectResponse, StreamingResponse
+from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
@@ -20,9 +22,9 @@ from oboro.records import Record
 from oboro.release import Release
 from oboro.release.certificate import certify_file
 from oboro.release.release import checked_ending
-from oboro.service import answers, jobs, models, people, slots
+from oboro.service import answers, jobs, models, people
 from oboro.service.database import now
-from oboro.service.desk import Conflict, Crowded, Desk, Unknown, above
+from oboro.service.desk import Conflict, Crowded, Desk, Forbidden, Unknown
 from oboro.service.door import Door, Metrics, Rates
 from oboro.service.edition import Opened
 from oboro.service.made_up import made_up
@@ -43,10 +45,6 @@ REFUSED: dict[int | str, Record] = {
     }.items()
 }
 router = APIRouter(responses=REFUSED)
-
-
-class Forbidden(OboroError):
-    """Not for this role."""
 
 
 def status_of(error: OboroError) -> int:
@@ -73,15 +71,15 @@ def refusal(error: OboroError) -> JSONResponse:
 # Who asks
 
 
-def desk_of(request: Request) -> Desk:
+async def desk_of(request: Request) -> Desk:  # async, since what is not takes a thread
     desk: Desk = request.app.state.desk
     return desk
 
 
-def role(*roles: str) -> Callable[[Request], Person]:
+def role(*roles: str) -> Callable[[Request], Awaitable[Person]]:
     """Somebody in one of these roles."""
 
-    def signed_in(request: Request) -> Person:
+    async def signed_in(request: Request) -> Person:
         person: Person = request.state.person
         if person.role not in roles:
             raise Forbidden("this is not for your role", given=person.role, needed=" or ".join(roles))
@@ -128,7 +126,7 @@ def described(dataset: str, desk: AtDesk, person: Asker) -> models.Described:
     facts, ledger = opened.facts, opened.ledger
     limits = {name: getattr(facts.limits, name) for name in facts.limits.__slots__}
     return models.Described(
-        name=facts.dataset, edition=facts.edition, domain=facts.domain.to_dict(), unit=facts.unit.to_dict(), n=facts.n, count=facts.count,
+        name=facts.dataset, edition=facts.edition, table=facts.table, domain=facts.domain.to_dict(), unit=facts.unit.to_dict(), n=facts.n, count=facts.count,
         budget=ledger.budget.to_dict(), remaining=ledger.available.to_dict(), account=account_of(desk, dataset, person.name), ledger=ledger.id,
         public_key=ledger.public_key, limits=limits, sharing=opened.settings.sharing, software=f"oboro {__version__}",
     )  # fmt: skip
@@ -173,7 +171,7 @@ def _plain(value: Any) -> Any:
 @router.post("/v1/datasets/{dataset}/forecast", response_model=models.Forecasted)
 def forecast(
     dataset: str, asked: models.ToForecast, request: Request, desk: AtDesk, person: Asker
-) -> models.Forecasted:
+) -> Response:
     """The error of an answer before it is asked for, from its price; with a target, the price from the error. Free."""
     opened = desk.dataset(dataset, person)
     rated(request, "forecasts", person, desk.settings.limits.forecasts_per_minute)
@@ -182,17 +180,24 @@ def forecast(
         question = dict(with_eps(question, eps_for(opened, question, asked.target)))
         question.pop("rho")
     quoted = desk.quoted(opened, question)
-    with desk.database.reading() as connection:
-        slot = slots.slot_of(connection, dataset, quoted.shape)
-    return models.Forecasted(
-        question=question,
-        cost=quoted.quote.cost.to_dict(),
-        forecast=models.Forecast.model_validate(quoted.quote.forecast.to_dict()),
-        words=str(quoted.quote.words["released"]),
-        slot=slot.slot / 1000,
-        approval=opened.settings.approve_above is not None
-        and above(quoted.quote.cost, opened.settings.approve_above),
+    return told(
+        models.Forecasted(
+            question=question,
+            cost=quoted.quote.cost.to_dict(),
+            forecast=models.Forecast.model_validate(quoted.quote.forecast.to_dict()),
+            words=str(quoted.quote.words["released"]),
+            slot=desk.slot(dataset, quoted.shape).slot / 1000,
+            approval=desk.needs_approval(opened, person.name, quoted.quote.cost),
+        )
     )
+
+
+def told(found: BaseModel, status: int = 200, answer: bytes | None = None) -> Response:
+    """A response as it is: checked when it was made, and not once more. An answer goes in as the JSON that it was packed as."""
+    content = found.model_dump_json().encode()
+    if answer is not None:
+        content = content.removesuffix(b'"answer":null}') + b'"answer":' + answer + b"}"
+    return Response(content, status, media_type="application/json")
 
 
 def eps_for(opened: Opened, question: Record, target: models.Target) -> str:
@@ -244,39 +249,39 @@ def ask(
     dataset: str,
     question: models.Question,
     request: Request,
-    response: Response,
     desk: AtDesk,
     person: Asker,
     idempotency_key: Annotated[
         str | None, Header(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")
     ] = None,
-) -> models.Job:
+) -> Response:
     """Asks. The answer leaves at a public time; what it costs is reserved before this returns, and never refunded."""
     opened = desk.dataset(dataset, person)
     rated(request, "questions", person, desk.settings.limits.questions_per_minute)
     row = desk.ask(
         person, opened, question.model_dump(exclude_none=True, exclude_defaults=True), idempotency_key
     )
-    made = job(desk, row, person, with_answer=True)
     request.app.state.metrics.count("oboro_questions_total", dataset=dataset, kind=row.kind)
-    if made.state == "done":
-        response.status_code = 200
-    return made
+    made = job(desk, row, person)
+    return told(made, 200 if made.state == "done" else 202, answer_of(desk, row, made))
 
 
-def job(desk: Desk, row: jobs.Row, person: Person, *, with_answer: bool = False) -> models.Job:
+def job(desk: Desk, row: jobs.Row, person: Person) -> models.Job:
     """A job as its asker may see it: a clock, until its answer leaves."""
     time = now()
-    led = desk.leader(row)
-    state, due = jobs.state_at(led, time)
-    answer = None
-    if with_answer and state == "done":
-        found = desk.answer(row)
-        answer = models.Answer.model_validate_json(found) if len(found) <= answers.KEPT else None
+    state, due = jobs.state_at(desk.leader(row), time)
     return models.Job(
         id=row.id, dataset=row.dataset, account=row.account, question=json.loads(row.question), state=state, cost=json.loads(row.cost),
-        due=at(due), due_in=None if due is None else max(0, due - time) / 1000, why=row.why if person.role == "steward" else None, answer=answer,
+        due=at(due), due_in=None if due is None else max(0, due - time) / 1000, why=row.why if person.role == "steward" else None,
     )  # fmt: skip
+
+
+def answer_of(desk: Desk, row: jobs.Row, made: models.Job) -> bytes | None:
+    """The answer that goes with a job, unless it is so large that it has to be asked for."""
+    if made.state != "done":
+        return None
+    found = desk.answer(row)
+    return found if len(found) <= answers.KEPT else None
 
 
 @router.get("/v1/questions", response_model=list[models.Job])
@@ -288,9 +293,11 @@ def questions(
 
 
 @router.get("/v1/questions/{id}", response_model=models.Job)
-def question(id: str, desk: AtDesk, person: Asker) -> models.Job:
+def question(id: str, desk: AtDesk, person: Asker) -> Response:
     """What became of a question."""
-    return job(desk, desk.job(id, person), person, with_answer=True)
+    row = desk.job(id, person)
+    made = job(desk, row, person)
+    return told(made, answer=answer_of(desk, row, made))
 
 
 @router.get(
@@ -298,12 +305,25 @@ def question(id: str, desk: AtDesk, person: Asker) -> models.Job:
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {"schema": {}}}}},
 )
-async def events(id: str, desk: AtDesk, person: Asker) -> StreamingResponse:
+async def events(id: str, request: Request, desk: AtDesk, person: Asker) -> StreamingResponse:
     """The clock of a question as server-sent events, and its end."""
     row = await run_in_threadpool(desk.job, id, person)
+    watched: Counter[str] = request.app.state.watched
+    if watched[person.name] >= desk.settings.limits.streams:
+        raise Crowded("too many clocks are watched at once", needed=f"at most {desk.settings.limits.streams}")
 
-    async def told() -> AsyncIterator[str]:
+    async def clock() -> AsyncIterator[str]:
+        watched[person.name] += 1
+        try:
+            async for line in ticks():
+                yield line
+        finally:
+            watched[person.name] -= 1
+
+    async def ticks() -> AsyncIterator[str]:
         while True:
+            if not await run_in_threadpool(people.is_open, desk.database, person.token):
+                return  # revoked, or over
             seen = await run_in_threadpool(lambda: job(desk, desk.job(row.id, person), person))
             yield f"event: {seen.state}\ndata: {seen.model_dump_json(exclude={'answer'})}\n\n"
             if seen.state not in ("pending", "waiting"):
@@ -311,7 +331,9 @@ async def events(id: str, desk: AtDesk, person: Asker) -> StreamingResponse:
             wait = 1.0 if seen.due_in is None else min(seen.due_in, 5.0)
             await asyncio.sleep(max(wait, 0.001))
 
-    return StreamingResponse(told(), media_type="text/event-stream")
+    return StreamingResponse(
+        clock(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+    )  # a proxy passes each event on
 
 
 _FILES = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet", "json": "application/json"}
@@ -399,19 +421,24 @@ def log_in(asked: models.ToLogIn, request: Request, desk: AtDesk) -> models.NewT
 def create_app(desk: Desk) -> Any:
     """The whole service as an ASGI application."""
     from oboro.service.office import router as office
+    from oboro.service.studio.routes import create_studio
 
     app = FastAPI(
         title="oboro",
         version=__version__,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # it would lead to whatever host the request named
         openapi_url="/v1/openapi.json",
         separate_input_output_schemas=False,
     )
     app.state.desk, app.state.rates, app.state.metrics = desk, Rates(), Metrics()
+    app.state.watched = Counter()
     app.include_router(router)
     app.include_router(office)
     app.add_api_route("/healthz", healthz, include_in_schema=False)
+    app.add_api_route("/", lambda: RedirectResponse("/studio/"), include_in_schema=False)
+    app.mount("/studio", create_studio(desk, app.state.rates, app.state.metrics))
 
     @app.exception_handler(OboroError)
     async def refused(_: Request, error: OboroError) -> JSONResponse:
@@ -421,13 +448,13 @@ def create_app(desk: Desk) -> Any:
     async def misshapen(_: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0] if error.errors() else {"loc": (), "msg": "not understood"}
         where = ".".join(str(part) for part in first["loc"][1:])
-        told = ParameterError(
+        wrong = ParameterError(
             "the request is not understood",
             given=where[:200] or "the body",
             needed=str(first["msg"])[:300],
             argument=where[:200] or None,
         )
-        return refusal(told)
+        return refusal(wrong)
 
     @app.exception_handler(HTTPException)
     async def plain(_: Request, error: HTTPException) -> JSONResponse:
@@ -436,10 +463,10 @@ def create_app(desk: Desk) -> Any:
             404: "there is no such thing",
             405: "there is no such verb here",
         }
-        told = OboroError(words.get(error.status_code, "the request is not understood"))
+        wrong = OboroError(words.get(error.status_code, "the request is not understood"))
         name = {401: "Unauthorized", 404: "Unknown"}.get(error.status_code, "ParameterError")
         return JSONResponse(
-            {**told.to_dict(), "error": name}, status_code=error.status_code, headers=error.headers
+            {**wrong.to_dict(), "error": name}, status_code=error.status_code, headers=error.headers
         )
 
     @app.exception_handler(Exception)
@@ -453,7 +480,7 @@ def create_app(desk: Desk) -> Any:
         )
 
     app.openapi_schema = _with_tokens(app.openapi())
-    return Door(app, desk.database, desk.settings.limits, app.state.rates, app.state.metrics), app
+    return Door(app, desk.database, desk.settings, app.state.rates, app.state.metrics), app
 
 
 def _with_tokens(schema: Record) -> Record:

@@ -54,6 +54,7 @@ def calibrate(settings: Settings, dataset: Dataset) -> tuple[str, dict[Shape, Sl
             dataset.count,
             "made up",
             settings.limits,
+            dataset.table,
         )
         ledger = Ledger.create(
             Path(folder, "made-up.ledger"), dataset="made up", unit=own.unit, budget=budget
@@ -131,6 +132,12 @@ def examples(facts: Facts) -> Iterator[Record]:
         if column.size <= facts.limits.cells:
             yield {"question": "top", "columns": [column.name], "k": 3, "eps": "1"}
             yield {"question": "mode", "columns": [column.name], "eps": "1"}
+    figures = ["COUNT(*)", *(f'{word}("{name}")' for name in numbers[:2] for word in ("AVG", "MEDIAN"))]
+    for by in groups:
+        keys = [f'"{name}"' for name in by]
+        grouped = f" GROUP BY {', '.join(keys)}" if by else ""
+        text = f'SELECT {", ".join([*keys, *figures])} FROM "{facts.table}"{grouped}'
+        yield {"question": "sql", "sql": text, "eps": "1"}
     for many in (2, 8, facts.limits.questions):
         asked = [{"question": "mean", "columns": [name]} for name in (numbers or [])] or [
             {"question": "count"}

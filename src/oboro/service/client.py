@@ -20,13 +20,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
 from oboro import errors
 from oboro.domain import Domain
-from oboro.errors import CertificateError, OboroError, PaidError, ParameterError, told
+from oboro.errors import CertificateError, OboroError, PaidError, ParameterError, setting, told
 from oboro.exact import Number, positive, rational, show
 from oboro.kinds import names_of, shown, takes, text_of
 from oboro.privacy import guarantee_from, unit_from
@@ -53,8 +54,12 @@ class ServiceError(OboroError):
 
 
 @takes(address=text_of, token=text_of)
-def connect(address: str, *, token: str | None = None, timeout: float = 60.0) -> Service:
+def connect(
+    address: str, *, token: str | None = None, ca: str | Path | None = None, timeout: float = 60.0
+) -> Service:
     """A service, by its address; the token is that of $OBORO_TOKEN if none is given.
+
+    `ca` is the file of an authority of one's own that signed the service's certificate of TLS, where the system knows none.
 
     >>> ob.connect("stat.example", token="")
     Traceback (most recent call last):
@@ -74,7 +79,20 @@ def connect(address: str, *, token: str | None = None, timeout: float = 60.0) ->
             fix='"https://stat.example"',
         )
     given = token if token is not None else os.environ.get("OBORO_TOKEN", "")
-    return Service(address.rstrip("/"), _Line(address.rstrip("/"), given, timeout))
+    return Service(address.rstrip("/"), _Line(address.rstrip("/"), given, timeout, _trusting(ca)))
+
+
+def _trusting(ca: str | Path | None) -> ssl.SSLContext:
+    """TLS as the system has it, or with an authority of one's own; never without a check."""
+    try:
+        return ssl.create_default_context(cafile=None if ca is None else str(ca))
+    except (OSError, ValueError):
+        raise ParameterError(
+            "ca is not the file of an authority",
+            given=told(ca=shown(ca)),
+            needed="certificates in PEM",
+            fix=setting(ca="authority.pem"),
+        ) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +114,9 @@ class Service:
 class _Line:
     """One connection, kept open; requests take turns."""
 
-    def __init__(self, address: str, token: str, timeout: float) -> None:
+    def __init__(self, address: str, token: str, timeout: float, trusting: ssl.SSLContext) -> None:
         self._address, self._token, self._timeout = urlsplit(address), token, timeout
+        self._trusting = trusting
         self._lock = threading.Lock()
         self._open: http.client.HTTPConnection | None = None
 
@@ -144,6 +163,15 @@ class _Line:
                     time.sleep(min(10.0, float(answer.headers.get("Retry-After") or 1)))
                     continue
                 return status, found
+            except ssl.SSLCertVerificationError as error:
+                with self._lock:
+                    self._drop()
+                raise ServiceError(
+                    "the service is not who it says",
+                    given=f"{self._address.geturl()}: {error.verify_message}",
+                    needed="a certificate of TLS that this machine trusts",
+                    fix='ob.connect("https://stat.example", token=..., ca="authority.pem")',
+                ) from None
             except (OSError, http.client.HTTPException) as error:
                 with self._lock:
                     self._drop()
@@ -161,7 +189,7 @@ class _Line:
             host, port = self._address.hostname or "", self._address.port
             if self._address.scheme == "https":
                 self._open = http.client.HTTPSConnection(
-                    host, port, timeout=self._timeout, context=ssl.create_default_context()
+                    host, port, timeout=self._timeout, context=self._trusting
                 )
             else:
                 self._open = http.client.HTTPConnection(host, port, timeout=self._timeout)
@@ -282,6 +310,16 @@ class Asking(Generic[Result]):
         """The most frequent value of a column."""
         return self._ask("mode", asked, columns=[column])
 
+    def sql(self, text: str, **asked: Said) -> Result:
+        """What a statement of SQL asks: one table, one price. It is read on both sides, so the extra `sql` is needed here too."""
+        if self._condition is not None or self._groups:
+            raise ParameterError(
+                "a statement says everything itself",
+                given="where or by",
+                needed="WHERE and GROUP BY in the statement",
+            )
+        return self._ask("sql", asked, sql=text)
+
     def table(
         self,
         *,
@@ -330,6 +368,7 @@ class Remote(Asking[Release]):
             found["count"],
             found["edition"],
             Limits(**limits),
+            found["table"],
         )
 
     @property

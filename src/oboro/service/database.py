@@ -21,6 +21,7 @@ from oboro.errors import LedgerError
 from oboro.ledger.file import Place, is_address
 
 SCHEMA = "oboro_service"  # on PostgreSQL: beside the ledgers, each of which has a schema of its own
+THREADS = 16  # that answer requests at once, each with a connection that stays open
 metadata = sa.MetaData()
 BIG = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
@@ -130,8 +131,8 @@ class Database:
             self.engine = sa.create_engine(
                 self.place.url or "",
                 connect_args={"options": f"-csearch_path={SCHEMA}"},
-                pool_size=8,
-                max_overflow=32,
+                pool_size=THREADS,
+                max_overflow=THREADS,
                 pool_pre_ping=False,
             )
         else:
@@ -141,7 +142,7 @@ class Database:
             self.engine = sa.create_engine(
                 f"sqlite:///{self.place.path}",
                 connect_args={"timeout": 60, "check_same_thread": False},
-                pool_size=8,
+                pool_size=THREADS,
                 max_overflow=64,
             )
             event.listen(self.engine, "connect", _pragmas)
@@ -195,10 +196,13 @@ def _begin(connection: sa.Connection) -> None:
 
 
 def _only_ours(path: Path) -> None:
-    """The file holds hashes of tokens and what was asked: nobody else reads it."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """The file holds hashes of tokens and what was asked: nobody else reads it.
+
+    One that is there is not opened: to close it would give up the locks of whoever has it open in this process, and another process
+    would take itself for the last to have it, and delete what was written ahead.
+    """
     try:
-        if stat.S_IMODE(os.fstat(handle).st_mode) & 0o077:
-            os.fchmod(handle, 0o600)
-    finally:
-        os.close(handle)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            path.chmod(0o600)

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 import sqlalchemy as sa
 
 from oboro.errors import LedgerError, OboroError, PaidError, ParameterError
+from oboro.ledger.accounts import Account
 from oboro.ledger.chain import sha256
 from oboro.privacy import Guarantee, Pure
 from oboro.release.run import Quote, reserve
@@ -23,6 +24,7 @@ from oboro.service.edition import Opened
 from oboro.service.people import Person
 from oboro.service.questions import Question, Shape, canonical_question, digest_of, plan_of
 from oboro.service.settings import Settings
+from oboro.service.slots import Slot
 
 T = TypeVar("T")
 _FRESH = 2.0  # seconds that it may take until a grant is seen; what is paid is decided by the ledger itself
@@ -38,6 +40,10 @@ class Crowded(OboroError):
 
 class Unknown(OboroError):
     """There is no such thing here, or not for whoever asks: nobody can tell which."""
+
+
+class Forbidden(OboroError):
+    """Not for this role."""
 
 
 class Recent(Generic[T]):
@@ -79,12 +85,16 @@ class Asked:
 class Desk:
     """Admits questions to the datasets that are open, and says what became of them."""
 
-    def __init__(self, settings: Settings, database: Database, datasets: list[Opened]) -> None:
-        self.settings, self.database = settings, database
+    def __init__(
+        self, settings: Settings, database: Database, datasets: list[Opened], owner: str | None = None
+    ) -> None:
+        """`owner`: who pays from the datasets' budgets themselves, without an account: the steward of one machine."""
+        self.settings, self.database, self.owner = settings, database, owner
         self.datasets = {one.facts.dataset: one for one in datasets}
         self._asked: Recent[Asked] = Recent(2_000)
         self._answers: Recent[bytes] = Recent(1 << 28, len)
-        self._granted: dict[tuple[str, str], tuple[float, bool]] = {}
+        self._accounts: dict[tuple[str, str], tuple[float, Account | None]] = {}
+        self._slots: dict[str, tuple[float, dict[Shape, Slot]]] = {}
         with database.writing() as connection:
             have = set(connection.execute(sa.select(schema.lanes.c.number)).scalars())
             for number in set(range(settings.workers)) - have:
@@ -107,16 +117,29 @@ class Desk:
         ]
 
     def _is_granted(self, opened: Opened, name: str) -> bool:
+        account = self._account(opened, name)
+        return account is not None and account.granted is not None
+
+    def _account(self, opened: Opened, name: str) -> Account | None:
+        """An account as it was a moment ago: who sees what, and who needs approval. What is paid is decided by the ledger itself."""
         key = (opened.facts.dataset, name)
-        seen, granted = self._granted.get(key, (0.0, False))
-        if time.monotonic() - seen > _FRESH or not seen:
+        seen, account = self._accounts.get(key, (-_FRESH, None))
+        if time.monotonic() - seen >= _FRESH:
             account = opened.ledger.account(name)
-            granted = account is not None and account.granted is not None
-            self._granted[key] = (time.monotonic(), granted)
-        return granted
+            self._accounts[key] = (time.monotonic(), account)
+        return account
 
     def forget_grants(self) -> None:
-        self._granted.clear()
+        self._accounts.clear()
+
+    def slot(self, dataset: str, shape: Shape) -> Slot:
+        """The slot of a question, as it was a moment ago."""
+        seen, found = self._slots.get(dataset, (-_FRESH, {}))
+        if time.monotonic() - seen >= _FRESH:
+            with self.database.reading() as connection:
+                found = slots.all_of(connection, dataset)
+            self._slots[dataset] = (time.monotonic(), found)
+        return slots.fitting(found, shape)
 
     # What a question would cost, and how exact its answer would be
 
@@ -138,23 +161,21 @@ class Desk:
         """Admits a question, or gives the job that it already is. Raises before anything is reserved, or not at all."""
         asked = self.quoted(opened, question)
         body = sha256(f"{opened.facts.dataset}\n{asked.question}".encode())
-        if key is not None and (known := self._by_key(person.name, key, body)) is not None:
-            return known
         for _ in range(3):
+            if key is not None and (known := self._by_key(person.name, key, body)) is not None:
+                return known
             if (same := self._same(person.name, opened, asked, key, body)) is not None:
                 return same
-            self._refuse_crowd(person.name)
-            approval = self._needs_approval(opened, person.name, asked.quote.cost)
-            if not opened.ledger.affords(asked.quote.cost, account=person.name):
+            approval = self.needs_approval(opened, person.name, asked.quote.cost)
+            # what needs no approval is paid at once, and refused there if it cannot be
+            if approval and not opened.ledger.affords(asked.quote.cost, account=self._payer(person.name)):
                 self._refuse_unaffordable(opened, person.name, asked)
             number = self._write(person.name, opened, asked, "waiting" if approval else "asked", key, body)
             if number is not None:
                 break
         else:
             raise Crowded("the same question is being asked at this moment", needed="a little patience")
-        if not approval:
-            self._admit(number, opened, asked, person.name)
-        return self._found(number)
+        return self._found(number) if approval else self._admit(number, opened, asked, person.name)
 
     def approve(self, steward: Person, job: jobs.Row) -> jobs.Row:
         """Admits a question that waits, by a steward who did not ask it; the approval is an entry of the ledger."""
@@ -174,8 +195,7 @@ class Desk:
         except OboroError:
             self._move(job.id, "asked", state="waiting", by=None)
             raise
-        self._admit(job.id, opened, asked, job.account, entry.position)
-        return self._found(job.id)
+        return self._admit(job.id, opened, asked, job.account, entry.position)
 
     def decline(self, steward: Person, job: jobs.Row, why: str | None = None) -> jobs.Row:
         """Refuses a question that waits. Nothing was spent, and nothing is."""
@@ -234,6 +254,8 @@ class Desk:
             return list(connection.execute(query.where(table.c.state == "waiting") if waiting else query))
 
     def leader(self, row: jobs.Row) -> jobs.Row:
+        if row.leader is None:
+            return row
         with self.database.reading() as connection:
             return jobs.resolved(connection, row)
 
@@ -266,19 +288,20 @@ class Desk:
 
     # Helpers
 
+    def _payer(self, name: str) -> str | None:
+        return None if name == self.owner else name
+
     def _same(self, name: str, opened: Opened, asked: Asked, key: str | None, body: str) -> jobs.Row | None:
         """The same question, asked before: by the same analyst, or by anybody where answers are shared."""
-        table, time = schema.jobs, now()
-        alive = sa.or_(
-            table.c.state.in_(jobs.ACTIVE), sa.and_(table.c.state == "lost", table.c.leaves > time)
-        )
-        query = sa.select(table).where(
-            table.c.dataset == opened.facts.dataset, table.c.digest == asked.digest, alive
-        )
+        time = now()
         with self.database.reading() as connection:
-            rows = list(connection.execute(query))
+            asking = {"dataset": opened.facts.dataset, "digest": asked.digest, "time": time}
+            rows = list(connection.execute(_SAME, asking))
+            # what others asked in private changes nothing that is said here
+            if not any(opened.settings.sharing or row.account == name for row in rows):
+                self._refuse_crowd(connection, name)
         for row in rows:
-            if row.account == name:
+            if row.account == name and not self._followed_a_lost(row, time):
                 self._note_key(name, key, body, row.id)
                 return row
         shared = (
@@ -289,7 +312,7 @@ class Desk:
         if shared:
             number = self._write(name, opened, asked, "follows", key, body, leader=shared[0].id)
             return None if number is None else self._found(number)
-        among = None if opened.settings.sharing else [name]
+        among = None if opened.settings.sharing or name == self.owner else [name]
         before = opened.ledger.answered(asked.quote.record, opened.facts.edition, accounts=among)
         if before is None:
             return None
@@ -297,12 +320,15 @@ class Desk:
         number = self._write(name, opened, asked, "done", key, body, **found)
         return None if number is None else self._found(number)
 
-    def _refuse_crowd(self, name: str) -> None:
-        table = schema.jobs
-        with self.database.reading() as connection:
-            many = connection.execute(
-                sa.select(sa.func.count()).where(table.c.account == name, table.c.state.in_(jobs.OPEN))
-            ).scalar()
+    def _followed_a_lost(self, row: jobs.Row, time: int) -> bool:
+        """Whether the answer that this job waited for is known to be lost. Then it is lost too, and may be asked again."""
+        if row.leader is None or jobs.state_at(led := self.leader(row), time)[0] != "lost":
+            return False
+        self._move(row.id, "follows", state="lost", due=led.due, slot=led.slot, leaves=led.leaves)
+        return True
+
+    def _refuse_crowd(self, connection: sa.Connection, name: str) -> None:
+        many = connection.execute(_OPEN, {"name": name}).scalar()
         if (many or 0) >= self.settings.limits.waiting:
             raise Crowded(
                 "too many of your questions are on their way",
@@ -310,10 +336,11 @@ class Desk:
                 needed=f"at most {self.settings.limits.waiting}",
             )
 
-    def _needs_approval(self, opened: Opened, name: str, cost: Guarantee) -> bool:
-        account = opened.ledger.account(name)
+    def needs_approval(self, opened: Opened, name: str, cost: Guarantee) -> bool:
+        account = self._account(opened, name)
         limits = [None if account is None else account.approve_above, opened.settings.approve_above]
-        return any(above(cost, limit) for limit in limits if limit is not None)
+        budget = opened.ledger.budget
+        return any(above(cost, limit, budget) for limit in limits if limit is not None)
 
     def _refuse_unaffordable(self, opened: Opened, name: str, asked: Asked) -> None:
         """Says what the ledger says, of the budget or of the account: without a reservation."""
@@ -330,16 +357,21 @@ class Desk:
 
     def _admit(
         self, number: str, opened: Opened, asked: Asked, name: str, approval: int | None = None
-    ) -> None:
+    ) -> jobs.Row:
         """Pays, and takes a turn. What is refused here was not paid for, and leaves nothing behind."""
         edition = opened.facts.edition
         try:
             reservation = reserve(
-                asked.quote, opened.ledger, number, account=name, edition=edition, approval=approval
+                asked.quote,
+                opened.ledger,
+                number,
+                account=self._payer(name),
+                edition=edition,
+                approval=approval,
             )
         except PaidError as error:
             self._lose(number, error.message)
-            return
+            return self._found(number)
         except OboroError:
             self._unwrite(number)
             raise
@@ -352,16 +384,19 @@ class Desk:
                 "digest": reservation.plan_hash,
             }
         )
+        try:
+            return self._queued(number, opened, asked, reservation.position, written)
+        except Exception as error:  # it is paid for: there is no refusal any more
+            self._lose(number, f"it could not be queued: {type(error).__name__}")
+            return self._found(number)
+
+    def _queued(self, number: str, opened: Opened, asked: Asked, entry: int, written: str) -> jobs.Row:
+        slot = self.slot(opened.facts.dataset, asked.shape)
         with self.database.writing() as connection:
-            slot = slots.slot_of(connection, opened.facts.dataset, asked.shape)
             due = slots.take_turn(connection, self.settings.workers, slot, now())
-            connection.execute(
-                schema.jobs.update()
-                .where(schema.jobs.c.id == number)
-                .values(
-                    state="admitted", due=due, slot=slot.slot, reservation=written, entry=reservation.position
-                )
-            )
+            values = {"its_due": due, "its_slot": slot.slot, "its_reservation": written}
+            values |= {"number": number, "its_entry": entry}
+            return connection.execute(_ADMIT, values).one()
 
     def _write(
         self, name: str, opened: Opened, asked: Asked, state: str, key: str | None, body: str, **more: object
@@ -438,11 +473,49 @@ class Desk:
         return row
 
 
-def above(cost: Guarantee, limit: object) -> bool:
-    """Whether a cost is above a limit: a number of eps or rho, or a guarantee."""
-    first = getattr(cost.unconditional, "eps", None) or getattr(cost.unconditional, "rho", None)
-    most = getattr(limit, "eps", None) or getattr(limit, "rho", None) or limit
-    return first is not None and first > most
+_SAME = sa.select(schema.jobs).where(
+    schema.jobs.c.dataset == sa.bindparam("dataset"),
+    schema.jobs.c.digest == sa.bindparam("digest"),
+    sa.or_(
+        schema.jobs.c.state.in_(jobs.ACTIVE),
+        sa.and_(schema.jobs.c.state == "lost", schema.jobs.c.leaves > sa.bindparam("time")),
+    ),
+)
+_OPEN = sa.select(sa.func.count()).where(
+    schema.jobs.c.account == sa.bindparam("name"), schema.jobs.c.state.in_(jobs.OPEN)
+)
+_ADMIT = (
+    schema.jobs.update()
+    .where(schema.jobs.c.id == sa.bindparam("number"))
+    .values(
+        state="admitted",
+        **{name: sa.bindparam(f"its_{name}") for name in ("due", "slot", "reservation", "entry")},
+    )
+    .returning(*schema.jobs.c)
+)
+
+
+def above(cost: Guarantee, limit: object, budget: Guarantee) -> bool:
+    """Whether a cost is above a limit: a number of eps or rho, or a guarantee.
+
+    A limit that says no delta has the same share of the budget's delta as of its eps.
+
+    >>> from oboro.privacy import Approx, Pure
+    >>> from oboro.service.desk import above
+    >>> budget, limit = Approx(10, "1e-3"), Pure("0.3")
+    >>> above(Approx("0.3", "1e-6"), limit, budget), above(Approx("0.1", "9e-4"), limit, budget)
+    (False, True)
+    """
+    spent, whole = cost.unconditional, budget.unconditional
+    first: Any = getattr(spent, "eps", None) or getattr(spent, "rho", None)
+    most: Any = getattr(limit, "eps", None) or getattr(limit, "rho", None) or limit
+    if first is not None and first > most:
+        return True
+    delta = getattr(spent, "delta", 0)
+    if not delta:
+        return False
+    share: Any = getattr(limit, "delta", 0) or most * getattr(whole, "delta", 0) / getattr(whole, "eps", most)
+    return bool(delta > share)
 
 
 def nothing(cost: Guarantee) -> object:

@@ -15,12 +15,14 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from datetime import UTC, datetime
 from typing import Any
 
+from anyio import to_thread
 from starlette.concurrency import run_in_threadpool
 
 from oboro.service import people
-from oboro.service.database import Database
+from oboro.service.database import THREADS, Database
 from oboro.service.people import Person
-from oboro.service.settings import Limits
+from oboro.service.settings import Settings
+from oboro.service.studio import entrance
 
 Message = MutableMapping[str, Any]
 Scope = Message
@@ -28,7 +30,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-OPEN = ("/healthz", "/v1/healthz", "/v1/openapi.json", "/v1/login")  # for whoever knocks
+OPEN = ("/", "/healthz", "/v1/healthz", "/v1/openapi.json", "/v1/login")  # for whoever knocks
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
@@ -77,7 +79,7 @@ class Metrics:
         for (name, labels), number in counts:
             if f"# TYPE {name} counter" not in lines:
                 lines.append(f"# TYPE {name} counter")
-            written = ",".join(f"{key}={json.dumps(value)}" for key, value in labels)
+            written = ",".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in labels)
             lines.append(f"{name}{{{written}}} {number}" if written else f"{name} {number}")
         return "\n".join([*lines, ""])
 
@@ -85,13 +87,23 @@ class Metrics:
 class Door:
     """ASGI around the service."""
 
-    def __init__(self, app: App, database: Database, limits: Limits, rates: Rates, metrics: Metrics) -> None:
-        self.app, self.database, self.limits, self.rates, self.metrics = app, database, limits, rates, metrics
+    def __init__(
+        self, app: App, database: Database, settings: Settings, rates: Rates, metrics: Metrics
+    ) -> None:
+        self.app, self.database, self.settings, self.rates, self.metrics = (
+            app,
+            database,
+            settings,
+            rates,
+            metrics,
+        )
+        self.limits = settings.limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        to_thread.current_default_thread_limiter().total_tokens = THREADS  # more would wait for one another
         status = 500
         person: Person | None = None
 
@@ -99,11 +111,12 @@ class Door:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                own = [one for one in message["headers"] if one[0] not in (b"cache-control", b"server")]
-                message = {**message, "headers": [*own, *HEADERS]}
+                message = {**message, "headers": _headed(message["headers"], studio, path)}
             await send(message)
 
         path = scope["path"]
+        studio = entrance.is_here(path)
+        known = entrance.is_open(path) if studio else path in OPEN
         client = (scope.get("client") or ("?", 0))[0]
         try:
             given = {
@@ -112,16 +125,20 @@ class Door:
                 if name in (b"authorization", b"content-length")
             }
             length = given.get(b"content-length", b"0")
-            if not length.isdigit() or int(length) > self.limits.body:
+            most = self.settings.upload if path == entrance.UPLOAD else self.limits.body
+            if not length.isdigit() or int(length) > most:
                 await refuse(
                     sent,
                     413,
                     "TooLarge",
                     "the request is too large",
-                    needed=f"at most {self.limits.body:,} bytes",
+                    needed=f"at most {most:,} bytes",
                 )
                 return
-            if path not in OPEN:
+            if studio:
+                token = entrance.token_in(scope["headers"], self.settings)
+                person = None if token is None or path.startswith(entrance.STATIC) else await self._who(token)
+            elif not known:
                 token = given.get(b"authorization", b"").decode("latin-1")
                 person = (
                     await self._who(token.removeprefix("Bearer ")) if token.startswith("Bearer ") else None
@@ -137,15 +154,31 @@ class Door:
                     retry=True,
                 )
                 return
-            if person is None and path not in OPEN:
+            if studio and entrance.is_foreign(scope["method"], scope["headers"]):
+                await refuse(
+                    sent,
+                    403,
+                    "Forbidden",
+                    "this was not sent by a page of the studio",
+                    needed="its own pages",
+                )
+                return
+            if studio and person is None and not known:
+                part = (b"hx-request", b"true") in scope["headers"]
+                status_to, headers = entrance.to_login(path, scope["query_string"], part)
+                await sent({"type": "http.response.start", "status": status_to, "headers": headers})
+                await sent({"type": "http.response.body", "body": b""})
+                return
+            if person is None and not known:
                 await refuse(
                     sent, 401, "Unauthorized", "a token is needed", needed="Authorization: Bearer TOKEN"
                 )
                 return
             scope.setdefault("state", {})["person"] = person
-            await self.app(scope, self._bounded(receive), sent)
+            await self.app(scope, self._bounded(receive, most), sent)
         finally:
             route = getattr(scope.get("route"), "path", None) or ("/healthz" if path in OPEN else "other")
+            route = "/studio" if studio else route
             self.metrics.count("oboro_requests_total", route=route, method=_method(scope), status=str(status))
             log.info(
                 "request",
@@ -164,7 +197,7 @@ class Door:
             return people.recognise(self.database, token)
         return await run_in_threadpool(people.recognise, self.database, token)
 
-    def _bounded(self, receive: Receive) -> Receive:
+    def _bounded(self, receive: Receive, most: int) -> Receive:
         """A body without a length cannot be longer than one with it: what is beyond is not there."""
         had = 0
 
@@ -172,9 +205,23 @@ class Door:
             nonlocal had
             message = await receive()
             had += len(message.get("body", b""))
-            return message if had <= self.limits.body else {"type": "http.disconnect"}
+            return message if had <= most else {"type": "http.disconnect"}
 
         return bounded
+
+
+def _headed(own: list[tuple[bytes, bytes]], studio: bool, path: str) -> list[tuple[bytes, bytes]]:
+    """What a browser obeys. A page of the studio may say its own policy; files that never change may be kept."""
+    if not studio:
+        kept = [one for one in own if one[0] not in (b"cache-control", b"server")]
+        return [*kept, *HEADERS]
+    names = {name for name, _ in own}
+    added = [*entrance.HEADERS, *(one for one in HEADERS if one[0] == b"strict-transport-security")]
+    if b"content-security-policy" not in names:
+        added.append((b"content-security-policy", entrance.POLICY.encode()))
+    if not path.startswith(entrance.STATIC):
+        added.append((b"cache-control", b"no-store"))
+    return [*(one for one in own if one[0] != b"server"), *added]
 
 
 def _method(scope: Scope) -> str:

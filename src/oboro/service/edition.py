@@ -70,7 +70,14 @@ def opened(settings: Settings) -> list[Opened]:
         public = unit.adjacency == "replace" and unit.kind in ("row", "person")
         n = count_units(open_data(path), unit) if public else None
         facts = Facts(
-            ledger.dataset, dataset.domain, unit, n, dataset.count, dataset.edition, settings.limits
+            ledger.dataset,
+            dataset.domain,
+            unit,
+            n,
+            dataset.count,
+            dataset.edition,
+            settings.limits,
+            dataset.table,
         )
         found.append(Opened(dataset, ledger, facts, path))
     names = [one.facts.dataset for one in found]

@@ -35,7 +35,29 @@ def new_id() -> str:
 
 
 def find(connection: sa.Connection, number: str) -> Row | None:
-    return connection.execute(sa.select(schema.jobs).where(schema.jobs.c.id == number)).first()
+    return connection.execute(_FIND, {"number": number}).first()
+
+
+_FIND = sa.select(schema.jobs).where(schema.jobs.c.id == sa.bindparam("number"))
+_NEXT = (
+    sa.select(schema.jobs.c.id)
+    .where(
+        schema.jobs.c.state == "admitted",
+        sa.or_(
+            sa.bindparam("turn", type_=sa.BigInteger).is_(None),
+            schema.jobs.c.due - schema.jobs.c.slot <= sa.bindparam("turn"),
+        ),
+    )
+    .order_by(schema.jobs.c.due)
+    .limit(1)
+)
+_LOCKED = _NEXT.with_for_update(skip_locked=True)
+_TAKE = (
+    schema.jobs.update()
+    .where(schema.jobs.c.id == sa.bindparam("number"))
+    .values(state="running", worker=sa.bindparam("who"), beat=sa.bindparam("time"))
+    .returning(*schema.jobs.c)
+)
 
 
 def resolved(connection: sa.Connection, row: Row) -> Row:
@@ -44,24 +66,18 @@ def resolved(connection: sa.Connection, row: Row) -> Row:
     return row if led is None else led
 
 
-def claim(database: Database, worker: str) -> Row | None:
-    """The next job, for this worker alone; None if there is none."""
-    table = schema.jobs
-    query = sa.select(table.c.id).where(table.c.state == "admitted").order_by(table.c.due).limit(1)
+def claim(database: Database, worker: str, turn: int | None = None) -> Row | None:
+    """The next job, for this worker alone; None if there is none. With a time, only one whose turn has come."""
+    asked = {"turn": turn}
     if database.sqlite:
         with database.reading() as connection:  # mostly there is none: no lock is taken for that
-            if connection.execute(query).first() is None:
+            if connection.execute(_NEXT, asked).first() is None:
                 return None
     with database.writing() as connection:
-        number = connection.execute(
-            query if database.sqlite else query.with_for_update(skip_locked=True)
-        ).scalar()
+        number = connection.execute(_NEXT if database.sqlite else _LOCKED, asked).scalar()
         if number is None:
             return None
-        connection.execute(
-            table.update().where(table.c.id == number).values(state="running", worker=worker, beat=now())
-        )
-        return find(connection, number)
+        return connection.execute(_TAKE, {"number": number, "who": worker, "time": now()}).one()
 
 
 def finish(

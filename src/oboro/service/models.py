@@ -107,6 +107,28 @@ class Table(Strict):
     strategy: Literal["tree", "filtered", "wavelet"] | None = None
 
 
+class Sql(Strict):
+    question: Literal["sql"]
+    sql: Annotated[str, StringConstraints(min_length=1, max_length=10_000)] = Field(
+        examples=["SELECT region, AVG(income) FROM people GROUP BY region"]
+    )
+    eps: Positive | None = None
+    rho: Positive | None = None
+    delta: Positive | None = None
+    expected_n: Annotated[Whole, Field(ge=1, le=2**40)] | None = None
+
+
+class Synthetic(Strict):
+    """A model, from which records are drawn afterwards, free."""
+
+    question: Literal["synthetic"]
+    eps: Positive | None = None
+    delta: Positive | None = None
+    rho: Positive | None = None
+    columns: Columns | None = None
+    method: Literal["marginals", "quality", "moments"] | None = None
+
+
 Single = Annotated[
     Count | Mean | Variance | Median | Quantile | Histogram | Top, Field(discriminator="question")
 ]
@@ -121,7 +143,7 @@ class Batch(Strict):
 
 
 Question = Annotated[
-    Count | Mean | Variance | Median | Quantile | Histogram | Top | Table | Batch,
+    Count | Mean | Variance | Median | Quantile | Histogram | Top | Table | Synthetic | Batch | Sql,
     Field(discriminator="question"),
 ]
 
@@ -222,6 +244,7 @@ class Described(BaseModel):
 
     name: str
     edition: str
+    table: str = Field(description="what it is called in SQL")
     domain: Record
     unit: Record
     n: int | None

@@ -12,8 +12,8 @@ from oboro.ledger.accounts import Account
 from oboro.records import Record
 from oboro.service import database as schema
 from oboro.service import models, people
-from oboro.service.api import REFUSED, Anybody, AtDesk, Forbidden, at, job, role
-from oboro.service.desk import Unknown
+from oboro.service.api import REFUSED, Anybody, AtDesk, at, job, role
+from oboro.service.desk import Forbidden, Unknown
 from oboro.service.grants import amount_of
 from oboro.service.people import Person
 
@@ -118,6 +118,8 @@ def analysts(desk: AtDesk, person: Steward) -> list[models.Known]:
 @router.post("/v1/analysts", response_model=models.Known, status_code=201)
 def add_analyst(asked: models.ToAdd, desk: AtDesk, person: Steward) -> models.Known:
     """Makes somebody known; a grant says what they may ask."""
+    if asked.role == "steward":
+        raise _two_of_one("a steward is added on the machine of the service", asked.name)
     people.add(desk.database, asked.name, asked.role)
     return next(one for one in analysts(desk, person) if one.name == asked.name)
 
@@ -145,10 +147,20 @@ def create_token(asked: models.ToToken, desk: AtDesk, person: Anybody) -> models
         raise Forbidden(
             "a token of somebody else is for stewards to make", given=asked.name, needed=person.name
         )
-    if people.role_of(desk.database, asked.name) is None:
+    known = people.role_of(desk.database, asked.name)
+    if known is None:
         raise Unknown("there is nobody of this name", needed="somebody who was added")
+    if known == "steward" and asked.name != person.name:
+        raise _two_of_one("a token of another steward is made on the machine of the service", asked.name)
     token = people.create_token(desk.database, asked.name, days=asked.days)
     return models.NewToken(id=token.split("_")[1], token=token)
+
+
+def _two_of_one(message: str, name: str) -> Forbidden:
+    """Four eyes are two people's: nobody makes a second steward of themselves."""
+    return Forbidden(
+        message, given=name, needed="somebody else", fix=f"oboro token create service.toml {name}"
+    )
 
 
 @router.delete("/v1/tokens/{id}", status_code=204, response_class=Response)

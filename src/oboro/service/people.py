@@ -140,6 +140,16 @@ def tokens_of(database: Database, name: str | None = None) -> list[Token]:
         return [Token(row.id, row.person, row.since, row.until, row.revoked) for row in rows]
 
 
+def is_open(database: Database, number: str) -> bool:
+    """Whether a token opens anything still."""
+    table = schema.tokens
+    with database.reading() as connection:
+        row = connection.execute(
+            sa.select(table.c.until, table.c.revoked).where(table.c.id == number)
+        ).first()
+    return row is not None and row.revoked is None and (row.until is None or row.until > now())
+
+
 def recognise(database: Database, token: str) -> Person | None:
     """Whose a token is; None for one that opens nothing, whatever the reason."""
     found = _TOKEN.fullmatch(token)
@@ -193,7 +203,7 @@ def log_in(database: Database, name: str, password: str) -> str | None:
             sa.select(schema.people.c.password).where(schema.people.c.name == name)
         ).scalar()
     try:
-        right = pwhash.verify((kept or _nobody()).encode(), password.encode()[:1000])
+        right = pwhash.verify((kept or _nobody()).encode(), password.encode())
     except (exceptions.InvalidkeyError, exceptions.CryptoError):
         right = False
     return create_token(database, name, lasting=SESSION) if right and kept is not None else None

@@ -29,7 +29,7 @@ from oboro.statistics.terms import Promise, promised
 
 Question = Mapping[str, Any]
 KINDS = (
-    "count", "persons", "sum", "mean", "variance", "covariance", "median", "quantile", "histogram", "top", "mode", "table", "batch",
+    "count", "persons", "sum", "mean", "variance", "covariance", "median", "quantile", "histogram", "top", "mode", "table", "synthetic", "batch", "sql",
 )  # fmt: skip
 SIZES = (1, 16, 256, 4_096, 65_536, 1 << 20)  # what slots are made for: numbers that an answer has, at most
 LONGEST = 2_000  # signs of a condition
@@ -46,6 +46,7 @@ class Facts:
     count: str | None
     edition: str
     limits: Limits
+    table: str = "data"  # what it is called in SQL
 
     @property
     def tabled(self) -> bool:
@@ -82,6 +83,10 @@ def plan_of(question: Question, facts: Facts) -> tuple[Plan, Shape]:
         return _batch(question, facts)
     if kind == "table":
         return _table(question, facts)
+    if kind == "sql":
+        return _statement(question, facts)
+    if kind == "synthetic":
+        return _synthetic(question, facts)
     _refuse_cells(kind, facts)
     shape = _shape(question, facts)
     build = build_of(question, facts)
@@ -200,11 +205,40 @@ def _table(question: Question, facts: Facts) -> tuple[Plan, Shape]:
     return plan, Shape.of("table", domain.size)
 
 
+def _synthetic(question: Question, facts: Facts) -> tuple[Plan, Shape]:
+    """A model of which records are drawn afterwards, free."""
+    from oboro import synth
+
+    _refuse_cells("synthetic", facts)
+    domain = facts.domain.only(*(question.get("columns") or facts.domain.names))
+    size = sum(column.size for column in domain)
+    if size > facts.limits.cells:
+        raise _too_much("synthetic", size, facts.limits.cells, "values")
+    known = facts.n if facts.unit.kind == "row" and facts.unit.adjacency == "replace" else None
+    plan = synth.plan(
+        domain,
+        unit=facts.unit,
+        eps=question.get("eps"),
+        delta=question.get("delta"),
+        rho=question.get("rho"),
+        n=known,
+        method=question.get("method") or "marginals",
+    )
+    return plan, Shape.of("synthetic", size)
+
+
 def _batch(question: Question, facts: Facts) -> tuple[Plan, Shape]:
     _refuse_cells("batch", facts)
     parts = question["questions"]
     if len(parts) > facts.limits.questions:
         raise _too_much("questions", len(parts), facts.limits.questions, "questions")
+    if any(part.get(name) is not None for part in parts for name in ("eps", "rho")):
+        raise ParameterError(
+            "a batch has one price for all its questions",
+            given="eps or rho",
+            needed="a weight, if a question matters more than others",
+            fix=setting(weight=2),
+        )
     shapes = [_shape(part, facts) for part in parts]
     if sum(shape.size for shape in shapes) > facts.limits.cells:
         raise _too_much("questions", sum(shape.size for shape in shapes), facts.limits.cells, "numbers")
@@ -212,6 +246,37 @@ def _batch(question: Question, facts: Facts) -> tuple[Plan, Shape]:
     weights = [positive("weight", part.get("weight") or 1) for part in parts]
     promise = priced(question.get("eps"), question.get("rho"), question.get("delta"))
     return _paid(batch_of(builds, weights, promise)), Shape.of("batch", sum(shape.size for shape in shapes))
+
+
+def _statement(question: Question, facts: Facts) -> tuple[Plan, Shape]:
+    """What a statement of SQL asks: its text is read here, and nothing of it reaches an engine."""
+    from oboro.statistics.sql import read_statement, refused
+
+    _refuse_cells("sql", facts)
+    known = {facts.table.casefold(), facts.dataset.casefold()}
+
+    def find(name: str, joined: str | None, key: str | None) -> Builds:
+        if name.casefold() not in known or joined is not None:
+            raise refused("there is no such table", f"FROM {name}", f"SELECT COUNT(*) FROM {facts.table}")
+        return Builds(facts.domain, facts.unit, facts.n)
+
+    statement = read_statement(question["sql"], find)
+    wanted, limits = statement.wanted, facts.limits
+    groups, values = prod(bins.size for bins in statement.groups), 0
+    for one in wanted:
+        chosen = prod(facts.domain[name].size for name in one.columns) if one.word == "top" else 1
+        most = limits.cells if one.word in ("rows", "count", "top") else limits.groups
+        if groups * chosen > most:
+            raise _too_much("sql", groups * chosen, most, "groups" if chosen == 1 else "bins")
+        values += groups * chosen
+    if len(wanted) > limits.questions or values > limits.cells:
+        raise _too_much("sql", len(wanted), limits.questions, "figures of so many groups")
+    expected = question.get("expected_n")
+    asked: Any = (
+        {} if expected is None else {"expected_n": whole("expected_n", expected, least=1, most=2**40)}
+    )
+    promise = priced(question.get("eps"), question.get("rho"), question.get("delta"))
+    return _paid(statement.plan(promise, asked)), Shape.of("sql", values)
 
 
 def priced(eps: Number | None, rho: Number | None, delta: Number | None) -> Promise | Approx:

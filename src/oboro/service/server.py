@@ -7,6 +7,7 @@ workers finish what they have, and what was admitted waits for the next start.
 from __future__ import annotations
 
 import hashlib
+import os
 import socket
 import subprocess
 import sys
@@ -77,7 +78,14 @@ class Workers:
 
     def _begin(self) -> subprocess.Popen[bytes]:
         name = f"{self.prefix}{uuid.uuid4()}"
-        command = [sys.executable, "-m", "oboro.service.worker", str(self.settings.file), name]
+        command = [
+            sys.executable,
+            "-m",
+            "oboro.service.worker",
+            str(self.settings.file),
+            name,
+            f"{os.getpid()}",
+        ]
         worker = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         self._running[name] = worker
         return worker
@@ -85,15 +93,18 @@ class Workers:
     def _replace_dead(self) -> None:
         last = time.monotonic()
         while not self._stopped.wait(_LOOK):
-            for name, worker in list(self._running.items()):
-                if worker.poll() is not None:
-                    del self._running[name]
-                    jobs.bury(self.database, name)
-                    log.warning("worker died", extra={"facts": {"code": worker.returncode}})
-                    self._begin()
-            if time.monotonic() - last > 10:
-                last = time.monotonic()
-                jobs.bury(self.database)
+            try:
+                for name, worker in list(self._running.items()):
+                    if worker.poll() is not None:
+                        jobs.bury(self.database, name)
+                        del self._running[name]
+                        log.warning("worker died", extra={"facts": {"code": worker.returncode}})
+                        self._begin()
+                if time.monotonic() - last > 10:
+                    last = time.monotonic()
+                    jobs.bury(self.database)
+            except (sa.exc.SQLAlchemyError, OSError):  # the database, or a disk, is away for a while
+                self._stopped.wait(1)
 
     def _bury_older(self) -> None:
         """Workers of this service that ran here before are gone: what they had is lost."""
@@ -113,6 +124,7 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         refuse_open(settings)
         self.settings = settings
+        self._alone = _alone(settings)
         self.database = Database(settings.database)
         self.datasets = edition.make(settings)
         for one in self.datasets:
@@ -141,6 +153,7 @@ class Service:
             ssl_certfile=self.settings.certificate,
             ssl_keyfile=self.settings.key,
             proxy_headers=self.settings.behind_proxy,
+            forwarded_allow_ips=self.settings.proxy,
             server_header=False,
             date_header=True,
             access_log=False,
@@ -165,6 +178,23 @@ class Service:
         for one in self.datasets:
             one.ledger.close()
         self.database.close()
+        os.close(self._alone)
+
+
+def _alone(settings: Settings) -> int:
+    """A lock on the file of the service. A second copy would take the editions away from the first, and bury its questions."""
+    import fcntl
+
+    place = settings.file.parent / f".{settings.file.stem}-lock"
+    handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise LedgerError(
+            "the service is running already", given=str(settings.file), needed="one copy at a time"
+        ) from None
+    return handle
 
 
 def _tell(server: Any, settings: Settings, ready: Callable[[str], None] | None) -> None:

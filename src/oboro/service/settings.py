@@ -44,6 +44,7 @@ class Limits:
     questions_per_minute: int = 120
     requests_per_minute: int = 3_000
     waiting: int = 1_000  # questions that may be on their way
+    streams: int = 16  # clocks that one person watches at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class Dataset:
     edition: str = "1"
     sharing: bool = False
     approve_above: Fraction | None = None
+    table: str = "data"  # what it is called in SQL: as the file that declares it
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,10 @@ class Settings:
     certificate: Path | None = None
     key: Path | None = None
     behind_proxy: bool = False  # TLS ends at a reverse proxy, on this machine or in this network
+    proxy: str = "127.0.0.1"  # where it stands: what it says of its clients is believed
     limits: Limits = Limits()
+    folder: Path | None = None  # where stewards may put what they declare in the studio
+    upload: int = 0  # bytes of a file that is put there, at most
 
     @property
     def state(self) -> Path:
@@ -87,7 +92,17 @@ class Settings:
         return f"{'https' if self.certificate else 'http'}://{host}:{self.port}"
 
 
-_WORDS = ("address", "database", "workers", "certificate", "key", "behind_proxy", "limits", "datasets")
+_WORDS = (
+    "address",
+    "database",
+    "workers",
+    "certificate",
+    "key",
+    "behind_proxy",
+    "limits",
+    "datasets",
+    "studio",
+)
 _DATASET = ("declared", "rows", "edition", "sharing", "approve_above", "count")
 
 
@@ -113,8 +128,16 @@ def read_settings(file: str | Path) -> Settings:
             raise DataError(
                 f"no such file: {path}", given=f"{file}", needed="the certificate and the key of TLS"
             )
+    proxy = _proxy(file, record.get("behind_proxy", False))
     listed = record.get("datasets")
-    if not isinstance(listed, list) or not listed or not all(isinstance(one, dict) for one in listed):
+    folder, upload = _studio(file, record.get("studio"))
+    if listed is None and folder is not None:
+        listed = []
+    if (
+        not isinstance(listed, list)
+        or not (listed or folder)
+        or not all(isinstance(one, dict) for one in listed)
+    ):
         raise DataError(
             f"{file} names no dataset",
             given="no [[datasets]]",
@@ -128,14 +151,49 @@ def read_settings(file: str | Path) -> Settings:
         host=host,
         port=port,
         database=database if is_address(database) else str(file.parent / database),
-        datasets=tuple(_dataset(file, one) for one in listed),
+        datasets=(*(_dataset(file, one) for one in listed), *_declared(file, folder, listed)),
         workers=whole("workers", record.get("workers", 2), least=1, most=256),
         certificate=certificate,
         key=key,
-        behind_proxy=bool(record.get("behind_proxy", False)),
+        behind_proxy=proxy is not None,
+        proxy=proxy or "127.0.0.1",
         limits=Limits(**{name: whole(name, value, least=1, most=2**40) for name, value in limits.items()}),
+        folder=folder,
+        upload=upload,
     )
     return settings
+
+
+def _studio(file: Path, record: object) -> tuple[Path | None, int]:
+    """Where stewards may put files in the studio, and how large one may be."""
+    if record is None:
+        return None, 0
+    if not isinstance(record, dict):
+        raise ParameterError(
+            f"{file}: studio is not understood",
+            given=shown(record),
+            needed="a table",
+            fix='[studio] folder = "declared"',
+        )
+    _known(file, record, ("folder", "upload"))
+    folder = file.parent / _text(file, record, "folder", None)
+    if not folder.is_dir():
+        raise DataError(
+            f"no such folder: {folder}", given=f"{file}", needed="a folder for what is declared in the studio"
+        )
+    return folder, whole("upload", record.get("upload", 100_000_000), least=1, most=2**40)
+
+
+def _declared(file: Path, folder: Path | None, listed: list[Record]) -> list[Dataset]:
+    """What was declared in the studio, in the order of names: each with a ledger beside it."""
+    if folder is None:
+        return []
+    named = {(file.parent / str(one.get("declared"))).resolve() for one in listed}
+    return [
+        dataset_from(path)
+        for path in sorted(folder.glob("*.toml"))
+        if path.with_suffix(".ledger").exists() and path.resolve() not in named
+    ]
 
 
 def refuse_open(settings: Settings) -> None:
@@ -181,12 +239,18 @@ def _dataset(file: Path, record: Record) -> Dataset:
         ledger=ledger if is_address(ledger) else str(declared.parent / ledger),
         domain=domain,
         unit=unit,
-        count=record.get("count"),
+        count=record.get("count", found.get("count")),
         rows=whole("rows", record.get("rows", 200_000), least=1, most=2**38),
         edition=_text(file, record, "edition", "1"),
-        sharing=bool(record.get("sharing", False)),
+        sharing=_yes_or_no(file, "sharing", record.get("sharing", False)),
         approve_above=None if above is None else positive("approve_above", above),
+        table=declared.stem,
     )
+
+
+def dataset_from(declared: Path) -> Dataset:
+    """A dataset as its declaration alone says it: for a studio on one machine."""
+    return _dataset(declared, {"declared": declared.name})
 
 
 def _codable(declared: Path, domain: Domain, unit: Unit | None) -> None:
@@ -218,6 +282,32 @@ def _address(file: Path, text: object) -> tuple[str, int]:
             fix='address = "127.0.0.1:8750"',
         )
     return host.strip("[]"), int(port)
+
+
+def _proxy(file: Path, value: object) -> str | None:
+    """Where the reverse proxy stands: on this machine, or at an address of this network."""
+    if isinstance(value, str):
+        try:
+            return str(ipaddress.ip_network(value)).removesuffix("/32").removesuffix("/128")
+        except ValueError:
+            raise ParameterError(
+                f"{file}: behind_proxy is not the address of a proxy",
+                given=told(behind_proxy=shown(value)),
+                needed="true for one on this machine, or its address",
+                fix='behind_proxy = "10.0.0.2"',
+            ) from None
+    return "127.0.0.1" if _yes_or_no(file, "behind_proxy", value) else None
+
+
+def _yes_or_no(file: Path, name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ParameterError(
+            f"{file}: {name} is yes or no",
+            given=told(**{name: shown(value)}),
+            needed="true or false",
+            fix=f"{name} = true",
+        )
+    return value
 
 
 def _text(file: Path, record: Mapping[str, object], name: str, default: str | None) -> str:

@@ -5,12 +5,13 @@ A worker is spawned, not forked: it shares no memory, no connection and no rando
 
 from __future__ import annotations
 
+import heapq
 import json
 import os
 import signal
 import threading
 import time
-import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 from oboro.errors import OboroError
@@ -21,16 +22,26 @@ from oboro.privacy import guarantee_from
 from oboro.release import plan_from
 from oboro.release.run import Quote, keep
 from oboro.service import answers, edition, jobs
-from oboro.service.database import Database
+from oboro.service.database import Database, now
 from oboro.service.edition import Opened
 from oboro.service.settings import read_settings
+from oboro.service.slots import enters_from
 
-_IDLE = 0.005  # seconds between two looks at the table
+_IDLE = 0.005, 0.05  # seconds between two looks at the table: at work, and after a while without any
+_IDLE_CLERK = 500  # milliseconds between two looks at the clock, at most
 _BEAT = 5.0
+
+
+Enter = Callable[[], bytes | None]
 
 
 def answer(opened: Opened, row: jobs.Row) -> bytes | None:
     """Runs what was reserved: prepare, measure, store, commit, sign. The answer, if it is small enough to be kept beside its job."""
+    return measured(opened, row)()
+
+
+def measured(opened: Opened, row: jobs.Row) -> Enter:
+    """Draws what was reserved. What comes back stores it, commits and signs, and gives the answer if it is small."""
     record = json.loads(row.plan)
     kept = json.loads(row.reservation)
     cost = guarantee_from(kept["cost"])
@@ -42,36 +53,103 @@ def answer(opened: Opened, row: jobs.Row) -> bytes | None:
     data = plan.open(opened.source)
     bits = system_bits()
     table = plan.publish(plan.measure(plan.prepare(data), bits))
-    release = keep(quote, opened.ledger, reservation, table, bits, getattr(data, "engine", None))
-    found = answers.packed(release)
-    return found if len(found) <= answers.KEPT else None
+    engine = getattr(data, "engine", None)
+
+    def enter() -> bytes | None:
+        found = answers.packed(keep(quote, opened.ledger, reservation, table, bits, engine))
+        return found if len(found) <= answers.KEPT else None
+
+    return enter
 
 
-def serve_jobs(file: str, name: str | None = None) -> None:
-    """Takes jobs until it is asked to stop, or whoever started it is gone; a job that was begun is finished first."""
+def why_of(error: Exception) -> str:
+    """What the steward is told. The analyst sees one word, at the time that was said."""
+    return error.message if isinstance(error, OboroError) else type(error).__name__
+
+
+class Clerk:
+    """Enters into the ledger what was measured, at public times.
+
+    A certificate says when its entry was made and where it stands among the others. Were it made as soon as the work is done, an
+    analyst who asks small questions meanwhile could read from the order of entries how long the work took.
+    """
+
+    def __init__(self, database: Database, worker: str) -> None:
+        self.database, self.worker = database, worker
+        self._held: list[tuple[int, str, Enter]] = []
+        self._lock = threading.Condition()
+
+    def take(self, row: jobs.Row, enter: Enter, time: int) -> None:
+        """What is measured at `time`: it is entered when its slot says so."""
+        with self._lock:
+            heapq.heappush(self._held, (enters_from(row.due, row.slot, time), row.id, enter))
+            self._lock.notify()
+
+    def enter(self, time: int) -> int:
+        """Enters all whose time has come; how many are held still."""
+        while True:
+            with self._lock:
+                if not self._held or self._held[0][0] > time:
+                    return len(self._held)
+                _, number, enter = heapq.heappop(self._held)
+            why, found = None, None
+            try:
+                found = enter()
+            except Exception as error:
+                why = why_of(error)
+            jobs.finish(self.database, number, self.worker, answer=found, why=why)
+
+    def run(self, stopped: threading.Event) -> None:
+        """Until it is stopped, and nothing is held. What cannot be written down ends the whole worker: what it had is lost."""
+        try:
+            while self.enter(now()) or not stopped.is_set():
+                with self._lock:
+                    ahead = self._held[0][0] - now() if self._held else _IDLE_CLERK
+                    self._lock.wait(min(max(ahead, 1), _IDLE_CLERK) / 1000)
+        except BaseException:
+            os._exit(70)
+
+
+def serve_jobs(file: str, name: str, front: int) -> None:
+    """Takes jobs until it is asked to stop, or the front that started it is gone; a job that was begun is finished first."""
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
     settings = read_settings(Path(file))
-    database, parent = Database(settings.database), os.getppid()
+    database = Database(settings.database)
     datasets = {one.facts.dataset: one for one in edition.opened(settings)}
     for one in datasets.values():
         one.source.need()
-    worker = name or f"{uuid.uuid4()}"
     print("ready", flush=True)
-    threading.Thread(target=_live, args=(database, worker, stopped), daemon=True).start()
-    while not stopped.is_set() and os.getppid() == parent:
-        row = jobs.claim(database, worker)
-        if row is None:
-            time.sleep(_IDLE)
-            continue
-        why, found = None, None
-        try:
-            found = answer(datasets[row.dataset], row)
-        except Exception as error:  # whatever it is, the analyst sees one word, at the time that was said
-            why = error.message if isinstance(error, OboroError) else type(error).__name__
-        jobs.finish(database, row.id, worker, answer=found, why=why)
+    gone = threading.Event()
+    threading.Thread(target=_live, args=(database, name, gone), daemon=True).start()
+    clerk, ended = Clerk(database, name), threading.Event()
+    entering = threading.Thread(target=clerk.run, args=(ended,))
+    entering.start()
+    try:
+        _take(database, name, datasets, clerk, lambda: stopped.is_set() or os.getppid() != front)
+    finally:
+        ended.set()
+        entering.join()
+        gone.set()
     database.close()
+
+
+def _take(
+    database: Database, worker: str, datasets: dict[str, Opened], clerk: Clerk, over: Callable[[], bool]
+) -> None:
+    idle = _IDLE[0]
+    while not over():
+        row = jobs.claim(database, worker, now())
+        if row is None:
+            time.sleep(idle)
+            idle = min(1.1 * idle, _IDLE[1])
+            continue
+        idle = _IDLE[0]
+        try:
+            clerk.take(row, measured(datasets[row.dataset], row), now())
+        except Exception as error:
+            jobs.finish(database, row.id, worker, why=why_of(error))
 
 
 def _live(database: Database, worker: str, stopped: threading.Event) -> None:
@@ -85,4 +163,4 @@ def _live(database: Database, worker: str, stopped: threading.Event) -> None:
 if __name__ == "__main__":
     import sys
 
-    serve_jobs(sys.argv[1], sys.argv[2])
+    serve_jobs(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -42,7 +42,7 @@ class Statement:
     def plan(self, promise: Promise | Approx, asked: Asked) -> StatementPlan:
         """The plan that answers it for this price, all questions alike."""
         expected: Asked = {"expected_n": asked["expected_n"]} if "expected_n" in asked else {}
-        wanted = list(dict.fromkeys(_aggregates(self._expressions())))
+        wanted = self.wanted
         if not wanted:
             raise ParameterError(
                 "the statement asks for no figure",
@@ -78,6 +78,11 @@ class Statement:
             tuple(Ordering(put(one.of), one.descending) for one in self.order),
             self.limit,
         )
+
+    @property
+    def wanted(self) -> list[Aggregate]:
+        """The figures that it asks for, each once."""
+        return list(dict.fromkeys(_aggregates(self._expressions())))
 
     def _expressions(self) -> list[Expression]:
         having = [] if self.having is None else [self.having]

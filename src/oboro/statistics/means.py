@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
@@ -12,15 +13,29 @@ import numpy as np
 
 from oboro.arrays import Data, Floats, Integers, Table, numbers_in, table_of
 from oboro.domain import Column
+from oboro.errors import ParameterError, setting, told
+from oboro.exact import Number, rational, show
+from oboro.kinds import list_of
 from oboro.noise import DiscreteLaplace
 from oboro.noise.laplace import check_level
 from oboro.privacy import Pure
 from oboro.release import Forecast, register
 from oboro.release.forecast import Row
-from oboro.statistics.balls import Ball
-from oboro.statistics.moments import Moments
+from oboro.statistics.balls import Ball, InBall
+from oboro.statistics.moments import Box, Moments
 from oboro.statistics.scope import Scope
-from oboro.statistics.terms import Noise, Promise, Term, Vector, counted, noise_note, part, shared, values
+from oboro.statistics.terms import (
+    Noise,
+    Promise,
+    Term,
+    Vector,
+    counted,
+    ends,
+    noise_note,
+    part,
+    shared,
+    values,
+)
 
 # Intervals for quotients of noisy numbers, by Fieller's way: all m that the noise does not rule out.
 #
@@ -28,6 +43,7 @@ from oboro.statistics.terms import Noise, Promise, Term, Vector, counted, noise_
 # alone, of a law that is public for each m. The interval is every m for which that noise would be among the
 # likely ones. It covers with the probability that it says, whatever the sums are.
 
+_MOST_FOR_SUMS = Fraction(9, 10)  # of what a row may cost that comes or goes: something is left for the count
 _DIGITS = 60  # binary ones, of an end between the best value and a bound
 
 
@@ -112,7 +128,8 @@ class MeanPlan(Moments):
     left out. Four forms, by public facts alone:
 
         n public      every row counts for sure (replace, no condition, no groups, `missing` declared): S, divided by n
-        centred       replace, one group: S and the count C. The count is free: see below
+        centred       replace, one group: S and the count C. The count is free: see below. With a public `origin` g, a guess of
+                      the mean, codes are moved to s = 2c - g instead
         two-sided     add/remove or several groups, one column: A = sum of c and B = sum of M - c; S = A - B, C = (A+B)/M
         joint         the same, several columns or a ball: S of each, and C
 
@@ -126,6 +143,8 @@ class MeanPlan(Moments):
           moves them by |dc| + |dc| <= 2M: twice. In squares c^2 + (M-c)^2 <= M^2, and at most 2 M^2: twice as well.
         `Scope.price` puts these together: under replace with one group max(e + f, 2e), so e = f = eps/2 and the
         count costs nothing extra; between groups 2 (e + f).
+        - About an origin: a row that comes or goes moves S by at most D = max(g, 2M - g), one that is replaced by at most 2M,
+          so r = 2M/D times as far, 1 <= r <= 2. Then replacing costs r e (Gaussian: r^2 e), over several columns on average.
         What is published is computed from these noisy sums and public facts.
 
     >>> plan = people.plan.mean("income", eps="0.1")
@@ -137,9 +156,46 @@ class MeanPlan(Moments):
     DiscreteLaplace('20') | count | 0 | eps = 0 | a row is replaced within its group
     """
 
+    origin: tuple[Fraction, ...] | None = (
+        None  # a public guess of the means, for the centred form without a ball
+    )
     kind = "statistics.mean"
     leaves_out = "covers the noise; not errors in the data, nor records left out or clamped"
     interval_in_files = True
+
+    def check(self) -> None:
+        super().check()
+        if self.origin is None:
+            return
+        if self.form != "centred" or self.ball is not None:
+            raise ParameterError(
+                "an origin is for means whose count is private under replace, without groups and without a ball",
+                given=told(origin=", ".join(map(show, self.origin))),
+                needed="a mean without an origin" if self.ball is None else "the origin of the ball itself",
+                fix="leave it out" if self.ball is None else 'Ball("l2", 50, [30])',
+                argument="origin",
+            )
+        if len(self.origin) != len(self.columns):
+            raise ParameterError(
+                "the origin has a number for each column",
+                given=f"{len(self.origin)} numbers for {len(self.columns)} columns",
+                fix=told(origin=f"{[0] * len(self.columns)}"),
+            )
+        for column, at in zip(self.columns, self.origin, strict=True):
+            low, step = ends(column)
+            high = low + step * (column.size - 1)
+            if not low <= at <= high:
+                raise ParameterError(
+                    f"the origin lies outside the bounds of {column.name!r}",
+                    given=told(origin=show(at)),
+                    needed=f"{show(low)} to {show(high)}, a guess of the mean made without looking at the data",
+                    fix=setting(origin=show((low + high) / 2)),
+                    argument="origin",
+                )
+
+    @cached_property
+    def frame(self) -> Box | InBall:
+        return super().frame if self.origin is None else Box(self.columns, origin=self.origin)
 
     @property
     def footnote(self) -> str | None:
@@ -170,7 +226,10 @@ class MeanPlan(Moments):
         if self.form == "n public":
             return Fraction(1), Fraction(0)
         if self.form == "centred":
-            return (Fraction(1, 2), Fraction(1, 2)) if pure else (Fraction(1, 4), Fraction(3, 4))
+            for_sums = min(
+                1 / self.inside, _MOST_FOR_SUMS
+            )  # what replacing leaves of coming and going is the count's
+            return for_sums, 1 - for_sums
         if self.scope.replaced and not pure:
             return Fraction(1, 2), Fraction(1, 2)
         if self.ball is not None:
@@ -188,6 +247,10 @@ class MeanPlan(Moments):
     @property
     def inside(self) -> Fraction:
         """How many times as far the sums move where a row is replaced within its group, in the norm of the noise."""
+        if self.origin is not None and isinstance(self.frame, Box):
+            power = 1 if isinstance(self.guarantee, Pure) else 2
+            each = [self.frame.across(i) ** power for i in range(len(self.columns))]
+            return sum(each, Fraction(0)) / len(each)
         return Fraction(2 if isinstance(self.guarantee, Pure) or self.form == "two-sided" else 4)
 
     @cached_property
@@ -208,7 +271,9 @@ class MeanPlan(Moments):
         size, frame = self.scope.size, self.frame
         rows: list[Row] = []
         near = (
-            ("near the middle", "near a bound") if self.ball is None else ("near the origin", "near the edge")
+            (f"near the {'middle' if self.origin is None else 'origin'}", "near a bound")
+            if self.ball is None
+            else ("near the origin", "near the edge")
         )
         least = 0.0  # from how many rows on the noise of a mean reaches less than a quarter of its range
         for i, column in enumerate(self.columns):
@@ -318,13 +383,15 @@ class MeanPlan(Moments):
         """What it would save to say what stands for a missing value: then every row counts, and their number is public."""
         names = [column.name for column in self.columns if column.missing is None]
         rows_alone = self.scope.unit.kind == "row" and self.scope.where is None and self.ball is None
-        if self.form != "centred" or not rows_alone or not names or not self.scope.n:
+        if self.form != "centred" or not rows_alone or not names or not self.scope.n or self.origin:
             return ()
         edge = np.asarray([self.frame.low(0)])
         saved = float(self._noise_at(0, edge, 0.95, sd=True)[0]) / (self.terms[0].sd * self.frame.unit(0))
-        return (
-            f"with missing= declared for {', '.join(names)} every row counts: the error near a bound would be {saved:.2g} times smaller",
+        declared = f"with missing= declared for {', '.join(names)} every row counts: the error near a bound would be {saved:.2g} times smaller"
+        guessed = (
+            "with origin=, a public guess of the mean, the error near that guess is as small as it can be"
         )
+        return declared, guessed
 
     def _split_in_words(self) -> str:
         if self.form == "n public":
@@ -339,11 +406,21 @@ class MeanPlan(Moments):
         )
 
     def describe(self) -> dict[str, object]:
-        return self.described("mean", form=self.form)
+        about = {} if self.origin is None else {"about": ", ".join(map(show, self.origin))}
+        return self.described("mean", form=self.form, **about)
 
 
 def mean_plan(
-    columns: Sequence[Column], scope: Scope, promise: Promise, ball: Ball | None = None
+    columns: Sequence[Column],
+    scope: Scope,
+    promise: Promise,
+    ball: Ball | None = None,
+    origin: Number | Sequence[Number] | None = None,
 ) -> MeanPlan:
-    """The means of one or more number columns, over the rows that have them all."""
-    return MeanPlan(tuple(columns), scope, promise, ball)
+    """The means of one or more number columns, over the rows that have them all.
+
+    `origin` is a public guess of each mean. Where the number of rows with a value is private, a mean near it has less error.
+    """
+    guess = [origin] if isinstance(origin, int | float | str | Fraction | Decimal) else origin
+    at = None if guess is None else tuple(rational("origin", number) for number in list_of("origin", guess))
+    return MeanPlan(tuple(columns), scope, promise, ball, at)

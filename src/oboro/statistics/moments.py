@@ -40,10 +40,14 @@ MOST_COLUMNS = 64
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Vectors within the bounds of the columns: a code c in 0, ..., M becomes s = 2c - M in [-M, M]."""
+    """Vectors within the bounds of the columns: a code c in 0, ..., M becomes s = 2c - M in [-M, M].
+
+    Means may be taken about another public `origin`, g halves of a step above the lowest value: s = 2c - g in [-g, 2M - g].
+    """
 
     columns: tuple[Column, ...]
     crossed: bool = False  # of two columns: their product alone, without the squares
+    origin: tuple[Fraction, ...] | None = None  # for sums alone, not for products
 
     @property
     def spans(self) -> list[int]:
@@ -54,7 +58,21 @@ class Box:
         return float(ends(self.columns[i])[1]) / 2
 
     def centre(self, i: int) -> float:
-        return (self.low(i) + self.high(i)) / 2
+        low, step = ends(self.columns[i])
+        return float(low + step * self.origins[i] / 2)
+
+    @property
+    def origins(self) -> list[int]:
+        """Where 0 lies, in halves of a step above the lowest value: in the middle, or as near to the origin as they allow."""
+        if self.origin is None:
+            return self.spans
+        lines = map(ends, self.columns)
+        return [round(2 * (at - low) / step) for (low, step), at in zip(lines, self.origin, strict=True)]
+
+    def across(self, i: int) -> Fraction:
+        """How many times as far s moves from end to end as from 0 to the farther end: 2 in the middle, 1 at an end."""
+        span, at = self.spans[i], self.origins[i]
+        return Fraction(2 * span, max(at, 2 * span - at)) if span else Fraction(2)
 
     def low(self, i: int) -> float:
         return float(ends(self.columns[i])[0])
@@ -72,11 +90,15 @@ class Box:
         return prod(self.unit(c) * self.spans[c] for c in (i, j))
 
     def sums(self, rows: int, price: Promise, inside: Fraction) -> tuple[Vector, ...]:
-        """The sum of each column, which share the price. `inside`: see `Vector`."""
+        """The sum of each column, which share the price. `inside`: see `Vector`; about another origin it is `across`."""
         each = part(price, Fraction(1, len(self.columns)))
-        return tuple(
-            shared([f"sum of {column.name}"], column.size - 1, rows, each, inside) for column in self.columns
-        )
+        vectors = []
+        for i, (column, span, at) in enumerate(zip(self.columns, self.spans, self.origins, strict=True)):
+            if self.origin is not None:
+                inside = self.across(i) ** (1 if isinstance(price, Pure) else 2)
+            reach = max(at, 2 * span - at)
+            vectors.append(shared([f"sum of {column.name}"], reach, rows, each, inside))
+        return tuple(vectors)
 
     def products(self, rows: int, price: Promise, inside: Fraction) -> tuple[Vector, ...]:
         """The sum of products of each pair, which share the price."""
@@ -114,13 +136,13 @@ class Box:
     def totals(self, scope: Scope, data: Data, products: bool) -> dict[int, Totals]:
         """The rows, the sums of s and of products s t in each group that has rows, exactly."""
         source, condition = scope.open(data)
-        d, spans = len(self.columns), self.spans
+        d, spans, origins = len(self.columns), self.spans, self.origins
         pairs = self._pairs if products else []
         asked = [(), *((i,) for i in range(d)), *pairs]
         found = add_up(source, self.columns, asked, scope.unit, by=scope.by_columns, condition=condition)
 
         def moved(n: int, codes: Sequence[int], both: Sequence[int]) -> Totals:
-            s = [2 * code - span * n for code, span in zip(codes, spans, strict=True)]
+            s = [2 * code - at * n for code, at in zip(codes, origins, strict=True)]
             st = [
                 4 * product - 2 * spans[j] * codes[i] - 2 * spans[i] * codes[j] + spans[i] * spans[j] * n
                 for product, (i, j) in zip(both, pairs, strict=True)

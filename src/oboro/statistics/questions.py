@@ -378,11 +378,20 @@ class Questions(Generic[Result]):
         return self._answer(lambda promise: sums_plan(of, scope, promise, ball), asked)
 
     def mean(
-        self, columns: str | Sequence[str], *, ball: Ball | None = None, **asked: Unpack[Asked]
+        self,
+        columns: str | Sequence[str],
+        *,
+        ball: Ball | None = None,
+        origin: Number | Sequence[Number] | None = None,
+        **asked: Unpack[Asked],
     ) -> Result:
-        """The mean of a column, or of several at once. With a ball, rows outside it move to its edge first."""
+        """The mean of a column, or of several at once. With a ball, rows outside it move to its edge first.
+
+        `origin` is a public guess of each mean, under replace: where the number of rows with a value is private, a mean near
+        it has less error.
+        """
         scope, of = self._scope(asked, "mean"), self._columns(columns)
-        return self._answer(lambda promise: mean_plan(of, scope, promise, ball), asked)
+        return self._answer(lambda promise: mean_plan(of, scope, promise, ball, origin), asked)
 
     def variance(self, column: str, **asked: Unpack[Asked]) -> Result:
         """The variance of a column, divided by n."""

@@ -21,7 +21,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import fcntl
 import gc
 import importlib
 import io
@@ -30,7 +29,6 @@ import math
 import mmap
 import os
 import random
-import resource
 import signal
 import socket
 import struct
@@ -38,6 +36,10 @@ import sys
 from collections.abc import Sequence
 from importlib.machinery import BuiltinImporter, FrozenImporter
 from typing import Any, NoReturn
+
+with contextlib.suppress(ImportError):  # Windows has neither, and seals nothing
+    import fcntl
+    import resource
 
 Setup = dict[str, Any]
 LINE = 100  # the number of the one open file

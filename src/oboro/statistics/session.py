@@ -277,6 +277,7 @@ class Session(Learning[Release]):
       note: the noisy count costs nothing extra under replace
       note: for 1,000 rows
       note: with missing= declared for income every row counts: the error near a bound would be 1.4 times smaller
+      note: with origin=, a public guess of the mean, the error near that guess is as small as it can be
     >>> release = people.where("age >= 20").count(eps="0.1")
     >>> release.cost, type(release.value)
     (Approx('0.1', 0), <class 'int'>)

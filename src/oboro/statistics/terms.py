@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import isqrt
 
 import numpy as np
@@ -216,11 +217,19 @@ def in_groups(promise: Promise, adjacency: str, groups: int, inside: Fraction | 
     has gone; one that moves goes here and comes there. `parallel` puts these together. A unit of k rows
     has k times the noise of one, wherever its rows are [group privacy].
     """
-    one: Promise = Pure(1) if isinstance(promise, Pure) else ZCDP(1)
-    alike = min(groups, 2)  # more groups than a row can touch change nothing
+    # more groups than a row can touch change nothing
+    return part(
+        promise, Fraction(*_share(isinstance(promise, Pure), adjacency, min(groups, 2), Fraction(inside)))
+    )
+
+
+@lru_cache(maxsize=64)
+def _share(pure: bool, adjacency: str, alike: int, inside: Fraction) -> tuple[int, int]:
+    """Which part of the promise that is, over which: whole numbers, for what is kept must not be written to."""
+    one: Promise = Pure(1) if pure else ZCDP(1)
     cost = parallel(*[one] * alike, unit=Unit.row(adjacency), inside=[part(one, inside)] * alike)
     assert isinstance(cost, Pure | ZCDP)
-    return part(promise, 1 / (cost.eps if isinstance(cost, Pure) else cost.rho))
+    return (1 / (cost.eps if isinstance(cost, Pure) else cost.rho)).as_integer_ratio()
 
 
 def promised(eps: Number | None, rho: Number | None) -> Promise:

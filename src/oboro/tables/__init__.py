@@ -13,12 +13,17 @@ from oboro.tables.ask import ask, preview, unallocated
 from oboro.tables.compare import Comparison, compare
 from oboro.tables.input import check, read_estat
 from oboro.tables.plan import STRATEGIES, TablePlan, plan, release
+from oboro.tables.series.plan import SeriesPlan
+from oboro.tables.series.series import Series, open_series, series
+from oboro.tables.series.sizes import each_tick, mean_over_ticks
 from oboro.tables.tree import areas, blocks, cells, marginals, never_worse, rectangles, squares
 from oboro.tables.tree.outlook import city
 
 __all__ = [
     "STRATEGIES",
     "Comparison",
+    "Series",
+    "SeriesPlan",
     "TablePlan",
     "areas",
     "ask",
@@ -27,13 +32,17 @@ __all__ = [
     "check",
     "city",
     "compare",
+    "each_tick",
     "marginals",
+    "mean_over_ticks",
     "never_worse",
+    "open_series",
     "plan",
     "preview",
     "read_estat",
     "rectangles",
     "release",
+    "series",
     "squares",
     "unallocated",
 ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from oboro.domain import Domain, Grid, Mesh
 from oboro.errors import DataError
 from oboro.exact import Number, positive, show
 from oboro.files import reads
@@ -15,7 +16,7 @@ from oboro.noise import Bits, system_bits
 from oboro.privacy import Pure
 from oboro.release import plan_from
 from oboro.tables.plan import TablePlan
-from oboro.tables.tree.answers import Where
+from oboro.tables.tree.answers import Where, is_code, names_of, places_named
 from oboro.tables.tree.intervals import Answer, plan_in
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def ask(published: Any, where: Where | None = None, *, level: float = 0.95) -> A
     >>> answer.low <= answer.value <= answer.high
     True
     """
-    table, plan = _opened(published)
+    table, plan = _opened(published, where or {})
     return plan.ask(table, where or {}, level)
 
 
@@ -57,18 +58,10 @@ def unallocated(published: Any) -> Any:
     return plan.mechanism.unallocated(table)
 
 
-def _opened(published: Any) -> tuple[Any, TablePlan]:
-    """The table, and the plan that it carries."""
-    table = _table(published)
-    plan = plan_from(plan_in(table))
-    if not isinstance(plan, TablePlan):
-        raise DataError("only a table can be asked", given=plan.kind, needed="a table that oboro released")
-    return table, plan
-
-
-def _table(published: Any) -> Any:
+def _opened(published: Any, where: Where | None = None) -> tuple[Any, TablePlan]:
+    """The table, and the plan that it carries. With `where`: at least the rows that the answer rests on."""
     if hasattr(published, "schema"):
-        return published
+        return published, _plan(published)
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -84,15 +77,63 @@ def _table(published: Any) -> Any:
     try:
         if path.suffix.lower() == ".arrow":
             with pa.memory_map(str(path)) as source:
-                return pa.ipc.open_file(source).read_all()
+                table = pa.ipc.open_file(source).read_all()
+                return table, _plan(table)
         with pa.OSFile(str(path)) as source:  # a path, and never an address, which pyarrow would follow
-            return pq.read_table(source)
+            file = pq.ParquetFile(source)
+            plan = _plan(file.schema_arrow.empty_table())
+            if where is None or not plan.mechanism.part_alone:
+                return file.read(), plan
+            return file.read_row_groups(_groups(file.metadata, plan.domain, where)), plan
     except (OSError, pa.ArrowException) as error:
         raise DataError(
             f"{published} cannot be read",
             given=str(error).partition("\n")[0],
             needed="a Parquet or Arrow file that oboro released",
         ) from None
+
+
+def _plan(table: Any) -> TablePlan:
+    plan = plan_from(plan_in(table))
+    if not isinstance(plan, TablePlan):
+        raise DataError("only a table can be asked", given=plan.kind, needed="a table that oboro released")
+    return plan
+
+
+def _groups(metadata: Any, domain: Domain, where: Where) -> list[int]:
+    """The parts of a Parquet file that may hold rows which a question asks for, by what the file says of its columns.
+
+    By places on a grid and by mesh codes; what is asked of other columns leaves no part out.
+    """
+    spans = dict(_spans(domain, where))
+    names = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
+
+    def may_hold(group: int) -> bool:
+        for name, (low, high) in spans.items():
+            known = metadata.row_group(group).column(names[name]).statistics if name in names else None
+            if known is None or not known.has_min_max or not type(known.min) is type(known.max) is int:
+                continue
+            if known.max < low or known.min > high:
+                return False
+        return True
+
+    return [group for group in range(metadata.num_row_groups) if may_hold(group)]
+
+
+def _spans(domain: Domain, where: Where) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The least and the largest number that may stand in a column, of what is asked for."""
+    for column in domain:
+        if isinstance(column, Grid):
+            for name in set(column.names) & set(where):
+                found = places_named(column, name, where[name])
+                yield name, (int(found.min()), int(found.max()))
+        elif isinstance(column, Mesh) and column.name in where:
+            codes = [str(value) for value in names_of(column, column.name, where[column.name])]
+            if codes and all(is_code(column, code) for code in codes):
+                units = [10 ** (column.digits - len(code)) for code in codes]
+                low = min(int(code) * unit for code, unit in zip(codes, units, strict=True))
+                high = max((int(code) + 1) * unit - 1 for code, unit in zip(codes, units, strict=True))
+                yield column.name, (low, high)
 
 
 # A look at what a release would be like, beside the truth. FOR THE STEWARD'S EYES: this is not private.

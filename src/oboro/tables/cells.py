@@ -183,11 +183,14 @@ def cap(layout: Layout) -> int:
     return min(LARGEST_TOTAL // min(layout.cells, _MOST_STORED), _EXACT_IN_A_DOUBLE)
 
 
-def sort_cells(keys: Integers, counts: Integers, bits: int, most: int) -> Cells:
+def sort_cells(keys: Integers, counts: Integers, bits: int, most: int, *, public: bool = False) -> Cells:
     """Sorted keys, each once, with the sum of their counts, and no zeros. `counts` are 0 to `most`.
 
-    Both arrays are overwritten.
+    Both arrays are overwritten. What is `public`, and in order, as a released table is, needs no compiled loop: it takes longer to
+    load than all the rest. (Of private data that would tell by the clock whether a cell comes twice.)
     """
+    if public and (keys[1:] > keys[:-1]).all() and (counts > 0).all():
+        return Cells(keys, counts)
     width = int(counts.max(initial=0)).bit_length()
     if bits + width <= 63:  # both fit into one number, which sorts six times as fast as an order of places
         keys <<= width

@@ -19,19 +19,82 @@ import numpy as np
 
 from oboro.arrays import Bytes, Floats, Integers, Table
 from oboro.domain import Areas, Domain, Grid, Mesh
-from oboro.errors import DomainError, ParameterError, told
+from oboro.errors import DataError, DomainError, ParameterError, setting, told
+from oboro.files import reads
 
 VECTOR = (".geoparquet", ".gpkg", ".geojson", ".fgb")
 RASTER = (".tif",)
 _DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".fgb": "FlatGeobuf"}
 _MOST_BANDS = 96
 _JGD2011 = "EPSG:6668"
+_CRS = b"oboro.crs"  # of a table whose rows have shapes
 
 
 def encoded_places(table: Table, domain: Domain, count: str, ending: str) -> bytes:
-    """The bytes of such a file. `table` has a row for each cell, and may have `low` and `high`."""
+    """The bytes of such a file. `table` has a row for each cell, and may have `low` and `high`; or a row for each area, with its shape."""
+    crs = (table.schema.metadata or {}).get(_CRS)
+    if crs is not None and ending in VECTOR:
+        kept = {key: value for key, value in table.schema.metadata.items() if key != _CRS}
+        return encoded_shapes(table.replace_schema_metadata(kept), crs.decode(), ending)
+    cells = {name for column in domain if isinstance(column, Areas) for name in column.sources}
+    if not cells <= set(table.column_names):
+        raise ParameterError(
+            "areas are drawn where their outlines are given",
+            given=told(
+                by=", ".join(name for name in table.column_names if name not in (count, "low", "high"))
+            ),
+            needed="their outlines, and one of " + ", ".join(VECTOR),
+            fix=setting(outlines="municipalities.geojson"),
+        )
     place = _place(domain)
     return _raster(table, domain, place, count) if ending in RASTER else _vector(table, place, ending)
+
+
+def with_outlines(table: Table, level: str, path: Path) -> Table:
+    """A table of areas with the shape of each, from a file that GIS reads with a property `level`; none where it has none.
+
+    Several shapes of one area are one.
+    """
+    import pyarrow as pa
+
+    geopandas = needed_for("outlines", "geopandas")
+    reads(path)
+    if not path.is_file():  # GDAL would follow an address
+        raise DataError(
+            f"no such file: {path}",
+            given=told(outlines=str(path)),
+            needed="GeoJSON, GeoPackage, FlatGeobuf or GeoParquet with polygons",
+            argument="outlines",
+        )
+    try:
+        found = (
+            geopandas.read_parquet(path)
+            if path.suffix in (".parquet", ".geoparquet")
+            else geopandas.read_file(path)
+        )
+    except Exception as error:  # of GDAL, of pyarrow, of GeoPandas: whatever reads the file
+        raise DataError(
+            "the outlines cannot be read",
+            given=told(outlines=str(path)) + f": {str(error).partition(chr(10))[0]}",
+            needed="GeoJSON, GeoPackage, FlatGeobuf or GeoParquet with polygons",
+            argument="outlines",
+        ) from None
+    if not isinstance(found, geopandas.GeoDataFrame) or level not in found.columns or found.crs is None:
+        raise DataError(
+            "the outlines do not say which area each is of"
+            if level not in found.columns
+            else "the outlines do not say where they lie",
+            given=", ".join(map(str, found.columns)),
+            needed=f"a property {level}, and a system of coordinates",
+            argument="outlines",
+        )
+    shapes = found.assign(**{level: found[level].astype(str)}).dissolve(by=level).geometry
+    known = dict(zip(shapes.index, shapes.to_wkb(), strict=True))
+    own = pa.array([known.get(str(area)) for area in table[level].to_pylist()], pa.binary())
+    crs = (":".join(found.crs.to_authority()) if found.crs.to_authority() else found.crs.to_wkt()).encode()
+    return table.append_column("geometry", own).replace_schema_metadata(
+        {**(table.schema.metadata or {}), _CRS: crs}
+    )
 
 
 def check_places(domain: Domain, ending: str) -> None:
@@ -109,7 +172,9 @@ def encoded_shapes(table: Table, crs: str, ending: str) -> bytes:
         found = found.to_crs("OGC:CRS84")
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"cells{ending}"
-        found.to_file(path, driver=_DRIVERS[ending], engine="pyogrio")
+        # a shape may be missing, which FlatGeobuf has no place for in its index
+        more = {"SPATIAL_INDEX": "NO"} if ending == ".fgb" and shapes.isna().any() else {}
+        found.to_file(path, driver=_DRIVERS[ending], engine="pyogrio", **more)
         return path.read_bytes()
 
 
@@ -120,12 +185,18 @@ def _geoparquet(table: Table, crs: str) -> bytes:
     facts = {
         "version": "1.1.0",
         "primary_column": "geometry",
-        "columns": {"geometry": {"encoding": "WKB", "geometry_types": ["Polygon"], "crs": _projjson(crs)}},
+        "columns": {"geometry": {"encoding": "WKB", "geometry_types": _kinds(table), "crs": _projjson(crs)}},
     }
     kept = dict(table.schema.metadata or {}) | {b"geo": json.dumps(facts).encode()}
     sink = pa.BufferOutputStream()
     pq.write_table(table.replace_schema_metadata(kept), sink, compression="zstd")
     return bytes(sink.getvalue().to_pybytes())
+
+
+def _kinds(table: Table) -> list[str]:
+    """Which kinds of shapes there are: the fifth byte of well-known binary says it, in the order of bytes that we write."""
+    found = {shape[1] for shape in table["geometry"].to_pylist() if shape is not None}
+    return [name for number, name in ((3, "Polygon"), (6, "MultiPolygon")) if number in found]
 
 
 def _projjson(crs: str) -> Any:
@@ -206,7 +277,7 @@ def _raster(table: Table, domain: Domain, place: Grid | Mesh, count: str) -> byt
                     values = np.asarray(table[name].to_numpy(), np.int64)
                     picture[at[0][some], at[1][some]] = np.minimum(values[some], 2**31 - 1)
                     file.write(picture, band)
-                    file.set_band_description(band, " ".join([name, *combo]))
+                    file.set_band_description(band, " ".join([domain.label(name), *combo]))
         return bytes(memory.read())
 
 

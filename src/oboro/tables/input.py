@@ -42,8 +42,11 @@ _ROOM = 1 << 20  # records to begin with; from 4 MB on NumPy asks for large page
 _LARGE_FILE = 1 << 20  # bytes
 
 
-def read_cells(data: Data, layout: Layout, unit: Unit, count: str | None) -> Cells:
-    """The cells of `data`, by the rule above. Only a missing column or an unreadable file is refused."""
+def read_cells(data: Data, layout: Layout, unit: Unit, count: str | None, *, public: bool = False) -> Cells:
+    """The cells of `data`, by the rule above. Only a missing column or an unreadable file is refused.
+
+    `public`: they are those of a release.
+    """
     source = open_data(data)
     source.need(*[name for column in layout.domain for name in column.sources])
     fields = [field for column in layout.domain for field in fields_of(column)]
@@ -62,7 +65,7 @@ def read_cells(data: Data, layout: Layout, unit: Unit, count: str | None) -> Cel
             keys[size:end] = found[good]
             counts[size:end] = values[-1][good]
             size = end
-        return sort_cells(keys[:size], counts[:size], layout.bits, most)
+        return sort_cells(keys[:size], counts[:size], layout.bits, most, public=public)
 
 
 def _with_room(held: Integers, needed: int) -> Integers:

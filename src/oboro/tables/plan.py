@@ -5,17 +5,17 @@ from __future__ import annotations
 import base64
 import dataclasses
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from oboro.arrays import Data, Integers, Table
 from oboro.domain import Areas, Column, Domain
-from oboro.domain.areas import open_table
 from oboro.engine import Source, open_data
 from oboro.errors import DataError, DomainError, ParameterError, UnitError, setting, told
 from oboro.exact import Number, positive, rational, show, whole
@@ -25,22 +25,26 @@ from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.noise.laplace import check_level
 from oboro.privacy import Approx, Pure, Unit
 from oboro.release import Forecast, Pair, Part, Plan, Release, register, run, upgrade
+from oboro.release.release import carries_ends, carrying_ends
 from oboro.tables.cells import LARGEST_TOTAL, Cells, Layout
-from oboro.tables.geography import RASTER, VECTOR, check_places, encoded_places
+from oboro.tables.geography import RASTER, VECTOR, check_places, encoded_places, with_outlines
 from oboro.tables.input import read_cells
-from oboro.tables.nested.known import KnownTotals
+from oboro.tables.nested.known import KnownTotals, known_totals
 from oboro.tables.nested.strategy import AreaTree
 from oboro.tables.papers.dense import RIVALS
 from oboro.tables.strategy import Noise, Strategy, count_name, estimate_name, key_columns, to_table
 from oboro.tables.tree.adaptive import Adaptive
 from oboro.tables.tree.answers import Where
 from oboro.tables.tree.filtered import Filtered
-from oboro.tables.tree.intervals import Answer, with_noisy
+from oboro.tables.tree.intervals import NOISY, Answer, with_noisy
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.outlook import Outlook
 from oboro.tables.tree.strategy import PlannedTree, preferred
 from oboro.tables.tree.workload import DEFAULT, Design, Workload
 from oboro.tables.wavelet import Wavelet
+
+if TYPE_CHECKING:
+    from oboro.tables.series.plan import SeriesPlan
 
 # Structural zeros: cells that cannot hold anyone, known without looking at the data. The sea; married infants.
 #
@@ -276,6 +280,7 @@ class TablePlan(Plan):
     known: tuple[KnownTotals, ...] = ()
     kind = "tables.table"
     leaves_out = "covers the noise; not errors in the data, nor records left out"
+    with_shapes = VECTOR
 
     def check(self) -> None:
         positive("eps", self.guarantee.eps)
@@ -393,9 +398,12 @@ class TablePlan(Plan):
     def publish(self, measured: Cells) -> Table:
         name = count_name(self.count, self.domain)
         if not isinstance(measured, Measured):
-            return to_table(measured, self.layout, name)
-        table = to_table(measured, self.layout, name, measured.estimates)
-        return with_noisy(table, self.to_dict(), measured.noisy)
+            return self._labelled(to_table(measured, self.layout, name))
+        table = self._labelled(to_table(measured, self.layout, name, measured.estimates))
+        table = with_noisy(table, self.to_dict(), measured.noisy)
+        if NOISY in table.schema.metadata:
+            return table
+        return carrying_ends(table, self.mechanism.intervals(measured, 0.95))
 
     @property
     def footnote(self) -> str | None:
@@ -405,7 +413,7 @@ class TablePlan(Plan):
         name = count_name(self.count, self.domain)
         other = estimate_name(name, self.domain)
         return (
-            f"for areas add up {name}; for a single row use {other}, where it is given: the interval is its own. "
+            f"for areas add up {self.heading(name)}; for a single row use {other}, where it is given: the interval is its own. "
             "It holds for each row, not for the largest one, nor for rows picked out by their values"
         )
 
@@ -440,7 +448,8 @@ class TablePlan(Plan):
         if ending not in (*VECTOR, *RASTER):
             return super().encoded(table, ending)
         count = count_name(self.count, self.domain)
-        if self.mechanism.carries and "low" not in table.column_names:
+        has = "low" in table.column_names or carries_ends(table)
+        if self.mechanism.carries and not has and count in table.column_names:
             low, high = self._intervals(table, 0.95)
             table = table.append_column("low", [low]).append_column("high", [high])
         return encoded_places(table, self.domain, count, ending)
@@ -448,7 +457,38 @@ class TablePlan(Plan):
     def table_by(self, table: Table, by: Sequence[str], level: float = 0.95) -> Table:
         """The published table by areas of a level, perhaps by other columns too: counts with their intervals."""
         count = count_name(self.count, self.domain)
-        return self.mechanism.by(self.mechanism.published(table), by, count, check_level(level))
+        return self._labelled(
+            self.mechanism.by(self.mechanism.published(table), by, count, check_level(level))
+        )
+
+    def outlined(self, table: Table, by: Sequence[str], outlines: Path) -> Table:
+        """A table by areas with the shape of each, for files that GIS reads."""
+        levels = [name for column in self.domain if isinstance(column, Areas) for name in column.levels[:-1]]
+        named = [name for name in levels if name in by]
+        if not named:
+            raise ParameterError(
+                "outlines are of areas",
+                given=told(by=", ".join(by)),
+                needed=", ".join(levels) or "a column of areas",
+                argument="outlines",
+            )
+        return with_outlines(table, named[-1], outlines)
+
+    def _labelled(self, table: Table) -> Table:
+        """Labels of columns, as files that have a place for them carry them: of each field, `label`."""
+        import pyarrow as pa
+
+        labels = dict(self.domain.labels)
+        if labels.keys().isdisjoint(table.column_names):
+            return table
+        fields = [
+            own.with_metadata({"label": labels[own.name]}) if own.name in labels else own
+            for own in table.schema
+        ]
+        return table.cast(pa.schema(fields, table.schema.metadata))
+
+    def heading(self, name: str) -> str:
+        return self.domain.label(name)
 
     def describe(self) -> dict[str, object]:
         names = " by ".join(self.domain.label(name) for name in self.key_columns)
@@ -469,7 +509,7 @@ class TablePlan(Plan):
         return pairs(self.layout, self.unit, self.count, self.noise)
 
 
-@takes(domain=Domain, unit=Unit, strategy=text_of, workload=Workload)
+@overload
 def plan(
     domain: Domain,
     *,
@@ -484,8 +524,42 @@ def plan(
     total: int | None = None,
     publish: Number | None = None,
     known: Any = None,
-) -> TablePlan:
-    """A plan for a table of counts.
+) -> TablePlan: ...
+@overload
+def plan(
+    domain: Domain,
+    *,
+    unit: Unit,
+    eps: Number,
+    delta: Number | None = None,
+    workload: Workload | None = None,
+    count: str | None = None,
+    possible: Any = None,
+    impossible: Any = None,
+    ticks: int,
+    max_ticks: int | None = None,
+    event: bool = False,
+) -> SeriesPlan: ...
+@takes(domain=Domain, unit=Unit, strategy=text_of, workload=Workload, event=bool)
+def plan(
+    domain: Domain,
+    *,
+    unit: Unit,
+    eps: Number,
+    delta: Number | None = None,
+    strategy: str | None = None,
+    workload: Workload | None = None,
+    count: str | None = None,
+    possible: Any = None,
+    impossible: Any = None,
+    total: int | None = None,
+    publish: Number | None = None,
+    known: Any = None,
+    ticks: int | None = None,
+    max_ticks: int | None = None,
+    event: bool = False,
+) -> TablePlan | SeriesPlan:
+    """A plan for a table of counts, or with `ticks` for a series of them.
 
     strategy     how it is measured; by default `tree`, or `filtered` for more cells than can be listed
     delta        with it the noise of a tree is Gaussian, and the promise (eps, delta)
@@ -496,7 +570,11 @@ def plan(
     total        how many there are in all, where that is public (under replace)
     publish      the share of published cells that may hold nobody, for a tree
     known        totals of areas that are public from elsewhere, and hold exactly: {"prefecture": {"34": 2_700_000}},
-                 or a table of them, {"prefecture": "totals.csv"}; {"total": n} is that of all areas
+                 or a table of them, {"prefecture": "totals.csv"}; {"total": n} is that of all areas. By other columns too:
+                 {"sex": {"F": 64_000_000, "M": 62_000_000}}, {("prefecture", "sex"): {"34": {"F": ..., "M": ...}}}
+    ticks        how many tables come one after the other (`ob.tables.series`): the data has a column `tick`, from 0 on
+    max_ticks    in how many of them one unit counts, in one cell each: the first that hold a person
+    event        with a unit of rows: that one tick of somebody is protected, and not a person over time
 
     >>> plan = ob.tables.plan(mesh, unit=unit, eps="0.5", count="people")
     >>> plan.levels
@@ -517,6 +595,28 @@ def plan(
     elif impossible is not None:
         mask = impossible_cells(domain, impossible)
     guarantee = Pure(positive("eps", eps)) if delta is None else Approx(positive("eps", eps), delta)
+    if ticks is not None:
+        from oboro.tables.series.plan import series_plan
+
+        _refuse_beside_ticks(strategy=strategy, total=total, publish=publish, known=known)
+        return series_plan(
+            domain,
+            unit=unit,
+            guarantee=guarantee,
+            ticks=ticks,
+            max_ticks=max_ticks,
+            event=event,
+            workload=workload,
+            count=count,
+            mask=mask,
+        )
+    if max_ticks is not None or event:
+        raise ParameterError(
+            "max_ticks and event belong to a series of tables",
+            given=told(max_ticks=shown(max_ticks), event=shown(event)),
+            needed="ticks as well",
+            fix=setting(ticks=24),
+        )
     over_areas = any(isinstance(column, Areas) for column in domain)
     strategy = strategy or ("tree" if over_areas else preferred(layout_of(domain, mask), total))
     share = None if publish is None else rational("publish", publish)
@@ -524,53 +624,16 @@ def plan(
     return TablePlan(domain, unit, guarantee, strategy, count, mask, total, workload, None, share, totals)
 
 
-def known_totals(known: Any, domain: Domain) -> tuple[KnownTotals, ...]:
-    """Known totals from what a caller hands in: for each level a total of each area, or a table of them."""
-    if known is None:
-        return ()
-    if not isinstance(known, Mapping) or not all(isinstance(level, str) for level in known):
-        raise ParameterError(
-            "known is no table of levels",
-            given=told(known=shown(known)),
-            needed="for each level a total of each area",
-            fix=setting(known={"prefecture": {"34": 2700000}}),
-        )
-    found = []
-    for level, totals in known.items():
-        if isinstance(totals, int) and level == "total":
-            totals = {"total": totals}
-        elif not isinstance(totals, Mapping):
-            totals = _totals_in(level, totals)
-        numbers = [whole(f"known total of {area}", number, least=0) for area, number in totals.items()]
-        found.append(KnownTotals(level, tuple(map(str, totals)), tuple(numbers)))
-    return tuple(found)
-
-
-def _totals_in(level: str, table: Any) -> dict[str, object]:
-    """Totals from a table with a column of areas and one of numbers beside it."""
-    found = open_table(table)
-    if level not in found.column_names:
-        raise DataError(
-            "the table of known totals lacks a column",
-            given=", ".join(found.column_names),
-            needed=level,
-            argument="known",
-        )
-    beside = [name for name in found.column_names if name != level]
-    count = "total" if "total" in beside else beside[0] if len(beside) == 1 else None
-    if count is None:
-        raise DataError(
-            "the table of known totals does not say which column they are",
-            given=", ".join(found.column_names),
-            needed=f"{level} and total",
-            argument="known",
-        )
-    areas = [str(area) for area in found[level].to_pylist()]
-    if len(set(areas)) != len(areas):
-        raise DataError(
-            "the table of known totals names an area twice", needed=f"each {level} once", argument="known"
-        )
-    return dict(zip(areas, found[count].to_pylist(), strict=True))
+def _refuse_beside_ticks(**given: object) -> None:
+    """What a single table has and a series has not."""
+    for name, value in given.items():
+        if value is not None:
+            raise ParameterError(
+                f"a series of tables has no {name}",
+                given=told(**{name: shown(value)}),
+                needed="a plan without it",
+                fix=setting(**{name: None}),
+            )
 
 
 @takes(plan=TablePlan, ledger=Ledger, count=text_of)

@@ -48,7 +48,7 @@ def forecast_of(strategy: Strategy, expected_total: int | None = None) -> Foreca
     layout, rows = strategy.layout, []
     for height in block_heights(layout):
         error = math.sqrt(strategy.variance(height))
-        rows.append((block_name(layout, height), f"2^{height}", error, _WITHIN * error))
+        rows.append((block_name(layout, height), block_cells(layout, height), error, _WITHIN * error))
     notes = [
         "before counts are kept at 0 or more, which mostly makes errors smaller (single sizes have reached 1.2 times the figure)",
         *zigzag([float(row[2]) for row in rows]),
@@ -132,6 +132,15 @@ def block_name(layout: Layout, height: int) -> str:
         if own.bits and (covered or isinstance(column, Grid | Mesh) or len(layout.domain) == 1):
             parts.append(_covered(column, own, covered))
     return "; ".join(reversed(parts)) or "one cell"
+
+
+def block_cells(layout: Layout, height: int) -> str:
+    """How many cells of the domain lie in a whole block of 2^height keys: sides are filled up to powers of two, with nobody."""
+    cells = math.prod(
+        min(size, 1 << sum(place < height for place in places))
+        for size, places in zip(layout.sizes, layout.pattern, strict=True)
+    )
+    return f"2^{height}" if cells == 1 << height else f"{cells:,}"
 
 
 def _covered(column: Column, own: Layout, bits: int) -> str:
@@ -240,7 +249,7 @@ class Strategy:
         if self.known and not self.takes_known:
             raise ParameterError(
                 "only a tree over areas holds known totals",
-                given=told(known=", ".join(one.level for one in self.known), strategy=repr(self.name)),
+                given=told(known="; ".join(one.kind for one in self.known), strategy=repr(self.name)),
                 needed="a column of areas in the domain, and " + setting(strategy="tree"),
                 argument="known",
             )
@@ -312,6 +321,11 @@ class Strategy:
     def answer(self, published: Measured, where: Where, level: float) -> Answer:
         """What the published table says about a part of it, with an interval for the true number."""
         raise self._carries_nothing()
+
+    @property
+    def part_alone(self) -> bool:
+        """Whether `answer` looks at no published rows but those of the part that is asked for."""
+        return False
 
     def of_blocks(
         self, published: Measured, side: int, questions: Sequence[Where], level: float

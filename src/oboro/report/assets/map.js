@@ -204,7 +204,7 @@
     const answers = shownTable() === 0 ? answersFor() : null, asked = answers !== null, exact = BigInt(asked ? answers.total[0] : data.tables[table].total);
     byId("total-interval").textContent = asked ? say("interval", { low: bigNumber(answers.total[1]), high: bigNumber(answers.total[2]) }) : data.partial ? say("in_cells") : "";
     byId("total").textContent = asked ? bigNumber(answers.total[0]) : all && exact > BigInt(Number.MAX_SAFE_INTEGER) ? new Intl.NumberFormat("en").format(exact) : number(found.total);
-    const own = level(table), values = own.values, places = own.rows * own.cols;
+    const own = level(table), values = own.values, places = data.places[data.sides.indexOf(state.side)];
     let filled = 0, most = 0;
     for (const value of values) { if (value > 0) filled++; if (value > most) most = value; }
     byId("filled").textContent = say(state.side === 1 ? "filled_cells" : "filled", { share: number(100 * filled / places, 1) + "%", cells: number(places), most: number(most) });
@@ -264,6 +264,7 @@
     if (reach) lines.push(["", say("interval", { low: number(Math.max(0, reach[0])), high: number(reach[1]) })]);
     else if (width !== undefined && data.tables[shownTable()].role === "published") lines.push(["", say("within", { width: number(width, width < 10 ? 1 : 0) })]);
     else if (data.partial) lines.push(["quiet", say("in_cells")]);
+    else if (data.ownIntervals && (state.side > 1 || count > 0)) lines.push(["quiet", say("sum")]);
     const index = data.sides.indexOf(state.side), wider = data.sides[Math.min(index + (mesh ? 1 : 3), data.sides.length - 1)];
     if (wider > state.side) {
       const around = level(shownTable(), wider), times = wider / state.side;

@@ -77,17 +77,21 @@ def share_nodes(
     wanted: Floats,
     allowed: Bools,
     all_allowed: bool,
+    rigid: bool,
     fixed: Integers,
     low: Integers,
+    floor: Integers,
+    stages: Integers,
     out: Integers,
 ) -> None:
     """Each node's counts by category shared out among its children, as near as can be to what is wanted of each.
 
-    held [node, category]; wanted, allowed, out [child, category]; fixed, low [child]
+    held [node, category]; wanted, allowed, out [child, category]; fixed, low [child]; floor, stages as `_share_crossed` has them
 
     The totals of the children come first: known ones (0 or more in `fixed`) as they are, the others no less than `low`, which
     those below them are known to hold. What is wanted of each child and category is then scaled, in turn, to these totals and to
-    the node's counts by category, and made whole so that both hold: no category takes more than a child has left.
+    the node's counts by category, and made whole so that both hold: no category takes more than a child has left. Where some
+    combinations are impossible totals give way, unless they are `rigid`: then what is possible is the same in all places.
     """
     widest = 1
     for node in range(held.shape[0]):
@@ -96,11 +100,25 @@ def share_nodes(
     for node in range(held.shape[0]):
         start, end = firsts[node], firsts[node + 1]
         good = allowed if all_allowed else allowed[start:end]
+        if floor.shape[0] > 0:
+            _share_crossed(
+                held[node],
+                wanted[start:end],
+                good,
+                all_allowed,
+                fixed[start:end],
+                low[start:end],
+                floor[start:end],
+                stages,
+                out[start:end],
+            )
+            continue
         _share_node(
             held[node],
             wanted[start:end],
             good,
             all_allowed,
+            rigid,
             fixed[start:end],
             low[start:end],
             out[start:end],
@@ -108,6 +126,219 @@ def share_nodes(
             whole,
             may,
         )
+
+
+@compiled
+def _share_crossed(
+    held: Integers,
+    wanted: Floats,
+    allowed: Bools,
+    all_allowed: bool,
+    fixed: Integers,
+    low: Integers,
+    floor: Integers,
+    stages: Integers,
+    out: Integers,
+) -> None:
+    """One node whose children are known, or bounded from below, by values of the other columns too.
+
+    stages [stage, category]   which value a category is of, by ways of dividing that are finer and finer; the first has one value
+    floor [child, value]       what each child holds at least, the values of all stages but the first one beside the other
+
+    Stage by stage: the totals that the stage before found are rows, the node's own counts columns, and what is held at
+    least is taken off both. In the end come the categories.
+    """
+    size, groups = wanted.shape
+    real, whole, may = _room(size, groups)
+    number = stages.shape[0]
+    rows, first = fixed.reshape(-1, 1).copy(), 0  # what each child holds of each value of the stage before
+    for stage in range(1, number + 1):
+        values = int(np.max(stages[stage])) + 1 if stage < number else groups
+        found = np.zeros((size, values), np.int64)
+        for above in range(np.max(stages[stage - 1]) + 1):
+            # the values of this stage that are parts of one value of the stage before
+            column, columns = np.full(values, -1), 0
+            for g in range(groups):
+                value = stages[stage, g] if stage < number else g
+                if stages[stage - 1, g] == above and column[value] < 0:
+                    column[value] = columns
+                    columns += 1
+            own, asked = np.zeros(columns, np.int64), np.zeros((size, columns))
+            good = np.zeros((size, columns), np.bool_)
+            for g in range(groups):
+                if stages[stage - 1, g] == above:
+                    at = column[stages[stage, g] if stage < number else g]
+                    own[at] += held[g]
+                    for i in range(size):
+                        if all_allowed or allowed[i, g]:
+                            asked[i, at] += wanted[i, g]
+                            good[i, at] = True
+            totals, least = rows[:, above].copy(), np.zeros(size, np.int64)
+            if stage == 1:
+                least[:] = low
+            for value in range(values):
+                if column[value] >= 0 and stage < number:
+                    for i in range(size):
+                        taken = floor[i, first + value]
+                        own[column[value]] -= taken
+                        asked[i, column[value]] -= taken
+                        if totals[i] >= 0:
+                            totals[i] -= taken
+                        else:
+                            least[i] -= taken
+            shared = np.empty((size, columns), np.int64)
+            _share_node(own, asked, good, False, True, totals, least, shared, real, whole, may)
+            for value in range(values):
+                if column[value] >= 0:
+                    for i in range(size):
+                        taken = floor[i, first + value] if stage < number else 0
+                        found[i, value] = shared[i, column[value]] + taken
+        if stage < number:
+            first += values
+        rows = found
+    out[:, :] = rows
+
+
+@compiled
+def share_root(
+    total: int,
+    wanted: Floats,
+    good: Bools,
+    floor: Integers,
+    stages: Integers,
+    cut: int,
+    crossing: Integers,
+    margins: Integers,
+    out: Integers,
+) -> None:
+    """A total by all categories, where some are known, or bounded from below, by values of the other columns.
+
+    floor, stages       as `_share_crossed` has them, of this one node
+    crossing, margins   by a way of dividing that crosses the stages: the value of each category, and that of what both
+                        share; and what is known of each value, -1 where nothing is
+
+    Stage by stage from the total down. Before stage `cut` comes what crosses those so far, with the last of them as rows and the
+    known totals as columns, for each value of what both share. In the end come the categories.
+    """
+    groups, number = wanted.size, stages.shape[0]
+    room = _room(groups, groups)
+    rows, above, first = np.array([total]), stages[0], 0
+    across = margins.size > 0 and margins[0] >= 0
+    for stage in range(1, number + 1):
+        of = stages[stage] if stage < number else np.arange(groups)
+        values = int(np.max(of)) + 1
+        least = np.zeros(values, np.int64)
+        if stage < number and floor.shape[0] > 0:
+            least[:] = floor[0, first : first + values]
+        first = first + values
+        if across and stage == cut:
+            rows = _crossed(rows, above, crossing, margins, of, least, wanted, good, room)
+            above = above * margins.size + crossing[0]
+        rows = _divided(rows, above, of, least, wanted, good, room)
+        above = of
+    out[:] = rows
+
+
+@compiled
+def _crossed(
+    rows: Integers,
+    own: Integers,
+    crossing: Integers,
+    margins: Integers,
+    of: Integers,
+    least: Integers,
+    wanted: Floats,
+    good: Bools,
+    room: tuple[Floats, Integers, Bools],
+) -> Integers:
+    """Counts by pairs of a value of the last stage and one of what crosses it: `margins` and `rows` are known. `least` is of a stage
+    that divides both."""
+    groups, width = own.size, margins.size
+    low = np.zeros(rows.size * width, np.int64)
+    done = np.zeros(least.size, np.bool_)
+    for g in range(groups):
+        if not done[of[g]]:
+            low[own[g] * width + crossing[0, g]] += least[of[g]]
+            done[of[g]] = True
+    other, shared = crossing[0], crossing[1]
+    counts = np.zeros(rows.size * width, np.int64)
+    for value in range(np.max(shared) + 1):
+        row, column = np.full(rows.size, -1), np.full(width, -1)
+        size, columns = 0, 0
+        for g in range(groups):
+            if shared[g] == value:
+                if row[own[g]] < 0:
+                    row[own[g]] = size
+                    size += 1
+                if column[other[g]] < 0:
+                    column[other[g]] = columns
+                    columns += 1
+        asked, may_be = np.zeros((size, columns)), np.zeros((size, columns), np.bool_)
+        totals, held = np.zeros(size, np.int64), np.zeros(columns, np.int64)
+        for g in range(groups):
+            if shared[g] == value:
+                totals[row[own[g]]] = rows[own[g]]
+                held[column[other[g]]] = margins[other[g]]
+                if good[g]:
+                    asked[row[own[g]], column[other[g]]] += wanted[g]
+                    may_be[row[own[g]], column[other[g]]] = True
+        for i in range(rows.size):
+            for j in range(width):
+                if row[i] >= 0 and column[j] >= 0:
+                    taken = low[i * width + j]
+                    totals[row[i]] -= taken
+                    held[column[j]] -= taken
+                    asked[row[i], column[j]] -= taken
+        found, nothing = np.empty((size, columns), np.int64), np.zeros(size, np.int64)
+        _share_node(held, asked, may_be, False, True, totals, nothing, found, room[0], room[1], room[2])
+        for i in range(rows.size):
+            for j in range(width):
+                if row[i] >= 0 and column[j] >= 0:
+                    counts[i * width + j] = found[row[i], column[j]] + low[i * width + j]
+    return counts
+
+
+@compiled
+def _divided(
+    rows: Integers,
+    above: Integers,
+    of: Integers,
+    least: Integers,
+    wanted: Floats,
+    good: Bools,
+    room: tuple[Floats, Integers, Bools],
+) -> Integers:
+    """Counts by one way of dividing, shared out among the values of a finer one: each at least so much."""
+    values = least.size
+    found = np.zeros(values, np.int64)
+    asked, may_be, parent = np.zeros((values, 1)), np.zeros((values, 1), np.bool_), np.zeros(values, np.int64)
+    for g in range(of.size):
+        parent[of[g]] = above[g]
+        if good[g]:
+            asked[of[g], 0] += wanted[g]
+            may_be[of[g], 0] = True
+    for value in range(rows.size):
+        inside = np.flatnonzero(parent == value)
+        if inside.size == 0:
+            continue
+        held, free = rows[value : value + 1].copy(), np.full(inside.size, -1)
+        shared = np.empty((inside.size, 1), np.int64)
+        _share_node(
+            held,
+            asked[inside],
+            may_be[inside],
+            False,
+            True,
+            free,
+            least[inside],
+            shared,
+            room[0],
+            room[1],
+            room[2],
+        )
+        for i in range(inside.size):
+            found[inside[i]] = shared[i, 0]
+    return found
 
 
 @compiled
@@ -122,6 +353,7 @@ def _share_node(
     wanted: Floats,
     allowed: Bools,
     all_allowed: bool,
+    rigid: bool,
     fixed: Integers,
     low: Integers,
     out: Integers,
@@ -193,7 +425,10 @@ def _share_node(
     for g in range(groups):
         for i in range(size):
             # where some combinations are impossible, totals of children may give way, by little
-            room[i] = totals[i] if all_allowed else (held[g] if allowed[i, g] else 0)
+            if all_allowed or allowed[i, g]:
+                room[i] = totals[i] if all_allowed or rigid else held[g]
+            else:
+                room[i] = 0
         _whole(held[g], fitted[g, :size], room[:size], carry[:size], found[:size])
         for i in range(size):
             out[i, g] = found[i]
@@ -240,8 +475,16 @@ def still_held(
     wanted: Floats,
     allowed: Bools,
     all_allowed: bool,
+    rigid: bool,
     fixed: Integers,
     low: Integers,
+    floor: Integers,
+    stages: Integers,
+    cut: int,
+    crossing: Integers,
+    margins: Integers,
+    good: Bools,
+    begin: int,
     a: Floats,
     sums: Floats,
     weights: Floats,
@@ -255,7 +498,8 @@ def still_held(
 
     starts             where the nodes of each level begin among all nodes, the root first
     firsts, parents    of each node, among all nodes: the first child and the one after the last, and the node above
-    wanted, allowed, fixed, low, a, sums    of each node
+    wanted, allowed, fixed, low, a, sums    of each node; floor of those of the first levels
+    stages, cut, crossing, margins, good    as `share_root` has them, of the nodes of the level `begin`, where sharing out begins
     weights, parts     what each orthogonal part makes of a noisy count of a cell, and its projection [part, category, category]
 
     Cells of one node and category that follow one another share their path: their noisy counts have the same variance.
@@ -289,21 +533,25 @@ def still_held(
                     below = sums[j, path[level - 1]]
                     share = a[j, path[level]] / below if below > 0 else 0.0
                     x[level, j] = z[level, j] + share * (x[level - 1, j] - z[level, j])
-            whole_root = 0.0
+            top, whole_root = path[begin], 0.0
             for g in range(size):
-                root[g] = wanted[0, g]
+                root[g] = wanted[top, g]
                 for j in range(number):
-                    root[g] += x[0, j] * parts[j, group, g]
+                    root[g] += x[begin, j] * parts[j, group, g]
                 whole_root += root[g]
-            total = fixed[0]
+            total = fixed[top]
             if total < 0:
-                total = max(np.int64(np.rint(min(max(whole_root, 0.0), float(most)))), low[0])
-            held[:] = _beside(
-                total, columns, arities, root, allowed[0] if not all_allowed else may[:0], all_allowed
-            )
+                total = max(np.int64(np.rint(min(max(whole_root, 0.0), float(most)))), low[top])
+            if stages.shape[0] > 1 or crossing.shape[0] > 0:
+                known = margins[top - starts[begin]]
+                share_root(total, root, good, floor[top : top + 1], stages, cut, crossing, known, held)
+            else:
+                held[:] = _beside(
+                    total, columns, arities, root, allowed[0] if not all_allowed else may[:0], all_allowed
+                )
         else:
             held[:] = ready
-        for level in range(depth - 1 if again else 0, depth):
+        for level in range(depth - 1 if again else begin, depth):
             if level == depth - 1:
                 ready[:] = held
             if held[group] == 0:
@@ -322,19 +570,33 @@ def still_held(
                     for g in range(size):
                         asked[child - start, g] += change * parts[j, group, g]
             count = end - start
-            good = allowed if all_allowed else allowed[start:end]
-            _share_node(
-                held,
-                asked[:count],
-                good,
-                all_allowed,
-                fixed[start:end],
-                low[start:end],
-                shared[:count],
-                real,
-                whole,
-                may,
-            )
+            can = allowed if all_allowed else allowed[start:end]
+            if start < floor.shape[0]:
+                _share_crossed(
+                    held,
+                    asked[:count],
+                    can,
+                    all_allowed,
+                    fixed[start:end],
+                    low[start:end],
+                    floor[start:end],
+                    stages,
+                    shared[:count],
+                )
+            else:
+                _share_node(
+                    held,
+                    asked[:count],
+                    can,
+                    all_allowed,
+                    rigid,
+                    fixed[start:end],
+                    low[start:end],
+                    shared[:count],
+                    real,
+                    whole,
+                    may,
+                )
             for g in range(size):
                 held[g] = shared[own - start, g]
             if level < depth - 1 and held[group] == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
@@ -14,16 +14,24 @@ import numpy as np
 
 from oboro.arrays import Bools, Floats, Integers, Table
 from oboro.domain import Areas, Grid, Mesh
-from oboro.errors import ParameterError, setting, told
+from oboro.errors import ParameterError, Setting, setting, told
 from oboro.kinds import nearest
 from oboro.noise import DiscreteLaplace
 from oboro.noise.laplace import check_level
-from oboro.tables.nested.lattice import AreaLattice
+from oboro.tables.nested.lattice import AreaLattice, Branches, PartKnown, Pass
 from oboro.tables.nested.projection import leaves_of
 from oboro.tables.nested.rows import Paths
-from oboro.tables.tree.answers import Where, chosen_leaves, listed, meshes_named, no_value, places_named
+from oboro.tables.tree.answers import (
+    Where,
+    chosen_leaves,
+    example,
+    meshes_named,
+    names_of,
+    no_value,
+    places_named,
+)
 from oboro.tables.tree.errors import Error
-from oboro.tables.tree.intervals import Answer, hull, in_shapes
+from oboro.tables.tree.intervals import MOST, Answer, hull, in_shapes
 from oboro.tables.tree.lattice import Level
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.partition import Blocks, grouped, rows_cols
@@ -36,6 +44,7 @@ if TYPE_CHECKING:
 
 _FINE = 3  # noise of at least this scale: its steps of 1 hardly matter
 _MARGIN = 1.01  # for sums of a few noises, between one noise and a Gaussian
+_NOTHING = 1e-9  # of the variance of a noise: what is known has none
 _SMALLEST = 1e-3  # weights of noises below this part of the largest count as Gaussian together
 
 
@@ -72,13 +81,16 @@ class Answers:
 
     @cached_property
     def solved(self) -> Solved:
-        """The least-squares solution of the table; the last one is kept."""
+        """The least-squares solution of the table; the last one is kept, unless no file carries as much."""
         own, carried = self.strategy, self.published.noisy
         digest = hashlib.sha256(repr((own.chosen, own.eps, own.unit, own.known, own.total)).encode()).digest()
         if not _last or _last[0][0] is not carried or _last[0][1] != digest:
             noisy = in_shapes(carried, [self.lattice.nodes(level) for level in own.chosen.levels])
             raw = noisy[own.chosen.levels.index(self.lattice.finest)].reshape(-1)
-            _last[:] = [(carried, digest, Solved(own.estimated(noisy), raw))]
+            found = Solved(own.estimated(noisy), raw)
+            if sum(each.size for each in noisy) > MOST:
+                return found
+            _last[:] = [(carried, digest, found)]
         return _last[0][2]
 
     @cached_property
@@ -101,6 +113,11 @@ class Answers:
             return self.paths.published(leaves[shown[some]], more)
 
         low[shown], high[shown] = ends(y[shown], noise, level, would)
+        if self.strategy.fixed is not None:  # what follows from known totals is no estimate
+            own = leaves // max(math.prod(self.lattice.groups), 1)
+            every = self.strategy.node_variances(self.lattice.branches.depth, self.strategy.seen(None))
+            sure = every[own] < _NOTHING * noise.variance
+            low, high = np.where(sure, published, low), np.where(sure, published, high)
         return np.minimum(low, published), np.maximum(high, published)
 
     def answer(self, where: Where, level: float) -> Answer:
@@ -116,7 +133,7 @@ class Answers:
         for axis, choice in enumerate(others, 1):
             estimate = estimate.compress(choice, axis=axis)
         if self._smooth:
-            variances = Pieces.of(self, np.where(areas, 0, -1), 1).variances[:, 0]
+            variances = self._pieces(np.where(areas, 0, -1), 1).variances[:, 0]
             sd = math.sqrt(float((self._weights(others) * variances).sum()))
             reach = self._reach(level) * sd
         else:
@@ -142,7 +159,7 @@ class Answers:
             return None
         row, col = rows_cols(branches.column.of, branches.column.decode(branches.order))
         rows, cols, group = grouped(row // side, col // side)
-        pieces = Pieces.of(self, group, rows.size)
+        pieces = self._pieces(group, rows.size)
         parts = np.unravel_index(self.leaves, (branches.leaves, *self.lattice.groups))
         reach, found = self._reach(level), []
         for where in questions:
@@ -170,6 +187,9 @@ class Answers:
                 )
             found.append((whole, low, high))
         return Blocks(rows, cols, tuple(found))
+
+    def _pieces(self, group: Integers, size: int) -> Pieces:
+        return Pieces.of(self.strategy.ways, self.lattice.branches, group, size)
 
     def _put_rows(
         self,
@@ -207,16 +227,9 @@ class Answers:
     def _error(self, areas: Bools, others: Sequence[Bools]) -> Error:
         """The law of the error of any choice: each noise by its weight in the least-squares answer."""
         lattice, found = self.lattice, Error()
-        known = (
-            None
-            if self.strategy.fixed is None
-            else {at: np.where(k >= 0, 0, -1) for at, k in self.strategy.fixed.items()}
-        )
         depth = lattice.branches.depth
         solved = {
-            part: way.solve({depth: areas[:, None] / way.precisions[-1]}, known if not any(part) else None)[
-                :, 0
-            ]
+            part: way.solve({depth: areas[:, None] / way.precisions[-1]}, self._without_error(part))[:, 0]
             for part, way in self.strategy.ways.items()
         }
         for level, noise in zip(self.strategy.chosen.levels, self.strategy.noises, strict=True):
@@ -233,6 +246,11 @@ class Answers:
             rest = float((flat[~large] ** 2).sum()) * noise.variance
             found += Error.of(flat[large], np.ones(int(large.sum())), noise) + Error(rest=rest)
         return found
+
+    def _without_error(self, part: Level) -> PartKnown | None:
+        """What is known is off by nothing."""
+        fixed = None if self.strategy.fixed is None else self.strategy.fixed.of_part(part)
+        return fixed and {at: (flags, np.zeros((flags.size, 1))) for at, (flags, _) in fixed.items()}
 
     def by(self, names: Sequence[str], count: str, level: float) -> Table:
         """The table by areas of a level, and by other columns: every area, with its count and the interval of it."""
@@ -325,12 +343,11 @@ class Pieces:
     variances: Floats  # [part, group]
 
     @classmethod
-    def of(cls, answers: Answers, group: Integers, size: int) -> Pieces:
+    def of(cls, passes: Mapping[Level, Pass], branches: Branches, group: Integers, size: int) -> Pieces:
         """`group` of each leaf, -1 for none."""
-        branches = answers.lattice.branches
         nodes = np.flatnonzero(group >= 0)
         groups = group[nodes]
-        ways = list(answers.strategy.ways.values())
+        ways = list(passes.values())
         t = np.ones((len(ways), nodes.size))
         found = np.zeros((len(ways), size))
         for level in range(branches.depth, 0, -1):
@@ -376,7 +393,7 @@ def choices_of(strategy: AreaTree, where: Where) -> tuple[Bools, list[Bools]]:
                 "the question names a column that the table does not have",
                 given=str(name),
                 needed=", ".join(known),
-                fix=setting(**{nearest(name, known) or known[0]: 0}),
+                fix=_example(strategy, nearest(name, known) or known[0]),
             )
     inside = np.ones(lattice.branches.leaves, np.bool_)
     for at, level in enumerate(column.levels[:-1], 1):
@@ -384,15 +401,25 @@ def choices_of(strategy: AreaTree, where: Where) -> tuple[Bools, list[Bools]]:
             inside &= _areas_named(column, level, lattice.branches.bounds[at], where[level])
     inside &= _cells_named(column, where)[lattice.branches.order]
     others = [own for i, own in enumerate(strategy.layout.domain) if i != lattice.axis]
-    return inside, [chosen_leaves(tree, own, where) for tree, own in zip(lattice.beside, others, strict=True)]
+    found = [chosen_leaves(tree, own, where) for tree, own in zip(lattice.beside, others, strict=True)]
+    # all values of a column that was filled up are all of it: what was filled up holds nobody
+    return inside, [
+        np.ones_like(choice) if choice.sum() == math.prod(tree.sizes) else choice
+        for tree, choice in zip(lattice.beside, found, strict=True)
+    ]
+
+
+def _example(strategy: AreaTree, name: str) -> Setting:
+    column = next(own for own in strategy.layout.domain if name in own.asked)
+    return told(**{name: example(column, name)})
 
 
 def _areas_named(column: Areas, level: str, bounds: Integers, values: object) -> Bools:
     place = {label: i for i, label in enumerate(column.labels(level))}
     inside = np.zeros(column.size, np.bool_)
-    for value in listed(values):
+    for value in names_of(column, level, values):
         if str(value) not in place:
-            raise no_value(level, value)
+            raise no_value(column, level, value)
         inside[bounds[place[str(value)]] : bounds[place[str(value)] + 1]] = True
     return inside
 
@@ -404,13 +431,15 @@ def _cells_named(column: Areas, where: Where) -> Bools:
         if name not in where:
             continue
         if isinstance(column.of, Mesh):
-            inside &= meshes_named(column.of, column.decode(np.arange(column.size))[0], listed(where[name]))
+            inside &= meshes_named(
+                column.of, column.decode(np.arange(column.size))[0], names_of(column, name, where[name])
+            )
         elif isinstance(column.of, Grid):
-            wanted = places_named(name, where[name], column.of.shape[axis])
+            wanted = places_named(column.of, name, where[name])
             inside &= np.isin(column.decode(np.arange(column.size))[axis], wanted)
         else:
-            codes = [column.code(str(value)) for value in listed(where[name])]
+            codes = [column.code(str(value)) for value in names_of(column, name, where[name])]
             if any(code is None for code in codes):
-                raise no_value(name, where[name])
+                raise no_value(column, name, where[name])
             inside &= np.isin(np.arange(column.size), np.array(codes, np.int64))
     return inside

@@ -12,7 +12,8 @@ and what lies below it have the estimate z and its variance a:
     down      x = z at the root;  x_c = z_c + (a_c/S)(x - s)
     variance  V = a at the root;  V_c = a_c - (a_c/S)^2 (S - V)
 
-What is known without error has a = 0. The regular columns beside the areas split the table into orthogonal parts: on the part
+What is known without error has a = 0. (Known totals by all values of some columns are known to each part that these columns see,
+and to no other.) The regular columns beside the areas split the table into orthogonal parts: on the part
 W_j that their level j sees and no coarser one does, a count of level k covers n_k leaves as if it were one of precision n_k p if
 k is as fine as j, and sees nothing otherwise. So part j is a tree by itself with precisions q_i = sum over k >= j of n_k p_ik,
 and all of it is linear in the number of cells. The variance of a node B by a choice r of the other columns is the sum over j of
@@ -28,12 +29,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oboro.arrays import Floats, Integers
+from oboro.arrays import Bools, Floats, Integers
 from oboro.domain import Areas, Domain
 from oboro.tables.tree.lattice import Level, Tree, node_name, tree_of
+
+if TYPE_CHECKING:
+    from oboro.tables.nested.known import Fixed
 
 _GROWS = 1.3  # a level has so many times the nodes of the one above it, or is left out
 
@@ -253,9 +258,8 @@ class AreaLattice:
         return found
 
 
-Known = Mapping[
-    int, Integers
-]  # for levels of the areas: the known total of each node, -1 where there is none
+# what is known without error, for levels of the areas: of which nodes, and what a part of the other columns sees of them
+PartKnown = Mapping[int, tuple[Bools, Floats]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,7 +272,7 @@ class Pass:
     sums: tuple[Floats, ...]
 
     @classmethod
-    def up(cls, branches: Branches, precisions: Floats, known: Known | None = None) -> Pass:
+    def up(cls, branches: Branches, precisions: Floats, known: PartKnown | None = None) -> Pass:
         a = [_held(np.full(branches.leaves, 1 / precisions[-1]), branches.depth, known)]
         sums: list[Floats] = []
         for level in range(branches.depth - 1, -1, -1):
@@ -277,7 +281,7 @@ class Pass:
             a.insert(0, _held(total / (1 + precisions[level] * total), level, known))
         return cls(branches, precisions, tuple(a), tuple(sums))
 
-    def solve(self, counts: Mapping[int, Floats], known: Known | None = None) -> Floats:
+    def solve(self, counts: Mapping[int, Floats], known: PartKnown | None = None) -> Floats:
         """The estimate of each leaf from what was counted, level by level: arrays of nodes by something else."""
         depth = self.branches.depth
         z = [_fixed(counts[depth], depth, known)]
@@ -317,23 +321,24 @@ class Pass:
         return tuple(found)
 
 
-def _held(a: Floats, level: int, known: Known | None) -> Floats:
-    return a if known is None or level not in known else np.where(known[level] >= 0, 0.0, a)
+def _held(a: Floats, level: int, known: PartKnown | None) -> Floats:
+    return a if known is None or level not in known else np.where(known[level][0], 0.0, a)
 
 
-def _fixed(z: Floats, level: int, known: Known | None) -> Floats:
+def _fixed(z: Floats, level: int, known: PartKnown | None) -> Floats:
     if known is None or level not in known:
         return z
-    return np.where((known[level] >= 0)[:, None], np.maximum(known[level], 0)[:, None], z)
+    flags, values = known[level]
+    return np.where(flags[:, None], values, z)
 
 
 def passes(
-    lattice: AreaLattice, levels: Sequence[Level], precisions: Sequence[float], known: Known | None = None
+    lattice: AreaLattice, levels: Sequence[Level], precisions: Sequence[float], known: Fixed | None = None
 ) -> dict[Level, Pass]:
-    """The way up of every part. What is known is the total over all other columns: the first part, which has means."""
+    """The way up of every part."""
     found = {}
     for part, own in lattice.precisions(levels, precisions).items():
-        found[part] = Pass.up(lattice.branches, own, known if not any(part) else None)
+        found[part] = Pass.up(lattice.branches, own, None if known is None else known.of_part(part))
     return found
 
 
@@ -342,16 +347,12 @@ def least_squares(
     levels: Sequence[Level],
     precisions: Sequence[float],
     noisy: Sequence[Integers],
-    known: Known | None = None,
+    known: Fixed | None = None,
     ways: Mapping[Level, Pass] | None = None,
 ) -> Floats:
     """The estimate of every leaf from the noisy counts of some levels, the finest among them."""
     found = np.zeros((lattice.branches.leaves, *lattice.groups))
     ways = passes(lattice, levels, precisions, known) if ways is None else ways
-    everywhere = lattice.under(lattice.parts[0])
-    per_leaf = (
-        None if known is None else {at: np.where(k >= 0, k / everywhere, -1.0) for at, k in known.items()}
-    )
     for part, way in ways.items():
         seen: dict[int, Floats] = {}
         for level, precision, counts in zip(levels, precisions, noisy, strict=True):
@@ -361,6 +362,6 @@ def least_squares(
                 detail = weight * lattice.detail(np.asarray(counts, float), others, part)
                 flat = detail.reshape(detail.shape[0], -1)
                 seen[own] = seen[own] + flat if own in seen else flat
-        solved = way.solve(seen, per_leaf if not any(part) else None)
+        solved = way.solve(seen, None if known is None else known.of_part(part))
         lattice.add_spread(solved, part, found)
     return found

@@ -88,6 +88,19 @@ class Forms:
     def size(self) -> int:
         return sum(each.size for each in self.counts)
 
+    @cached_property
+    def _starts(self) -> tuple[Integers, ...]:
+        """The first child of every node; parents are in order."""
+        return tuple(
+            np.searchsorted(up, np.arange(above.size))
+            for up, above in zip(self.parents, self.counts, strict=False)
+        )
+
+    @cached_property
+    def _weights(self) -> tuple[Floats, ...]:
+        """Of the nodes of every level, for means."""
+        return tuple(each / each.sum() for each in self.counts)
+
     def variances(self, q: Floats) -> tuple[Floats, tuple[list[Floats], ...]]:
         """The mean variance of the nodes of each level, and what `slopes` needs. q: [level, part], so is what is found."""
         depth = len(self.parents)
@@ -96,29 +109,27 @@ class Forms:
         a[depth] = np.broadcast_to(1 / q[depth], (self.counts[depth].size, q.shape[1]))
         for level in range(depth - 1, -1, -1):
             weighted = self.times[level][:, None] * a[level + 1]
-            sums[level] = _added(weighted, self.parents[level], self.counts[level].size)
+            sums[level] = np.add.reduceat(weighted, self._starts[level], axis=0)
             a[level] = sums[level] / (1 + q[level] * sums[level])
         v = [a[0]]
         u: list[Floats] = []
         for level in range(1, depth + 1):
             u.append((sums[level - 1] - v[-1]) / sums[level - 1] ** 2)
             v.append(a[level] - a[level] ** 2 * u[-1][self.parents[level - 1]])
-        means = np.array(
-            [(c[:, None] * own).sum(axis=0) / c.sum() for c, own in zip(self.counts, v, strict=True)]
-        )
+        means = np.array([weights @ own for weights, own in zip(self._weights, v, strict=True)])
         return means, (a, sums, v, u)
 
     def slopes(self, q: Floats, kept: tuple[list[Floats], ...], weights: Floats) -> Floats:
         """The gradient with respect to q of the sum of `weights` times mean variances."""
         a, sums, v, u = kept
         depth = len(self.parents)
-        gv = [c[:, None] / c.sum() * weights[level] for level, c in enumerate(self.counts)]
+        gv = [np.multiply.outer(c, weights[level]) for level, c in enumerate(self._weights)]
         ga = [np.zeros_like(one) for one in a]
         gs = [np.zeros_like(one) for one in sums]
         for level in range(depth, 0, -1):
             up = self.parents[level - 1]
             ga[level] += gv[level] * (1 - 2 * a[level] * u[level - 1][up])
-            gu = _added(-(a[level] ** 2) * gv[level], up, self.counts[level - 1].size)
+            gu = np.add.reduceat(-(a[level] ** 2) * gv[level], self._starts[level - 1], axis=0)
             s, above = sums[level - 1], v[level - 1]
             gs[level - 1] += gu * (2 * above / s**3 - 1 / s**2)
             gv[level - 1] = gv[level - 1] - gu / s**2
@@ -142,11 +153,6 @@ def _classes(branches: Branches) -> list[Integers]:
         summed = np.add.reduceat(marks[classes[0]], first[:-1])  # wraps: a hash of what lies below
         classes.insert(0, np.unique(summed, return_inverse=True)[1])
     return classes
-
-
-def _added(values: Floats, parents: Integers, size: int) -> Floats:
-    starts = np.searchsorted(parents, np.arange(size))  # parents are in order
-    return np.asarray(np.add.reduceat(values, starts, axis=0))
 
 
 @dataclass(frozen=True, eq=False)

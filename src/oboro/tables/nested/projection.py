@@ -6,7 +6,8 @@ import numpy as np
 
 from oboro.arrays import Bools, Floats, Integers
 from oboro.tables.cells import Layout
-from oboro.tables.nested.lattice import AreaLattice, Branches, Known
+from oboro.tables.nested.known import Fixed
+from oboro.tables.nested.lattice import AreaLattice
 from oboro.tables.tree.measure import beside, whole_total
 
 
@@ -54,18 +55,14 @@ def possible_leaves(lattice: AreaLattice, layout: Layout) -> Bools | None:
 # these values together. Levels that were not counted help too: a projection onto many children at once spoils blocks.
 
 
-def least_held(branches: Branches, known: Known | None) -> tuple[dict[int, Integers], dict[int, Integers]]:
-    """Of the nodes of every level: the known totals, -1 where there is none, and what those below are known to hold."""
-    fixed = {at: np.full(branches.nodes(at), -1, np.int64) for at in range(branches.depth + 1)}
-    fixed |= dict(known or {})
-    low = {branches.depth: np.zeros(branches.leaves, np.int64)}
-    for at in range(branches.depth - 1, -1, -1):
-        below = np.where(fixed[at + 1] >= 0, fixed[at + 1], low[at + 1])
-        low[at] = np.add.reduceat(below, branches.firsts[at][:-1])
-    return fixed, low
+def alike(possible: Bools | None) -> Bools | None:
+    """The possible categories, where they are the same everywhere; None where every one is possible, or it depends on the place."""
+    if possible is None or not bool((possible == possible[:1]).all()):
+        return None
+    return np.asarray(possible[0].reshape(-1))
 
 
-def project(lattice: AreaLattice, estimates: Floats, possible: Bools | None, known: Known | None) -> Integers:
+def project(lattice: AreaLattice, estimates: Floats, possible: Bools | None, known: Fixed | None) -> Integers:
     """Whole counts of all leaves, near to `estimates`; known totals are shared out as they are."""
     from oboro.tables.nested._compiled import share_nodes
 
@@ -74,19 +71,54 @@ def project(lattice: AreaLattice, estimates: Floats, possible: Bools | None, kno
     flat = estimates.reshape(size, -1)
     groups = flat.shape[1]
     good = None if possible is None else possible.reshape(size, -1)
-    fixed, low = least_held(branches, known)
-    total = int(fixed[0][0]) if fixed[0][0] >= 0 else max(whole_total(float(flat.sum())), int(low[0][0]))
-    held = beside(
-        np.array([total], np.int64),
-        list(lattice.beside),
-        estimates.sum(axis=0),
-        None if possible is None else np.asarray(possible.any(axis=0)),
-    )
-    held = np.asarray(held).reshape(1, groups)
-    for at in range(1, branches.depth + 1):
+    start = 0 if known is None else known.start
+    held = _roots(lattice, estimates, possible, known)
+    for at in range(start + 1, branches.depth + 1):
         wanted = np.ascontiguousarray(branches.sums(flat, at))
         may = np.ones((1, groups), np.bool_) if good is None else branches.sums(good.astype(np.int64), at) > 0
+        fixed, low, floor = level_facts(lattice, known, at)
         out = np.empty(wanted.shape, np.int64)
-        share_nodes(branches.firsts[at - 1], held, wanted, may, good is None, fixed[at], low[at], out)
+        stages = stages_of(known, groups)
+        firsts = branches.firsts[at - 1]
+        share_nodes(
+            firsts, held, wanted, may, good is None, known is not None, fixed, low, floor, stages, out
+        )
         held = out
     return held.reshape(size, *lattice.groups)
+
+
+def level_facts(lattice: AreaLattice, known: Fixed | None, at: int) -> tuple[Integers, Integers, Integers]:
+    """Of the nodes of a level: known totals, what each holds at least, and that by the other columns (`Fixed.level`)."""
+    if known is not None:
+        return known.level(at)
+    size = lattice.branches.nodes(at)
+    return np.full(size, -1, np.int64), np.zeros(size, np.int64), np.zeros((0, 0), np.int64)
+
+
+def stages_of(known: Fixed | None, groups: int) -> Integers:
+    return np.zeros((1, groups), np.int64) if known is None else known.stages
+
+
+def _roots(lattice: AreaLattice, estimates: Floats, possible: Bools | None, known: Fixed | None) -> Integers:
+    """Where sharing out begins: the whole, or each area of the level at which known totals cross one another."""
+    from oboro.tables.nested._compiled import share_root
+
+    branches, start = lattice.branches, 0 if known is None else known.start
+    wanted = np.asarray(branches.sums(estimates.reshape(branches.leaves, -1), start), float)
+    groups = wanted.shape[1]
+    fixed, low, floor = level_facts(lattice, known, start)
+    totals = [
+        int(fixed[i]) if fixed[i] >= 0 else max(whole_total(float(wanted[i].sum())), int(low[i]))
+        for i in range(wanted.shape[0])
+    ]
+    if known is None or not known.crossed:
+        may = None if possible is None else np.asarray(possible.any(axis=0))
+        shared = beside(np.array(totals, np.int64), list(lattice.beside), estimates.sum(axis=0), may)
+        return np.asarray(shared).reshape(1, groups)
+    good = alike(possible)
+    found = np.empty((wanted.shape[0], groups), np.int64)
+    good_ = np.ones(groups, np.bool_) if good is None else good
+    ways = known.stages, known.cut, known.crossing
+    for i, total in enumerate(totals):
+        share_root(total, wanted[i], good_, floor[i : i + 1], *ways, known.margins[i], found[i])
+    return found

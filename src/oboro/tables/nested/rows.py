@@ -32,8 +32,9 @@ import numpy as np
 
 from oboro.arrays import Bools, Floats, Integers
 from oboro.tables.cells import LARGEST_TOTAL
-from oboro.tables.nested.lattice import AreaLattice, Known, Pass
-from oboro.tables.nested.projection import least_held
+from oboro.tables.nested.known import Fixed
+from oboro.tables.nested.lattice import AreaLattice, Pass
+from oboro.tables.nested.projection import alike, level_facts, stages_of
 from oboro.tables.tree.lattice import Level
 
 
@@ -44,7 +45,7 @@ class Paths:
     lattice: AreaLattice
     estimates: Floats  # of leaves
     possible: Bools | None
-    known: Known | None
+    known: Fixed | None
     ways: Mapping[Level, Pass]
     precision: float  # of the noisy counts of cells
 
@@ -70,21 +71,43 @@ class Paths:
         return np.concatenate([branches.sums(leaves, at) for at in range(branches.depth + 1)])
 
     @cached_property
-    def _facts(self) -> tuple[Floats, Bools, Integers, Integers]:
-        """Of all nodes: what each should hold and can, what is known, and what is known to be in it at least."""
+    def _facts(self) -> tuple[Floats, Bools, bool, bool, Integers, Integers, Integers]:
+        """Of all nodes: what each should hold and can, what is known, and what is known to be in it at least, by other columns too
+        for the levels of which that is known."""
         size = self.lattice.branches.leaves
         wanted = self._of_nodes(self.estimates.reshape(size, -1))
         may = np.ones((1, 1), np.bool_)
         if self.possible is not None:
             may = self._of_nodes(self.possible.reshape(size, -1).astype(np.int64)) > 0
-        fixed, low = least_held(self.lattice.branches, self.known)
-        levels = range(self.lattice.branches.depth + 1)
+        branches = self.lattice.branches
+        fixed, low, floor = zip(
+            *(level_facts(self.lattice, self.known, at) for at in range(branches.depth + 1)), strict=True
+        )
+        last = max((at for at, each in enumerate(floor) if each.size), default=-1)
+        width = floor[0].shape[1]
+        floors = [
+            each if each.size else np.zeros((branches.nodes(at), width), np.int64)
+            for at, each in enumerate(floor[: last + 1])
+        ]
         return (
             wanted,
             may,
-            np.concatenate([fixed[at] for at in levels]),
-            np.concatenate([low[at] for at in levels]),
+            self.possible is None,
+            self.known is not None,
+            np.concatenate(fixed),
+            np.concatenate(low),
+            np.concatenate(floors) if floors else np.zeros((0, width), np.int64),
         )
+
+    @cached_property
+    def _ways(self) -> tuple[Integers, int, Integers, Integers, Bools, int]:
+        """How the other columns are divided, and where sharing out begins."""
+        groups = int(np.prod(self.lattice.groups, dtype=np.int64))
+        good = alike(self.possible)
+        stages, none = stages_of(self.known, groups), np.zeros((0, 0), np.int64)
+        crossing, margins = (none, none) if self.known is None else (self.known.crossing, self.known.margins)
+        start, cut = (0, 1) if self.known is None else (self.known.start, self.known.cut)
+        return stages, cut, crossing, margins, np.ones(groups, np.bool_) if good is None else good, start
 
     @cached_property
     def _response(self) -> tuple[Floats, Floats, Floats, Floats]:
@@ -112,7 +135,6 @@ class Paths:
         )
         order = np.lexsort((own, groups))  # those that share their path, one after the other
         firsts, parents = self._tree
-        wanted, may, fixed, low = self._facts
         found, out = np.empty(leaves.size, np.bool_), np.empty(leaves.size, np.bool_)
         still_held(
             own[order].astype(np.int64),
@@ -121,11 +143,8 @@ class Paths:
             self._starts,
             firsts,
             parents,
-            wanted,
-            may,
-            self.possible is None,
-            fixed,
-            low,
+            *self._facts,
+            *self._ways,
             *self._response,
             np.array(lattice.groups, np.int64),
             np.array([arity for tree in lattice.beside for arity in tree.arities], np.int64),

@@ -21,10 +21,10 @@ from oboro.release import Part as PrivacyPart
 from oboro.release import part as privacy_part
 from oboro.tables.cells import Cells, progress
 from oboro.tables.nested.answers import Answers, choices_of
-from oboro.tables.nested.known import KNOWN, known_by_level
-from oboro.tables.nested.lattice import AreaLattice, Known, Pass, least_squares, passes
+from oboro.tables.nested.known import KNOWN, Fixed, known_by_level
+from oboro.tables.nested.lattice import AreaLattice, Pass, least_squares, passes
 from oboro.tables.nested.planner import mesh_variance, plan_shares, profile
-from oboro.tables.nested.projection import keys_of, leaves_of, possible_leaves, project
+from oboro.tables.nested.projection import alike, keys_of, leaves_of, possible_leaves, project
 from oboro.tables.strategy import Noise, Strategy, counts_move, counts_move_squared
 from oboro.tables.tree.answers import Where
 from oboro.tables.tree.intervals import Answer, without_intervals
@@ -79,11 +79,12 @@ class AreaTree(Strategy):
         if self.workload is not None:
             self._check_workload(self.workload)
         self.chosen.check(self.lattice)
-        if (self.known or self.total is not None) and self.possible is not None:
+        ruled_out = self.possible is not None and alike(self.possible) is None
+        if (self.known or self.total is not None) and ruled_out:
             raise ParameterError(
                 "known totals and cells that are ruled out cannot be used together",
-                given=told(known=", ".join(one.level for one in self.known) or "total"),
-                needed="known totals of a table in which every combination is possible",
+                given=told(known="; ".join(one.kind for one in self.known) or "total"),
+                needed="known totals of a table in which the same combinations of other columns are possible in all places",
                 argument="known",
             )
         self.fixed  # noqa: B018  # refuses totals that contradict one another
@@ -112,8 +113,8 @@ class AreaTree(Strategy):
         return AreaLattice.of(self.layout.domain)
 
     @cached_property
-    def fixed(self) -> Known | None:
-        return known_by_level(self.lattice, self.known, self.total)
+    def fixed(self) -> Fixed | None:
+        return known_by_level(self.lattice, self.known, self.total, alike(self.possible))
 
     @cached_property
     def possible(self) -> Bools | None:

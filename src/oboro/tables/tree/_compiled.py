@@ -141,7 +141,11 @@ def how_far(
     allowed: Bools,
     all_allowed: bool,
     arities: Integers,
+    under: Integers,
     follow: Floats,
+    numbers: Floats,
+    good: Bools,
+    whole: Integers,
     out: Integers,
 ) -> None:
     """By how much, up to `most`, the noisy count of each leaf may be smaller so that the leaf still holds somebody.
@@ -149,15 +153,9 @@ def how_far(
     `estimates` and `allowed` are those of all nodes below the root, the coarsest level first; `estimate` is that of the
     root, which holds `total` if that is not negative, and at most `largest`. If a noisy count is 1 less, the estimates
     above it are `follow` less than their siblings', level by level. Leaves that hold somebody do so with any larger count
-    (`Estimates.row_ends`), so that halving the range finds the least.
+    (`Estimates.row_ends`), so that halving the range finds the least. `under` are the leaves of a node of each level;
+    `numbers`, `good` and `whole` are room for as many as the widest node has children: to make it here would be compiled, too.
     """
-    depth = arities.size
-    widest = arities.max() if depth else 1
-    numbers = np.empty((4, widest))
-    good, whole = np.ones(widest, np.bool_), np.empty(widest, np.int64)
-    under = np.ones(depth + 1, np.int64)
-    for level in range(depth - 1, -1, -1):
-        under[level] = under[level + 1] * arities[level]
     for row in range(leaves.size):
         low, high, less = 0, most + 1, most
         while high - low > 1:
@@ -172,7 +170,8 @@ def how_far(
                 all_allowed,
                 arities,
                 under,
-                less * follow,
+                float(less),
+                follow,
                 numbers,
                 good,
                 whole,
@@ -193,12 +192,13 @@ def _held(
     all_allowed: bool,
     arities: Integers,
     under: Integers,
-    less: Floats,
+    less: float,
+    follow: Floats,
     numbers: Floats,
     good: Bools,
     whole: Integers,
 ) -> bool:
-    """Whether a leaf would hold somebody if the nodes above it exceeded their siblings by so much less, level by level.
+    """Whether a leaf would hold somebody if its noisy count were so much less, and the nodes above it followed.
 
     As `share_out` does it, but along one path; at the last level it is enough to know whether there is one for the leaf:
     there is, if the others take less than all before it is its turn. With f the leaf's part, a sibling that exceeds it by d
@@ -217,7 +217,7 @@ def _held(
         for i in range(parts):
             wanted[i] = estimates[start + i]
             good[i] = all_allowed or allowed[start + i]
-        wanted[own] -= less[level + 1]
+        wanted[own] -= less * follow[level + 1]
         if held == 0:
             break
         if level == depth - 1:

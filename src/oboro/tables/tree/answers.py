@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.arrays import Bools, Floats, Integers
-from oboro.domain import Column, Grid, Mesh
-from oboro.errors import ParameterError, setting, told
+from oboro.domain import Areas, Column, Grid, Mesh
+from oboro.errors import ParameterError, Setting, told
 from oboro.kinds import nearest
 from oboro.tables.cells import Layout, column_groups
 from oboro.tables.strategy import Noise
@@ -39,8 +39,13 @@ def check_names(layout: Layout, where: Where) -> None:
                 "the question names a column that the table does not have",
                 given=str(name),
                 needed=", ".join(known),
-                fix=setting(**{nearest(name, known) or known[0]: 0}),
+                fix=_example(layout, nearest(name, known) or known[0]),
             )
+
+
+def _example(layout: Layout, name: str) -> Setting:
+    column = next(column for column in layout.domain if name in column.sources)
+    return told(**{name: example(column, name)})
 
 
 def choices(layout: Layout, lattice: Lattice, where: Where) -> list[Choice]:
@@ -78,30 +83,27 @@ def chosen_leaves(tree: Tree, column: Column, where: Where) -> Choice:
             codes = column.from_axes(
                 [np.minimum(p, s - 1) for p, s in zip(places, _sizes(column), strict=True)]
             )
-            inside &= meshes_named(column, codes, listed(values))
+            inside &= meshes_named(column, codes, names_of(column, column.name, values))
         return inside
     for name, values in asked:
         axis = column.names.index(name) if isinstance(column, Grid) else 0
-        own = (
-            places_named(name, values, column.shape[axis])
-            if isinstance(column, Grid)
-            else _codes(column, name, values)
-        )
+        own = places_named(column, name, values) if isinstance(column, Grid) else _codes(column, name, values)
         along[axis] &= np.isin(np.arange(along[axis].size), own)
     return tree.product(along)
 
 
-def places_named(name: str, values: object, side: int) -> Integers:
+def places_named(column: Grid, name: str, values: object) -> Integers:
     """Places along one side of a grid."""
+    side = column.shape[column.names.index(name)]
     try:
         if isinstance(values, tuple) and len(values) == 2:
             found = np.arange(max(int(values[0]), 0), min(int(values[1]), side - 1) + 1)
         else:
             found = np.array([int(value) for value in listed(values)], np.int64)
     except (TypeError, ValueError, OverflowError):
-        raise no_value(name, values) from None
+        raise no_value(column, name, values) from None
     if found.size == 0 or found.min() < 0 or found.max() >= side:
-        raise no_value(name, values)
+        raise no_value(column, name, values)
     return found
 
 
@@ -110,10 +112,20 @@ def meshes_named(column: Mesh, codes: Integers, values: list[object]) -> Choice:
     chosen = np.zeros(codes.shape, np.bool_)
     for value in values:
         text = str(value)
-        if not text.isdigit() or not 4 <= len(text) <= column.digits:
-            raise no_value(column.name, value)
-        chosen |= codes // 10 ** (column.digits - len(text)) == int(text)
+        if not is_code(column, text):
+            raise no_value(column, column.name, value)
+        named = codes // 10 ** (column.digits - len(text)) == int(text)
+        if not named.any():
+            raise no_value(column, column.name, value)
+        chosen |= named
     return chosen
+
+
+def is_code(column: Mesh, text: str) -> bool:
+    """Whether a text is as long as a code of this mesh, or of a coarser one: 4, 6, 8, 9 or 10 digits."""
+    return (
+        text.isdecimal() and text.isascii() and len(text) in (4, 6, 8, 9, 10) and len(text) <= column.digits
+    )
 
 
 def _sizes(column: Mesh) -> list[int]:
@@ -133,11 +145,11 @@ def code_of(column: Column, name: str, value: object) -> int:
     if known is not None:
         by_text = {str(each): i for i, each in enumerate(known)}
         if str(value) not in by_text:
-            raise no_value(name, value)
+            raise no_value(column, name, value)
         return by_text[str(value)]
     found = column.code(value)
     if found is None:
-        raise no_value(name, value)
+        raise no_value(column, name, value)
     return found
 
 
@@ -145,13 +157,43 @@ def listed(values: object) -> list[Any]:
     return list(values) if isinstance(values, list | tuple | set | range) else [values]
 
 
-def no_value(name: str, value: object) -> ParameterError:
+def names_of(column: Column, name: str, values: object) -> list[Any]:
+    """One value or several, of what has names and so no range from one to another."""
+    if isinstance(values, tuple) and len(values) == 2:
+        raise ParameterError(
+            f"column {name!r} has no ranges",
+            given=told(**{name: f"{values[0]}..{values[1]}"}),
+            needed="one code or name, or several with commas between them",
+            fix=told(**{name: example(column, name)}),
+        )
+    return listed(values)
+
+
+def no_value(column: Column, name: str, value: object) -> ParameterError:
+    needed = "values of the domain: one, several, or a range from low to high"
+    if isinstance(column, Mesh):
+        needed = f"mesh codes of the region, of {column.digits} digits, or 4, 6, 8 or 9 for a coarser mesh"
     return ParameterError(
         f"column {name!r} has no such value",
         given=told(**{name: repr(value)}),
-        needed="values of the domain: one, several, or a range from low to high",
-        fix=told(**{name: "0..9"}),
+        needed=needed,
+        fix=told(**{name: example(column, name)}),
     )
+
+
+def example(column: Column, name: str) -> str:
+    """A value that a question may name: one that the column has."""
+    if isinstance(column, Grid):
+        return f"0..{column.shape[column.names.index(name)] - 1}"
+    if isinstance(column, Areas) and name in column.levels[:-1]:
+        return column.labels(name)[0]
+    if isinstance(column, Areas) and isinstance(column.of, Grid):
+        return example(column.of, name)
+    if isinstance(column, Mesh):
+        return str(column.region[0])
+    if (values := getattr(column, "values", None)) is not None:
+        return str(values[0])
+    return str(column.value(0))
 
 
 # The cells that a question chooses, without listing them: ranges along every axis of the keys.
@@ -236,7 +278,7 @@ def _boxes(column: Column, where: Where) -> list[tuple[Ranges, ...]]:
     sizes = [size for group in column_groups(column) for size in group]
     asked = {name: where[name] for name in column.sources if name in where}
     if isinstance(column, Mesh) and asked:
-        return _meshes_within(column, listed(asked[column.name]), sizes)
+        return _meshes_within(column, names_of(column, column.name, asked[column.name]), sizes)
     ranges = [Ranges.whole(size) for size in sizes]
     for name, values in asked.items():
         axis = column.names.index(name) if isinstance(column, Grid) else 0
@@ -251,16 +293,16 @@ def _places(column: Column, name: str, values: object, size: int) -> Ranges:
         try:
             return int(value)
         except (TypeError, ValueError):
-            raise no_value(name, values) from None
+            raise no_value(column, name, values) from None
 
     if isinstance(values, tuple) and len(values) == 2:
         low, high = max(place(values[0]), 0), min(place(values[1]), size - 1)
         if low > high:
-            raise no_value(name, values)
+            raise no_value(column, name, values)
         return Ranges(np.array([low], np.int64), np.array([high + 1], np.int64))
     found = [place(value) for value in listed(values)]
     if not found or min(found) < 0 or max(found) >= size:
-        raise no_value(name, values)
+        raise no_value(column, name, values)
     return Ranges.of(found)
 
 
@@ -276,8 +318,8 @@ def _meshes_within(column: Mesh, values: list[object], sizes: list[int]) -> list
 
 def _mesh(column: Mesh, text: str, sizes: list[int]) -> tuple[Ranges, ...]:
     """The first digits say which primary mesh; then come row and column of each finer one, or a quarter's number."""
-    wrong = no_value(column.name, text)
-    if not text.isdigit() or not 4 <= len(text) <= column.digits or int(text[:4]) not in column.region:
+    wrong = no_value(column, column.name, text)
+    if not is_code(column, text) or int(text[:4]) not in column.region:
         raise wrong
     fixed, digits = [column.region.index(int(text[:4]))], text[4:]
     while digits:

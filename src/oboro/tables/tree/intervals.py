@@ -32,8 +32,10 @@ import numpy.typing as npt
 from oboro.arrays import Bools, Floats, Integers, Table
 from oboro.errors import DataError
 from oboro.exact import about
+from oboro.noise import DiscreteLaplace
 from oboro.privacy import Unit
 from oboro.records import Record
+from oboro.release.release import carries_ends
 from oboro.tables.cells import LARGEST_TOTAL, Cells, Layout
 from oboro.tables.input import read_cells
 from oboro.tables.strategy import Noise, count_name
@@ -47,8 +49,19 @@ from oboro.tables.tree.measure import (
     project,
     spine_of,
 )
-from oboro.tables.tree.planner import moments
-from oboro.tables.tree.rows import Jointly, chains, ends, from_threshold
+from oboro.tables.tree.planner import coefficients, moments
+from oboro.tables.tree.rows import (
+    COARSE,
+    TURNS,
+    WIDE,
+    Coins,
+    Jointly,
+    Others,
+    chains,
+    ends,
+    from_threshold,
+    mixture,
+)
 from oboro.tables.tree.workload import Design, precision
 
 Choice = npt.NDArray[np.bool_]  # of the leaves of one column
@@ -158,18 +171,49 @@ class Estimates:
         Several columns
             This is so for one column of places. Several are shared out together, and another rule holds whatever decides
             what is published: see `rows`.
+
+        What the other counts say
+            With Gaussian noise the interval leans towards it; where one person matters a coin decides. See `rows`.
         """
         y = self.raw[leaves]
         if self._several:
             return self._joint_ends(leaves, published, y, level)
-        rule = from_threshold(self.noise, level)
+        rule, others, coins = from_threshold(self.noise, level), self._others, self._coins
         low, high = np.zeros(y.size, np.int64), np.maximum(y + rule.hidden, 0)
         shown = np.flatnonzero(published)
-        above = self._above(leaves[shown], rule.far)
+        plain = others is None and coins is None
+        above = self._above(leaves[shown], rule.far if plain else math.ceil(64 * self.noise.sd))
         if self.cut is not None:
             above = np.minimum(above, y[shown] - self.cut)
-        low[shown], high[shown] = rule.ends(y[shown], above)
+        if plain:
+            low[shown], high[shown] = rule.ends(y[shown], above)
+            return low, high
+        others = others or Others(self.noise, math.inf)
+        z = (self.leaves.reshape(-1)[leaves[shown]] - self._own * y[shown]) / max(1 - self._own, 1e-9)
+        turns = None if coins is None else (coins.of_cells(leaves[shown]) * TURNS).astype(np.int64)
+        low[shown], high[shown] = others.ends(y[shown], above, z, level, turns)
         return low, high
+
+    @cached_property
+    def _coins(self) -> Coins | None:
+        coarse = 2 * COARSE if self._several else COARSE
+        return None if self.noise.sd > coarse else Coins.of(self.raw, self.noise)
+
+    @cached_property
+    def _own(self) -> float:
+        """How much larger the estimate of a cell is if its noisy count is 1 more."""
+        found = precision(self.noise) * coefficients(self.mu)
+        for axis, tree in enumerate(self.lattice.trees):
+            under = np.array([float(tree.under(at)) for at in range(tree.depth + 1)])
+            found = found / under.reshape([-1 if i == axis else 1 for i in range(len(self.lattice.trees))])
+        return float(found.sum())
+
+    @cached_property
+    def _others(self) -> Others | None:
+        """What the other counts say, if it is worth asking: least squares has a variance of _own times the noise's."""
+        if isinstance(self.noise, DiscreteLaplace) or self.noise.sd > WIDE or self._own > 0.95:
+            return None
+        return Others(self.noise, self._own / (1 - self._own))
 
     @property
     def _several(self) -> bool:
@@ -186,11 +230,12 @@ class Estimates:
         every = np.concatenate([np.zeros(0), *(each.reshape(-1) for each in estimates)])
         may = np.concatenate([np.zeros(0, np.bool_), *(a.reshape(-1) for a in allowed if a is not None)])
         root, total = float(self.leaves.sum()), -1 if self.total is None else self.total
-        out = np.empty(leaves.size, np.int64)
-        arities = np.array(tree.arities, np.int64)
-        how_far(
-            leaves, most, root, total, LARGEST_TOTAL, every, may, good is None, arities, self._follow(), out
-        )
+        out, arities = np.empty(leaves.size, np.int64), np.array(tree.arities, np.int64)
+        under = np.append(np.cumprod(arities[::-1])[::-1], 1)
+        widest = int(arities.max(initial=1))
+        room = np.empty((4, widest)), np.ones(widest, np.bool_), np.empty(widest, np.int64)
+        tables = every, may, good is None, arities, under, self._follow()
+        how_far(leaves, most, root, total, LARGEST_TOTAL, *tables, *room, out)
         return out
 
     def _follow(self) -> Floats:
@@ -209,7 +254,20 @@ class Estimates:
     def _joint_ends(
         self, leaves: Integers, published: Integers, y: Integers, level: float
     ) -> tuple[Integers, Integers]:
-        """For several columns. A cell that is not published, and was asked for beforehand, holds at most this much."""
+        """For several columns."""
+        mixed, coins = mixture(self.noise, level), self._coins
+        if mixed is None or coins is None:
+            return self._chained(leaves, published, y, level)
+        wide = coins.of_cells(leaves) < mixed.share
+        low, high = np.empty(leaves.size, np.int64), np.empty(leaves.size, np.int64)
+        for own, at in ((wide, mixed.higher), (~wide, mixed.lower)):
+            low[own], high[own] = self._chained(leaves[own], published[own], y[own], at)
+        return low, high
+
+    def _chained(
+        self, leaves: Integers, published: Integers, y: Integers, level: float
+    ) -> tuple[Integers, Integers]:
+        """By chains. A cell that is not published, and was asked for beforehand, holds at most this much."""
         _, up = chains(self.noise, level)
         low, high = np.zeros(y.size, np.int64), np.maximum(y + up.reach, 0)
         shown = np.flatnonzero(published)
@@ -264,6 +322,8 @@ def hull(
 #                         differences; the width then begins with +
 #
 # A file of CSV or JSON has no such place: who publishes one keeps the Parquet or Arrow file as well.
+#
+# Where they are too many for a footer, the rows' own intervals are columns of the table instead (`TablePlan.publish`).
 
 PLAN, NOISY = b"oboro.plan", b"oboro.noisy"
 MOST = 2**25  # counts
@@ -290,13 +350,15 @@ def without_intervals(levels: Iterable[tuple[int, float]]) -> list[str]:
         sizes, bits = sizes + nodes, bits + nodes * max(math.log2(max(sd, 1e-9)) + 1.94, 0)
     packed = bits / 8 * 4 / 3
     if sizes > MOST or packed > _MOST_BYTES:
-        return [f"the file will carry no intervals: {sizes:,} noisy counts are more than fit into one"]
+        return [
+            f"the file will carry intervals of single rows alone: {sizes:,} noisy counts, which blocks and areas need, are more than fit into one"
+        ]
     return [may_lack_intervals(sizes)] if 1.3 * packed > _MOST_BYTES else []
 
 
 def may_lack_intervals(sizes: int) -> str:
     """The note where noise or people decide."""
-    return f"the file may carry no intervals: {sizes:,} noisy counts may be more than fit into one"
+    return f"the file may carry intervals of single rows alone: {sizes:,} noisy counts, which blocks and areas need, may be more than fit into one"
 
 
 def plan_in(table: Table) -> Record:
@@ -328,7 +390,7 @@ def cells_in(table: Table, layout: Layout) -> Cells:
             given=f"{name!r} twice",
             needed="the table as it was released",
         )
-    return read_cells(table, layout, Unit.cells(), name)
+    return read_cells(table, layout, Unit.cells(), name, public=True)
 
 
 def noisy_in(table: Table) -> tuple[Integers, ...]:
@@ -337,6 +399,7 @@ def noisy_in(table: Table) -> tuple[Integers, ...]:
     if not packed:
         raise DataError(
             "the table does not carry its noisy counts",
+            given="the 95% intervals of its rows, as columns" if carries_ends(table) else None,
             needed=f"a Parquet or Arrow file with at most about 2^{MOST.bit_length() - 1} counts in all",
             fix="a domain with fewer cells",
         )

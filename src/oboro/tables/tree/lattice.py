@@ -70,6 +70,14 @@ class Tree:
         """How many places along an axis one node of this level covers."""
         return self._sides[axis][level]
 
+    def shown_side(self, axis: int, level: int) -> int:
+        """The same without the places that fill the axis up and that nobody declared."""
+        return min(self.side(axis, level), self.sizes[axis])
+
+    def covers(self, level: int) -> int:
+        """How many declared places one whole node of this level covers."""
+        return prod(self.shown_side(axis, level) for axis in range(len(self.sizes)))
+
     @cached_property
     def _under(self) -> tuple[int, ...]:
         return _products(self.arities)
@@ -165,6 +173,10 @@ class Lattice:
     def under(self, level: Level) -> int:
         """How many leaves one node of this level covers."""
         return prod(tree.under(at) for tree, at in zip(self.trees, level, strict=True))
+
+    def covers(self, level: Level) -> int:
+        """How many cells of the domain one whole node of this level covers."""
+        return prod(tree.covers(at) for tree, at in zip(self.trees, level, strict=True))
 
     def sums(self, values: npt.NDArray[Any], level: Level) -> npt.NDArray[Any]:
         """What each node of a level holds of `values`, which are given for all leaves."""
@@ -295,7 +307,9 @@ def node_name(tree: Tree, level: int) -> str:
         return labels[level]
     if level == tree.depth and len(tree.sizes) == 1:
         return f"each {tree.name}"
-    sides = [prod(tree.side(axis, level) for axis in axes) for axes in tree.directions] or [tree.under(level)]
+    sides = [prod(tree.shown_side(axis, level) for axis in axes) for axes in tree.directions] or [
+        tree.covers(level)
+    ]
     if tree.labels and level < tree.labels[0][0]:
         return f"{tree.under(level) // tree.under(tree.labels[0][0])} x {tree.labels[0][1]}"
     return " x ".join(map(str, sides)) + f" of {tree.name}"

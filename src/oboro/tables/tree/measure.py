@@ -46,7 +46,7 @@ def project(
         None if good is None else np.asarray(good.any(axis=0)),
     )
     leaves = trees[0].leaves
-    counts = _down(
+    counts = down(
         held.reshape(1, -1),
         trees[0],
         wanted.reshape(leaves, -1),
@@ -88,7 +88,7 @@ def beside(held: Integers, trees: list[Tree], wanted: Floats, good: Bools | None
     return held
 
 
-def _down(held: Integers, tree: Tree, wanted: Floats, good: Bools | None) -> Integers:
+def down(held: Integers, tree: Tree, wanted: Floats, good: Bools | None) -> Integers:
     """Shares out among the places, all values of the other columns together."""
     from oboro.tables.tree._compiled import share_out, share_out_jointly
 

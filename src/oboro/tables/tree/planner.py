@@ -45,7 +45,7 @@ _LEAST = 20  # of them for the cells, whatever readers ask: a table without its 
 
 
 @dataclass(frozen=True)
-class _Problem:
+class Problem:
     questions: Floats  # profiles, one row for each question
     weights: Floats  # how much each counts
     under: Floats
@@ -154,9 +154,9 @@ def plan_shares(
     asked = profiles(workload, lattice)
     blocks = asked if sizes is None else sized_profiles(lattice, sizes)
     if workload.minimax and reference is not None:
-        problem = _Problem(*blocks, under, lattice.shape, power, np.log(np.array(reference)))
+        problem = Problem(*blocks, under, lattice.shape, power, np.log(np.array(reference)))
         return rounded(lattice.levels, _smallest_maximum(problem))
-    problem = _Problem(*asked, under, lattice.shape, power, None)
+    problem = Problem(*asked, under, lattice.shape, power, None)
     value, shares = _searched(problem)
     value, shares = pruned(problem, value, shares)
     shares = _moved(problem, lattice, value, shares)
@@ -165,7 +165,7 @@ def plan_shares(
     return rounded(lattice.levels, shares)
 
 
-def _smoothed(problem: _Problem, blocks: tuple[Floats, Floats], most: Floats, shares: Floats) -> Floats:
+def _smoothed(problem: Problem, blocks: tuple[Floats, Floats], most: Floats, shares: Floats) -> Floats:
     """Shares with which no block exceeds its limit, if errors are at most 5% larger for it, in the geometric mean.
 
     The best plan counts few sizes, so that errors zigzag with the size of a block: those between are put together from
@@ -191,7 +191,7 @@ def _smoothed(problem: _Problem, blocks: tuple[Floats, Floats], most: Floats, sh
     return shares
 
 
-def _held(problem: _Problem, held: Floats, most: Floats, start: Floats) -> tuple[float, Floats]:
+def _held(problem: Problem, held: Floats, most: Floats, start: Floats) -> tuple[float, Floats]:
     """From one start, with a penalty that grows steeper."""
     alike, shares = np.full(start.size, 1 / start.size), start
     for steepness in _STEEPNESS:
@@ -202,7 +202,7 @@ def _held(problem: _Problem, held: Floats, most: Floats, start: Floats) -> tuple
     return pruned(steep, value, shares)
 
 
-def _searched(problem: _Problem) -> tuple[float, Floats]:
+def _searched(problem: Problem) -> tuple[float, Floats]:
     """The best of several starts: all levels alike, and levels picked by a fixed generator."""
     size = problem.under.size
     generator = np.random.default_rng(4)
@@ -217,7 +217,7 @@ def _searched(problem: _Problem) -> tuple[float, Floats]:
     return best
 
 
-def _smallest_maximum(problem: _Problem) -> Floats:
+def _smallest_maximum(problem: Problem) -> Floats:
     """For never_worse: many levels take part, and one start is enough, if the maximum is sharpened little by little."""
     alike = np.full(problem.under.size, 1 / problem.under.size)
     shares = alike
@@ -244,7 +244,7 @@ def pruned(problem: Improved, value: float, shares: Floats) -> tuple[float, Floa
     return value, shares
 
 
-def _moved(problem: _Problem, lattice: Lattice, value: float, shares: Floats) -> Floats:
+def _moved(problem: Problem, lattice: Lattice, value: float, shares: Floats) -> Floats:
     """Levels one step up or down in one column, while that helps."""
     place = {level: i for i, level in enumerate(lattice.levels)}
     better = True

@@ -1,7 +1,7 @@
 """Intervals of published rows: they hold given that the row is published.
 
 Let y be the noisy count of a cell, x the true one, f the law of the noise y - x: symmetric and log-concave. Rows are printed
-because their noise went up, which the interval has to allow for. There are two rules.
+because their noise went up, which the interval has to allow for. There are two rules, for one column and for several.
 
 From a threshold on
     All other noise fixed, the cell of a table of one column is published if and only if y >= t (`Estimates.row_ends`), and t
@@ -30,6 +30,30 @@ From a threshold on
     Width. It cannot be had for nothing. Given y >= t, the law of y is the same for all x <= t if the noise is Laplace: whatever
     interval holds one of these x often enough holds all of them, from 0 on, on average as often as the level.
     `python -m bench widths` compares with the least mean width that any rule can have [Pratt 1961].
+
+What the other counts say
+    Let z be the least-squares estimate of x by all counts but y, and v its variance. With Gaussian noise it says a good deal. All
+    other noise is fixed in (1) and (2), and z with it. So A(x) may depend on z in any way: whatever z is, and however wrong, the
+    interval holds. It is shortest on average, if x is as far from z as v says, when those y are taken first whose chance under
+    x is largest beside their chance under z and v together [Pratt 1963; Yu, Hoff 2018]. For Gaussian noise of variance s^2 that
+    is a range about x + (x - z) s^2/v, away from z: intervals then lie towards z. At 50% they are as short as those of least
+    squares but for half a percent, and they hold given publication, which those do not.
+
+    The threshold may be put higher, to z - B where that is more than t: rows of t <= y < z - B are then 0 to y + h like cells that
+    are not published. They hold: let t' be the higher one. If x - h >= t, then (2) of t' is what is needed. Otherwise
+    P(y in A(x)) >= level P(y >= t'), and all y from t to t' hold x. So few rules are enough, by z - t' from -B to B.
+
+Where one person matters
+    Whole numbers do not cover half: of Gaussian noise with a standard deviation of 2.5 three counts in a row have 46%, four 57%.
+    Whoever takes four always is wider than 50% needs. So a coin decides whether A(x) is the shortest range that is likely enough, or
+    one less, so often that both together are [Stevens 1950]: (1) and (2) then hold on average over the coin, and that is what
+    they are for. Of chains, below, a coin takes those of one of two levels, l and u, with a share s of u: each hold with their level,
+    and both together with s u + (1 - s) l >= level.
+
+    The coin is a hash of the first noisy counts of cells and of the cell's own place: whoever has the file sees the same interval
+    whenever he asks. It is as good as a coin of its own: were the hash drawn at random, the share that is covered would
+    be right on average over all hashes, and off by a standard error of at most sqrt(C)/2, where C is how likely these counts
+    come out twice the same. There is no coin unless C is below 2^-64, nor where the noise is wide.
 
 Whatever decides
     Several columns are shared out in turns of proportional fitting, and what rounding took is carried on. That a larger noisy
@@ -75,11 +99,11 @@ Whatever decides
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import count, takewhile
 
 import numpy as np
 
@@ -95,6 +119,7 @@ from oboro.tables.tree.planner import coefficients
 
 _MOST_COUNTS = 8  # on a side, that are tried
 _FURTHER = 16  # members of a chain that are looked for beyond these
+_REACH = 100  # standard deviations within which members are not far
 _PRICE = 0.01  # of width that one more count must save
 
 
@@ -128,7 +153,7 @@ class Threshold:
 
 
 NONE = -(2**40)
-_WIDE = 64  # standard deviation from which on whole numbers hardly matter
+WIDE = 64  # standard deviation from which on whole numbers hardly matter
 
 
 @lru_cache(maxsize=64)
@@ -137,7 +162,7 @@ def from_threshold(noise: Noise, level: float) -> Threshold:
     below, above = ends_of(noise, level)
     beyond = np.arange(below + 1)
     plain = Threshold(np.full(beyond.size, NONE), beyond + above, below, above, above)
-    if noise.sd > _WIDE:
+    if noise.sd > WIDE:
         return plain
     return min((_shortest(noise, level, plain, hidden) for hidden in (above, above + 1)), key=_total)
 
@@ -152,32 +177,13 @@ def _total(rule: Threshold) -> int:
 def _shortest(noise: Noise, level: float, wide: Threshold, hidden: int) -> Threshold:
     """A(x) for x = t + k, for all k from where smaller ones have the same A on to where the plain interval is taken."""
     below, above = wide.below, wide.above
-    size = math.ceil(40 * noise.sd) + below + above + 8
-    far = max(below + above, 1)
-    least, most = -math.ceil(3 * noise.sd) - 1, above + 4 * far
-    law = np.asarray(noise.pmf(np.arange(-size, size + 1)), float)
-    sums = np.concatenate([[0.0], np.cumsum(law)])
-
-    def chance(first: Integers, last: Integers) -> Floats:
-        """That the noise is between these."""
-        ends_ = np.clip(last, -size - 1, size) + size + 1, np.clip(first, -size, size + 1) + size
-        return np.asarray(np.maximum(sums[ends_[0]] - sums[ends_[1]], 0.0))
-
-    k = np.arange(least, most + 1)
-    all_ = chance(-k, np.full(k.size, size))
-    needed = np.maximum(level * all_, level - chance(np.full(k.size, -hidden), -k - 1)) + 1e-13
-    start = np.maximum(-k, 0)  # of the likeliest range of 1
-    long = np.ones(k.size, np.int64)
-    while True:
-        # the likeliest range of each length lies about 0, as far as it is from t on
-        start = np.where(k < 0, -k, np.maximum(-k, -((long - 1) // 2)))
-        # where publication is so rare that floats do not tell how rare, all that can be published is held
-        short = (chance(start, start + long - 1) < needed) & (start + long <= size)
-        if not short.any():
-            break
-        long[short] += 1
+    most = above + 4 * max(below + above, 1)
+    k = np.arange(-math.ceil(3 * noise.sd) - 1, most + 1)
+    law = law_of(noise, below + above)
+    found = _ranges(law, level, hidden, k, np.zeros(k.size))
+    start, long, needed = found.start.copy(), found.long, found.needed
     while True:  # upwards, as long as it holds x: that is less often where rows hold nobody
-        higher = (k >= 0) & (start < 0) & (chance(start + 1, start + long) >= needed)
+        higher = (k >= 0) & (start < 0) & (law.chance(start + 1, start + long) >= needed)
         if not higher.any():
             break
         start[higher] += 1
@@ -188,12 +194,227 @@ def _shortest(noise: Noise, level: float, wide: Threshold, hidden: int) -> Thres
     furthest = int(last[:kept].max())
     if furthest > most - above:  # too far to be sure of what follows
         return wide
-    # what lies between two that an interval holds, it holds too
+    return _turned(k, first, last, max(furthest, below) + 1, below, above, hidden)
+
+
+@dataclass(frozen=True)
+class Others:
+    """What all other counts say of a cell: z, with a variance of `spread` times that of the cell's own noise.
+
+    With a spread of infinity they say nothing.
+    """
+
+    noise: Noise
+    spread: float
+
+    @property
+    def grain(self) -> int:
+        """By how much z is rounded: it is a guess, and any will do."""
+        return max(1, int(self.noise.sd / 4))
+
+    @property
+    def reach(self) -> int:
+        """How far from the threshold z matters: five times as far as noisy counts are from z."""
+        spread = self.spread if math.isfinite(self.spread) else 0.0
+        return self.grain * math.ceil(5 * math.sqrt(1 + spread) * self.noise.sd / self.grain)
+
+    def ends(
+        self, y: Integers, beyond: Integers, z: Floats, level: float, turns: Integers | None
+    ) -> tuple[Integers, Integers]:
+        """For noisy counts, by how much each exceeds its threshold, z, and the coin of each, from 0 to TURNS - 1."""
+        far, grain = self.reach, self.grain
+        at = np.zeros(y.size, np.int64)
+        if math.isfinite(self.spread):
+            middle = np.rint(np.clip(z, -(2.0**52), 2.0**52)).astype(np.int64)
+            at = np.maximum(np.minimum(middle - y + beyond, far), -far)
+            at = grain * ((at + grain // 2) // grain)
+            beyond = np.minimum(beyond, y - middle + far)  # the threshold is put higher
+        low, high = np.zeros(y.size, np.int64), y + from_threshold(self.noise, level).hidden
+        coin = np.full(y.size, TURNS) if turns is None else turns
+        kind = np.where(beyond < 0, -1, (at + far) * (TURNS + 1) + coin)
+        order = np.argsort(kind, kind="stable")
+        for some in np.split(order, np.flatnonzero(np.diff(kind[order])) + 1):
+            if some.size and kind[some[0]] >= 0:
+                turn = None if turns is None else int(coin[some[0]])
+                rule = _of_turn(self, level, int(at[some[0]]), turn)
+                low[some], high[some] = rule.ends(y[some], beyond[some])
+        return low, np.maximum(high, 0)
+
+
+TURNS = 32
+_PULL = 1.0  # standard deviations by which a range is moved away from z, at most
+
+
+@lru_cache(maxsize=8192)
+def _of_turn(others: Others, level: float, at: int, turn: int | None) -> Threshold:
+    """The rule for z = t + `at`, and a coin."""
+    k, ranges, hidden = _of_all(others, level, at)
+    start, long = ranges.of(turn)
+    below, above = int(start[-1] + long[-1] - 1), int(-start[-1])
+    return _turned(k, k + start, k + start + long - 1, int(k[-1]) - above, below, above, hidden)
+
+
+@lru_cache(maxsize=512)
+def _of_all(others: Others, level: float, at: int) -> tuple[Integers, Ranges, int]:
+    """x - t for all x that matter, and their ranges whatever the coin."""
+    noise, spread = others.noise, others.spread
+    below, above = ends_of(noise, level)
+    hidden, sd = from_threshold(noise, level).hidden, noise.sd
+    pulled = spread * _PULL if math.isfinite(spread) else 0.0
+    most = max(at, 0) + math.ceil((pulled + 8) * sd) + 4 * (below + above + 2)
+    k = np.arange(-math.ceil(3 * sd) - 1, most + 1)
+    away = np.clip((k - at) / spread, -_PULL * sd, _PULL * sd)
+    return k, _ranges(law_of(noise, below + above), level, hidden, k, away), hidden
+
+
+class Law:
+    """How likely the noise lies between two numbers."""
+
+    def __init__(self, noise: Noise, more: int) -> None:
+        self.size = math.ceil(40 * noise.sd) + more + 8
+        law = np.asarray(noise.pmf(np.arange(-self.size, self.size + 1)), float)
+        self._sums = np.concatenate([[0.0], np.cumsum(law)])
+
+    def chance(self, first: Integers, last: Integers) -> Floats:
+        size = self.size
+        ends_ = np.clip(last, -size - 1, size) + size + 1, np.clip(first, -size, size + 1) + size
+        return np.asarray(np.maximum(self._sums[ends_[0]] - self._sums[ends_[1]], 0.0))
+
+
+@lru_cache(maxsize=64)
+def law_of(noise: Noise, more: int) -> Law:
+    return Law(noise, more)
+
+
+@dataclass(frozen=True, eq=False)
+class Ranges:
+    """A(x) for all x: where it starts, from x, and how long it is; one less, in so many TURNS, if a coin says so."""
+
+    start: Integers
+    long: Integers
+    start_less: Integers
+    less: Integers
+    share: Floats
+    needed: Floats
+
+    def of(self, turn: int | None) -> tuple[Integers, Integers]:
+        if turn is None:
+            return self.start, self.long
+        whole = turn < np.ceil(TURNS * self.share)
+        return np.where(whole, self.start, self.start_less), np.where(whole, self.long, self.less)
+
+
+def _ranges(law: Law, level: float, hidden: int, k: Integers, away: Floats) -> Ranges:
+    """The shortest A(x) about x + `away` for x = t + k that keep (1) and (2)."""
+    size = law.size
+    all_ = law.chance(-k, np.full(k.size, size))
+    needed = np.maximum(level * all_, level - law.chance(np.full(k.size, -hidden), -k - 1)) + 1e-13
+
+    def starts(long: Integers) -> Integers:
+        about = np.ceil(away - (long - 1) / 2).astype(np.int64)  # with x in it, and from t on
+        return np.where(k < 0, -k, np.maximum(np.clip(about, 1 - long, 0), -k))
+
+    def likely(long: Integers) -> Floats:
+        start = starts(long)
+        return law.chance(start, start + long - 1)
+
+    def lacks(long: Integers) -> Bools:
+        # where publication is so rare that floats do not tell how rare, all that can be published is held
+        return np.asarray((likely(long) < needed) & (starts(long) + long <= size))
+
+    short, long = np.zeros(k.size, np.int64), np.ones(k.size, np.int64)
+    while (wanting := lacks(long)).any():  # twice as long, then halving what lies between
+        short[wanting] = long[wanting]
+        long[wanting] *= 2
+    while (long - short > 1).any():
+        middle = (short + long) // 2
+        wanting = lacks(middle)
+        short, long = np.where(wanting, middle, short), np.where(wanting, long, middle)
+    less = np.where(
+        k < 0, long - 1, np.maximum(long - 1, 1)
+    )  # none at all, if x would not be published by itself
+    narrow, whole = np.where(less > 0, likely(less), 0.0), likely(long)
+    share = np.where(whole > narrow, (needed - narrow) / np.maximum(whole - narrow, 1e-300), 0.0)
+    share = np.where(lacks(long), 1.0, share)
+    return Ranges(starts(long), long, starts(less), less, np.clip(share, 0.0, 1.0), needed)
+
+
+def _turned(
+    k: Integers, first: Integers, last: Integers, far: int, below: int, above: int, hidden: int
+) -> Threshold:
+    """From the ranges of all x to the intervals of all y. What lies between two that an interval holds, it holds too."""
     last = np.maximum.accumulate(last)
     first = np.minimum.accumulate(first[::-1])[::-1]
-    beyond = np.arange(max(furthest, below) + 1)
+    beyond = np.arange(far)
     lows, highs = k[np.searchsorted(last, beyond)], k[np.searchsorted(first, beyond, side="right") - 1]
-    return Threshold(np.where(lows == least, NONE, lows), highs, below, above, hidden)
+    return Threshold(np.where(lows == k[0], NONE, lows), highs, below, above, hidden)
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Two levels, and the share of rows that have the higher one: together they hold with a level between."""
+
+    lower: float
+    higher: float
+    share: float
+
+
+COARSE = 8.0  # standard deviation up to which a coin is worth it
+_SAVED = 0.01  # of the width, at least
+_TRIED = 24  # levels on each side
+
+
+@lru_cache(maxsize=64)
+def mixture(noise: Noise, level: float) -> Mixture | None:
+    """The two levels whose chains together are narrowest, if they are narrower than those of the level itself."""
+    if noise.sd > 2 * COARSE:
+        return None
+    width = _of_chains
+    own = width(noise, level)
+    steps = np.arange(1, _TRIED + 1) / _TRIED
+    lower = {at: width(noise, at) for at in (level * (1 - steps / 2)).tolist()}
+    higher = {at: width(noise, at) for at in (1 - (1 - level) * (1 - 0.95 * steps)).tolist()}
+    best, found = own * (1 - _SAVED), None
+    for low, narrow in lower.items():
+        for high, wide in higher.items():
+            share = (level - low) / (high - low)
+            if (1 - share) * narrow + share * wide < best - 1e-9:
+                best = (1 - share) * narrow + share * wide
+                found = Mixture(low, high, min(share * (1 + 1e-12), 1.0))
+    return found
+
+
+def _of_chains(noise: Noise, level: float) -> float:
+    return float(sum(each.reach for each in chains(noise, level)))
+
+
+@dataclass(frozen=True, eq=False)
+class Coins:
+    """A number from 0 to 1 for each cell, which the noisy counts of a table decide."""
+
+    seed: int
+
+    @classmethod
+    def of(cls, raw: Integers, noise: Noise) -> Coins | None:
+        """None if the noise of these counts is too little to be taken for a coin."""
+        some = np.ascontiguousarray(raw[:_HASHED], "<i8")
+        size = math.ceil(40 * noise.sd) + 1
+        twice = float((np.asarray(noise.pmf(np.arange(-size, size + 1)), float) ** 2).sum())
+        if some.size * -math.log2(min(twice, 1.0)) < _SECRET:
+            return None
+        return cls(int.from_bytes(hashlib.sha256(some.tobytes()).digest()[:8], "little"))
+
+    def of_cells(self, leaves: Integers) -> Floats:
+        """Rounds of multiplication and shifts: each bit of a place moves all [Steele, Lea, Flood 2014]."""
+        z = (leaves.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(self.seed)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+        z ^= z >> np.uint64(31)
+        return np.asarray((z >> np.uint64(11)).astype(float) / 2**53)
+
+
+_HASHED = 1 << 14  # noisy counts of cells
+_SECRET = 64  # bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +582,15 @@ class Jointly:
         return beside(np.array([total], np.int64), trees, wanted, good)
 
 
+def _members(up: Chain, sd: float) -> Iterator[int]:
+    """Those that are looked at: all that are near, fewer further away. A later member is as good, only further away."""
+    i = 1
+    while i * up.step <= LARGEST_TOTAL:
+        yield i
+        near = i <= up.count + _FURTHER
+        i += 1 if near else (i // 16 + 1 if i * up.step < _REACH * sd else i)
+
+
 def ends(
     y: Integers, noise: Noise, level: float, published: Callable[[Integers, int], Bools]
 ) -> tuple[Integers, Integers]:
@@ -372,10 +602,7 @@ def ends(
         some = some[published(some, -i * down.step)]
     low[np.setdiff1d(np.flatnonzero(low), some)] = 0
     high, left = np.full(y.size, LARGEST_TOTAL, np.int64), np.full(y.size, up.count)
-    near = range(1, up.count + _FURTHER + 1)
-    # a later member is as good, only further away
-    far = takewhile(lambda i: i * up.step <= LARGEST_TOTAL, (near[-1] << k for k in count(1)))
-    for i in [*near, *far]:
+    for i in _members(up, noise.sd):
         some = np.flatnonzero(left)
         if some.size == 0:
             break

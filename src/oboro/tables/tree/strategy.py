@@ -28,6 +28,7 @@ from oboro.tables.cells import Cells, Layout
 from oboro.tables.strategy import Noise, Strategy, counts_move, counts_move_squared, key_columns, zigzag
 from oboro.tables.tree.answers import Where, choices
 from oboro.tables.tree.intervals import (
+    MOST,
     Answer,
     Choice,
     Estimates,
@@ -62,8 +63,9 @@ def tree_forecast(strategy: PlannedTree, expected_total: int | None) -> Forecast
         for tree, at in zip(lattice.trees, level, strict=True):
             profile = np.multiply.outer(profile, block(tree, at))
         error = math.sqrt(float((profile / strategy.moments).sum()))
-        size = lattice.under(level)
-        rows.append((lattice.name(level), size, error, _WITHIN * error, _WITHIN * error / _TRUSTED))
+        rows.append(
+            (lattice.name(level), lattice.covers(level), error, _WITHIN * error, _WITHIN * error / _TRUSTED)
+        )
         places += [error] if not any(at for i, at in enumerate(level) if i != spine) else []
     lines = [
         "before counts are kept at 0 or more, which mostly makes errors smaller (single sizes have reached 1.2 times the figure)",
@@ -192,7 +194,7 @@ def tree_unallocated(strategy: PlannedTree, published: Measured) -> Table:
 
 
 def _estimates(strategy: PlannedTree, published: Measured) -> Estimates:
-    """The least-squares solution of a table; the last one is kept."""
+    """The least-squares solution of a table; the last one is kept, unless no file carries as much: nobody asks it again."""
     design, layout = strategy.chosen, strategy.layout
     share, total = strategy.publish, strategy.total
     facts = (layout.domain.to_dict(), write(design), strategy.eps, strategy.unit, total, share)
@@ -200,9 +202,10 @@ def _estimates(strategy: PlannedTree, published: Measured) -> Estimates:
     if not _last or _last[0][0] is not published.noisy or _last[0][1] != digest:
         shapes = [strategy.lattice.nodes(level) for level in design.levels]
         noisy = in_shapes(published.noisy, shapes)
-        _last[:] = [
-            (published.noisy, digest, estimates(layout, design, strategy.noises, noisy, total, share))
-        ]
+        found = estimates(layout, design, strategy.noises, noisy, total, share)
+        if sum(each.size for each in noisy) > MOST:
+            return found
+        _last[:] = [(published.noisy, digest, found)]
     return _last[0][2]
 
 
@@ -419,8 +422,9 @@ class PlannedTree(Strategy):
         told = []
         for share in (Fraction(3, 10), Fraction(1, 10), Fraction(1, 100)):
             found = tree_outlook(self.lattice, self.layout.cells, self.chosen, self.noises, total, share)
-            told.append(f"{show(share)}: {percent(found.published / found.cells)}, {percent(found.empty)}")
-        return f"with publish so much would be published, and so much of that hold nobody: {'; '.join(told)}"
+            told.append(f"{show(share)}: {percent(found.published / found.cells)} / {percent(found.empty)}")
+        trade = "; ".join(told)
+        return f"with publish fewer cells are published, and fewer of them hold nobody (publish: published / of which hold nobody): {trade}; the people of all others stay in their block's total"
 
     def outlook(self, total: int) -> Outlook:
         return tree_outlook(self.lattice, self.layout.cells, self.chosen, self.noises, total, self.publish)
@@ -444,6 +448,10 @@ class PlannedTree(Strategy):
 
     def answer(self, published: Measured, where: Where, level: float) -> Answer:
         return tree_answer(self, published, where, level)
+
+    @property
+    def part_alone(self) -> bool:
+        return self.publish is None
 
     def of_blocks(
         self, published: Measured, side: int, questions: Sequence[Where], level: float

@@ -47,8 +47,20 @@ _MANY = (
 )
 
 
-Kind = Literal["blocks", "squares", "rectangles", "cells", "marginals", "areas", "never_worse"]
+Kind = Literal[
+    "blocks",
+    "squares",
+    "rectangles",
+    "cells",
+    "marginals",
+    "areas",
+    "never_worse",
+    "each_tick",
+    "mean_over_ticks",
+]
 KINDS = get_args(Kind)
+OVER_TICKS = ("each_tick", "mean_over_ticks")  # what a series is asked (tables/series)
+_NAMING = ("marginals", "areas", *OVER_TICKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +76,7 @@ class Part:
         groups = tuple(tuple(text_of("columns", name) for name in names) for names in self.columns)
         object.__setattr__(self, "columns", groups)
         ranged = self.kind in ("squares", "rectangles")
-        if (
-            self.kind not in KINDS
-            or bool(self.sides) != ranged
-            or (groups and self.kind not in ("marginals", "areas"))
-        ):
+        if self.kind not in KINDS or bool(self.sides) != ranged or (groups and self.kind not in _NAMING):
             raise _unknown(self)
 
 
@@ -93,7 +101,14 @@ class Workload:
         return any(part.kind == "never_worse" for part in self.parts)
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuses questions about columns that the domain does not have."""
+        """Refuses questions about columns that the domain does not have, or about ticks."""
+        if any(part.kind in OVER_TICKS for part in self.parts):
+            raise ParameterError(
+                "the workload asks about ticks, and the table has none",
+                given=told(workload=repr(str(self))),
+                needed="a series of tables",
+                fix=setting(ticks=24, max_ticks=24),
+            )
         for name in (name for part in self.parts for group in part.columns for name in group):
             if name not in names:
                 raise ParameterError(

@@ -1,0 +1,466 @@
+"""Ask: what, of which column, where, by; how exact first, and the price follows, or the other way.
+
+What travels is a question, as over the API: the plan is the server's. What is confirmed is the question that was forecast, with its eps.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import sqlalchemy as sa
+from fastapi import APIRouter, Depends
+from fastapi.responses import Response
+from pydantic import TypeAdapter, ValidationError
+
+from oboro.domain import Category, Column, Integer, Real
+from oboro.errors import OboroError, ParameterError
+from oboro.exact import about
+from oboro.records import Record
+from oboro.service import database as schema
+from oboro.service import jobs, models, slots
+from oboro.service.api import eps_for, rated
+from oboro.service.database import now
+from oboro.service.desk import Asked, Desk
+from oboro.service.edition import Opened
+from oboro.service.made_up import made_up
+from oboro.service.questions import Facts, plan_of
+from oboro.service.studio import budgets, figures
+from oboro.service.studio.answer import forecast_rows, picture, rows_of
+from oboro.service.studio.page import (
+    Form,
+    Visit,
+    fields,
+    for_roles,
+    form,
+    gone_to,
+    query_of,
+    shown,
+    to,
+    told_of,
+)
+
+router = APIRouter()
+Here = Annotated[Visit, Depends(for_roles("analyst", "steward"))]
+Fields = Annotated[Form, Depends(fields)]
+Sent = Annotated[Form, Depends(form)]
+_QUESTION: TypeAdapter[Any] = TypeAdapter(models.Question)
+_NUMERIC = (Integer, Real)
+LEAST, MOST = 0.001, 10.0  # eps of the slider's ends
+_FIRST = "0.1"
+EXPECTED = "10000"  # rows, where their number is private and nobody said what to expect
+_REHEARSED = 2_000  # made-up rows
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of question, and what it needs."""
+
+    word: str
+    label: str
+    columns: str  # "none", "number", "any", "several"
+    more: str = ""  # a field of its own
+
+
+def kinds(here: Visit, facts: Facts) -> list[Kind]:
+    say = here.say
+    listed = [
+        Kind("count", say("how many rows"), "none"),
+        Kind("mean", say("mean"), "number"),
+        Kind("sum", say("sum"), "number"),
+        Kind("median", say("median"), "number"),
+        Kind("quantile", say("quantiles"), "number", "quantiles"),
+        Kind("variance", say("variance"), "number"),
+        Kind("histogram", say("histogram: counts of each value"), "several"),
+        Kind("mode", say("most frequent value"), "any"),
+        Kind("top", say("the k most frequent values"), "any", "k"),
+    ]
+    if facts.unit.kind == "person":
+        listed.insert(1, Kind("persons", say("how many persons"), "none"))
+    return listed
+
+
+def columns_for(facts: Facts, kind: Kind) -> list[Column]:
+    plain = [column for column in facts.domain if len(column.sources) == 1]
+    if kind.columns == "number":
+        return [column for column in plain if isinstance(column, _NUMERIC)]
+    if kind.columns in ("any", "several"):
+        return [column for column in plain if column.size <= facts.limits.cells]
+    return []
+
+
+def grouped(facts: Facts) -> list[Column]:
+    """Columns that answers can be given by: few values, each of which has a name."""
+    return [
+        column
+        for column in facts.domain
+        if len(column.sources) == 1
+        and column.size <= min(facts.limits.groups, 200)
+        and (isinstance(column, Category) or column.size <= 50)
+    ]
+
+
+# From the fields of a page to a question
+
+
+def question_of(asked: Form, facts: Facts) -> Record:
+    """A question without a price, as it travels; what is not understood is refused as the API refuses it."""
+    kind = asked.get("question", "count")
+    made: Record = {"question": kind}
+    names = [name for name in asked.get("columns", "").split("\n") if name]
+    if kind not in ("count", "persons"):
+        made["columns"] = names if kind == "histogram" else names[:1]
+    if kind == "quantile":
+        made["quantiles"] = asked.get("quantiles", "0.25 0.5 0.75").replace(",", " ").split()
+    if kind == "top":
+        made["k"] = _whole(asked.get("k") or "3")
+    if where := asked.get("where", "").strip():
+        made["where"] = where
+    if by := [name for name in asked.get("by", "").split("\n") if name]:
+        made["by"] = by
+    if (expected := asked.get("expected_n", "").replace(",", "").strip()) and facts.n is None:
+        made["expected_n"] = _whole(expected)
+    return made
+
+
+def _whole(text: str) -> int | str:
+    return int(text) if text.strip().isdigit() and len(text) < 15 else text
+
+
+def checked(record: Record) -> Record:
+    """A question as the API would take it."""
+    try:
+        found: Record = _QUESTION.validate_python(record).model_dump(exclude_none=True, exclude_defaults=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"][1:])
+        raise ParameterError(
+            "the request is not understood",
+            given=where[:200] or "the question",
+            needed=str(first["msg"])[:300],
+        ) from None
+    return found
+
+
+def reach(quoted: Asked) -> float | None:
+    """How far errors reach in 95 of 100 cases, by the forecast: the widest of its rows."""
+    found = quoted.quote.forecast
+    for name, times in (("95% within ±", 1.0), ("standard error", 1.96)):
+        if name in found.columns:
+            place = found.columns.index(name)
+            values = [float(row[place]) for row in found.rows if not isinstance(row[place], str)]
+            return times * max(values) if values else None
+    return None
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a question would give, and what it would cost."""
+
+    question: Record
+    asked: Asked
+    reach: float | None
+    low: float | None  # the error at the dear end of the slider, and at the cheap one
+    high: float | None
+    points: list[tuple[float, float]]
+    decided: str  # what was chosen: the error, or the price
+
+
+def outlook(desk: Desk, opened: Opened, plain: Record, asked: Form) -> Outlook:
+    """The forecast of a question at the price or the error that was chosen."""
+    curve = []
+    for eps in ("0.001", "0.01", "0.1", "1", "10"):
+        error = reach(desk.quoted(opened, checked({**plain, "eps": eps})))
+        if error is not None:
+            curve.append((float(eps), error))
+    within = asked.get("within", "").replace(",", "").strip()
+    if asked.get("first", "accuracy") == "accuracy" and within and curve:
+        eps, decided = eps_for(opened, checked({**plain, "eps": "1"}), _target(within)), "error"
+    else:
+        decided = "price"
+        eps = asked.get("eps", "").strip() or _FIRST
+    question = checked({**plain, "eps": eps})
+    quoted = desk.quoted(opened, question)
+    errors = [error for _, error in curve]
+    return Outlook(
+        question,
+        quoted,
+        reach(quoted),
+        min(errors) if errors else None,
+        max(errors) if errors else None,
+        curve,
+        decided,
+    )
+
+
+def _target(within: str) -> models.Target:
+    try:
+        return models.Target(within=float(within))
+    except (ValueError, ValidationError):
+        raise ParameterError(
+            "the error is not understood", given=within[:100], needed="a number above 0", fix="500"
+        ) from None
+
+
+# Pages
+
+
+@router.get("/ask")
+def ask_page(here: Here) -> Response:
+    """Which dataset."""
+    datasets = [one for one in here.desk.visible(here.person) if not one.facts.tabled]
+    if len(datasets) == 1:
+        return gone_to(to("ask", datasets[0].facts.dataset))
+    listed = [(one.facts.dataset, here.sentence(one.facts.unit)) for one in datasets]
+    return shown(here, "choose.html", what=here.say("Ask"), where="ask", datasets=listed)
+
+
+@router.get("/ask/{dataset}")
+def ask_about(dataset: str, here: Here, asked: Fields) -> Response:
+    """The form; its fields stand in the address, which can be sent to a colleague."""
+    opened = here.desk.dataset(dataset, here.person)
+    facts = opened.facts
+    if facts.tabled:
+        return gone_to(to("tables", dataset))
+    listed = kinds(here, facts)
+    numbers = [column.name for column in facts.domain if isinstance(column, _NUMERIC)]
+    start = "mean" if numbers else "count"
+    chosen = next((kind for kind in listed if kind.word == asked.get("question", start)), listed[0])
+    offered = columns_for(facts, chosen)
+    names = [column.name for column in offered]
+    picked = [name for name in asked.get("columns", "").split("\n") if name in names] or names[:1]
+    filled = {
+        **dict.fromkeys(("where", "within", "eps", "k"), ""),
+        "expected_n": EXPECTED,
+        **asked,
+        "question": chosen.word,
+        "columns": "\n".join(picked),
+        "first": "eps" if asked.get("first") == "eps" else "accuracy",
+    }
+    whole = here.request.headers.get("hx-request") != "true"
+    return shown(
+        here,
+        "ask.html" if whole else "ask_form.html",
+        dataset=dataset,
+        facts=facts,
+        kinds=listed,
+        kind=chosen,
+        columns=[(column.name, _range(here, column)) for column in offered],
+        picked=picked,
+        groups=[column.name for column in grouped(facts)],
+        by=[name for name in asked.get("by", "").split("\n") if name],
+        asked=filled,
+        n=facts.n,
+        quantiles=asked.get("quantiles", "0.25 0.5 0.75"),
+        example=_example(facts),
+        least=LEAST,
+        most=MOST,
+    )
+
+
+def _range(here: Visit, column: Column) -> str:
+    if isinstance(column, _NUMERIC):
+        return here.say("{low} to {high}", low=_number(column.low), high=_number(column.high))
+    return here.say("{count} values", count=f"{column.size:,}")
+
+
+def _number(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else about(value)
+
+
+def _example(facts: Facts) -> str:
+    for column in facts.domain:
+        if isinstance(column, _NUMERIC):
+            return (
+                f"{column.name} >= {about(column.low + (column.high - column.low) / 5, 2).replace(',', '')}"
+            )
+        if isinstance(column, Category):
+            return f"{column.name} = '{column.values[0]}'"
+    return ""
+
+
+@router.get("/ask/{dataset}/forecast")
+def forecast(dataset: str, here: Here, asked: Fields) -> Response:
+    """The part of the page that follows the slider. Free, and touches no data."""
+    desk = here.desk
+    opened = desk.dataset(dataset, here.person)
+    rated(here.request, "forecasts", here.person, desk.settings.limits.forecasts_per_minute)
+    try:
+        found = outlook(desk, opened, question_of(asked, opened.facts), asked)
+    except OboroError as error:
+        return shown(here, "ask_refused.html", 200, error=told_of(here, error))
+    response = shown(here, "ask_forecast.html", **forecast_facts(here, opened, found))
+    chosen = {name: value for name, value in asked.items() if value and name != "slider"}
+    response.headers["hx-replace-url"] = to("ask", dataset) + "?" + query_of(chosen)
+    return response
+
+
+def forecast_facts(here: Visit, opened: Opened, found: Outlook) -> Record:
+    desk, quote = here.desk, found.asked.quote
+    with desk.database.reading() as connection:
+        slot = slots.slot_of(connection, opened.facts.dataset, found.asked.shape)
+    account = None if here.local else opened.ledger.account(here.person.name)
+    payer = None if here.local else here.person.name
+    has_own = account is not None and account.granted is not None
+    budget = (
+        budgets.of_account(here, account, quote.cost)
+        if has_own and account is not None
+        else budgets.of_ledger(here, opened.ledger, quote.cost)
+    )
+    eps = float(found.question.get("eps", 0))
+    curve = [point for point in found.points if point[1] > 0]
+    drawn = (
+        figures.error_curve(
+            curve,
+            (eps, found.reach),
+            describe=here.say("Error by price: more eps, smaller error"),
+            below=here.say("price, ε"),
+            beside=here.say("error, 95% within ±"),
+        )
+        if found.reach and curve and LEAST <= eps <= 10 * MOST
+        else ""
+    )
+    return {
+        "dataset": opened.facts.dataset,
+        "question": json.dumps(found.question, ensure_ascii=False),
+        "key": secrets.token_hex(16),
+        "words": here.name(quote.words["released"]),
+        "reach": None if found.reach is None else about(found.reach, 3),
+        "ranks": any("rank" in str(row[0]) for row in quote.forecast.rows),
+        "exact_reach": found.reach,
+        "decided": found.decided,
+        "low": found.low,
+        "high": found.high,
+        "eps": found.question["eps"],
+        "cost": budgets.amount(quote.cost),
+        "budget": budget,
+        "affords": opened.ledger.affords(quote.cost, account=payer),
+        "granted": has_own or here.local,
+        "approval": here.desk.needs_approval(opened, here.person.name, quote.cost),
+        "again": _again(here, opened, found.asked),
+        "slot": about(slot.slot / 1000),
+        "curve": drawn,
+        **forecast_rows(here, quote.forecast),
+    }
+
+
+def _again(here: Visit, opened: Opened, asked: Asked) -> bool:
+    """Whether asking this is free. Of what is on its way only that is told: when it is ready is told by the clock alone."""
+    table, shared = schema.jobs, here.local or opened.settings.sharing
+    rows = sa.select(table.c.account).where(
+        table.c.dataset == opened.facts.dataset,
+        table.c.digest == asked.digest,
+        sa.or_(table.c.state.in_(jobs.ACTIVE), sa.and_(table.c.state == "lost", table.c.leaves > now())),
+    )
+    with here.desk.database.reading() as connection:
+        askers = set(connection.execute(rows).scalars())
+    if askers:
+        return shared or here.person.name in askers
+    among = None if shared else [here.person.name]
+    return opened.ledger.answered(asked.quote.record, opened.facts.edition, accounts=among) is not None
+
+
+@router.post("/ask/{dataset}/rehearsal")
+def rehearse(dataset: str, here: Here, sent: Sent) -> Response:
+    """The same question asked of rows that nobody is. Nothing is spent; it tells nothing about the data."""
+    opened = here.desk.dataset(dataset, here.person)
+    rated(here.request, "rehearsals", here.person, here.desk.settings.limits.questions_per_minute)
+    question = checked(_sent_question(sent))
+    head, rows, drawn = rehearsed(here, opened, question)
+    return shown(here, "rehearsal.html", head=head, rows=rows, drawn=drawn, many=f"{_REHEARSED:,}")
+
+
+def rehearsed(here: Visit, opened: Opened, question: Record) -> tuple[list[str], list[list[str]], Any]:
+    from oboro.engine import count_units, open_data
+    from oboro.noise.bits import system_bits
+
+    facts = opened.facts
+    table = made_up(facts.domain, facts.unit, _REHEARSED, count=facts.count)
+    data = open_data(table)
+    plan, _ = plan_of(
+        question,
+        Facts(
+            facts.dataset,
+            facts.domain,
+            facts.unit,
+            None if facts.n is None else count_units(data, facts.unit),
+            facts.count,
+            facts.edition,
+            facts.limits,
+        ),
+    )
+    found = plan.publish(plan.measure(plan.prepare(plan.open(data)), system_bits()))
+    if plan.intervals is not None:
+        for name, end in zip(("low", "high"), plan.intervals(found, 0.95), strict=True):
+            found = found.append_column(name, [end])
+    head, rows, _ = rows_of(here, found, plan.key_columns)
+    return head, rows, picture(here, found, plan)
+
+
+def _sent_question(sent: Form) -> Record:
+    try:
+        found = json.loads(sent.get("asked", ""))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ParameterError(
+            "the request is not understood", given="the question", needed="the one that was forecast"
+        )
+    return found
+
+
+@router.post("/ask/{dataset}")
+def ask(dataset: str, here: Here, sent: Sent) -> Response:
+    """Asks and pays: what was forecast, at the price that was shown. Never refunded."""
+    desk = here.desk
+    opened = desk.dataset(dataset, here.person)
+    rated(here.request, "questions", here.person, desk.settings.limits.questions_per_minute)
+    key = sent.get("key", "")[:64]
+    row = desk.ask(here.person, opened, checked(_sent_question(sent)), key if key.isalnum() else None)
+    here.request.app.state.metrics.count("oboro_questions_total", dataset=dataset, kind=row.kind)
+    return gone_to(to("questions", row.id))
+
+
+@router.get("/questions/{id}")
+def question(id: str, here: Here) -> Response:
+    """What became of a question: a clock, until its answer leaves; then the answer itself."""
+    desk = here.desk
+    row = desk.job(id, here.person)
+    led = desk.leader(row)
+    state, due = jobs.state_at(led, now())
+    if state == "done":
+        return gone_to(to("releases", row.dataset, led.entry))
+    opened = desk.datasets[row.dataset]
+    quote = desk.quoted(opened, json.loads(row.question)).quote
+    wait = 2.0 if due is None else max(0.05, (due - now()) / 1000)
+    return shown(
+        here,
+        "question.html",
+        row=row,
+        state=state,
+        words=here.name(quote.words["released"]),
+        cost=budgets.amount(quote.cost),
+        wait=f"{wait:.2f}",
+        milliseconds=math.ceil(1000 * wait) + 30,
+        clock=figures.clock(
+            wait, describe=here.say("The answer leaves in {seconds} s", seconds=f"{wait:.1f}")
+        ),
+        why=row.why if here.person.role == "steward" else None,
+        again=_form_of(row),
+    )
+
+
+def _form_of(row: jobs.Row) -> str:
+    """The form with this question filled in."""
+    asked = json.loads(row.question)
+    if asked["question"] in ("table", "batch"):
+        return to("tables", row.dataset)
+    filled = {
+        name: "\n".join(map(str, value)) if isinstance(value, list) else str(value)
+        for name, value in asked.items()
+    }
+    place = "synthetic" if asked["question"] == "synthetic" else "ask"
+    return to(place, row.dataset) + "?" + query_of({**filled, "first": "eps"})

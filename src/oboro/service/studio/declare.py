@@ -1,0 +1,341 @@
+"""Declare: from a file to a dataset. Names of columns come from the file; what values are possible comes from knowledge.
+
+Nothing of the data is read to fill in a bound: a hint says what must be known. `check` looks at the data, behind a red bar, for the
+steward's eyes. What is written is a TOML file, and the page and the file are two spellings of one declaration.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse, Response
+
+from oboro.domain import Domain
+from oboro.engine import check_columns, open_data
+from oboro.errors import DataError, OboroError, ParameterError
+from oboro.files import write_whole
+from oboro.ledger import Ledger
+from oboro.privacy import Approx, Pure, Unit, unit_from
+from oboro.records import Record
+from oboro.service.desk import Unknown
+from oboro.service.studio.page import Form, Visit, for_roles, form, gone_to, shown, to, told_of
+
+router = APIRouter()
+Steward = Annotated[Visit, Depends(for_roles("steward"))]
+Sent = Annotated[Form, Depends(form)]
+_ENDINGS = (".csv", ".parquet")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_KINDS = ("integer", "real", "category", "date")
+_EXAMPLE = "1"
+
+
+def folder(here: Visit) -> Path:
+    """Where what is declared lies; refused where the service's file names none."""
+    found = here.desk.settings.folder
+    if found is None:
+        raise DataError(
+            "this service takes no files",
+            given="no [studio] in its file",
+            needed="a folder, and how large a file may be",
+            fix='[studio] folder = "declared", upload = 100_000_000',
+        )
+    return found
+
+
+def data_file(here: Visit, name: str) -> Path:
+    path = folder(here) / name
+    if not _NAME.fullmatch(name) or not name.lower().endswith(_ENDINGS) or not path.is_file():
+        raise Unknown("there is no such file", needed="a file of the folder: " + ", ".join(_ENDINGS))
+    return path
+
+
+# Files
+
+
+@router.get("/declare")
+def declare(here: Steward) -> Response:
+    """Drop a file, or take one that lies in the folder."""
+    place = here.desk.settings.folder
+    files = (
+        []
+        if place is None
+        else sorted(
+            path.name
+            for path in place.iterdir()
+            if path.suffix.lower() in _ENDINGS and _NAME.fullmatch(path.name) and path.is_file()
+        )
+    )
+    listed = (
+        [(name, (place / f"{Path(name).stem}.toml").is_file()) for name in files] if place is not None else []
+    )
+    return shown(
+        here,
+        "declare.html",
+        folder=None if place is None else str(place),
+        files=listed,
+        most=f"{here.desk.settings.upload / 1e6:,.0f} MB",
+    )
+
+
+@router.put("/declare/file")
+async def upload(request: Request, here: Steward) -> Response:
+    """A file that was dropped, as it is. One that is there is not written over."""
+    name = request.query_params.get("name", "")
+    try:
+        place = folder(here)
+        if not _NAME.fullmatch(name) or not name.lower().endswith(_ENDINGS):
+            raise ParameterError(
+                "the file cannot be taken",
+                given=name[:100],
+                needed="letters, digits, dots and dashes, and .csv or .parquet",
+                fix="people.csv",
+            )
+        path = place / name
+        part = place / f".{name}.part"
+        try:
+            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                async for chunk in request.stream():
+                    file.write(chunk)
+            os.link(part, path)
+        except FileExistsError:
+            raise ParameterError(
+                "there is a file of this name already",
+                given=name,
+                needed="another name",
+                fix=f"{path.stem}-2{path.suffix}",
+            ) from None
+        finally:
+            part.unlink(missing_ok=True)
+    except OboroError as error:
+        told = told_of(here, error)
+        return JSONResponse({"message": told["message"], "needed": told["needed"]}, status_code=422)
+    return JSONResponse({"place": to("declare", name)})
+
+
+# One declaration, in two spellings
+
+
+def columns_in(path: Path) -> list[tuple[str, str]]:
+    """Names and how they are stored: integer, real, category or date. No value is looked at but the heads of a text file."""
+    found = []
+    for name, kind in open_data(path).types.items():
+        stored = str(kind).upper()
+        if any(word in stored for word in ("INT", "LONG")):
+            found.append((name, "integer"))
+        elif any(word in stored for word in ("DOUBLE", "FLOAT", "DECIMAL", "REAL", "NUMERIC")):
+            found.append((name, "real"))
+        elif "DATE" in stored or "TIMESTAMP" in stored:
+            found.append((name, "date"))
+        else:
+            found.append((name, "category"))
+    return found
+
+
+def fields_of(here: Visit, record: Record, names: list[tuple[str, str]]) -> list[Record]:
+    """A declaration as the fields of the page, a line for each column of the file."""
+    declared = {
+        str(column.get("name")): column
+        for column in record.get("columns", [])
+        if isinstance(column, dict) and column.get("kind") in _KINDS
+    }
+    unit = record.get("unit", {}) if isinstance(record.get("unit"), dict) else {}
+    stored_as = {
+        "integer": here.say("stored as whole numbers"),
+        "real": here.say("stored as numbers"),
+        "date": here.say("stored as dates"),
+        "category": here.say("stored as text"),
+    }
+    lines = []
+    for name, stored in names:
+        column = declared.get(name, {})
+        kind = "person" if unit.get("column") == name else column.get("kind", "")
+        lines.append(
+            {
+                "name": name,
+                "told": stored_as[stored],
+                "kind": kind,
+                "low": str(column.get("low", column.get("first", ""))),
+                "high": str(column.get("high", column.get("last", ""))),
+                "step": str(column.get("step", "")),
+                "values": "\n".join(str(value) for value in column.get("values", [])),
+                "missing": str(column.get("missing", "")),
+            }
+        )
+    return lines
+
+
+def record_of(sent: Form, path: Path, names: list[tuple[str, str]]) -> Record:
+    """The fields of the page as a declaration. What is not understood stays as it was typed: the declaration itself refuses it."""
+    stem = path.stem
+    record: Record = {"data": path.name, "ledger": f"{stem}.ledger"}
+    person = next((name for at, (name, _) in enumerate(names) if sent.get(f"kind.{at}") == "person"), None)
+    adjacency = "replace" if sent.get("adjacency") == "replace" else "add/remove"
+    unit: Record = {"kind": "row"}
+    if person is not None:
+        unit = {"kind": "person", "column": person, "max_rows": _number(sent.get("max_rows") or "1")}
+    if adjacency == "replace":
+        unit["adjacency"] = adjacency
+    record["unit"] = unit
+    record["columns"] = []
+    for at, (name, stored) in enumerate(names):
+        kind = sent.get(f"kind.{at}", "")
+        if kind not in _KINDS:
+            continue
+        column: Record = {"kind": kind, "name": name}
+        given = {part: sent.get(f"{part}.{at}", "").strip() for part in ("low", "high", "step", "missing")}
+        if kind == "category":
+            values = [
+                line.strip()
+                for line in sent.get(f"values.{at}", "").replace("\r", "").split("\n")
+                if line.strip()
+            ]
+            whole = stored == "integer" and all(re.fullmatch(r"-?\d{1,15}", value) for value in values)
+            column["values"] = [int(value) if whole else value for value in values]
+        else:
+            ends = ("first", "last") if kind == "date" else ("low", "high")
+            for part, text in zip(ends, (given["low"], given["high"]), strict=True):
+                if text:
+                    column[part] = text if kind in ("date", "real") else _number(text)
+            if given["step"]:
+                column["step"] = given["step"] if kind == "real" else _number(given["step"])
+        if given["missing"]:
+            column["missing"] = (
+                given["missing"] if kind in ("category", "date", "real") else _number(given["missing"])
+            )
+        record["columns"].append(column)
+    return record
+
+
+def _number(text: str) -> int | str:
+    bare = text.replace(",", "").replace("_", "").strip()
+    return int(bare) if re.fullmatch(r"-?\d{1,18}", bare) else text
+
+
+def written(record: Record) -> str:
+    import tomli_w
+
+    return str(tomli_w.dumps(record))
+
+
+def checked(record: Record) -> tuple[Domain, Unit]:
+    """The domain and the unit that a declaration states; raises what is wrong with it."""
+    return Domain.from_dict(record, where="the declaration"), unit_from(record["unit"])
+
+
+@router.get("/declare/{file}")
+def columns(file: str, here: Steward) -> Response:
+    """The declaration of a file, column by column, with its TOML beside it."""
+    path = data_file(here, file)
+    names = columns_in(path)
+    known = path.with_suffix(".toml")
+    record: Record = {
+        "data": path.name,
+        "ledger": f"{path.stem}.ledger",
+        "unit": {"kind": "row"},
+        "columns": [],
+    }
+    if known.is_file():
+        with suppress(tomllib.TOMLDecodeError, UnicodeDecodeError):
+            record = tomllib.loads(known.read_text(encoding="utf-8"))
+    return shown(here, "declared.html", **_facts(here, path, record, names))
+
+
+def _facts(here: Visit, path: Path, record: Record, names: list[tuple[str, str]]) -> Record:
+    unit = record.get("unit") if isinstance(record.get("unit"), dict) else {}
+    assert isinstance(unit, dict)
+    return {
+        "file": path.name,
+        "stem": path.stem,
+        "lines": fields_of(here, record, names),
+        "max_rows": unit.get("max_rows", 1),
+        "adjacency": unit.get("adjacency", "add/remove"),
+        "whose": unit.get("column"),
+        "toml": written(record),
+        "wrong": _wrong(here, record),
+        "oob": False,
+        "there": Path(path.parent / f"{path.stem}.ledger").exists(),
+    }
+
+
+def _wrong(here: Visit, record: Record) -> Record | None:
+    try:
+        checked(record)
+    except (OboroError, KeyError, TypeError) as error:
+        known = (
+            error
+            if isinstance(error, OboroError)
+            else ParameterError("the declaration is not understood", needed="[unit] and [[columns]]")
+        )
+        return dict(told_of(here, known))
+    return None
+
+
+@router.post("/declare/{file}/toml")
+def to_toml(file: str, here: Steward, sent: Sent) -> Response:
+    """From the fields to TOML."""
+    path = data_file(here, file)
+    names = columns_in(path)
+    facts = _facts(here, path, record_of(sent, path, names), names)
+    return shown(here, "declared_toml.html", **{**facts, "oob": True})
+
+
+@router.post("/declare/{file}/fields")
+def to_fields(file: str, here: Steward, sent: Sent) -> Response:
+    """From TOML to the fields."""
+    path = data_file(here, file)
+    record = _read(sent)
+    return shown(here, "declared_fields.html", **_facts(here, path, record, columns_in(path)))
+
+
+def _read(sent: Form) -> Record:
+    try:
+        return tomllib.loads(sent.get("toml", "").replace("\r", ""))
+    except tomllib.TOMLDecodeError as error:
+        raise ParameterError("this is not valid TOML", given=str(error)[:200], needed="TOML") from None
+
+
+@router.post("/declare/{file}/check")
+def check(file: str, here: Steward, sent: Sent) -> Response:
+    """Counts values that are missing, unknown or out of bounds. NOT PRIVATE: for the steward's eyes."""
+    path = data_file(here, file)
+    domain, _ = checked(_read(sent))
+    rows = check_columns(open_data(path), domain.columns)
+    head = list(rows[0]) if rows else []
+    return shown(
+        here,
+        "checked.html",
+        head=[here.sentence(name) for name in head],
+        rows=[[value if isinstance(value, str) else f"{value:,}" for value in row.values()] for row in rows],
+    )
+
+
+@router.post("/declare/{file}")
+def save(file: str, here: Steward, sent: Sent) -> Response:
+    """Writes the declaration and makes its ledger: from now on what is spent is never given back."""
+    path = data_file(here, file)
+    record = _read(sent)
+    record["data"], record["ledger"] = path.name, f"{path.stem}.ledger"
+    _, unit = checked(record)
+    name, eps, delta = (sent.get(part, "").strip() for part in ("name", "eps", "delta"))
+    declared, ledger = path.with_suffix(".toml"), path.with_suffix(".ledger")
+    if ledger.exists():
+        raise ParameterError(
+            "this file has a ledger already: who is protected and the budget stand in it",
+            given=ledger.name,
+            needed="a file that was not declared before",
+        )
+    budget = Approx(eps or _EXAMPLE, delta) if delta else Pure(eps or _EXAMPLE)
+    write_whole(declared, written(record).encode())
+    Ledger.create(ledger, dataset=name or path.stem, unit=unit, budget=budget).close()
+    studio = getattr(here.request.app.state, "studio", None)
+    if studio is not None:
+        opened = studio.open(declared)
+        return gone_to(to("ask", opened))
+    return shown(here, "declared_done.html", declared=declared.name)

@@ -1,0 +1,170 @@
+"""Synthetic data: a model is learned once and paid for; records are drawn from it, as many as wanted, at no further cost."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Depends
+from fastapi.responses import Response
+
+from oboro.errors import OboroError, ParameterError
+from oboro.exact import whole
+from oboro.records import Record
+from oboro.service.api import rated
+from oboro.service.desk import Unknown
+from oboro.service.edition import Opened
+from oboro.service.studio.ask import LEAST, MOST, Outlook, checked, forecast_facts, reach
+from oboro.service.studio.page import Form, Visit, fields, for_roles, gone_to, query_of, shown, to, told_of
+from oboro.service.studio.releases import download, given
+
+if TYPE_CHECKING:
+    from oboro.synth import Model
+
+router = APIRouter()
+Here = Annotated[Visit, Depends(for_roles("analyst", "steward"))]
+Steward = Annotated[Visit, Depends(for_roles("steward"))]
+Fields = Annotated[Form, Depends(fields)]
+_DRAWN = 1_000_000  # records at a time
+_COMPARED = 20_000
+
+
+@router.get("/synthetic")
+def synthetic(here: Here) -> Response:
+    datasets = [one for one in here.desk.visible(here.person) if not one.facts.tabled]
+    if len(datasets) == 1:
+        return gone_to(to("synthetic", datasets[0].facts.dataset))
+    listed = [(one.facts.dataset, here.sentence(one.facts.unit)) for one in datasets]
+    return shown(here, "choose.html", what=here.say("Synthetic data"), where="synthetic", datasets=listed)
+
+
+@router.get("/synthetic/{dataset}")
+def form_of(dataset: str, here: Here, asked: Fields) -> Response:
+    opened = here.desk.dataset(dataset, here.person)
+    names = [column.name for column in opened.facts.domain]
+    return shown(
+        here,
+        "synthetic.html",
+        dataset=dataset,
+        facts=opened.facts,
+        columns=[(column.name, f"{column.size:,}") for column in opened.facts.domain],
+        picked=[name for name in asked.get("columns", "").split("\n") if name in names] or names,
+        methods=[
+            ("marginals", here.say("each column, and pairs of columns that belong together")),
+            ("quality", here.say("tables of two or three columns, chosen by what they add: slower, closer")),
+            ("moments", here.say("each column, and correlations")),
+        ],
+        asked={**dict.fromkeys(("within", "eps", "delta", "method", "first"), ""), **asked},
+        pure=not hasattr(opened.ledger.budget.unconditional, "delta"),
+        least=LEAST,
+        most=MOST,
+    )
+
+
+def question_of(asked: Form) -> Record:
+    made: Record = {"question": "synthetic", "method": asked.get("method") or "marginals"}
+    if names := [name for name in asked.get("columns", "").split("\n") if name]:
+        made["columns"] = names
+    if delta := asked.get("delta", "").strip():
+        made["delta"] = delta
+    return made
+
+
+@router.get("/synthetic/{dataset}/forecast")
+def forecast(dataset: str, here: Here, asked: Fields) -> Response:
+    desk = here.desk
+    opened = desk.dataset(dataset, here.person)
+    rated(here.request, "forecasts", here.person, desk.settings.limits.forecasts_per_minute)
+    try:
+        found = _outlook(here, opened, asked)
+        facts = forecast_facts(here, opened, found)
+    except OboroError as error:
+        return shown(here, "ask_refused.html", 200, error=told_of(here, error))
+    response = shown(here, "synthetic_forecast.html", **facts)
+    chosen = {name: value for name, value in asked.items() if value and name != "slider"}
+    response.headers["hx-replace-url"] = to("synthetic", dataset) + "?" + query_of(chosen)
+    return response
+
+
+def _outlook(here: Visit, opened: Opened, asked: Form) -> Outlook:
+    plain = question_of(asked)
+    curve = []
+    for eps in ("0.01", "0.1", "1", "10"):
+        error = reach(here.desk.quoted(opened, checked({**plain, "eps": eps})))
+        if error:
+            curve.append((float(eps), error))
+    question = checked({**plain, "eps": asked.get("eps", "").strip() or "1"})
+    quoted = here.desk.quoted(opened, question)
+    errors = [error for _, error in curve]
+    return Outlook(
+        question, quoted, reach(quoted), min(errors, default=None), max(errors, default=None), curve, "price"
+    )
+
+
+# Records of a model that was released
+
+
+@router.get("/synthetic/{dataset}/{entry:int}/records")
+def records(dataset: str, entry: int, here: Here, asked: Fields) -> Response:
+    """Records that nobody is, drawn from the model. Free, and as many as wanted."""
+    from oboro.synth.model import write_records
+
+    many = whole("records", _count(asked.get("n", "10000")), least=1, most=_DRAWN)
+    table = _model(here, dataset, entry).sample(many)
+    ending = ".parquet" if asked.get("format") == "parquet" else ".csv"
+    with tempfile.TemporaryDirectory(prefix="oboro-") as folder:
+        path = Path(folder, f"records{ending}")
+        write_records(table, path)
+        content = path.read_bytes()
+    return download(
+        content,
+        "text/csv" if ending == ".csv" else "application/vnd.apache.parquet",
+        f"synthetic-{entry}{ending}",
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or len(text) > 9:
+        raise ParameterError(
+            "the number of records is not understood", given=text[:50], needed="a whole number", fix="10000"
+        )
+    return int(text)
+
+
+def _model(here: Visit, dataset: str, entry: int) -> Model:
+    from oboro.synth.model import model_of
+    from oboro.synth.plan import ModelPlan
+
+    _, release, _ = given(here, dataset, entry)
+    if not isinstance(release.plan, ModelPlan):
+        raise Unknown("there is no model in this release", needed="a release of synthetic data")
+    return model_of(release)
+
+
+@router.get("/synthetic/{dataset}/{entry:int}/quality")
+def quality(dataset: str, entry: int, here: Steward) -> Response:
+    """How good records of the model are. INTERNAL: it looks at real data, and is marked so. For the steward alone."""
+    import re
+
+    import pyarrow.parquet as pq
+
+    from oboro.report.quality import write_quality
+    from oboro.synth import quality as measure
+
+    opened, release, _ = given(here, dataset, entry)
+    model = _model(here, dataset, entry)
+    kept = io.BytesIO()
+    pq.write_table(model.sample(_COMPARED), kept)
+    with tempfile.TemporaryDirectory(prefix="oboro-") as folder:
+        made, page = Path(folder, "synthetic.parquet"), Path(folder, "quality.html")
+        made.write_bytes(kept.getvalue())
+        write_quality(
+            measure(opened.settings.data, made), page, certificate=release.certificate, language=here.language
+        )
+        text = page.read_text(encoding="utf-8")
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    assert policy is not None
+    headers = {"content-security-policy": f"{policy[1]}; frame-ancestors 'none'"}
+    return Response(text, media_type="text/html; charset=utf-8", headers=headers)
