@@ -146,6 +146,7 @@ def how_far(
     numbers: Floats,
     good: Bools,
     whole: Integers,
+    kept: Integers,
     out: Integers,
 ) -> None:
     """By how much, up to `most`, the noisy count of each leaf may be smaller so that the leaf still holds somebody.
@@ -155,10 +156,19 @@ def how_far(
     above it are `follow` less than their siblings', level by level. Leaves that hold somebody do so with any larger count
     (`Estimates.row_ends`), so that halving the range finds the least. `under` are the leaves of a node of each level;
     `numbers`, `good` and `whole` are room for as many as the widest node has children: to make it here would be compiled, too.
+
+    What the nodes above a leaf would hold is the same for all leaves below them, with the same number less. It is kept for some
+    numbers, [number % of them, 0 or 1, level]: which node of each level was looked at last, and what it held (of level 0,
+    the number). Leaves in order share nearly all of it: the cost of a leaf is that of its own level.
     """
+    kept[:, 0, :] = -1
     for row in range(leaves.size):
         low, high, less = 0, most + 1, most
         while high - low > 1:
+            own = kept[less % kept.shape[0]]
+            if own[0, 0] != less:
+                own[0, :] = -1
+                own[0, 0] = less
             root = total
             if total < 0:
                 root = int(np.rint(min(max(estimate - less * follow[0], 0.0), float(largest))))
@@ -175,6 +185,7 @@ def how_far(
                 numbers,
                 good,
                 whole,
+                own,
             ):
                 low = less
             else:
@@ -197,6 +208,7 @@ def _held(
     numbers: Floats,
     good: Bools,
     whole: Integers,
+    kept: Integers,
 ) -> bool:
     """Whether a leaf would hold somebody if its noisy count were so much less, and the nodes above it followed.
 
@@ -212,14 +224,18 @@ def _held(
         parts = arities[level]
         nodes *= parts
         child = leaf // under[level + 1]
+        if level < depth - 1 and kept[0, level + 1] == child:
+            held = kept[1, level + 1]
+            first += nodes
+            continue
+        if held == 0:
+            break
         start = first + child - child % parts
         own = child % parts
         for i in range(parts):
             wanted[i] = estimates[start + i]
             good[i] = all_allowed or allowed[start + i]
         wanted[own] -= less * follow[level + 1]
-        if held == 0:
-            break
         if level == depth - 1:
             taken = 0.0
             near_ = min(_TIE + 1e-12 * held, 0.25)
@@ -236,6 +252,7 @@ def _held(
                 carry[i] = 0.0
             _rounded(held, near[:parts], good[:parts], carry[:parts], whole[:parts])
             held = whole[own]
+            kept[0, level + 1], kept[1, level + 1] = child, held
         first += nodes
     return bool(held > 0)
 

@@ -235,8 +235,12 @@ class Estimates:
         widest = int(arities.max(initial=1))
         room = np.empty((4, widest)), np.ones(widest, np.bool_), np.empty(widest, np.int64)
         tables = every, may, good is None, arities, under, self._follow()
-        how_far(leaves, most, root, total, LARGEST_TOTAL, *tables, *room, out)
-        return out
+        kept = np.empty((min(most + 1, _KEPT), 2, arities.size + 1), np.int64)
+        order = np.argsort(leaves, kind="stable")  # leaves in order share what lies above them
+        how_far(leaves[order], most, root, total, LARGEST_TOTAL, *tables, *room, kept, out)
+        above = np.empty_like(out)
+        above[order] = out
+        return above
 
     def _follow(self) -> Floats:
         """How far the estimate of the node of each level above a cell exceeds its siblings' by more, if the cell's noisy
@@ -327,6 +331,7 @@ def hull(
 
 PLAN, NOISY = b"oboro.plan", b"oboro.noisy"
 MOST = 2**25  # counts
+_KEPT = 4096  # numbers for which `how_far` keeps what nodes would hold
 _MOST_BYTES = 80_000_000  # readers of Parquet refuse a footer of more than 100 MB
 
 
