@@ -27,6 +27,7 @@ class Payment:
         False  # the release is in the ledger, and can be had again at no cost; None: it may be
     )
     delivered: bool = False  # and its file was written
+    of: str = "release"  # or "tick" or "final" of a series, which was paid for when it was opened
 
 
 _payments: list[Payment] | None = None
@@ -60,7 +61,12 @@ def paying(ledger: str) -> Iterator[Payment]:
 
 @contextmanager
 def paid(
-    ledger: str, entry: int, *, stored: bool = False, look: Callable[[], bool] | None = None
+    ledger: str,
+    entry: int,
+    *,
+    stored: bool = False,
+    look: Callable[[], bool] | None = None,
+    of: str = "release",
 ) -> Iterator[None]:
     """Around what a run does after its reservation, or after its release was stored: a failure there says so.
 
@@ -69,7 +75,7 @@ def paid(
     """
     known = [one for one in _payments or () if (one.ledger, one.entry) == (ledger, entry)]
     payment = known[-1] if known else Payment(ledger, entry)
-    payment.stored = stored
+    payment.stored, payment.of = stored, of
     try:
         yield
     except PaidError:
@@ -123,6 +129,18 @@ def failed(payment: Payment, error: BaseException) -> PaidError:
             given=detail,
             needed="a look at what the ledger says is spent",
             fix=f"oboro ledger show {shlex.quote(where)}",
+        )
+    if payment.of == "tick":
+        return PaidError(
+            "the tick was begun, and it did not finish: it is lost, and never drawn again",
+            given=f"entry {payment.entry}: {detail}",
+            needed="the other ticks of the series: nothing more is to be paid",
+        )
+    if payment.of == "final":
+        return PaidError(
+            "the final table was not stored; the ticks are there, and nothing more is to be paid",
+            given=f"entry {payment.entry}: {detail}",
+            needed="the final table, asked for again",
         )
     return PaidError(
         "it was paid for, but it did not finish: what it cost is spent, and nothing was released",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -136,6 +137,98 @@ def test_periods_are_those_of_the_calendar(per: str, moments: list[str]) -> None
     first, second = (datetime.fromisoformat(f"{moment}+00:00") for moment in moments)
     assert periods.number_of(per, second) == periods.number_of(per, first) + 1
     assert periods.number_of(per, first - timedelta(seconds=1)) == periods.number_of(per, first)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York", "Pacific/Kiritimati"])
+def test_periods_know_nothing_of_time_zones(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of the machine may stand in any zone, and change over for summer: entries are in UTC."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        now = periods.clock()
+        assert now.utcoffset() == timedelta(0)
+        assert abs(now.timestamp() - time.time()) < 60
+        for moment in (
+            "2026-03-08T06:59:59+00:00",
+            "2026-11-01T05:59:59+00:00",
+        ):  # an hour is left out, or comes twice
+            at = datetime.fromisoformat(moment)
+            numbers = [periods.number_of("hour", at + timedelta(hours=hour)) for hour in range(4)]
+            assert [one - numbers[0] for one in numbers] == [0, 1, 2, 3]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_every_second_of_two_years_is_in_one_period_and_they_come_one_after_the_other() -> None:
+    """Ends of months, the 29th of February, the end of a year: at each midnight and just before it, in every hour."""
+    start = datetime(2027, 12, 1, tzinfo=UTC)  # 2028 has a 29th of February
+    for per in periods.PERIODS:
+        before = periods.number_of(per, start)
+        for hour in range(24 * 800):
+            at = start + timedelta(hours=hour)
+            numbers = [
+                periods.number_of(per, at),
+                periods.number_of(per, at + timedelta(minutes=59, seconds=59)),
+            ]
+            assert numbers[0] == numbers[1]
+            assert numbers[0] in (before, before + 1)
+            if numbers[0] > before:
+                assert at.hour == 0 or per == "hour"
+                assert per != "month" or at.day == 1
+                assert per != "week" or at.weekday() == 0
+                assert per != "year" or (at.month, at.day) == (1, 1)
+            before = numbers[0]
+
+
+@pytest.mark.parametrize("unused", ["kept", "lapses"])
+def test_a_series_that_is_open_over_the_end_of_a_period_is_paid_in_the_one_in_which_it_opened(
+    where: str, clock: Clock, unused: str
+) -> None:
+    import oboro as ob
+
+    person = Unit.person("who", 2)
+    ledger = Ledger.create(
+        where, dataset="x", unit=person, budget=Pure(3), per="month", instalment=Pure(1), unused=unused
+    )
+    plan = ob.tables.plan(
+        ob.Domain([ob.Category("sex", ["f", "m"])]), unit=person, eps="3/4", ticks=2, max_ticks=2
+    )
+    data = {"who": ["a", "b"], "tick": [0, 1], "sex": ["f", "m"]}
+    clock.now = datetime(2026, 1, 31, 23, 59, 59, tzinfo=UTC)
+    series = ob.tables.series(plan, ledger=ledger, name="night")
+    series.publish(data, tick=0)
+    assert ledger.available == Pure("1/4")
+    clock.now = datetime(2026, 2, 1, tzinfo=UTC)
+    series.publish(data, tick=1)
+    series.final()
+    assert ledger.available == (Pure("5/4") if unused == "kept" else Pure(1))
+    ob.tables.series(plan, ledger=ledger, name="the next night")
+    with pytest.raises(BudgetError):  # of February 1/4 is left, and 1/4 of January if it was kept
+        ob.tables.series(plan, ledger=ledger, name="one more")
+    assert ledger.spent == Pure("3/2")
+    assert_sound(ledger)
+
+
+def test_what_was_reserved_before_the_end_of_a_period_takes_nothing_of_the_next(
+    where: str, clock: Clock
+) -> None:
+    ledger = make(where, "lapses", Pure(3))
+    paid = spend(ledger, "3/4")
+    assert ledger.available == Pure("1/4")
+    clock.now = datetime(2026, 2, 1, tzinfo=UTC)
+    ledger.commit(paid, b"late", facts={})
+    assert ledger.available == Pure(1)
+    clock.now = datetime(2026, 1, 31, 23, 30, tzinfo=UTC)  # back again: January does not come twice
+    assert ledger.available == Pure(1)
+    spend(ledger, 1)
+    assert ledger.available == Pure(0)
+    clock.now = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    assert ledger.available == Pure(0)
+    spend_all = periods.less(ledger.budget, ledger.spent)
+    with pytest.raises(BudgetError):
+        spend(ledger, spend_all)
+    assert_sound(ledger)
 
 
 # Accounts

@@ -21,7 +21,7 @@ import pytest
 import kills
 import oboro as ob
 from oboro.audit.enumeration import computed
-from oboro.errors import LedgerError, NameTakenError, PaidError, ParameterError, TamperError, UnitError
+from oboro.errors import LedgerError, NameTakenError, ParameterError, TamperError, UnitError
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.noise.bits import UnsafeBitsWarning, UnsafeDeterministicBits
 from oboro.tables.series.clock import Clock
@@ -431,20 +431,25 @@ def test_a_run_of_the_whole_and_its_ticks_are_never_both_shown(ledger: ob.Ledger
     plan, data = a_plan(), trips()
 
     class Between(Bits):
-        ticks: tuple[Any, ...] = ()
+        refused: NameTakenError | None = None
 
         def words(
             self, count: int
-        ) -> Any:  # the run has paid, and draws: another takes its name up as a series
-            if not self.ticks:
-                self.ticks = (ob.tables.series(plan, ledger=ledger, name="day").publish(data, tick=1),)
+        ) -> Any:  # the run has paid, and draws: another wants to take its name up as a series
+            if self.refused is None:
+                with pytest.raises(NameTakenError) as found:
+                    ob.tables.series(plan, ledger=ledger, name="day")
+                self.refused = found.value
             return super().words(count)
 
-    with pytest.raises(PaidError):
-        ob.run(plan, data, ledger, name="day", bits=Between())
-    series = ob.tables.series(plan, ledger=ledger, name="day")
-    assert (series.published, series.over, ledger.verify().commits) == ([1], False, 1)
-    assert "without tick 0, 2, 3" in series.final(incomplete=True).certificate.record["released"]
+    between = Between()
+    whole = ob.run(plan, data, ledger, name="day", bits=between)
+    assert "not done yet" in str(between.refused)
+    series = ob.tables.series(plan, ledger=ledger, name="day")  # it is done: there is its final table
+    assert (series.published, series.over, ledger.verify().commits) == ([], True, 1)
+    assert series.final().to_arrow().equals(whole.to_arrow())
+    with pytest.raises(LedgerError):
+        series.publish(data, tick=1)
 
 
 def test_verifying_finds_a_tick_that_was_begun_twice_or_of_no_series(ledger: ob.Ledger) -> None:

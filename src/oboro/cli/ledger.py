@@ -344,9 +344,9 @@ def _list(entries: list[Entry]) -> None:
         if entry.kind == "reserve":
             done = entry.position in released
             what = released.get(entry.position) or entry.body["plan"].get("kind")
-            ticks = entry.body["plan"].get("ticks")
+            ticks = entry.body.get("ticks")
             state = "released" if done else "spent, not released"
-            if isinstance(ticks, int) and not done:
+            if ticks is not None and not done:
                 state = f"open, {published.get(entry.position, 0)} of {ticks} ticks"
             rows.append(
                 [

@@ -6,7 +6,7 @@ import os
 import shlex
 import unicodedata
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -353,11 +353,13 @@ class Ledger:
         account: str | None = None,
         edition: str | None = None,
         approval: int | None = None,
+        ticks: int | None = None,
     ) -> Reservation:
         """Pays for a plan before it runs. When this returns, the cost is on disk and is never given back.
 
         An `account` pays from its own share, too; what it may not spend alone needs an `approval`, the number of its entry.
         With an `edition`, a public name of the data as it is now, the release can be found by its question (`answered`).
+        With `ticks` it is a series: no noise is drawn but under its ticks (`begin`), so that another process may take it up.
 
         Raises BudgetError if the budget or the account does not cover it, AccountError if the account may not pay, and
         NameTakenError if the name was used; then nothing is spent.
@@ -367,6 +369,12 @@ class Ledger:
         if name is not None:
             name = printable("name", name)
         digest, cost = plan_hash(plan), self.price(unit, guarantee)
+        if ticks is not None and plan.get("ticks") != whole("ticks", ticks, least=1):
+            raise ParameterError(
+                "the record of the plan states another number of ticks",
+                given=told(ticks=f"{ticks}"),
+                needed="that of the plan",
+            )
         if replay.states_otherwise(plan, unit, guarantee):
             raise ParameterError(
                 "the record of the plan states another unit or guarantee than is to be paid for",
@@ -393,6 +401,8 @@ class Ledger:
             }
             if edition is not None:
                 facts["edition"] = edition
+            if ticks is not None:
+                facts["ticks"] = ticks
             if account is not None:
                 facts |= self._charge(connection, account, facts, cost, now, approval)
             if "period" in last.body:
@@ -410,7 +420,7 @@ class Ledger:
     ) -> Entry:
         """Stores what was released under a reservation, with public facts about it, in one transaction.
 
-        `ticks`: it was made of the ticks of a series. Otherwise it has noise of its own, and is refused where a tick was begun: a part is shown with one noise.
+        `ticks`: it was made of the ticks of a series. Otherwise it has noise of its own, and is refused for a series: a part is shown with one noise.
         """
         canonical(facts, "facts")
         digest = sha256(content)
@@ -420,9 +430,10 @@ class Ledger:
             # before the lock of a server: this may take a while
             records.write_parts(connection, reservation.position, content)
             last, _ = self._turn(connection)
-            if not ticks and any(records.looked_up(connection, _series_key(reservation))):
+            entry = records.entry_at(connection, reservation.position)
+            if ticks != (entry is not None and replay.ticks_of(entry) is not None):
                 raise LedgerError(
-                    "the series is published tick by tick: it is not run as a whole",
+                    "a series is published tick by tick, and nothing else is",
                     given=f"entry {reservation.position}",
                     needed="the final table of its ticks",
                 )
@@ -441,10 +452,12 @@ class Ledger:
 
     # Series: a plan that is run tick by tick
 
-    def begin(self, series: Reservation, tick: int) -> Reservation:
+    def begin(self, series: Reservation, tick: int, *, after: Collection[int] | None = None) -> Reservation:
         """Writes down that a tick of a series is about to be drawn: once, whatever becomes of it. Spends nothing.
 
         When this returns it is on disk. What is drawn is then committed under the reservation that comes back.
+        `after`: where ticks must come in their order, those that were begun when the data was read. Then it comes later than all of
+        them, and none was begun meanwhile.
         """
         tick = whole("tick", tick, least=0)
 
@@ -463,11 +476,19 @@ class Ledger:
                     given=told(tick=f"{tick}"),
                     needed="a series that is open",
                 )
-            if any(one.body["tick"] == tick for one in records.looked_up(connection, _series_key(series))):
+            begun = {one.body["tick"] for one in records.looked_up(connection, _series_key(series))}
+            if tick in begun:
                 raise LedgerError(
                     "this tick was begun before: it is published, on its way, or lost; it is never drawn again",
                     given=told(tick=f"{tick}"),
                     needed="a tick that was not begun",
+                )
+            if after is not None and (begun != set(after) or max(begun, default=-1) > tick):
+                raise LedgerError(
+                    "another tick of the series was begun meanwhile, and they come in their order",
+                    given=told(tick=f"{tick}"),
+                    needed="one process after the other",
+                    fix="publish it again, if it is the next one",
                 )
             return {"series": series.position, "series_hash": series.hash, "tick": tick}
 
@@ -923,6 +944,9 @@ class Ledger:
         fix: str
         if taken.body["plan_hash"] != digest:
             message, fix = "the name belongs to another plan", setting(name="another name")
+        elif replay.ticks_of(taken) is not None:
+            message = "the name is that of a series, which is paid for and published tick by tick"
+            fix = f"ob.tables.series(plan, ledger=ledger, name={name!r})"
         elif records.commit_of(connection, taken.position) is None:
             message = "the run under this name died, or is not done yet; what it reserved is spent and gone"
             fix = setting(name="another name") + ", which is paid for again"

@@ -222,6 +222,7 @@ BODIES: dict[str, dict[str, Form]] = {
         "account?": _ACCOUNT,
         "edition?": str,
         "approval?": a_number,
+        "ticks?": a_number,  # a series: paid for at once, drawn tick by tick
     },
     "tick": {**_LATER, "series": a_number, "series_hash": HASH, "tick": a_number},
     "commit": {

@@ -172,7 +172,7 @@ _LATER = (
     "decline",
     "tick",
 )  # kinds, and parts of bodies, that came with schema 3
-_LATER_PARTS = {"account", "edition", "approval", "periods", "period"}
+_LATER_PARTS = {"account", "edition", "approval", "periods", "period", "ticks"}
 
 
 def same_currency(amount: Guarantee, budget: Guarantee) -> bool:
@@ -202,9 +202,8 @@ def same_person(one: str, other: str) -> bool:
 
 
 def ticks_of(entry: Entry) -> int | None:
-    """How many ticks a reservation is run in; None for a plan that is run at once."""
-    ticks = entry.body["plan"].get("ticks") if entry.kind == "reserve" else None
-    return ticks if type(ticks) is int and ticks > 0 else None
+    """How many ticks a reservation is drawn in; None where it is drawn at once."""
+    return entry.body.get("ticks") if entry.kind == "reserve" else None
 
 
 def approves(approval: Entry, body: Record, account: str, cost: Guarantee) -> bool:
@@ -405,6 +404,8 @@ class Replay:
         self.spent = added(self.budget, self.spent, cost)
         self.reservations[entry.position] = entry.hash
         if (ticks := ticks_of(entry)) is not None:
+            if ticks != entry.body["plan"].get("ticks"):
+                return "its plan has another number of ticks"
             self.series[entry.position] = ticks
         return None
 

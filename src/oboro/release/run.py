@@ -169,8 +169,9 @@ def reserve(
     account: str | None = None,
     edition: str | None = None,
     approval: int | None = None,
+    ticks: int | None = None,
 ) -> Reservation:
-    """Pays for what was quoted. From here on nothing is refunded, and noise may be drawn."""
+    """Pays for what was quoted. From here on nothing is refunded, and noise may be drawn: of a series under its ticks alone."""
     with paying(ledger.where) as payment:
         reservation = ledger.reserve(
             plan=quoted.record,
@@ -180,6 +181,7 @@ def reserve(
             account=account,
             edition=edition,
             approval=approval,
+            ticks=ticks,
         )
         payment.entry = reservation.position
     return reservation
@@ -193,19 +195,19 @@ def keep(
     bits: Bits | str,
     engine: object = None,
     *,
-    ticks: bool = False,
+    of: str = "release",
 ) -> Release:
     """Stores what was measured under a reservation, commits it and signs: the end of every run, also of one in steps.
 
     `bits` are those that it was drawn with, or how they are called. `engine` is the name and version of what added up the data, where
-    an engine did. `ticks` is that of `Ledger.commit`.
+    an engine did. `of`: a release, or the "tick" or the "final" table of a series.
     """
 
     def look() -> bool:
         found = ledger.find_entry(reservation.position)
         return found is not None and found.committed is not None
 
-    with paid(ledger.where, reservation.position, look=look):
+    with paid(ledger.where, reservation.position, look=look, of=of):
         content = to_content(table)
         facts = {
             "software": f"oboro {__version__}" + (f", {engine}" if isinstance(engine, str) else ""),
@@ -213,7 +215,7 @@ def keep(
             **quoted.words,
             "rows": table.num_rows,
         }
-        committed = ledger.commit(reservation, content, facts=facts, ticks=ticks)
+        committed = ledger.commit(reservation, content, facts=facts, ticks=of == "final")
     with paid(ledger.where, reservation.position, stored=True):
         return from_content(
             quoted.plan,

@@ -71,7 +71,8 @@ class SeriesPlan(Plan):
     Privacy
         One unit is a person over the whole horizon. Of its rows one counts in a tick, and only in the first M = `max_ticks` ticks that hold it:
         by a rule that looks at the rows of that person up to the tick alone (`engine.count_ticks`), so that the counts of a block of ticks are the
-        same whenever they are read, if rows are only added to ticks to come. At event level (rows) M = 1. Counted cells (`Unit.cells`) do not show
+        same whenever they are read, if rows are only added to ticks to come. Rows that come late add nothing to this, since ticks are then published in their order (series.py has the proof);
+        rows of the past that are taken away would, unless M is all ticks. At event level (rows) M = 1. Counted cells (`Unit.cells`) do not show
         whose they are: that one unit is in one cell a tick, in at most M ticks, with at most `max_per_cell` = w in each, is declared, and the promise rests on it.
 
         Every level l is counted in parts: blocks of time that do not overlap, each over places that do not. Each part is drawn once, with noise of its own, when its block of time is
@@ -224,6 +225,11 @@ class SeriesPlan(Plan):
     def shown(self) -> Level:
         """The level of the blocks that each tick publishes."""
         return shown(self._asked, self.places)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether ticks must be published in their order: where the past decides in which of them a person counts."""
+        return self.unit.kind == "person" and self.max_ticks < self.ticks
 
     # What one unit moves, and what that costs
 

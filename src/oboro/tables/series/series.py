@@ -4,17 +4,36 @@ Resumable
     Nothing private is kept between ticks, so a series may be taken up by another process, at any time: by its plan and its name. A tick is written into the ledger
     before its noise is drawn (`Ledger.begin`), and what was drawn is committed before anybody sees it. So one that died on the way was drawn at most once, and nobody saw it: it is
     lost, never drawn again, and the final table says so. A tick that was published is given back as it was stored.
+
+    What is taken up is a reservation that says that it is drawn tick by tick. Under it no noise is drawn but that of ticks that were begun: whoever died after paying for it drew
+    none, so that taking it up draws no part a second time. A run of the whole plan (`run`) reserves without that word and may have drawn everything before it died: nobody
+    can prove that it was not seen, so its name is spent and gone, for a series too.
+
+Order
+    Where a person counts in fewer ticks than there are, ticks are published in their order, one after the other; one that was passed over is lost. Then rows may come late: let D_t be the ticks that hold a
+    person when tick t is read, which only grow. If t_1 < ... < t_k are the ticks in which the person was counted in parts of one level, all of them are in D at the time of the last, and the last is among the
+    first `max_ticks` of D: so k is at most `max_ticks`. Out of order it is not so: a late row may count in a tick that was left out, after `max_ticks` later ones counted. That none was begun between reading the
+    data and writing down the tick is checked with the writing (`after`). Where `max_ticks` is all ticks, each tick of a person counts once in any order, whatever becomes of rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oboro.arrays import Data
 from oboro.domain import read_toml
-from oboro.errors import DataError, LedgerError, ParameterError, setting, told
+from oboro.errors import (
+    BudgetError,
+    DataError,
+    LedgerError,
+    NameTakenError,
+    ParameterError,
+    StoredError,
+    setting,
+    told,
+)
 from oboro.exact import whole
 from oboro.files import write_whole
 from oboro.kinds import path_of, takes, text_of
@@ -57,14 +76,16 @@ class Series:
 
     @property
     def lost(self) -> list[int]:
-        """The ticks that were begun and are not published: lost, unless they are on their way just now."""
-        return [tick for tick, stored in self._ticks().items() if stored.committed is None]
+        """The ticks that were begun and are not published, unless they are on their way just now; and those that were passed over, where ticks come in their order."""
+        begun = self._ticks()
+        passed = [tick for tick in range(self._next(begun)) if tick not in begun]
+        return sorted(passed + [tick for tick, stored in begun.items() if stored.committed is None])
 
     @property
     def missing(self) -> list[int]:
-        """The ticks that nobody has begun: they can still be published, in any order."""
+        """The ticks that can still be published: in any order where `max_ticks` is all ticks, else in their own."""
         begun = self._ticks()
-        return [tick for tick in range(self.plan.ticks) if tick not in begun]
+        return [tick for tick in range(self._next(begun), self.plan.ticks) if tick not in begun]
 
     @property
     def over(self) -> bool:
@@ -75,17 +96,24 @@ class Series:
     def publish(self, data: Data, tick: int, *, bits: Bits | None = None) -> Release:
         """The table of one tick, from the data of all ticks up to it. A tick that was published is given again. `bits` is for tests.
 
-        Rows of later ticks are not looked at. Ticks up to it may not change any more: rows are only added to those to come.
+        Rows of later ticks are not looked at. Where `max_ticks` is less than all ticks, they come in their order, and no row of the past is taken away.
         """
         plan = self.plan
         tick = whole("tick", tick, least=0, most=plan.ticks - 1)
-        if (stored := self._ticks().get(tick)) is not None:
+        begun = self._ticks()
+        if (stored := begun.get(tick)) is not None:
             return self._given_again(tick, stored)
+        if tick < self._next(begun):
+            raise LedgerError(
+                "a later tick was begun: which ticks of a person count is decided in their order, so this one is lost",
+                given=told(tick=f"{tick}"),
+                needed=f"a tick from {self._next(begun)} on; in any order only where max_ticks is all ticks",
+            )
         source = plan.open(data)
         counted = plan.counted(plan.read(source), tick)
-        reservation = self.ledger.begin(self._reservation, tick)
+        reservation = self.ledger.begin(self._reservation, tick, after=[*begun] if plan.in_order else None)
         drawn = bits or system_bits()
-        with paid(self.ledger.where, reservation.position):
+        with paid(self.ledger.where, reservation.position, of="tick"):
             pieces = plan.pieces(tick)
             measured = plan.drawn(pieces, counted, drawn)
             block = plan.clock.span(*plan.clock.closing(tick)[0])
@@ -105,6 +133,7 @@ class Series:
             table,
             drawn,
             getattr(source, "engine", None),
+            of="tick",
         )
 
     def final(self, *, incomplete: bool = False) -> Release:
@@ -112,16 +141,8 @@ class Series:
 
         Ticks that nobody has begun are refused unless `incomplete`: then they are given up.
         """
-        stored = self.ledger.find_entry(self._reservation.position)
-        if stored is not None and stored.committed is not None:
-            return from_content(
-                self.plan,
-                self.ledger,
-                self.name,
-                self._reservation.cost,
-                stored.committed,
-                stored.content(),
-            )
+        if (stored := self._stored()) is not None:
+            return stored
         if (missing := self.missing) and not incomplete:
             raise ParameterError(
                 "some ticks are not published yet",
@@ -139,14 +160,22 @@ class Series:
         table = self.plan.final(measured, done)
         drawn = (ticks[tick].committed for tick in done)
         bits = {str(one.body["facts"]["bits"]): None for one in drawn if one is not None}
-        return keep(
-            replace(self._quote, words=words),
-            self.ledger,
-            self._reservation,
-            table,
-            ", ".join(bits) or "none",
-            ticks=True,
-        )
+        drawn_by = ", ".join(bits) or "none"
+        try:
+            return keep(
+                replace(self._quote, words=words), self.ledger, self._reservation, table, drawn_by, of="final"
+            )
+        except StoredError:  # another process was quicker
+            if (stored := self._stored()) is None:
+                raise
+            return stored
+
+    def _stored(self) -> Release | None:
+        """The final table, if it is stored."""
+        stored, cost = self.ledger.find_entry(self._reservation.position), self._reservation.cost
+        if stored is None or stored.committed is None:
+            return None
+        return from_content(self.plan, self.ledger, self.name, cost, stored.committed, stored.content())
 
     def save(self, path: str | Path) -> None:
         """Writes a file that names the series, for `open_series` and `oboro table tick`: its plan, its name, its ledger. Nothing private."""
@@ -164,6 +193,10 @@ class Series:
     def __repr__(self) -> str:
         begun = self._ticks()
         return f"Series({self.name!r}, {len(begun)} of {self.plan.ticks} ticks, {self.plan.guarantee})"
+
+    def _next(self, begun: Collection[int]) -> int:
+        """The first tick that may be published."""
+        return 1 + max(begun, default=-1) if self.plan.in_order else 0
 
     def _ticks(self) -> dict[int, Stored]:
         return self.ledger.ticks(self._reservation)
@@ -200,6 +233,8 @@ class Series:
 def series(plan: SeriesPlan, *, ledger: Ledger, name: str) -> Series:
     """Opens a series: reserves its whole horizon, once. The same plan under the same name takes it up again, and costs nothing.
 
+    Also if whoever opened it died: nothing is drawn under a series but its ticks. A run of the whole plan that died is no series, and its name is refused.
+
     >>> plan = ob.tables.plan(mesh, unit=unit, eps=1, ticks=2, max_ticks=2)
     >>> series = ob.tables.series(plan, ledger=ledger, name="1 March")
     >>> ledger.remaining
@@ -211,10 +246,18 @@ def series(plan: SeriesPlan, *, ledger: Ledger, name: str) -> Series:
     made: SeriesPlan = made_again(plan)
     stored = ledger.find(name)
     if stored is None:
-        quoted = quote(made, ledger)
-        return Series(made, ledger, name, quoted, reserve(quoted, ledger, name))
-    if not same_plan(made, stored.reserved.body["plan"]):
+        try:
+            quoted = quote(made, ledger)
+            return Series(made, ledger, name, quoted, reserve(quoted, ledger, name, ticks=made.ticks))
+        except (BudgetError, NameTakenError):  # another process may have opened it meanwhile
+            stored = ledger.find(name)
+            if stored is None:
+                raise
+    written = stored.reserved.body
+    if not same_plan(made, written["plan"]):
         ledger.refuse_used(name, made.to_dict())
+    if "ticks" not in written and stored.committed is None:  # a run of the whole: it may have drawn all
+        ledger.refuse_used(name, written["plan"])
     cost = stored.reserved.cost
     assert cost is not None
     entry = stored.reserved
