@@ -24,6 +24,7 @@ from oboro.errors import ParameterError
 from oboro.noise import DiscreteLaplace, system_bits
 from oboro.privacy import Unit
 from oboro.release import save_plan
+from oboro.tables.tree.errors import Error
 from oboro.tables.tree.intervals import Estimates
 from support import mostly_long
 
@@ -63,6 +64,14 @@ NAMED = {
     "areas": {"areas, rows that hold nobody", "areas, areas", "areas, cells"},
     "areas, known": {"areas, known, rows that hold people", "areas, known, areas"},
     "adaptive": {"adaptive, rows that hold people", "adaptive, all"},
+    "series": {
+        "series, ticks at once",
+        "series, all of the time in the end",
+        "series, ticks with one lost",
+        "series, cells, ticks in the end",
+        "series, Gaussian, ticks at once",
+        "series, event level, all of the time at once",
+    },
     "statistics": {"mean by region", "sum by region", "covariances", "sum, Gaussian", "histogram"},
     "statistics, replaced": {
         "mean by region, replaced",
@@ -98,12 +107,12 @@ def test_a_short_run_finds_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -
 
 def test_every_kind_of_plan_with_an_interval_is_tried() -> None:
     """But sealed draws, whose interval is that of their law alone (tests/secure), means over blocks, whose truth is
-    computed only when they are measured (tests/statistics), and series, tick by tick (tests/tables/test_series.py)."""
+    computed only when they are measured (tests/statistics)."""
     tried = [plan for replaced in (False, True) for plan in statistics_plans("1", replaced=replaced).values()]
     others = (*persons_plans("1").values(), *signal_plans("1").values())
-    kinds = {plan.kind for plan in (*tried, *others)} | {"tables.table"}
+    kinds = {plan.kind for plan in (*tried, *others)} | {"tables.table", "tables.series"}
     with_interval = {plan.kind for plan in audit.samples().values() if plan.intervals is not None}
-    with_interval -= {"statistics.sample_and_aggregate", "tables.series"}
+    with_interval -= {"statistics.sample_and_aggregate"}
     assert {kind for kind in with_interval if not kind.startswith("secure.")} <= kinds
 
 
@@ -112,6 +121,26 @@ def test_an_interval_a_tenth_too_short_is_caught(monkeypatch: pytest.MonkeyPatch
     short_by_a_tenth(monkeypatch)
     found = list(coverage(12, eps=("0.1",), levels=(0.5, 0.95)))
     assert any(not one.holds for one in found if "rows" in one.what)
+
+
+def test_so_it_is_in_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a series prints three tenths shorter than its errors say, at eps 0.5 and 1."""
+    from oboro.audit import hours
+
+    whole, asked = Error.reach, tables.each_tick("4x4") + tables.mean_over_ticks("cells")
+
+    def series(tally: Any, name: str, eps: str, levels: Any, runs: int, bits: Any) -> None:
+        hours._tried(tally, name, hours._plan(eps, asked), levels, runs, bits)
+
+    monkeypatch.setattr(MODULE, "made", lambda: {"series": series})
+    assert all(one.holds for one in coverage(20, eps=("0.5", "1"), levels=(0.8, 0.95)))
+    monkeypatch.setattr(Error, "reach", lambda self, level: 0.7 * whole(self, level))
+    short = {(one.what, one.eps) for one in coverage(20, eps=("0.5", "1"), levels=(0.8,)) if not one.holds}
+    for eps in ("0.5", "1"):
+        assert {
+            ("series, all of the time at once", eps),
+            ("series, all of the time in the end", eps),
+        } <= short
 
 
 def test_so_it_is_in_statistics(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,7 +190,7 @@ def test_a_person_who_is_in_many_cells_moves_every_level_by_no_more_than_max_tic
         "col": [0] * 40,
     }
     moved: dict[int, int] = {}
-    for piece, counts in zip(plan._every, plan.prepare(pa.table(one)), strict=True):
+    for piece, counts in zip(plan.every, plan.prepare(pa.table(one)), strict=True):
         moved[piece.of] = moved.get(piece.of, 0) + int(np.abs(counts).sum())
     assert set(moved.values()) == {2}
 
@@ -280,7 +280,7 @@ def test_the_final_table_is_that_of_one_release_of_the_whole_horizon(ledger: ob.
         series.publish(data, tick=tick, bits=bits)
     ticks = series._ticks()
     measured = [one for tick in range(4) for one in series._counts(ticks[tick], tick)]
-    assert [one.piece for one in measured] == plan._every
+    assert [one.piece for one in measured] == plan.every
     final = series.final().to_arrow()
     assert final.equals(plan.publish([one.counts for one in measured]))
     assert ledger.remaining == ob.Pure(1)
@@ -359,7 +359,7 @@ def test_a_lost_tick_is_told_by_the_block_of_time_around_it() -> None:
         Design(levels, (Fraction(1, 3),) * 3),
     )
     data = trips(3000)
-    measured = zip(plan._every, plan.measure(plan.prepare(data), Bits()), strict=True)
+    measured = zip(plan.every, plan.measure(plan.prepare(data), Bits()), strict=True)
     there = [Counted(piece, counts) for piece, counts in measured if piece.span[-1] != 0]
     table = plan.final(there, [1, 2, 3])
     rows = table.filter(pa.compute.equal(table["tick"], 0))

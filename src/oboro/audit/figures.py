@@ -96,6 +96,7 @@ def made() -> dict[str, Callable[[Tally, str, str, Sequence[float], int, Bits], 
         "adaptive": _adaptive,
         "areas": _areas,
         "areas, known": _areas_known,
+        "series": _series,
         "statistics": _statistics,
         "statistics, replaced": _replaced,
         "persons": _persons,
@@ -208,6 +209,12 @@ def _of_areas(
         if f"t{town:02}" not in fixed
     ]
     _table(tally, name, plan, true, levels, max(runs // 4, 1), bits, [*asked[:QUESTIONS], *_questions(true)])
+
+
+def _series(tally: Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
+    from oboro.audit.hours import series
+
+    series(tally, name, eps, levels, max(runs // 4, 1), bits)
 
 
 def _adaptive(tally: Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:

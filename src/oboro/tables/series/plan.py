@@ -308,7 +308,7 @@ class SeriesPlan(Plan):
     # One release of the whole horizon: all ticks at once
 
     @cached_property
-    def _every(self) -> list[Piece]:
+    def every(self) -> list[Piece]:
         return [piece for tick in range(self.ticks) for piece in self.pieces(tick)]
 
     def prepare(self, data: Data) -> list[Integers]:
@@ -316,12 +316,12 @@ class SeriesPlan(Plan):
         return [counts for tick in range(self.ticks) for counts in self.counted(visits, tick)]
 
     def measure(self, prepared: Sequence[Integers], bits: Bits, trials: int | None = None) -> list[Integers]:
-        return self.drawn(self._every, prepared, bits, trials)
+        return self.drawn(self.every, prepared, bits, trials)
 
     def added(self) -> Additive:
         def noises(prepared: Sequence[Integers]) -> list[Noise]:
             return [
-                piece.noise for piece, own in zip(self._every, prepared, strict=True) for _ in range(own.size)
+                piece.noise for piece, own in zip(self.every, prepared, strict=True) for _ in range(own.size)
             ]
 
         return Additive(
@@ -329,12 +329,12 @@ class SeriesPlan(Plan):
             lambda prepared: np.concatenate([own.reshape(-1) for own in prepared]),
             lambda prepared, bits, trials: [
                 piece.noise.sample((trials, *own.shape), bits)
-                for piece, own in zip(self._every, prepared, strict=True)
+                for piece, own in zip(self.every, prepared, strict=True)
             ],
         )
 
     def publish(self, measured: Sequence[Integers]) -> Table:
-        counted = [Counted(piece, own) for piece, own in zip(self._every, measured, strict=True)]
+        counted = [Counted(piece, own) for piece, own in zip(self.every, measured, strict=True)]
         return self.final(counted, range(self.ticks))
 
     def final(self, measured: Sequence[Counted], done: Sequence[int]) -> Table:
