@@ -15,12 +15,14 @@ from urllib.parse import quote, urlencode
 
 import pyarrow as pa
 import pytest
-from service_town import DATASET, Response, Town, knock, town
+from service_town import DATASET, QUICK, Response, Town, knock, town
 
 from oboro.domain import Category, Domain, Integer
 from oboro.privacy import Pure, Unit
 from oboro.release import verify_certificate
 from oboro.service import people
+from oboro.service.opening import Opening
+from oboro.service.questions import Shape
 from oboro.service.studio import entrance
 from oboro.service.studio.local import Studio
 
@@ -464,8 +466,19 @@ def test_a_service_without_a_folder_takes_no_file(here: Town) -> None:
     assert Browser(here, "lab-3").get("/studio/declare").status_code == 403
 
 
+def pages_of(found: Town) -> Any:
+    return next(route.app for route in found.app.routes if getattr(route, "path", "") == "/studio")
+
+
+def settled(steward: Browser, where: str) -> str:
+    """The page of an opening when it has come to its end."""
+    while "data-again" in (page := steward.get(where).text):
+        pass
+    return page
+
+
 def test_a_steward_declares_a_dataset_from_a_file(tmp_path: Path) -> None:
-    """Fields and TOML are two spellings; the next start of the service serves what was declared."""
+    """Fields and TOML are two spellings; what was declared is served at once, and at the next start too."""
     from oboro.service.settings import read_settings
 
     folder = tmp_path / "here" / "declared"
@@ -507,11 +520,30 @@ def test_a_steward_declares_a_dataset_from_a_file(tmp_path: Path) -> None:
         assert "20" in checked
         assert lab.post("/studio/declare/more.csv/check", toml=toml).status_code == 403
         assert anna.post("/studio/declare/more.csv", toml="columns = 3").status_code == 422
+        pages_of(found).state.opening = Opening(found.desk, lambda *_: {Shape("mean", 1): QUICK})
+        taken = anna.post("/studio/declare/more.csv", toml=toml, name=DATASET, eps="3")
+        assert taken.status_code == 422
+        assert not (folder / "more.ledger").exists(), "two of one name would keep the next start from starting"
+        absent = toml + '[[columns]]\nkind = "integer"\nname = "nowhere"\nlow = 0\nhigh = 1\n'
+        where = anna.post("/studio/declare/more.csv", toml=absent, name="more", eps="3").headers["location"]
+        told = settled(anna, where)
+        assert "could not be opened" in told
+        assert "nowhere" in told, "and says what to do"
+        assert not (folder / "more.ledger").exists()
+        assert len(read_settings(found.settings.file).datasets) == 1, "the next start is not kept from starting"
         done = anna.post("/studio/declare/more.csv", toml=toml, name="more people", eps="3")
-        assert done.status_code == 200
+        assert done.headers["location"] == where
+        assert "Grant shares" in settled(anna, where)
         assert (
             anna.post("/studio/declare/more.csv", toml=toml, name="more people", eps="3").status_code == 422
         )
+        assert lab.get("/studio/ask/more people").status_code == 404, "who has no share sees nothing of it"
+        anna.post("/studio/analysts/grant/more people", account="lab-3", eps="1")
+        question = json.dumps({"question": "mean", "columns": ["age"], "eps": "1"})
+        asked = lab.post("/studio/ask/more people", asked=question).headers["location"]
+        while (answer := lab.get(asked)).status_code != 303:
+            found.work()
+        assert "/releases/more%20people/" in answer.headers["location"]
         again = read_settings(found.settings.file)
         assert [one.ledger.rpartition("/")[2] for one in again.datasets] == ["people.ledger", "more.ledger"]
         assert again.datasets[1].unit == Unit.person("id", 2, "replace")

@@ -98,7 +98,7 @@ def _mended(kind: str, given: Mapping[str, object], besides: tuple[str, ...]) ->
 
 
 # What a TOML file says about a dataset: its domain, and for commands also who is protected, and where data and ledger are.
-DECLARES = ("columns", "labels", "unit", "data", "ledger", "draft", "name", "count")
+DECLARES = ("columns", "labels", "unit", "data", "ledger", "draft", "name", "count", "service")
 
 
 @dataclass(frozen=True, slots=True)

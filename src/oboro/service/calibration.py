@@ -18,7 +18,7 @@ from oboro.domain import Integer, Real
 from oboro.engine import count_units, open_data
 from oboro.errors import OboroError
 from oboro.ledger import Ledger
-from oboro.privacy import ZCDP, Approx, Pure
+from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit
 from oboro.records import Record
 from oboro.release.run import Quote, keep, reserve
 from oboro.service import answers
@@ -36,10 +36,16 @@ _GRAIN = 10
 
 def calibrate(settings: Settings, dataset: Dataset) -> tuple[str, dict[Shape, Slot]]:
     """The slots of one dataset, by its name."""
-    with Ledger.open(dataset.ledger) as own, tempfile.TemporaryDirectory(prefix="oboro-") as folder:
-        unit = dataset.unit or own.unit
-        budget = {ZCDP: ZCDP(10**6), Approx: Approx(10**6, "0.5")}.get(
-            type(own.budget.unconditional), Pure(10**6)
+    with Ledger.open(dataset.ledger) as own:
+        return own.dataset, slots_of(settings, dataset, own.unit, own.budget)
+
+
+def slots_of(settings: Settings, dataset: Dataset, pays: Unit, budget: Guarantee) -> dict[Shape, Slot]:
+    """The slots of one dataset, whose ledger need not exist yet: it has this unit, and a budget of this kind."""
+    with tempfile.TemporaryDirectory(prefix="oboro-") as folder:
+        unit = dataset.unit or pays
+        ample = {ZCDP: ZCDP(10**6), Approx: Approx(10**6, "0.5")}.get(
+            type(budget.unconditional), Pure(10**6)
         )
         path = Path(folder, "made-up.arrow")
         rows = made_up(dataset.domain, unit, dataset.rows, count=dataset.count)
@@ -47,7 +53,7 @@ def calibrate(settings: Settings, dataset: Dataset) -> tuple[str, dict[Shape, Sl
         source = open_data(path)
         public = unit.adjacency == "replace" and unit.kind in ("row", "person")
         facts = Facts(
-            own.dataset,
+            "made up",
             dataset.domain,
             unit,
             count_units(source, unit) if public else None,
@@ -56,11 +62,9 @@ def calibrate(settings: Settings, dataset: Dataset) -> tuple[str, dict[Shape, Sl
             settings.limits,
             dataset.table,
         )
-        ledger = Ledger.create(
-            Path(folder, "made-up.ledger"), dataset="made up", unit=own.unit, budget=budget
-        )
+        ledger = Ledger.create(Path(folder, "made-up.ledger"), dataset="made up", unit=pays, budget=ample)
         try:
-            return own.dataset, _slots(facts, source, ledger)
+            return _slots(facts, source, ledger)
         finally:
             ledger.close()
 

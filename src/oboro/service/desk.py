@@ -100,6 +100,10 @@ class Desk:
             for number in set(range(settings.workers)) - have:
                 connection.execute(schema.lanes.insert().values(number=number, free=0))
 
+    def serve(self, opened: Opened) -> None:
+        """One dataset more, while others are asked about."""
+        self.datasets = {**self.datasets, opened.facts.dataset: opened}
+
     # Who may see what
 
     def dataset(self, name: str, person: Person) -> Opened:

@@ -12,6 +12,7 @@ from oboro.engine import Source, count_units, open_data
 from oboro.engine.coded import edition
 from oboro.errors import DataError
 from oboro.ledger import Ledger
+from oboro.ledger.chain import sha256
 from oboro.privacy import Pure, Unit, translate
 from oboro.service.questions import Facts
 from oboro.service.settings import Dataset, Settings
@@ -37,11 +38,11 @@ def make(settings: Settings) -> list[Opened]:
     """Opens every dataset for the first time: rows are bounded, coded and written down, once."""
     shutil.rmtree(settings.state, ignore_errors=True)
     settings.state.mkdir(mode=0o700)
-    for place, dataset in enumerate(settings.datasets):
-        ledger = Ledger.open(dataset.ledger)
-        unit = dataset.unit or ledger.unit
-        translate(Pure(1), unit, ledger.unit)  # refuses a unit that the ledger does not protect
-        write(coded(dataset, unit), _path(settings, place))
+    for dataset in settings.datasets:
+        with Ledger.open(dataset.ledger) as ledger:
+            unit = dataset.unit or ledger.unit
+            translate(Pure(1), unit, ledger.unit)  # refuses a unit that the ledger does not protect
+        write(coded(dataset, unit), path_of(settings, dataset))
     return opened(settings)
 
 
@@ -62,24 +63,8 @@ def write(table: object, path: Path) -> None:
 
 
 def opened(settings: Settings) -> list[Opened]:
-    """The datasets that `make` has opened before, in any process."""
-    found = []
-    for place, dataset in enumerate(settings.datasets):
-        ledger, path = Ledger.open(dataset.ledger), _path(settings, place)
-        unit = dataset.unit or ledger.unit
-        public = unit.adjacency == "replace" and unit.kind in ("row", "person")
-        n = count_units(open_data(path), unit) if public else None
-        facts = Facts(
-            ledger.dataset,
-            dataset.domain,
-            unit,
-            n,
-            dataset.count,
-            dataset.edition,
-            settings.limits,
-            dataset.table,
-        )
-        found.append(Opened(dataset, ledger, facts, path))
+    """The datasets whose editions are written, by any process. One that is being declared at this moment has none yet."""
+    found = [open_one(settings, one) for one in settings.datasets if path_of(settings, one).exists()]
     names = [one.facts.dataset for one in found]
     if len(set(names)) < len(names):
         raise DataError(
@@ -90,10 +75,29 @@ def opened(settings: Settings) -> list[Opened]:
     return found
 
 
+def open_one(settings: Settings, dataset: Dataset) -> Opened:
+    """A dataset whose edition is written."""
+    ledger, path = Ledger.open(dataset.ledger), path_of(settings, dataset)
+    unit = dataset.unit or ledger.unit
+    public = unit.adjacency == "replace" and unit.kind in ("row", "person")
+    facts = Facts(
+        ledger.dataset,
+        dataset.domain,
+        unit,
+        count_units(open_data(path), unit) if public else None,
+        dataset.count,
+        dataset.edition,
+        settings.limits,
+        dataset.table,
+    )
+    return Opened(dataset, ledger, facts, path)
+
+
 def close(settings: Settings) -> None:
     """What was written down at the start goes with the service."""
     shutil.rmtree(settings.state, ignore_errors=True)
 
 
-def _path(settings: Settings, place: int) -> Path:
-    return settings.state / f"{place}.arrow"
+def path_of(settings: Settings, dataset: Dataset) -> Path:
+    """Where an edition lies: by the ledger that pays for it, so that a dataset that is declared later moves no other's."""
+    return settings.state / f"{sha256(dataset.ledger.encode())[:32]}.arrow"

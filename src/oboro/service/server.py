@@ -175,7 +175,7 @@ class Service:
 
     def close(self) -> None:
         edition.close(self.settings)
-        for one in self.datasets:
+        for one in self.desk.datasets.values():
             one.ledger.close()
         self.database.close()
         os.close(self._alone)

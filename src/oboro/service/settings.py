@@ -103,7 +103,8 @@ _WORDS = (
     "datasets",
     "studio",
 )
-_DATASET = ("declared", "rows", "edition", "sharing", "approve_above", "count")
+SERVED = ("rows", "edition", "sharing", "approve_above")
+_DATASET = ("declared", *SERVED, "count")
 
 
 def read_settings(file: str | Path) -> Settings:
@@ -221,6 +222,7 @@ def _dataset(file: Path, record: Record) -> Dataset:
     _known(file, record, _DATASET)
     declared = file.parent / _text(file, record, "declared", None)
     found = read_toml(declared, "declared")
+    record = {**_served(declared, found.get("service", {})), **record}
     for key in ("data", "ledger"):
         if not isinstance(found.get(key), str):
             raise DataError(
@@ -248,8 +250,21 @@ def _dataset(file: Path, record: Record) -> Dataset:
     )
 
 
+def _served(declared: Path, record: object) -> Record:
+    """What a declaration itself says about how it is served, in a table [service]; the service's own file goes before it."""
+    if not isinstance(record, dict):
+        raise ParameterError(
+            f"{declared}: service is not understood",
+            given=shown(record),
+            needed="a table",
+            fix="[service] rows = 200_000",
+        )
+    _known(declared, record, SERVED)
+    return record
+
+
 def dataset_from(declared: Path) -> Dataset:
-    """A dataset as its declaration alone says it: for a studio on one machine."""
+    """A dataset as its declaration alone says it: what is declared in the studio."""
     return _dataset(declared, {"declared": declared.name})
 
 

@@ -24,7 +24,7 @@ from oboro.release.run import Quote, keep
 from oboro.service import answers, edition, jobs
 from oboro.service.database import Database, now
 from oboro.service.edition import Opened
-from oboro.service.settings import read_settings
+from oboro.service.settings import Settings, read_settings
 from oboro.service.slots import enters_from
 
 _IDLE = 0.005, 0.05  # seconds between two looks at the table: at work, and after a while without any
@@ -110,6 +110,37 @@ class Clerk:
             os._exit(70)
 
 
+class Shelf:
+    """The datasets that a worker has open. One that is declared meanwhile is opened when its edition is seen, or when it is asked about."""
+
+    def __init__(self, file: Path, state: Path) -> None:
+        self.file, self.state = file, state
+        self._open: dict[str, Opened] = {}
+        self._seen = 0
+
+    def fill(self, settings: Settings) -> None:
+        self._seen = self.state.stat().st_mtime_ns
+        have = {one.settings.ledger for one in self._open.values()}
+        for dataset in settings.datasets:
+            if dataset.ledger not in have and edition.path_of(settings, dataset).exists():
+                one = edition.open_one(settings, dataset)
+                one.source.need()
+                self._open[one.facts.dataset] = one
+
+    def look(self) -> None:
+        """Opens what is new, while there is nothing else to do. What cannot be read is left to whoever asks about it."""
+        try:
+            if self.state.stat().st_mtime_ns != self._seen:
+                self.fill(read_settings(self.file))
+        except (OboroError, OSError):
+            return
+
+    def find(self, name: str) -> Opened:
+        if name not in self._open:
+            self.fill(read_settings(self.file))
+        return self._open[name]
+
+
 def serve_jobs(file: str, name: str, front: int) -> None:
     """Takes jobs until it is asked to stop, or the front that started it is gone; a job that was begun is finished first."""
     stopped = threading.Event()
@@ -117,9 +148,8 @@ def serve_jobs(file: str, name: str, front: int) -> None:
         signal.signal(number, lambda *_: stopped.set())
     settings = read_settings(Path(file))
     database = Database(settings.database)
-    datasets = {one.facts.dataset: one for one in edition.opened(settings)}
-    for one in datasets.values():
-        one.source.need()
+    shelf = Shelf(Path(file), settings.state)
+    shelf.fill(settings)
     print("ready", flush=True)
     gone = threading.Event()
     threading.Thread(target=_live, args=(database, name, gone), daemon=True).start()
@@ -127,7 +157,7 @@ def serve_jobs(file: str, name: str, front: int) -> None:
     entering = threading.Thread(target=clerk.run, args=(ended,))
     entering.start()
     try:
-        _take(database, name, datasets, clerk, lambda: stopped.is_set() or os.getppid() != front)
+        _take(database, name, shelf, clerk, lambda: stopped.is_set() or os.getppid() != front)
     finally:
         ended.set()
         entering.join()
@@ -136,18 +166,19 @@ def serve_jobs(file: str, name: str, front: int) -> None:
 
 
 def _take(
-    database: Database, worker: str, datasets: dict[str, Opened], clerk: Clerk, over: Callable[[], bool]
+    database: Database, worker: str, shelf: Shelf, clerk: Clerk, over: Callable[[], bool]
 ) -> None:
     idle = _IDLE[0]
     while not over():
         row = jobs.claim(database, worker, now())
         if row is None:
+            shelf.look()
             time.sleep(idle)
             idle = min(1.1 * idle, _IDLE[1])
             continue
         idle = _IDLE[0]
         try:
-            clerk.take(row, measured(datasets[row.dataset], row), now())
+            clerk.take(row, measured(shelf.find(row.dataset), row), now())
         except Exception as error:
             jobs.finish(database, row.id, worker, why=why_of(error))
 

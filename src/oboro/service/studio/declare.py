@@ -20,10 +20,11 @@ from oboro.domain import Domain
 from oboro.engine import check_columns, open_data
 from oboro.errors import DataError, OboroError, ParameterError
 from oboro.files import write_whole
-from oboro.ledger import Ledger
 from oboro.privacy import Approx, Pure, Unit, unit_from
 from oboro.records import Record
 from oboro.service.desk import Unknown
+from oboro.service.opening import Account, Opening, Progress
+from oboro.service.settings import SERVED
 from oboro.service.studio.page import Form, Visit, for_roles, form, gone_to, shown, to, told_of
 
 router = APIRouter()
@@ -183,6 +184,8 @@ def record_of(sent: Form, path: Path, names: list[tuple[str, str]]) -> Record:
     if adjacency == "replace":
         unit["adjacency"] = adjacency
     record["unit"] = unit
+    if served := _served(sent):
+        record["service"] = served
     record["columns"] = []
     for at, (name, stored) in enumerate(names):
         kind = sent.get(f"kind.{at}", "")
@@ -211,6 +214,16 @@ def record_of(sent: Form, path: Path, names: list[tuple[str, str]]) -> Record:
             )
         record["columns"].append(column)
     return record
+
+
+def _served(sent: Form) -> Record:
+    """How a service serves it; nothing on one machine, where the page does not ask."""
+    found: Record = {name: text for name in SERVED if (text := sent.get(f"service.{name}", "").strip())}
+    if "rows" in found:
+        found["rows"] = _number(str(found["rows"]))
+    if "sharing" in found:
+        found["sharing"] = found["sharing"] == "yes"
+    return found
 
 
 def _number(text: str) -> int | str:
@@ -242,14 +255,16 @@ def columns(file: str, here: Steward) -> Response:
         "columns": [],
     }
     if known.is_file():
-        with suppress(tomllib.TOMLDecodeError, UnicodeDecodeError):
-            record = tomllib.loads(known.read_text(encoding="utf-8"))
+        record = _kept(known) or record
     return shown(here, "declared.html", **_facts(here, path, record, names))
 
 
 def _facts(here: Visit, path: Path, record: Record, names: list[tuple[str, str]]) -> Record:
     unit = record.get("unit") if isinstance(record.get("unit"), dict) else {}
     assert isinstance(unit, dict)
+    service = record.get("service") if isinstance(record.get("service"), dict) else {}
+    ledger = path.with_suffix(".ledger")
+    served = {one.settings.ledger for one in here.desk.datasets.values()}
     return {
         "file": path.name,
         "stem": path.stem,
@@ -260,7 +275,9 @@ def _facts(here: Visit, path: Path, record: Record, names: list[tuple[str, str]]
         "toml": written(record),
         "wrong": _wrong(here, record),
         "oob": False,
-        "there": Path(path.parent / f"{path.stem}.ledger").exists(),
+        "service": {"rows": 200_000, "edition": "1", "approve_above": "", "sharing": False, **(service or {})},
+        "there": ledger.exists(),
+        "served": str(ledger) in served,
     }
 
 
@@ -318,24 +335,73 @@ def check(file: str, here: Steward, sent: Sent) -> Response:
 
 @router.post("/declare/{file}")
 def save(file: str, here: Steward, sent: Sent) -> Response:
-    """Writes the declaration and makes its ledger: from now on what is spent is never given back."""
+    """Declares it: it is opened, and served as soon as all is ready. From then on what is spent is never given back."""
     path = data_file(here, file)
     record = _read(sent)
     record["data"], record["ledger"] = path.name, f"{path.stem}.ledger"
     _, unit = checked(record)
     name, eps, delta = (sent.get(part, "").strip() for part in ("name", "eps", "delta"))
-    declared, ledger = path.with_suffix(".toml"), path.with_suffix(".ledger")
-    if ledger.exists():
+    declared = path.with_suffix(".toml")
+    if path.with_suffix(".ledger").exists():
         raise ParameterError(
             "this file has a ledger already: who is protected and the budget stand in it",
-            given=ledger.name,
+            given=f"{path.stem}.ledger",
             needed="a file that was not declared before",
+        )
+    if declared.exists() and _kept(declared).get("data") != path.name:
+        raise ParameterError(
+            "there is another file of the name that the declaration would have",
+            given=declared.name,
+            needed="a file of another name",
+            fix=f"{path.stem}-2{path.suffix}",
         )
     budget = Approx(eps or _EXAMPLE, delta) if delta else Pure(eps or _EXAMPLE)
     write_whole(declared, written(record).encode())
-    Ledger.create(ledger, dataset=name or path.stem, unit=unit, budget=budget).close()
-    studio = getattr(here.request.app.state, "studio", None)
-    if studio is not None:
-        opened = studio.open(declared)
-        return gone_to(to("ask", opened))
-    return shown(here, "declared_done.html", declared=declared.name)
+    return _opened(here, path, Account(name or path.stem, unit, budget))
+
+
+@router.post("/declare/{file}/serve")
+def serve(file: str, here: Steward) -> Response:
+    """Serves what was declared before, with the ledger that it has."""
+    path = data_file(here, file)
+    if not path.with_suffix(".ledger").exists():
+        raise Unknown("this file is not declared yet", needed="its columns, and a ledger")
+    return _opened(here, path, None)
+
+
+def _opened(here: Visit, path: Path, account: Account | None) -> Response:
+    opening: Opening = here.request.app.state.opening
+    if here.local:
+        return gone_to(to("ask", opening.open(path.with_suffix(".toml"), account)))
+    opening.begin(path.with_suffix(".toml"), account)
+    return gone_to(to("declare", path.name, "opening"))
+
+
+@router.get("/declare/{file}/opening")
+def opening(file: str, here: Steward) -> Response:
+    """How far it is: it can be left, and comes to its end by itself."""
+    path = data_file(here, file)
+    found: Progress | None = here.request.app.state.opening.progress(path.with_suffix(".toml"))
+    if found is None:
+        return gone_to(to("declare", path.name))
+    steps = [
+        ("coding", here.say("Rows are bounded, coded and written down.")),
+        ("calibrating", here.say("Times at which answers leave are found, on made-up rows.")),
+        ("served", here.say("It is served.")),
+    ]
+    return shown(
+        here,
+        "declared_opening.html",
+        file=path.name,
+        name=found.name,
+        step=found.step,
+        steps=steps,
+        error=None if found.error is None else told_of(here, found.error),
+    )
+
+
+def _kept(declared: Path) -> Record:
+    """A declaration that lies there, if it is one."""
+    with suppress(tomllib.TOMLDecodeError, UnicodeDecodeError):
+        return tomllib.loads(declared.read_text(encoding="utf-8"))
+    return {}

@@ -12,16 +12,16 @@ import socket
 import tempfile
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from oboro.errors import DataError, OboroError, ParameterError, setting, told
-from oboro.service import edition, jobs, people, slots, worker
+from oboro.service import jobs, people, slots, worker
 from oboro.service.database import Database
 from oboro.service.desk import Desk
+from oboro.service.opening import Opening
 from oboro.service.questions import KINDS, SIZES, Shape
-from oboro.service.settings import Dataset, Limits, Settings, dataset_from
+from oboro.service.settings import Limits, Settings
 
 OWNER = "steward"
 UPLOAD = 1 << 30  # bytes of a file that is dropped, at most
@@ -78,35 +78,13 @@ class Studio:
             self.database = Database(self.settings.database)
             people.add(self.database, OWNER, "steward")
             self.desk = Desk(self.settings, self.database, [], owner=OWNER)
-            self.trouble: OboroError | None = None
+            self.opening = Opening(self.desk, lambda *_: {Shape(kind, SIZES[-1]): _SLOT for kind in KINDS})
             if file is not None and file.exists():
-                self.open(file)
+                self.opening.open(file)
         except BaseException:
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
         self.once = secrets.token_urlsafe(32)
-
-    def open(self, file: Path) -> str:
-        """Opens a dataset that is declared: its rows are bounded and coded, once."""
-        declared = dataset_from(file)
-        state = replace(
-            self.settings, datasets=(declared,), file=self.folder / f"{secrets.token_hex(4)}.toml"
-        )
-        return self._opened(state, declared)
-
-    def _opened(self, state: Settings, declared: Dataset) -> str:
-        (opened,) = edition.make(state)
-        name = opened.facts.dataset
-        if "/" in name:
-            raise DataError(
-                "the name of a dataset cannot stand in an address",
-                given=name,
-                needed="a name without a slash",
-            )
-        slots.keep(self.database, name, {Shape(kind, SIZES[-1]): _SLOT for kind in KINDS})
-        opened.source.need()
-        self.desk.datasets[name] = opened
-        return name
 
     @property
     def address(self) -> str:
@@ -120,7 +98,7 @@ class Studio:
 
         door, app = create_app(self.desk)
         pages = next(route.app for route in app.routes if getattr(route, "path", "") == "/studio")
-        pages.state.once, pages.state.studio = self.once, self
+        pages.state.once, pages.state.opening = self.once, self.opening
         config = uvicorn.Config(
             door,
             log_config=None,
