@@ -23,7 +23,7 @@ from service_town import DATASET, free_port, made
 import oboro as ob
 from oboro.errors import BudgetError
 from oboro.ledger import Ledger
-from oboro.privacy import Pure
+from oboro.privacy import Approx, Pure
 from oboro.service import database as schema
 from oboro.service.server import Service
 from oboro.service.settings import Settings
@@ -182,3 +182,45 @@ def _started(command: list[str]) -> subprocess.Popen[Any]:
     assert front.stdout is not None
     assert any("serving" in line for line in front.stdout) or front.poll() is None
     return front
+
+
+@pytest.mark.long("services as processes")
+def test_a_dataset_that_is_declared_while_the_service_runs_is_served_by_workers_old_and_new(
+    tmp_path: Path,
+) -> None:
+    """It is calibrated for real; a worker that is killed is replaced by one that knows every dataset by its own edition."""
+    from oboro.service import slots
+    from oboro.service.opening import Account, Opening
+    from oboro.service.settings import read_settings
+
+    folder = tmp_path / "here" / "declared"
+    folder.mkdir(parents=True)
+    settings, tokens = made(tmp_path / "here", slot=Slot(50, 3_000))
+    settings.file.write_text(settings.file.read_text() + '\n[studio]\nfolder = "declared"\n')
+    (folder / "a.csv").write_text("age\n" + "7\n" * 400)
+    declared = folder / "a.toml"
+    declared.write_text(
+        'data = "a.csv"\nledger = "a.ledger"\n[service]\nrows = 400\n'
+        '[[columns]]\nkind = "integer"\nname = "age"\nlow = 0\nhigh = 9\n'
+    )
+    budget = Approx(10_000, "1e-3")
+    with running(read_settings(settings.file)) as (service, address):
+        begun = Opening(service.desk).begin(declared, Account("a", ob.Unit.row(), budget))
+        begun.join()
+        with service.database.reading() as connection:
+            kinds = {shape.kind for shape in slots.all_of(connection, "a")}
+        assert {"mean", "count", "histogram", "table", "synthetic"} <= kinds
+        service.desk.datasets["a"].ledger.grant("lab-3", budget, by="anna")
+        both = ob.connect(address, token=tokens["lab-3"])
+        before = service.workers.pids
+        for _ in range(2):
+            assert both["a"].sum("age", eps=100).value == pytest.approx(2800, abs=9)
+            assert both[DATASET].mean("age", eps=1).value > 9
+            for pid in before:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            while len(set(service.workers.pids) - set(before)) < settings.workers:
+                time.sleep(0.05)
+            both = ob.connect(address, token=tokens["lab-3"])
+            both["a"].count(eps=100)
+    assert len(read_settings(settings.file).datasets) == 2

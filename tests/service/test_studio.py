@@ -523,14 +523,18 @@ def test_a_steward_declares_a_dataset_from_a_file(tmp_path: Path) -> None:
         pages_of(found).state.opening = Opening(found.desk, lambda *_: {Shape("mean", 1): QUICK})
         taken = anna.post("/studio/declare/more.csv", toml=toml, name=DATASET, eps="3")
         assert taken.status_code == 422
-        assert not (folder / "more.ledger").exists(), "two of one name would keep the next start from starting"
+        assert not (folder / "more.ledger").exists(), (
+            "two of one name would keep the next start from starting"
+        )
         absent = toml + '[[columns]]\nkind = "integer"\nname = "nowhere"\nlow = 0\nhigh = 1\n'
         where = anna.post("/studio/declare/more.csv", toml=absent, name="more", eps="3").headers["location"]
         told = settled(anna, where)
         assert "could not be opened" in told
         assert "nowhere" in told, "and says what to do"
         assert not (folder / "more.ledger").exists()
-        assert len(read_settings(found.settings.file).datasets) == 1, "the next start is not kept from starting"
+        assert len(read_settings(found.settings.file).datasets) == 1, (
+            "the next start is not kept from starting"
+        )
         done = anna.post("/studio/declare/more.csv", toml=toml, name="more people", eps="3")
         assert done.headers["location"] == where
         assert "Grant shares" in settled(anna, where)
@@ -547,3 +551,38 @@ def test_a_steward_declares_a_dataset_from_a_file(tmp_path: Path) -> None:
         again = read_settings(found.settings.file)
         assert [one.ledger.rpartition("/")[2] for one in again.datasets] == ["people.ledger", "more.ledger"]
         assert again.datasets[1].unit == Unit.person("id", 2, "replace")
+
+
+def test_a_series_is_moved_by_a_slider(tmp_path: Path) -> None:
+    """The Tables page names it; each tick is a picture with its figures; what was not published says so; others see nothing of it."""
+    from oboro import tables
+    from oboro.domain import Grid
+
+    domain = Domain([Grid("row", "col", shape=(8, 8))])
+    unit = Unit.person("who", 3)
+    data = pa.table({"who": [1, 2, 3], "tick": [0, 1, 2], "row": [1, 2, 3], "col": [4, 5, 6]})
+    with town(tmp_path / "here", data, domain=domain, unit=unit) as found:
+        plan = tables.plan(domain, unit=unit, eps="1", ticks=3, max_ticks=3)
+        series = tables.series(plan, ledger=found.ledger, name=HOSTILE)
+        for tick in (0, 2):
+            series.publish(data, tick)
+        anna, lab = Browser(found, "anna"), Browser(found, "lab-3")
+        page = anna.get(f"/studio/tables/{PLACE}").text
+        place = re.search(r'href="(/studio/tables/[^"]*/series/\d+)"', page)[1]  # type: ignore[index]
+        assert "2 of 3 ticks are published" in page
+        shown = anna.get(f"{place}?tick=2").text
+        assert 'type="range"' in shown
+        assert "provisional" in shown
+        assert "not published" in anna.get(f"{place}?tick=1", **{"hx-request": "true"}).text
+        for tick in ("x", "-1", "99", ""):
+            assert anna.get(f"{place}?tick={tick}").status_code == 200
+        played = anna.get(f"{place}/play")
+        assert "frame-ancestors 'none'" in played.headers["content-security-policy"]
+        for text in (page, shown, played.text):
+            assert "<script>alert" not in text
+        assert lab.get(place).status_code == 404
+        assert "series" not in lab.get(f"/studio/tables/{PLACE}").text.partition("<main")[2]
+        series.publish(data, 1)
+        series.final()
+        assert "final" in anna.get(f"{place}?tick=1").text
+        assert place in anna.get(place.replace(f"tables/{PLACE}/series", f"releases/{PLACE}")).text

@@ -55,7 +55,7 @@ HOURS = {
 
 
 @dataclass(frozen=True)
-class _Frames:
+class Frames:
     """What is shown of one family of rows: where, and for each tick the counts with their ends."""
 
     rows: Integers
@@ -79,13 +79,10 @@ def write_hours(
     """
     plan = _plan(tables)
     place = Place.of(plan.domain)
-    beside = [name for name in plan.key_columns[1:] if name not in place.keys]
+    beside = _beside(plan, place)
     hours = _frames(tables, plan, place, 1, bool(beside))
     day = _frames(tables, plan, place, plan.ticks, bool(beside))
-    tree = plan.places.trees[spine_of(plan.places)]
-    at = plan.shown[spine_of(plan.places)]
-    sides = [prod(tree.side(axis, at) for axis in axes) for axes in tree.directions]
-    rows, cols = (sides[0], sides[1]) if len(sides) == 2 else (1, sides[0])
+    rows, cols = _sides(plan)
     if hours.counts.size + day.counts.size > MOST:
         raise DataError(
             "the series is too large for a page",
@@ -132,6 +129,25 @@ def write_hours(
     write_whole(Path(path), page.encode())
 
 
+def each_hour(tables: Sequence[Table]) -> tuple[Place, tuple[int, int], Frames]:
+    """The ticks of a series as they are drawn: the place, the sides of a block in cells, and the counts of all blocks by tick."""
+    plan = _plan(tables)
+    place = Place.of(plan.domain)
+    return place, _sides(plan), _frames(tables, plan, place, 1, bool(_beside(plan, place)))
+
+
+def _beside(plan: SeriesPlan, place: Place) -> list[str]:
+    return [name for name in plan.key_columns[1:] if name not in place.keys]
+
+
+def _sides(plan: SeriesPlan) -> tuple[int, int]:
+    """Rows and columns of cells in a block that is shown every tick."""
+    tree = plan.places.trees[spine_of(plan.places)]
+    at = plan.shown[spine_of(plan.places)]
+    sides = [prod(tree.side(axis, at) for axis in axes) for axes in tree.directions]
+    return (sides[0], sides[1]) if len(sides) == 2 else (1, sides[0])
+
+
 def _body(day: bool, ticks: int, beside: Sequence[str]) -> str:
     note = HOURS["line_note"] if not beside else HOURS["line_alone"].fill(names=", ".join(beside))
     mean = (
@@ -169,7 +185,7 @@ def _plan(tables: Sequence[Table]) -> SeriesPlan:
     return found
 
 
-def _frames(tables: Sequence[Table], plan: SeriesPlan, place: Place, ticks: int, summed: bool) -> _Frames:
+def _frames(tables: Sequence[Table], plan: SeriesPlan, place: Place, ticks: int, summed: bool) -> Frames:
     """The rows that cover so many ticks, as one array over time; of a block that is told twice the last state counts."""
     import pyarrow.compute as pc
 
@@ -202,4 +218,4 @@ def _frames(tables: Sequence[Table], plan: SeriesPlan, place: Place, ticks: int,
         for into, own_values in zip((counts, lows, highs), values, strict=True):
             np.add.at(into[tick], at, own_values)
     every = np.array(list(spots), np.int64).reshape(-1, 2)
-    return _Frames(every[:, 0], every[:, 1], counts, lows, highs, states)
+    return Frames(every[:, 0], every[:, 1], counts, lows, highs, states)

@@ -44,9 +44,7 @@ def slots_of(settings: Settings, dataset: Dataset, pays: Unit, budget: Guarantee
     """The slots of one dataset, whose ledger need not exist yet: it has this unit, and a budget of this kind."""
     with tempfile.TemporaryDirectory(prefix="oboro-") as folder:
         unit = dataset.unit or pays
-        ample = {ZCDP: ZCDP(10**6), Approx: Approx(10**6, "0.5")}.get(
-            type(budget.unconditional), Pure(10**6)
-        )
+        ample = {ZCDP: ZCDP(10**6), Approx: Approx(10**6, "0.5")}.get(type(budget.unconditional), Pure(10**6))
         path = Path(folder, "made-up.arrow")
         rows = made_up(dataset.domain, unit, dataset.rows, count=dataset.count)
         write(coded(dataset, unit, rows), path)
@@ -74,13 +72,13 @@ def _slots(facts: Facts, source: object, ledger: Ledger) -> dict[Shape, Slot]:
     for question in examples(facts):
         try:
             plan, shape = plan_of(question, facts)
-            for _ in range(_TIMES):
-                seen.setdefault(shape, []).append(_timed(plan, source, ledger))
+            times = [_timed(plan, source, ledger) for _ in range(_TIMES)]
         except OboroError:
             continue  # a question that this domain or this budget does not allow
+        seen.setdefault(shape, []).extend(times[1:])  # the first may load what the others have
     found: dict[Shape, Slot] = {}
     for shape in sorted(seen, key=lambda shape: (shape.kind, shape.size)):
-        times = seen[shape][1:]  # the first may load what the others have
+        times = seen[shape]
         slot = Slot(_up(1.25 * median(times)), _up(_FLOOR + _LONGER * max(times)))
         smaller = [found[other] for other in found if other.kind == shape.kind and other.size < shape.size]
         found[shape] = Slot(
@@ -136,6 +134,15 @@ def examples(facts: Facts) -> Iterator[Record]:
         if column.size <= facts.limits.cells:
             yield {"question": "top", "columns": [column.name], "k": 3, "eps": "1"}
             yield {"question": "mode", "columns": [column.name], "eps": "1"}
+    yield from (
+        {"question": "synthetic", "columns": list(names), "method": method, **price}
+        for names in _models(facts)
+        for method in ("marginals", "quality", "moments")
+        for price in (
+            {"eps": "1", "delta": "1e-6"},
+            {"rho": "0.1"},
+        )  # one of them is not the ledger's currency
+    )
     figures = ["COUNT(*)", *(f'{word}("{name}")' for name in numbers[:2] for word in ("AVG", "MEDIAN"))]
     for by in groups:
         keys = [f'"{name}"' for name in by]
@@ -147,6 +154,22 @@ def examples(facts: Facts) -> Iterator[Record]:
             {"question": "count"}
         ]
         yield {"question": "batch", "questions": (asked * many)[:many], "eps": "1"}
+
+
+def _models(facts: Facts) -> Iterator[tuple[str, ...]]:
+    """For each size of slots the columns that a model of it may be made of: as many as there may be, and the widest."""
+    rising = sorted(facts.domain, key=lambda column: column.size)
+    found = set()
+    for size in SIZES:
+        for order in (rising, rising[::-1]):
+            chosen, total = [], 0
+            for column in order:
+                if total + column.size <= min(size, facts.limits.cells):
+                    chosen.append(column.name)
+                    total += column.size
+            if chosen:
+                found.add(tuple(name for name in facts.domain.names if name in chosen))
+    yield from sorted(found)
 
 
 def _sets(facts: Facts, most: int) -> list[tuple[str, ...]]:

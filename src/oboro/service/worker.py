@@ -165,9 +165,7 @@ def serve_jobs(file: str, name: str, front: int) -> None:
     database.close()
 
 
-def _take(
-    database: Database, worker: str, shelf: Shelf, clerk: Clerk, over: Callable[[], bool]
-) -> None:
+def _take(database: Database, worker: str, shelf: Shelf, clerk: Clerk, over: Callable[[], bool]) -> None:
     idle = _IDLE[0]
     while not over():
         row = jobs.claim(database, worker, now())

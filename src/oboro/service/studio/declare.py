@@ -275,7 +275,13 @@ def _facts(here: Visit, path: Path, record: Record, names: list[tuple[str, str]]
         "toml": written(record),
         "wrong": _wrong(here, record),
         "oob": False,
-        "service": {"rows": 200_000, "edition": "1", "approve_above": "", "sharing": False, **(service or {})},
+        "service": {
+            "rows": 200_000,
+            "edition": "1",
+            "approve_above": "",
+            "sharing": False,
+            **(service or {}),
+        },
         "there": ledger.exists(),
         "served": str(ledger) in served,
     }

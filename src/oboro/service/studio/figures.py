@@ -207,8 +207,8 @@ def _columns(rows: Sequence[Any], low: float, high: float, describe: str, interv
     return Markup("".join([*parts, "</svg></div>"]))
 
 
-def heat(values: Any, *, describe: str, south: bool = True) -> Markup:
-    """Counts of a grid as a picture, in blocks: the map itself has every cell."""
+def heat(values: Any, *, describe: str, south: bool = True, most: float | None = None) -> Markup:
+    """Counts of a grid as a picture, in blocks: the map itself has every cell. `most` is the darkest of several pictures."""
     import numpy as np
 
     rows, columns = values.shape
@@ -217,7 +217,7 @@ def heat(values: Any, *, describe: str, south: bool = True) -> Markup:
     padded[:rows, :columns] = np.maximum(values, 0)
     blocks = padded.reshape(padded.shape[0] // side, side, padded.shape[1] // side, side).sum((1, 3))
     blocks = blocks[::-1] if south else blocks
-    most = float(blocks.max()) or 1.0
+    most = most or float(blocks.max()) or 1.0
     parts = [
         f'<svg class="heat" viewBox="0 0 {blocks.shape[1]} {blocks.shape[0]}" role="img" aria-label="{escape(describe)}">'
         f'<rect class="sea" width="{blocks.shape[1]}" height="{blocks.shape[0]}"/>'

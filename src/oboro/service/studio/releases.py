@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import tempfile
 from importlib.util import find_spec
@@ -27,6 +28,7 @@ from oboro.service.edition import Opened
 from oboro.service.studio import budgets
 from oboro.service.studio.answer import forecast_rows, grid_of, picture, rows_of, table_of, text_of
 from oboro.service.studio.page import Form, Visit, fields, for_roles, in_language, shown, to
+from oboro.tables.series.plan import SeriesPlan
 
 router = APIRouter()
 Here = Annotated[Visit, Depends(for_roles("analyst", "steward"))]
@@ -173,6 +175,7 @@ def one(dataset: str, entry: int, here: Here) -> Response:
         model=to("synthetic", dataset, entry)
         if release.plan.kind.startswith("synth.") and ".oboro" in release.plan.formats
         else None,
+        hours=to("tables", dataset, "series", entry) if release.plan.kind == SeriesPlan.kind else None,
         free=body.get("edition") == opened.facts.edition,
     )
 
@@ -207,8 +210,6 @@ def _stem(release: Release, entry: int) -> str:
 @router.get("/releases/{dataset}/{entry:int}/map")
 def map_page(dataset: str, entry: int, here: Here) -> Response:
     """The map of a table, as a page of its own, complete in itself."""
-    import re
-
     from oboro.report import write_map
 
     _, release, _ = given(here, dataset, entry)
@@ -221,6 +222,11 @@ def map_page(dataset: str, entry: int, here: Here) -> Response:
             release.to_arrow(), plan.domain, path, certificate=release.certificate, language=here.language
         )
         page = path.read_text(encoding="utf-8")
+    return whole_page(page)
+
+
+def whole_page(page: str) -> Response:
+    """A page that is complete in itself, under the policy that it states."""
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
     headers = {"content-security-policy": f"{policy[1]}; frame-ancestors 'none'"}

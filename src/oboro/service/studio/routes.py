@@ -239,7 +239,7 @@ def _file(name: str) -> str:
 def create_studio(desk: Desk, rates: Rates, metrics: Metrics) -> FastAPI:
     """The studio as an application; what it refuses, it refuses in the reader's language."""
     from oboro.service.api import status_of
-    from oboro.service.studio import ask, declare, office, releases, synthetic, tables
+    from oboro.service.studio import ask, declare, hours, office, releases, synthetic, tables
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.desk, app.state.rates, app.state.metrics = desk, rates, metrics
@@ -250,6 +250,7 @@ def create_studio(desk: Desk, rates: Rates, metrics: Metrics) -> FastAPI:
         releases.router,
         office.router,
         tables.router,
+        hours.router,
         synthetic.router,
         declare.router,
     ):

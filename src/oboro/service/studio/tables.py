@@ -17,6 +17,7 @@ from oboro.report.page import PROMISE
 from oboro.service.api import rated
 from oboro.service.desk import Asked, Desk
 from oboro.service.edition import Opened
+from oboro.service.studio import hours
 from oboro.service.studio.ask import LEAST, MOST, Outlook, checked, forecast_facts
 from oboro.service.studio.page import (
     Form,
@@ -76,6 +77,7 @@ def table(dataset: str, here: Here, asked: Fields) -> Response:
             **asked,
         },
         strategies=STRATEGIES,
+        series=hours.listed(here, opened),
         least=LEAST,
         most=MOST,
     )
