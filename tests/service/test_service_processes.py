@@ -190,7 +190,7 @@ def test_a_dataset_that_is_declared_while_the_service_runs_is_served_by_workers_
 ) -> None:
     """It is calibrated for real; a worker that is killed is replaced by one that knows every dataset by its own edition."""
     from oboro.service import slots
-    from oboro.service.opening import Account, Opening
+    from oboro.service.arrivals import Account, Arrivals
     from oboro.service.settings import read_settings
 
     folder = tmp_path / "here" / "declared"
@@ -205,7 +205,7 @@ def test_a_dataset_that_is_declared_while_the_service_runs_is_served_by_workers_
     )
     budget = Approx(10_000, "1e-3")
     with running(read_settings(settings.file)) as (service, address):
-        begun = Opening(service.desk).begin(declared, Account("a", ob.Unit.row(), budget))
+        begun = Arrivals(service.desk).begin(declared, Account("a", ob.Unit.row(), budget))
         begun.join()
         with service.database.reading() as connection:
             kinds = {shape.kind for shape in slots.all_of(connection, "a")}

@@ -21,7 +21,7 @@ from oboro.domain import Category, Domain, Integer
 from oboro.privacy import Pure, Unit
 from oboro.release import verify_certificate
 from oboro.service import people
-from oboro.service.opening import Opening
+from oboro.service.arrivals import Arrivals
 from oboro.service.questions import Shape
 from oboro.service.studio import entrance
 from oboro.service.studio.local import Studio
@@ -520,7 +520,7 @@ def test_a_steward_declares_a_dataset_from_a_file(tmp_path: Path) -> None:
         assert "20" in checked
         assert lab.post("/studio/declare/more.csv/check", toml=toml).status_code == 403
         assert anna.post("/studio/declare/more.csv", toml="columns = 3").status_code == 422
-        pages_of(found).state.opening = Opening(found.desk, lambda *_: {Shape("mean", 1): QUICK})
+        pages_of(found).state.arrivals = Arrivals(found.desk, lambda *_: {Shape("mean", 1): QUICK})
         taken = anna.post("/studio/declare/more.csv", toml=toml, name=DATASET, eps="3")
         assert taken.status_code == 422
         assert not (folder / "more.ledger").exists(), (

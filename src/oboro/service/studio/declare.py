@@ -22,8 +22,8 @@ from oboro.errors import DataError, OboroError, ParameterError
 from oboro.files import write_whole
 from oboro.privacy import Approx, Pure, Unit, unit_from
 from oboro.records import Record
+from oboro.service.arrivals import Account, Arrivals, Progress
 from oboro.service.desk import Unknown
-from oboro.service.opening import Account, Opening, Progress
 from oboro.service.settings import SERVED
 from oboro.service.studio.page import Form, Visit, for_roles, form, gone_to, shown, to, told_of
 
@@ -376,10 +376,10 @@ def serve(file: str, here: Steward) -> Response:
 
 
 def _opened(here: Visit, path: Path, account: Account | None) -> Response:
-    opening: Opening = here.request.app.state.opening
+    arrivals: Arrivals = here.request.app.state.arrivals
     if here.local:
-        return gone_to(to("ask", opening.open(path.with_suffix(".toml"), account)))
-    opening.begin(path.with_suffix(".toml"), account)
+        return gone_to(to("ask", arrivals.open(path.with_suffix(".toml"), account)))
+    arrivals.begin(path.with_suffix(".toml"), account)
     return gone_to(to("declare", path.name, "opening"))
 
 
@@ -387,7 +387,7 @@ def _opened(here: Visit, path: Path, account: Account | None) -> Response:
 def opening(file: str, here: Steward) -> Response:
     """How far it is: it can be left, and comes to its end by itself."""
     path = data_file(here, file)
-    found: Progress | None = here.request.app.state.opening.progress(path.with_suffix(".toml"))
+    found: Progress | None = here.request.app.state.arrivals.progress(path.with_suffix(".toml"))
     if found is None:
         return gone_to(to("declare", path.name))
     steps = [

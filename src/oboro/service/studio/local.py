@@ -17,9 +17,9 @@ from typing import Any
 
 from oboro.errors import DataError, OboroError, ParameterError, setting, told
 from oboro.service import jobs, people, slots, worker
+from oboro.service.arrivals import Arrivals
 from oboro.service.database import Database
 from oboro.service.desk import Desk
-from oboro.service.opening import Opening
 from oboro.service.questions import KINDS, SIZES, Shape
 from oboro.service.settings import Limits, Settings
 
@@ -78,9 +78,9 @@ class Studio:
             self.database = Database(self.settings.database)
             people.add(self.database, OWNER, "steward")
             self.desk = Desk(self.settings, self.database, [], owner=OWNER)
-            self.opening = Opening(self.desk, lambda *_: {Shape(kind, SIZES[-1]): _SLOT for kind in KINDS})
+            self.arrivals = Arrivals(self.desk, lambda *_: {Shape(kind, SIZES[-1]): _SLOT for kind in KINDS})
             if file is not None and file.exists():
-                self.opening.open(file)
+                self.arrivals.open(file)
         except BaseException:
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
@@ -98,7 +98,7 @@ class Studio:
 
         door, app = create_app(self.desk)
         pages = next(route.app for route in app.routes if getattr(route, "path", "") == "/studio")
-        pages.state.once, pages.state.opening = self.once, self.opening
+        pages.state.once, pages.state.arrivals = self.once, self.arrivals
         config = uvicorn.Config(
             door,
             log_config=None,

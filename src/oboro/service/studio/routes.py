@@ -19,9 +19,9 @@ from oboro.language import LANGUAGES
 from oboro.report.page import MARK, asset
 from oboro.service import database as schema
 from oboro.service import jobs, people
+from oboro.service.arrivals import Arrivals
 from oboro.service.database import now
 from oboro.service.desk import Crowded, Desk, Unknown
-from oboro.service.opening import Opening
 from oboro.service.studio import budgets, entrance
 from oboro.service.studio.page import SPOKEN, Form, Visit, fields, form, gone_to, refused, shown, to, visit
 
@@ -243,7 +243,7 @@ def create_studio(desk: Desk, rates: Rates, metrics: Metrics) -> FastAPI:
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.desk, app.state.rates, app.state.metrics = desk, rates, metrics
-    app.state.once, app.state.opening = None, Opening(desk)
+    app.state.once, app.state.arrivals = None, Arrivals(desk)
     for part in (
         router,
         ask.router,

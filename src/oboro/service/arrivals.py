@@ -51,7 +51,7 @@ class Progress:
     error: OboroError | None = None
 
 
-class Opening:
+class Arrivals:
     """Opens datasets one after the other, at a desk that is at work."""
 
     def __init__(self, desk: Desk, calibrates: Calibrates = slots_of) -> None:
