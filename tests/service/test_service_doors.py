@@ -10,7 +10,7 @@ import pytest
 from fastapi.routing import APIRoute
 from service_town import DATASET, MEAN, Town, made, town
 
-from oboro.errors import LedgerError
+from oboro.errors import LedgerError, ParameterError
 from oboro.service import people
 from oboro.service.server import Service
 
@@ -198,6 +198,34 @@ def test_a_revoked_token_ends_the_events_that_it_opened(tmp_path: Path) -> None:
         people.revoke_token(found.desk.database, number)
         assert not people.is_open(found.desk.database, number)
         assert not people.is_open(found.desk.database, "unknown")
+
+
+def test_what_a_token_made_goes_with_it(here: Town) -> None:
+    def made(who: str, name: str) -> tuple[str, str]:
+        found = here.send("POST", "/v1/tokens", who, {"name": name}).json()
+        return found["id"], found["token"]
+
+    def opens(token: str) -> bool:
+        return bool(here.send("GET", "/v1/tokens", token).status_code == 200)
+
+    number, stolen = made("anna", "anna")
+    own = [made(stolen, name)[1] for name in ("anna", "lab-3", "carl")]
+    own.append(made(own[1], "lab-3")[1])
+    leaf, _ = made(own[0], "lab-4")
+    people.revoke_token(here.desk.database, leaf)
+    assert all(opens(token) for token in own)
+    assert here.send("DELETE", f"/v1/tokens/{number}", "anna").status_code == 204
+    assert not any(opens(token) for token in own)
+    assert opens(here.tokens["anna"])
+    assert here.send("DELETE", f"/v1/tokens/{number}", "anna").status_code == 404
+    with pytest.raises(ParameterError, match="revoked"):  # while it was on its way
+        people.create_token(here.desk.database, "lab-3", maker=number)
+    number, session = made("anna", "anna")
+    _, lasting = made(session, "lab-3")
+    people.revoke_token(here.desk.database, number, alone=True)  # whoever logs out
+    assert opens(lasting)
+    assert here.send("DELETE", f"/v1/tokens/{number}", "anna").status_code == 204
+    assert not opens(lasting)
 
 
 def test_a_second_copy_does_not_touch_the_first(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import tracemalloc
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -180,6 +182,37 @@ def test_a_worker_takes_nothing_before_its_turn(tmp_path: Path) -> None:
         assert jobs.claim(found.desk.database, "w", due - 60_000) is not None
 
 
+def test_a_clock_that_was_ahead_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lanes, answers that were to leave, and what a worker holds: all of it comes as soon after the jump back as it was to come before."""
+    from oboro.service import api, desk
+
+    year, time = 365 * 86_400_000, 10**12
+    clock = [time + year]
+    for module in (api, desk, jobs):
+        monkeypatch.setattr(module, "now", lambda: clock[0])
+    with town(tmp_path / "here", slot=Slot(50, 4_000)) as found:
+        store = found.desk.database
+        for number in range(1, 6):
+            found.ask({**MEAN, "eps": f"0.0{number}"})
+        row = jobs.claim(store, "w", clock[0])
+        assert row is not None
+        clerk = worker.Clerk(store, "w")
+        clerk.take(row, worker.measured(found.desk.datasets[DATASET], row), clock[0])
+        clock[0] = time
+        assert clerk.enter(time) == 0  # it is not held for a year
+        assert jobs.bury(store, own="w") == []
+        assert slots.settle(store, time)
+        assert not slots.settle(store, time)
+        with store.reading() as connection:
+            rows = list(connection.execute(jobs.schema.jobs.select()))
+        assert sorted(row.due - time for row in rows) == [4_000, 4_000, 4_050, 4_050, 4_100]  # of two lanes
+        assert {row.leaves for row in rows} == {None, time + 4_000}
+        assert found.ask({**MEAN, "eps": "0.07"}).json()["due_in"] == 4.1
+    with town(tmp_path / "turns", slot=Slot(50, 4_000)) as found, found.desk.database.writing() as connection:
+        due = [slots.take_turn(connection, 1, Slot(100, 1_000), at) for at in (year, year, 5_000, 5_000)]
+        assert due == [year + 1_000, year + 1_100, 6_200, 6_300]  # what was ahead in the queue is ahead still
+
+
 def test_the_times_of_a_slot_are_multiples_of_it() -> None:
     assert [first_from(100, 10, ready) for ready in (1, 100, 101, 110, 111)] == [100, 100, 110, 110, 120]
 
@@ -245,6 +278,39 @@ def test_an_answer_is_found_in_the_ledger_when_all_else_is_lost(tmp_path: Path) 
         assert again.status_code == 200
         assert again.json()["answer"]["content"] == first["answer"]["content"]
         assert found.ledger.spent == Pure("0.1")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (MEAN, {**MEAN, "eps": "0.10"}),
+        (MEAN, {**MEAN, "eps": "1/10", "by": []}),
+        ({**MEAN, "where": "age >= 20"}, {**MEAN, "where": " not (AGE<20.0)".replace("AGE", "age")}),
+        (
+            {**MEAN, "where": "age > 19 and (region = 'north' or region='east')"},
+            {**MEAN, "where": "(region in ('east','north', 'east')) AND age>=20"},
+        ),
+        (
+            {"question": "sql", "sql": "SELECT AVG(income) FROM people WHERE age >= 20 AND income < 500", "eps": "0.1"},
+            {"question": "sql", "sql": "select avg( p.income ) from people p where 500 > income and (age > 19);", "eps": 0.1},
+        ),
+    ],
+)  # fmt: skip
+def test_other_words_for_the_same_plan_are_the_same_question(here: Town, one: Any, other: Any) -> None:
+    before = here.ledger.spent
+    first = here.answered(one)
+    again = here.ask(other)
+    assert again.status_code == 200
+    assert again.json()["answer"] == first["answer"]
+    assert here.ledger.spent.eps - before.eps <= Fraction(1, 10)  # type: ignore[attr-defined]
+
+
+def test_a_condition_that_is_too_long_to_be_read_back_is_refused_and_not_lost(tmp_path: Path) -> None:
+    wide = ob.Domain([ob.Integer("income", 0, 10**6), ob.Integer("age", 0, 99), ob.Category("region", ["north", "east", "south", "west"])])  # fmt: skip
+    with town(tmp_path / "here", domain=wide) as found:
+        asked = {**MEAN, "where": f"income in ({','.join(map(str, range(100, 500)))})"}
+        assert found.ask(asked).status_code == 422
+        assert found.ledger.spent == Pure(0)
 
 
 def test_another_edition_is_another_question(here: Town) -> None:
@@ -329,6 +395,30 @@ def test_what_is_declined_costs_nothing(tmp_path: Path) -> None:
         ended = found.wait(job["id"])
         assert (ended["state"], ended["why"]) == ("declined", None)
         assert found.ledger.spent == Pure(0)
+
+
+def test_what_cannot_be_paid_when_it_is_approved_goes_on_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with town(tmp_path / "here", budget=Pure("0.5"), approve_above="0.3") as found:
+        dear = found.ask({**MEAN, "eps": "0.4"}, idempotency_key="k1").json()
+        found.answered({**MEAN, "eps": "0.2"}, "lab-4")
+        path = f"/v1/questions/{dear['id']}"
+        for _ in range(2):
+            refused = found.send("POST", f"{path}/approve", "anna")
+            assert (refused.status_code, refused.json()["error"]) == (409, "BudgetError")
+            assert found.send("GET", path).json()["state"] == "waiting"
+        assert "approve" not in [entry.kind for entry in found.ledger.history()]
+        monkeypatch.setattr(type(found.ledger), "affords", lambda *_, **__: True)  # another was quicker
+        assert found.send("POST", f"{path}/approve", "anna").status_code == 409
+        assert found.send("GET", path).json()["state"] == "waiting"
+        assert found.ask({**MEAN, "eps": "0.4"}, idempotency_key="k1").json()["id"] == dear["id"]
+        found.desk._move(dear["id"], "waiting", state="asked", by="anna")  # it stopped between the two
+        found.desk.recover()
+        assert found.send("GET", path).json()["state"] == "waiting"
+        assert found.send("POST", f"{path}/decline", "ben").status_code == 200
+        assert found.ledger.spent == Pure("0.2")
+        found.ledger.verify()
 
 
 def test_nobody_makes_a_second_steward_of_themselves(tmp_path: Path) -> None:

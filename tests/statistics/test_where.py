@@ -152,3 +152,49 @@ def test_any_condition_is_the_same_in_duckdb_and_in_python(tree: Any) -> None:
 
 
 SOURCE = open_data({"age": [0, 1, 2, 3, 4] * 3, "grade": [1] * 5 + [2] * 5 + [3] * 5, "r": list(range(15))})
+
+
+THIRDS = Domain([*DOMAIN, Real("third", "1/3", 2, "1/3")])
+LEAVES = st.one_of(
+    st.tuples(st.sampled_from(["age", '"two words"']), st.sampled_from(list(TESTS)), st.integers(0, 3)),
+    st.tuples(
+        st.just("third"), st.sampled_from(["<", "<=", ">", ">="]), st.sampled_from(["0.5", "1", "1.9", "2"])
+    ),
+    st.tuples(st.just("income"), st.sampled_from(["<", "<=", ">", ">="]), st.sampled_from([0, 999, 10_000])),
+    st.tuples(st.just("region"), st.sampled_from(["=", "!="]), st.sampled_from(["'north'", "'it''s'"])),
+    st.tuples(st.just("day"), st.sampled_from(["<", ">"]), st.just("'2026-06-30'")),
+    st.tuples(st.sampled_from(["age", "region", "day"]), st.sampled_from(["is null", "is not null"])),
+).map(lambda parts: " ".join(map(str, parts)))
+CONDITIONS = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        inner.map("not ({})".format), st.tuples(inner, inner).map(" and ".join).map("({})".format),
+        st.tuples(inner, inner).map(" or ".join).map("({})".format),
+    ),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@given(CONDITIONS)
+@settings(max_examples=100, deadline=None)
+def test_one_spelling_picks_the_same_rows_and_is_its_own(text: str) -> None:
+    condition = parse(text, THIRDS)
+    normal = condition.normal
+    assert parse(str(normal), THIRDS) == normal == normal.normal
+    assert {column.name for column in normal.needed} == {column.name for column in condition.needed}
+    found = [
+        MANY.connection.execute(
+            f"SELECT r FROM {MANY.relation} WHERE {condition_sql(MANY, one)} ORDER BY r"
+        ).fetchall()
+        for one in (condition, normal)
+    ]
+    assert found[0] == found[1]
+
+
+MANY = open_data(
+    {
+        **{name: [values[(place * step) % 5] for place in range(60)] for step, (name, values) in enumerate(ROWS.items(), 1)},
+        "third": [place % 7 / 3 if place % 8 else None for place in range(60)],
+        "r": list(range(60)),
+    }
+)  # fmt: skip

@@ -42,6 +42,7 @@ tokens = sa.Table(
     sa.Column("since", BIG, nullable=False),
     sa.Column("until", BIG),
     sa.Column("revoked", BIG),
+    sa.Column("maker", sa.Text),  # the token that made it, which takes it along when it is revoked
 )
 jobs = sa.Table(
     "jobs",
@@ -95,6 +96,7 @@ lanes = sa.Table(
     metadata,
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("free", BIG, nullable=False),
+    sa.Column("taken", BIG, nullable=False),  # when it was taken last, by the clock
 )
 slots = sa.Table(
     "slots",

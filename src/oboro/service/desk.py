@@ -98,7 +98,7 @@ class Desk:
         with database.writing() as connection:
             have = set(connection.execute(sa.select(schema.lanes.c.number)).scalars())
             for number in set(range(settings.workers)) - have:
-                connection.execute(schema.lanes.insert().values(number=number, free=0))
+                connection.execute(schema.lanes.insert().values(number=number, free=0, taken=0))
 
     def serve(self, opened: Opened) -> None:
         """One dataset more, while others are asked about."""
@@ -184,6 +184,8 @@ class Desk:
     def approve(self, steward: Person, job: jobs.Row) -> jobs.Row:
         """Admits a question that waits, by a steward who did not ask it; the approval is an entry of the ledger."""
         opened, asked = self._waiting(steward, job)
+        if not opened.ledger.affords(asked.quote.cost, account=self._payer(job.account)):
+            self._refuse_unaffordable(opened, job.account, asked)  # it goes on waiting
         if not self._move(job.id, "waiting", state="asked", by=steward.name):
             raise Conflict("the question does not wait any more", needed="one that waits for approval")
         plan, record = asked.quote.plan, asked.quote.record
@@ -197,7 +199,7 @@ class Desk:
                 edition=opened.facts.edition,
             )
         except OboroError:
-            self._move(job.id, "asked", state="waiting", by=None)
+            self._wait_again(job.id)
             raise
         return self._admit(job.id, opened, asked, job.account, entry.position)
 
@@ -285,7 +287,9 @@ class Desk:
         for row in rows:
             opened = self.datasets.get(row.dataset)
             stored = None if opened is None else opened.ledger.find(row.id)
-            if stored is None:
+            if stored is None and row.by is not None:
+                self._wait_again(row.id)
+            elif stored is None:
                 self._unwrite(row.id)
             else:
                 self._lose(row.id, "the service stopped while it was admitted")
@@ -355,14 +359,14 @@ class Desk:
         raise BudgetError(
             "the budget does not cover this question; nothing was spent",
             given=f"a cost of {asked.quote.cost.unconditional}",
-            needed=f"at most what you may spend now: {left} of your account, {opened.ledger.available} of the dataset",
+            needed=f"at most what may be spent now: {left} of the account, {opened.ledger.available} of the dataset",
             fix="a smaller eps, or the next period",
         )
 
     def _admit(
         self, number: str, opened: Opened, asked: Asked, name: str, approval: int | None = None
     ) -> jobs.Row:
-        """Pays, and takes a turn. What is refused here was not paid for, and leaves nothing behind."""
+        """Pays, and takes a turn. What is refused here was not paid for: it leaves nothing behind, or waits as before if it was approved."""
         edition = opened.facts.edition
         try:
             reservation = reserve(
@@ -377,7 +381,10 @@ class Desk:
             self._lose(number, error.message)
             return self._found(number)
         except OboroError:
-            self._unwrite(number)
+            if approval is None:
+                self._unwrite(number)
+            else:
+                self._wait_again(number)
             raise
         written = json.dumps(
             {
@@ -428,6 +435,10 @@ class Desk:
         with self.database.writing() as connection:
             connection.execute(schema.keys.delete().where(schema.keys.c.job == number))
             connection.execute(schema.jobs.delete().where(schema.jobs.c.id == number))
+
+    def _wait_again(self, number: str) -> None:
+        """A question whose approval came to nothing waits for another."""
+        self._move(number, "asked", state="waiting", by=None)
 
     def _lose(self, number: str, why: str) -> None:
         with self.database.writing() as connection:

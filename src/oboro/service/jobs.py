@@ -107,10 +107,15 @@ def finish(
     return True
 
 
-def bury(database: Database, dead: str | None = None) -> list[Row]:
-    """Jobs of a worker that died, or of those that have been silent for long: lost. What was admitted waits for another worker."""
+def bury(database: Database, dead: str | None = None, *, own: str | None = None) -> list[Row]:
+    """Jobs of a worker that died, or of those that have been silent for long: lost. What was admitted waits for another worker.
+
+    `own`: how the names of workers begin whose deaths are seen: whatever the clock says, they are not taken for dead.
+    """
     table = schema.jobs
     gone = table.c.worker == dead if dead is not None else table.c.beat < now() - SILENT
+    if own is not None:
+        gone = sa.and_(gone, ~table.c.worker.startswith(own, autoescape=True))
     with database.writing() as connection:
         rows = list(connection.execute(sa.select(table).where(table.c.state == "running", gone)))
         for row in rows:

@@ -152,7 +152,7 @@ def create_token(asked: models.ToToken, desk: AtDesk, person: Anybody) -> models
         raise Unknown("there is nobody of this name", needed="somebody who was added")
     if known == "steward" and asked.name != person.name:
         raise _two_of_one("a token of another steward is made on the machine of the service", asked.name)
-    token = people.create_token(desk.database, asked.name, days=asked.days)
+    token = people.create_token(desk.database, asked.name, days=asked.days, maker=person.token)
     return models.NewToken(id=token.split("_")[1], token=token)
 
 
@@ -165,7 +165,7 @@ def _two_of_one(message: str, name: str) -> Forbidden:
 
 @router.delete("/v1/tokens/{id}", status_code=204, response_class=Response)
 def revoke_token(id: str, desk: AtDesk, person: Anybody) -> Response:
-    """From now on the token opens nothing."""
+    """From now on the token opens nothing, nor does any that was made with it."""
     listed = people.tokens_of(desk.database, None if person.role == "steward" else person.name)
     own = {one.id for one in listed}
     if id not in own or not people.revoke_token(desk.database, id):

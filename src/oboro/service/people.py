@@ -86,9 +86,17 @@ def role_of(database: Database, name: str) -> str | None:
 
 
 def create_token(
-    database: Database, name: str, *, days: int | None = None, lasting: int | None = None
+    database: Database,
+    name: str,
+    *,
+    days: int | None = None,
+    lasting: int | None = None,
+    maker: str | None = None,
 ) -> str:
-    """A new token, 256 bits of it secret. It is shown once: what is kept is its hash."""
+    """A new token, 256 bits of it secret. It is shown once: what is kept is its hash.
+
+    `maker`: the id of the token that asks for it. Whoever revokes that one revokes all that it made.
+    """
     if role_of(database, name) is None:
         raise ParameterError(
             "there is nobody of this name",
@@ -100,23 +108,33 @@ def create_token(
     since = now()
     until = since + days * _DAY if days is not None else since + lasting if lasting is not None else None
     with database.writing() as connection:
+        if maker is not None:  # locked, so that it is not revoked meanwhile
+            made = schema.tokens
+            opens = sa.select(made.c.id).where(made.c.id == maker, made.c.revoked.is_(None))
+            if connection.execute(opens.with_for_update()).first() is None:
+                raise ParameterError("the token was revoked", needed="a token that opens something")
         connection.execute(
             schema.tokens.insert().values(
-                id=number, person=name, hash=_hash(secret), since=since, until=until
+                id=number, person=name, hash=_hash(secret), since=since, until=until, maker=maker
             )
         )
     return f"oboro_{number}_{secret}"
 
 
-def revoke_token(database: Database, number: str) -> bool:
-    """From now on the token opens nothing. Whether there was such a one."""
+def revoke_token(database: Database, number: str, *, alone: bool = False) -> bool:
+    """From now on the token opens nothing, nor does any that it made. Whether there was such a one.
+
+    `alone`: what it made stays, as when somebody logs out.
+    """
+    table, time, known = schema.tokens, now(), 0
     with database.writing() as connection:
-        found = connection.execute(
-            schema.tokens.update()
-            .where(schema.tokens.c.id == number, schema.tokens.c.revoked.is_(None))
-            .values(revoked=now())
-        )
-        return found.rowcount > 0
+        found = [number]
+        while found:  # those that were revoked before are passed through: what they made may be younger
+            here = sa.and_(table.c.id.in_(found), table.c.revoked.is_(None))
+            known += connection.execute(table.update().where(here).values(revoked=time)).rowcount
+            made = [] if alone else connection.execute(sa.select(table.c.id).where(table.c.maker.in_(found)))
+            found = [row.id for row in made]
+    return known > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -26,6 +26,7 @@ from oboro.statistics.questions import batch_of
 from oboro.statistics.scope import Bins, bins_of, group_of
 from oboro.statistics.session import Builds
 from oboro.statistics.terms import Promise, promised
+from oboro.statistics.where import parse
 
 Question = Mapping[str, Any]
 KINDS = (
@@ -119,7 +120,7 @@ def build_of(question: Question, facts: Facts) -> Any:
     if (where := question.get("where")) is not None:
         if len(where) > LONGEST:
             raise _too_much("where", len(where), LONGEST, "signs")
-        asked = asked.where(where)
+        asked = asked.where(one_spelling(where, facts.domain))
     if by := question.get("by"):
         asked = asked.by(*by)
     kind, columns = question["question"], question.get("columns") or []
@@ -147,6 +148,24 @@ def build_of(question: Question, facts: Facts) -> Any:
         needed=", ".join(KINDS),
         fix=setting(question="mean"),
     )
+
+
+def one_spelling(where: str, domain: Domain) -> str:
+    """A condition as its plan's record has it, however it was written. Refused if that is too long to be read back."""
+    found = parse(where, domain).normal
+    text = str(found)
+    try:
+        same = parse(text, domain) == found
+    except ParameterError:
+        same = False
+    if not same:
+        raise ParameterError(
+            "the condition is too long or nested too deeply",
+            given=where if len(where) <= 200 else where[:197] + "...",
+            needed="a condition of fewer parts",
+            fix="age >= 20 and region = 'north'",
+        )
+    return text
 
 
 def _ball(ball: Mapping[str, Any] | None) -> Ball | None:
@@ -261,6 +280,9 @@ def _statement(question: Question, facts: Facts) -> tuple[Plan, Shape]:
         return Builds(facts.domain, facts.unit, facts.n)
 
     statement = read_statement(question["sql"], find)
+    if statement.condition is not None:
+        text = one_spelling(str(statement.condition), facts.domain)
+        statement = replace(statement, condition=parse(text, facts.domain))
     wanted, limits = statement.wanted, facts.limits
     groups, values = prod(bins.size for bins in statement.groups), 0
     for one in wanted:

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from oboro.errors import DataError, LedgerError
 from oboro.service import database as schema
-from oboro.service import edition, jobs
+from oboro.service import edition, jobs, slots
 from oboro.service.database import Database, now
 from oboro.service.desk import Desk
 from oboro.service.door import log, log_lines
@@ -102,7 +102,9 @@ class Workers:
                         self._begin()
                 if time.monotonic() - last > 10:
                     last = time.monotonic()
-                    jobs.bury(self.database)
+                    if slots.settle(self.database, now()):
+                        log.warning("the clock was ahead", extra={"facts": {"at": now()}})
+                    jobs.bury(self.database, own=self.prefix)
             except (sa.exc.SQLAlchemyError, OSError):  # the database, or a disk, is away for a while
                 self._stopped.wait(1)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -28,6 +29,7 @@ class Slot:
     slot: int
 
 
+APART = 60_000  # milliseconds by which the clocks of several machines may differ
 UNCALIBRATED = Slot(work=250, slot=2_000)
 
 
@@ -56,22 +58,63 @@ def fitting(found: Mapping[Shape, Slot], shape: Shape) -> Slot:
 
 def take_turn(connection: sa.Connection, lanes: int, slot: Slot, now: int) -> int:
     """When an answer is due whose question is admitted now. Its turn is in the lane that is free first."""
-    free = {row.number: row.free for row in connection.execute(_LANES)}
+    rows = list(connection.execute(_LANES))
+    if _is_ahead(rows, now):
+        turn_back(connection, rows, now)
+        rows = list(connection.execute(_LANES))
+    free = {row.number: row.free for row in rows}
     lane = min(range(lanes), key=lambda number: free.get(number, 0))
     start: int = max(now, free.get(lane, 0))
-    taken = {"lane": lane, "until": start + slot.work}
+    taken = {"lane": lane, "until": start + slot.work, "now": now}
     if lane in free:
         connection.execute(_TAKE, taken)
     else:
-        connection.execute(schema.lanes.insert().values(number=lane, free=start + slot.work))
+        connection.execute(schema.lanes.insert().values(number=lane, free=start + slot.work, taken=now))
     return start + slot.slot
+
+
+def settle(database: Database, now: int) -> bool:
+    """Puts right what a clock said that was far ahead. Whether it was."""
+    with database.reading() as connection:
+        if not _is_ahead(list(connection.execute(sa.select(schema.lanes))), now):
+            return False
+    with database.writing() as connection:
+        rows = list(connection.execute(_LANES))
+        if _is_ahead(rows, now):
+            turn_back(connection, rows, now)
+    return True
+
+
+def _is_ahead(rows: list[sa.Row[Any]], now: int) -> bool:
+    return any(row.taken > now + APART for row in rows)
+
+
+def turn_back(connection: sa.Connection, rows: list[sa.Row[Any]], now: int) -> None:
+    """The clock was ahead when lanes were taken, and is not any more: all that was to come comes as much later as it was to.
+
+    By the clock and by what was admitted alone: t becomes max(now, t - by), for every time that is still to come.
+    """
+    by = max(row.taken for row in rows) - now
+    lanes, jobs = schema.lanes, schema.jobs
+    connection.execute(
+        lanes.update()
+        .where(lanes.c.taken > now)
+        .values(free=_later(lanes.c.free, now, by), taken=_later(lanes.c.taken, now, by))
+    )
+    for column in (jobs.c.due, jobs.c.leaves):
+        moved = {column.name: _later(column, now, by)}
+        connection.execute(jobs.update().where(column > now).values(moved))
+
+
+def _later(column: Any, now: int, by: int) -> Any:
+    return sa.case((column > now + by, column - by), else_=now)
 
 
 _LANES = sa.select(schema.lanes).with_for_update().order_by(schema.lanes.c.number)
 _TAKE = (
     schema.lanes.update()
     .where(schema.lanes.c.number == sa.bindparam("lane"))
-    .values(free=sa.bindparam("until"))
+    .values(free=sa.bindparam("until"), taken=sa.bindparam("now"))
 )
 
 

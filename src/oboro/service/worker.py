@@ -25,7 +25,7 @@ from oboro.service import answers, edition, jobs
 from oboro.service.database import Database, now
 from oboro.service.edition import Opened
 from oboro.service.settings import Settings, read_settings
-from oboro.service.slots import enters_from
+from oboro.service.slots import APART, enters_from
 
 _IDLE = 0.005, 0.05  # seconds between two looks at the table: at work, and after a while without any
 _IDLE_CLERK = 500  # milliseconds between two looks at the clock, at most
@@ -76,22 +76,22 @@ class Clerk:
 
     def __init__(self, database: Database, worker: str) -> None:
         self.database, self.worker = database, worker
-        self._held: list[tuple[int, str, Enter]] = []
+        self._held: list[tuple[int, int, str, Enter]] = []  # when, its slot, its job
         self._lock = threading.Condition()
 
     def take(self, row: jobs.Row, enter: Enter, time: int) -> None:
         """What is measured at `time`: it is entered when its slot says so."""
         with self._lock:
-            heapq.heappush(self._held, (enters_from(row.due, row.slot, time), row.id, enter))
+            heapq.heappush(self._held, (enters_from(row.due, row.slot, time), row.slot, row.id, enter))
             self._lock.notify()
 
     def enter(self, time: int) -> int:
-        """Enters all whose time has come; how many are held still."""
+        """Enters all whose time has come; how many are held still. What is too far ahead was said by a clock that was."""
         while True:
             with self._lock:
-                if not self._held or self._held[0][0] > time:
+                if not self._held or time < self._held[0][0] <= time + self._held[0][1] + APART:
                     return len(self._held)
-                _, number, enter = heapq.heappop(self._held)
+                _, _, number, enter = heapq.heappop(self._held)
             why, found = None, None
             try:
                 found = enter()

@@ -128,6 +128,22 @@ class Condition:
     def and_also(self, other: Condition) -> Condition:
         return Condition(Junction("and", (self.tree, other.tree)))
 
+    @property
+    def normal(self) -> Condition:
+        """The same condition in one spelling, so that what differs in words alone is one question.
+
+        Constants are the values of the codes that are compared, "not" stands at single columns, nested parts of one word are one, and
+        parts are sorted, each once. It picks the same rows: each step holds also where a comparison is neither true nor false, and no
+        column is dropped.
+
+        >>> from oboro.domain import Domain, Integer
+        >>> from oboro.statistics.where import parse
+        >>> ages = Domain([Integer("age", 0, 99)])
+        >>> str(parse("NOT (age<18.5 or not age in (70, 30, 30))", ages).normal)
+        '(age = 30 or age = 70) and age >= 19'
+        """
+        return Condition(_normal(self.tree, False))
+
     def examples(self) -> Iterator[dict[str, int]]:
         """Codes for which it holds, tried at the places where something changes."""
         places: dict[str, set[int]] = {}
@@ -241,6 +257,46 @@ class _Parser:
     def _need(self, kind: str, value: str) -> None:
         if not self._take(kind, value):
             raise _wrong(f"{value!r} is missing", self.text)
+
+
+_OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", "and": "or", "or": "and"}
+
+
+def _normal(tree: Test | Junction, negated: bool) -> Test | Junction:
+    if isinstance(tree, Test):
+        if tree.op == NULL:
+            return Junction("not", (tree,)) if negated else tree
+        return _spelled(tree.column, _OPPOSITE[tree.op] if negated else tree.op, tree.code)
+    if tree.word == "not":
+        return _normal(tree.parts[0], not negated)
+    word, parts = _OPPOSITE[tree.word] if negated else tree.word, {}
+    for part in tree.parts:
+        one = _normal(part, negated)
+        inner = one.parts if isinstance(one, Junction) and one.word == word else (one,)
+        parts.update((str(each), each) for each in inner)
+    found = tuple(parts[text] for text in sorted(parts))
+    return found[0] if len(found) == 1 else Junction(word, found)
+
+
+def _spelled(column: Column, op: str, code: int) -> Test:
+    """A test with the value of its code in place of whatever constant was given; beyond the last code, with the last."""
+    last = column.size - 1
+    said = op if code <= last else {"<": "<=", ">=": ">"}[op]
+    if isinstance(column, Integer | Real):
+        value = Fraction(column.low + min(code, last) * column.step)
+        text = show(value)
+        for places in range(
+            1, 40 if "/" in text else 1
+        ):  # steps of a third: a decimal above the code before it says the same
+            below = Fraction(math.floor(value * 10**places), 10**places)
+            if value - below < column.step:
+                text = show(below)
+                break
+    else:
+        text = str(column.value(min(code, last)))
+        if not isinstance(column.value(0), int):
+            text = "'" + text.replace("'", "''") + "'"
+    return Test(column, op, code, f"{_named(column)} {said} {text}")
 
 
 def absent(column: Column) -> Test:

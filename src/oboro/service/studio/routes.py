@@ -169,7 +169,7 @@ def log_in(here: Here, sent: Sent) -> Response:
     if token:
         person = people.recognise(desk.database, token.strip())
         if person is not None:
-            made = people.create_token(desk.database, person.name, lasting=people.SESSION)
+            made = people.create_token(desk.database, person.name, lasting=people.SESSION, maker=person.token)
     elif name and password:
         made = people.log_in(desk.database, name, password)
     if made is None:
@@ -200,7 +200,7 @@ def _entered(desk: Desk, token: str, place: str) -> Response:
 @router.post("/logout")
 def log_out(here: Here) -> Response:
     """The session opens nothing any more."""
-    people.revoke_token(here.desk.database, here.person.token)
+    people.revoke_token(here.desk.database, here.person.token, alone=True)
     response = gone_to(to("login"))
     response.headers["set-cookie"] = entrance.cookie(here.desk.settings, None)
     return response
