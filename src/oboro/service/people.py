@@ -132,8 +132,8 @@ def revoke_token(database: Database, number: str, *, alone: bool = False) -> boo
         while found:  # those that were revoked before are passed through: what they made may be younger
             here = sa.and_(table.c.id.in_(found), table.c.revoked.is_(None))
             known += connection.execute(table.update().where(here).values(revoked=time)).rowcount
-            made = [] if alone else connection.execute(sa.select(table.c.id).where(table.c.maker.in_(found)))
-            found = [row.id for row in made]
+            made = sa.select(table.c.id).where(table.c.maker.in_(found))
+            found = [] if alone else list(connection.execute(made).scalars())
     return known > 0
 
 

@@ -269,7 +269,8 @@ def _normal(tree: Test | Junction, negated: bool) -> Test | Junction:
         return _spelled(tree.column, _OPPOSITE[tree.op] if negated else tree.op, tree.code)
     if tree.word == "not":
         return _normal(tree.parts[0], not negated)
-    word, parts = _OPPOSITE[tree.word] if negated else tree.word, {}
+    word = _OPPOSITE[tree.word] if negated else tree.word
+    parts: dict[str, Test | Junction] = {}
     for part in tree.parts:
         one = _normal(part, negated)
         inner = one.parts if isinstance(one, Junction) and one.word == word else (one,)
