@@ -9,19 +9,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from service_town import listening, made, town
 
 from oboro.privacy import Pure
 from oboro.release import verify_certificate
-from oboro.service import people, slots
+from oboro.service import desk, people, questions, slots
+from oboro.service.arrivals import Arrivals
+from oboro.service.settings import read_settings
+from oboro.service.studio import price
 from oboro.service.studio.local import Studio
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
 PASSWORD = "a long password"
+SCRIPT = "<script>alert(1)</script>"
+NAMED = "people of <b>2026</b>"
+PLANS = 24  # of one forecast: a curve of five, fourteen for the eps that an error needs, and the one that is shown
 expect = playwright.expect
 expect.set_options(timeout=60_000)
 
@@ -83,6 +90,33 @@ def studio(file: Path) -> Iterator[Studio]:
         thread.join(30)
 
 
+@contextmanager
+def declaring(folder: Path) -> Iterator[Any]:
+    """A service whose stewards may declare datasets, with passwords; slots are given, for a test has no time to find them."""
+    (folder / "declared").mkdir(parents=True)
+    with town(folder, slot=slots.Slot(1, 300)) as found:
+        found.settings.file.write_text(found.settings.file.read_text() + '\n[studio]\nfolder = "declared"\n')
+        found.desk.settings = found.door.settings = read_settings(found.settings.file)
+        for name in ("lab-3", "anna", "ben"):
+            people.set_password(found.desk.database, name, PASSWORD)
+        pages = next(route.app for route in found.app.routes if getattr(route, "path", "") == "/studio")
+        given = {questions.Shape(kind, 1 << 20): slots.Slot(1, 300) for kind in questions.KINDS}
+        pages.state.arrivals = Arrivals(found.desk, lambda *_: given)
+        yield found
+
+
+def counted(into: list[str], function: Any) -> Any:
+    def called(question: Any, facts: Any) -> Any:
+        into.append(question["question"])
+        return function(question, facts)
+
+    return called
+
+
+def forecasts(watched: Watched) -> int:
+    return sum("/forecast?" in url for url in watched.requests)
+
+
 def slide(page: Any, times: int, key: str = "ArrowRight") -> None:
     page.locator("#slider").focus()
     for _ in range(times):
@@ -114,74 +148,122 @@ def test_on_one_machine_a_slider_an_answer_and_a_bar_that_moves(chromium: Any, t
 
 
 @pytest.mark.long("stories of the studio")
-def test_the_story_of_a_question(chromium: Any, tmp_path: Path) -> None:
-    """An analyst asks above the limit, cannot approve it, a steward does; the answer verifies offline, and again it is free."""
-    with town(
-        tmp_path / "here",
-        budget=Pure(2),
-        grant=Pure(1),
-        granted=("lab-3", "anna"),
-        approve_above="0.3",
-        slot=slots.Slot(1, 300),
-    ) as found:
-        for name in ("lab-3", "anna", "ben"):
-            people.set_password(found.desk.database, name, PASSWORD)
-        with listening(found) as address:
-            asker, other = Watched(chromium), Watched(chromium)
-            anna = asker.log_in(address, "anna")
-            anna.get_by_role("link", name="Ask", exact=True).first.click()
-            anna.select_option("select[name=columns]", "income")
-            anna.get_by_label("the price first").check()
-            anna.fill("#eps", "0.5")
-            expect(anna.get_by_text("will have to approve it")).to_be_visible()
-            anna.get_by_role("button", name="Ask", exact=True).click()
-            anna.get_by_role("button", name="Yes, ask").click()
-            expect(anna.get_by_text("It waits for a steward")).to_be_visible()
-            question = anna.url
-            anna.get_by_role("link", name="Look at it").click()
-            expect(anna.get_by_text("another steward decides")).to_be_visible()
-            expect(anna.get_by_role("button", name="Approve")).to_have_count(0)
+def test_the_whole_story(chromium: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A steward declares a file, an analyst moves the slider and asks, a second steward approves, and the budget says no in the end."""
+    source = tmp_path / "people.csv"
+    rows = "".join(f"{number // 2},{number * 97 % 20_000},{'ab'[number % 2]}\n" for number in range(400))
+    source.write_text(f"id,income,{SCRIPT}\n{rows}")
+    plans: list[str] = []
+    for module in (desk, price):
+        monkeypatch.setattr(module, "plan_of", counted(plans, questions.plan_of))
+    with declaring(tmp_path / "here") as found, listening(found) as address:
+        steward, second, analyst = (Watched(chromium) for _ in range(3))
 
-            ben = other.log_in(address, "ben")
-            ben.get_by_role("link", name="Look at them").click()
-            expect(ben.get_by_role("heading", name="mean of income")).to_be_visible()
-            ben.get_by_role("button", name="Approve").click()
-            expect(ben.get_by_text("Nothing waits.")).to_be_visible()
+        # a steward declares a dataset from a file, and grants a share of its budget
+        anna = steward.log_in(address, "anna")
+        anna.get_by_role("link", name="Declare", exact=True).click()
+        anna.set_input_files("#file", source)
+        expect(anna.get_by_role("heading", name="Declare people.csv")).to_be_visible()
+        anna.select_option("[name='kind.0']", "person")
+        anna.fill("[name=max_rows]", "2")
+        anna.select_option("[name='kind.1']", "integer")
+        anna.fill("[name='low.1']", "0")
+        anna.fill("[name='high.1']", "20000")
+        anna.select_option("[name='kind.2']", "category")
+        anna.fill("[name='values.2']", "a\nb")
+        anna.fill("[name='service.rows']", "1000")
+        anna.fill("[name='service.approve_above']", "0.3")
+        expect(anna.locator("#toml")).to_have_value(re.compile('approve_above = "0.3"'))
+        expect(anna.locator("#written .good")).to_be_visible()
+        anna.fill("#save [name=name]", NAMED)
+        anna.fill("#save [name=eps]", "1")
+        anna.get_by_role("button", name="Declare it and create the ledger").click()
+        anna.get_by_role("link", name="Grant shares").click()
+        own = anna.locator("section", has=anna.get_by_role("heading", name=NAMED))
+        own.locator("summary").click()
+        own.locator("[name=account]").select_option("lab-3")
+        own.locator("[name=eps]").fill("1")
+        own.locator("[name=per]").select_option("")
+        own.get_by_role("button", name="Grant", exact=True).click()
 
-            anna.goto(question)
-            expect(anna.get_by_role("heading", name="The promise")).to_be_visible(timeout=30_000)
-            release = anna.url
-            with anna.expect_download() as csv:
-                anna.get_by_role("link", name="CSV").click()
-            name = csv.value.suggested_filename
-            csv.value.save_as(tmp_path / name)
-            with anna.expect_download() as signed:
-                anna.get_by_role("link", name="Certificate").click()
-            parquet = signed.value.suggested_filename
-            signed.value.save_as(tmp_path / parquet)
-            with anna.expect_download() as file:
-                anna.get_by_role("link", name="PARQUET").click()
-            file.value.save_as(tmp_path / file.value.suggested_filename)
-            record = verify_certificate(tmp_path / parquet, public_key=found.ledger.public_key)
-            assert record["dataset"] == found.ledger.dataset
+        # an analyst moves the slider: forecasts follow, each of a bounded number of plans, and none touches data
+        lab = analyst.log_in(address, "lab-3")
+        card = lab.locator("section", has=lab.get_by_role("heading", name=NAMED))
+        expect(card.locator(".budget .spent")).to_have_count(0)
+        card.get_by_role("link", name="Ask").click()
+        lab.select_option("select[name=columns]", "income")
+        forecast = lab.locator(".forecast")
+        expect(forecast.locator("h2").first).to_have_text("mean of income")
+        expect(lab.locator("#within")).to_have_value(re.compile(r"\d{2}"))
+        before, asked, made_before = lab.input_value("#within"), forecasts(analyst), len(plans)
+        slide(lab, 5)
+        expect(forecast).to_have_attribute("data-decided", "error")
+        assert float(lab.input_value("#within")) < float(before), "to the right is exact and dear"
+        expect(lab).to_have_url(re.compile("within="))
+        assert 1 <= forecasts(analyst) - asked <= 5, "a move of the slider asks once, or not at all"
+        assert len(plans) - made_before <= PLANS * (forecasts(analyst) - asked)
 
-            spent = found.ledger.spent
-            assert spent == Pure("0.5")
-            anna.goto(f"{address}/studio/ask/people%202026?question=mean&columns=income&first=eps&eps=0.5")
-            expect(anna.get_by_text("This was asked before")).to_be_visible()
-            anna.get_by_role("button", name="Ask", exact=True).click()
-            anna.get_by_role("button", name="Yes, ask").click()
-            expect(anna).to_have_url(release)
-            assert found.ledger.spent == spent
+        # above the limit it waits; whoever asked it cannot approve it, a second steward can
+        lab.get_by_label("the price first").check()
+        lab.fill("#eps", "0.5")
+        expect(lab.get_by_text("will have to approve it")).to_be_visible()
+        lab.get_by_role("button", name="Ask", exact=True).click()
+        lab.get_by_role("button", name="Yes, ask").click()
+        expect(lab.get_by_text("It waits for a steward")).to_be_visible()
+        question = lab.url
+        expect(lab.get_by_role("link", name="Approvals")).to_have_count(0)
+        refused = lab.request.post(
+            f"{address}/studio/approvals/{question.rpartition('/')[2]}/approve", headers={"origin": address}
+        )
+        assert refused.status == 403
+        ben = second.log_in(address, "ben")
+        ben.get_by_role("link", name="Look at them").click()
+        expect(ben.get_by_role("heading", name="mean of income")).to_be_visible()
+        ben.get_by_role("button", name="Approve").click()
+        expect(ben.get_by_text("Nothing waits.")).to_be_visible()
 
-            anna.goto(f"{address}/studio/ask/people%202026?question=mean&columns=income&first=eps&eps=0.9")
-            expect(anna.get_by_text("Nothing is lost")).to_be_visible()
-            expect(anna.get_by_role("button", name="Ask", exact=True)).to_be_disabled()
-            ben.goto(f"{address}/studio/")
-            width = ben.locator(".budget .spent").get_attribute("width")
-            assert float(width) == pytest.approx(250)
-            asker.holds()
-            other.holds()
+        # the answer, its certificate, which verifies offline, and the bar that moved
+        lab.goto(question)
+        expect(lab.get_by_role("heading", name="The promise")).to_be_visible()
+        release = lab.url
+        kept = {}
+        for name in ("PARQUET", "Certificate"):
+            with lab.expect_download() as file:
+                lab.get_by_role("link", name=name).click()
+            kept[name] = tmp_path / file.value.suggested_filename
+            file.value.save_as(kept[name])
+        ledger = found.desk.datasets[NAMED].ledger
+        record = verify_certificate(kept["Certificate"], public_key=ledger.public_key)
+        assert record["dataset"] == NAMED
+        lab.goto(f"{address}/studio/")
+        assert float(card.locator(".budget .spent").get_attribute("width")) == pytest.approx(500)
+
+        # asking again is free
+        lab.goto(f"{address}/studio/ask/{quote(NAMED)}?question=mean&columns=income&first=eps&eps=0.5")
+        expect(lab.get_by_text("This was asked before")).to_be_visible()
+        lab.get_by_role("button", name="Ask", exact=True).click()
+        lab.get_by_role("button", name="Yes, ask").click()
+        expect(lab).to_have_url(release)
+        assert ledger.spent == Pure("0.5")
+
+        # a budget that does not cover it says no, kindly
+        lab.goto(f"{address}/studio/ask/{quote(NAMED)}?question=mean&columns=income&first=eps&eps=0.6")
+        expect(lab.get_by_text("Nothing is lost")).to_be_visible()
+        expect(lab.get_by_role("button", name="Ask", exact=True)).to_be_disabled()
+
+        # a column called <script> does nothing, wherever it stands
+        lab.goto(
+            f"{address}/studio/ask/{quote(NAMED)}?question=histogram&columns={quote(SCRIPT)}&first=eps&eps=0.1"
+        )
+        expect(lab.locator(".forecast h2").first).to_contain_text(SCRIPT)
+        lab.get_by_role("button", name="Ask", exact=True).click()
+        lab.get_by_role("button", name="Yes, ask").click()
+        expect(lab.get_by_role("heading", name=SCRIPT)).to_be_visible()
+        for place in ("", "releases", f"account/{quote(NAMED)}", "declare/people.csv"):
+            anna.goto(f"{address}/studio/{place}")
+            anna.wait_for_load_state("networkidle")
+        for watched in (steward, second, analyst):
+            watched.holds()
 
 
 def serious(page: Any) -> list[str]:

@@ -161,8 +161,19 @@ class Desk:
 
     # Asking
 
-    def ask(self, person: Person, opened: Opened, question: Question, key: str | None = None) -> jobs.Row:
-        """Admits a question, or gives the job that it already is. Raises before anything is reserved, or not at all."""
+    def ask(
+        self,
+        person: Person,
+        opened: Opened,
+        question: Question,
+        key: str | None = None,
+        *,
+        free: bool = False,
+    ) -> jobs.Row:
+        """Admits a question, or gives the job that it already is. Raises before anything is reserved, or not at all.
+
+        `free`: whoever asks was told that it costs nothing. If it does by now, it is refused.
+        """
         asked = self.quoted(opened, question)
         body = sha256(f"{opened.facts.dataset}\n{asked.question}".encode())
         for _ in range(3):
@@ -170,6 +181,11 @@ class Desk:
                 return known
             if (same := self._same(person.name, opened, asked, key, body)) is not None:
                 return same
+            if free:
+                raise Conflict(
+                    "this is not free any more: what was asked before is gone; nothing was spent",
+                    needed="another look at the price",
+                )
             approval = self.needs_approval(opened, person.name, asked.quote.cost)
             # what needs no approval is paid at once, and refused there if it cannot be
             if approval and not opened.ledger.affords(asked.quote.cost, account=self._payer(person.name)):

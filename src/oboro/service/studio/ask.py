@@ -7,50 +7,31 @@ from __future__ import annotations
 
 import json
 import math
-import secrets
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import sqlalchemy as sa
 from fastapi import APIRouter, Depends
 from fastapi.responses import Response
-from pydantic import TypeAdapter, ValidationError
 
 from oboro.domain import Category, Column, Integer, Real
-from oboro.errors import OboroError, ParameterError
 from oboro.exact import about
 from oboro.records import Record
-from oboro.service import database as schema
-from oboro.service import jobs, models, slots
-from oboro.service.api import eps_for, rated
+from oboro.service import jobs
+from oboro.service.api import rated
 from oboro.service.database import now
-from oboro.service.desk import Asked, Desk
 from oboro.service.edition import Opened
 from oboro.service.made_up import made_up
 from oboro.service.questions import Facts, plan_of
 from oboro.service.studio import budgets, figures
-from oboro.service.studio.answer import forecast_rows, picture, rows_of
-from oboro.service.studio.page import (
-    Form,
-    Visit,
-    fields,
-    for_roles,
-    form,
-    gone_to,
-    query_of,
-    shown,
-    to,
-    told_of,
-)
+from oboro.service.studio.answer import picture, rows_of
+from oboro.service.studio.page import Form, Visit, fields, for_roles, form, gone_to, query_of, shown, to
+from oboro.service.studio.price import LEAST, MOST, Way, chosen_dataset, forecast_part, sent_question
 
 router = APIRouter()
 Here = Annotated[Visit, Depends(for_roles("analyst", "steward"))]
 Fields = Annotated[Form, Depends(fields)]
 Sent = Annotated[Form, Depends(form)]
-_QUESTION: TypeAdapter[Any] = TypeAdapter(models.Question)
 _NUMERIC = (Integer, Real)
-LEAST, MOST = 0.001, 10.0  # eps of the slider's ends
-_FIRST = "0.1"
 EXPECTED = "10000"  # rows, where their number is private and nobody said what to expect
 _REHEARSED = 2_000  # made-up rows
 
@@ -130,92 +111,13 @@ def _whole(text: str) -> int | str:
     return int(text) if text.strip().isdigit() and len(text) < 15 else text
 
 
-def checked(record: Record) -> Record:
-    """A question as the API would take it."""
-    try:
-        found: Record = _QUESTION.validate_python(record).model_dump(exclude_none=True, exclude_defaults=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"][1:])
-        raise ParameterError(
-            "the request is not understood",
-            given=where[:200] or "the question",
-            needed=str(first["msg"])[:300],
-        ) from None
-    return found
-
-
-def reach(quoted: Asked) -> float | None:
-    """How far errors reach in 95 of 100 cases, by the forecast: the widest of its rows."""
-    found = quoted.quote.forecast
-    for name, times in (("95% within ±", 1.0), ("standard error", 1.96)):
-        if name in found.columns:
-            place = found.columns.index(name)
-            values = [float(row[place]) for row in found.rows if not isinstance(row[place], str)]
-            return times * max(values) if values else None
-    return None
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """What a question would give, and what it would cost."""
-
-    question: Record
-    asked: Asked
-    reach: float | None
-    low: float | None  # the error at the dear end of the slider, and at the cheap one
-    high: float | None
-    points: list[tuple[float, float]]
-    decided: str  # what was chosen: the error, or the price
-
-
-def outlook(desk: Desk, opened: Opened, plain: Record, asked: Form) -> Outlook:
-    """The forecast of a question at the price or the error that was chosen."""
-    curve = []
-    for eps in ("0.001", "0.01", "0.1", "1", "10"):
-        error = reach(desk.quoted(opened, checked({**plain, "eps": eps})))
-        if error is not None:
-            curve.append((float(eps), error))
-    within = asked.get("within", "").replace(",", "").strip()
-    if asked.get("first", "accuracy") == "accuracy" and within and curve:
-        eps, decided = eps_for(opened, checked({**plain, "eps": "1"}), _target(within)), "error"
-    else:
-        decided = "price"
-        eps = asked.get("eps", "").strip() or _FIRST
-    question = checked({**plain, "eps": eps})
-    quoted = desk.quoted(opened, question)
-    errors = [error for _, error in curve]
-    return Outlook(
-        question,
-        quoted,
-        reach(quoted),
-        min(errors) if errors else None,
-        max(errors) if errors else None,
-        curve,
-        decided,
-    )
-
-
-def _target(within: str) -> models.Target:
-    try:
-        return models.Target(within=float(within))
-    except (ValueError, ValidationError):
-        raise ParameterError(
-            "the error is not understood", given=within[:100], needed="a number above 0", fix="500"
-        ) from None
-
-
 # Pages
 
 
 @router.get("/ask")
 def ask_page(here: Here) -> Response:
     """Which dataset."""
-    datasets = [one for one in here.desk.visible(here.person) if not one.facts.tabled]
-    if len(datasets) == 1:
-        return gone_to(to("ask", datasets[0].facts.dataset))
-    listed = [(one.facts.dataset, here.sentence(one.facts.unit)) for one in datasets]
-    return shown(here, "choose.html", what=here.say("Ask"), where="ask", datasets=listed)
+    return chosen_dataset(here, "ask", here.say("Ask"))
 
 
 @router.get("/ask/{dataset}")
@@ -282,85 +184,13 @@ def _example(facts: Facts) -> str:
     return ""
 
 
+_WAY = Way("ask", question_of, "0.1")
+
+
 @router.get("/ask/{dataset}/forecast")
 def forecast(dataset: str, here: Here, asked: Fields) -> Response:
-    """The part of the page that follows the slider. Free, and touches no data."""
-    desk = here.desk
-    opened = desk.dataset(dataset, here.person)
-    rated(here.request, "forecasts", here.person, desk.settings.limits.forecasts_per_minute)
-    try:
-        found = outlook(desk, opened, question_of(asked, opened.facts), asked)
-    except OboroError as error:
-        return shown(here, "ask_refused.html", 200, error=told_of(here, error))
-    response = shown(here, "ask_forecast.html", **forecast_facts(here, opened, found))
-    chosen = {name: value for name, value in asked.items() if value and name != "slider"}
-    response.headers["hx-replace-url"] = to("ask", dataset) + "?" + query_of(chosen)
-    return response
-
-
-def forecast_facts(here: Visit, opened: Opened, found: Outlook) -> Record:
-    desk, quote = here.desk, found.asked.quote
-    with desk.database.reading() as connection:
-        slot = slots.slot_of(connection, opened.facts.dataset, found.asked.shape)
-    account = None if here.local else opened.ledger.account(here.person.name)
-    payer = None if here.local else here.person.name
-    has_own = account is not None and account.granted is not None
-    budget = (
-        budgets.of_account(here, account, quote.cost)
-        if has_own and account is not None
-        else budgets.of_ledger(here, opened.ledger, quote.cost)
-    )
-    eps = float(found.question.get("eps", 0))
-    curve = [point for point in found.points if point[1] > 0]
-    drawn = (
-        figures.error_curve(
-            curve,
-            (eps, found.reach),
-            describe=here.say("Error by price: more eps, smaller error"),
-            below=here.say("price, ε"),
-            beside=here.say("error, 95% within ±"),
-        )
-        if found.reach and curve and LEAST <= eps <= 10 * MOST
-        else ""
-    )
-    return {
-        "dataset": opened.facts.dataset,
-        "question": json.dumps(found.question, ensure_ascii=False),
-        "key": secrets.token_hex(16),
-        "words": here.name(quote.words["released"]),
-        "reach": None if found.reach is None else about(found.reach, 3),
-        "ranks": any("rank" in str(row[0]) for row in quote.forecast.rows),
-        "exact_reach": found.reach,
-        "decided": found.decided,
-        "low": found.low,
-        "high": found.high,
-        "eps": found.question["eps"],
-        "cost": budgets.amount(quote.cost),
-        "budget": budget,
-        "affords": opened.ledger.affords(quote.cost, account=payer),
-        "granted": has_own or here.local,
-        "approval": here.desk.needs_approval(opened, here.person.name, quote.cost),
-        "again": _again(here, opened, found.asked),
-        "slot": about(slot.slot / 1000),
-        "curve": drawn,
-        **forecast_rows(here, quote.forecast),
-    }
-
-
-def _again(here: Visit, opened: Opened, asked: Asked) -> bool:
-    """Whether asking this is free. Of what is on its way only that is told: when it is ready is told by the clock alone."""
-    table, shared = schema.jobs, here.local or opened.settings.sharing
-    rows = sa.select(table.c.account).where(
-        table.c.dataset == opened.facts.dataset,
-        table.c.digest == asked.digest,
-        sa.or_(table.c.state.in_(jobs.ACTIVE), sa.and_(table.c.state == "lost", table.c.leaves > now())),
-    )
-    with here.desk.database.reading() as connection:
-        askers = set(connection.execute(rows).scalars())
-    if askers:
-        return shared or here.person.name in askers
-    among = None if shared else [here.person.name]
-    return opened.ledger.answered(asked.quote.record, opened.facts.edition, accounts=among) is not None
+    """The part of the page that follows the slider."""
+    return forecast_part(here, dataset, asked, _WAY)
 
 
 @router.post("/ask/{dataset}/rehearsal")
@@ -368,7 +198,7 @@ def rehearse(dataset: str, here: Here, sent: Sent) -> Response:
     """The same question asked of rows that nobody is. Nothing is spent; it tells nothing about the data."""
     opened = here.desk.dataset(dataset, here.person)
     rated(here.request, "rehearsals", here.person, here.desk.settings.limits.questions_per_minute)
-    question = checked(_sent_question(sent))
+    question = sent_question(sent)
     head, rows, drawn = rehearsed(here, opened, question)
     return shown(here, "rehearsal.html", head=head, rows=rows, drawn=drawn, many=f"{_REHEARSED:,}")
 
@@ -400,18 +230,6 @@ def rehearsed(here: Visit, opened: Opened, question: Record) -> tuple[list[str],
     return head, rows, picture(here, found, plan)
 
 
-def _sent_question(sent: Form) -> Record:
-    try:
-        found = json.loads(sent.get("asked", ""))
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise ParameterError(
-            "the request is not understood", given="the question", needed="the one that was forecast"
-        )
-    return found
-
-
 @router.post("/ask/{dataset}")
 def ask(dataset: str, here: Here, sent: Sent) -> Response:
     """Asks and pays: what was forecast, at the price that was shown. Never refunded."""
@@ -419,7 +237,10 @@ def ask(dataset: str, here: Here, sent: Sent) -> Response:
     opened = desk.dataset(dataset, here.person)
     rated(here.request, "questions", here.person, desk.settings.limits.questions_per_minute)
     key = sent.get("key", "")[:64]
-    row = desk.ask(here.person, opened, checked(_sent_question(sent)), key if key.isalnum() else None)
+    free = sent.get("free") == "yes"  # what the page said: nothing is paid that was not shown
+    row = desk.ask(
+        here.person, opened, sent_question(sent), key if key.isascii() and key.isalnum() else None, free=free
+    )
     here.request.app.state.metrics.count("oboro_questions_total", dataset=dataset, kind=row.kind)
     return gone_to(to("questions", row.id))
 

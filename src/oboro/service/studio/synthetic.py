@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 
-from oboro.errors import OboroError, ParameterError
+from oboro.errors import ParameterError
 from oboro.exact import whole
 from oboro.records import Record
-from oboro.service.api import rated
 from oboro.service.desk import Unknown
-from oboro.service.edition import Opened
-from oboro.service.studio.ask import LEAST, MOST, Outlook, checked, forecast_facts, reach
-from oboro.service.studio.page import Form, Visit, fields, for_roles, gone_to, query_of, shown, to, told_of
+from oboro.service.questions import Facts
+from oboro.service.studio.page import Form, Visit, fields, for_roles, shown
+from oboro.service.studio.price import LEAST, MOST, Way, chosen_dataset, forecast_part
 from oboro.service.studio.releases import download, given
 
 if TYPE_CHECKING:
@@ -33,11 +32,7 @@ _COMPARED = 20_000
 
 @router.get("/synthetic")
 def synthetic(here: Here) -> Response:
-    datasets = [one for one in here.desk.visible(here.person) if not one.facts.tabled]
-    if len(datasets) == 1:
-        return gone_to(to("synthetic", datasets[0].facts.dataset))
-    listed = [(one.facts.dataset, here.sentence(one.facts.unit)) for one in datasets]
-    return shown(here, "choose.html", what=here.say("Synthetic data"), where="synthetic", datasets=listed)
+    return chosen_dataset(here, "synthetic", here.say("Synthetic data"))
 
 
 @router.get("/synthetic/{dataset}")
@@ -63,7 +58,7 @@ def form_of(dataset: str, here: Here, asked: Fields) -> Response:
     )
 
 
-def question_of(asked: Form) -> Record:
+def question_of(asked: Form, _: Facts) -> Record:
     made: Record = {"question": "synthetic", "method": asked.get("method") or "marginals"}
     if names := [name for name in asked.get("columns", "").split("\n") if name]:
         made["columns"] = names
@@ -72,35 +67,13 @@ def question_of(asked: Form) -> Record:
     return made
 
 
+_WAY = Way("synthetic", question_of, "1")
+
+
 @router.get("/synthetic/{dataset}/forecast")
 def forecast(dataset: str, here: Here, asked: Fields) -> Response:
-    desk = here.desk
-    opened = desk.dataset(dataset, here.person)
-    rated(here.request, "forecasts", here.person, desk.settings.limits.forecasts_per_minute)
-    try:
-        found = _outlook(here, opened, asked)
-        facts = forecast_facts(here, opened, found)
-    except OboroError as error:
-        return shown(here, "ask_refused.html", 200, error=told_of(here, error))
-    response = shown(here, "synthetic_forecast.html", **facts)
-    chosen = {name: value for name, value in asked.items() if value and name != "slider"}
-    response.headers["hx-replace-url"] = to("synthetic", dataset) + "?" + query_of(chosen)
-    return response
-
-
-def _outlook(here: Visit, opened: Opened, asked: Form) -> Outlook:
-    plain = question_of(asked)
-    curve = []
-    for eps in ("0.01", "0.1", "1", "10"):
-        error = reach(here.desk.quoted(opened, checked({**plain, "eps": eps})))
-        if error:
-            curve.append((float(eps), error))
-    question = checked({**plain, "eps": asked.get("eps", "").strip() or "1"})
-    quoted = here.desk.quoted(opened, question)
-    errors = [error for _, error in curve]
-    return Outlook(
-        question, quoted, reach(quoted), min(errors, default=None), max(errors, default=None), curve, "price"
-    )
+    """The part of the page that follows the slider."""
+    return forecast_part(here, dataset, {**asked, "first": "eps"}, _WAY)
 
 
 # Records of a model that was released

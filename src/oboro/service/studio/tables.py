@@ -9,36 +9,31 @@ from fastapi.responses import Response
 from markupsafe import Markup
 
 from oboro.domain import Areas, Grid, Mesh
-from oboro.errors import OboroError, ParameterError
+from oboro.errors import OboroError
 from oboro.records import Record
 from oboro.release import Forecast
 from oboro.report import chart
 from oboro.report.page import PROMISE
-from oboro.service.api import rated
-from oboro.service.desk import Asked, Desk
 from oboro.service.edition import Opened
+from oboro.service.questions import Facts
 from oboro.service.studio import hours
-from oboro.service.studio.ask import LEAST, MOST, Outlook, checked, forecast_facts
-from oboro.service.studio.page import (
-    Form,
-    Visit,
-    fields,
-    for_roles,
-    gone_to,
-    in_language,
-    query_of,
-    shown,
-    to,
-    told_of,
+from oboro.service.studio.page import Form, Visit, fields, for_roles, in_language, shown
+from oboro.service.studio.price import (
+    LEAST,
+    MOST,
+    Outlook,
+    Way,
+    checked,
+    chosen_dataset,
+    forecast_part,
+    of_cells,
 )
 
 router = APIRouter()
 Here = Annotated[Visit, Depends(for_roles("analyst", "steward"))]
 Fields = Annotated[Form, Depends(fields)]
 STRATEGIES = ("tree", "filtered", "wavelet")
-_FIRST = "0.5"
 _SIDES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-_SMALL = 0.0001
 
 
 def places(opened: Opened) -> list[Any]:
@@ -47,11 +42,7 @@ def places(opened: Opened) -> list[Any]:
 
 @router.get("/tables")
 def tables(here: Here) -> Response:
-    datasets = here.desk.visible(here.person)
-    if len(datasets) == 1:
-        return gone_to(to("tables", datasets[0].facts.dataset))
-    listed = [(one.facts.dataset, here.sentence(one.facts.unit)) for one in datasets]
-    return shown(here, "choose.html", what=here.say("Tables"), where="tables", datasets=listed)
+    return chosen_dataset(here, "tables", here.say("Tables"), cells=True)
 
 
 @router.get("/tables/{dataset}")
@@ -94,7 +85,7 @@ def _start(opened: Opened) -> list[str]:
     return chosen
 
 
-def question_of(asked: Form) -> Record:
+def question_of(asked: Form, _: Facts) -> Record:
     made: Record = {"question": "table"}
     names = [name for name in asked.get("columns", "").split("\n") if name]
     if names:
@@ -112,88 +103,9 @@ def question_of(asked: Form) -> Record:
     return made
 
 
-def _first_row(asked: Asked) -> float | None:
-    """The error of the smallest blocks: single cells."""
-    found = asked.quote.forecast
-    name = "95% within ±"
-    if name not in found.columns or not found.rows:
-        return None
-    value = found.rows[0][found.columns.index(name)]
-    return None if isinstance(value, str) else float(value)
-
-
-def eps_for_cells(desk: Desk, opened: Opened, plain: Record, within: float) -> str:
-    """The smallest eps of three digits at which single cells are within the error."""
-    low, high = -3000, 1000
-
-    def good(step: int) -> bool:
-        error = _first_row(desk.quoted(opened, checked({**plain, "eps": f"{10 ** (step / 1000):.3g}"})))
-        return error is not None and error <= within
-
-    if not good(high):
-        raise ParameterError(
-            "no eps is large enough for this error",
-            given=f"{within}",
-            needed="a larger error, or fewer columns",
-        )
-    while high - low > 4:
-        middle = (low + high) // 2
-        low, high = (low, middle) if good(middle) else (middle, high)
-    return f"{10 ** (high / 1000):.3g}"
-
-
-@router.get("/tables/{dataset}/forecast")
-def forecast(dataset: str, here: Here, asked: Fields) -> Response:
-    """The part of the page that follows the slider."""
-    desk = here.desk
-    opened = desk.dataset(dataset, here.person)
-    rated(here.request, "forecasts", here.person, desk.settings.limits.forecasts_per_minute)
-    try:
-        found = _outlook(desk, opened, question_of(asked), asked)
-        shown_part = _facts(here, opened, found, asked)
-    except OboroError as error:
-        return shown(here, "ask_refused.html", 200, error=told_of(here, error))
-    response = shown(here, "tables_forecast.html", **shown_part)
-    chosen = {name: value for name, value in asked.items() if value and name != "slider"}
-    response.headers["hx-replace-url"] = to("tables", dataset) + "?" + query_of(chosen)
-    return response
-
-
-def _outlook(desk: Desk, opened: Opened, plain: Record, asked: Form) -> Outlook:
-    curve = []
-    for eps in ("0.001", "0.01", "0.1", "1", "10"):
-        error = _first_row(desk.quoted(opened, checked({**plain, "eps": eps})))
-        if error is not None:
-            curve.append((float(eps), max(error, _SMALL)))
-    within, decided = asked.get("within", "").replace(",", "").strip(), "price"
-    if asked.get("first", "accuracy") == "accuracy" and within and curve:
-        try:
-            eps, decided = eps_for_cells(desk, opened, plain, float(within)), "error"
-        except ValueError:
-            raise ParameterError(
-                "the error is not understood", given=within[:100], needed="a number above 0", fix="500"
-            ) from None
-    else:
-        eps = asked.get("eps", "").strip() or _FIRST
-    question = checked({**plain, "eps": eps})
-    quoted = desk.quoted(opened, question)
-    errors = [error for _, error in curve]
-    return Outlook(
-        question,
-        quoted,
-        _first_row(quoted),
-        min(errors) if errors else None,
-        max(errors) if errors else None,
-        curve,
-        decided,
-    )
-
-
-def _facts(here: Visit, opened: Opened, found: Outlook, asked: Form) -> Record:
-    facts = forecast_facts(here, opened, found)
+def _more(here: Visit, opened: Opened, found: Outlook, asked: Form) -> Record:
     quote = found.asked.quote
     return {
-        **facts,
         "by_size": in_language(chart.error_chart(quote.forecast), here.language),
         "sizes": in_language(chart.error_table(quote.forecast, leave_out=("cells",)), here.language),
         "beside": _beside(here, opened, found) if asked.get("beside") else None,
@@ -225,3 +137,12 @@ def _beside(here: Visit, opened: Opened, found: Outlook) -> Markup:
 def _by_size(found: Forecast) -> dict[str, float]:
     place = found.columns.index("95% within ±")
     return {str(row[0]): float(row[place]) for row in found.rows if not isinstance(row[place], str)}
+
+
+_WAY = Way("tables", question_of, "0.5", of_cells, _more, steps=(-3_000, 1_000))
+
+
+@router.get("/tables/{dataset}/forecast")
+def forecast(dataset: str, here: Here, asked: Fields) -> Response:
+    """The part of the page that follows the slider."""
+    return forecast_part(here, dataset, asked, _WAY)
