@@ -32,6 +32,7 @@ def main() -> None:
     from oboro.privacy import Approx, Unit
     from oboro.service import people
     from oboro.service.demo import generated
+    from oboro.service.slots import Slot
 
     folder = Path(tempfile.mkdtemp(prefix="oboro-pictures-"))
     demo(folder / "city")
@@ -44,6 +45,7 @@ def main() -> None:
             unit=Unit.person("who", 4),
             granted=("lab-3", "anna"),
             approve_above="0.3",
+            slot=Slot(1, 1_500),
         ) as town,
         sync_playwright() as driver,
     ):

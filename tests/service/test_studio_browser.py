@@ -27,7 +27,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
 PASSWORD = "a long password"
 SCRIPT = "<script>alert(1)</script>"
-NAMED = "people of <b>2026</b>"
+NAMED = "people of <b>2026"
 PLANS = 24  # of one forecast: a curve of five, fourteen for the eps that an error needs, and the one that is shown
 expect = playwright.expect
 expect.set_options(timeout=60_000)

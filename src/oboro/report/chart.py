@@ -58,7 +58,9 @@ def line_chart(
     every = max(1, math.ceil(max(len(label.en) for label in named) * 6.2 / across))
     for index, label in enumerate(named):
         if index % every == 0:
-            place = f'x="{x(index):.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle"'
+            cut = x(index) + 3.1 * len(label.en) > WIDTH  # a long one at the end stands within the picture
+            at, anchor = (WIDTH - 2, "end") if cut else (x(index), "middle")
+            place = f'x="{at:.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="{anchor}"'
             parts.append(say(label, "text", place))
     if beside:
         parts.append(say(beside, "text", 'x="2" y="10"'))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
+from unicodedata import east_asian_width
 
 from markupsafe import Markup
 
@@ -134,10 +135,17 @@ def _ticks(low: float, high: float, most: int) -> list[float]:
     return [step * k for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
+def _wide(text: str) -> int:
+    """How many letters wide a text is: signs of Japanese are twice as wide."""
+    return sum(2 if east_asian_width(sign) in "WF" else 1 for sign in text)
+
+
 def _lines(rows: Sequence[Any], low: float, high: float, describe: str, interval: str) -> Markup:
     named = any(row[0] for row in rows)
-    longest = max(len(name) for name, *_ in rows)
-    left = min(180, 14 + int(7.4 * longest)) if named else 14
+    longest = max(_wide(name) for name, *_ in rows)
+    left = (
+        min(250, 14 + int(10.6 * longest)) if named else 14
+    )  # on a phone letters are larger beside the same lines
     width, each = 640, 28
     height = 14 + each * len(rows) + 26
 
@@ -155,7 +163,9 @@ def _lines(rows: Sequence[Any], low: float, high: float, describe: str, interval
     for number, row in enumerate(rows):
         y = 14 + each * number + each / 2
         name, value, first, last = row
-        cut = name if len(name) <= 24 else name[:23] + "…"
+        cut = name
+        while _wide(cut) > 22:
+            cut = cut.removesuffix("…")[:-1] + "…"
         if named:
             parts.append(
                 f'<text class="name" x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{escape(cut)}</text>'

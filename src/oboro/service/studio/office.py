@@ -133,6 +133,7 @@ def _analysts(here: Visit, token: tuple[str, str] | None = None) -> Response:
         {
             "dataset": opened.facts.dataset,
             "budget": budgets.of_ledger(here, opened.ledger),
+            "delta": getattr(opened.ledger.budget.unconditional, "delta", None) is not None,
             "rho": opened.ledger.budget.unconditional.to_dict()["kind"] == "zcdp",
             "accounts": [
                 {

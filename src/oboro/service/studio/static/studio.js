@@ -90,6 +90,7 @@
   addEventListener("DOMContentLoaded", () => {
     const waits = document.querySelector("[data-again]");
     if (waits) setTimeout(() => location.reload(), Number(waits.dataset.again));
+    document.querySelector(".places [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
     settled();
   });
 })();
