@@ -14,7 +14,8 @@ from urllib.parse import quote
 import pytest
 from service_town import listening, made, town
 
-from oboro.privacy import Pure
+from oboro.domain import Domain, Grid
+from oboro.privacy import Pure, Unit
 from oboro.release import verify_certificate
 from oboro.service import desk, people, questions, slots
 from oboro.service.arrivals import Arrivals
@@ -91,10 +92,10 @@ def studio(file: Path) -> Iterator[Studio]:
 
 
 @contextmanager
-def declaring(folder: Path) -> Iterator[Any]:
+def declaring(folder: Path, **how: Any) -> Iterator[Any]:
     """A service whose stewards may declare datasets, with passwords; slots are given, for a test has no time to find them."""
     (folder / "declared").mkdir(parents=True)
-    with town(folder, slot=slots.Slot(1, 300)) as found:
+    with town(folder, slot=slots.Slot(1, 300), **how) as found:
         found.settings.file.write_text(found.settings.file.read_text() + '\n[studio]\nfolder = "declared"\n')
         found.desk.settings = found.door.settings = read_settings(found.settings.file)
         for name in ("lab-3", "anna", "ben"):
@@ -327,22 +328,41 @@ def test_from_a_file_to_an_answer_on_one_machine(chromium: Any, tmp_path: Path) 
 def test_axe_finds_nothing_serious_and_a_phone_is_wide_enough(
     chromium: Any, tmp_path: Path, look: Any
 ) -> None:
-    with town(tmp_path / "here", granted=("lab-3", "anna"), approve_above="0.3") as found:
-        people.set_password(found.desk.database, "anna", PASSWORD)
+    """Every page, with something on it: forms with their forecast, a clock, charts, a model, what waits, a series, a declaration."""
+    from oboro import tables
+
+    with declaring(
+        tmp_path / "here", granted=("lab-3", "anna"), approve_above="0.3", unit=Unit.person("who", 4)
+    ) as found:
+        folder = tmp_path / "here"
+        (folder / "declared" / "more.parquet").write_bytes((folder / "people.parquet").read_bytes())
+        domain = Domain([Grid("row", "col", shape=(8, 8))])
+        plan = tables.plan(domain, unit=found.ledger.unit, eps="0.1", ticks=2, max_ticks=2)
+        series = tables.series(plan, ledger=found.ledger, name="two hours")
+        series.publish({"who": [1], "tick": [0], "row": [3], "col": [4]}, 0)
         with listening(found) as address:
             watched = Watched(chromium, bypass_csp=True, **look)
+            watched.page.goto(f"{address}/studio/")
+            assert serious(watched.page) == [], "the way in"
             page = watched.log_in(address, "anna")
             place = (
                 f"{address}/studio/ask/people%202026?question=mean&columns=income&by=region&first=eps&eps="
             )
+            seen = []
             for eps in ("0.1", "0.4"):
                 page.goto(place + eps)
                 page.get_by_role("button", name="Ask", exact=True).click()
+                assert serious(page) == [], "the question whether to pay"
                 page.get_by_role("button", name="Yes, ask").click()
                 page.wait_for_url(re.compile("questions|releases"))
-            for path in ("", "ask/people%202026", "tables/people%202026", "synthetic/people%202026", "releases",
-                         "releases/people%202026/3", "approvals", "analysts", "account/people%202026", "declare"):  # fmt: skip
-                page.goto(f"{address}/studio/{path}")
+                seen.append(page.url)
+            seen += [place + "0.2", place + "99"]
+            listed = tables_of(page, address)
+            seen += [f"{address}/studio/{path}" for path in (
+                "", "tables/people%202026?beside=1", "synthetic/people%202026", "releases", "approvals", "analysts", "account/people%202026",
+                "declare", "declare/more.parquet", "nowhere")] + listed  # fmt: skip
+            for path in seen:
+                page.goto(path)
                 page.wait_for_load_state("networkidle")
                 assert serious(page) == [], path
                 wide = page.evaluate(
@@ -350,3 +370,11 @@ def test_axe_finds_nothing_serious_and_a_phone_is_wide_enough(
                 )
                 assert wide <= 1, path
             watched.context.close()
+
+
+def tables_of(page: Any, address: str) -> list[str]:
+    """The pages of every series that the Tables page names."""
+    page.goto(f"{address}/studio/tables/people%202026")
+    found = page.locator("a[href*='/series/']").evaluate_all("all => all.map(one => one.href)")
+    assert len(found) == 1
+    return list(found)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import tomllib
 from contextlib import suppress
 from pathlib import Path
@@ -98,9 +99,9 @@ async def upload(request: Request, here: Steward) -> Response:
                 fix="people.csv",
             )
         path = place / name
-        part = place / f".{name}.part"
+        part = place / f".{secrets.token_hex(8)}.part"  # its own: two files of one name may come at once
         try:
-            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(handle, "wb") as file:
                 async for chunk in request.stream():
                     file.write(chunk)
@@ -313,22 +314,36 @@ def to_toml(file: str, here: Steward, sent: Sent) -> Response:
 def to_fields(file: str, here: Steward, sent: Sent) -> Response:
     """From TOML to the fields."""
     path = data_file(here, file)
-    record = _read(sent)
+    record = _read(here, sent)
     return shown(here, "declared_fields.html", **_facts(here, path, record, columns_in(path)))
 
 
-def _read(sent: Form) -> Record:
+def _read(here: Visit, sent: Form) -> Record:
+    """What was typed as TOML. It names no other file of this machine: what a page may read lies in its folder."""
     try:
-        return tomllib.loads(sent.get("toml", "").replace("\r", ""))
+        record = tomllib.loads(sent.get("toml", "").replace("\r", ""))
     except tomllib.TOMLDecodeError as error:
         raise ParameterError("this is not valid TOML", given=str(error)[:200], needed="TOML") from None
+    columns = record.get("columns")
+    named = (
+        [one for one in columns if isinstance(one, dict) and "table" in one]
+        if isinstance(columns, list)
+        else []
+    )
+    if named and not here.local:
+        raise ParameterError(
+            "a table of areas cannot be named in a page",
+            given=str(named[0]["table"])[:100],
+            needed="a declaration that lies beside the service's own file",
+        )
+    return record
 
 
 @router.post("/declare/{file}/check")
 def check(file: str, here: Steward, sent: Sent) -> Response:
     """Counts values that are missing, unknown or out of bounds. NOT PRIVATE: for the steward's eyes."""
     path = data_file(here, file)
-    domain, _ = checked(_read(sent))
+    domain, _ = checked(_read(here, sent))
     rows = check_columns(open_data(path), domain.columns)
     head = list(rows[0]) if rows else []
     return shown(
@@ -343,7 +358,7 @@ def check(file: str, here: Steward, sent: Sent) -> Response:
 def save(file: str, here: Steward, sent: Sent) -> Response:
     """Declares it: it is opened, and served as soon as all is ready. From then on what is spent is never given back."""
     path = data_file(here, file)
-    record = _read(sent)
+    record = _read(here, sent)
     record["data"], record["ledger"] = path.name, f"{path.stem}.ledger"
     _, unit = checked(record)
     name, eps, delta = (sent.get(part, "").strip() for part in ("name", "eps", "delta"))

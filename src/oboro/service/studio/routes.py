@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import threading
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,6 +40,7 @@ _KINDS = {
     ".svg": "image/svg+xml",
     ".LICENSE": "text/plain; charset=utf-8",
 }
+_ENTRANCE = threading.Lock()
 _FILES = ("mark.svg", "studio.css", "studio.js", "htmx.min.js", "htmx.LICENSE", "page.css")
 
 
@@ -181,12 +183,14 @@ def log_in(here: Here, sent: Sent) -> Response:
 def enter(here: Here, asked: Fields) -> Response:
     """The address that `oboro studio` prints: it opens once."""
     state = here.request.app.state
-    once, given = state.once, asked.get("token", "")
-    if once is None or not hmac.compare_digest(once.encode(), given.encode()):
+    with _ENTRANCE:  # of two who come at once, one comes in
+        once, given = state.once, asked.get("token", "")
+        opens = once is not None and hmac.compare_digest(once.encode(), given.encode())
+        state.once = None if opens else once
+    if not opens:
         if here.person is not None:
             return gone_to(to(""))
         return shown(here, "login.html", 401, wanted="", wrong=True, entrance=True)
-    state.once = None
     made = people.create_token(here.desk.database, here.desk.owner or "", lasting=people.SESSION)
     return _entered(here.desk, made, to(""))
 
