@@ -28,6 +28,7 @@ from oboro.tables.series.clock import Clock
 from oboro.tables.series.estimates import Estimates, regrid
 from oboro.tables.series.plan import Counted
 from oboro.tables.series.planner import plan_levels
+from oboro.tables.series.shrinkage import shrunk
 from oboro.tables.tree.lattice import Lattice, lattice_of
 from oboro.tables.tree.workload import Design
 
@@ -218,7 +219,7 @@ def test_laplace_noise_counts_cells_by_the_day_and_gaussian_noise_by_the_hour() 
     gaussian = a_plan(24, 24, domain, workload=asked, delta="1e-6")
     assert gaussian.levels == ("each tick; 8 x 8 of row,col", "each tick; 1 x 1 of row,col")
     alone = a_plan(24, 24, domain, workload=ob.tables.each_tick("8x8"))
-    assert alone.shares == (Fraction(2, 100), Fraction(98, 100))
+    assert alone.shares == (Fraction(7, 100), Fraction(93, 100))
 
 
 def test_the_planned_shares_are_near_the_best_of_all_pairs_of_levels() -> None:
@@ -267,6 +268,33 @@ def test_what_a_series_cannot_do_is_said() -> None:
         ob.tables.plan(GRID, unit=PERSON, eps=1, workload=ob.tables.each_tick("2x2"))
     with pytest.raises(ParameterError, match="series"):
         ob.tables.plan(GRID, unit=PERSON, eps=1, max_ticks=4)
+
+
+# What is published of cells
+
+
+def test_differences_among_cells_are_kept_as_far_as_they_are_no_noise() -> None:
+    draw, arities = np.random.default_rng(0), (4, 4)
+    true = np.repeat(draw.gamma(0.5, 800, (50, 1)), 16, axis=1) * draw.gamma(2, 0.5, (50, 16))
+    for sd, least in ((0.0, 1.0), (100.0, 1.25), (2000.0, 5.0)):
+        noisy = true + draw.normal(0, 1, true.shape) * sd
+        held = np.rint(true.sum(axis=1, keepdims=True)).astype(np.int64)
+        found = shrunk(noisy.reshape(-1, 1), held, arities, [sd**2] * 2, None).reshape(true.shape)
+        assert found.sum(axis=1) == pytest.approx(held[:, 0])
+        off, before = (float(np.sqrt(((one - true) ** 2).mean())) for one in (found, noisy))
+        assert off * least <= before + 0.1
+    even = shrunk(noisy.reshape(-1, 1), held, arities, [1e12] * 2, None).reshape(true.shape)
+    assert even == pytest.approx(np.repeat(held / 16, 16, axis=1), rel=0.01)
+
+
+def test_cells_that_hold_nobody_for_certain_get_nothing() -> None:
+    draw = np.random.default_rng(0)
+    good = draw.random((8 * 16, 2)) < 0.6
+    good[:16, 1] = False  # a block without any
+    held = np.array([[100 * (i + 1), 40 * i] for i in range(8)])
+    found = shrunk(draw.normal(0, 100, good.shape), held, (4, 4), [1e4, 1e4], good)
+    assert not found[~good].any()
+    assert found.reshape(8, 16, 2).sum(axis=1) == pytest.approx(held)
 
 
 # Publishing

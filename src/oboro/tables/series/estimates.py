@@ -226,6 +226,17 @@ class Estimates:
             total += share * self._solved(voice, self._units(voice), [at])[at][1]
         return total
 
+    def detail(self, at: Node, axis: int, level: int) -> float:
+        """The variance of a component of length 1 of one level of a column, for each single value of the other columns."""
+        profile = np.ones(())
+        for i, tree in enumerate(self.places.trees):
+            own = np.eye(tree.depth + 1)[level] if i == axis else block(tree, tree.depth)
+            profile = np.multiply.outer(profile, own)
+        shares = ((voice, float(profile[voice.members].sum())) for voice in self.voices)
+        return sum(
+            share * self._solved(voice, self._units(voice), [at])[at][1] for voice, share in shares if share
+        )
+
     def _heard_at(self, level: Level) -> bool:
         """Whether every component of the question about one node is heard: some level that is counted is as fine."""
         return any(

@@ -6,7 +6,7 @@ One row for each block that can hold anybody, whatever it holds, so that the for
     ticks      how many it covers: 1, or all of a block of time. The mean over them is the count divided by this
     ...        the first cell of the block, by the columns of the domain
     cells      how many cells it has
-    count      how many, whole and 0 or more; over all ticks that it covers
+    count      how many, whole and 0 or more; over all ticks that it covers. What noise hides among the cells of a block is shared out evenly (shrinkage.py)
     estimate   the least-squares answer that it comes from, unbiased: the interval is its own
     state      provisional, final, or lost: the tick of its own was lost, and the blocks of time around it tell what they can
 """
@@ -25,6 +25,7 @@ from oboro.errors import DataError
 from oboro.tables.cells import Layout
 from oboro.tables.series.clock import TICK, Clock
 from oboro.tables.series.estimates import Estimates, Node
+from oboro.tables.series.shrinkage import shrunk
 from oboro.tables.strategy import key_columns
 from oboro.tables.tree.intervals import hull
 from oboro.tables.tree.lattice import Lattice, Level
@@ -80,7 +81,11 @@ def provisional(
         if longer or not known(estimates, at, level):
             continue
         own = values([at], level)[at]
-        found.append(Family(at, level, own, whole(own, places, level, possible), PROVISIONAL))
+        counts = whole(own, places, level, possible) if at[0] == depth else None
+        if counts is None:
+            held = whole(values([at], shown)[at], places, shown, possible)
+            counts = _below(estimates, at, shown, held, own, possible)
+        found.append(Family(at, level, own, counts, PROVISIONAL))
     return found
 
 
@@ -105,9 +110,9 @@ def final(estimates: Estimates, values: Any, shown: Level, possible: Bools | Non
         own = values([day], places.finest)[day]
         if len(told) == clock.ticks:
             held = np.sum([counts[at] for at in ticks], axis=0)
-            published = _below(places, shown, held, own, possible)
         else:
-            published = whole(own, places, places.finest, possible)
+            held = whole(values([day], shown)[day], places, shown, possible)
+        published = _below(estimates, day, shown, held, own, possible)
         found.append(Family(day, places.finest, own, published, FINAL))
     return found
 
@@ -132,8 +137,11 @@ def _jointly(
     return list(project(Lattice((tree, *cut(places, level).trees)), wanted, good)[: clock.ticks])
 
 
-def _below(places: Lattice, level: Level, held: Integers, wanted: Floats, possible: Bools | None) -> Integers:
-    """What blocks hold, shared out among their cells."""
+def _below(
+    estimates: Estimates, at: Node, level: Level, held: Integers, wanted: Floats, possible: Bools | None
+) -> Integers:
+    """What blocks hold in a block of time, shared out among their cells."""
+    places = estimates.places
     spine = spine_of(places)
     order = [spine, *(i for i in range(len(places.trees)) if i != spine)]
     tree = places.trees[spine]
@@ -144,7 +152,9 @@ def _below(places: Lattice, level: Level, held: Integers, wanted: Floats, possib
         return np.ascontiguousarray(values.transpose(order)).reshape(leaves, -1)
 
     good = None if possible is None else flat(possible, tree.leaves)
-    counts = down(flat(held, roots), rest, flat(wanted, tree.leaves), good)
+    noise = [estimates.detail(at, spine, finer) for finer in range(level[spine] + 1, tree.depth + 1)]
+    own = flat(held, roots)
+    counts = down(own, rest, shrunk(flat(wanted, tree.leaves), own, rest.arities, noise, good), good)
     shape = [places.trees[i].leaves for i in order]
     return np.ascontiguousarray(counts.reshape(shape).transpose(np.argsort(order)))
 

@@ -25,13 +25,13 @@ from oboro.exact import remembered
 from oboro.tables.series.clock import Clock
 from oboro.tables.series.sizes import asked
 from oboro.tables.tree.lattice import Lattice, Level, Tree
-from oboro.tables.tree.planner import Problem
+from oboro.tables.tree.planner import Problem, shifted
 from oboro.tables.tree.workload import Workload, block
 
 _STARTS = 6
 _DROP = 1e-3  # a level that gains less is left out
 _DIGITS = 1000
-_LEAST = 20  # thousandths for cells, whatever is asked: a table without its cells is none
+_LEAST = 70  # thousandths for cells, whatever is asked: they are counted once for many ticks, and so little already tells them apart
 
 
 def lattice_over(clock: Clock, places: Lattice) -> Lattice:
@@ -81,7 +81,7 @@ def plan_levels(
     profiles, weights = questions(clock, places, workload)
     problem = Problem(profiles, weights, under, lattice.shape, 2 if moved is None else 1, None)
     shares = _best(problem, _starts(profiles, len(levels)))
-    shares = _shifted(problem, lattice, shares)
+    shares = shifted(problem, lattice, problem.value(shares), shares, cells_too=True)
     units = np.rint(shares * _DIGITS).astype(int)
     cells = [i for i, level in enumerate(levels) if level[1:] == places.finest]
     if units[cells].sum() < _LEAST:
@@ -116,25 +116,4 @@ def _best(problem: Problem, starts: Sequence[Floats]) -> Floats:
         rest = [k for k in kept if k != i]
         if rest and (without := problem.improved(shares, rest))[0] < value + _DROP:
             kept, (value, shares) = rest, without
-    return shares
-
-
-def _shifted(problem: Problem, lattice: Lattice, shares: Floats) -> Floats:
-    """Levels one step up or down in time or in one column, while that helps."""
-    place = {level: i for i, level in enumerate(lattice.levels)}
-    value, better = problem.value(shares), True
-    while better:
-        better = False
-        for i in np.flatnonzero(shares).tolist():
-            for axis in range(len(lattice.shape)):
-                for by in (-1, 1):
-                    level = lattice.levels[i]
-                    other = place.get((*level[:axis], level[axis] + by, *level[axis + 1 :]))
-                    if other is None or shares[other] > 0 or shares[i] == 0:
-                        continue
-                    start = shares.copy()
-                    start[other], start[i] = start[i], 0.0
-                    found = problem.improved(start, np.flatnonzero(start).tolist())
-                    if found[0] < value - 1e-4:
-                        (value, shares), better = found, True
     return shares

@@ -159,7 +159,7 @@ def plan_shares(
     problem = Problem(*asked, under, lattice.shape, power, None)
     value, shares = _searched(problem)
     value, shares = pruned(problem, value, shares)
-    shares = _moved(problem, lattice, value, shares)
+    shares = shifted(problem, lattice, value, shares)
     if reference is not None:
         shares = _smoothed(problem, blocks, np.log(np.array(reference)), shares)
     return rounded(lattice.levels, shares)
@@ -244,13 +244,15 @@ def pruned(problem: Improved, value: float, shares: Floats) -> tuple[float, Floa
     return value, shares
 
 
-def _moved(problem: Problem, lattice: Lattice, value: float, shares: Floats) -> Floats:
-    """Levels one step up or down in one column, while that helps."""
+def shifted(
+    problem: Problem, lattice: Lattice, value: float, shares: Floats, *, cells_too: bool = False
+) -> Floats:
+    """Levels one step up or down in one column, while that helps; single cells stay, unless `cells_too`."""
     place = {level: i for i, level in enumerate(lattice.levels)}
     better = True
     while better:
         better = False
-        for i in np.flatnonzero(shares[:-1]).tolist():
+        for i in np.flatnonzero(shares if cells_too else shares[:-1]).tolist():
             level = lattice.levels[i]
             for axis in range(len(level)):
                 for by in (-1, 1):
