@@ -95,6 +95,7 @@ NAVIGATION: dict[str, dict[str, str]] = {
         "docs/examples.ja.md": "ノートブックと例",
         "docs/tables.ja.md": "集計表",
         "docs/mesh.ja.md": "e-Stat のメッシュから",
+        "docs/series.ja.md": "毎時の表",
         "docs/statistics.ja.md": "統計：質問",
         "docs/sql.ja.md": "統計：SQL",
         "docs/statistics-two.ja.md": "統計：合計の先へ",

@@ -133,6 +133,7 @@ def test_every_page_in_japanese_has_its_twin_and_the_switch_leads_there(builder:
     tutorials = (
         "tables",
         "mesh",
+        "series",
         "statistics",
         "statistics-two",
         "sql",

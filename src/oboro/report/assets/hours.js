@@ -45,8 +45,9 @@
     const bar = document.createElement("canvas"); bar.width = 150; bar.height = 1;
     const pen = bar.getContext("2d");
     for (let i = 0; i < 150; i++) { pen.fillStyle = shade((i / 150) ** 2 * largest + 1e-9, largest); pen.fillRect(i, 0, 1, 1); }
-    const least = document.createElement("span"); least.textContent = "0";  // apart from the text before it
-    element.replaceChildren(text, least, bar, oboro.number(largest, 1) + "+");
+    const scale = document.createElement("span"); scale.className = "scale";  // its ends stay beside it where the line is short
+    scale.append("0", bar, oboro.number(largest, 1) + "+");
+    element.replaceChildren(text, scale);
   };
 
   const names = Array.from({ length: ticks }, (_, tick) => {
@@ -79,7 +80,9 @@
     // runs of ticks that are there: a gap is a gap
     let run = [];
     const end = () => {
-      if (run.length > 0 && facts.band) svg("polygon", { class: "band", points: [...run.map((t) => `${x(t)},${y(up[at(t)])}`), ...[...run].reverse().map((t) => `${x(t)},${y(low[at(t)])}`)].join(" ") }, chart);
+      // one tick alone has a band, too
+      const edge = run.length === 1 ? [[run[0], x(run[0]) - 4], [run[0], x(run[0]) + 4]] : run.map((t) => [t, x(t)]);
+      if (run.length > 0 && facts.band) svg("polygon", { class: "band", points: [...edge.map(([t, across]) => `${across},${y(up[at(t)])}`), ...[...edge].reverse().map(([t, across]) => `${across},${y(low[at(t)])}`)].join(" ") }, chart);
       if (run.length > 0) svg("polyline", { points: run.map((t) => `${x(t)},${y(count[at(t)])}`).join(" ") }, chart);
       run = [];
     };
