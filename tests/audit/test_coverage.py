@@ -86,7 +86,7 @@ NAMED = {
     },
     "SQL": {"SQL, ratio", "SQL, deviation, replaced", "SQL, correlation"},
     "quantiles": {"ranks, single", "ranks, independent", "ranks, splitting", "ranks, joint"},
-    "batch": {"batch, eps", "batch, rho", "batch, delta"},
+    "batch": {"batch, eps", "batch, eps, shared", "batch, rho", "batch, rho, shared", "batch, delta"},
     "signals": {"signal", "signal, Gaussian", "signal, shared", "signal, discrete", "signal, at the output"},
 }
 

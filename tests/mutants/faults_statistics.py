@@ -248,3 +248,26 @@ def unsealed_function_promised_as_if_sealed(original: Any, self: Any) -> Any:
 def variables_of_the_program_let_through(original: Any, name: str, function: Any) -> Any:
     """A function that uses a variable of the program, which may be data, is taken for whole."""
     return ""
+
+
+@planted(
+    "oboro.statistics.marginals:Frame.moves",
+    caught_by="tests/statistics/test_marginals.py::test_a_shared_table_moves_as_far_as_its_worst_neighbours[replace]",
+)
+def shared_table_moved_once(original: Any, self: Any, axes: Any, what: Any, value: Any, pure: bool) -> Any:
+    """A row that is replaced is taken to move a shared table as far as one that comes."""
+    power = 1 if pure else 2
+    return Fraction(self.unit.contributions * self.reach(what, value)) ** power
+
+
+@planted(
+    "oboro.statistics.marginals:Shared.measure",
+    caught_by="tests/statistics/test_marginals.py::test_every_cell_of_every_shared_table_takes_noise_of_its_own",
+)
+def shared_tables_with_one_noise(original: Any, self: Any, prepared: Any, bits: Any, trials: Any) -> Any:
+    """All cells of a shared table take the same draw."""
+    found = []
+    for table, noisy in zip(prepared, original(self, prepared, bits, trials), strict=True):
+        drawn = (noisy - table)[..., :1, :]
+        found.append(table + drawn)
+    return found

@@ -480,6 +480,7 @@ def _quantiles(tally: Tally, name: str, eps: str, levels: Sequence[float], runs:
 def _batch(tally: Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
     """Printed at 95%, whatever is asked for elsewhere."""
     from oboro.privacy import ZCDP, Approx, Pure
+    from oboro.statistics.planner import strategies
     from oboro.statistics.questions import Asked, BatchPlan
     from oboro.statistics.session import Plans
 
@@ -496,14 +497,26 @@ def _batch(tally: Tally, name: str, eps: str, levels: Sequence[float], runs: int
             asked.sum("hours", **each),
             asked.histogram("region", **each),
         )
-        plan = BatchPlan(plans, promise or Approx(rational("eps", eps), rational("delta", "1e-6")))
-        prepared = plan.prepare(data)
-        true = np.asarray(plan.publish(prepared).column("value").to_numpy(), np.float64)
-        for _ in range(runs):
-            table = plan.publish(plan.measure(prepared, bits))
-            low, high = (np.asarray(table.column(end).to_numpy(), np.float64) for end in ("low", "high"))
-            inside = (low - 1e-9 <= true) & (true <= high + 1e-9)
-            tally.add(f"batch, {what}", 0.95, inside, float((high - low).sum()), true.size)
+        _tried(
+            tally,
+            what,
+            BatchPlan(plans, promise or Approx(rational("eps", eps), rational("delta", "1e-6"))),
+            data,
+            runs,
+            bits,
+        )
+        if promise is not None:
+            _tried(tally, f"{what}, shared", BatchPlan(plans, promise, strategies(plans)), data, runs, bits)
+
+
+def _tried(tally: Tally, what: str, plan: Plan, data: object, runs: int, bits: Bits) -> None:
+    prepared = plan.prepare(data)
+    true = np.asarray(plan.publish(prepared).column("value").to_numpy(), np.float64)
+    for _ in range(runs):
+        table = plan.publish(plan.measure(prepared, bits))
+        low, high = (np.asarray(table.column(end).to_numpy(), np.float64) for end in ("low", "high"))
+        inside = (low - 1e-9 <= true) & (true <= high + 1e-9)
+        tally.add(f"batch, {what}", 0.95, inside, float((high - low).sum()), true.size)
 
 
 def signal_plans(eps: str) -> dict[str, Plan]:

@@ -54,6 +54,7 @@ def samples() -> dict[str, Plan]:
 
 def _counts_and_sums() -> Iterator[tuple[str, Plan]]:
     from oboro.statistics import Ball, histogram_plan
+    from oboro.statistics.marginals import Margin, Strategy
     from oboro.statistics.oracle import query_plan
     from oboro.statistics.questions import BatchPlan
     from oboro.statistics.scope import Scope
@@ -94,6 +95,19 @@ def _counts_and_sums() -> Iterator[tuple[str, Plan]]:
     yield "statement", StatementPlan(both, shown, order=(Ordering(Figure(1), True),), limit=1)
     yield "covariance of two", Plans(pairs, ROW, None).cross_covariance("age", "debt", eps=1)
     yield "covariance of two, replaced", Plans(pairs, REPLACED, 5).cross_covariance("age", "debt", eps=1)
+    table, few = Margin((0,), "distances", Pure("0.7"), 0), Margin((), "count", Pure("0.3"))
+    alike = (
+        rows.by("region").mean("age", eps="0.4"),
+        rows.by("region").count(eps="0.3"),
+        rows.count(eps="0.3"),
+    )
+    yield "batch, shared", BatchPlan(alike, Pure(1), (Strategy((0, 1, 2), (table, few)),))
+    two = (swapped.by("region").mean("age", eps="0.5"), swapped.by("region").count(eps="0.5"))
+    counts = Margin((0,), "count", Pure("0.3"))
+    yield "batch, shared, replaced", BatchPlan(two, Pure(1), (Strategy((0, 1), (table, counts)),))
+    sums = (persons.by("region").sum("age", rho="0.2"), persons.by("region").mean("age", rho="0.3"))
+    wide = Margin((0,), "distances", ZCDP("0.5"), 0)
+    yield "batch, shared, persons, zCDP", BatchPlan(sums, ZCDP("0.5"), (Strategy((0, 1), (wide,)),))
     yield "batch, tight", BatchPlan(three, Approx("1.34", "0.05"))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -176,6 +176,10 @@ class HistogramPlan(Plan):
     def neighbours(self) -> Iterator[Pair]:
         """One unit with all its rows in one bin, against nobody; and, under replace, against the last bin."""
         yield from self._scope.pairs([])
+
+    def of_so_many(self, n: int | None) -> Iterator[Pair]:
+        """The same among n units, for whoever asks more of the same data."""
+        yield from replace(self._scope, n=n).pairs([])
 
     @cached_property
     def _scope(self) -> Scope:

@@ -346,6 +346,12 @@ class MeanPlan(Moments):
 
     def intervals(self, table: Table, level: float) -> tuple[Floats, Floats]:
         """For each mean the range that holds the true one with at least this probability; within the bounds."""
+        return self.ends_by(table, level, self._noise_at)
+
+    def ends_by(
+        self, table: Table, level: float, noise: Callable[[int, Floats, float], Floats]
+    ) -> tuple[Floats, Floats]:
+        """The same, for noise in (sum - m count) of any law: (column, m, level) to how far it goes."""
         names = (
             table.column("column").to_pylist()
             if len(self.columns) > 1
@@ -358,7 +364,7 @@ class MeanPlan(Moments):
             s, c, ends = total[mine], count[mine], (frame.low(i), frame.high(i))
 
             def excess(m: Floats, s: Floats = s, c: Floats = c, i: int = i) -> Floats:
-                return np.asarray(np.abs(s - m * c) - self._noise_at(i, m, level))
+                return np.asarray(np.abs(s - m * c) - noise(i, m, level))
 
             low[mine], high[mine] = not_ruled_out(excess, value[mine], *ends)
             low[mine] = np.maximum(low[mine] - frame.rounding(i), ends[0])

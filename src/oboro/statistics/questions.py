@@ -10,7 +10,7 @@ from datetime import date
 from fractions import Fraction
 from functools import cached_property
 from math import isqrt, prod
-from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack
 
 from oboro.domain import Column, Domain
 from oboro.errors import ParameterError, told
@@ -19,14 +19,17 @@ from oboro.kinds import names_of, nearest, shown, takes
 from oboro.noise import Bits
 from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit, compose
 from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_plan, register
+from oboro.release.forecast import Row
 from oboro.statistics.answers import columns_side_by_side, fit_side_by_side, groups_of, side_by_side
 from oboro.statistics.balls import Ball
 from oboro.statistics.histogram import HistogramPlan
+from oboro.statistics.marginals import Shared, Strategy
 from oboro.statistics.means import mean_plan
 from oboro.statistics.moments import CovariancePlan, covariance_plan
 from oboro.statistics.persons import persons_plan
+from oboro.statistics.planner import strategies
 from oboro.statistics.quantiles import quantile_plan
-from oboro.statistics.scope import Bins, Edges, Scope, bins_of, group_of
+from oboro.statistics.scope import Bins, Edges, Scope, ScopedPlan, bins_of, group_of
 from oboro.statistics.selections import top_plan
 from oboro.statistics.sums import count_plan, sums_plan
 from oboro.statistics.terms import Promise
@@ -52,6 +55,8 @@ class BatchPlan(Plan):
         with its eps, in exact integers (privacy/losses.py). That is valid because no question depends on an answer.
         What each question promises covers its own parts, which was checked when it was made. A unit may come for one
         question and be replaced for another, so it is their promises that add up, not parts case by case.
+        Questions that share tables (`shared`, see Strategy in marginals.py) are not measured themselves: the tables are, and
+        their costs stand in for the questions' promises.
 
     >>> two = (people.plan.median("age", eps="0.1"), people.plan.mean("age", eps="0.2"))
     >>> ob.statistics.BatchPlan(two, ob.Pure("0.3")).cost
@@ -60,6 +65,7 @@ class BatchPlan(Plan):
 
     plans: tuple[Plan, ...]
     guarantee: Guarantee
+    shared: tuple[Strategy, ...] = ()  # tables that answer several questions at once
     kind = "statistics.batch"
 
     def check(self) -> None:
@@ -72,6 +78,38 @@ class BatchPlan(Plan):
             )
         if len({plan.unit for plan in self.plans}) > 1:
             raise ParameterError("the questions of a batch protect different units", needed="one unit")
+        answered = [place for one in self.shared for place in one.answers]
+        known = all(0 <= place < len(self.plans) for place in answered)
+        if (
+            not known
+            or len(set(answered)) != len(answered)
+            or (self.shared and isinstance(self.guarantee, Approx))
+        ):
+            raise ParameterError(
+                "the tables of the batch do not answer its questions",
+                given="questions that are answered twice or are not there, or a delta",
+                needed="a strategy as the planner makes it",
+                fix="with session.batch(eps=1) as batch:",
+            )
+        for one in self.strategies:
+            one.check()
+
+    @cached_property
+    def strategies(self) -> tuple[Shared, ...]:
+        """What is shared, with the questions that it answers."""
+        return tuple(Shared(one, tuple(self.plans[place] for place in one.answers)) for one in self.shared)
+
+    @cached_property
+    def alone(self) -> tuple[int, ...]:
+        """The questions that are measured by themselves."""
+        answered = {place for one in self.shared for place in one.answers}
+        return tuple(place for place in range(len(self.plans)) if place not in answered)
+
+    def _answered_by(self, place: int) -> tuple[Shared, int] | None:
+        for one in self.strategies:
+            if place in one.strategy.answers:
+                return one, one.strategy.answers.index(place)
+        return None
 
     @property
     def unit(self) -> Unit:
@@ -79,19 +117,22 @@ class BatchPlan(Plan):
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """The parts of every question."""
-        return tuple(
+        """The parts of every question that is measured by itself, then the tables that are shared."""
+        own = tuple(
             replace(part, of=f"question {place}: {part.of}")
-            for place, plan in enumerate(self.plans)
-            for part in plan.parts
+            for place in self.alone
+            for part in self.plans[place].parts
         )
+        return own + tuple(part for one in self.strategies for part in one.parts)
 
     @cached_property
     def cost(self) -> Guarantee:
-        return total(self.plans, self.guarantee)
+        tables = [part.costs for one in self.strategies for part in one.parts]
+        return total([self.plans[place].guarantee for place in self.alone] + tables, self.guarantee)
 
     def added(self) -> Additive | None:
-        return noise_by_plan([plan.added() for plan in self.plans])
+        own = [self.plans[place].added() for place in self.alone]
+        return noise_by_plan([*own, *(form for one in self.strategies for form in one.added())])
 
     @property
     def slowness(self) -> int:
@@ -99,28 +140,71 @@ class BatchPlan(Plan):
 
     def forecast(self) -> Forecast:
         """What each question costs, and its first expected error."""
-        rows = []
-        for plan in self.plans:
-            inner = plan.forecast()
-            rows += [
-                (f"{plan.describe()['released']}: {row[0]}", str(plan.guarantee), row[-1])
-                for row in inner.rows
-            ]
-        saved = total(self.plans, Pure(0)) if isinstance(self.guarantee, Approx) else None
+        rows: list[Row] = []
+        for place, plan in enumerate(self.plans):
+            by_itself, answered = plan.forecast().rows, self._answered_by(place)
+            found = by_itself if answered is None else answered[0].forecast(answered[1])
+            for row, one in zip(found, by_itself, strict=True):
+                share = (str(plan.guarantee), one[-1]) if self.shared else (str(plan.guarantee),)
+                rows.append((f"{plan.describe()['released']}: {row[0]}", *share, row[-1]))
+        guarantees = [plan.guarantee for plan in self.plans]
+        saved = total(guarantees, Pure(0)) if isinstance(self.guarantee, Approx) else None
         many = len(self.plans)
         notes = [f"{many} questions, together {self.guarantee}"] if many > 1 else []
         if isinstance(saved, Pure):
             notes.append(f"asked one by one they would cost eps = {show(saved.eps)}")
-        return Forecast("a batch", ("question", "its share", "95% within ±"), tuple(rows), tuple(notes))
+        for strategy in self.strategies:
+            notes.append(strategy.in_words())
+        alone = ("alone ±",) if self.shared else ()
+        return Forecast(
+            "a batch", ("question", "its share", *alone, "95% within ±"), tuple(rows), tuple(notes)
+        )
 
     def prepare(self, data: Data) -> list[object]:
+        """Of each question that is measured by itself, then the tables that are shared."""
         from oboro.engine import open_data
 
         source = open_data(data)
-        return [plan.prepare(source) for plan in self.plans]
+        own: list[object] = [self.plans[place].prepare(source) for place in self.alone]
+        return own + [table for one in self.strategies for table in one.prepare(source)]
 
     def measure(self, prepared: list[object], bits: Bits, trials: int | None = None) -> list[object]:
-        return [plan.measure(part, bits, trials) for plan, part in zip(self.plans, prepared, strict=True)]
+        own = len(self.alone)
+        found = [
+            self.plans[place].measure(part, bits, trials)
+            for place, part in zip(self.alone, prepared[:own], strict=True)
+        ]
+        for one, tables in self._tables(prepared):
+            found += one.measure(tables, bits, trials)
+        return found
+
+    def _tables(self, parts: list[Any]) -> Iterator[tuple[Shared, list[Any]]]:
+        """The tables of each strategy."""
+        at = len(self.alone)
+        for one in self.strategies:
+            many = len(one.strategy.margins)
+            yield one, parts[at : at + many]
+            at += many
+
+    def tables(self, measured: list[Any]) -> list[Table]:
+        """What each question releases, as it would by itself."""
+        found: dict[int, Any] = dict(zip(self.alone, measured[: len(self.alone)], strict=True))
+        for one, noisy in self._tables(measured):
+            found |= zip(one.strategy.answers, one.estimates(noisy), strict=True)
+        return [plan.publish(found[place]) for place, plan in enumerate(self.plans)]
+
+    def ends_of(self, place: int, table: Table, level: float) -> tuple[Any, Any] | None:
+        """The intervals of a question's table, with the noise that it has here; None where it has none."""
+        answered = self._answered_by(place)
+        if answered is not None:
+            return answered[0].intervals(answered[1], table, level)
+        plan = self.plans[place]
+        return None if plan.intervals is None else plan.intervals(table, level)
+
+    def mean_reach(self, place: int, field: str, level: float) -> float | None:
+        """How far the noisy sum or count of a mean goes, where it comes from shared tables."""
+        answered = self._answered_by(place)
+        return None if answered is None else answered[0].figure_within(answered[1], field, level)
 
     @property
     def published_rows(self) -> int:
@@ -141,8 +225,8 @@ class BatchPlan(Plan):
         import pyarrow as pa
 
         rows: list[dict[str, object]] = []
-        for place, (plan, part) in enumerate(zip(self.plans, measured, strict=True)):
-            rows += _rows(place, plan, plan.publish(part))
+        for place, table in enumerate(self.tables(measured)):
+            rows += _rows(place, self.plans[place], table, self.ends_of(place, table, 0.95))
         schema = [
             ("number", pa.int32()),
             ("question", pa.string()),
@@ -161,17 +245,26 @@ class BatchPlan(Plan):
 
     def describe(self) -> dict[str, object]:
         parts = [plan.describe() for plan in self.plans]
-        shares = [str(plan.guarantee) for plan in self.plans]
+        own = [{**parts[place]["noise"], "share": str(self.plans[place].guarantee)} for place in self.alone]
+        tables = [words for one in self.strategies for words in one.words()]
         return {
             "released": f"{len(parts)} questions: " + "; ".join(part["released"] for part in parts),
-            "noise": {"parts": [{**p["noise"], "share": s} for p, s in zip(parts, shares, strict=True)]},
+            "noise": {"parts": own + tables},
         }
 
     def neighbours(self) -> Iterator[Pair]:
         """Each question's worst cases, with one unit at an end of every column that the others ask about."""
         columns = {name: column for plan in self.plans for name, column in _asked_about(plan).items()}
-        for plan in self.plans:
-            for pair in plan.neighbours():
+        scopes = [plan.scope for plan in self.plans if isinstance(plan, ScopedPlan)]
+        n = next((scope.n for scope in scopes if scope.n is not None), None)
+        for pairs in (
+            *(one.neighbours(n) for one in self.strategies),
+            *(
+                plan.of_so_many(n) if isinstance(plan, HistogramPlan) else plan.neighbours()
+                for plan in self.plans
+            ),
+        ):
+            for pair in pairs:
                 for end in (0, 1):
                     one, other = (_with_columns(data, columns, end) for data in (pair.one, pair.other))
                     yield Pair(one, other, pair.why)
@@ -179,9 +272,8 @@ class BatchPlan(Plan):
                         break  # the question is about every column already
 
 
-def total(plans: Sequence[Plan], kind: Guarantee) -> Guarantee:
-    """What plans cost together: exact sums, or privacy loss distributions where the kind is (eps, delta)."""
-    costs = [plan.guarantee for plan in plans]
+def total(costs: Sequence[Guarantee], kind: Guarantee) -> Guarantee:
+    """What costs are together: exact sums, or privacy loss distributions where the kind is (eps, delta)."""
     if isinstance(kind, Approx) and kind.delta > 0:
         summed = compose(*costs)
         if isinstance(summed, Pure) and summed.eps <= kind.eps:
@@ -221,7 +313,8 @@ def batch_of(
     paid = [weight for weight, is_free in zip(weights, free, strict=True) if not is_free]
     price = iter(shares(promise, paid) if paid else ())
     plans = [build(Pure(1) if is_free else next(price)) for build, is_free in zip(builds, free, strict=True)]
-    return BatchPlan(tuple(plans), promise if paid else Pure(0))
+    shared = () if isinstance(promise, Approx) or len(paid) < 2 else strategies(plans)
+    return BatchPlan(tuple(plans), promise if paid else Pure(0), shared)
 
 
 def as_pure(promise: Promise) -> Pure:
@@ -251,12 +344,10 @@ def _with_columns(data: Data, columns: dict[str, Column], end: int) -> Data:
     return data
 
 
-def _rows(place: int, plan: Plan, table: Table) -> list[dict[str, object]]:
+def _rows(place: int, plan: Plan, table: Table, intervals: tuple[Any, Any] | None) -> list[dict[str, object]]:
     value = "value" if "value" in table.column_names else table.column_names[-1]
     labels = table.column_names[: table.column_names.index(value)]
-    ends = None
-    if plan.intervals is not None:
-        ends = zip(*(end.tolist() for end in plan.intervals(table, 0.95)), strict=True)
+    ends = None if intervals is None else zip(*(end.tolist() for end in intervals), strict=True)
     question = plan.describe()["released"]
     rows = []
     for record in table.to_pylist():

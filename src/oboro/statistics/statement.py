@@ -260,8 +260,7 @@ class StatementPlan(Plan):
         """The outputs as columns, each with low and high where it has an interval; picked and in order."""
         import pyarrow as pa
 
-        tables = [plan.publish(part) for plan, part in zip(self.batch.plans, measured, strict=True)]
-        worked = _Worked(self, tables)
+        worked = _Worked(self, self.batch.tables(measured))
         columns: dict[str, pa.Array] = {}
         for output in self.outputs:
             value, low, high = worked.out(output.of)
@@ -359,13 +358,18 @@ class _Worked:
             value = column.take(_places(one.place, several, len(column)))
             return (value.to_numpy(zero_copy_only=False) if is_number(plan) else value), None, None
         if isinstance(plan, MeanPlan) and one.field != "value":
-            value, reach = numbers_in(table, one.field), mean_reach(plan, one.field, level)
+            value, reach = (
+                numbers_in(table, one.field),
+                self.plan.batch.mean_reach(one.question, one.field, level),
+            )
+            reach = mean_reach(plan, one.field, level) if reach is None else reach
             return value, value - reach, value + reach
         if isinstance(plan, CovariancePlan):
             return self._covariance(plan, table, one, level)
-        assert plan.intervals is not None
         name = table.column_names[-1] if isinstance(plan, HistogramPlan) else "value"
-        low, high = plan.intervals(table, level)
+        ends = self.plan.batch.ends_of(one.question, table, level)
+        assert ends is not None
+        low, high = ends
         return table.column(name).to_numpy(), low, high
 
     def _covariance(self, plan: CovariancePlan, table: Table, one: Figure, level: float) -> Range:
