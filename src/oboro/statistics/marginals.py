@@ -634,10 +634,9 @@ class Shared:
 
     def in_words(self) -> str:
         """What sharing gains, for forecasts."""
-        tables = len(self.strategy.margins)
         return (
-            f"{len(self.plans)} questions share {tables} noisy tables: their standard errors are {self.gain:.2f} times smaller "
-            "than alone, in the geometric mean"
+            f"shared noisy tables: {len(self.strategy.margins)}; the standard errors of {len(self.plans)} questions are "
+            f"{self.gain:.2f} times smaller than alone, in the geometric mean"
         )
 
     def figure_within(self, place: int, field: str, level: float) -> float:
@@ -767,7 +766,8 @@ def _laplace_sum(spread: tuple[float, ...], alike: tuple[float, ...], miss: floa
 
 def _wrong(why: str) -> ParameterError:
     return ParameterError(
-        f"the tables of the batch do not answer its questions: {why}",
+        "the tables of the batch do not answer its questions",
+        given=why,
         needed="a strategy as the planner makes it",
         fix="with session.batch(eps=1) as batch:",
     )
