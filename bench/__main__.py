@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import platform
 import sys
@@ -13,6 +14,7 @@ import oboro
 from bench.measure import Row
 
 PARTS = (
+    "accuracy",
     "start",
     "ledger",
     "noise",
@@ -35,6 +37,16 @@ PARTS = (
 )
 
 
+TOGETHER = {
+    "accuracy": ("accuracy", "accuracy_tables")
+}  # parts that are several modules, whichever are there
+
+
+def modules(part: str) -> list[str]:
+    names = [f"bench.{name}" for name in TOGETHER.get(part, (part,))]
+    return [name for name in names if importlib.util.find_spec(name) is not None]
+
+
 def main() -> None:
     asked = sys.argv[1:] or PARTS
     if unknown := set(asked) - set(PARTS):
@@ -42,7 +54,8 @@ def main() -> None:
     done: list[Row] = []
     print(f"{'':42} {'ours':>10} {'peer':>10}  {'ratio':>8} {'target':>8}")
     for part in asked:
-        for row in importlib.import_module(f"bench.{part}").rows():
+        every = (row for name in modules(part) for row in importlib.import_module(name).rows())
+        for row in every:
             done.append(row)
             mark = "" if row.target is None else ("reached" if row.reached else "MISSED")
             target = "" if row.target is None else f"{row.target:g}"

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import oboro as ob
 from oboro.domain import Category, Date, Domain, Integer, Real
-from oboro.errors import DomainError, InputError, UnitError
+from oboro.errors import DomainError, InputError, ParameterError, UnitError
 from oboro.noise import DiscreteLaplace
 from oboro.privacy import Unit
 from oboro.release import load_plan, save_plan
@@ -159,3 +160,24 @@ def test_bad_plans_are_refused_before_anything_happens(tmp_path: Path) -> None:
         (tmp_path / "plan.toml").write_text(tomli_w.dumps({**good.to_dict(), **change}))
         with pytest.raises(InputError):
             load_plan(tmp_path / "plan.toml")
+
+
+def test_counts_are_given_raw_and_at_zero_or_more_with_an_interval_for_each(tmp_path: Path) -> None:
+    domain, unit = ob.Domain([ob.Integer("age", 0, 199)]), ob.Unit.row()
+    ledger = ob.Ledger.create(tmp_path / "x.ledger", dataset="x", unit=unit, budget=ob.Pure(9))
+    release = ob.histogram({"age": [3] * 50}, domain, "age", eps="0.5", ledger=ledger)
+    table = release.not_negative()
+    count, low, high, cut, cut_low, cut_high = (
+        table.column(name).to_numpy()
+        for name in ("count", "low", "high", "at 0 or more", "at 0 or more low", "at 0 or more high")
+    )
+    assert count.min() < 0  # of 200 bins, but for 1 in 10^60
+    assert (cut == np.maximum(count, 0)).all()
+    assert (low < count).all()
+    assert (cut_low == np.maximum(low, 0)).all()
+    assert (cut_high == np.maximum(high, 0)).all()
+    assert np.abs(cut[4:]).sum() < np.abs(count[4:]).sum()
+    people = ob.Session({"age": [3] * 50}, domain=domain, ledger=ledger)
+    assert people.where("age >= 100").count(eps=1).not_negative().num_columns == 6
+    with pytest.raises(ParameterError, match="no counts"):
+        people.sum("age", eps=1).not_negative()

@@ -108,6 +108,33 @@ def test_without_noise_every_question_has_the_answer_that_it_has_alone(unit: str
         assert found.equals(one.publish(one.prepare(data)))
 
 
+def test_a_cluster_adds_up_the_same_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Nothing:
+        """No source has an order."""
+
+    for where in (None, "age >= 20"):
+        asked = Plans(DOMAIN, ob.Unit.row(), None)
+        asked = asked if where is None else asked.where(where)
+        plans = (
+            asked.by("region", "sex").mean("income", eps="0.1"),
+            asked.histogram(["region", "age"], edges={"age": [0, 20, 60]}, eps="0.1"),
+            asked.by("region").mean("age", eps="0.1"),
+        )
+        dear = ob.Pure("0.2")
+        margins = (
+            Margin((0, 1), "distances", dear, 0),
+            Margin((0, 2), "count", dear),
+            Margin((0,), "distances", dear, 1),
+        )
+        plan = BatchPlan(plans, ob.Pure("0.6"), (Strategy((0, 1, 2), margins),))
+        streamed = plan.prepare(table())
+        with monkeypatch.context() as patched:
+            patched.setattr("oboro.statistics.marginals.Ordered", Nothing)
+            added: Any = plan.prepare(table())
+        for one, other in zip(streamed, added, strict=True):
+            assert np.array_equal(np.asarray(one), other)
+
+
 def test_weights_are_those_of_the_estimate_and_add_up_to_its_variance() -> None:
     shared = ten(ob.Unit.row(), ob.Pure(1)).strategies[0]
     frame = shared.frame

@@ -161,6 +161,7 @@ class Plan:
     # What is said with a release
 
     intervals: Callable[[Any, float], tuple[Any, Any]] | None = None  # (table, level) to (low, high)
+    raw_intervals: Callable[[Any, float], tuple[Any, Any]] | None = None  # the same for counts, not cut at 0
     ask: Callable[..., Any] | None = None  # (table, where, level): a part of the table, with its interval
     table_by: Callable[..., Any] | None = None  # (table, columns, level): a table of its own, with intervals
     outlined: Callable[..., Any] | None = None  # (such a table, columns, file): with the shape of each area

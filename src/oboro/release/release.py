@@ -139,6 +139,35 @@ class Release:
             )
         return self._with_ends(intervals, level)
 
+    def not_negative(self, level: float = 0.95) -> pa.Table:
+        """Counts as they were drawn, and at 0 or more, which is closer to the truth; each with its interval.
+
+        Raw counts add up to sums that are right on average. Counts that are cut at 0 do not: where many are small, their
+        sum comes out too high.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if self.plan.raw_intervals is None or self.plan.intervals is None:
+            raise ParameterError(
+                "this release has no counts that noise can take below 0",
+                given=self.plan.kind,
+                needed="a count, or a histogram",
+                fix="release.interval(0.95)",
+            )
+        table = self._table
+        raw = with_ends(table, self.plan.raw_intervals(table, level))
+        low, high = self.plan.intervals(table, level)
+        counts = table.column(table.num_columns - 1)
+        cut = {
+            "at 0 or more": pc.max_element_wise(counts, pa.scalar(0, counts.type)),
+            "at 0 or more low": pa.array(low),
+            "at 0 or more high": pa.array(high),
+        }
+        for name, column in cut.items():
+            raw = raw.append_column(name, column)
+        return raw
+
     def _by(self, by: str | Sequence[str]) -> pa.Table:
         if self.plan.table_by is None:
             raise ParameterError(

@@ -160,9 +160,14 @@ class HistogramPlan(Plan):
 
     def intervals(self, table: Table, level: float) -> tuple[Integers, Integers]:
         """For each count the range that holds the true one with this probability. Counts are never below 0."""
+        low, high = self.raw_intervals(table, level)
+        return np.maximum(low, 0), np.maximum(high, 0)
+
+    def raw_intervals(self, table: Table, level: float) -> tuple[Integers, Integers]:
+        """The same about the noisy counts, also where they are below 0."""
         low, high = self.noise.interval(level)
         counts = table.column(table.num_columns - 1).to_numpy()
-        return np.maximum(counts + low, 0), np.maximum(counts + high, 0)
+        return counts + low, counts + high
 
     def describe(self) -> dict[str, object]:
         names = " by ".join(bins.name for bins in self.bins)

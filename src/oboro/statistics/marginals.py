@@ -15,7 +15,9 @@ import numpy as np
 
 from oboro.arrays import Ends, Floats, Integers, Table, numbers_in
 from oboro.domain import Column
-from oboro.engine import count_units, open_data, stream_codes
+from oboro.domain.columns import LARGEST
+from oboro.engine import Source, add_up, count_units, open_data, stream_codes
+from oboro.engine.protocol import Ordered
 from oboro.errors import DataError, ParameterError, setting
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.privacy import Pure, Unit
@@ -25,7 +27,7 @@ from oboro.statistics.means import MeanPlan, normal_reach
 from oboro.statistics.scope import MOST_GROUPS, Bins, Scope, columns_of
 from oboro.statistics.sums import CountPlan, SumPlan, grid_of, reach_of
 from oboro.statistics.terms import LARGEST_REACH, Noise, Promise, Term, measured
-from oboro.statistics.where import Condition
+from oboro.statistics.where import Condition, absent
 
 if TYPE_CHECKING:
     from oboro.arrays import Data
@@ -232,6 +234,15 @@ class Frame:
         return _noise(moves, price)
 
 
+def _tally(cell: Integers, numbers: Integers, size: int) -> Integers:
+    """Sums for each cell. Those of a chunk are whole numbers below 2^53, which doubles add up exactly; larger ones come alone."""
+    if numbers.size and int(numbers.max()) * numbers.size >= 2**53:
+        found = np.zeros(size, np.int64)
+        np.add.at(found, cell, numbers)
+        return found
+    return np.bincount(cell, weights=numbers, minlength=size).astype(np.int64)
+
+
 def _noise(moves: Fraction, price: Promise) -> Noise:
     from oboro.noise import DiscreteGaussian
 
@@ -364,12 +375,51 @@ class Shared:
             )
         columns = list(dict.fromkeys((*(bins.column for bins in frame.axes), *frame.values)))
         tables = [np.zeros((frame.cells(one.axes), self.columns(one)), np.int64) for one in margins]
+        grouped = prod(bins.column.size for bins in frame.axes) <= LARGEST and frame.unit.kind == "row"
+        if grouped and not isinstance(source, Ordered):  # a cluster adds up where the rows are
+            for codes, sums in self._added_up(source, columns):
+                self._add(tables, codes, columns, sums)
+            return tables
         for codes in stream_codes(source, columns, frame.unit, frame.where, keep=True):
             self._add(tables, codes, columns)
         return tables
 
-    def _add(self, tables: list[Integers], codes: Integers, columns: list[Column]) -> None:
+    def _added_up(self, source: Source, columns: list[Column]) -> Iterator[tuple[Integers, list[Integers]]]:
+        """For each set of columns that rows may lack: a row of codes for each cell, how many there are, and sums of values."""
         frame = self.frame
+        for lacked in subsets(tuple(i for i, column in enumerate(columns) if not frame.there(column))):
+            missing = [columns[i] for i in lacked]
+            by = [one for one in columns_of(frame.axes) if one not in missing]
+            values = [one for one in frame.values if one not in missing]
+            condition = frame.where
+            for column in missing:
+                test = Condition(absent(column))
+                condition = test if condition is None else condition.and_also(test)
+            terms = [(), *((i,) for i in range(len(values)))]
+            found = add_up(source, values, terms, frame.unit, by=by, condition=condition)
+            cells = np.fromiter(found, np.int64, len(found))
+            codes = np.zeros((len(found), len(columns)), np.int64)
+            for column in reversed(by):
+                cells, codes[:, columns.index(column)] = np.divmod(cells, column.size)
+            codes[:, list(lacked)] = [column.size for column in missing]
+            count, *sums = (
+                np.fromiter((row[k] for row in found.values()), np.int64, len(found))
+                for k in range(len(terms))
+            )
+            nothing = np.zeros(len(found), np.int64)
+            each = [sums[values.index(one)] if one in values else nothing for one in frame.values]
+            yield codes, [count, *each]
+
+    def _add(
+        self,
+        tables: list[Integers],
+        codes: Integers,
+        columns: list[Column],
+        sums: list[Integers] | None = None,
+    ) -> None:
+        """Adds rows to the tables. `sums`: a row of codes stands for so many rows, with these sums of each value."""
+        frame = self.frame
+        many = np.ones(len(codes), np.int64) if sums is None else sums[0]
         slots = []
         for bins in frame.axes:
             own = codes[:, columns.index(bins.column)]
@@ -379,18 +429,17 @@ class Shared:
             cell = np.zeros(len(codes), np.int64)
             for i in one.axes:
                 cell = cell * frame.sizes[i] + slots[i]
+            size = len(table)
             if one.value is None:
-                table[:, 0] += np.bincount(cell, minlength=len(table))
+                table[:, 0] += _tally(cell, many, size)
                 continue
             column = frame.values[one.value]
             code = codes[:, columns.index(column)]
             has = code < column.size
             if table.shape[1] == 3:
-                table[:, 2] += (column.size - 1) * np.bincount(cell[~has], minlength=len(table))
-            cell, code = cell[has], code[has]
-            rows = np.bincount(cell, minlength=len(table)).astype(np.int64)
-            # of a chunk: whole numbers below 2^53, which doubles add up exactly
-            above = np.bincount(cell, weights=code, minlength=len(table)).astype(np.int64)
+                table[:, 2] += (column.size - 1) * _tally(cell[~has], many[~has], size)
+            total = code if sums is None else sums[1 + one.value]
+            rows, above = (_tally(cell[has], each[has], size) for each in (many, total))
             if one.what == "distances":
                 table[:, 0] += above
                 table[:, 1] += (column.size - 1) * rows - above
