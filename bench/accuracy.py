@@ -32,7 +32,7 @@ Draw = Callable[[], Any]
 N = 10_000
 HIGH = 100_000
 STEP = 100
-OURS, PEERS, SLOW = 4000, 1000, 150  # draws; quantiles of peers are slow
+OURS, PEERS, SLOW = 4000, 1000, 400  # draws; quantiles of peers are slow
 EPS = (0.1, 1.0)
 MOST = 1.05
 ROW, REPLACED = ob.Unit.row(), ob.Unit.row("replace")
@@ -63,15 +63,14 @@ def rows() -> Iterator[Row]:
             yield from _quantiles(kind, eps)
 
 
-def _compared(what: str, ours: Floats, peers: dict[str, Floats | None]) -> Iterator[Row]:
-    """Errors of ours beside those of each peer; the target holds against the best."""
+def _compared(what: str, ours: Floats, peers: dict[str, Floats], least: float = 0.0) -> Iterator[Row]:
+    """Errors of ours beside those of each peer; the target holds against the best. What is below `least` counts as nothing."""
     mine = float(ours.mean())
-    known = {name: errors for name, errors in peers.items() if errors is not None}
-    best = min(known, key=lambda name: float(known[name].mean()))
-    for name, errors in known.items():
+    best = min(peers, key=lambda name: float(peers[name].mean()))
+    for name, errors in peers.items():
         theirs = float(errors.mean())
         bars = [float(one.std() / math.sqrt(one.size)) for one in (ours, errors)]
-        ratio = theirs / mine if mine else (1.0 if theirs == 0 else math.inf)
+        ratio = (theirs + least) / (mine + least)
         unit = f"mean |error| ± {bars[0]:.2g} and {bars[1]:.2g}"
         off = math.hypot(*(bar / max(mean, 1e-300) for bar, mean in zip(bars, (mine, theirs), strict=True)))
         target = (1 - 2 * min(off, 0.5)) / MOST if name == best else None
@@ -219,6 +218,7 @@ def _quantiles(kind: str, eps: float) -> Iterator[Row]:
                     lambda q=q: tools.quantile(floats, q, epsilon=eps, bounds=(0.0, float(HIGH))), truth, SLOW
                 ),
             },
+            STEP / 20,
         )
 
 

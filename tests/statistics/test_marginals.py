@@ -228,6 +228,9 @@ def test_records_come_back_and_altered_ones_are_refused() -> None:
         (replace(strategy, answers=(*strategy.answers[:-1], 10)),),
         (replace(strategy, margins=(replace(strategy.margins[0], axes=(7,)), *strategy.margins[1:])),),
         (replace(strategy, margins=(replace(strategy.margins[-1], value=None), *strategy.margins[:-1])),),
+        (replace(strategy, margins=(replace(strategy.margins[0], price=ob.Pure(0)), *strategy.margins[1:])),),
+        (replace(strategy, margins=(replace(strategy.margins[0], price=ob.ZCDP(1)), *strategy.margins[1:])),),
+        (replace(strategy, answers=()),),
         (strategy, strategy),
     ):
         with pytest.raises(ParameterError):

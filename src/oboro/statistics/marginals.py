@@ -19,7 +19,8 @@ from oboro.domain.columns import LARGEST
 from oboro.engine import Source, add_up, count_units, open_data, stream_codes
 from oboro.engine.protocol import Ordered
 from oboro.errors import DataError, ParameterError, setting
-from oboro.noise import Bits, DiscreteLaplace
+from oboro.exact import positive
+from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import Pure, Unit
 from oboro.release import Additive, Pair, Part, Plan, noise_by_column, part
 from oboro.statistics.histogram import HistogramPlan
@@ -244,11 +245,9 @@ def _tally(cell: Integers, numbers: Integers, size: int) -> Integers:
 
 
 def _noise(moves: Fraction, price: Promise) -> Noise:
-    from oboro.noise import DiscreteGaussian
-
     if isinstance(price, Pure):
-        return DiscreteLaplace(moves / price.eps)
-    return DiscreteGaussian(moves / (2 * price.rho))
+        return DiscreteLaplace(moves / positive("eps", price.eps))
+    return DiscreteGaussian(moves / (2 * positive("rho", price.rho)))
 
 
 def combined(a: Fraction, one: Exact, b: Fraction, other: Exact) -> Exact:
