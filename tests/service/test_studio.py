@@ -586,3 +586,29 @@ def test_a_series_is_moved_by_a_slider(tmp_path: Path) -> None:
         series.final()
         assert "final" in anna.get(f"{place}?tick=1").text
         assert place in anna.get(place.replace(f"tables/{PLACE}/series", f"releases/{PLACE}")).text
+
+
+def test_looking_at_runs_of_a_whole_horizon_opens_no_series(tmp_path: Path) -> None:
+    """Without a name, or dead under one: neither is a series, and no page pays for one in its stead."""
+    from oboro import run, tables
+    from oboro.domain import Grid
+    from oboro.errors import PaidError
+    from oboro.noise import Bits
+
+    class Dies(Bits):
+        def words(self, count: int) -> Any:
+            raise OSError("a disk")
+
+    domain, unit = Domain([Grid("row", "col", shape=(8, 8))]), Unit.person("who", 3)
+    data = pa.table({"who": [1], "tick": [0], "row": [1], "col": [4]})
+    with town(tmp_path / "here", data, domain=domain, unit=unit) as found:
+        plan = tables.plan(domain, unit=unit, eps="0.1", ticks=3, max_ticks=3)
+        run(plan, data, found.ledger)
+        with pytest.raises(PaidError):
+            run(plan, data, found.ledger, name="dead", bits=Dies())
+        spent, anna = found.ledger.spent, Browser(found, "anna")
+        assert anna.get(f"/studio/tables/{PLACE}").status_code == 200
+        for entry in range(5):
+            assert anna.get(f"/studio/tables/{PLACE}/series/{entry}").status_code == 404
+            anna.get(f"/studio/releases/{PLACE}/{entry}")
+        assert found.ledger.spent == spent

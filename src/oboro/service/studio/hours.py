@@ -53,7 +53,7 @@ def listed(here: Visit, opened: Opened) -> list[Record]:
         return []
     found = []
     for entry in reversed(opened.ledger.history()):
-        if entry.kind == "reserve" and entry.body["plan"].get("kind") == SeriesPlan.kind:
+        if _is_series(entry):
             begun = _series(opened, entry)
             found.append(
                 {
@@ -64,6 +64,15 @@ def listed(here: Visit, opened: Opened) -> list[Record]:
                 }
             )
     return found
+
+
+def _is_series(entry: Entry) -> bool:
+    """Whether a series was opened here. A run of the whole plan is none: it has no name to be taken up by, or died under it."""
+    return (
+        entry.kind == "reserve"
+        and "ticks" in entry.body
+        and entry.body["plan"].get("kind") == SeriesPlan.kind
+    )
 
 
 def _series(opened: Opened, entry: Entry) -> Series:
@@ -80,7 +89,7 @@ def given(here: Visit, dataset: str, number: int) -> tuple[Series, list[Table]]:
     opened = here.desk.dataset(dataset, here.person)
     stored = opened.ledger.find_entry(number) if 0 <= number < 2**62 else None
     shared = here.person.role == "steward" or opened.settings.sharing
-    if stored is None or not shared or stored.reserved.body.get("plan", {}).get("kind") != SeriesPlan.kind:
+    if stored is None or not shared or not _is_series(stored.reserved):
         raise Unknown("there is no such series", needed="one of those that are listed")
     begun = _series(opened, stored.reserved)
     published = [begun.publish([], tick) for tick in begun.published]

@@ -28,7 +28,6 @@ from oboro.service.edition import Opened
 from oboro.service.studio import budgets
 from oboro.service.studio.answer import forecast_rows, grid_of, picture, rows_of, table_of, text_of
 from oboro.service.studio.page import Form, Visit, fields, for_roles, in_language, shown, to
-from oboro.tables.series.plan import SeriesPlan
 
 router = APIRouter()
 Here = Annotated[Visit, Depends(for_roles("analyst", "steward"))]
@@ -175,7 +174,7 @@ def one(dataset: str, entry: int, here: Here) -> Response:
         model=to("synthetic", dataset, entry)
         if release.plan.kind.startswith("synth.") and ".oboro" in release.plan.formats
         else None,
-        hours=to("tables", dataset, "series", entry) if release.plan.kind == SeriesPlan.kind else None,
+        hours=to("tables", dataset, "series", entry) if "ticks" in body else None,
         free=body.get("edition") == opened.facts.edition,
     )
 
