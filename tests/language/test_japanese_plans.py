@@ -37,9 +37,8 @@ def forecasts() -> dict[str, Forecast]:
 
 
 def _table(strategy: str) -> Any:
-    side = 64 if strategy == "adaptive" else 8
     return ob.tables.plan(
-        Domain([Grid("row", "col", shape=(side, side))]),
+        Domain([Grid("row", "col", shape=(8, 8))]),
         unit=Unit.cells(),
         eps=1,
         count="n",

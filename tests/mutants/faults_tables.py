@@ -13,6 +13,7 @@ from oboro.privacy import Unit
 WAVELET = "tests/tables/test_wavelet.py"
 PLAN = "tests/tables/test_table_plan.py"
 TREE = "tests/tables/test_tree_release.py"
+ADAPTIVE = "tests/tables/test_tree_adaptive.py"
 SPARSE = "tests/tables/test_tree_filtered.py"
 INPUT = "tests/tables/test_table_input.py"
 RIVALS = "tests/tables/test_rivals_threshold.py"
@@ -164,13 +165,41 @@ def gaussian_table_without_its_square(original: Any, self: Any, rho: Any, unit: 
 
 
 @planted(
-    "oboro.tables.tree.adaptive:noises",
-    caught_by="tests/tables/test_tree_adaptive.py::test_shares_add_up_to_one",
+    "oboro.tables.tree.adaptive:Adaptive.noise_of",
+    caught_by=f"{ADAPTIVE}::test_shares_add_up_to_one_whichever_way_is_taken",
 )
-def parts_of_blocks_not_paid_for(original: Any, eps: Any, unit: Any) -> Any:
-    """The adaptive grid spends all of eps on its parts, on top of what it paid for choosing them."""
-    quarters, blocks, parts = original(eps, unit)
-    return quarters, blocks, type(parts)(parts.scale * Fraction(7, 10))
+def parts_of_blocks_not_paid_for(original: Any, self: Any, share: Any) -> Any:
+    """A table that looks spends all of eps on its parts, on top of what it paid for choosing them."""
+    return original(self, Fraction(1) if share >= Fraction(1, 2) else share)
+
+
+@planted(
+    "oboro.tables.tree.adaptive:Adaptive._measured",
+    caught_by=f"{ADAPTIVE}::test_one_person_hardly_changes_how_a_table_is_divided",
+)
+def division_chosen_from_true_counts(original: Any, self: Any, cells: Any, bits: Any) -> Any:
+    """How finely a block is divided follows from how many people are in it, not from how many were found."""
+    from dataclasses import fields
+
+    from oboro.tables.tree import adaptive
+
+    class Peeking(adaptive.Adaptive):
+        def _steps(self, nodes: Any, counted: Any, noise: Any) -> Any:
+            return adaptive.steps_of(nodes.sums(cells).astype(float), nodes.heights, noise)
+
+    return original(Peeking(**{one.name: getattr(self, one.name) for one in fields(self)}), cells, bits)
+
+
+@planted(
+    "oboro.tables.tree.division:count",
+    caught_by=f"{ADAPTIVE}::test_noise_is_on_every_node_and_has_the_scale_that_the_parts_say",
+)
+def parts_that_hold_nobody_get_no_noise(
+    original: Any, nodes: Any, cells: Any, layout: Any, noise: Any, bits: Any
+) -> Any:
+    """Noise is added only where somebody is, so that a part without any shows that it is empty."""
+    found = original(nodes, cells, layout, noise, bits)
+    return type(found)(nodes, np.where(nodes.sums(cells) > 0, found.noisy, 0), noise)
 
 
 @planted(

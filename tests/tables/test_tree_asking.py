@@ -1,4 +1,4 @@
-"""Questions to filtered and adaptive tables: from the published file alone, and as sure as they say."""
+"""Questions to filtered tables, and to those by `adaptive` of 0.1: from the published file alone, and as sure as they say."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from oboro.errors import DataError, ParameterError
 from oboro.noise import system_bits
 from oboro.privacy import Pure, Unit
 from oboro.tables.cells import Cells, Layout
-from oboro.tables.tree import adaptive as grid_answers
 from oboro.tables.tree import filtered
-from oboro.tables.tree.adaptive import Adaptive
+from oboro.tables.tree import older as grid_answers
 from oboro.tables.tree.answers import Top, everything, region_of
 from oboro.tables.tree.filtered import Filtered
+from oboro.tables.tree.older import OlderAdaptive
 
 LAND = Domain([Grid("row", "col", shape=(2**13, 2**13)), Category("sex", ["F", "M", "X"])])
 FEW = Domain([Grid("row", "col", shape=(128, 128))])
@@ -245,7 +245,7 @@ def adaptive(people: int) -> tuple[tables.TablePlan, Cells, Any]:
     density = tables.city()[180:308, 180:308].reshape(-1).astype(float)
     table = np.random.default_rng(0).multinomial(people, density / density.sum()).reshape(128, 128)
     plan = tables.plan(
-        FEW, unit=Unit.cells(adjacency="replace"), eps="0.5", total=people, strategy="adaptive", count="n"
+        FEW, unit=Unit.cells(adjacency="replace"), eps="0.5", total=people, strategy="adaptive-0.1", count="n"
     )
     row, col = np.nonzero(table)
     return (
@@ -295,7 +295,7 @@ def test_blocks_of_an_adaptive_table_are_covered_as_often_as_they_say() -> None:
     """
     plan, prepared, true = adaptive(20_000)
     of_blocks = true.reshape(16, 8, 16, 8).sum(axis=(1, 3))
-    assert isinstance(plan.mechanism, Adaptive)
+    assert isinstance(plan.mechanism, OlderAdaptive)
     off = []
     for run in range(100):
         found = plan.measure(prepared, system_bits())
@@ -318,10 +318,16 @@ def test_blocks_of_an_adaptive_table_are_covered_as_often_as_they_say() -> None:
             assert np.mean(np.array(off) <= 0.9 * error.reach(level)) < least
 
 
+def test_shares_of_an_older_adaptive_table_add_up_to_one() -> None:
+    assert sum(1 / law.scale for law in grid_answers.noises(Fraction(1), Unit.cells())) == 1
+    with pytest.raises(ParameterError, match="few people"):
+        tables.plan(FEW, unit=Unit.cells(adjacency="replace"), eps=1, total=10**7, strategy="adaptive-0.1")
+
+
 def test_the_standard_errors_of_an_adaptive_table_are_exact() -> None:
     plan, prepared, true = adaptive(20_000)
     off, noise = [], []
-    without_total = Adaptive(plan.layout, plan.guarantee, plan.unit)
+    without_total = OlderAdaptive(plan.layout, plan.guarantee, plan.unit)
     for _ in range(10):
         table = plan.publish(plan.measure(prepared, system_bits()))
         top, parts = grid_answers._measured(without_total, plan.mechanism.published(table))

@@ -212,7 +212,7 @@ def test_a_forecast_says_where_it_comes_close(monkeypatch: pytest.MonkeyPatch) -
 def test_the_grid_that_adapts_says_so_at_its_largest() -> None:
     for side, said in ((4096, False), (8192, True)):
         grid = Domain([Grid("row", "col", shape=(side, side))])
-        few = {"unit": Unit.cells(adjacency="replace"), "total": 1000}
+        few = {"unit": Unit.cells(adjacency="replace"), "total": 10**9}
         plan = tables.plan(grid, eps="0.1", strategy="adaptive", **few)
         assert any("may carry intervals of single rows" in note for note in plan.forecast().notes) == said
 

@@ -218,19 +218,15 @@ def _series(tally: Tally, name: str, eps: str, levels: Sequence[float], runs: in
 
 
 def _adaptive(tally: Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
-    """For few people in many cells, whose number is public."""
-    most = int(0.9 * _SIDE**2 / float(eps))
+    """Few people, whose number is public, in half of the runs; many in the others."""
     density = people().reshape(-1) + 0.01
-    few = np.random.default_rng(3).multinomial(min(most, 3000), density / density.sum())
-    plan = table_plan(
-        Domain([Grid("row", "col", shape=(_SIDE, _SIDE))]),
-        unit=Unit.cells(adjacency="replace"),
-        eps=eps,
-        count="n",
-        strategy="adaptive",
-        total=int(few.sum()),
-    )
-    _table(tally, name, plan, few.reshape(_SIDE, _SIDE), levels, max(runs // 4, 1), bits)
+    few = np.random.default_rng(3).multinomial(3000, density / density.sum())
+    grid = Domain([Grid("row", "col", shape=(_SIDE, _SIDE))])
+    looks = {"eps": eps, "count": "n", "strategy": "adaptive"}
+    plan = table_plan(grid, unit=Unit.cells(adjacency="replace"), total=int(few.sum()), **looks)  # type: ignore[call-overload]
+    _table(tally, name, plan, few.reshape(_SIDE, _SIDE), levels, max(runs // 8, 1), bits)
+    plan = table_plan(grid, unit=Unit.cells(), **looks)  # type: ignore[call-overload]
+    _table(tally, name, plan, people(), levels, max(runs // 8, 1), bits)
 
 
 def _tree_by_sex(tally: Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:

@@ -37,7 +37,7 @@ TOWNS = Domain(
 )
 SMALL_GRID = Domain([Grid("row", "col", shape=(2, 2))])
 GRID = Domain([Grid("row", "col", shape=(4, 4))])
-LARGE_GRID = Domain([Grid("row", "col", shape=(64, 64))])  # the smallest that the adaptive strategy serves
+LARGE_GRID = Domain([Grid("row", "col", shape=(64, 64))])  # large enough to be divided twice
 
 
 def samples() -> dict[str, Plan]:
@@ -257,7 +257,11 @@ def _tables() -> Iterator[tuple[str, Plan]]:
     yield "series, counted", plan(SMALL_GRID, unit=Unit.cells(), count="n", **hours)
     yield "series, delta", plan(SMALL_GRID, unit=PERSON, delta="0.01", **hours)
     yield "series, events", plan(SMALL_GRID, unit=ROW, event=True, **(hours | {"max_ticks": 1}))
-    yield "table, adaptive", plan(LARGE_GRID, unit=moved, eps=1, count="n", strategy="adaptive", total=9)
+    older: Record = {"unit": moved, "eps": 1, "count": "n", "strategy": "adaptive-0.1"}
+    yield "table, adaptive of 0.1", plan(LARGE_GRID, total=9, **older)
+    looks: Record = {"eps": 1, "count": "n", "strategy": "adaptive"}
+    yield "table, adaptive, public total", plan(LARGE_GRID, unit=moved, total=9, **looks)
+    yield "table, adaptive, delta", plan(GRID, unit=Unit.cells(), delta="0.01", **looks)
 
 
 def _synth() -> Iterator[tuple[str, Plan]]:

@@ -38,6 +38,7 @@ from oboro.tables.tree.answers import Where
 from oboro.tables.tree.filtered import Filtered
 from oboro.tables.tree.intervals import NOISY, Answer, with_noisy
 from oboro.tables.tree.measure import Measured
+from oboro.tables.tree.older import OlderAdaptive
 from oboro.tables.tree.outlook import Outlook
 from oboro.tables.tree.strategy import PlannedTree, preferred
 from oboro.tables.tree.workload import DEFAULT, Design, Workload
@@ -171,9 +172,15 @@ _CROWDED = 8  # cells that others are in
 
 
 def pairs(
-    layout: Layout, unit: Unit, count: str | None, noise: DiscreteLaplace | DiscreteGaussian
+    layout: Layout,
+    unit: Unit,
+    count: str | None,
+    noise: DiscreteLaplace | DiscreteGaussian,
+    crowds: Sequence[int] = (),
 ) -> Iterator[Pair]:
     """One unit or nobody, in an empty table and in a full one; under replace, one unit in two places.
+
+    With `crowds` also in a cell with so many others.
 
     The cells of a unit branch off one path of the tree, each from its own node: the worst case of the sensitivity.
     """
@@ -186,7 +193,8 @@ def pairs(
         [*here, *there][:_CROWDED],
         20 * int(noise.scale if isinstance(noise, DiscreteLaplace) else noise.sd) + 20,
     )
-    for others, where in (({}, "and nobody else"), (full, "among many")):
+    crowded = [({here[0]: crowd}, f"and {crowd} others in its cell") for crowd in crowds]
+    for others, where in (({}, "and nobody else"), (full, "among many"), *crowded):
         if unit.adjacency == "replace":
             one, other = (records(layout, unit, count, others, mine) for mine in (here, there))
             yield Pair(one, other, f"one unit in other cells, {where}")
@@ -506,7 +514,7 @@ class TablePlan(Plan):
         return random_pair(self.layout, self.unit, self.count, random)
 
     def neighbours(self) -> Iterator[Pair]:
-        return pairs(self.layout, self.unit, self.count, self.noise)
+        return pairs(self.layout, self.unit, self.count, self.noise, self.mechanism.crowds)
 
 
 @overload
@@ -656,7 +664,9 @@ def with_count(plan: TablePlan, count: str | None) -> TablePlan:
 
 
 def _of_older(record: dict[str, object]) -> dict[str, object]:
-    """A record of oboro 0.1: a workload from the command line could give sides to questions that have none."""
+    """A record of oboro 0.1: `adaptive` was another method, and a workload could give sides to questions that have none."""
+    if record.get("strategy") == "adaptive":
+        return {**record, "strategy": OlderAdaptive.name}
     asked = record.get("workload")
     if not isinstance(asked, list) or not all(isinstance(part, dict) for part in asked):
         return record
@@ -671,7 +681,7 @@ def _of_older(record: dict[str, object]) -> dict[str, object]:
 upgrade("tables", _of_older)
 
 
-_LISTED: tuple[type[Strategy], ...] = (Wavelet, PlannedTree, Filtered, *RIVALS)
+_LISTED: tuple[type[Strategy], ...] = (Wavelet, PlannedTree, Adaptive, Filtered, *RIVALS)
 STRATEGIES = {strategy.name: strategy for strategy in _LISTED}
 
 
@@ -679,8 +689,8 @@ def strategy_called(name: object, domain: Domain | None = None) -> type[Strategy
     """A strategy by its name, to be bound to the facts of a plan."""
     if name == AreaTree.name and domain is not None and any(isinstance(c, Areas) for c in domain):
         return AreaTree
-    if name == Adaptive.name:
-        return Adaptive
+    if name == OlderAdaptive.name:
+        return OlderAdaptive
     if not isinstance(name, str) or name not in STRATEGIES:
-        raise unknown("strategy", name, ["tree", *sorted(STRATEGIES.keys() - {"tree"}), "adaptive"])
+        raise unknown("strategy", name, ["tree", *sorted(STRATEGIES.keys() - {"tree"})])
     return STRATEGIES[name]

@@ -190,7 +190,8 @@ class Strategy:
     takes_total: ClassVar[bool] = False  # can start from a public total
     takes_known: ClassVar[bool] = False  # can hold known totals of areas
     takes_areas: ClassVar[bool] = False  # can count areas
-    planned: ClassVar[bool] = False  # counts at levels that were planned for a workload, and can use a delta
+    takes_delta: ClassVar[bool] = False  # can use a delta
+    planned: ClassVar[bool] = False  # counts at levels that were planned for a workload
     carries: ClassVar[bool] = False  # the published file carries what intervals come from
     slowness: ClassVar[int] = 1  # see `Plan.slowness`
     notes: ClassVar[tuple[str, ...]] = ()
@@ -253,7 +254,7 @@ class Strategy:
                 needed="a column of areas in the domain, and " + setting(strategy="tree"),
                 argument="known",
             )
-        if not self.planned and isinstance(self.guarantee, Approx):
+        if not self.takes_delta and isinstance(self.guarantee, Approx):
             raise GuaranteeError(
                 "only a tree uses a delta",
                 given=told(strategy=repr(self.name)),
@@ -294,6 +295,11 @@ class Strategy:
     def forecast(self, expected_total: int | None = None) -> Forecast:
         """The error by block size, and what else there is to say before spending."""
         return forecast_of(self, expected_total)
+
+    @property
+    def crowds(self) -> Sequence[int]:
+        """How many others in one cell make what a unit does there worst, for the audit."""
+        return ()
 
     def outlook(self, total: int) -> Outlook | None:
         """What so many people would mean for cells, where that can be told."""

@@ -55,7 +55,7 @@ class AreaTree(Strategy):
 
     name = "tree"
     title = "counts of areas, blocks and cells at planned levels, least squares, projection"
-    takes_total = takes_known = takes_areas = planned = carries = True
+    takes_total = takes_known = takes_areas = takes_delta = planned = carries = True
     slowness = 40
     notes = ("least squares over all measured levels, then counts are kept at 0 or more",)
 

@@ -437,3 +437,62 @@ def still_within(
             if i != places[row] and wanted[i] > own:
                 taken += wanted[i] - own + 1
         out[row] = taken < held[row]
+
+
+@compiled
+def still_divided(
+    starts: Integers,
+    depths: Integers,
+    heights: Integers,
+    first_child: Integers,
+    arities: Integers,
+    precisions: Floats,
+    variances: Floats,
+    estimates: Floats,
+    allowed: Bools,
+    less: float,
+    total: int,
+    largest: float,
+    out: Bools,
+) -> None:
+    """Whether parts of an uneven tree would hold somebody if their noisy counts were less; `less` is times their precision.
+
+    Nodes of all levels are in one row, the root first; `first_child` is negative for parts, `variances` are the sums over
+    children of one over their precisions. What is less of a part goes up the path, and comes down again as
+    `Division.estimates` has it: first what z is less, then what x is.
+    """
+    deepest = heights.size
+    path, off = np.empty(deepest, np.int64), np.empty(deepest)
+    widest = max(arities.max(), 1)
+    wanted, near, carry, sorted_ = np.empty(widest), np.empty(widest), np.empty(widest), np.empty(widest)
+    good, whole = np.ones(widest, np.bool_), np.empty(widest, np.int64)
+    for row in range(starts.size):
+        depth = depths[row]
+        path[0] = 0
+        for at in range(depth):
+            digit = (starts[row] >> heights[at + 1]) & (arities[at] - 1)
+            path[at + 1] = first_child[path[at]] + digit
+        off[depth] = less / precisions[path[depth]]
+        for at in range(depth - 1, -1, -1):
+            off[at] = off[at + 1] / (variances[path[at]] * precisions[path[at]])
+        gone = 0.0 if total >= 0 else off[0]
+        held = total
+        if total < 0:
+            held = int(np.rint(min(max(estimates[0] - gone, 0.0), largest)))
+        for at in range(depth):
+            if held == 0:
+                break
+            parts, first = arities[at], first_child[path[at]]
+            rest = gone - off[at + 1]
+            for i in range(parts):
+                share = 1 / (precisions[first + i] * variances[path[at]])
+                wanted[i] = estimates[first + i] - rest * share
+                good[i] = allowed[first + i]
+                carry[i] = 0.0
+                if first + i == path[at + 1]:
+                    wanted[i] -= off[at + 1]
+                    gone = off[at + 1] + rest * share
+            _nearest(float(held), wanted[:parts], good[:parts], sorted_, near[:parts])
+            _rounded(held, near[:parts], good[:parts], carry[:parts], whole[:parts])
+            held = whole[path[at + 1] - first]
+        out[row] = held > 0

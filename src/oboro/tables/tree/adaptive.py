@@ -1,13 +1,12 @@
-"""Few people in many cells: a grid that is as fine as the people in each block allow.
+"""A table that looks, privately: it is divided as finely as the people in each place allow.
 
-Only where a public total N says that cells hold next to nobody: N eps / cells < 1. Above that rule a planned tree is
-better.
-
-What is measured, each once
-    quarters of the table      a tenth of eps
-    a grid of 16 x 16 blocks   two tenths: least squares and projection with the quarters give each block's count t
-    parts of blocks            seven tenths: a block is divided into about t eps / 5 parts, 1, 4, 16, ... of them
-A block's count is shared out among its parts; a part's count evenly among its cells, the odd ones by chance.
+What is counted, one after the other; every time the nodes cover the whole table and do not overlap
+    1. quarters. Their sum, or a public total, says about how many people there are: N
+    2. blocks, about (N eps)^0.6 of them
+    3. parts of blocks. A block is divided into 1, 4, 16, ... parts: one for every 1.8/eps' of the people that were found in
+       it, eps' being what these counts are given of eps. A block where nobody was found is counted again as it is
+    4. where people are few, N eps / cells below 0.2: parts of these parts, by what was found in them
+Then least squares over all of it, and whole numbers of 0 or more (division.py). A part's people are spread evenly.
 
 This pays because noise on a part does not grow with its size, while what is lost by spreading people evenly is small
 where there are few of them.
@@ -16,325 +15,296 @@ where there are few of them.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
-from oboro.arrays import Bools, Floats, Integers
-from oboro.domain import Grid
-from oboro.errors import ParameterError, setting, told
-from oboro.exact import show
-from oboro.noise import Bits, DiscreteLaplace
-from oboro.noise.laplace import check_level
-from oboro.privacy import Unit
-from oboro.release import Part, part
-from oboro.tables.cells import Cells
-from oboro.tables.strategy import Strategy, counts_move
-from oboro.tables.tree.answers import Region, Round, Top, Where, bounds, least_squares_top, region_of
+from oboro.arrays import Floats, Integers
+from oboro.domain import Grid, Mesh
+from oboro.errors import DataError
+from oboro.exact import about
+from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
+from oboro.noise.laplace import as_float, check_level
+from oboro.privacy import Approx
+from oboro.release import Forecast, Part, part
+from oboro.tables.cells import LARGEST_TOTAL, Cells, progress
+from oboro.tables.strategy import Noise, Strategy, counts_move, counts_move_squared, forecast_of
+from oboro.tables.tree.answers import Region, Round, Where, bounds, least_squares_top, region_of
+from oboro.tables.tree.division import Counted, Division, Nodes, count, spread
 from oboro.tables.tree.intervals import MOST, Answer, hull, in_shapes, may_lack_intervals
-from oboro.tables.tree.lattice import Lattice, Level, lattice_of
-from oboro.tables.tree.measure import Measured, project
-from oboro.tables.tree.planner import least_squares, moments
+from oboro.tables.tree.lattice import Lattice, Level, Tree
+from oboro.tables.tree.measure import Measured
+from oboro.tables.tree.planner import moments
+from oboro.tables.tree.strategy import rho_of
 from oboro.tables.tree.workload import block, precision
 
-# What the file of an adaptive table says beside its cells: intervals for these, and answers to any question.
+QUARTERS = Fraction(10, 100)
+MANY = (Fraction(30, 100), Fraction(60, 100))  # blocks, parts
+FEW = (Fraction(25, 100), Fraction(15, 100), Fraction(50, 100))  # blocks, parts, parts of parts
+_FEW_PEOPLE = 0.2  # N eps / cells
+_GROWTH = 0.6  # blocks are (N eps) to this power
+_DEEPEST = 18  # bits: no more than 2^18 blocks
+_CELLS_BITS = 6  # a block has 2^6 cells, or more
+_PEOPLE_PER_PART = 1.8  # times the scale of the noise
+_MOST_PARTS = 1 << 24
 
 
-_UNDIVIDED = 0.1  # of what may be missed: in blocks that were not divided
-_SLACK = 4  # people that rounding may take from a block, at worst
+def depth_of_blocks(people: float, bits: int) -> int:
+    """How many first bits the keys of a block share, if so many people, times eps, live in a table of 2^bits cells."""
+    first = 2 + bits % 2
+    wanted = first + 2 * round((_GROWTH * math.log2(max(people, 1.0)) - first) / 2)
+    return min(max(wanted, first), max(bits - _CELLS_BITS, first), _DEEPEST + bits % 2, bits)
 
 
-def adaptive_intervals(strategy: Adaptive, published: Measured, level: float) -> tuple[Integers, Integers]:
-    """Intervals for the rows of a published table, given that they are published.
-
-    A cell holds no more than its part does, whose count y is known up to noise that was drawn after it was decided how
-    to divide its block. If the part is a single cell, there is a lower end too, unless the cell would not be published
-    with y - w - 1: see `Estimates.row_ends`, whose proof needs no more than an upper bound on the least y that is
-    published. Its block would hold at most as much less as the block's count follows its parts. Cells of blocks that were
-    not divided hold no more than their block, for which a tenth of what may be missed is kept.
-    """
-    top, parts = _measured(strategy, published)
-    keys = published.keys
-    block = keys >> top.height
-    each = np.eye(1, top.estimates.size, dtype=np.bool_)[0]
-    miss = 1 - check_level(level)
-    high = np.floor(top.estimates[block] + top.error(each).reach(1 - 2 * _UNDIVIDED * miss))
-    low = np.zeros(keys.size)
-    if parts.parents.size:
-        reach = parts.noise.interval(1 - (1 - _UNDIVIDED) * miss)[1]
-        at = np.minimum(np.searchsorted(parts.parents, block << top.height), parts.parents.size - 1)
-        divided = parts.parents[at] == block << top.height
-        starts = np.cumsum(parts.arities) - parts.arities
-        place = np.where(divided, starts[at] + ((keys - parts.parents[at]) >> parts.heights[at]), 0)
-        noisy = parts.noisy[place]
-        high = np.where(divided, noisy + reach, high)
-        alone = np.flatnonzero(divided & (parts.heights[at] == 0) & (noisy > reach))
-        held = np.zeros(top.estimates.size, np.int64)
-        np.add.at(held, block, published.counts)
-        own = top.error(each).variance
-        follows = own / (own + parts.noise.variance * parts.arities[at[alone]])
-        left = held[block[alone]] - np.ceil(follows * (reach + 1)).astype(np.int64) - _SLACK
-        still = _still(parts, place[alone], starts[at[alone]], parts.arities[at[alone]], left, reach + 1)
-        low[alone[still]] = noisy[alone[still]] - reach
-    lowest = np.minimum(np.maximum(low, 0).astype(np.int64), published.counts)
-    return lowest, np.maximum(np.maximum(high, 0).astype(np.int64), published.counts)
-
-
-def _still(
-    parts: Round, places: Integers, starts: Integers, arities: Integers, held: Integers, less: int
-) -> Bools:
-    from oboro.tables.tree._compiled import still_within
-
-    out = np.empty(places.size, np.bool_)
-    still_within(places, starts, starts + arities, parts.noisy, held, less, out)
-    return out
-
-
-def adaptive_answer(strategy: Adaptive, published: Measured, region: Region, level: float) -> Answer:
-    """The sum of the published counts in a region, and an interval for the true sum."""
-    asked = region.hold(published.keys)
-    value = int(published.counts[asked].sum())
-    top, parts = _measured(strategy, published)
-    if region.size == 1 and asked.any():
-        own = adaptive_intervals(strategy, _only(published, asked), level)
-        return Answer(value, int(own[0][0]), int(own[1][0]), parts.noise.sd, level)
-    found = bounds(top, [parts], region, level)
-    if found.estimate is not None:
-        estimate, lowest, highest = hull(found.estimate, found.error.reach(level), value)
-        return Answer(value, int(lowest), int(highest), found.error.sd, level, estimate=int(estimate))
-    low, high = max(math.ceil(found.low), 0), max(math.floor(found.high), 0)
-    return Answer(value, min(low, value), max(high, value), found.error.sd, level)
-
-
-def _only(published: Measured, some: Bools) -> Measured:
-    return Measured(published.keys[some], published.counts[some], published.noisy)
-
-
-def _measured(strategy: Adaptive, published: Measured) -> tuple[Top, Round]:
-    """The blocks, and the parts of those that were divided."""
-    layout, coarse = strategy.layout, strategy.blocks
-    *of_blocks, of_parts = strategy.noises
-    *first, steps, noisy = published.noisy
-    height = layout.bits - (coarse.leaves - 1).bit_length()
-    first = in_shapes(first, [coarse.nodes(level) for level in LEVELS])
-    top = least_squares_top(layout, height, coarse, LEVELS, of_blocks, first, strategy.total)
-    # parts are carried by how finely they divide: put them in the order of keys
-    arities = np.where(steps >= 0, 4 ** np.maximum(steps, 0), 0)
-    order = np.argsort(steps, kind="stable")
-    starts = np.empty(steps.size, np.int64)
-    starts[order] = np.cumsum(arities[order]) - arities[order]
-    divided = np.flatnonzero(steps >= 0)
-    own = arities[divided]
-    inside = np.arange(int(own.sum())) - np.repeat(np.cumsum(own) - own, own)
-    counts = noisy[np.repeat(starts[divided], own) + inside]
-    return top, Round(divided << height, height - 2 * steps[divided], own, counts, of_parts)
-
-
-QUARTERS, BLOCKS, PARTS = Fraction(1, 10), Fraction(2, 10), Fraction(7, 10)
-DEPTH = 4  # divisions of the table into blocks: 16 x 16 of them
-LEVELS: tuple[Level, ...] = ((1,), (DEPTH,))  # quarters and blocks
-_PEOPLE_PER_PART = 5  # times 1/eps
-
-
-def worth_it(total: int, eps: Fraction, cells: int) -> bool:
-    """The rule: from public numbers alone."""
-    return total * eps < cells
-
-
-def check_rule(total: int | None, eps: Fraction, cells: int) -> None:
-    """Refuses a table for which the rule does not hold, or cannot be known."""
-    if total is None or not worth_it(total, eps, cells):
-        raise ParameterError(
-            "the adaptive grid is for few people in many cells",
-            given=told(total=f"{total}", eps=show(eps)) + f", {cells} cells",
-            needed="a public total (" + setting(adjacency="replace") + ") with total * eps / cells below 1",
-            fix=setting(strategy="tree"),
-        )
-
-
-def noises(eps: Fraction, unit: Unit) -> tuple[DiscreteLaplace, DiscreteLaplace, DiscreteLaplace]:
-    """The noise of quarters, blocks and parts.
-
-    Privacy
-        Quarters do not overlap, nor do blocks, nor parts: a block is divided in one way only, chosen from noisy
-        counts, and each of its parts is counted once. So each family moves by at most D = `counts_move(unit)`. With
-        discrete Laplace noise of scale D/(share eps) it costs its share of eps; the shares add up to 1. Choosing the
-        division after looking at noisy counts is sequential composition. Spreading people over the cells of a part
-        looks at published counts and coins.
-    """
-    moved = counts_move(unit)
-    quarters, blocks, parts = (DiscreteLaplace(moved / (share * eps)) for share in (QUARTERS, BLOCKS, PARTS))
-    return quarters, blocks, parts
+def steps_of(people: Floats, heights: Integers, noise: Noise) -> Integers:
+    """Into how many parts each node is divided, in halvings: from noisy counts and public facts alone."""
+    parts = np.maximum(people / (_PEOPLE_PER_PART * noise.sd / math.sqrt(2)), 1.0)
+    steps = np.minimum(2 * np.rint(np.log(parts) / np.log(4)).astype(np.int64), heights // 2 * 2)
+    while int(np.left_shift(1, steps).sum()) > max(_MOST_PARTS, heights.size):
+        steps = np.maximum(steps - 2, 0)
+    return np.asarray(steps)
 
 
 @dataclass(frozen=True, eq=False)
 class Adaptive(Strategy):
-    """Counts of quarters, of blocks, and of parts of blocks. Privacy: see `noises`."""
+    """Counts of quarters, of blocks, and of parts that are chosen from the noisy counts before.
+
+    Privacy
+        Rounds follow one another: quarters, blocks, parts, and perhaps parts of parts. What a round counts, its
+        *partition*, is chosen from public facts and the noisy counts of earlier rounds, and from nothing else: the
+        number of people, the depth of the blocks and how finely each node is divided are functions of these
+        (post-processing). Given them, the nodes of a round are fixed and do not overlap. So one unit moves the counts of
+        a round by at most D = `counts_move(unit)` in all, wherever it is (parallel composition); a round with share w of
+        eps has discrete Laplace noise of scale D/(w eps) on every node that can hold somebody, empty or not, and costs
+        w eps. Rounds add up by adaptive sequential composition [Dwork, Rothblum, Vadhan 2010; under zCDP, Bun, Steinke
+        2016, Lemma 2.3]: for any outputs o_1 ... o_k the likelihood ratio is the product over rounds of those of o_i
+        given o_1 ... o_(i-1), each at most e^(w_i eps).
+
+        Quarters have 0.1 of eps. Then there are two ways on, *many people* and *few people*, of which the noisy quarters
+        (or a public total) choose one: shares of 0.3 and 0.6, or of 0.25, 0.15 and 0.5. Either way the shares add up to 1,
+        so that the worse of both costs eps.
+
+        With delta the noise is discrete Gaussian, of variance D2/(2 w rho) with D2 = `counts_move_squared(unit)`; a round
+        costs w rho [Canonne, Kamath, Steinke 2020, Theorem 14], and rho-zCDP keeps (eps, delta) by `rho_of`.
+
+        A public `total` is not measured; it is allowed under replace. Least squares, whole numbers and the spreading of
+        people over the cells of a part look at noisy counts, public facts and coins.
+    """
 
     name = "adaptive"
-    title = "a grid as fine as the people in each block allow"
-    takes_total = True
-    carries = True
+    title = "counts as fine as the people in each place allow"
+    takes_total = takes_delta = carries = True
     slowness = 100
     notes = (
         "people are spread evenly within parts of blocks: what that adds to the error of small blocks is not in the figures",
     )
 
-    def needs(self) -> str | None:
-        one = len(self.lattice.trees) == 1 and isinstance(self.layout.domain.columns[0], Grid)
-        arities = set(self.lattice.trees[0].arities)
-        if not one or arities != {4} or not 2**12 <= self.lattice.leaves <= 2**26:
-            return "one square grid with a power of two from 64 to 8192 cells along a side"
-        return None
+    @cached_property
+    def _rho(self) -> Fraction | None:
+        return rho_of(self.guarantee) if isinstance(self.guarantee, Approx) else None
 
-    def check(self) -> None:
-        check_rule(self.total, self.eps, self.layout.cells)
-        super().check()
+    def noise_of(self, share: Fraction) -> Noise:
+        """The noise of a round with this share. Privacy: see above."""
+        if self._rho is None:
+            return DiscreteLaplace(counts_move(self.unit) / (share * self.eps))
+        return DiscreteGaussian(counts_move_squared(self.unit) / (2 * share * self._rho))
 
     @property
-    def lattice(self) -> Lattice:
-        return lattice_of(self.layout.domain)
-
-    @cached_property
-    def blocks(self) -> Lattice:
-        """The lattice down to the blocks."""
-        return blocks_of(self.lattice)
-
-    @cached_property
-    def noises(self) -> tuple[DiscreteLaplace, DiscreteLaplace, DiscreteLaplace]:
-        """Of quarters, of blocks, and of parts."""
-        return noises(self.eps, self.unit)
-
-    @property
-    def noise(self) -> DiscreteLaplace:
-        return self.noises[-1]
+    def noise(self) -> Noise:
+        return self.noise_of(FEW[-1])
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        named = zip(self.noises, ("quarters of the table", "blocks", "parts of blocks"), strict=True)
-        return tuple(part(law, of, moves=counts_move(self.unit)) for law, of in named)
+        moves = counts_move(self.unit) if self._rho is None else counts_move_squared(self.unit)
+
+        def of(share: Fraction, what: str, case: str = "") -> Part:
+            return part(self.noise_of(share), what, moves=moves, case=case)
+
+        names = ("blocks", "parts of blocks", "parts of parts")
+        many = [of(share, what, "many people") for share, what in zip(MANY, names, strict=False)]
+        few = [of(share, what, "few people") for share, what in zip(FEW, names, strict=True)]
+        return (of(QUARTERS, "quarters of the table"), *many, *few)
+
+    @property
+    def _rate(self) -> float:
+        """What people are multiplied with to compare them with noise: eps/D, with Laplace noise."""
+        law = self.noise_of(Fraction(1))
+        return 1 / as_float(law.scale) if isinstance(law, DiscreteLaplace) else math.sqrt(2) / law.sd
+
+    def _way(self, people: float) -> tuple[int, tuple[Fraction, ...]]:
+        """How deep blocks lie, and the shares of blocks and what follows, for so many people."""
+        found = max(people, 0.0) * self._rate
+        few = found < _FEW_PEOPLE * self.layout.cells
+        return depth_of_blocks(found, self.layout.bits), FEW if few else MANY
 
     def measure(self, cells: Cells, bits: Bits, trials: int = 1) -> list[Measured]:
         return [self._measured(cells, bits) for _ in range(trials)]
 
     def _measured(self, cells: Cells, bits: Bits) -> Measured:
-        layout, lattice, coarse, total = self.layout, self.lattice, self.blocks, self.total
-        counts = np.zeros(lattice.leaves, np.int64)
-        counts[lattice.leaf(layout, cells.keys)] = cells.counts
-        possible = lattice.possible(layout)
-        allowed = np.ones(lattice.leaves, np.bool_) if possible is None else possible
-        *of_blocks, of_parts = self.noises
-        may = allowed.reshape(coarse.leaves, -1)
-        some_may = np.asarray(may.any(axis=1))
-        first = _counted(counts.reshape(coarse.leaves, -1).sum(axis=1), some_may, coarse, of_blocks, bits)
-        estimates = least_squares(coarse, LEVELS, [precision(law) for law in of_blocks], first, total)
-        held = project(coarse, estimates, some_may, total)
-        deepest = lattice.trees[0].depth - DEPTH
-        steps = np.where(held > 0, _divisions(held, self.eps / counts_move(self.unit), deepest), -1)
-        noisy = [
-            _parts(counts.reshape(coarse.leaves, -1), steps == k, k, of_parts, bits)
-            for k in range(deepest + 1)
+        layout = self.layout
+        progress("counting", 0.0)
+        quarters = Nodes.of_depth(layout, min(2 + layout.bits % 2, layout.bits))
+        counted = [count(quarters, cells, layout, self.noise_of(QUARTERS), bits)]
+        people = float(counted[0].noisy.sum()) if self.total is None else float(self.total)
+        depth, (of_blocks, *shares) = self._way(people)
+        nodes = Nodes.of_depth(layout, depth)
+        counted.append(count(nodes, cells, layout, self.noise_of(of_blocks), bits))
+        carried = [own.noisy for own in counted]
+        for at, share in enumerate(shares):
+            noise = self.noise_of(share)
+            steps = self._steps(nodes, counted, noise)
+            nodes = nodes.divided(steps)
+            counted.append(count(nodes, cells, layout, noise, bits))
+            carried += [steps, counted[-1].noisy]
+            progress("counting", (at + 1) / len(shares))
+        found = Division(layout, nodes, counted, self.total)
+        published = spread(nodes, found.of_parts(found.held), layout, bits)
+        return Measured(published.keys, published.counts, tuple(carried))
+
+    @property
+    def crowds(self) -> tuple[int, ...]:
+        """So many that one more, if it could be seen, would have a block divided in four: where parts should be 2."""
+        return tuple(
+            math.floor(2 * _PEOPLE_PER_PART * self.noise_of(share).sd / math.sqrt(2))
+            for share in (MANY[-1], FEW[-1])
+        )
+
+    def _steps(self, nodes: Nodes, counted: Sequence[Counted], noise: Noise) -> Integers:
+        """How finely each node is divided next. It sees noisy counts, and no cells."""
+        found = Division(self.layout, nodes, counted, self.total)
+        return steps_of(found.of_parts(found.held).astype(float), nodes.heights, noise)
+
+    # What the published file says: intervals, and answers.
+
+    def _read(self, published: Measured) -> tuple[list[Counted], list[Round]]:
+        """All that was counted, and how blocks were divided, from what the file carries."""
+        quarters, blocks, *rest = published.noisy
+        shares = {2: MANY, 4: FEW}.get(len(rest))
+        depth = blocks.size.bit_length() - 1
+        if shares is None or blocks.size != 1 << depth or depth > self.layout.bits:
+            raise DataError("the noisy counts in the table cannot be read", needed="the original file")
+        first = Nodes.of_depth(self.layout, min(2 + self.layout.bits % 2, self.layout.bits))
+        nodes = Nodes.of_depth(self.layout, depth)
+        (quarters,) = in_shapes([quarters], [(first.size,)])
+        counted = [
+            Counted(first, quarters, self.noise_of(QUARTERS)),
+            Counted(nodes, blocks, self.noise_of(shares[0])),
         ]
-        estimates = _combined(estimates, coarse, of_blocks, noisy, steps, of_parts)
-        held = project(coarse, estimates, some_may, total)
-        published = np.zeros(may.shape, np.int64)
-        for k, own in enumerate(
-            [*noisy, np.zeros(((steps < 0).sum(), 1), np.int64)]
-        ):  # last those not divided
-            some = steps == k if k <= deepest else steps < 0
-            published[some] = _spread(
-                held[some], own, may[some].reshape(*own.shape, may.shape[1] // own.shape[1]), bits
-            ).reshape(len(own), may.shape[1])
-        leaves = np.flatnonzero(published)
-        keys, values = lattice.keys(layout, leaves), published.reshape(-1)[leaves]
-        order = np.argsort(keys)
-        carried = (*first, steps, np.concatenate([own.reshape(-1) for own in noisy]))
-        return Measured(keys[order], values[order], carried)
-
-    def variance(self, height: int) -> float:
-        """The noise of blocks and parts; smaller blocks have at least their part's share, and what spreading adds is not in it."""
-        _, of_blocks, of_parts = self.noises
-        above = self.layout.bits - 2 * DEPTH
-        return of_blocks.variance * 2.0 ** (height - above) if height >= above else of_parts.variance
-
-    def remarks(self, expected_total: int | None) -> list[str]:
-        lacks = [may_lack_intervals(self.lattice.leaves)] if self.lattice.leaves > MOST else []
-        return [*super().remarks(expected_total), *lacks]
+        rounds = []
+        for share, steps, noisy in zip(shares[1:], rest[::2], rest[1::2], strict=True):
+            (steps,) = in_shapes([steps], [(nodes.size,)])
+            if ((steps < 0) | (steps > nodes.heights)).any():
+                raise DataError("the noisy counts in the table cannot be read", needed="the original file")
+            finer, noise = nodes.divided(steps), self.noise_of(share)
+            (noisy,) = in_shapes([noisy], [(finer.size,)])
+            rounds.append(Round(nodes.starts, nodes.heights - steps, np.left_shift(1, steps), noisy, noise))
+            nodes = finer
+            counted.append(Counted(nodes, noisy, noise))
+        return counted, rounds
 
     def intervals(self, published: Measured, level: float) -> tuple[Integers, Integers]:
-        return adaptive_intervals(self, published, level)
+        """Intervals for the rows of a published table, given that they are published.
+
+        A cell holds no more than its part does, whose count y has noise that was drawn after the table was divided. All
+        else fixed, a part with a larger y is as likely to publish the cell, or likelier; so given that it is published y
+        is no likelier to be too low, and the cell holds at most y + w. If the part is the cell, there is a lower end
+        y - w too, unless the cell would not be published with y - w - 1: see `Estimates.row_ends`.
+        """
+        counted, _ = self._read(published)
+        last, keys = counted[-1], published.keys
+        place = last.nodes.place(keys)
+        reach = last.noise.interval(check_level(level))[1]
+        noisy = last.noisy[place]
+        low = np.zeros(keys.size, np.int64)
+        alone = np.flatnonzero((last.nodes.heights[place] == 0) & (noisy > reach))
+        if alone.size:
+            found = Division(self.layout, last.nodes, counted, self.total)
+            still = alone[found.published_with(place[alone], last.noise, reach + 1)]
+            low[still] = noisy[still] - reach
+        high = np.maximum(noisy + reach, 0)
+        return np.minimum(low, published.counts), np.maximum(high, published.counts)
 
     def answer(self, published: Measured, where: Where, level: float) -> Answer:
-        return adaptive_answer(self, published, region_of(self.layout, where), level)
+        """The sum of the published counts of some cells, and an interval for the true sum."""
+        region: Region = region_of(self.layout, where)
+        asked = region.hold(published.keys)
+        value = int(published.counts[asked].sum())
+        counted, rounds = self._read(published)
+        if region.size == 1 and asked.any():
+            one = Measured(published.keys[asked], published.counts[asked], published.noisy)
+            low, high = self.intervals(one, level)
+            return Answer(value, int(low[0]), int(high[0]), counted[-1].noise.sd, level)
+        lattice, levels = _of_blocks(self.layout.bits, counted[1].nodes.size.bit_length() - 1)
+        noises, noisy = [own.noise for own in counted[:2]], [own.noisy for own in counted[:2]]
+        height = int(counted[1].nodes.heights[0])
+        top = least_squares_top(self.layout, height, lattice, levels, noises, noisy, self.total)
+        found = bounds(top, rounds, region, level, always=True)
+        if found.estimate is not None:
+            estimate, lowest, highest = hull(found.estimate, found.error.reach(level), value)
+            return Answer(value, int(lowest), int(highest), found.error.sd, level, estimate=int(estimate))
+        lower, upper = max(math.ceil(found.low), 0), max(math.floor(found.high), 0)
+        return Answer(value, min(lower, value), max(upper, value), found.error.sd, level)
+
+    # What can be said beforehand.
+
+    def variance(self, height: int) -> float:
+        """Of blocks by least squares over quarters and blocks, of smaller ones that of a part."""
+        bits = self.layout.bits
+        depth, (of_blocks, *_, of_parts) = self._way(self._guess if self.total is None else self.total)
+        if height < bits - depth:
+            return self.noise_of(of_parts).variance
+        lattice, levels = _of_blocks(bits, depth)
+        mu = moments(lattice, levels, [precision(self.noise_of(share)) for share in (QUARTERS, of_blocks)])
+        tree = lattice.trees[0]
+        level = next(at for at in range(tree.depth + 1) if tree.under(at) << (bits - depth) <= 1 << height)
+        profile: Floats = block(tree, level)
+        return float((profile / mu).sum())
+
+    @property
+    def _guess(self) -> int:
+        """So many people that both ways are as good, if nobody says how many there are."""
+        return min(math.ceil(_FEW_PEOPLE * self.layout.cells / self._rate), LARGEST_TOTAL)
+
+    def forecast(self, expected_total: int | None = None) -> Forecast:
+        assumed = self.total if expected_total is None else expected_total
+        return forecast_of(replace(self, total=self._guess if assumed is None else assumed), assumed)
+
+    def _helps(self, people: int) -> str:
+        """When it is likely to help, as generated shapes say (`make bench PART=accuracy`)."""
+        if len(self.layout.domain) > 1 or not isinstance(self.layout.domain.columns[0], Grid | Mesh):
+            return "where categories matter a tree is likely to be better"
+        if people * self._rate < _ALL_KINDS * self.layout.cells:
+            return "for so few people in so many cells this is likely to be better than a tree"
+        return (
+            "for so many people this is likely to be better than a tree for rectangles, not for single cells"
+        )
+
+    def remarks(self, expected_total: int | None) -> list[str]:
+        people = self._guess if expected_total is None else expected_total
+        depth, (*_, of_parts) = self._way(people)
+        counts = min(
+            2 * self.layout.cells, (1 << depth) + math.ceil(2 * people * self._rate * float(of_parts))
+        )
+        lacks = [may_lack_intervals(counts)] if counts > MOST else []
+        return [
+            f"the figures are for about {about(people, 2)} people, in {1 << depth:,} blocks: noisy counts decide how many there will be",
+            *([] if expected_total is None else [self._helps(expected_total)]),
+            *super().remarks(expected_total),
+            *lacks,
+        ]
 
 
-def blocks_of(lattice: Lattice) -> Lattice:
-    """The lattice down to the blocks."""
-    tree = lattice.trees[0]
-    return Lattice((replace(tree, steps=tree.steps[:DEPTH]),))
+_ALL_KINDS = (
+    0.6  # N eps / cells up to which, on generated shapes, cells and blocks too were better than by a tree
+)
 
 
-def _counted(
-    true: Integers, possible: Bools, coarse: Lattice, laws: list[DiscreteLaplace], bits: Bits
-) -> list[Integers]:
-    """The noisy counts of quarters and blocks; 0 where nobody can be."""
-    noisy = []
-    for level, law in zip(LEVELS, laws, strict=True):
-        sums = np.asarray(coarse.sums(true, level), np.int64)
-        some = np.asarray(coarse.sums(possible, level)) > 0
-        noisy.append(np.where(some, sums + law.sample(sums.shape, bits), 0))
-    return noisy
-
-
-def _parts(inside: Integers, which: Bools, steps: int, law: DiscreteLaplace, bits: Bits) -> Integers:
-    """The noisy counts of the parts of some blocks, each quartered so many times."""
-    parts = inside[which].reshape(int(which.sum()), 4**steps, inside.shape[1] >> (2 * steps)).sum(axis=2)
-    return np.asarray(parts + law.sample(parts.shape, bits), np.int64)
-
-
-def _combined(
-    estimates: Floats,
-    coarse: Lattice,
-    of_blocks: list[DiscreteLaplace],
-    noisy: list[Integers],
-    steps: Integers,
-    of_parts: DiscreteLaplace,
-) -> Floats:
-    """What each block holds, from both: its own estimate, and the sum of its parts, weighted by precision.
-
-    Blocks that were not divided are those that came out low. So quarters keep their sums: what these lack is made up
-    by their blocks, in proportion to variance.
-    """
-    mu = moments(coarse, LEVELS, [precision(law) for law in of_blocks])
-    own = float((block(coarse.trees[0], DEPTH) / mu).sum())
-    found, variances = estimates.copy(), np.full(estimates.shape, own)
-    for k, parts in enumerate(noisy):
-        of_sum = of_parts.variance * 4**k
-        weighted = found[steps == k] * of_sum + parts.sum(axis=1) * own
-        found[steps == k] = weighted / (own + of_sum)
-        variances[steps == k] = own * of_sum / (own + of_sum)
-    lacking = (estimates - found).reshape(4, -1).sum(axis=1, keepdims=True)
-    by_quarter = variances.reshape(4, -1)
-    return np.asarray(found + (lacking * by_quarter / by_quarter.sum(axis=1, keepdims=True)).reshape(-1))
-
-
-def _divisions(held: Integers, rate: Fraction, most: int) -> Integers:
-    """How many times each block is quartered: about one part for every 5/eps people."""
-    parts = np.maximum(held * float(rate) / _PEOPLE_PER_PART, 1.0)
-    return np.asarray(np.clip(np.rint(np.log(parts) / np.log(4)), 0, most), np.int64)
-
-
-def _spread(held: Integers, noisy: Integers, allowed: Bools, bits: Bits) -> Integers:
-    """Counts of cells: each block's shared out among its parts, each part's evenly, what is odd by chance."""
-    from oboro.tables.tree._compiled import share_out
-
-    parts = np.empty(noisy.shape, np.int64)
-    share_out(held, noisy.astype(float), np.asarray(allowed.any(axis=2)), False, parts)
-    room = np.maximum(allowed.sum(axis=2), 1)
-    each, odd = np.divmod(parts, room)
-    order = bits.words(allowed.size).reshape(allowed.shape) >> np.uint64(1)
-    order[~allowed] = np.uint64(2**64 - 1)  # impossible cells come last
-    rank = np.argsort(np.argsort(order, axis=2), axis=2)
-    return np.where(allowed, each[:, :, None] + (rank < odd[:, :, None]), 0)
+def _of_blocks(bits: int, depth: int) -> tuple[Lattice, list[Level]]:
+    """The even tree down to the blocks, and the levels of it that are counted."""
+    first = min(2 + bits % 2, bits)
+    widths = [first] * (first > 0) + [2] * ((depth - first) // 2)
+    tree = Tree("block", (1 << depth,), tuple(((0, 1 << width),) for width in widths), ((0,),))
+    return Lattice((tree,)), [(min(1, tree.depth),), (tree.depth,)]

@@ -431,8 +431,13 @@ def least_squares_top(
     return Top(layout, height, least_squares(lattice, levels, precisions, noisy, total), error)
 
 
-def bounds(top: Top, rounds: Sequence[Round], region: Region, level: float, more: int = 0) -> Bounds:
-    """A lower and an upper bound for the number of people in a region; `more` others are made for the same question."""
+def bounds(
+    top: Top, rounds: Sequence[Round], region: Region, level: float, more: int = 0, *, always: bool = False
+) -> Bounds:
+    """A lower and an upper bound for the number of people in a region; `more` others are made for the same question.
+
+    Where rounds `always` divide every node, or count it again, nothing is chosen.
+    """
     first = np.arange(top.estimates.size, dtype=np.int64) << top.height
     inside, touched = _lies(region, first, np.full(first.size, top.height))
     lower, upper = top.sum(inside), top.sum(touched)
@@ -452,7 +457,7 @@ def bounds(top: Top, rounds: Sequence[Round], region: Region, level: float, more
         upper = lower + part(touched) if all_divided else upper - part(~touched)
         lower = lower + part(inside)
         nodes = first[touched & ~inside]
-    own = 1 - (1 - level) / (len(rounds) + 1 + more)
+    own = level if always else 1 - (1 - level) / (len(rounds) + 1 + more)
     low, high = lower.value - lower.error.reach(own), upper.value + upper.error.reach(own)
     return Bounds(low, high, upper.error, None)
 

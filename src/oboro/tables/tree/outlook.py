@@ -130,7 +130,7 @@ def range_of(found: Sequence[Outlook]) -> str:
     )
 
 
-def _density(shape: str) -> Floats:
+def shape_of(shape: str) -> Floats:
     """How people live, on 512 x 512 places."""
 
     found = city().astype(float)
@@ -159,7 +159,7 @@ def _density(shape: str) -> Floats:
 def _people(lattice: Lattice, total: float, rng: np.random.Generator, shape: str = "city") -> Integers:
     """So many people, living in such a place, by chance in one of the values of the other columns: see above."""
     spine = spine_of(lattice)
-    density = _city_in(lattice.trees[spine], _density(shape))
+    density = _city_in(lattice.trees[spine], shape_of(shape))
     along = [1] * len(lattice.trees)
     along[spine] = -1
     everywhere = np.broadcast_to(density.reshape(along), tuple(tree.leaves for tree in lattice.trees))

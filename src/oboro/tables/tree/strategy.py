@@ -330,7 +330,7 @@ class PlannedTree(Strategy):
 
     name = "tree"
     title = "counts at planned levels, least squares, projection"
-    takes_total = planned = carries = True
+    takes_total = takes_delta = planned = carries = True
     slowness = 40
     notes = ("least squares over all measured levels, then counts are kept at 0 or more",)
 
