@@ -29,6 +29,7 @@ about, so that a program can show them in its own way:
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from oboro.language import Lines, left, plain, said, without_password
@@ -119,8 +120,10 @@ def _written(value: object) -> str:
         return f"{{{', '.join(f'{key!r}: {_written(one)}' for key, one in value.items())}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(_written, value))}]"
-    ours = type(value).__module__.startswith("oboro.")
-    return f"ob.{value!r}" if ours else repr(value)
+    if not type(value).__module__.startswith("oboro."):
+        return repr(value)
+    inner = re.sub(r"(?<=\()(?:Pure|Approx|ZCDP|Renyi)(?=\()", r"ob.\g<0>", repr(value))  # of a condition
+    return f"ob.{inner}"
 
 
 class OboroError(Exception):

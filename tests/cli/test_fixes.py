@@ -231,7 +231,7 @@ def test_a_bound_that_is_no_number_is_answered_with_an_argument() -> None:
         make(**eval(f"dict({refused.value.fix})"))
     with pytest.raises(ob.errors.ParameterError) as refused:
         ob.Grid("row", "col", shape=("a", 2))  # type: ignore[arg-type]
-    assert refused.value.fix == "side=1"
+    assert refused.value.fix == "shape=1"
 
 
 @pytest.mark.parametrize(

@@ -237,9 +237,15 @@ def read_budget(
             "the budget is not said",
             given=" ".join(f"--{name}" for name in sorted(given)) or "nothing",
             needed="--eps, or --eps and --delta, or --rho, or --order and --eps",
-            fix="--eps 2",
+            fix=_budget_fix(given),
         )
     return Conditional(budget, assume) if assume else budget
+
+
+def _budget_fix(given: set[str]) -> str:
+    """What to add, or the first that is too much."""
+    beside = {"eps", "delta", "order"} if "rho" in given else {"delta"} if "order" in given else set()
+    return next((f"without --{name}" for name in sorted(given & beside)), "--eps 2")
 
 
 def open_ledger(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -144,7 +145,7 @@ def _check_series_file(output: Path) -> None:
             "a series is written as TOML",
             given=f"-o {output}",
             needed=".toml",
-            fix=f"-o {(output.stem or 'series')}.toml",
+            fix=f"-o {shlex.quote((output.stem or 'series') + '.toml')}",
         )
 
 

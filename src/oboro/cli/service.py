@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import shlex
 import sys
 import tempfile
 from contextlib import suppress
@@ -285,7 +286,7 @@ def revoke(file: ServiceFile, number: Annotated[str, argument("ID", "The id of a
             "there is no such token, or it was revoked before",
             given="an id that is not known",
             needed="one of those that are listed",
-            fix=f"oboro token list {file}",
+            fix=f"oboro token list {shlex.quote(str(file))}",
         )
     echo(labelled("done", said("the token opens nothing any more")))
 

@@ -136,6 +136,7 @@ def complaint(error: OboroError) -> str:
     for label, part in (("given", error.given), ("needed", error.needed), ("fix", error.fix)):
         if part is not None:
             shown = typed(part, shown=said(plain(part)))
+            shown = said(shown) if shown.startswith("without ") else shown
             lines.append(f"  {left(said(label), 7)} " + shown.replace("\n", "\n" + " " * 10))
     return "\n".join(line.rstrip() for line in "\n".join(lines).split("\n"))
 

@@ -177,7 +177,7 @@ class Grid(Column):
                 fix=declaration("grid", names=["row", "col"], shape=[512, 512]),
             )
         sides = tuple(
-            whole(f"side of {name!r}", side, least=1, most=2**31)
+            whole(f"shape of {name!r}", side, least=1, most=2**31)
             for name, side in zip(names, sizes, strict=True)
         )
         where = _where_it_lies(names, crs, origin, cell, rows)

@@ -378,7 +378,7 @@ def _checked(alpha: Number, eps: Number, method: str, dims: int | None) -> tuple
             "Gaussian noise is never pure",
             given=told(alpha="2"),
             needed="alpha below 2, or a delta",
-            fix=setting(delta="1e-6"),
+            fix=setting(alpha=1.5),
         )
     if method not in ("exact", "pure"):
         return tail, loss, 1

@@ -151,14 +151,14 @@ class SignalPlan(Plan):
                 "columns do not fit the system",
                 given=", ".join(self.columns),
                 needed=f"{self.system.inputs}, one for each input",
-                fix=setting(columns="u"),
+                fix=setting(columns=_as_many(self.system.inputs)),
             )
 
     def _check_start(self) -> None:
         if self.start and "x0" in self.protect:
             raise ParameterError(
                 "a protected start is not part of the plan", given="x0 with " + told(protect="'x0'"), needed="x0 with the data",
-                fix=told(x0="x0"),
+                fix=setting(x0=None),
             )  # fmt: skip
         if self.start and len(self.start) != self.system.states:
             raise DomainError(
@@ -376,7 +376,7 @@ def check_words(where: str, noise: str, method: str, guarantee: Guarantee, alpha
     if isinstance(guarantee, Pure) != (method == "pure") or not isinstance(guarantee, Pure | Approx):
         raise GuaranteeError(
             "the guarantee does not fit the method", given=f"{guarantee}, " + told(method=repr(method)), needed="delta, or " + setting(method="pure"),
-            fix=setting(delta="1e-5"),
+            fix=setting(delta="1e-5") if isinstance(guarantee, Pure) else setting(delta=None),
         )  # fmt: skip
 
 
@@ -550,8 +550,13 @@ def check_private_start(plan: SignalPlan, x0: object) -> None:
             "x0 is not protected by this plan",
             given="x0 with the data",
             needed="a public start in the plan",
-            fix=told(x0="x0"),
+            fix=setting(x0=None),
         )
+
+
+def _as_many(inputs: int) -> str | list[str]:
+    """As many names as there are inputs."""
+    return "u" if inputs == 1 else [f"u{i}" for i in range(1, inputs + 1)]
 
 
 def _listed(x0: object) -> list[object]:

@@ -146,7 +146,7 @@ def check_sigma(sigma: Matrix, size: int) -> None:
             "sigma is not symmetric",
             given="sigma",
             needed="sigma[i][j] = sigma[j][i]",
-            fix="(sigma + sigma.T) / 2",
+            fix=told(sigma="(sigma + sigma.T) / 2"),
         )
     for entry in (entry for row in sigma for entry in row if abs(entry) > 1):
         usable("sigma", entry, (0, 200))
@@ -306,7 +306,7 @@ def condition(
             "Sigma does not fit the output",
             given=f"shape {sigma.shape}",
             needed=f"symmetric, {len(m)} x {len(m)}",
-            fix="numpy.eye(len(m))",
+            fix=told(shape=f"numpy.eye({len(m)})"),
         )
     reach = max(as_float(positive("distance", distance)), 1e-300)
     right = calibrate(alpha=alpha, eps=eps, delta=delta, method=method, dims=len(m)) / reach

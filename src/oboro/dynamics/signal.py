@@ -64,7 +64,7 @@ def read_record(
             "the input is longer than the plan's horizon" if len(samples) else "the input has no samples",
             given=f"{len(samples)} samples",
             needed=f"1 to {most}: times 0 to the horizon",
-            fix=told(horizon=f"{max(len(samples) - 1, 0)}"),
+            fix=told(horizon=f"{len(samples) - 1}") if len(samples) else "a signal of one sample at least",
         )
     start = np.zeros(states) if x0 is None else numbers(x0).ravel()
     if start.shape != (states,):

@@ -185,7 +185,7 @@ class EllipticalStable:
                 "Sigma must be symmetric and without negative eigenvalues",
                 given=f"shape {matrix.shape}",
                 needed="d x d",
-                fix="numpy.eye(3)",
+                fix=told(shape="numpy.eye(3)"),
             )
         object.__setattr__(self, "shape", matrix)
 
@@ -210,7 +210,7 @@ class EllipticalStable:
                 "the matrix takes the law to a single point, or beyond what floats hold",
                 given=f"shape {by.shape}",
                 needed="M Sigma M' other than 0, and finite",
-                fix=f"numpy.eye({len(self.shape)})",
+                fix=told(matrix=f"numpy.eye({len(self.shape)})"),
             )
         return EllipticalStable(self.alpha, (found + found.T) / 2)
 
@@ -222,7 +222,7 @@ class EllipticalStable:
                 "the matrix does not fit the law",
                 given=told(**{name: f"shape {rows.shape}"}),
                 needed=f"{len(self.shape)} columns",
-                fix=f"numpy.eye({len(self.shape)})",
+                fix=told(**{name: f"numpy.eye({len(self.shape)})"}),
             )
         return rows
 

@@ -790,7 +790,7 @@ class Ledger:
                 "by is the one who asked: another must decide",
                 given=told(by=repr(by)),
                 needed="somebody else",
-                fix=setting(by="steward"),
+                fix=setting(by="steward" if not replay.same_person(asker, "steward") else "another steward"),
             )
         facts: Record = {
             "asker": asker,
@@ -826,7 +826,7 @@ class Ledger:
                 "the account has no grant" if known is None else "the grant of the account was revoked",
                 given=told(account=repr(name)),
                 needed="a grant",
-                fix=f"ledger.grant({name!r}, {self.budget.unconditional!r})",
+                fix=f"ledger.grant({name!r}, ob.{self.budget.unconditional!r})",
             )
         return known[0], known[1]
 

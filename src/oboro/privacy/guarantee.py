@@ -391,7 +391,7 @@ class Conditional(Guarantee):
         texts = (assumptions,) if isinstance(assumptions, str) else tuple(assumptions)
         if not isinstance(guarantee, Guarantee):
             raise ParameterError(
-                "guarantee is not a guarantee", given=repr(guarantee), fix='Conditional(Pure(1), "...")'
+                "guarantee is not a guarantee", given=repr(guarantee), fix='ob.Conditional(ob.Pure(1), "...")'
             )
         texts = tuple(sorted({*texts, *guarantee.assumptions}))
         if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
@@ -399,7 +399,7 @@ class Conditional(Guarantee):
                 "assumption is empty",
                 given=repr(assumptions),
                 needed="the assumption in words, as it will stand in the certificate",
-                fix='Conditional(Pure(1), "the parties do not collude")',
+                fix='ob.Conditional(ob.Pure(1), "the parties do not collude")',
             )
         object.__setattr__(self, "guarantee", guarantee.unconditional)
         object.__setattr__(self, "assumptions", texts)

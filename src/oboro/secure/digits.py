@@ -162,7 +162,7 @@ def _starts(radices: tuple[int, ...], eps: float, delta: float, mean: float) -> 
         for edge in _EDGES:
             counts = np.zeros((len(radices), max(radices)))
             for j, radix in enumerate(radices):
-                q = math.exp(-flatter * eps * float(steps[j]))
+                q = max(math.exp(-flatter * eps * float(steps[j])), 5e-324)  # it has a logarithm
                 weights = np.asarray(
                     [q**d * -math.expm1(2 * (radix - d) * math.log(q)) for d in range(radix)]
                 )

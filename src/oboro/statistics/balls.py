@@ -17,7 +17,7 @@ import numpy.typing as npt
 from oboro.arrays import Data, Integers
 from oboro.domain import Column, Date
 from oboro.engine import stream_codes
-from oboro.errors import DomainError, ParameterError, told
+from oboro.errors import DomainError, ParameterError, Setting, told
 from oboro.exact import Number, positive, rational, show, usable
 from oboro.kinds import list_of, takes, text_of
 from oboro.privacy import Pure
@@ -80,6 +80,7 @@ def streamed(scope: Scope, columns: Sequence[Column], data: Data) -> Iterator[tu
 
 
 NORMS = ("l1", "l2")
+_BALL = 'ball=ob.statistics.Ball("l2", 50)'  # on the command line: --ball l2:50
 Totals = tuple[
     int, list[int], list[int]
 ]  # of a group: its rows, the sums, the products of the upper triangle
@@ -110,7 +111,7 @@ class Ball:
                 "the norm of a ball is unknown",
                 given=told(norm=repr(norm)),
                 needed='"l1" or "l2"',
-                fix=told(ball="l2:50"),
+                fix=Setting(_BALL, ((_BALL, "ball", "l2:50"),)),
             )
         at = None if origin is None else tuple(rational("origin", number) for number in origin)
         object.__setattr__(self, "norm", norm)

@@ -140,7 +140,9 @@ class ComponentsPlan(ScopedPlan):
             )
         if self.norm == 1 and not isinstance(self.guarantee, Pure):
             raise GuaranteeError(
-                "the slides' way has a pure guarantee", given=str(self.guarantee), fix=setting(eps="1")
+                "the slides' way has a pure guarantee",
+                given=str(self.guarantee),
+                fix=setting(delta=None) if isinstance(self.guarantee, Approx) else setting(eps="1"),
             )
         spends = self.guarantee.rho if isinstance(self.guarantee, ZCDP) else self.guarantee.eps
         if spends == 0:

@@ -172,7 +172,7 @@ class MeanPlan(Moments):
                 "an origin is for means whose count is private under replace, without groups and without a ball",
                 given=told(origin=", ".join(map(show, self.origin))),
                 needed="a mean without an origin" if self.ball is None else "the origin of the ball itself",
-                fix="leave it out" if self.ball is None else 'Ball("l2", 50, [30])',
+                fix="leave it out" if self.ball is None else 'ob.statistics.Ball("l2", 50, [30])',
                 argument="origin",
             )
         if len(self.origin) != len(self.columns):

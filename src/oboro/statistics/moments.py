@@ -278,7 +278,7 @@ class CovariancePlan(Moments):
                 "a single covariance is of two columns, without a ball",
                 given=", ".join(column.name for column in self.columns),
                 needed="two columns",
-                fix='cross_covariance("age", "income")',
+                fix='people.cross_covariance("age", "income", eps="0.1")',
             )
 
     @cached_property

@@ -185,7 +185,9 @@ def own_function_plan(
         raise ParameterError(
             "a plan for your own function needs the function, its smooth sensitivity and a name",
             given=told(name=repr(name)),
-            fix='own_function_plan(midrange, midrange_sensitivity, name="midrange, version 1", ...)',
+            fix=setting(name="midrange, version 1")
+            if callable(function) and callable(sensitivity)
+            else told(function="midrange", sensitivity="midrange_sensitivity"),
         )
     if len(bounds) != 2:
         raise ParameterError(

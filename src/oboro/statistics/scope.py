@@ -207,7 +207,9 @@ def even_bins(column: Column, width: Number) -> Bins:
             f"bins of this width do not fit the steps of column {column.name!r}",
             given=f"a width of {show(wide)}",
             needed=f"multiples of {show(Fraction(column.step))} from {show(low)} on, such that each value lies in one bin",
-            fix=f"bins({column.name}, {show(10 * Fraction(column.step))})",
+            fix=f"bins({column.name}, {show(10 * Fraction(column.step))})"
+            if low % column.step == 0
+            else column.name,  # no width has its multiples on these steps
         )
     if column.size // int(steps) > MOST_GROUPS:
         raise DomainError(

@@ -248,7 +248,7 @@ def with_delta(promise: Promise, delta: Number | None) -> SmoothPromise:
     if delta is None:
         return promise
     if not isinstance(promise, Pure):
-        raise ParameterError("delta goes with eps", given="rho and delta", fix=setting(eps="1", delta="1e-6"))
+        raise ParameterError("delta goes with eps", given="rho and delta", fix=setting(delta=None))
     return Approx(promise.eps, positive("delta", delta))
 
 

@@ -14,7 +14,7 @@ from oboro.arrays import Data, Integers, Table
 from oboro.domain import Column, Date, Domain, Integer, Real
 from oboro.domain.columns import LARGEST
 from oboro.engine import count_cells
-from oboro.errors import DomainError, ParameterError, UnitError, setting, told
+from oboro.errors import DomainError, ParameterError, UnitError, question, setting, told
 from oboro.exact import Number, rational, show
 from oboro.noise.bits import Bits
 from oboro.privacy import Unit
@@ -177,7 +177,9 @@ class SmoothQuantilePlan(SmoothPlan, ScopedPlan):
                 "a quantile is a part of an ordered column",
                 given=told(q=show(self.q)) + f" of {self.column.kind} column {self.column.name!r}",
                 needed="a number from 0 to 1, of an integer, real or date column",
-                fix=setting(q="0.5"),
+                fix=setting(q="0.5")
+                if isinstance(self.column, Integer | Real | Date)
+                else question("histogram", self.column.name),
             )
 
     def rank(self, n: int) -> int:
@@ -261,7 +263,9 @@ class TrimmedMeanPlan(SmoothPlan, ScopedPlan):
                 "a trimmed mean leaves off less than half at each end, of a column of numbers",
                 given=told(trim=show(self.trim)) + f" of {self.column.kind} column {self.column.name!r}",
                 needed="0 <= trim < 0.5, and an integer or real column",
-                fix=setting(trim="0.1"),
+                fix=setting(trim="0.1")
+                if isinstance(self.column, Integer | Real)
+                else question("median" if isinstance(self.column, Date) else "histogram", self.column.name),
             )
         if self.scope.where is not None:
             raise ParameterError(

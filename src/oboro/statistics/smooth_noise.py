@@ -309,7 +309,7 @@ def smooth_guarantee(eps: Number | None, delta: Number | None, rho: Number | Non
             "say eps, or eps and delta, or rho",
             given=told(eps=f"{eps}", delta=f"{delta}", rho=f"{rho}"),
             needed="one guarantee",
-            fix=setting(eps="1"),
+            fix=setting(eps="1") if rho is None else setting(eps=None, delta=None),
         )
     return (
         Pure(positive("eps", eps))

@@ -239,7 +239,7 @@ def promised(eps: Number | None, rho: Number | None) -> Promise:
             "say eps, or rho",
             given="neither" if eps is None else "both",
             needed="eps for Laplace noise and a pure guarantee, or rho for Gaussian noise and zCDP",
-            fix=setting(eps="0.1"),
+            fix=setting(eps="0.1") if eps is None else setting(rho=None),
         )
     return Pure(positive("eps", eps)) if eps is not None else ZCDP(positive("rho", rho))
 

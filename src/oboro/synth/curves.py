@@ -340,7 +340,7 @@ def _tau(dims: int, min_eigenvalue: Number | None, ridge: Number | None) -> Frac
             "either min_eigenvalue or ridge is needed",
             given="both" if ridge is not None else "neither",
             needed="ridge, which promises for every dataset, or min_eigenvalue, which assumes something of it",
-            fix=setting(ridge="0.01"),
+            fix=setting(ridge="0.01") if ridge is None else setting(min_eigenvalue=None),
         )
     if min_eigenvalue is None:
         return 4 * whole("dims", dims, least=1) / positive("ridge", ridge)

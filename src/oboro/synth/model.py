@@ -343,7 +343,7 @@ def plan(
                 "the Gaussian method needs eps, delta and the number of records",
                 given=told(eps=f"{eps}", delta=f"{delta}", rho=f"{rho}", records=f"{records}"),
                 needed="records: each one costs, so their number is part of the plan",
-                fix=setting(eps=3, delta="1e-5", records=10**5),
+                fix=setting(eps=3, delta="1e-5", records=10**5, **({} if rho is None else {"rho": None})),
             )
         return gaussian_plan(
             domain,

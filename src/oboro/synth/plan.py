@@ -56,7 +56,7 @@ def promised(eps: Number | None, delta: Number | None, rho: Number | None) -> Ap
         )
         or "nothing",
         needed="eps and delta, or rho for a ledger of zCDP",
-        fix=setting(eps=1, delta="1e-6"),
+        fix=setting(eps=1, delta="1e-6", **({} if rho is None else {"rho": None})),
     )
 
 

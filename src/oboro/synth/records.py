@@ -169,7 +169,9 @@ def check_facts(domain: Domain, unit: Unit, n: object, n_min: object) -> None:
                 "n is needed: under replace the number of rows is public",
                 given=told(n=f"{n}", n_min=f"{n_min}"),
                 needed="n",
-                fix=setting(n=32_561),
+                fix=setting(
+                    **({"n": 32_561} if n is None else {}), **({} if n_min is None else {"n_min": None})
+                ),
             )
         whole("n", n, least=2, most=10**15)
     else:
@@ -178,7 +180,9 @@ def check_facts(domain: Domain, unit: Unit, n: object, n_min: object) -> None:
                 "n is private under add/remove: a public lower bound is needed",
                 given=told(n=f"{n}", n_min=f"{n_min}"),
                 needed="n_min; a dataset with fewer rows is filled up with a public record",
-                fix=setting(n_min=10_000),
+                fix=setting(
+                    **({"n_min": 10_000} if n_min is None else {}), **({} if n is None else {"n": None})
+                ),
             )
         whole("n_min", n_min, least=3, most=10**15)
 

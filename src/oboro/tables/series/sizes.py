@@ -42,7 +42,7 @@ def _workload(kind: str, sizes: Sequence[str]) -> Workload:
             "say blocks of which size are asked for",
             given=f"{kind}()",
             needed='a size such as "8x8", or "cells"',
-            fix=f'{kind}("8x8")',
+            fix=f'ob.tables.{kind}("8x8")',
         )
     return Workload((Part(kind, columns=tuple((text_of("sizes", size),) for size in sizes)),))  # type: ignore[arg-type]
 

@@ -1,0 +1,99 @@
+"""Every fix that an error shows is done as it is written: it leads to success, or to the next honest refusal.
+
+`fixes_calls` brings the errors about, in Python and on the command line. A place of the sources with a fix that it does not do
+fails here, unless `fixes_left` says why not.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from contextlib import chdir
+
+import pytest
+from fixes_calls import CALLS
+from fixes_doing import BROKEN, OTHER, SAME, SUCCESS, WORDS, do, outcome, typed_again
+from fixes_left import LEFT, why_not
+from fixes_places import Place, places, places_of, remembered
+from fixes_world import Names, write_files
+
+import oboro as ob
+
+LINES = [line for line in CALLS.splitlines() if line and not line.startswith("# ")]
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Names]:
+    with chdir(tmp_path_factory.mktemp("fixes")), remembered():
+        write_files()
+        yield Names()
+
+
+def tried(line: str, names: Names) -> tuple[tuple[Place, ...], str, str]:
+    """Where the fix of a call comes from, what became of it, and how."""
+    call, _, then = line.partition(" ==> ")
+    with pytest.raises(ob.OboroError) as refused:
+        eval(call, {}, names)
+    error = refused.value
+    assert error.fix is not None, line
+    fix = getattr(error, "typed", error.fix)
+    if not then and hasattr(error, "line"):
+        lines = typed_again(error.line, fix)
+        if lines is None:
+            return places_of(error), WORDS, fix
+        again = names["typed"]
+        return places_of(error), *outcome(lambda: [again(shlex.join(words)) for words in lines], error)
+    if not then:
+        return places_of(error), *do(error, dict(names))
+    written = then.replace("{fix}", fix)
+    return places_of(error), *outcome(lambda: eval(written, dict(names), names), error)
+
+
+@pytest.mark.long("every fix, done")
+@pytest.mark.parametrize("line", LINES, ids=[line.partition(" ==> ")[0][:80] for line in LINES])
+def test_a_fix_in_python_is_done(line: str, names: Names) -> None:
+    found, became, how = tried(line, names)
+    assert found, line
+    assert became in (SUCCESS, OTHER), (became, how)
+
+
+@pytest.mark.long("every fix, done")
+def test_every_place_that_shows_a_fix_is_done_or_says_why_not(names: Names) -> None:
+    done = {place for line in LINES for place in tried(line, names)[0]}
+    assert len(done) > 300
+    missing = [place.name for place in places() if place not in done and why_not(place) is None]
+    assert not missing, "a fix that nobody does: add a line to fixes_calls.py, or a reason to fixes_left.py"
+
+
+@pytest.mark.long("every fix, done")
+def test_what_is_left_is_there(names: Names) -> None:
+    """A line that is no longer needed goes."""
+    known = {place.name for place in places()}
+    assert not [name for name in LEFT if name not in known]
+
+
+# -- a wrong fix is seen ------------------------------------------------------------------------------------------------
+
+
+def test_a_fix_that_changes_nothing_is_seen(names: Names) -> None:
+    def asks(eps: object) -> None:
+        raise ob.errors.ParameterError("never", given="x", fix=ob.errors.setting(eps="0.1"))
+
+    with pytest.raises(ob.OboroError) as refused:
+        asks(0)
+    assert outcome(lambda: asks("0.1"), refused.value)[0] == SAME
+
+
+def test_a_fix_that_is_no_python_is_seen(names: Names) -> None:
+    with pytest.raises(ob.OboroError) as refused:
+        ob.Pure(-1)
+    refused.value.fix = ob.errors.told(eps="2026-01-01")
+    assert do(refused.value, dict(names))[0] == BROKEN
+
+
+def test_a_fix_is_done_to_the_call_that_was_refused(names: Names) -> None:
+    for call in ("ob.Pure(-1)", 'ob.Date("d", "2026-01-01", "2026-02-01", missing="2027-01-01")'):
+        assert tried(call, names)[1] == SUCCESS
+    assert (
+        tried('typed("ledger create z.ledger --dataset x --unit row --eps 1 --rho 1")', names)[1] == SUCCESS
+    )
