@@ -439,7 +439,7 @@ steps(dynamics.stream(signal, ledger=signal_ledger), 9) ==> "{fix}".startswith("
 ob.engine.count_units(ob.engine.open_data("people.csv"), ob.Unit.cells())
 ob.noise.DiscreteLaplace(3).sample(2**40)
 ob.noise.uniform_integers(9, 2**40)
-counted().interval(by="region")
+counted().interval(by="region") ==> (lambda release: {fix})(counted())
 people.components(["age"], k=1, radius=1, eps=0, delta="1e-6")
 people.components(["age"], k=1, radius=1, eps=1, delta=0)
 ob.statistics.own_function_plan(max, len, name="x", bounds=(0, 9), step=1, unit=ob.Unit.row("replace"), guarantee=ob.Pure(1), seconds=10**9)
