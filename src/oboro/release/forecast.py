@@ -76,7 +76,7 @@ class Forecast:
 
     def __str__(self) -> str:
         """In the reader's language, block sizes of equal figures folded into one line."""
-        notes = [f"  {said(f'note: {plain(note)}')}" for note in self.notes]
+        notes = [f"  {said('note: ')}{said(plain(note))}" for note in self.notes]
         return "\n".join([said(plain(self.title)), *aligned(self._cells()), *notes])
 
     def cells(self) -> list[list[str]]:
