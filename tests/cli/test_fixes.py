@@ -149,7 +149,7 @@ def test_a_misspelt_argument_is_answered_with_those_that_the_question_has(
 def test_an_argument_like_no_other_is_left_out(people: ob.Session) -> None:
     with pytest.raises(ob.errors.ParameterError) as refused:
         people.count(eps="0.1", zzz=1)  # type: ignore[call-arg]
-    assert refused.value.fix == "count without zzz"
+    assert refused.value.fix == "without zzz"
 
 
 @pytest.mark.parametrize(

@@ -419,7 +419,7 @@ class Questions(Generic[Result]):
             f"{question} has no argument {name!r}" + (f": did you mean {close!r}?" if close else ""),
             given=told(**{name: shown(value)}),
             needed=", ".join(known),
-            fix=told(**{close: shown(value)}) if close else f"{question} without {name}",
+            fix=told(**{close: shown(value)}) if close else f"without {name}",
         )
 
     def where(self, condition: str) -> Self:
