@@ -26,7 +26,7 @@ WORDS, NOBODY, SAME, SUCCESS, OTHER, BROKEN = "words", "nobody", "same", "succes
 
 def key_of(error: OboroError) -> Key:
     """What makes it this refusal and no other."""
-    return type(error), getattr(error, "made_at", None), error.argument, error.message
+    return type(error), getattr(error, "made_at", [None])[0], error.argument, error.message
 
 
 def outcome(work: Callable[[], Any], first: OboroError) -> tuple[str, str]:
