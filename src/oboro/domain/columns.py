@@ -151,7 +151,7 @@ def inside(name: str, low: T, high: T, value: T) -> T:
             f"column {name!r}: missing lies outside the bounds",
             given=told(missing=f"{value}"),
             needed=f"{low} to {high}",
-            fix=setting(missing=str(low)) if isinstance(low, date) else told(missing=f"{low}"),
+            fix=told(missing=f"{low}") if isinstance(low, int) else setting(missing=str(low)),
         )
     return value
 
