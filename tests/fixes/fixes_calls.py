@@ -153,7 +153,7 @@ people.plan.sample_and_aggregate("def f(rows):\n    return 1.0\n", columns=["age
 people.plan.sample_and_aggregate("def f(rows):\n    return 1.0\n", columns=["age"], blocks=4, bounds=(0, 1), label="", eps="0.1")
 people.plan.sample_and_aggregate("def f(rows):\n    return 1.0\n", columns=[], blocks=4, bounds=(0, 1), eps="0.1")
 people.plan.sum_of("def f(row):\n    return 1.0\n", columns=["wide"], eps="0.1") ==> people.plan.sum_of("def f(row):\n    return 1.0\n", columns=["smokes"], eps="0.1")
-people.oracle.price("2")
+people.oracle.price("2") ==> replaced.oracle.price("0.2")
 ob.statistics.mst_cost_plan({}, cap=10, guarantee=ob.Pure(1)) ==> ob.statistics.mst_cost_plan({fix}, cap=10, guarantee=ob.Pure(1))
 ob.statistics.mst_cost_plan({(0, 1): 3}, cap=10, step="1e-30", guarantee=ob.Pure(1)) ==> ob.statistics.mst_cost_plan({(0, 1): 3}, cap=10, step=1, guarantee=ob.Pure(1))
 ob.statistics.own_function_plan(max, len, name="", bounds=(0, 9), step=1, unit=ob.Unit.row("replace"), guarantee=ob.Pure(1))
