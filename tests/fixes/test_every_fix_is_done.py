@@ -13,7 +13,7 @@ from contextlib import chdir
 import pytest
 from fixes_calls import CALLS
 from fixes_doing import BROKEN, OTHER, SAME, SUCCESS, WORDS, do, outcome, typed_again
-from fixes_left import LEFT, why_not
+from fixes_left import why_not
 from fixes_places import Place, places, places_of, remembered
 from fixes_world import Names, write_files
 
@@ -60,12 +60,6 @@ def test_every_fix_is_done_and_leads_on(names: Names) -> None:
     assert not wrong, "\n".join(wrong)
     missing = [place.name for place in places() if place.name not in done and why_not(place) is None]
     assert not missing, "a fix that nobody does: a line for fixes_calls.py, or a reason for fixes_left.py"
-
-
-def test_what_is_left_is_there() -> None:
-    """A reason for a place that is gone goes too."""
-    known = {place.name for place in places()}
-    assert not [name for name in LEFT if name not in known]
 
 
 # -- a wrong fix is seen ------------------------------------------------------------------------------------------------
