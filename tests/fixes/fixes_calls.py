@@ -230,7 +230,6 @@ ob.tables.plan(grid, unit=ob.Unit.cells(), eps=1, workload=ob.tables.each_tick("
 ob.tables.plan(grid, unit=ob.Unit.cells(), eps=1, ticks=24, max_ticks=3, workload=ob.tables.blocks())
 ob.tables.plan(grid, unit=ob.Unit.cells(), eps=1, ticks=24, max_ticks=3, workload=ob.tables.each_tick("7x9"))
 ob.tables.plan(grid, unit=ob.Unit.cells(), eps=1, delta=0)
-ob.tables.plan(grid, unit=ob.Unit.cells(), eps=1, strategy="adaptive", total=10**6)
 ob.tables.plan(huge, unit=ob.Unit.cells(), eps=1) ==> ob.tables.plan(grid, unit=ob.Unit.cells(), eps=1)
 ob.tables.plan(ob.Domain([ob.Integer("a", 0, 2**40)]), unit=ob.Unit.cells(), eps=1, strategy="direct")
 ob.tables.plan(towns, unit=ob.Unit.cells(), eps=1, strategy="wavelet")
