@@ -126,7 +126,9 @@ def recognise(place: Place) -> tuple[Database, Entry]:
 
 def schema_of(connection: Connection, place: Place) -> int:
     """The schema of a ledger, if this version of oboro knows it."""
-    found = connection.one("SELECT schema FROM oboro_ledger")
+    found = connection.schema
+    if found is None:
+        found = connection.one("SELECT schema FROM oboro_ledger")
     version = found if isinstance(found, int) else 0  # a cell of SQLite holds anything
     if version not in range(1, schema.VERSION + 1):
         raise LedgerError(
@@ -167,7 +169,8 @@ def upgrade_facts(connection: Connection, place: Place) -> Record:
 def _named(connection: Connection, name: str) -> Entry | None:
     """The entry of this name. Ledgers of 0.1 have names that are not composed or trimmed: those are found as they are."""
     as_it_is = records.entry_named(connection, name) if isinstance(name, str) and name.isprintable() else None
-    return as_it_is or records.entry_named(connection, printable("name", name))
+    composed = printable("name", name)
+    return as_it_is or (None if composed == name else records.entry_named(connection, composed))
 
 
 def printable(name: str, value: str) -> str:
@@ -962,7 +965,8 @@ class Ledger:
     def _refuse_forged(self, connection: Connection, *entries: Entry) -> None:
         """What is given back may be signed again, so it must be ours: by the key in force, or one before it."""
         ours = {str(self._checked_last(connection)[0].body["key"])}
-        for row in reversed(list(records.all_rows(connection, "key"))):
+        older = any(signer_of(entry) not in ours for entry in entries)
+        for row in reversed(list(records.all_rows(connection, "key")) if older else []):
             change = records.checked(row)
             if change.body["key"] in ours:  # the newer key has signed this too: it vouches for the older
                 ours.add(signer_of(change))

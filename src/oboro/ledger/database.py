@@ -20,13 +20,14 @@ SQLite is asked directly: SQLAlchemy, which keeps connections to a server, is lo
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -56,6 +57,9 @@ class Connection:
         self.sqlite, self._server = sqlite, server
         self._open: list[sqlite3.Cursor] = []
         self.tip = tip  # the last entry, where it is known without a look
+        self.schema: Any = (
+            None  # what the ledger says of itself, where it was read together with something else
+        )
 
     def end(self) -> None:
         """Lets go of rows that nobody has read to their end: SQLite would keep its lock for them."""
@@ -67,15 +71,23 @@ class Connection:
         if self.sqlite is not None:
             self._open.append(cursor := self.sqlite.execute(statement, values))
             return cursor
-        return (tuple(row) for row in self._asked(statement, values, {"yield_per": few}))
+        from sqlalchemy import text
+
+        assert self._server is not None
+        found = self._server.execute(text(statement), values, execution_options={"yield_per": few})
+        return (tuple(row) for row in found)
+
+    def all(self, statement: str, **values: object) -> list[Row]:
+        """All rows that a statement gives, at once: for statements that give few."""
+        driver = self.sqlite if self.sqlite is not None else self
+        found: list[Row] = driver.execute(statement, values).fetchall()
+        return found
 
     def first(self, statement: str, **values: object) -> Row | None:
         """The first row that a statement gives."""
-        if self.sqlite is not None:
-            row: Row | None = self.sqlite.execute(statement, values).fetchone()
-            return row
-        found = self._asked(statement, values).first()
-        return None if found is None else tuple(found)
+        driver = self.sqlite if self.sqlite is not None else self
+        row: Row | None = driver.execute(statement, values).fetchone()
+        return row
 
     def one(self, statement: str, **values: object) -> Any:
         """The first value that a statement gives."""
@@ -84,21 +96,30 @@ class Connection:
 
     def run(self, statement: str, **values: object) -> None:
         """Does what a statement says."""
-        if self.sqlite is not None:
-            self.sqlite.execute(statement, values)
-        else:
-            self._asked(statement, values)
+        driver = self.sqlite if self.sqlite is not None else self
+        driver.execute(statement, values)
 
     def serialise(self) -> None:
         """Takes the one lock of the ledger until the transaction ends. On SQLite BEGIN IMMEDIATE has done so."""
         if self.sqlite is None:
-            self.one("SELECT 1 FROM oboro_ledger WHERE one = 1 FOR UPDATE")
+            self.schema = self.one("SELECT schema FROM oboro_ledger WHERE one = 1 FOR UPDATE")
 
-    def _asked(self, statement: str, values: dict[str, object], options: Any = None) -> Any:
-        from sqlalchemy import text
-
+    def execute(self, statement: str, values: dict[str, object]) -> Any:
+        """Asks the server, through its driver itself: SQLAlchemy would take longer over a statement than the server does."""
         assert self._server is not None
-        return self._server.execute(text(statement), values, execution_options=options)
+        driver: Any = self._server.connection.driver_connection
+        try:
+            return driver.execute(_for_driver(statement), values) if values else driver.execute(statement)
+        except Exception as error:
+            if driver.closed:
+                self._server.invalidate(error)  # nobody else is handed what is gone
+            raise
+
+
+@cache
+def _for_driver(statement: str) -> str:
+    """The statement as psycopg takes it, with %(name)s where :name stands."""
+    return re.sub(r"(?<![:\w]):([a-z]\w*)", r"%(\1)s", statement.replace("%", "%%"))
 
 
 class Database:
@@ -478,7 +499,14 @@ def _refuse_older_copy(connection: Connection, seen: Head | None) -> None:
     """That the ledger still holds what this process has seen of it."""
     if seen is None:
         return
-    found = connection.one("SELECT hash FROM oboro_entries WHERE position = :at", at=seen.position)
+    hash_there = "SELECT hash FROM oboro_entries WHERE position = :at"
+    if (
+        connection.sqlite is None
+    ):  # what is needed next comes along: every question to a server is a way there and back
+        both = f"SELECT ({hash_there}), (SELECT schema FROM oboro_ledger)"
+        found, connection.schema = connection.first(both, at=seen.position) or (None, None)
+    else:
+        found = connection.one(hash_there, at=seen.position)
     if found != seen.hash:
         raise TamperError(
             f"the ledger was at position {seen.position} when this process last saw it, and is not now: "

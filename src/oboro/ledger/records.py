@@ -102,7 +102,7 @@ def last_entry(connection: Connection, *, lock: bool = False) -> Entry:
         raise tampered(0, "there is no entry")
     last = _whole.get(row) or checked(Line(*row))
     refuse_torn(connection, last.position)
-    if connection.sqlite:
+    if connection.sqlite or lock:  # on a server it is the last for as long as the lock is held
         connection.tip = last
     return last
 
@@ -182,9 +182,16 @@ def append(
         entry.body.get("name"),
         entry.body.get("reservation"),
     )
-    connection.run(_APPEND, **line._asdict())
-    for key in lookups(entry):
-        schema.insert(connection, "oboro_lookups", key=key, position=entry.position)
+    written: dict[str, Any] = line._asdict()
+    named = {f"key{number}": key for number, key in enumerate(lookups(entry))}
+    rows = ", ".join(f"(:{name}, :position)" for name in named)
+    found_by = f"INSERT INTO oboro_lookups (key, position) VALUES {rows}"
+    if not connection.sqlite and named:  # both in one way there and back
+        connection.run(f"WITH entry AS ({_APPEND}) {found_by}", **written, **named)
+    else:
+        connection.run(_APPEND, **written)
+        if named:
+            connection.run(found_by, position=entry.position, **named)
     mark(connection, entry.position)
     kept = _whole.add(tuple(line)) if odd(entry, text) is None else None
     connection.tip = kept if connection.sqlite else None
@@ -207,12 +214,22 @@ def lookups(entry: Entry) -> list[str]:
 
 def looked_up(connection: Connection, key: str, order: str = "DESC") -> Iterator[Entry]:
     """The entries that a key leads to, the last one first, each checked by itself."""
-    query = f"SELECT position FROM oboro_lookups WHERE key = :key ORDER BY position {order}"
-    for (position,) in list(connection.rows(query, key=key)):
-        entry = entry_at(connection, position)
-        if entry is None or key not in lookups(entry):
-            raise tampered(position, "it is looked up by words that are not its own")
-        yield entry
+    past, ways = (2**62, "<") if order == "DESC" else (-1, ">")
+    query = (
+        f"SELECT l.position, {', '.join(f'e.{name}' for name in Line._fields)} FROM oboro_lookups l "
+        f"LEFT JOIN oboro_entries e ON e.position = l.position WHERE l.key = :key AND l.position {ways} :past "
+        f"ORDER BY l.position {order} LIMIT :most"
+    )
+    most = 1  # mostly one is wanted, and an account has as many as it asked questions
+    while rows := connection.all(query, key=key, past=past, most=most):
+        for past, *row in rows:
+            entry = None if row[0] is None else checked(Line(*row))
+            if entry is None or key not in lookups(entry):
+                raise tampered(past, "it is looked up by words that are not its own")
+            yield entry
+        if len(rows) < most:
+            return
+        most = 256
 
 
 def mark(connection: Connection, position: int) -> None:

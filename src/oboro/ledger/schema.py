@@ -130,6 +130,7 @@ def state(connection: Connection, version: int) -> None:
         else "ALTER TABLE oboro_ledger DISABLE TRIGGER append_only"
     )
     connection.run("UPDATE oboro_ledger SET schema = :version", version=version)
+    connection.schema = None
     connection.run(
         _trigger("oboro_ledger", "UPDATE")
         if connection.sqlite

@@ -5,6 +5,7 @@ Nothing of the data is looked at, and nothing is spent: made-up rows are paid fo
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from oboro.domain import Integer, Real
 from oboro.engine import count_units, open_data
 from oboro.errors import OboroError
 from oboro.ledger import Ledger
+from oboro.ledger.file import is_address
 from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit
 from oboro.records import Record
 from oboro.release.run import Quote, keep, reserve
@@ -32,15 +34,30 @@ _TIMES = 5
 _LONGER = 6  # times as long as the longest that was seen: others work on the same machine
 _FLOOR = 100  # milliseconds
 _GRAIN = 10
+_REQUESTS = 10  # milliseconds that the requests themselves take, to ask and to fetch
+_AWAY = 10  # times as long as a look at the head of a ledger on a server: what the ways to it and back take, for an answer
 
 
 def calibrate(settings: Settings, dataset: Dataset) -> tuple[str, dict[Shape, Slot]]:
     """The slots of one dataset, by its name."""
     with Ledger.open(dataset.ledger) as own:
-        return own.dataset, slots_of(settings, dataset, own.unit, own.budget)
+        away = _away(own) if is_address(dataset.ledger) else 0.0
+        return own.dataset, slots_of(settings, dataset, own.unit, own.budget, away)
 
 
-def slots_of(settings: Settings, dataset: Dataset, pays: Unit, budget: Guarantee) -> dict[Shape, Slot]:
+def _away(ledger: Ledger) -> float:
+    """Milliseconds that an answer takes on its ways to the server of its ledger."""
+    times = []
+    for _ in range(_TIMES):
+        began = time.perf_counter()
+        ledger.head()
+        times.append(1000 * (time.perf_counter() - began))
+    return _AWAY * median(times)
+
+
+def slots_of(
+    settings: Settings, dataset: Dataset, pays: Unit, budget: Guarantee, away: float = 0.0
+) -> dict[Shape, Slot]:
     """The slots of one dataset, whose ledger need not exist yet: it has this unit, and a budget of this kind."""
     with tempfile.TemporaryDirectory(prefix="oboro-") as folder:
         unit = dataset.unit or pays
@@ -62,12 +79,14 @@ def slots_of(settings: Settings, dataset: Dataset, pays: Unit, budget: Guarantee
         )
         ledger = Ledger.create(Path(folder, "made-up.ledger"), dataset="made up", unit=pays, budget=ample)
         try:
-            return _slots(facts, source, ledger)
+            return _slots(facts, source, ledger, away, max(1.0, settings.workers / (os.cpu_count() or 1)))
         finally:
             ledger.close()
 
 
-def _slots(facts: Facts, source: object, ledger: Ledger) -> dict[Shape, Slot]:
+def _slots(facts: Facts, source: object, ledger: Ledger, away: float, crowd: float) -> dict[Shape, Slot]:
+    """`crowd`: how many workers share a core. A turn is as long as all that is done for an answer, in front too: no more are admitted in a
+    second than a machine carries that does nothing else."""
     seen: dict[Shape, list[float]] = {}
     for question in examples(facts):
         try:
@@ -78,8 +97,8 @@ def _slots(facts: Facts, source: object, ledger: Ledger) -> dict[Shape, Slot]:
         seen.setdefault(shape, []).extend(times[1:])  # the first may load what the others have
     found: dict[Shape, Slot] = {}
     for shape in sorted(seen, key=lambda shape: (shape.kind, shape.size)):
-        times = seen[shape]
-        slot = Slot(_up(1.25 * median(times)), _up(_FLOOR + _LONGER * max(times)))
+        times = [one + away for one in seen[shape]]
+        slot = Slot(_up(crowd * (1.25 * median(times) + _REQUESTS)), _up(_FLOOR + _LONGER * max(times)))
         smaller = [found[other] for other in found if other.kind == shape.kind and other.size < shape.size]
         found[shape] = Slot(
             max([slot.work, *(one.work for one in smaller)]), max([slot.slot, *(one.slot for one in smaller)])
@@ -88,14 +107,14 @@ def _slots(facts: Facts, source: object, ledger: Ledger) -> dict[Shape, Slot]:
 
 
 def _timed(plan: Any, source: Any, ledger: Ledger) -> float:
-    """Milliseconds from the reservation to the answer."""
+    """Milliseconds from the question to the answer."""
     from oboro.noise.bits import system_bits
 
+    began = time.perf_counter()
     quote = Quote(
         plan, plan.to_dict(), plan.describe(), plan.forecast(), ledger.price(plan.unit, plan.guarantee)
     )
     reservation = reserve(quote, ledger, None)
-    began = time.perf_counter()
     data, bits = plan.open(source), system_bits()
     table = plan.publish(plan.measure(plan.prepare(data), bits))
     answers.packed(keep(quote, ledger, reservation, table, bits, getattr(data, "engine", None)))

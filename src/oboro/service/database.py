@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections import namedtuple
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
+from sqlalchemy.dialects import sqlite
 
 from oboro.errors import LedgerError
 from oboro.ledger.file import Place, is_address
@@ -117,6 +120,12 @@ alerts = sa.Table(
 )
 
 
+@cache
+def _written(query: sa.Select[Any]) -> tuple[str, Any]:
+    """A query as SQLite takes it, with :names where values stand, and what its rows are."""
+    return str(query.compile(dialect=sqlite.dialect(paramstyle="named"))), namedtuple("Found", query.selected_columns.keys())  # fmt: skip
+
+
 def now() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
@@ -149,6 +158,10 @@ class Database:
             )
             event.listen(self.engine, "connect", _pragmas)
             event.listen(self.engine, "begin", _begin)
+        # on a server each look is one statement, which sees what is there: no way there and back to begin or to end it
+        self.reader = (
+            self.engine if self.sqlite else self.engine.execution_options(isolation_level="AUTOCOMMIT")
+        )
         self._create()
 
     def _create(self) -> None:
@@ -173,8 +186,32 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        with self.engine.connect() as connection:
+        with self.reader.connect() as connection:
             yield connection
+
+    def first(self, query: sa.Select[Any], **values: object) -> Any:
+        """The first row of a query that every request asks: of a SQLite file past SQLAlchemy, which would take most of the time."""
+        if not self.sqlite:
+            with self.reading() as connection:
+                return connection.execute(query, values).first()
+        text, names = _written(query)
+        pooled = self.engine.raw_connection()
+        try:
+            driver: Any = pooled.driver_connection
+            found = driver.execute(text, values).fetchone()
+        finally:
+            pooled.close()
+        return None if found is None else names(*found)
+
+    @contextmanager
+    def single(self) -> Iterator[sa.Connection]:
+        """For one statement that writes: on a server it is a transaction by itself."""
+        if self.sqlite:
+            with self.writing() as connection:
+                yield connection
+        else:
+            with self.reader.connect() as connection:
+                yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:

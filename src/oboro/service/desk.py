@@ -133,6 +133,11 @@ class Desk:
             self._accounts[key] = (time.monotonic(), account)
         return account
 
+    def is_fresh(self, dataset: str, name: str) -> bool:
+        """Whether what is public about a dataset is known here: no database has to be asked."""
+        times = (self._accounts.get((dataset, name)), self._slots.get(dataset))
+        return all(one is not None and time.monotonic() - one[0] < _FRESH for one in times)
+
     def forget_grants(self) -> None:
         self._accounts.clear()
 
@@ -437,8 +442,8 @@ class Desk:
             "kind": asked.shape.kind, "size": asked.shape.size, **more,
         }  # fmt: skip
         try:
-            with self.database.writing() as connection:
-                connection.execute(schema.jobs.insert().values(**values))
+            with self.database.single() if key is None else self.database.writing() as connection:
+                connection.execute(schema.jobs.insert(), values)
                 if key is not None:
                     connection.execute(
                         schema.keys.insert().values(account=name, key=key, body=body, job=number, since=now())

@@ -5,6 +5,7 @@ Who it is, how often, how large; the headers that a browser obeys; a line in the
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import sys
@@ -98,12 +99,17 @@ class Door:
             metrics,
         )
         self.limits = settings.limits
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        to_thread.current_default_thread_limiter().total_tokens = THREADS  # more would wait for one another
+        if self._loop is not (loop := asyncio.get_running_loop()):
+            self._loop = loop
+            to_thread.current_default_thread_limiter().total_tokens = (
+                THREADS  # more would wait for one another
+            )
         status = 500
         person: Person | None = None
 

@@ -51,12 +51,35 @@ _NEXT = (
     .order_by(schema.jobs.c.due)
     .limit(1)
 )
-_LOCKED = _NEXT.with_for_update(skip_locked=True)
-_TAKE = (
+_TAKE, _TAKE_FREE = (
     schema.jobs.update()
-    .where(schema.jobs.c.id == sa.bindparam("number"))
+    .where(schema.jobs.c.id == number.scalar_subquery())
     .values(state="running", worker=sa.bindparam("who"), beat=sa.bindparam("time"))
     .returning(*schema.jobs.c)
+    for number in (_NEXT, _NEXT.with_for_update(skip_locked=True))
+)
+
+
+_LATE = sa.bindparam("ended", type_=sa.BigInteger) - schema.jobs.c.due
+_SLOTS = (_LATE + schema.jobs.c.slot - 1).op("/")(
+    schema.jobs.c.slot
+)  # of whole numbers: as `first_from` counts them
+_END = (
+    schema.jobs.update()
+    .where(
+        schema.jobs.c.id == sa.bindparam("number"),
+        schema.jobs.c.state == "running",
+        schema.jobs.c.worker == sa.bindparam("who"),
+    )
+    .values(
+        state=sa.bindparam("its_state"),
+        answer=sa.bindparam("its_answer"),
+        why=sa.bindparam("its_why"),
+        leaves=sa.case(
+            (_LATE <= 0, schema.jobs.c.due), else_=schema.jobs.c.due + _SLOTS.op("*")(schema.jobs.c.slot)
+        ),
+    )
+    .returning(schema.jobs.c.due, schema.jobs.c.slot, schema.jobs.c.leaves)
 )
 
 
@@ -68,40 +91,27 @@ def resolved(connection: sa.Connection, row: Row) -> Row:
 
 def claim(database: Database, worker: str, turn: int | None = None) -> Row | None:
     """The next job, for this worker alone; None if there is none. With a time, only one whose turn has come."""
-    asked = {"turn": turn}
+    asked = {"turn": turn, "who": worker, "time": now()}
     if database.sqlite:
         with database.reading() as connection:  # mostly there is none: no lock is taken for that
             if connection.execute(_NEXT, asked).first() is None:
                 return None
-    with database.writing() as connection:
-        number = connection.execute(_NEXT if database.sqlite else _LOCKED, asked).scalar()
-        if number is None:
-            return None
-        return connection.execute(_TAKE, {"number": number, "who": worker, "time": now()}).one()
+    with database.single() as connection:
+        return connection.execute(_TAKE if database.sqlite else _TAKE_FREE, asked).first()
 
 
 def finish(
     database: Database, number: str, worker: str, *, answer: bytes | None = None, why: str | None = None
 ) -> bool:
     """Ends a job that this worker has: done, or lost if there is a reason. False if it was taken for dead meanwhile."""
-    table = schema.jobs
+    ended = {"number": number, "who": worker, "ended": now(), "its_answer": answer, "its_why": why}
     with database.writing() as connection:
-        row = find(connection, number)
-        if row is None or (row.state, row.worker) != ("running", worker):
+        row = connection.execute(_END, {**ended, "its_state": "done" if why is None else "lost"}).first()
+        if row is None:
             return False
-        ended = now()
-        leaves = first_from(row.due, row.slot, ended)
-        connection.execute(
-            table.update()
-            .where(table.c.id == number)
-            .values(state="done" if why is None else "lost", leaves=leaves, answer=answer, why=why)
-        )
-        if leaves > row.due:
-            alert(
-                connection,
-                number,
-                f"not ready when it was due: it leaves {(leaves - row.due) // row.slot} slots later",
-            )
+        if row.leaves > row.due:
+            late = f"not ready when it was due: it leaves {(row.leaves - row.due) // row.slot} slots later"
+            alert(connection, number, late)
         if why is not None:
             alert(connection, number, f"lost: {why}")
     return True

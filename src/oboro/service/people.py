@@ -173,8 +173,7 @@ def recognise(database: Database, token: str) -> Person | None:
     found = _TOKEN.fullmatch(token)
     if found is None:
         return None
-    with database.reading() as connection:
-        row = connection.execute(_who(), {"number": found[1]}).first()
+    row = database.first(_who(), number=found[1])
     known = hmac.compare_digest(_hash(found[2]), b"" if row is None else row.hash)
     if row is None or not known or row.revoked is not None or (row.until is not None and row.until <= now()):
         return None

@@ -69,6 +69,19 @@ def _two_laplace(first: Floats, second: Floats, level: float) -> Floats:
     """The q with P(|aX + bY| > q) = 1 - level: the tail is (a^2 e^(-q/a) - b^2 e^(-q/b))/(a^2 - b^2)."""
     large = np.maximum(np.maximum(first, second), 1e-300)
     ratio = np.clip(np.minimum(first, second) / large, 1e-9, 1 - 1e-6)
+    if ratio.size > 4:
+        return np.asarray(_at_ratio(ratio, level) * large)
+    # a forecast asks for two, at ratios that no price changes but for their last digits
+    return np.asarray(np.reshape(_at_few(tuple(ratio.ravel().tolist()), level), ratio.shape) * large)
+
+
+@lru_cache(maxsize=1024)
+def _at_few(ratio: tuple[float, ...], level: float) -> tuple[float, ...]:
+    return tuple(_at_ratio(np.asarray(ratio), level).tolist())
+
+
+def _at_ratio(ratio: Floats, level: float) -> Floats:
+    """The q where the larger scale is 1."""
     miss = 1 - level
     q = -np.log(miss * (1 - ratio**2))  # the tail is below `miss` here
     for _ in range(12):
@@ -79,7 +92,7 @@ def _two_laplace(first: Floats, second: Floats, level: float) -> Floats:
         q = q + step
         if np.all(np.abs(step) <= 1e-14 * q):
             break
-    return np.asarray(q * large)
+    return np.asarray(q)
 
 
 @lru_cache(maxsize=64)
