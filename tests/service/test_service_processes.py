@@ -18,13 +18,14 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from service_town import DATASET, free_port, made
+from service_town import DATASET, free_port, made, town
 
 import oboro as ob
 from oboro.errors import BudgetError
 from oboro.ledger import Ledger
 from oboro.privacy import Approx, Pure
 from oboro.service import database as schema
+from oboro.service.people import Person
 from oboro.service.server import Service
 from oboro.service.settings import Settings
 from oboro.service.slots import Slot
@@ -224,3 +225,37 @@ def test_a_dataset_that_is_declared_while_the_service_runs_is_served_by_workers_
             both = ob.connect(address, token=tokens["lab-3"])
             both["a"].count(eps=100)
     assert len(read_settings(settings.file).datasets) == 2
+
+
+@pytest.mark.long("services as processes")
+def test_a_new_answer_takes_few_ways_to_a_server_and_back(
+    tmp_path: Path, postgres: str, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many an account has asked before."""
+    import psycopg
+
+    sent: list[str] = []
+    execute, command = psycopg.Cursor.execute, psycopg.Connection._exec_command
+
+    def counted(self: Any, query: Any, *given: Any, **more: Any) -> Any:
+        sent.append(str(query))
+        return execute(self, query, *given, **more)
+
+    def commanded(self: Any, query: Any, *given: Any, **more: Any) -> Any:
+        sent.append(str(query))
+        return command(self, query, *given, **more)
+
+    with town(tmp_path / "here", ledger=postgres, database=postgres_url) as found:
+        for number in range(12):
+            if number in (3, 11):
+                monkeypatch.setattr(psycopg.Cursor, "execute", counted)
+                monkeypatch.setattr(psycopg.Connection, "_exec_command", commanded)
+            job = found.ask({"question": "count", "eps": f"0.0{number + 1}"}).json()
+            found.work()
+            found.desk.job(job["id"], Person("lab-3", "analyst", ""))
+            if number == 3:
+                before = len(sent)
+            monkeypatch.undo()
+            monkeypatch.setenv("OBORO_KEYS", str(tmp_path / "keys"))
+    assert before <= 50
+    assert len(sent) - before <= before + 4
