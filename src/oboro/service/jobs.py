@@ -60,10 +60,6 @@ _TAKE, _TAKE_FREE = (
 )
 
 
-_LATE = sa.bindparam("ended", type_=sa.BigInteger) - schema.jobs.c.due
-_SLOTS = (_LATE + schema.jobs.c.slot - 1).op("/")(
-    schema.jobs.c.slot
-)  # of whole numbers: as `first_from` counts them
 _END = (
     schema.jobs.update()
     .where(
@@ -75,9 +71,10 @@ _END = (
         state=sa.bindparam("its_state"),
         answer=sa.bindparam("its_answer"),
         why=sa.bindparam("its_why"),
-        leaves=sa.case(
-            (_LATE <= 0, schema.jobs.c.due), else_=schema.jobs.c.due + _SLOTS.op("*")(schema.jobs.c.slot)
-        ),
+        # as `first_from` has it: whole numbers are divided
+        leaves=sa.text(
+            "CASE WHEN due >= :ended THEN due ELSE due + ((:ended - due + slot - 1) / slot) * slot END"
+        ).bindparams(sa.bindparam("ended", type_=sa.BigInteger)),
     )
     .returning(schema.jobs.c.due, schema.jobs.c.slot, schema.jobs.c.leaves)
 )
