@@ -36,6 +36,7 @@ def rows() -> Iterator[Row]:
         yield from rate("repeated answers", 300, running, repeated)
         yield from rate("new answers on SQLite", 40, running, new)
         yield overrun("SQLite", running)
+        yield slider(running)
     with tempfile.TemporaryDirectory() as folder, postgres(Path(folder) / "server") as (url, server):
         os.environ["OBORO_KEYS"] = str(Path(folder) / "keys")
         with serving(Path(folder) / "postgres", url, server) as running:
@@ -117,6 +118,25 @@ def rate(what: str, target: float, running: Running, one: Any) -> Iterator[Row]:
     each = f"target, {1000 * front / len(done):.1f} ms in front, {1000 * all_of_it / len(done):.1f} in all"
     yield Row(f"service: {what}, as measured", found, "target", target, "1/s", found / target)
     yield Row(f"service: {what}, by CPU", carried, each, target, "1/s", carried / target, 1.0)
+
+
+def slider(running: Running) -> Row:
+    """The slowest of a studio's forecasts while the slider moves: processor time of the front, for an error that is new each time."""
+    line, where = HTTPConnection("127.0.0.1", running.port), "/studio/ask/people%202026/forecast"
+    cookie = {"Cookie": f"oboro_session_{running.port}={running.token}", "HX-Request": "true"}
+    slowest = 0.0
+    for within in (500, *range(100, 400, 25)):  # the first loads what the others have
+        before = running.spent()[0]
+        for times in range(10):  # the clock of a process ticks a hundred times a second
+            line.request(
+                "GET", f"{where}?question=mean&columns=income&within={within + times / 10}", headers=cookie
+            )
+            answer = line.getresponse()
+            assert b"data-eps" in answer.read()
+        slowest = max(slowest, (running.spent()[0] - before) / 10) if within != 500 else 0.0
+    return Row(
+        "service: a studio's forecast, by CPU", slowest, "target", 0.5, "s", 0.5 / max(slowest, 0.001), 1.0
+    )
 
 
 def overrun(where: str, running: Running) -> Row:
