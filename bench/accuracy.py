@@ -1,4 +1,4 @@
-"""Errors of single statistics at equal eps: oboro, OpenDP and diffprivlib on the same data, in the same run. Tables: accuracy_tables.py.
+"""Errors of single statistics at equal eps: oboro, OpenDP and diffprivlib on the same data, in the same run.
 
 Everybody protects a row and is asked under the neighbours that both sides serve: counts and histograms where a row comes or goes,
 means, variances and quantiles where one is replaced and n is public, sums under either. Each answer is drawn many times; a row shows the mean distance
@@ -22,7 +22,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import oboro as ob
-from bench import accuracy_tables
 from bench.measure import Row
 from oboro.noise import Bits
 from oboro.statistics.session import Plans
@@ -62,7 +61,6 @@ def rows() -> Iterator[Row]:
         yield from _moments(table, incomes.astype(float), eps)
         for kind in ("uniform", "lognormal", "clumped", "discrete"):
             yield from _quantiles(kind, eps)
-    yield from accuracy_tables.rows()
 
 
 def _compared(what: str, ours: Floats, peers: dict[str, Floats], least: float = 0.0) -> Iterator[Row]:
