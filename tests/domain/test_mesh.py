@@ -145,7 +145,7 @@ def test_wrong_declarations_are_refused() -> None:
         (["row", "col"], (4,)),
         (["row", "col"], (0, 4)),
     ]:
-        with pytest.raises(ValueError, match=r"grid|side"):
+        with pytest.raises(ValueError, match=r"grid|shape"):
             Grid(*names, shape=shape)
     with pytest.raises(DomainError, match="level"):
         Mesh("code", "3km")
