@@ -12,16 +12,19 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from service_town import DATASET, QUICK, Town, knock, town
+from service_town import DATASET, QUICK, Town, closed, knock, made, opened, town
 from test_studio import ASK, MEAN, PLACE, Browser, pages_of, settled
 
 from oboro.domain import Category, Domain, Grid, Integer
+from oboro.ledger import Ledger
 from oboro.privacy import Pure, Unit
 from oboro.service import jobs
 from oboro.service.arrivals import Arrivals
 from oboro.service.questions import Shape
 from oboro.service.settings import read_settings
+from oboro.service.slots import Slot
 from oboro.service.studio import ask, declare, hours, office, releases, routes, synthetic, tables
 
 HOSTILE = (
@@ -329,3 +332,124 @@ def test_two_tabs_the_back_button_and_a_form_sent_twice_pay_once(here: Town) -> 
     assert (
         len([row for row in here.desk.listed(_person("lab-3", "analyst")) if row.state in jobs.ACTIVE]) == 1
     )
+
+
+# Where two facts meet
+
+
+def test_nobody_sets_the_password_of_another_steward(here: Town) -> None:
+    """Whoever could, would come in as them, and approve a question of their own."""
+    anna, password = Browser(here, "anna"), "a long password"
+    sent = anna.post("/studio/analysts/password", name="ben", password=password)
+    assert sent.status_code == 403
+    assert "analyst password service.toml ben" in sent.text
+    assert Browser(here).post("/studio/login", name="ben", password=password).status_code == 401
+    for name in ("anna", "lab-3", "carl"):
+        assert anna.post("/studio/analysts/password", name=name, password=password).status_code == 303, name
+
+
+def test_what_waits_is_free_for_nobody_else(tmp_path: Path) -> None:
+    """It may be declined: where answers are shared, another analyst is shown the price, and asks."""
+    with town(tmp_path / "here", approve_above="0.3", sharing=True) as found:
+        dear = {**MEAN, "eps": "0.6"}
+        first, second = Browser(found, "lab-3"), Browser(found, "lab-4")
+        assert first.post(ASK, **first.asked(**dear)).status_code == 303
+        for who, free in ((first, "yes"), (second, "no")):
+            part = who.get(f"{ASK}/forecast?{urlencode(dear)}").text
+            assert f'name="free" value="{free}"' in part
+        assert second.post(ASK, **second.asked(**dear), free="no").status_code == 303
+
+
+def test_what_is_lost_and_not_told_yet_is_followed(tmp_path: Path) -> None:
+    """Before its time nobody can tell a lost answer from another: not by a price that is due again."""
+    with town(tmp_path / "here", sharing=True, slot=Slot(1, 60_000)) as found:
+        first, second = Browser(found, "lab-3"), Browser(found, "lab-4")
+        first.post(ASK, **first.asked(**MEAN))
+        row = jobs.claim(found.desk.database, "here")
+        assert row is not None
+        jobs.finish(found.desk.database, row.id, "here", why="it failed")
+        assert 'name="free" value="yes"' in second.get(f"{ASK}/forecast?{urlencode(MEAN)}").text
+        spent = found.ledger.spent
+        assert second.post(ASK, **second.asked(**MEAN), free="yes").status_code == 303
+        assert found.ledger.spent == spent
+
+
+def test_a_declaration_that_changed_since_closes_no_page(tmp_path: Path) -> None:
+    """What was asked before names a column that is declared no more: it is listed, and what waits can be declined."""
+    settings, tokens = made(tmp_path / "here", approve_above="0.3")
+    before = opened(settings, tokens)
+    lab = Browser(before, "lab-3")
+    lab.answered(**MEAN)
+    number = lab.post(ASK, **lab.asked(**{**MEAN, "eps": "0.6"})).headers["location"].rpartition("/")[2]
+    closed(before)
+    declared = settings.file.parent / "people.toml"
+    declared.write_text(declared.read_text().replace('"income"', '"wage"'))
+    data = pq.read_table(settings.file.parent / "people.parquet")
+    names = ["wage" if name == "income" else name for name in data.column_names]
+    pq.write_table(data.rename_columns(names), settings.file.parent / "people.parquet")
+    settings.file.write_text(settings.file.read_text().replace('"2026"', '"2027"'))
+    after = opened(read_settings(settings.file), tokens)
+    lab, anna = Browser(after, "lab-3"), Browser(after, "anna")
+    for who, path in ((lab, ""), (anna, ""), (lab, f"questions/{number}"), (anna, f"approvals/{number}")):
+        page = who.get(f"/studio/{path}")
+        assert page.status_code == 200, path
+        assert "mean of income" in page.text, path
+    page = anna.get("/studio/approvals").text
+    assert 'class="bad">column &#39;income&#39;' in page
+    assert f"{number}/approve" not in page
+    assert anna.post(f"/studio/approvals/{number}/approve").status_code == 422
+    assert anna.post(f"/studio/approvals/{number}/decline", why="too late").status_code == 303
+    closed(after)
+
+
+TOML = '[unit]\nkind = "row"\n[[columns]]\nkind = "integer"\nname = "age"\nlow = 0\nhigh = {}\n'
+
+
+def test_one_file_has_one_ledger_and_what_is_being_opened_stays_as_it_was_declared(declaring: Town) -> None:
+    folder, anna = declaring.settings.file.parent / "declared", Browser(declaring, "anna")
+    told, go = threading.Event(), threading.Event()
+
+    def slowly(*_: object) -> Any:
+        told.set()
+        assert go.wait(60)
+        return {Shape("mean", 1): QUICK}
+
+    pages_of(declaring).state.arrivals = Arrivals(declaring.desk, slowly)
+    assert put(declaring, "more.csv", b"age\n1\n2\n") == 200
+    where = anna.post("/studio/declare/more.csv", toml=TOML.format(9), name="x", eps="1").headers["location"]
+    assert told.wait(60)
+    assert anna.post("/studio/declare/more.csv", toml=TOML.format(77), name="x", eps="1").status_code == 429
+    assert "77" not in (folder / "more.toml").read_text(), "workers and the next start read this file"
+    go.set()
+    assert "It is served." in settled(anna, where)
+    # a declaration with a ledger of another name, and a second one of the same file
+    assert put(declaring, "own.csv", b"age\n1\n2\n") == 200
+    Ledger.create(folder / "main.ledger", dataset="own", unit=Unit.row(), budget=Pure(1)).close()
+    for name in ("own.toml", "other.toml"):
+        (folder / name).write_text('data = "own.csv"\nledger = "main.ledger"\n' + TOML.format(9))
+        answer = anna.post("/studio/declare/own.csv", toml=TOML.format(9), name="own 2", eps="5")
+        assert answer.status_code == 422, name
+        assert "second budget" in answer.text
+        assert "main.ledger" in (folder / name).read_text()
+        (folder / name).unlink()
+    assert not (folder / "own.ledger").exists()
+
+
+def test_what_is_no_declaration_is_refused_and_nothing_fails(declaring: Town) -> None:
+    anna = Browser(declaring, "anna")
+    assert put(declaring, "more.csv", b"age\n1\n2\n") == 200
+    columns = TOML.format(9).partition("\n[[")[2]
+    for toml in (
+        "",
+        "[[" + columns,
+        "unit = 3\n[[" + columns,
+        "unit = 3\ncolumns = 3\n",
+        TOML.format(9) + "values = 3\n",
+    ):
+        for step in ("", "/check", "/fields"):
+            answer = anna.post(f"/studio/declare/more.csv{step}", toml=toml, name="..", eps="1")
+            assert answer.status_code in (200, 422), (toml, step)
+    for name in (".", "..", "a/b"):
+        answer = anna.post("/studio/declare/more.csv", toml=TOML.format(9), name=name, eps="1")
+        assert answer.status_code == 422, "browsers take dots for a folder"
+        assert "cannot stand in an address" in answer.text

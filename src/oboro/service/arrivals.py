@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from oboro.errors import DataError, OboroError, ParameterError
+from oboro.errors import OboroError, ParameterError
 from oboro.ledger import Ledger
 from oboro.privacy import Guarantee, Pure, Unit, translate
 from oboro.service import edition, slots
@@ -57,7 +57,7 @@ class Arrivals:
     def __init__(self, desk: Desk, calibrates: Calibrates = slots_of) -> None:
         self.desk, self._calibrates = desk, calibrates
         self._progress: dict[str, Progress] = {}
-        self._lock = threading.Lock()
+        self._lock, self.declaring = threading.Lock(), threading.Lock()
 
     def progress(self, declared: Path) -> Progress | None:
         return self._progress.get(declared.name)
@@ -95,12 +95,7 @@ class Arrivals:
             with Ledger.open(dataset.ledger) as own:
                 account = Account(own.dataset, own.unit, own.budget)
         translate(Pure(1), dataset.unit or account.unit, account.unit)
-        if not account.name or "/" in account.name:
-            raise DataError(
-                "the name of a dataset cannot stand in an address",
-                given=account.name,
-                needed="a name without a slash",
-            )
+        edition.refuse_address(account.name)
         taken = {*self.desk.datasets, *(_others(declared) if self.desk.owner is None else ())}
         if account.name in taken:
             raise ParameterError(
@@ -110,10 +105,14 @@ class Arrivals:
                 fix=f"{account.name} 2",
             )
         with self._lock:
-            if any(one.step in ("coding", "calibrating") for one in self._progress.values()):
-                raise Crowded("another dataset is being opened at this moment", needed="a little patience")
+            self.refuse_another()
             self._note(declared, account.name, "coding")
         return dataset, account
+
+    def refuse_another(self) -> None:
+        """One at a time."""
+        if any(one.step in ("coding", "calibrating") for one in list(self._progress.values())):
+            raise Crowded("another dataset is being opened at this moment", needed="a little patience")
 
     def _open(self, declared: Path, dataset: Dataset, account: Account, *, new: bool) -> None:
         desk, settings = self.desk, self.desk.settings

@@ -16,6 +16,7 @@ from oboro.errors import LedgerError, OboroError, PaidError, ParameterError
 from oboro.ledger.accounts import Account
 from oboro.ledger.chain import sha256
 from oboro.privacy import Guarantee, Pure
+from oboro.release import plan_from
 from oboro.release.run import Quote, reserve
 from oboro.service import answers, jobs, slots
 from oboro.service import database as schema
@@ -204,7 +205,8 @@ class Desk:
 
     def approve(self, steward: Person, job: jobs.Row) -> jobs.Row:
         """Admits a question that waits, by a steward who did not ask it; the approval is an entry of the ledger."""
-        opened, asked = self._waiting(steward, job)
+        opened = self._waiting(steward, job)
+        asked = self.quoted(opened, json.loads(job.question))
         if not opened.ledger.affords(asked.quote.cost, account=self._payer(job.account)):
             self._refuse_unaffordable(opened, job.account, asked)  # it goes on waiting
         if not self._move(job.id, "waiting", state="asked", by=steward.name):
@@ -226,10 +228,13 @@ class Desk:
 
     def decline(self, steward: Person, job: jobs.Row, why: str | None = None) -> jobs.Row:
         """Refuses a question that waits. Nothing was spent, and nothing is."""
-        opened, asked = self._waiting(steward, job)
+        opened = self._waiting(steward, job)
+        record = json.loads(
+            job.plan
+        )  # as it was asked: a declaration that changed since keeps nobody from saying no
+        plan = plan_from(record)
         if not self._move(job.id, "waiting", state="declined", by=steward.name, why=why):
             raise Conflict("the question does not wait any more", needed="one that waits for approval")
-        plan, record = asked.quote.plan, asked.quote.record
         opened.ledger.decline(
             job.account,
             plan=record,
@@ -241,7 +246,7 @@ class Desk:
         )
         return self._found(job.id)
 
-    def _waiting(self, steward: Person, job: jobs.Row) -> tuple[Opened, Asked]:
+    def _waiting(self, steward: Person, job: jobs.Row) -> Opened:
         if job.state != "waiting":
             raise Conflict("the question does not wait any more", needed="one that waits for approval")
         if steward.name == job.account:
@@ -250,8 +255,7 @@ class Desk:
                 given=steward.name,
                 needed="a steward who did not ask it",
             )
-        opened = self.datasets[job.dataset]
-        return opened, self.quoted(opened, json.loads(job.question))
+        return self.datasets[job.dataset]
 
     # What became of it
 
@@ -333,11 +337,7 @@ class Desk:
             if row.account == name and not self._followed_a_lost(row, time):
                 self._note_key(name, key, body, row.id)
                 return row
-        shared = (
-            [row for row in rows if row.state in ("admitted", "running", "done")]
-            if opened.settings.sharing
-            else []
-        )
+        shared = [row for row in rows if row.state in jobs.SHARED] if opened.settings.sharing else []
         if shared:
             number = self._write(name, opened, asked, "follows", key, body, leader=shared[0].id)
             return None if number is None else self._found(number)

@@ -93,6 +93,14 @@ def open_one(settings: Settings, dataset: Dataset) -> Opened:
     return Opened(dataset, ledger, facts, path)
 
 
+def refuse_address(name: str) -> None:
+    """Refuses a name that cannot stand in an address: browsers take dots for the folder itself, or the one above."""
+    if name in ("", ".", "..") or "/" in name:
+        raise DataError(
+            "the name of a dataset cannot stand in an address", given=name, needed="a name without a slash"
+        )
+
+
 def close(settings: Settings) -> None:
     """What was written down at the start goes with the service."""
     shutil.rmtree(settings.state, ignore_errors=True)

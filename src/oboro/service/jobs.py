@@ -26,6 +26,12 @@ from oboro.service.slots import first_from
 Row = sa.Row[Any]
 State = Literal["waiting", "pending", "done", "lost", "declined"]  # what an analyst sees
 ACTIVE = ("asked", "waiting", "admitted", "running", "done", "follows")
+SHARED = (
+    "admitted",
+    "running",
+    "done",
+    "lost",
+)  # what others follow; of what is lost only what has not left: nobody knows yet
 OPEN = ("asked", "waiting", "admitted", "running")
 SILENT = 60_000  # after so many milliseconds without a sign a worker on another machine is taken for dead
 

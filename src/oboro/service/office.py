@@ -13,7 +13,7 @@ from oboro.records import Record
 from oboro.service import database as schema
 from oboro.service import models, people
 from oboro.service.api import REFUSED, Anybody, AtDesk, at, job, role
-from oboro.service.desk import Forbidden, Unknown
+from oboro.service.desk import Desk, Forbidden, Unknown
 from oboro.service.grants import amount_of
 from oboro.service.people import Person
 
@@ -156,11 +156,18 @@ def create_token(asked: models.ToToken, desk: AtDesk, person: Anybody) -> models
     return models.NewToken(id=token.split("_")[1], token=token)
 
 
-def _two_of_one(message: str, name: str) -> Forbidden:
+def set_password(name: str, password: str, desk: Desk, person: Person) -> None:
+    """A password of your own, or by a steward for an analyst or auditor: whoever sets another's comes in as them."""
+    if name != person.name and people.role_of(desk.database, name) == "steward":
+        raise _two_of_one(
+            "a password of another steward is set on the machine of the service", name, "analyst password"
+        )
+    people.set_password(desk.database, name, password)
+
+
+def _two_of_one(message: str, name: str, command: str = "token create") -> Forbidden:
     """Four eyes are two people's: nobody makes a second steward of themselves."""
-    return Forbidden(
-        message, given=name, needed="somebody else", fix=f"oboro token create service.toml {name}"
-    )
+    return Forbidden(message, given=name, needed="somebody else", fix=f"oboro {command} service.toml {name}")
 
 
 @router.delete("/v1/tokens/{id}", status_code=204, response_class=Response)

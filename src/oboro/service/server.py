@@ -19,7 +19,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from oboro.errors import DataError, LedgerError
+from oboro.errors import LedgerError
 from oboro.service import database as schema
 from oboro.service import edition, jobs, slots
 from oboro.service.database import Database, now
@@ -130,12 +130,7 @@ class Service:
         self.database = Database(settings.database)
         self.datasets = edition.make(settings)
         for one in self.datasets:
-            if "/" in one.facts.dataset:
-                raise DataError(
-                    "the name of a dataset cannot stand in an address",
-                    given=one.facts.dataset,
-                    needed="a name without a slash",
-                )
+            edition.refuse_address(one.facts.dataset)
         self.desk = Desk(settings, self.database, self.datasets)
         self.desk.recover()
         self.workers = Workers(settings, self.database)

@@ -15,6 +15,7 @@ from fastapi.responses import Response
 
 from oboro.domain import Category, Column, Integer, Real
 from oboro.exact import about
+from oboro.privacy import guarantee_from
 from oboro.records import Record
 from oboro.service import jobs
 from oboro.service.api import rated
@@ -26,6 +27,7 @@ from oboro.service.studio import budgets, figures
 from oboro.service.studio.answer import picture, rows_of
 from oboro.service.studio.page import Form, Visit, fields, for_roles, form, gone_to, query_of, shown, to
 from oboro.service.studio.price import LEAST, MOST, Way, chosen_dataset, forecast_part, sent_question
+from oboro.service.studio.releases import released
 
 router = APIRouter()
 Here = Annotated[Visit, Depends(for_roles("analyst", "steward"))]
@@ -254,16 +256,14 @@ def question(id: str, here: Here) -> Response:
     state, due = jobs.state_at(led, now())
     if state == "done":
         return gone_to(to("releases", row.dataset, led.entry))
-    opened = desk.datasets[row.dataset]
-    quote = desk.quoted(opened, json.loads(row.question)).quote
     wait = 2.0 if due is None else max(0.05, (due - now()) / 1000)
     return shown(
         here,
         "question.html",
         row=row,
         state=state,
-        words=here.name(quote.words["released"]),
-        cost=budgets.amount(quote.cost),
+        words=here.name(released(json.loads(row.plan))),
+        cost=budgets.amount(guarantee_from(json.loads(row.cost))),
         wait=f"{wait:.2f}",
         milliseconds=math.ceil(1000 * wait) + 30,
         clock=figures.clock(

@@ -12,7 +12,7 @@ import secrets
 import tomllib
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response
@@ -21,6 +21,7 @@ from oboro.domain import Domain
 from oboro.engine import check_columns, open_data
 from oboro.errors import DataError, OboroError, ParameterError
 from oboro.files import write_whole
+from oboro.ledger.file import is_address
 from oboro.privacy import Approx, Pure, Unit, unit_from
 from oboro.records import Record
 from oboro.service.arrivals import Account, Arrivals, Progress
@@ -140,11 +141,17 @@ def columns_in(path: Path) -> list[tuple[str, str]]:
     return found
 
 
+def listed_in(record: Record, name: str) -> list[Any]:
+    """A list of a declaration, whatever was typed in its place."""
+    found = record.get(name)
+    return found if isinstance(found, list) else []
+
+
 def fields_of(here: Visit, record: Record, names: list[tuple[str, str]]) -> list[Record]:
     """A declaration as the fields of the page, a line for each column of the file."""
     declared = {
         str(column.get("name")): column
-        for column in record.get("columns", [])
+        for column in listed_in(record, "columns")
         if isinstance(column, dict) and column.get("kind") in _KINDS
     }
     unit = record.get("unit", {}) if isinstance(record.get("unit"), dict) else {}
@@ -166,7 +173,7 @@ def fields_of(here: Visit, record: Record, names: list[tuple[str, str]]) -> list
                 "low": str(column.get("low", column.get("first", ""))),
                 "high": str(column.get("high", column.get("last", ""))),
                 "step": str(column.get("step", "")),
-                "values": "\n".join(str(value) for value in column.get("values", [])),
+                "values": "\n".join(str(value) for value in listed_in(column, "values")),
                 "missing": str(column.get("missing", "")),
             }
         )
@@ -240,7 +247,10 @@ def written(record: Record) -> str:
 
 def checked(record: Record) -> tuple[Domain, Unit]:
     """The domain and the unit that a declaration states; raises what is wrong with it."""
-    return Domain.from_dict(record, where="the declaration"), unit_from(record["unit"])
+    try:
+        return Domain.from_dict(record, where="the declaration"), unit_from(record["unit"])
+    except (KeyError, TypeError):
+        raise ParameterError("the declaration is not understood", needed="[unit] and [[columns]]") from None
 
 
 @router.get("/declare/{file}")
@@ -291,13 +301,8 @@ def _facts(here: Visit, path: Path, record: Record, names: list[tuple[str, str]]
 def _wrong(here: Visit, record: Record) -> Record | None:
     try:
         checked(record)
-    except (OboroError, KeyError, TypeError) as error:
-        known = (
-            error
-            if isinstance(error, OboroError)
-            else ParameterError("the declaration is not understood", needed="[unit] and [[columns]]")
-        )
-        return dict(told_of(here, known))
+    except OboroError as error:
+        return dict(told_of(here, error))
     return None
 
 
@@ -324,12 +329,7 @@ def _read(here: Visit, sent: Form) -> Record:
         record = tomllib.loads(sent.get("toml", "").replace("\r", ""))
     except tomllib.TOMLDecodeError as error:
         raise ParameterError("this is not valid TOML", given=str(error)[:200], needed="TOML") from None
-    columns = record.get("columns")
-    named = (
-        [one for one in columns if isinstance(one, dict) and "table" in one]
-        if isinstance(columns, list)
-        else []
-    )
+    named = [one for one in listed_in(record, "columns") if isinstance(one, dict) and "table" in one]
     if named and not here.local:
         raise ParameterError(
             "a table of areas cannot be named in a page",
@@ -362,6 +362,17 @@ def save(file: str, here: Steward, sent: Sent) -> Response:
     record["data"], record["ledger"] = path.name, f"{path.stem}.ledger"
     _, unit = checked(record)
     name, eps, delta = (sent.get(part, "").strip() for part in ("name", "eps", "delta"))
+    budget = Approx(eps or _EXAMPLE, delta) if delta else Pure(eps or _EXAMPLE)
+    arrivals: Arrivals = here.request.app.state.arrivals
+    with arrivals.declaring:  # what is being opened, or was, stays as it was declared
+        arrivals.refuse_another()
+        _refuse_second(here, path)
+        write_whole(path.with_suffix(".toml"), written(record).encode())
+        return _opened(here, path, Account(name or path.stem, unit, budget))
+
+
+def _refuse_second(here: Visit, path: Path) -> None:
+    """Refuses a second ledger for one file, and to write over what is not its declaration."""
     declared = path.with_suffix(".toml")
     if path.with_suffix(".ledger").exists():
         raise ParameterError(
@@ -376,9 +387,31 @@ def save(file: str, here: Steward, sent: Sent) -> Response:
             needed="a file of another name",
             fix=f"{path.stem}-2{path.suffix}",
         )
-    budget = Approx(eps or _EXAMPLE, delta) if delta else Pure(eps or _EXAMPLE)
-    write_whole(declared, written(record).encode())
-    return _opened(here, path, Account(name or path.stem, unit, budget))
+    if (other := _ledger_of(here, path)) is not None:
+        raise ParameterError(
+            "rows of this file are paid for from another ledger: a second one would be a second budget",
+            given=other,
+            needed="a file that was not declared before",
+        )
+
+
+def _ledger_of(here: Visit, path: Path) -> str | None:
+    """The ledger that pays for a file already: of a dataset that is served, or of another declaration in the folder."""
+    place = path.resolve()
+    for one in here.desk.datasets.values():
+        if one.settings.data.resolve() == place:
+            return one.settings.ledger
+    for declared in sorted(path.parent.glob("*.toml")):
+        record = _kept(declared)
+        data, ledger = record.get("data"), record.get("ledger")
+        if (
+            isinstance(data, str)
+            and isinstance(ledger, str)
+            and (declared.parent / data).resolve() == place
+            and (is_address(ledger) or (declared.parent / ledger).exists())
+        ):
+            return ledger
+    return None
 
 
 @router.post("/declare/{file}/serve")

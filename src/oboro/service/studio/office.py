@@ -12,15 +12,17 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 from pydantic import BaseModel, ValidationError
 
-from oboro.errors import ParameterError
+from oboro.errors import OboroError, ParameterError
 from oboro.ledger.chain import Entry
 from oboro.privacy import guarantee_from
 from oboro.records import Record
+from oboro.release import plan_from
+from oboro.release.run import Quote
 from oboro.service import jobs, models, office, people
 from oboro.service.edition import Opened
 from oboro.service.studio import budgets, figures
 from oboro.service.studio.answer import forecast_rows
-from oboro.service.studio.page import Form, Visit, fields, for_roles, form, gone_to, shown, to
+from oboro.service.studio.page import Form, Visit, fields, for_roles, form, gone_to, shown, to, told_of
 
 router = APIRouter()
 Fields = Annotated[Form, Depends(fields)]
@@ -68,7 +70,16 @@ def approval(id: str, here: Steward) -> Response:
 def _waiting(here: Visit, row: jobs.Row) -> Record:
     """The plan in words with its forecast: what a steward sees before approving."""
     opened = here.desk.datasets[row.dataset]
-    quote = here.desk.quoted(opened, json.loads(row.question)).quote
+    wrong = None
+    try:
+        quote = here.desk.quoted(opened, json.loads(row.question)).quote
+    except (
+        OboroError
+    ) as error:  # the declaration is another by now: it can be declined, and no longer answered
+        record: Any = json.loads(row.plan)
+        plan = plan_from(record)
+        quote = Quote(plan, record, plan.describe(), plan.forecast(), guarantee_from(json.loads(row.cost)))
+        wrong = told_of(here, error)["message"]
     account = opened.ledger.account(row.account)
     words = {
         name: value for name, value in quote.words.items() if isinstance(value, str) and name != "released"
@@ -78,6 +89,7 @@ def _waiting(here: Visit, row: jobs.Row) -> Record:
         "dataset": row.dataset,
         "account": row.account,
         "own": row.account == here.person.name,
+        "wrong": wrong,
         "when": here.when(row.asked),
         "words": here.name(quote.words["released"]),
         "more": [(here.sentence(name), here.name(value)) for name, value in words.items()],
@@ -167,8 +179,8 @@ def add(here: Steward, sent: Sent) -> Response:
 
 @router.post("/analysts/password")
 def password(here: Steward, sent: Sent) -> Response:
-    """Sets a password, kept by argon2id."""
-    people.set_password(here.desk.database, sent.get("name", ""), sent.get("password", ""))
+    """Sets a password, kept by argon2id: one's own, or that of somebody who is no steward."""
+    office.set_password(sent.get("name", ""), sent.get("password", ""), here.desk, here.person)
     return gone_to(to("analysts"))
 
 

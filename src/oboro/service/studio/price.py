@@ -259,14 +259,15 @@ def _facts(here: Visit, opened: Opened, found: Outlook) -> Record:
 def _again(here: Visit, opened: Opened, asked: Asked) -> bool:
     """Whether asking this is free. Of what is on its way only that is told: when it is ready is told by the clock alone."""
     table, shared = schema.jobs, here.local or opened.settings.sharing
-    rows = sa.select(table.c.account).where(
+    rows = sa.select(table.c.account, table.c.state).where(
         table.c.dataset == opened.facts.dataset,
         table.c.digest == asked.digest,
         sa.or_(table.c.state.in_(jobs.ACTIVE), sa.and_(table.c.state == "lost", table.c.leaves > now())),
     )
     with here.desk.database.reading() as connection:
-        askers = set(connection.execute(rows).scalars())
-    if askers:
-        return shared or here.person.name in askers
+        found = list(connection.execute(rows))
+    # what waits for approval may be declined: whoever else asks it, asks and pays
+    if any(row.account == here.person.name or (shared and row.state in jobs.SHARED) for row in found):
+        return True
     among = None if shared else [here.person.name]
     return opened.ledger.answered(asked.quote.record, opened.facts.edition, accounts=among) is not None

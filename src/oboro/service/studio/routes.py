@@ -25,6 +25,7 @@ from oboro.service.database import now
 from oboro.service.desk import Crowded, Desk, Unknown
 from oboro.service.studio import budgets, entrance
 from oboro.service.studio.page import SPOKEN, Form, Visit, fields, form, gone_to, refused, shown, to, visit
+from oboro.service.studio.releases import released
 
 if TYPE_CHECKING:
     from oboro.service.door import Metrics, Rates
@@ -103,17 +104,16 @@ def home(here: Here) -> Response:
 
 
 def told(here: Visit, row: jobs.Row) -> dict[str, Any]:
-    """A question as a line of a list."""
+    """A question as a line of a list, in the words of the plan that was made of it: a declaration may be another by now."""
     led = here.desk.leader(row)
     state, _ = jobs.state_at(led, now())
-    words = here.desk.quoted(here.desk.datasets[row.dataset], json.loads(row.question)).quote.words
     return {
         "id": row.id,
         "dataset": row.dataset,
         "account": row.account,
         "state": state,
         "said": state_words(here)[state],
-        "words": here.name(words["released"]),
+        "words": here.name(released(json.loads(row.plan))),
         "when": here.when(row.asked),
         "cost": _cost(row),
         "place": to("questions", row.id),
