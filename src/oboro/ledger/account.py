@@ -825,11 +825,12 @@ class Ledger:
     def _granted(self, connection: Connection, name: str) -> tuple[Entry, Entry]:
         known = self._account_entries(connection, name)
         if known is None or known[1] is None:
+            all_of_it = f"ob.{self.budget.unconditional!r}"
             raise AccountError(
                 "the account has no grant" if known is None else "the grant of the account was revoked",
                 given=told(account=repr(name)),
                 needed="a grant",
-                fix=f"ledger.grant({name!r}, ob.{self.budget.unconditional!r})",
+                fix=f"ledger.grant({name!r}, {all_of_it})",
             )
         return known[0], known[1]
 
