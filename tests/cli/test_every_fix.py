@@ -132,6 +132,8 @@ def test_python_that_a_fix_shows_names_what_exists() -> None:
         for name in re.findall(r"\bob((?:\.\w+)+)", text):
             value: Any = ob
             for part in name.strip(".").split("."):
+                if part == "X":  # what the program puts in; tests/fixes does it
+                    break
                 assert hasattr(value, part), (place, text)
                 value = getattr(value, part)
             seen += 1
