@@ -87,7 +87,7 @@ def unknown_in_command(line: str) -> list[str]:
     while at < len(words) and " ".join(words[: at + 1]) in COMMANDS:
         at += 1
     if at == 0:
-        return words[:1]
+        return [] if words[:1] == ["X"] else words[:1]  # X: a command that the program puts in
     command = COMMANDS[" ".join(words[:at])]
     if getattr(command, "commands", None) and at < len(words) and words[at] not in NAMES:
         return [words[at]]
