@@ -17,7 +17,7 @@ import oboro as ob
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.noise import Bits
 from oboro.release.plan import plan_from
-from oboro.statistics.marginals import Margin, Shared, Strategy, _laplace_sum, targets
+from oboro.statistics.marginals import Margin, Shared, Strategy, _laplace_sum, reach_of_sum, targets
 from oboro.statistics.means import _two_laplace
 from oboro.statistics.questions import BatchPlan, batch_of
 from oboro.statistics.session import Builds, Plans
@@ -177,6 +177,38 @@ def test_the_law_of_a_sum_of_noises_is_that_of_laplace_where_it_is_known() -> No
         assert _laplace_sum((5.0, 2.0), (1.0, 1.0), miss) == pytest.approx(two, rel=1e-4)
     normal = math.sqrt(2 * 4000) * 1.959964
     assert _laplace_sum((1.0,), (4000.0,), 0.05) == pytest.approx(normal, rel=1e-3)
+
+
+def test_how_far_a_sum_of_noises_goes_holds_in_its_exact_law_and_adds_little_where_there_is_much_noise() -> (
+    None
+):
+    at = np.arange(-400, 401)
+    for scale, many, level in product((0.2, 0.5, 1.0, 4.0), (1, 2, 7), (0.5, 0.95, 0.999)):
+        one = np.exp(-np.abs(at) / scale)
+        law = np.asarray([1.0])
+        for _ in range(many):
+            law = np.convolve(law, one / one.sum())
+        ones, scales = np.ones(1), np.asarray([scale])
+        reach = reach_of_sum(ones, np.asarray([float(many)]), scales, level, True)
+        middle, far = law.size // 2, math.floor(reach)
+        assert law[middle - far : middle + far + 1].sum() >= level
+    for pure in (True, False):
+        found = reach_of_sum(np.ones(1), np.asarray([9.0]), np.asarray([1000.0]), 0.95, pure)
+        exact = _laplace_sum((1000.0,), (9.0,), 0.05) if pure else 3000 * 1.959964
+        assert exact <= found <= 1.005 * exact
+
+
+@pytest.mark.parametrize("promise", [ob.Pure(3), ob.ZCDP(1)])
+def test_no_interval_is_much_wider_than_alone(promise: Any) -> None:
+    """Where there is little noise a sum of many noises is known less well than one: then nothing is shared."""
+    asked = Builds(DOMAIN, ob.Unit.row(), None)
+    builds = [asked.by("region", "sex").count(), *(asked.by(one).count() for one in ("region", "sex"))]
+    builds += [asked.count(), asked.by("sex").sum("income")]
+    for some in (builds[:4], builds):
+        plan = batch_of(some, [Fraction(1)] * len(some), promise)
+        for row in plan.forecast().rows if plan.shared else ():
+            alone, within = float(row[-2]), float(row[-1])
+            assert within <= max(1.1 * alone, alone + (5 if "sum" in str(row[0]) else 1))
 
 
 @pytest.mark.parametrize("unit", UNITS)

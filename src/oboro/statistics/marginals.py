@@ -781,15 +781,21 @@ def reach_of_sum(weights: Floats, alike: Floats, scales: Floats, level: float, p
     if not used.any():
         return 0.0
     size = np.sqrt((alike[used] * weights[used] ** 2).sum())
-    slack = _SLACK * size
-    miss = (1 - level) * (1 - math.exp(-(_SLACK**2)))
     spread = np.abs(weights[used]) * scales[used]
+    sd = math.sqrt((alike[used] * spread**2).sum() * (2 if pure else 1))
+    slack = _slack(float(size), sd, _SLACKS if pure else _SLACKS[_SLACKS.index(1.5) :])
+    miss = (1 - level) * (1 - math.exp(-(slack**2)))
     if not pure:
-        return float(normal_reach(1 - miss) * np.sqrt((alike[used] * spread**2).sum()) + slack)
-    return float(_laplace_sum(tuple(spread.tolist()), tuple(alike[used].tolist()), miss) + slack)
+        return float(normal_reach(1 - miss) * sd + slack * size)
+    return float(_laplace_sum(tuple(spread.tolist()), tuple(alike[used].tolist()), miss) + slack * size)
 
 
-_SLACK = 1.5
+_SLACKS = (0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5)  # s above, over the root of the sum of w^2: any holds
+
+
+def _slack(size: float, sd: float, known: Sequence[float]) -> float:
+    """The one with about the shortest reach: more slack is added to it, less misses more often. By public facts alone."""
+    return min(known, key=lambda s: s * size - sd / 2 * math.log(1 - math.exp(-(s**2))))
 
 
 @lru_cache(maxsize=4096)

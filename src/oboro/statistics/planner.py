@@ -37,11 +37,14 @@ from oboro.statistics.marginals import (
     subsets,
     targets,
 )
+from oboro.statistics.means import MeanPlan
 from oboro.statistics.scope import MOST_GROUPS
+from oboro.statistics.sums import SumPlan
 from oboro.statistics.terms import Promise
 
 _LEAST_GAIN = 1.02  # in the geometric mean of standard deviations: less is not worth another way to measure
 _ROOM = 0.999  # of a variance alone: what rounding of shares and of variances may need
+_WIDEST = 1.1  # of a forecast alone: an interval may be so much wider
 _SMALL = 2e-3  # of the price: a table with less is left out
 _FINE = 10**6
 _MOST_CANDIDATES = 24
@@ -57,9 +60,23 @@ def strategies(plans: Sequence[Plan]) -> tuple[Strategy, ...]:
         subjects = tuple(one for place in places if (one := subject_of(plans[place])) is not None)
         for some, chosen in _divided(places, subjects):
             margins = _margins(chosen)
-            if margins is not None:
-                found.append(Strategy(some, margins))
+            if margins is None:
+                continue
+            shared = Shared(Strategy(some, margins), tuple(plans[place] for place in some))
+            if all(_narrow(shared, place) for place in range(len(some))):
+                found.append(shared.strategy)
     return tuple(found)
+
+
+def _narrow(shared: Shared, place: int) -> bool:
+    """Whether what is forecast of a question is at most a tenth wider than alone, or one whole number.
+
+    Where there is little noise, what an interval adds since noises are whole numbers may be more than sharing gains.
+    """
+    plan = shared.plans[place]
+    step = 0.0 if isinstance(plan, MeanPlan) else float(plan.grid[0]) if isinstance(plan, SumPlan) else 1.0
+    pairs = zip(plan.forecast().rows, shared.forecast(place), strict=True)
+    return all(end <= max(_WIDEST * float(alone[-1]), float(alone[-1]) + step) for alone, (_, end) in pairs)
 
 
 def _divided(
