@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -19,13 +21,24 @@ from test_studio import ASK, MEAN, PLACE, Browser, pages_of, settled
 
 from oboro.domain import Category, Domain, Grid, Integer
 from oboro.ledger import Ledger
-from oboro.privacy import Pure, Unit
+from oboro.privacy import Approx, Pure, Unit
 from oboro.service import jobs
 from oboro.service.arrivals import Arrivals
 from oboro.service.questions import Shape
 from oboro.service.settings import read_settings
 from oboro.service.slots import Slot
-from oboro.service.studio import ask, declare, hours, office, releases, routes, synthetic, tables
+from oboro.service.studio import (
+    ask,
+    budgets,
+    declare,
+    entrance,
+    hours,
+    office,
+    releases,
+    routes,
+    synthetic,
+    tables,
+)
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -453,3 +466,71 @@ def test_what_is_no_declaration_is_refused_and_nothing_fails(declaring: Town) ->
         answer = anna.post("/studio/declare/more.csv", toml=TOML.format(9), name=name, eps="1")
         assert answer.status_code == 422, "browsers take dots for a folder"
         assert "cannot stand in an address" in answer.text
+
+
+def test_nobody_pays_more_than_was_shown(here: Town) -> None:
+    """Many digits, a fraction, a price that is longer than a line: what is shown is what is paid, or more."""
+    lab = Browser(here, "lab-3")
+    for eps, shown in (("0.12344999", "0.12344999"), ("1/3", "1/3"), ("0.100000000000000001", "0.1001")):
+        part = lab.get(f"{ASK}/forecast?{urlencode({**MEAN, 'eps': eps})}")
+        assert part.status_code == 200, eps
+        assert f"It costs ε {shown}. What" in part.text
+    assert budgets.price(Approx(Fraction(1, 3), Fraction(1, 7**20))) == "ε 1/3, δ 1.254e-17"
+
+
+def test_a_forecast_says_for_how_many_rows_it_is_made(here: Town) -> None:
+    """Groups may be smaller than that, and then errors are larger."""
+    part = Browser(here, "lab-3").get(f"{ASK}/forecast?{urlencode({**MEAN, 'by': 'region'})}").text
+    found = re.search(r"Reckoned for [0-9,]+ rows in each group: where rows are fewer", part)
+    assert found is not None
+    assert part.index(found[0]) < part.index("<details"), "beside the error itself"
+
+
+def test_cookies_of_other_programs_of_the_host_keep_nobody_out(here: Town) -> None:
+    for other in ('a[b]={"x": 1}', '"=', "a b", "=;;=", "x=\\777"):
+        browser = Browser(here, "anna")
+        own = entrance.cookie_name(here.settings)
+        kept = f"{other}; {own}={browser.cookies[own]}"
+        assert browser.send("GET", "/studio/", None, {"cookie": kept}).status_code == 200, other
+    assert here.send("GET", "/studio", None).headers["location"].startswith("/studio/")
+    assert Browser(here, "anna").get("/studio").headers["location"] == "/studio/"
+
+
+def test_a_body_without_a_length_is_no_longer_than_one_with_it(declaring: Town) -> None:
+    """It is refused as too large, and nothing of it stays."""
+    browser, folder = Browser(declaring, "anna"), declaring.settings.file.parent / "declared"
+    kept = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "PUT", "path": "/studio/declare/file", "raw_path": b"",
+        "query_string": b"name=big.csv", "root_path": "", "scheme": "http", "server": ("127.0.0.1", 80), "client": ("127.0.0.1", 1),
+        "headers": [(b"host", b"127.0.0.1"), (b"origin", b"http://127.0.0.1"), (b"cookie", kept.encode()), (b"transfer-encoding", b"chunked")],
+    }  # fmt: skip
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"1\n" * 500, "more_body": True}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def knocked() -> None:
+        await declaring.door(scope, receive, send)
+
+    declaring.loop.run(knocked())
+    assert sent[0]["status"] == 413
+    assert not list(folder.iterdir())
+
+
+def test_what_is_not_for_a_role_is_said_in_the_language_of_the_reader(here: Town) -> None:
+    browser = Browser(here, "lab-3")
+    browser.cookies["oboro_language"] = "ja"
+    for path in ("approvals", f"account/{PLACE}", "declare"):
+        page = browser.get(f"/studio/{path}")
+        assert page.status_code == 403
+        assert "for your role" not in page.text
+        assert "steward or" not in page.text
+
+
+def test_a_statement_is_rehearsed_of_the_table_that_is_asked(here: Town) -> None:
+    sql = {"question": "sql", "sql": "SELECT AVG(age) FROM people", "eps": "0.5"}
+    assert Browser(here, "lab-3").post(f"{ASK}/rehearsal", asked=json.dumps(sql)).status_code == 200

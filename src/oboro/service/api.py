@@ -451,6 +451,7 @@ def create_app(desk: Desk) -> Any:
     app.add_api_route("/healthz", healthz, include_in_schema=False)
     app.add_api_route("/", lambda: RedirectResponse("/studio/"), include_in_schema=False)
     app.mount("/studio", create_studio(desk, app.state.rates, app.state.metrics))
+    app.add_api_route("/studio", lambda: RedirectResponse("/studio/"), include_in_schema=False)
 
     @app.exception_handler(OboroError)
     async def refused(_: Request, error: OboroError) -> JSONResponse:

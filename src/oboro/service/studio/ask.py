@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
@@ -214,15 +214,7 @@ def rehearsed(here: Visit, opened: Opened, question: Record) -> tuple[list[str],
     data = open_data(table)
     plan, _ = plan_of(
         question,
-        Facts(
-            facts.dataset,
-            facts.domain,
-            facts.unit,
-            None if facts.n is None else count_units(data, facts.unit),
-            facts.count,
-            facts.edition,
-            facts.limits,
-        ),
+        replace(facts, n=None if facts.n is None else count_units(data, facts.unit)),
     )
     found = plan.publish(plan.measure(plan.prepare(plan.open(data)), system_bits()))
     if plan.intervals is not None:
@@ -263,7 +255,7 @@ def question(id: str, here: Here) -> Response:
         row=row,
         state=state,
         words=here.name(released(json.loads(row.plan))),
-        cost=budgets.amount(guarantee_from(json.loads(row.cost))),
+        cost=budgets.price(guarantee_from(json.loads(row.cost))),
         wait=f"{wait:.2f}",
         milliseconds=math.ceil(1000 * wait) + 30,
         clock=figures.clock(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from oboro.exact import about
+from oboro.exact import about, show
 from oboro.ledger.periods import amounts, like
 from oboro.privacy import Guarantee
 from oboro.service.studio import figures
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from oboro.ledger import Ledger
     from oboro.ledger.accounts import Account
     from oboro.service.studio.page import Visit
+
+_DIGITS = 15  # signs of a price that are read
 
 
 def share(part: Guarantee, whole: Guarantee) -> float:
@@ -41,6 +44,23 @@ def amount(guarantee: Guarantee) -> str:
     if eps is not None:
         return f"ε {about(float(eps))}" + (f", δ {about(float(delta))}" if delta else "")
     return f"ρ {about(float(rho))}" if rho is not None else str(bare)
+
+
+def price(guarantee: Guarantee) -> str:
+    """What is paid: digit by digit where it has few, otherwise rounded up. Nobody pays more than was shown."""
+    bare = guarantee.unconditional
+    signs = {"eps": "ε", "rho": "ρ", "delta": "δ"}
+    parts = [
+        f"{sign} {_at_most(value)}" for name, sign in signs.items() if (value := getattr(bare, name, None))
+    ]
+    return ", ".join(parts) or amount(guarantee)
+
+
+def _at_most(value: Fraction) -> str:
+    if len(text := show(value)) <= _DIGITS:
+        return text
+    up = Context(prec=4, rounding=ROUND_CEILING)
+    return f"{up.divide(Decimal(value.numerator), Decimal(value.denominator)):.4g}"
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ nothing is loaded from elsewhere.
 
 from __future__ import annotations
 
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import quote, urlsplit
+
+from starlette.requests import cookie_parser
 
 from oboro.service.settings import Settings
 
@@ -47,11 +48,8 @@ def cookie_name(settings: Settings) -> str:
 def token_in(headers: Headers, settings: Settings) -> str | None:
     for name, value in headers:
         if name == b"cookie":
-            try:
-                found = SimpleCookie(value.decode("latin-1")).get(cookie_name(settings))
-            except CookieError:
-                return None
-            return None if found is None else found.value
+            # whatever other programs of this host keep in theirs
+            return cookie_parser(value.decode("latin-1")).get(cookie_name(settings))
     return None
 
 

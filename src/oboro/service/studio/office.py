@@ -95,7 +95,7 @@ def _waiting(here: Visit, row: jobs.Row) -> Record:
         "more": [(here.sentence(name), here.name(value)) for name, value in words.items()],
         "unit": here.sentence(quote.plan.unit),
         "guarantee": here.sentence(quote.plan.guarantee),
-        "cost": budgets.amount(quote.cost),
+        "cost": budgets.price(quote.cost),
         "budget": budgets.of_ledger(here, opened.ledger, quote.cost),
         "theirs": None if account is None else budgets.amount(account.available),
         "forecast": forecast_rows(here, quote.forecast),

@@ -7,6 +7,7 @@ price follows, or the other way; the curve between; what would be left; and the 
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from fastapi.responses import Response
 from pydantic import TypeAdapter, ValidationError
 
 from oboro.errors import OboroError, ParameterError
-from oboro.exact import about
+from oboro.exact import about, rational
 from oboro.records import Record
 from oboro.release import Forecast
 from oboro.service import database as schema
@@ -34,6 +35,7 @@ from oboro.service.studio.page import Form, Visit, gone_to, query_of, shown, to,
 _QUESTION: TypeAdapter[Any] = TypeAdapter(models.Question)
 LEAST, MOST = 0.001, 10.0  # eps of the slider's ends
 _CURVE = ("0.001", "0.01", "0.1", "1", "10")
+_ROWS = re.compile(r"for [\d,]+ rows")  # how many a forecast is made for
 _SMALL = 0.0001  # an error that is drawn in place of none
 
 
@@ -220,7 +222,7 @@ def _facts(here: Visit, opened: Opened, found: Outlook) -> Record:
         if has_own and account is not None
         else budgets.of_ledger(here, opened.ledger, quote.cost)
     )
-    eps = float(found.question.get("eps", 0))
+    eps = float(rational("eps", found.question["eps"]))
     drawn = (
         figures.error_curve(
             found.points,
@@ -244,7 +246,8 @@ def _facts(here: Visit, opened: Opened, found: Outlook) -> Record:
         "low": found.low,
         "high": found.high,
         "eps": found.question["eps"],
-        "cost": budgets.amount(quote.cost),
+        "cost": budgets.price(quote.cost),
+        "meant": [here.sentence(note) for note in quote.forecast.notes if _ROWS.match(note)],
         "budget": budget,
         "affords": opened.ledger.affords(quote.cost, account=payer),
         "granted": has_own or here.local,

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from oboro.errors import OboroError
 from oboro.language import LANGUAGES
@@ -270,6 +271,10 @@ def create_studio(desk: Desk, rates: Rates, metrics: Metrics) -> FastAPI:
         return refused(
             visit(request), Unknown("there is no such page", needed="an address of the studio"), 404
         )
+
+    @app.exception_handler(ClientDisconnect)
+    async def long(request: Request, _: Exception) -> Response:
+        return refused(visit(request), OboroError("the request is too large", needed="a smaller one"), 413)
 
     @app.exception_handler(Exception)
     async def broken(request: Request, _: Exception) -> Response:
