@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from oboro.domain import Category, Domain, Grid, Mesh, column_from
 from oboro.domain.mesh import JAPAN, LEVELS, morton_pattern, unweave, weave
-from oboro.errors import BoundsError, DomainError
+from oboro.errors import BoundsError, DomainError, ParameterError
 
 
 @given(
@@ -157,3 +157,11 @@ def test_wrong_declarations_are_refused() -> None:
         column_from({"kind": "grid", "names": ["a", "b"]})
     with pytest.raises(DomainError, match="names"):
         column_from({"kind": "grid", "names": "ab", "shape": [2, 2]})
+
+
+def test_a_region_of_finer_meshes_is_refused_with_the_primary_meshes_that_hold_them() -> None:
+    for code, fix in {533945: [5339], "5339-5340": [5339, 5340], "東京": [5339, 5340]}.items():
+        with pytest.raises(ParameterError, match="a region is a list of primary meshes") as refused:
+            Mesh("code", region=[code])
+        assert refused.value.fix == f"region={fix}"
+        assert len(Mesh("code", region=fix).region) == len(fix)

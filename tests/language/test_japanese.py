@@ -144,3 +144,15 @@ def test_every_refusal_of_sql_has_a_translation() -> None:
     }
     missing |= {text for text in said[-6:] if text not in JAPANESE}
     assert not missing
+
+
+def test_no_space_is_left_between_japanese_and_the_japanese_name_of_a_column() -> None:
+    assert language.phrase("mean of 年収 by 性別", "ja") == "性別別の年収の平均"
+    assert language.phrase("mean of income by 性別", "ja") == "性別別の income の平均"
+
+
+def test_a_tick_of_a_series_and_a_table_by_mesh_are_named_in_japanese() -> None:
+    said = language.phrase("tick 5 of a series of 24 tables of counts by row by col: provisional", "ja")
+    assert said == "row、col 別の件数の時系列表（24 時点）の時点 5（暫定）"
+    assert language.phrase("table of counts by mesh", "ja") == "mesh 別の件数の表"
+    assert language.phrase("1 km mesh", "ja") == "1 km メッシュ"

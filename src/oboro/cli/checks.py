@@ -61,7 +61,7 @@ def verify(
     echo("\n".join([said("valid"), *("  " + labelled(label, text) for label, text in facts.items())]))
     if key is None:
         note = "compare that key with one the publisher gave you another way, or pass it with --key"
-        echo(f"  {said('note')}: {said(note)}")
+        echo(f"  {said('note: ')}{said(note)}")
 
 
 # `oboro audit`: attacks plans with neighbouring data, and says what it could certify.

@@ -214,10 +214,10 @@ def verify(
     )
     if exported and head is None:  # a stranger's own chain is valid too
         note = "compare the public key with one the publisher gave you another way"
-        echo(f"  {said('note')}: {said(note)}")
+        echo(f"  {said('note: ')}{said(note)}")
     if head is None:
         note = "keep the head elsewhere; without it a truncated or restored ledger looks valid"
-        echo(f"  {said('note')}: {said(note)}")
+        echo(f"  {said('note: ')}{said(note)}")
 
 
 @app.command(epilog="Example: oboro ledger export people.ledger -o entries.json")

@@ -254,7 +254,7 @@ def forecast(
         plans.show_forecast(plan, show, usual)
         for note in plan.forecast(expected_total).notes:
             if note not in usual.notes:
-                echo(f"  {said('note')}: {said(plain(note))}")
+                echo(f"  {said('note: ')}{said(plain(note))}")
     if output is not None:
         echo(labelled("written", str(output)), err=show.json)
 

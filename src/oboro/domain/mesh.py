@@ -8,6 +8,7 @@ Not every code is a place, because a side of the grid need not be a power of two
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,9 +20,9 @@ import numpy.typing as npt
 
 from oboro.arrays import Floats, Integers
 from oboro.domain.columns import Column
-from oboro.errors import DomainError, declaration, setting, told
+from oboro.errors import DomainError, ParameterError, declaration, setting, told
 from oboro.exact import Number, positive, rational, whole
-from oboro.kinds import list_of, takes
+from oboro.kinds import list_of, shown, takes
 
 # Bits of several numbers woven into one key, and back.
 #
@@ -321,7 +322,7 @@ class Mesh(Column):
                 fix=declaration("mesh", name="code", level="500m"),
             )
         given = JAPAN if region is None else tuple(region)
-        codes = sorted({whole("primary mesh", code, least=0, most=9999) for code in given})
+        codes = sorted({_primary(code) for code in given})
         if not codes:
             raise DomainError(
                 "the region of a mesh is empty",
@@ -434,6 +435,21 @@ class Mesh(Column):
     def to_dict(self) -> dict[str, object]:
         region: dict[str, object] = {} if set(self.region) == set(JAPAN) else {"region": sorted(self.region)}
         return {"kind": self.kind, "name": self.name, "level": self.level, **region}
+
+
+def _primary(code: object) -> int:
+    """The code of a primary mesh. What was given for one may be a finer mesh, or two with a dash between them."""
+    try:
+        return whole("region", code, least=0, most=9999)
+    except ParameterError:
+        found = sorted({int(digits) for digits in re.findall(r"[0-9]{4}", shown(code))[:8]})
+        raise ParameterError(
+            "a region is a list of primary meshes",
+            given=told(region=f"[{shown(code)}]"),
+            needed="primary mesh codes, of four digits each",
+            fix=setting(region=found or [5339, 5340]),
+            argument="region",
+        ) from None
 
 
 def chain_patterns(groups: Groups, above: int = 0) -> Pattern:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import tempfile
 import weakref
@@ -150,8 +151,12 @@ def _from_file(path: Path, argument: str) -> DuckTable:
     if name.endswith(".parquet"):
         dataset, times, zones, half = coarse_times(path)
         return _opened(dataset, edition, times=times, zones=zones, unread=half, parquet=path)
+    text = f"cp {shlex.quote(str(path))} {shlex.quote(str(path.with_suffix('.csv')))}"
     raise DataError(
-        f"the file type of {path.name} is unknown", given=path.suffix or "no extension", needed=READABLE
+        f"the file type of {path.name} is unknown",
+        given=path.suffix or "no extension",
+        needed=READABLE,
+        fix=text if path.suffix.lower() == ".txt" else None,
     )
 
 

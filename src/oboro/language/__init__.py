@@ -45,6 +45,7 @@ _ODD = re.compile(
 )  # what is looked at: not the commonest
 _ODD_OR_SPACES = re.compile(_ODD.pattern + r"|(?<=[ \u3000])[ \u3000]")
 _HOLE = re.compile(r"\{(\d*)(\+?)\}")
+_JAPANESE = re.compile("[\u3005-\u3007\u3041-\u30ff\u4e00-\u9fff]")
 
 
 def chosen() -> str:
@@ -266,10 +267,20 @@ def _filled(template: str, words: list[str], language: str) -> str:
 
 def _with(template: str, words: list[str], fill: Callable[[str, bool], str]) -> str:
     """The template with each hole filled by what `fill` makes of its word, and of whether the hole is marked."""
-    rest = iter(words)
-    return _HOLE.sub(
-        lambda hole: fill(words[int(hole[1])] if hole[1] else next(rest), bool(hole[2])), template
-    )
+    rest, filled, at = iter(words), "", 0
+    for hole in _HOLE.finditer(template):
+        word = fill(words[int(hole[1])] if hole[1] else next(rest), bool(hole[2]))
+        filled, at = _joined(_joined(filled, template[at : hole.start()]), word), hole.end()
+    return _joined(filled, template[at:])
+
+
+def _joined(before: str, after: str) -> str:
+    """One after the other. The space that keeps a word of other letters apart goes where both sides are Japanese."""
+    if before[-1:] == " " and _JAPANESE.fullmatch(before[-2:-1]) and _JAPANESE.match(after):
+        return before[:-1] + after
+    if after[:1] == " " and _JAPANESE.fullmatch(before[-1:]) and _JAPANESE.match(after[1:]):
+        return before + after[1:]
+    return before + after
 
 
 def of_pages(text: str, language: str) -> str:

@@ -258,7 +258,7 @@ class Release:
             "unit": said(str(self.unit)),
             "guarantee": said(str(self.guarantee)),
             "noise": ", ".join(map(said, laws_of(record["noise"]))) or said("none"),
-            "interval": "" if self.plan.intervals is None else f"95%, {said(interval)}",
+            "interval": "" if self.plan.intervals is None else f"{said('95%, ')}{said(interval)}",
             "note": "" if self.plan.footnote is None else said(self.plan.footnote),
             "expected error": self.plan.forecast(),
             "ledger": said(f"entry {record['ledger']['reserved_at']} of {record['ledger']['id']}"),
@@ -291,7 +291,7 @@ class Release:
         if missing is not None:
             about_it.append(labelled("interval", f"{said('none')}: {said(missing)}"))
         elif self.plan.intervals is not None:
-            about_it.append(labelled("interval", f"95%, {said(self.plan.leaves_out)}"))
+            about_it.append(labelled("interval", f"{said('95%, ')}{said(self.plan.leaves_out)}"))
         lines = self._lines(head, rows)
         told = [phrase(self.certificate.record["released"]), "", *lines, "", *about_it, *self._note()]
         return "\n".join(told)
@@ -355,7 +355,7 @@ class Release:
         if missing is not None:
             facts.append((said("interval"), f"{said('none')}: {said(missing)}"))
         elif self.plan.intervals is not None:
-            facts.append((said("interval"), f"95%, {said(self.plan.leaves_out)}"))
+            facts.append((said("interval"), f"{said('95%, ')}{said(self.plan.leaves_out)}"))
         facts += [(said(name), said(text)) for name, text in self._price().items()]
         told = "".join(f"<br>{html.escape(name)}: <b>{html.escape(text)}</b>" for name, text in facts)
         return (

@@ -302,4 +302,4 @@ def open_series(path: str | Path, *, ledger: Ledger | None = None) -> Series:
 
 def _listed(ticks: Sequence[int]) -> str:
     shown = ", ".join(map(str, ticks[:8]))
-    return shown if len(ticks) <= 8 else f"{shown} and {len(ticks) - 8} more"
+    return shown if len(ticks) <= 8 else f"{shown}, and {len(ticks) - 8} more"
