@@ -30,6 +30,8 @@ ob.Grid("row", "col", shape=(4, 4), crs="EPSG:3035")
 ob.Grid("row", "col", shape=(4, "x"))
 ob.Mesh("code", "7km")
 ob.Mesh("code", "1km", region=[])
+ob.Mesh("code", "1km", region=[533945])
+ob.Session(estat(), domain=ob.Domain([ob.Mesh("KEY_CODE", "500m", region=[5339])]), unit=ob.Unit.row(), ledger=fresh_ledger()) ==> shell("{fix}")
 ob.Areas("mesh", ["mesh"], table=areas) ==> {fix}
 ob.Areas("mesh", ["town", "mesh"], of=3, table=areas)
 ob.Areas("mesh", ["town", "mesh"])
