@@ -123,6 +123,7 @@ def test_an_interval_a_tenth_too_short_is_caught(monkeypatch: pytest.MonkeyPatch
     assert any(not one.holds for one in found if "rows" in one.what)
 
 
+@pytest.mark.long("intervals tried often")
 def test_so_it_is_in_series(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a series prints four tenths shorter than its errors say, at eps 0.5 and 1."""
     from oboro.audit import hours

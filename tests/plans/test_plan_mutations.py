@@ -68,7 +68,7 @@ def test_a_plan_for_nobody_has_no_neighbours() -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-@pytest.mark.few(27, "plans altered in memory")
+@pytest.mark.few(16, "plans altered in memory")
 def test_a_plan_altered_in_memory_is_refused_or_keeps_its_promise(name: str) -> None:
     plan = SAMPLES[name]
     for one in dataclasses.fields(plan):

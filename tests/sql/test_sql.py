@@ -444,6 +444,7 @@ def test_a_price_that_is_not_said_is_refused(session: ob.Session) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.few(1, "statements by chance")
 def test_statements_by_chance_are_refused_or_become_plans(seed: int) -> None:
     rng, planned = random.Random(1000 + seed), 0
     for place in range(100):

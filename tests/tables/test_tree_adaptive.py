@@ -97,6 +97,7 @@ def test_noise_is_on_every_node_and_has_the_scale_that_the_parts_say() -> None:
             assert 5 * spread < 0.19 or noise.size < 1500
 
 
+@pytest.mark.long("statistical tests")
 def test_one_person_hardly_changes_how_a_table_is_divided() -> None:
     """Just where one more would have a block divided. At eps 0.5 no event is e^0.5 times likelier; chance adds five standard errors."""
     plan = tables.plan(
