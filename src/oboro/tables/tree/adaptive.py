@@ -124,6 +124,10 @@ class Adaptive(Strategy):
             return part(self.noise_of(share), what, moves=moves, case=case)
 
         names = ("blocks", "parts of blocks", "parts of parts")
+        if self.total is not None:  # it is public which way is gone
+            shares = self._way(float(self.total))[1]
+            own = [of(share, what) for share, what in zip(shares, names, strict=False)]
+            return (of(QUARTERS, "quarters of the table"), *own)
         many = [of(share, what, "many people") for share, what in zip(MANY, names, strict=False)]
         few = [of(share, what, "few people") for share, what in zip(FEW, names, strict=True)]
         return (of(QUARTERS, "quarters of the table"), *many, *few)
