@@ -279,6 +279,37 @@ def serious(page: Any) -> list[str]:
 
 
 @pytest.mark.long("stories of the studio")
+def test_a_forecast_that_comes_late_writes_nothing_into_another_question(
+    chromium: Any, tmp_path: Path
+) -> None:
+    """An answer for a mean that is swapped in while the form has become a histogram's: its error is not asked of that."""
+    late = """() => {
+        const forecast = document.getElementById("forecast");
+        const older = { target: forecast, sourceElement: forecast };
+        const say = (name) => document.dispatchEvent(new CustomEvent(name, { detail: { ctx: older }, cancelable: true }));
+        const kept = forecast.innerHTML;
+        const swaps = say("htmx:before:swap");
+        forecast.innerHTML = '<section data-low="1" data-high="9" data-eps="8.25" data-reach="1.25" data-decided="price"></section>';
+        say("htmx:after:swap");
+        forecast.innerHTML = kept;
+        return swaps;
+    }"""
+    with town(tmp_path) as found, listening(found) as address:
+        people.set_password(found.desk.database, "lab-3", PASSWORD)
+        watched = Watched(chromium)
+        page = watched.log_in(address, "lab-3")
+        page.goto(f"{address}/studio/ask/people%202026")
+        expect(page.locator("#forecast [data-eps]")).to_be_visible()
+        page.select_option("#kind", "histogram")
+        expect(page.locator("#forecast h2").first).to_contain_text("istogram")
+        page.wait_for_load_state("networkidle")
+        within, eps = page.input_value("#within"), page.input_value("#eps")
+        assert not page.evaluate(late)  # not even shown
+        assert (page.input_value("#within"), page.input_value("#eps")) == (within, eps)
+        watched.holds()
+
+
+@pytest.mark.long("stories of the studio")
 def test_from_a_file_to_an_answer_on_one_machine(chromium: Any, tmp_path: Path) -> None:
     """A steward drops a file whose column is called <script>, declares it by fields and by TOML, and asks."""
     source = tmp_path / "people.csv"

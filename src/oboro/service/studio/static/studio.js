@@ -32,7 +32,8 @@
     const [from, to] = between;
     box().value = three(from * (to / from) ** (slider.value / 1000));
   };
-  let changed = false; // since the last request: what arrives now answers an older form, and its numbers are not written into this one
+  let changed = false; // since the last forecast was requested: what arrives now answers an older form, and its numbers are not written into this one
+  let asked = null; // that request
   const settled = () => { // after a forecast: numbers and slider say what it says
     if (changed) return;
     const slider = find("slider"), told = document.querySelector("#forecast [data-eps]");
@@ -54,10 +55,11 @@
     if (["question", "columns"].includes(event.target.name) && find("within")) find("within").value = "";
   }, true);
   document.addEventListener("change", (event) => { if (event.target.name === "first") settled(); });
-  for (const name of ["htmx:before:request", "htmx:beforeRequest"])
-    document.addEventListener(name, () => { changed = false; });
-  for (const name of ["htmx:after:swap", "htmx:afterSwap"])
-    document.addEventListener(name, settled);
+  // Answers may cross on their way, and the form itself may be replaced between a request and its answer: the last request alone counts.
+  const forecasts = (event) => event.detail?.ctx?.target?.id === "forecast";
+  document.addEventListener("htmx:before:request", (event) => { if (forecasts(event)) { asked = event.detail.ctx; changed = false; } });
+  document.addEventListener("htmx:before:swap", (event) => { if (forecasts(event) && event.detail.ctx !== asked) event.preventDefault(); });
+  document.addEventListener("htmx:after:swap", (event) => { if (event.detail?.ctx === asked) settled(); });
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button");
