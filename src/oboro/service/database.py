@@ -7,11 +7,12 @@ spent and gone.
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
 import time
 from collections import namedtuple
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,18 @@ alerts = sa.Table(
     sa.Column("words", sa.Text, nullable=False),
 )
 
+version = sa.Table(
+    "version", metadata, sa.Column("number", sa.Integer, primary_key=True, autoincrement=False)
+)
+VERSION = 2
+# what makes a database of the version before one of this version; a new column of a table that exists goes here too
+STEPS: dict[int, tuple[str, ...]] = {
+    2: (
+        "ALTER TABLE tokens ADD COLUMN maker TEXT",
+        "ALTER TABLE lanes ADD COLUMN taken BIGINT DEFAULT 0 NOT NULL",
+    ),
+}
+
 
 @cache
 def _written(query: sa.Select[Any]) -> tuple[str, Any]:
@@ -149,7 +162,8 @@ class Database:
         else:
             self.sqlite = True
             assert self.place.path is not None
-            _only_ours(self.place.path)
+            if not _only_ours(self.place.path):
+                _refuse_others(self.place.path)
             self.engine = sa.create_engine(
                 f"sqlite:///{self.place.path}",
                 connect_args={"timeout": 60, "check_same_thread": False},
@@ -170,13 +184,13 @@ class Database:
                 with self.engine.begin() as connection:
                     connection.execute(sa.text("SELECT pg_advisory_xact_lock(7305233511)"))
                     connection.execute(sa.text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
-                    metadata.create_all(connection)
+                    _bring_up(connection)
             else:
                 with (
                     self.engine.connect().execution_options(immediate=True) as connection,
                     connection.begin(),
                 ):
-                    metadata.create_all(connection)
+                    _bring_up(connection)
         except sa.exc.SQLAlchemyError as error:
             raise LedgerError(
                 "the database of the service cannot be used",
@@ -223,6 +237,33 @@ class Database:
         self.engine.dispose()
 
 
+def _bring_up(connection: sa.Connection) -> None:
+    """Makes the tables, or those of an earlier version into those of this one: all of it in one transaction, which only one has."""
+    there, own = sa.inspect(connection), None if connection.dialect.name == "sqlite" else SCHEMA
+    have = set(there.get_table_names(schema=own))
+    found = VERSION
+    if version.name in have:
+        found = connection.execute(sa.select(sa.func.max(version.c.number))).scalar_one()
+    elif have:  # before versions were written down
+        found = (
+            2 if "maker" in {column["name"] for column in there.get_columns(tokens.name, schema=own)} else 1
+        )
+    if found > VERSION:
+        raise LedgerError(
+            "the database of the service was made by a newer oboro",
+            given=f"version {found}",
+            needed=f"version {VERSION} or earlier",
+            fix="the oboro that served it last, or a newer one",
+        )
+    for number in range(found + 1, VERSION + 1):
+        for line in STEPS[number]:
+            connection.exec_driver_sql(line)
+    if version.name not in have or found < VERSION:
+        metadata.create_all(connection)
+        connection.execute(version.delete())
+        connection.execute(version.insert().values(number=VERSION))
+
+
 def _pragmas(connection: Any, _: object) -> None:
     connection.isolation_level = None  # transactions begin where we say
     for line in ("journal_mode = WAL", "synchronous = NORMAL", "busy_timeout = 60000"):
@@ -234,14 +275,34 @@ def _begin(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
 
-def _only_ours(path: Path) -> None:
-    """The file holds hashes of tokens and what was asked: nobody else reads it.
+def _only_ours(path: Path) -> bool:
+    """The file holds hashes of tokens and what was asked: nobody else reads it. Whether it is new.
 
     One that is there is not opened: to close it would give up the locks of whoever has it open in this process, and another process
     would take itself for the last to have it, and delete what was written ahead.
     """
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        return True
     except FileExistsError:
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             path.chmod(0o600)
+        return False
+
+
+def _refuse_others(path: Path) -> None:
+    """A file that holds something else, a ledger perhaps, is not written to."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=60)) as looking:
+            have = {
+                name for (name,) in looking.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            }
+    except sqlite3.Error:
+        return  # what cannot be read is told when it is opened
+    if have and not {people.name, tokens.name, jobs.name} <= have:
+        raise LedgerError(
+            "this is no database of a service",
+            given=path.name,
+            needed="a file that is not there yet, or one that a service made",
+            fix='database = "service.db"',
+        )
