@@ -75,6 +75,15 @@ def question(word: str, column: str) -> Setting:
     return Setting(line, ((line, "question", f"{word} {column}"),))
 
 
+def asked(name: str, value: str | tuple[int, int]) -> Setting:
+    """A part of a table to ask for: `asked("town", "a")` is the line `{'town': 'a'}`, and `town=a` where it is typed."""
+    import shlex
+
+    line = _written({name: value})
+    shown = value if isinstance(value, str) else f"{value[0]}..{value[1]}"
+    return Setting(line, ((line, "question", shlex.quote(f"{name}={shown}")),))
+
+
 def _setting(values: dict[str, tuple[str, object]]) -> Setting:
     settings = tuple((f"{name}={text}", name, value) for name, (text, value) in values.items())
     return Setting(", ".join(fragment for fragment, _, _ in settings), settings)

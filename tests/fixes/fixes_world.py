@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
 import math
+import os
+import re
 import shlex
+import sqlite3
 import subprocess
 import sys
 import textwrap
 import tomllib
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from fractions import Fraction
+from importlib import import_module
 from io import StringIO
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -63,6 +72,15 @@ class Names(dict[str, Any]):
                 for one in (text_file, toml, shell, oboro, typed, estat, fresh_ledger, counted, block, steps)
             }
         )
+        self.update(
+            {one.__name__: one for one in (*_MORE, Mine, Noiseless, Cheap)},
+            PEOPLE=PEOPLE,
+            Facts=SimpleNamespace,
+            LEDGER=LEDGER,
+            DATASETS=DATASETS,
+            Path=Path,
+            os=os,
+        )
 
     def __missing__(self, name: str) -> Any:
         make = MADE.get(name)
@@ -76,9 +94,11 @@ def _ledger(unit: ob.Unit, budget: ob.Guarantee) -> ob.Ledger:
     return ob.Ledger.create(_free("made.ledger"), dataset="people", unit=unit, budget=budget)
 
 
+_NUMBERS = count()
+
+
 def _free(name: str) -> Path:
-    number = len(list(Path().glob(f"*{name}")))
-    return Path(f"{number}-{name}").absolute()
+    return Path(f"{next(_NUMBERS)}-{name}").absolute()
 
 
 def _session(names: Names, unit: ob.Unit, ledger: str) -> ob.Session:
@@ -112,6 +132,22 @@ MADE: dict[str, Callable[[Names], Any]] = {
     ),
     "from_start": lambda names: ob.dynamics.plan(
         names["lag"], unit=ob.Unit.signal(1), horizon=3, eps="0.01", delta="1e-3", protect=("x0", "u")
+    ),
+    "noise": lambda _: ob.secure.plan(eps=2, delta="0.1", seconds=1),
+    "control": lambda _: import_module("control"),
+    "continuous": lambda names: names["control"].ss([[-1.0]], [[1.0]], [[1.0]], [[0.0]]),
+    "singular": lambda _: np.ones((2, 2)) * 10**6,
+    "with_sigma": lambda names: ob.dynamics.plan(
+        names["lag"], unit=ob.Unit.signal(1), horizon=1, eps=1, delta="1e-3", sigma=np.eye(2) * 10**6
+    ),
+    "gaussian": lambda names: ob.synth.plan(
+        names["small"].only("age"),
+        unit=ob.Unit.row("replace"),
+        n=32561,
+        method="gaussian",
+        eps=3,
+        delta="1e-5",
+        records=5,
     ),
     "towns": lambda names: ob.Domain([ob.Areas("mesh", ["town", "mesh"], table=names["areas"])]),
     "KMeans": _kmeans,
@@ -255,3 +291,215 @@ def steps(stream: Any, count: int) -> None:
 def block(people: ob.Session, first: str, inside: str) -> None:
     """Runs the line that opens a batch, with a question inside."""
     exec(f"{first}\n{textwrap.indent(inside, '    ')}", {"people": people, "session": people, "ob": ob})
+
+
+# -- for `fixes_more` ---------------------------------------------------------------------------------------------------
+
+
+def reread(plan: Any, **changed: Any) -> Any:
+    """The plan as it is read from its record, with some of it changed."""
+    return ob.release.plan_from({**plan.to_dict(), **changed})
+
+
+def without(module: str, work: Callable[[], Any]) -> Any:
+    """Does something where a module is not installed."""
+    kept, sys.modules[module] = sys.modules.get(module), None  # type: ignore[assignment]
+    try:
+        return work()
+    finally:
+        if kept is None:
+            del sys.modules[module]
+        else:
+            sys.modules[module] = kept
+
+
+def extra(fix: str) -> None:
+    """A line that installs an extra names one that there is."""
+    found = re.fullmatch(r"""pip install ['"]oboro\[([a-z-]+)\]['"]""", fix)
+    assert found, fix
+    assert found[1] in (importlib.metadata.metadata("oboro").get_all("Provides-Extra") or []), fix
+
+
+def text_at(path: str, text: str) -> str:
+    Path(path).write_text(text)
+    return path
+
+
+def bytes_at(path: str, content: bytes) -> str:
+    Path(path).write_bytes(content)
+    return path
+
+
+def database_at(path: str, statement: str = "CREATE TABLE theirs (x)") -> str:
+    """A database of somebody else."""
+    connection = sqlite3.connect(path)
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+    return path
+
+
+def modelled() -> ob.Release:
+    """A release without intervals."""
+    plan = ob.synth.plan(ob.Domain(COLUMNS).only("age", "region"), unit=ob.Unit.row(), eps=1, delta="1e-6")
+    ledger = _ledger(ob.Unit.row(), ob.Approx(10, "0.1"))
+    return ob.run(plan, "people.csv", ledger)
+
+
+def saved() -> str:
+    """A release with its certificate."""
+    counted().save("saved.csv")
+    return "saved.csv.certificate.json"
+
+
+def rewritten(path: str, indent: int = 2, **changed: Any) -> str:
+    """A certificate or an export with some of it changed, laid out as oboro does."""
+    record = {**json.loads(Path(path).read_text()), **changed}
+    other = _free("altered.certificate.json")
+    other.write_text(json.dumps(record, indent=indent, ensure_ascii=False) + "\n")
+    return str(other)
+
+
+def moved(path: str) -> str:
+    """A certificate whose file went elsewhere."""
+    Path("saved.csv").replace("elsewhere.csv")
+    return path
+
+
+@dataclass(frozen=True)
+class Mine(ob.Plan):
+    """A plan that nobody registered."""
+
+    unit: ob.Unit
+    guarantee: ob.Pure
+    kind = "mine.count"
+    noise = ob.noise.DiscreteLaplace(1)
+
+    @property
+    def parts(self) -> Any:
+        return (ob.release.part(self.noise, "count", moves=1),)
+
+
+@dataclass(frozen=True)
+class Noiseless(Mine):
+    """A plan that has no noise and promises something."""
+
+    kind = "mine.noiseless"
+
+    @property
+    def parts(self) -> Any:
+        return ()
+
+
+@dataclass(frozen=True)
+class Cheap(Mine):
+    """A plan whose noise may be too little."""
+
+    kind = "mine.cheap"
+
+
+def public_of(name: str) -> Any:
+    """The public key of a party, whose keys are made if they are not there."""
+    if not Path(f"{name}.public").exists():
+        ob.secure.create(name)
+    return ob.secure.load_public(f"{name}.public")
+
+
+def towns_release() -> ob.Release:
+    """A table over areas."""
+    areas = pa.table({"town": ["a", "a", "b"], "mesh": ["1", "2", "3"]})
+    plan = ob.tables.plan(
+        ob.Domain([ob.Areas("mesh", ["town", "mesh"], table=areas)]),
+        unit=ob.Unit.cells(),
+        eps=1,
+        count="people",
+    )
+    data = pa.table({"mesh": ["1"], "people": [5]})
+    return ob.tables.release(data, plan, ledger=_ledger(ob.Unit.cells(), ob.Pure(10)))
+
+
+def published_towns() -> str:
+    if not Path("towns.parquet").exists():
+        towns_release().save("towns.parquet")
+    return "towns.parquet"
+
+
+DATASETS = '[[datasets]]\ndeclared = "people.toml"\n'
+
+
+def settings_of(*parts: str) -> Any:
+    """What a file of a service says."""
+    from oboro.service.settings import read_settings
+
+    if not Path("people.toml").exists():
+        _write_more()
+    path = Path("service.toml")
+    path.write_text("\n".join(parts) + "\n")
+    return read_settings(path)
+
+
+def store() -> Any:
+    """Where a service keeps its people."""
+    from oboro.service.database import Database
+
+    return Database("people.db")
+
+
+def raised(error: Exception) -> None:
+    raise error
+
+
+def altered(path: Any, *statements: str) -> None:
+    """Somebody writes to a ledger by hand."""
+    connection = sqlite3.connect(path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def module(name: str) -> Any:
+    """A module that is not loaded with its package."""
+    return import_module(f"oboro.{name}")
+
+
+def write_band(*args: Any, **words: Any) -> None:
+    module("report.band").write_band(*args, **words)
+
+
+def patched(place: str, name: str, value: Any, work: Callable[[], Any]) -> Any:
+    """Does something on a system that lacks something."""
+    where = import_module(place) if place == "os" else module(place)
+    kept = getattr(where, name)
+    if value is None:
+        delattr(where, name)
+    else:
+        setattr(where, name, value)
+    try:
+        return work()
+    finally:
+        setattr(where, name, kept)
+
+
+_MORE = (
+    patched,
+    module,
+    write_band,
+    settings_of,
+    store,
+    raised,
+    altered,
+    public_of,
+    towns_release,
+    published_towns,
+    reread,
+    without,
+    extra,
+    text_at,
+    bytes_at,
+    database_at,
+    modelled,
+    saved,
+    rewritten,
+    moved,
+)

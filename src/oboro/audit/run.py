@@ -147,7 +147,7 @@ def run(
             "the plan names no neighbours",
             given=plan.kind,
             needed="at least one pair to attack",
-            fix=told(pairs="[Pair(one, other, why)]"),
+            fix=told(pairs="[ob.release.Pair(one, other, why)]"),
         )
     if pairs is None:
         chosen += _found(plan, SEARCHED if search is None else search, max(200, trials // _SCREENED), source)
@@ -239,7 +239,7 @@ def membership(
             "the rows, the target and the draw do not fit",
             given=f"shapes {first.shape}, {second.shape} and {at.shape}, and {shown(draw)}",
             needed="rows of as many numbers as the target has, once with it and once without, and a function of rows",
-            fix="membership(draw, rows, rows[:-1], rows[-1], guarantee)",
+            fix="ob.audit.membership(draw, rows, rows[:-1], rows[-1], guarantee)",
         )
     width = np.ptp(np.concatenate([first, second]).reshape(-1, at.size), axis=0)
     width = np.where(width > 0, width, 1.0)

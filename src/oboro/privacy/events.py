@@ -269,7 +269,7 @@ def _unknown(event: object) -> GuaranteeError:
         "an event that this accountant does not know",
         given=type(event).__name__,
         needed="Spend, LaplaceNoise, GaussianNoise, Repeated or Composed",
-        fix="Spend(guarantee), with the guarantee that was proved for it",
+        fix="ob.privacy.Spend(guarantee), with the guarantee that was proved for it",
     )
 
 

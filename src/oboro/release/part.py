@@ -64,7 +64,7 @@ class Part:
                 "a part of a plan costs more than it says",
                 given=f"{self.of}: {self.costs}",
                 needed=" or ".join(f"at least {one}" for one in least) or "a move of 0 or more",
-                fix="part(noise, of, moves=...)",
+                fix="ob.release.part(noise, of, moves=1)",
             )
 
     def words(self) -> dict[str, object]:
@@ -126,7 +126,7 @@ def part(
             "what this noise costs does not follow from its law alone",
             given=shown(noise),
             needed="discrete Laplace or Gaussian noise, or a choice",
-            fix="Part(noise, of, moves, costs), by a theorem of its own",
+            fix="ob.release.Part(noise, of, moves, costs), by a theorem of its own",
         )
     return Part(noise, of, moved, so_many(known[0], whole("times", times, least=1)), case)
 

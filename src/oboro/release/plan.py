@@ -247,7 +247,7 @@ class Plan:
                 "a plan without noise promises that it tells nothing",
                 given=f"{self.guarantee}, and no parts",
                 needed="a part for each noise, or eps = 0",
-                fix='part(noise, "count", moves=1)',
+                fix='ob.release.part(noise, "count", moves=1)',
             )
         cost = self.cost
         if not self.guarantee.covers(cost):

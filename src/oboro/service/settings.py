@@ -24,6 +24,7 @@ from oboro.domain import Domain, Integer, read_toml
 from oboro.errors import DataError, ParameterError, told
 from oboro.exact import positive, whole
 from oboro.kinds import nearest, shown
+from oboro.language import Lines
 from oboro.ledger.file import is_address
 from oboro.privacy import Unit, unit_from
 from oboro.records import Record
@@ -122,7 +123,7 @@ def read_settings(file: str | Path) -> Settings:
             f"{file}: TLS needs both files",
             given="one of them",
             needed="certificate and key",
-            fix='certificate = "tls.crt", key = "tls.key"',
+            fix=Lines('certificate = "tls.crt"\nkey = "tls.key"'),
         )
     for path in (certificate, key):
         if path is not None and not path.is_file():
@@ -143,7 +144,7 @@ def read_settings(file: str | Path) -> Settings:
             f"{file} names no dataset",
             given="no [[datasets]]",
             needed="a table for each dataset",
-            fix='[[datasets]] declared = "people.toml"',
+            fix=Lines('[[datasets]]\ndeclared = "people.toml"'),
         )
     limits = record.get("limits", {})
     _known(file, limits, tuple(one.name for one in fields(Limits)))
@@ -174,7 +175,7 @@ def _studio(file: Path, record: object) -> tuple[Path | None, int]:
             f"{file}: studio is not understood",
             given=shown(record),
             needed="a table",
-            fix='[studio] folder = "declared"',
+            fix=Lines('[studio]\nfolder = "declared"'),
         )
     _known(file, record, ("folder", "upload"))
     folder = file.parent / _text(file, record, "folder", None)
@@ -257,7 +258,7 @@ def _served(declared: Path, record: object) -> Record:
             f"{declared}: service is not understood",
             given=shown(record),
             needed="a table",
-            fix="[service] rows = 200_000",
+            fix=Lines("[service]\nrows = 200_000"),
         )
     _known(declared, record, SERVED)
     return record

@@ -21,6 +21,7 @@ from oboro.domain import Domain
 from oboro.engine import check_columns, open_data
 from oboro.errors import DataError, OboroError, ParameterError
 from oboro.files import write_whole
+from oboro.language import Lines
 from oboro.ledger.file import is_address
 from oboro.privacy import Approx, Pure, Unit, unit_from
 from oboro.records import Record
@@ -46,7 +47,7 @@ def folder(here: Visit) -> Path:
             "this service takes no files",
             given="no [studio] in its file",
             needed="a folder, and how large a file may be",
-            fix='[studio] folder = "declared", upload = 100_000_000',
+            fix=Lines('[studio]\nfolder = "declared"\nupload = 100_000_000'),
         )
     return found
 

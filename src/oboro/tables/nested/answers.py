@@ -14,7 +14,7 @@ import numpy as np
 
 from oboro.arrays import Bools, Floats, Integers, Table
 from oboro.domain import Areas, Grid, Mesh
-from oboro.errors import ParameterError, Setting, setting, told
+from oboro.errors import ParameterError, Setting, asked, setting, told
 from oboro.kinds import nearest
 from oboro.noise import DiscreteLaplace
 from oboro.noise.laplace import check_level
@@ -411,7 +411,7 @@ def choices_of(strategy: AreaTree, where: Where) -> tuple[Bools, list[Bools]]:
 
 def _example(strategy: AreaTree, name: str) -> Setting:
     column = next(own for own in strategy.layout.domain if name in own.asked)
-    return told(**{name: example(column, name)})
+    return asked(name, example(column, name))
 
 
 def _areas_named(column: Areas, level: str, bounds: Integers, values: object) -> Bools:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from oboro.arrays import Bools, Floats, Integers
 from oboro.domain import Areas, Column, Grid, Mesh
-from oboro.errors import ParameterError, Setting, told
+from oboro.errors import ParameterError, Setting, asked, told
 from oboro.kinds import nearest
 from oboro.tables.cells import Layout, column_groups
 from oboro.tables.strategy import Noise
@@ -45,7 +45,7 @@ def check_names(layout: Layout, where: Where) -> None:
 
 def _example(layout: Layout, name: str) -> Setting:
     column = next(column for column in layout.domain if name in column.sources)
-    return told(**{name: example(column, name)})
+    return asked(name, example(column, name))
 
 
 def choices(layout: Layout, lattice: Lattice, where: Where) -> list[Choice]:
@@ -164,7 +164,7 @@ def names_of(column: Column, name: str, values: object) -> list[Any]:
             f"column {name!r} has no ranges",
             given=told(**{name: f"{values[0]}..{values[1]}"}),
             needed="one code or name, or several with commas between them",
-            fix=told(**{name: example(column, name)}),
+            fix=asked(name, example(column, name)),
         )
     return listed(values)
 
@@ -177,14 +177,14 @@ def no_value(column: Column, name: str, value: object) -> ParameterError:
         f"column {name!r} has no such value",
         given=told(**{name: repr(value)}),
         needed=needed,
-        fix=told(**{name: example(column, name)}),
+        fix=asked(name, example(column, name)),
     )
 
 
-def example(column: Column, name: str) -> str:
+def example(column: Column, name: str) -> str | tuple[int, int]:
     """A value that a question may name: one that the column has."""
     if isinstance(column, Grid):
-        return f"0..{column.shape[column.names.index(name)] - 1}"
+        return 0, column.shape[column.names.index(name)] - 1
     if isinstance(column, Areas) and name in column.levels[:-1]:
         return column.labels(name)[0]
     if isinstance(column, Areas) and isinstance(column.of, Grid):
