@@ -7,6 +7,7 @@ the ledger use real ones.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections import Counter
@@ -62,6 +63,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for i, item in enumerate(same):
             if i not in kept:
                 item.add_marker(pytest.mark.long(what))
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: the collector of garbage need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
 
 
 # -- what each test costs, and what was left out ---------------------------------------------------------------------

@@ -7,6 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -15,10 +16,18 @@ import numpy as np
 import pytest
 
 import oboro
+from oboro.audit.samples import samples
 from oboro.noise.bits import Bits, UnsafeBitsWarning, UnsafeDeterministicBits
+from oboro.release.plan import Plan
 
 _PACKAGE = str(Path(oboro.__file__).parent) + os.sep
 FALSE_ALARM = 1e-7  # of each statistical test; all of them together stay below 1e-5 in a run
+
+
+@cache
+def audited() -> dict[str, Plan]:
+    """The samples of the audit: plans do not change, so that one set serves all modules that try them."""
+    return samples()
 
 
 def mostly_long(what: str, cases: Iterable[Any], now: Iterable[Any]) -> list[Any]:

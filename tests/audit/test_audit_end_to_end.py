@@ -17,8 +17,9 @@ from oboro.noise import DiscreteLaplace
 from oboro.release import Plan
 from oboro.report.audit import write_audit
 from oboro.statistics.histogram import HistogramPlan
+from support import audited
 
-SAMPLES = audit.samples()
+SAMPLES = audited()
 MAIN = ["histogram", "sum by region, zCDP", "table, wavelet", "secure draw"]
 
 

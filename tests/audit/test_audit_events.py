@@ -18,8 +18,9 @@ from oboro.noise import DiscreteGaussian
 from oboro.noise.bits import system_bits
 from oboro.release import Pair
 from oboro.statistics import HistogramPlan
+from support import audited
 
-SAMPLES = audit.samples()
+SAMPLES = audited()
 N = 20_000
 
 

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oboro import audit
 from oboro.audit.samples import CAPABILITIES, FULL_ALARM, everything
 from oboro.release import plan as registry
 from oboro.tables.plan import STRATEGIES
-from support import mostly_long
+from support import audited, mostly_long
 
-SAMPLES = audit.samples()
+SAMPLES = audited()
 TRIALS = 3000
 
 

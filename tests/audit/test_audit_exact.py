@@ -16,8 +16,9 @@ from oboro import audit
 from oboro.audit import enumeration
 from oboro.errors import ParameterError
 from oboro.noise import DiscreteGaussian, DiscreteLaplace, exponential_mechanism, uniform_integer
+from support import audited
 
-SAMPLES = audit.samples()
+SAMPLES = audited()
 TIGHT = [
     "count",
     "count, persons",

@@ -10,6 +10,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,17 +48,20 @@ def text_of(node: ast.expr) -> str | None:
     return None
 
 
-NODES = [  # the sources, read once
-    (path, node)
-    for path in sorted((ROOT / "src" / "oboro").rglob("*.py"))
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    if isinstance(node, ast.Call | ast.FunctionDef | ast.AnnAssign)
-]
+@cache
+def nodes() -> list[tuple[Path, ast.AST]]:
+    """The sources, read once, and not while tests are collected."""
+    return [
+        (path, node)
+        for path in sorted((ROOT / "src" / "oboro").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call | ast.FunctionDef | ast.AnnAssign)
+    ]
 
 
 def fixes() -> Iterator[tuple[str, ast.expr]]:
     """Every `fix=` of the sources, both of one that is chosen by a condition."""
-    for path, node in NODES:
+    for path, node in nodes():
         for word in node.keywords if isinstance(node, ast.Call) else []:
             if word.arg == "fix":
                 chosen = isinstance(word.value, ast.IfExp)
@@ -66,8 +70,14 @@ def fixes() -> Iterator[tuple[str, ast.expr]]:
                     yield f"{path.relative_to(ROOT)}:{one.lineno}", one
 
 
-ALL = list(fixes())
-TEXTS = [(place, text) for place, node in ALL if (text := text_of(node)) is not None]
+@cache
+def every() -> list[tuple[str, ast.expr]]:
+    return list(fixes())
+
+
+@cache
+def texts() -> list[tuple[str, str]]:
+    return [(place, text) for place, node in every() if (text := text_of(node)) is not None]
 
 
 def commands(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -96,13 +106,14 @@ def unknown_in_command(line: str) -> list[str]:
 
 
 def test_the_sweep_sees_the_fixes() -> None:
-    assert len(ALL) > 500
-    assert len(TEXTS) > 250
+    assert len(every()) > 500
+    assert len(texts()) > 250
 
 
-@pytest.mark.parametrize(("place", "text"), [pair for pair in TEXTS if pair[1].startswith("oboro ")])
-def test_a_command_that_a_fix_names_is_there(place: str, text: str) -> None:
-    assert unknown_in_command(text) == [], place
+def test_a_command_that_a_fix_names_is_there() -> None:
+    for place, text in texts():
+        if text.startswith("oboro "):
+            assert unknown_in_command(text) == [], place
 
 
 def test_a_command_that_is_not_there_would_be_seen() -> None:
@@ -112,7 +123,7 @@ def test_a_command_that_is_not_there_would_be_seen() -> None:
 
 
 def test_options_that_a_fix_names_are_there() -> None:
-    for place, text in TEXTS:
+    for place, text in texts():
         if text.startswith("-") or re.match(r'"[a-z ]+" --', text):
             found = [word for word in shlex.split(text) if re.fullmatch(r"--?[a-z][a-z-]*", word)]
             assert found, place
@@ -121,14 +132,14 @@ def test_options_that_a_fix_names_are_there() -> None:
 
 def test_extras_that_a_fix_installs_are_declared() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    for place, text in TEXTS:
+    for place, text in texts():
         for extra in re.findall(r"oboro\[([\w-]+)\]", text):
             assert extra in extras, place
 
 
 def test_python_that_a_fix_shows_names_what_exists() -> None:
     seen = 0
-    for place, text in TEXTS:
+    for place, text in texts():
         for name in re.findall(r"\bob((?:\.\w+)+)", text):
             value: Any = ob
             for part in name.strip(".").split("."):
@@ -144,7 +155,7 @@ def test_python_that_a_fix_shows_names_what_exists() -> None:
 
 def test_a_column_that_a_fix_declares_is_one_in_python_and_in_toml() -> None:
     seen = 0
-    for place, node in ALL:
+    for place, node in every():
         if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "declaration"):
             continue
         if any(word.arg is None for word in node.keywords):
@@ -165,17 +176,17 @@ def test_arguments_that_a_fix_sets_can_be_written_in_a_call() -> None:
     """And are arguments of something that a user calls, or options, or entries of a file."""
     words = {
         name.arg
-        for _, node in NODES
+        for _, node in nodes()
         if isinstance(node, ast.FunctionDef)
         for name in (*node.args.args, *node.args.kwonlyargs)
     }
     fields = {
         node.target.id
-        for _, node in NODES
+        for _, node in nodes()
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
     }
     seen = 0
-    for place, node in ALL:
+    for place, node in every():
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "setting":
             for word in node.keywords:
                 if word.arg is None:
@@ -192,7 +203,7 @@ def test_arguments_that_a_fix_sets_can_be_written_in_a_call() -> None:
 
 def test_lines_of_toml_that_a_fix_shows_are_toml() -> None:
     seen = 0
-    for _, text in TEXTS:
+    for _, text in texts():
         if re.match(r"[a-z_]+ = [\[{\"0-9]", text) and "), " not in text:
             tomllib.loads(text.replace(", key", "\nkey"))
             seen += 1

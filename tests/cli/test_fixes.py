@@ -352,6 +352,7 @@ def test_the_fix_of_half_a_period_makes_a_ledger(oboro: Command, asked: str) -> 
     assert ob.Ledger.open("a.ledger").periods is not None
 
 
+@pytest.mark.few(3, "every fix")
 @pytest.mark.parametrize(
     ("asked", "strategy"),
     [

@@ -164,6 +164,7 @@ def test_a_password_in_any_place_of_a_command_is_not_shown(
     assert PASSWORD not in logged.getvalue()
 
 
+@pytest.mark.few(4, "passwords that are not shown")
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_a_password_for_a_ledger_is_not_shown(folder: Path, address: str, logged: io.StringIO) -> None:
     """As an argument, in the environment, and in the file that declares the data."""

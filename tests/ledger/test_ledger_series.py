@@ -149,6 +149,7 @@ STEPS: dict[str, tuple[Any, str, bool]] = {
 }
 
 
+@pytest.mark.few(3, "ticks that are killed")
 @pytest.mark.parametrize("step", STEPS)
 def test_a_tick_that_is_killed_at_each_step_is_drawn_at_most_once(
     where: str, step: str, monkeypatch: pytest.MonkeyPatch

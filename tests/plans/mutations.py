@@ -15,12 +15,12 @@ from fractions import Fraction
 from typing import Any
 
 from oboro.audit.enumeration import computed
-from oboro.audit.samples import samples
 from oboro.errors import InputError
 from oboro.exact import rational, show
 from oboro.noise.bits import system_bits
 from oboro.records import functions_of
 from oboro.release import Plan, plan_from
+from support import audited
 
 Path = tuple[str | int, ...]
 LARGEST = 4096  # numbers of a record beyond which its data are not made up: they would not fit into a test
@@ -45,7 +45,7 @@ class Outcome:
 
 
 def all_records() -> dict[str, dict[str, Any]]:
-    return {name: plan.to_dict() for name, plan in samples().items() if not holds_function(plan)}
+    return {name: plan.to_dict() for name, plan in audited().items() if not holds_function(plan)}
 
 
 def holds_function(plan: Any) -> bool:

@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 
 import oboro as ob
-from oboro.audit.samples import samples
 from oboro.errors import GuaranteeError, InputError
 from oboro.records import functions_of
 from oboro.release import Plan, plan_from
 from oboro.release.plan import made_again
+from support import audited
 
-SAMPLES = samples()
+SAMPLES = audited()
 
 
 @pytest.mark.long("plans altered in memory")

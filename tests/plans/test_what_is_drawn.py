@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from oboro.audit.samples import samples
 from oboro.noise import DiscreteGaussian, DiscreteLaplace, system_bits
+from support import audited
 
 SAMPLES = {
     name: plan
-    for name, plan in samples().items()
+    for name, plan in audited().items()
     if any(isinstance(part.noise, DiscreteLaplace | DiscreteGaussian) for part in plan.parts)
 }
 

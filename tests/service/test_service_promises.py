@@ -280,6 +280,7 @@ def test_an_answer_is_found_in_the_ledger_when_all_else_is_lost(tmp_path: Path) 
         assert found.ledger.spent == Pure("0.1")
 
 
+@pytest.mark.few(2, "questions in other words")
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -194,6 +194,7 @@ BOUNDED = """CREATE TABLE people AS SELECT person, greatest(least(age, 99), 0) A
 greatest(least(day, DATE '2026-12-31'), DATE '2025-11-15') AS day FROM (SELECT *, row_number() OVER (PARTITION BY person) AS nth FROM raw) WHERE nth <= 3"""
 
 
+@pytest.mark.few(6, "statements against DuckDB")
 @pytest.mark.parametrize(
     "text",
     [

@@ -211,6 +211,7 @@ def test_no_interval_is_much_wider_than_alone(promise: Any) -> None:
             assert within <= max(1.1 * alone, alone + (5 if "sum" in str(row[0]) else 1))
 
 
+@pytest.mark.few(1, "shared tables")
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_shared_table_moves_as_far_as_its_worst_neighbours(unit: str) -> None:
     """In any pair of neighbours no table moves further than its part says, and some pair moves each so far."""

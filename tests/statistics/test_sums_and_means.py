@@ -268,6 +268,7 @@ def test_the_count_of_a_replaced_group_is_free() -> None:
     assert questions(SWAP, N).mean("age", rho="0.5").terms[1].noise == DiscreteGaussian(Fraction(4, 3))
 
 
+@pytest.mark.few(4, "sums about an origin")
 @pytest.mark.parametrize("promise", [{"eps": 1}, {"rho": 1}], ids=["eps", "rho"])
 @pytest.mark.parametrize("origin", [0, "0.4", 1, "2.5", 4, 7])
 def test_about_an_origin_no_row_moves_the_sum_further_than_the_noise_is_made_for(

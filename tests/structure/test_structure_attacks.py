@@ -16,10 +16,10 @@ from oboro.audit.structure import HOSTILE, Trait, attack, lattice
 from oboro.noise.bits import Bits, system_bits
 from oboro.release import register
 from oboro.statistics import HistogramPlan
-from support import mostly_long
+from support import audited, mostly_long
 
 DOMAIN = ob.Domain([ob.Integer("age", 0, 3), ob.Category("region", ["north", "south"])])
-SAMPLES = ob.audit.samples()
+SAMPLES = audited()
 FIRST = {plan.kind: name for name, plan in reversed(SAMPLES.items())}  # one plan of each kind
 
 

@@ -30,9 +30,9 @@ from oboro.secure.elgamal import SecretKey
 from oboro.statistics.quantiles import quantile_plan
 from oboro.statistics.scope import Scope
 from oboro.statistics.sums import SumPlan
-from support import mostly_long
+from support import audited, mostly_long
 
-SAMPLES = ob.audit.samples()
+SAMPLES = audited()
 
 
 def _rows(plan: Plan) -> dict[str, list[Any]] | None:

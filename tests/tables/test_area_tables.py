@@ -277,6 +277,7 @@ CROSSED: dict[str, Any] = {
 }
 
 
+@pytest.mark.few(2, "known totals")
 @pytest.mark.parametrize("known", CROSSED.values(), ids=CROSSED)
 def test_known_totals_by_other_columns_hold_exactly(known: dict[Any, Any]) -> None:
     own = ob.Domain([areas(), SEX, AGE])
@@ -484,6 +485,7 @@ def test_intervals_of_areas_and_rows_hold() -> None:
         assert np.mean(all_) > level - 0.01
 
 
+@pytest.mark.few(3, "rows of areas")
 @pytest.mark.parametrize(
     ("beside", "more"),
     [

@@ -44,6 +44,7 @@ def test_a_release_has_the_columns_that_came_in(tmp_path: Path) -> None:
         release.save(tmp_path / name)
 
 
+@pytest.mark.few(5, "strategies")
 @pytest.mark.parametrize("strategy", tables.STRATEGIES)
 def test_every_strategy_publishes_whole_numbers_above_zero(strategy: str, tmp_path: Path) -> None:
     plan = tables.plan(SQUARE, unit=Unit.cells(), eps="1", strategy=strategy, count="people")

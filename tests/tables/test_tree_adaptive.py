@@ -173,6 +173,7 @@ DOMAINS = {
 }
 
 
+@pytest.mark.few(2, "tables that look")
 @pytest.mark.parametrize("name", DOMAINS)
 def test_any_domain_total_and_adjacency_is_served(name: str) -> None:
     domain = DOMAINS[name]
