@@ -173,7 +173,7 @@ async def forecast(
     dataset: str, asked: models.ToForecast, request: Request, desk: AtDesk, person: Asker
 ) -> Response:
     """The error of an answer before it is asked for, from its price; with a target, the price from the error. Free."""
-    if asked.target is None and _is_light(asked.question) and desk.is_fresh(dataset, person.name):
+    if asked.target is None and _is_light(asked.question) and desk.is_fresh(dataset, person):
         return _forecast(dataset, asked, request, desk, person)  # a thread would take longer than the work
     return await run_in_threadpool(_forecast, dataset, asked, request, desk, person)
 

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -91,56 +91,59 @@ class Desk:
     ) -> None:
         """`owner`: who pays from the datasets' budgets themselves, without an account: the steward of one machine."""
         self.settings, self.database, self.owner = settings, database, owner
+        self.front = jobs.front_of(settings.file)
         self.datasets = {one.facts.dataset: one for one in datasets}
         self._asked: Recent[Asked] = Recent(2_000)
         self._answers: Recent[bytes] = Recent(1 << 28, len)
-        self._accounts: dict[tuple[str, str], tuple[float, Account | None]] = {}
+        self._shares: dict[str, tuple[float, dict[str, Account | None]]] = {}
         self._slots: dict[str, tuple[float, dict[Shape, Slot]]] = {}
         with database.writing() as connection:
-            have = set(connection.execute(sa.select(schema.lanes.c.number)).scalars())
-            for number in set(range(settings.workers)) - have:
-                connection.execute(schema.lanes.insert().values(number=number, free=0, taken=0))
+            for number in range(settings.workers):  # another front may be doing the same
+                connection.execute(_LANE, {"number": number})
 
     def serve(self, opened: Opened) -> None:
         """One dataset more, while others are asked about."""
         self.datasets = {**self.datasets, opened.facts.dataset: opened}
+        self.forget_grants()
 
     # Who may see what
 
     def dataset(self, name: str, person: Person) -> Opened:
-        """A dataset, if it is there for this person. One that is not there and one that is not for them are alike."""
-        found = self.datasets.get(name)
-        if found is None or (person.role == "analyst" and not self._is_granted(found, person.name)):
+        """A dataset, if it is there for this person. One that is not there and one that is not for them are alike: what is looked up does
+        not depend on the name."""
+        if name not in self._seen(person):
             raise Unknown("there is no such dataset", needed="a dataset that was granted to you")
-        return found
+        return self.datasets[name]
 
     def visible(self, person: Person) -> list[Opened]:
-        return [
-            one
-            for one in self.datasets.values()
-            if person.role != "analyst" or self._is_granted(one, person.name)
-        ]
+        seen = self._seen(person)
+        return [one for name, one in self.datasets.items() if name in seen]
 
-    def _is_granted(self, opened: Opened, name: str) -> bool:
-        account = self._account(opened, name)
-        return account is not None and account.granted is not None
+    def _seen(self, person: Person) -> Container[str]:
+        """The names of the datasets that are there for somebody."""
+        if person.role != "analyst":
+            return self.datasets
+        shares = self._shares_of(person.name)
+        return {name for name, one in shares.items() if one is not None and one.granted is not None}
 
-    def _account(self, opened: Opened, name: str) -> Account | None:
-        """An account as it was a moment ago: who sees what, and who needs approval. What is paid is decided by the ledger itself."""
-        key = (opened.facts.dataset, name)
-        seen, account = self._accounts.get(key, (-_FRESH, None))
+    def _shares_of(self, name: str) -> dict[str, Account | None]:
+        """Somebody's accounts in all datasets, as they were a moment ago: who sees what, and who needs approval. What is paid is decided by
+        the ledger itself."""
+        seen, shares = self._shares.get(name, (-_FRESH, {}))
         if time.monotonic() - seen >= _FRESH:
-            account = opened.ledger.account(name)
-            self._accounts[key] = (time.monotonic(), account)
-        return account
+            shares = {dataset: one.ledger.account(name) for dataset, one in self.datasets.items()}
+            self._shares[name] = (time.monotonic(), shares)
+        return shares
 
-    def is_fresh(self, dataset: str, name: str) -> bool:
-        """Whether what is public about a dataset is known here: no database has to be asked."""
-        times = (self._accounts.get((dataset, name)), self._slots.get(dataset))
-        return all(one is not None and time.monotonic() - one[0] < _FRESH for one in times)
+    def is_fresh(self, dataset: str, person: Person) -> bool:
+        """Whether all is known here that a forecast needs, and no database has to be asked. Of a dataset that is not for them it never is."""
+        fresh = time.monotonic() - _FRESH
+        if self._shares.get(person.name, (0.0, {}))[0] <= fresh or dataset not in self._seen(person):
+            return False
+        return self._slots.get(dataset, (0.0, {}))[0] > fresh
 
     def forget_grants(self) -> None:
-        self._accounts.clear()
+        self._shares.clear()
 
     def slot(self, dataset: str, shape: Shape) -> Slot:
         """The slot of a question, as it was a moment ago."""
@@ -207,9 +210,15 @@ class Desk:
         """Admits a question that waits, by a steward who did not ask it; the approval is an entry of the ledger."""
         opened = self._waiting(steward, job)
         asked = self.quoted(opened, json.loads(job.question))
+        if asked.digest != job.digest:  # a worker would refuse to run it, when it is paid for
+            raise Conflict(
+                "the dataset is another by now than when the question was asked; nothing was spent",
+                needed="a declaration and an edition that did not change",
+                fix="decline it, so that it can be asked again",
+            )
         if not opened.ledger.affords(asked.quote.cost, account=self._payer(job.account)):
             self._refuse_unaffordable(opened, job.account, asked)  # it goes on waiting
-        if not self._move(job.id, "waiting", state="asked", by=steward.name):
+        if not self._move(job.id, "waiting", state="asked", by=steward.name, worker=self.front, beat=now()):
             raise Conflict("the question does not wait any more", needed="one that waits for approval")
         plan, record = asked.quote.plan, asked.quote.record
         try:
@@ -233,6 +242,7 @@ class Desk:
             job.plan
         )  # as it was asked: a declaration that changed since keeps nobody from saying no
         plan = plan_from(record)
+        why = None if why is None else why.replace("\x00", "")  # PostgreSQL has no such sign
         if not self._move(job.id, "waiting", state="declined", by=steward.name, why=why):
             raise Conflict("the question does not wait any more", needed="one that waits for approval")
         opened.ledger.decline(
@@ -304,14 +314,19 @@ class Desk:
         )
         return self._answers.put(led.id, bytes(found))
 
-    def recover(self) -> None:
-        """After a start: what was asked and not admitted is lost if it was paid for, and was never asked if not."""
+    def recover(self, *, others: bool = False) -> None:
+        """After a start: what was asked here and not admitted is lost if it was paid for, and was never asked if not. What another front is
+        admitting at this moment is left to it, unless it has been silent for long; `others`: that alone."""
         table = schema.jobs
+        silent = sa.or_(table.c.beat.is_(None), table.c.beat < now() - jobs.SILENT)
+        left = silent if others else sa.or_(table.c.worker == self.front, silent)
         with self.database.reading() as connection:
-            rows = list(connection.execute(sa.select(table).where(table.c.state == "asked")))
+            rows = list(connection.execute(sa.select(table).where(table.c.state == "asked", left)))
         for row in rows:
             opened = self.datasets.get(row.dataset)
-            stored = None if opened is None else opened.ledger.find(row.id)
+            if opened is None:  # its ledger says whether it was paid for
+                continue
+            stored = opened.ledger.find(row.id)
             if stored is None and row.by is not None:
                 self._wait_again(row.id)
             elif stored is None:
@@ -366,7 +381,7 @@ class Desk:
             )
 
     def needs_approval(self, opened: Opened, name: str, cost: Guarantee) -> bool:
-        account = self._account(opened, name)
+        account = self._shares_of(name).get(opened.facts.dataset)
         limits = [None if account is None else account.approve_above, opened.settings.approve_above]
         budget = opened.ledger.budget
         return any(above(cost, limit, budget) for limit in limits if limit is not None)
@@ -439,7 +454,7 @@ class Desk:
             "id": number, "dataset": opened.facts.dataset, "account": name, "question": asked.question, "digest": asked.digest,
             "plan": json.dumps(asked.quote.record, ensure_ascii=False), "state": state, "asked": now(),
             "cost": json.dumps(asked.quote.cost.to_dict() if state in ("asked", "waiting") else nothing(asked.quote.cost)),
-            "kind": asked.shape.kind, "size": asked.shape.size, **more,
+            "kind": asked.shape.kind, "size": asked.shape.size, "worker": self.front, "beat": now(), **more,
         }  # fmt: skip
         try:
             with self.database.single() if key is None else self.database.writing() as connection:
@@ -509,6 +524,7 @@ class Desk:
         return row
 
 
+_LANE = sa.text("INSERT INTO lanes (number, free, taken) VALUES (:number, 0, 0) ON CONFLICT DO NOTHING")
 _SAME = sa.select(schema.jobs).where(
     schema.jobs.c.dataset == sa.bindparam("dataset"),
     schema.jobs.c.digest == sa.bindparam("digest"),

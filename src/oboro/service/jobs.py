@@ -14,14 +14,19 @@ What an analyst sees before an answer leaves is a clock. From `running` there is
 
 from __future__ import annotations
 
+import hashlib
+import re
 import secrets
+import socket
+from collections.abc import Collection
+from pathlib import Path
 from typing import Any, Literal
 
 import sqlalchemy as sa
 
 from oboro.service import database as schema
 from oboro.service.database import Database, now
-from oboro.service.slots import first_from
+from oboro.service.slots import APART, first_from
 
 Row = sa.Row[Any]
 State = Literal["waiting", "pending", "done", "lost", "declined"]  # what an analyst sees
@@ -33,14 +38,26 @@ SHARED = (
     "lost",
 )  # what others follow; of what is lost only what has not left: nobody knows yet
 OPEN = ("asked", "waiting", "admitted", "running")
-SILENT = 60_000  # after so many milliseconds without a sign a worker on another machine is taken for dead
+SILENT = (
+    APART + 60_000
+)  # after so many milliseconds without a sign a worker or a front on another machine is taken for dead
+
+
+_ID = re.compile(r"q-[0-9a-f]{32}")
 
 
 def new_id() -> str:
     return f"q-{secrets.token_hex(16)}"
 
 
+def front_of(file: Path) -> str:
+    """A front among those that share a database: by its machine and its file. The names of its workers begin with it."""
+    return f"{socket.gethostname()}:{hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:12]}:"
+
+
 def find(connection: sa.Connection, number: str) -> Row | None:
+    if not _ID.fullmatch(number):  # not everything that an address can hold is a text to every database
+        return None
     return connection.execute(_FIND, {"number": number}).first()
 
 
@@ -57,12 +74,23 @@ _NEXT = (
     .order_by(schema.jobs.c.due)
     .limit(1)
 )
-_TAKE, _TAKE_FREE = (
+_NEXT_HERE = _NEXT.where(
+    sa.or_(
+        schema.jobs.c.dataset.in_(sa.bindparam("datasets", expanding=True)),
+        sa.func.coalesce(schema.jobs.c.worker, sa.bindparam("front")) == sa.bindparam("front"),
+    )
+)
+_TAKE, _TAKE_FREE, _TAKE_HERE, _TAKE_FREE_HERE = (
     schema.jobs.update()
     .where(schema.jobs.c.id == number.scalar_subquery())
     .values(state="running", worker=sa.bindparam("who"), beat=sa.bindparam("time"))
     .returning(*schema.jobs.c)
-    for number in (_NEXT, _NEXT.with_for_update(skip_locked=True))
+    for number in (
+        _NEXT,
+        _NEXT.with_for_update(skip_locked=True),
+        _NEXT_HERE,
+        _NEXT_HERE.with_for_update(skip_locked=True),
+    )
 )
 
 
@@ -92,15 +120,24 @@ def resolved(connection: sa.Connection, row: Row) -> Row:
     return row if led is None else led
 
 
-def claim(database: Database, worker: str, turn: int | None = None) -> Row | None:
-    """The next job, for this worker alone; None if there is none. With a time, only one whose turn has come."""
-    asked = {"turn": turn, "who": worker, "time": now()}
+def claim(
+    database: Database, worker: str, turn: int | None = None, datasets: Collection[str] | None = None
+) -> Row | None:
+    """The next job, for this worker alone; None if there is none. With a time, only one whose turn has come.
+
+    `datasets`: what the worker has open. What other fronts admitted about other datasets is left to their own workers.
+    """
+    asked: dict[str, object] = {"turn": turn, "who": worker, "time": now()}
+    following, take, take_free = _NEXT, _TAKE, _TAKE_FREE
+    if datasets is not None:
+        asked |= {"datasets": list(datasets), "front": worker.rpartition(":")[0] + ":"}
+        following, take, take_free = _NEXT_HERE, _TAKE_HERE, _TAKE_FREE_HERE
     if database.sqlite:
         with database.reading() as connection:  # mostly there is none: no lock is taken for that
-            if connection.execute(_NEXT, asked).first() is None:
+            if connection.execute(following, asked).first() is None:
                 return None
     with database.single() as connection:
-        return connection.execute(_TAKE if database.sqlite else _TAKE_FREE, asked).first()
+        return connection.execute(take if database.sqlite else take_free, asked).first()
 
 
 def finish(

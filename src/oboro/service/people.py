@@ -78,6 +78,8 @@ def listed(database: Database) -> list[tuple[str, str, int]]:
 
 
 def role_of(database: Database, name: str) -> str | None:
+    if not _NAME.fullmatch(name):  # nor can every database be asked about it
+        return None
     with database.reading() as connection:
         found = connection.execute(
             sa.select(schema.people.c.role).where(schema.people.c.name == name)
@@ -174,7 +176,7 @@ def recognise(database: Database, token: str) -> Person | None:
     if found is None:
         return None
     row = database.first(_who(), number=found[1])
-    known = hmac.compare_digest(_hash(found[2]), b"" if row is None else row.hash)
+    known = hmac.compare_digest(_hash(found[2]), bytes(32) if row is None else row.hash)
     if row is None or not known or row.revoked is not None or (row.until is not None and row.until <= now()):
         return None
     return Person(row.person, row.role, row.id)
@@ -203,7 +205,9 @@ def set_password(database: Database, name: str, password: str) -> None:
     kept = pwhash.argon2id.str(password.encode()).decode()
     with database.writing() as connection:
         found = connection.execute(
-            schema.people.update().where(schema.people.c.name == name).values(password=kept)
+            schema.people.update()
+            .where(schema.people.c.name == (name if _NAME.fullmatch(name) else ""))
+            .values(password=kept)
         )
         if found.rowcount == 0:
             raise ParameterError(
@@ -215,9 +219,10 @@ def log_in(database: Database, name: str, password: str) -> str | None:
     """A token of half a day, for a password; None if it is wrong. It takes as long for a name that is unknown."""
     from nacl import exceptions, pwhash
 
+    known = name if _NAME.fullmatch(name) else ""  # the same is done for a name that nobody can have
     with database.reading() as connection:
         kept = connection.execute(
-            sa.select(schema.people.c.password).where(schema.people.c.name == name)
+            sa.select(schema.people.c.password).where(schema.people.c.name == known)
         ).scalar()
     try:
         right = pwhash.verify((kept or _nobody()).encode(), password.encode())

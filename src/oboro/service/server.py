@@ -6,9 +6,7 @@ workers finish what they have, and what was admitted waits for the next start.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -19,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from oboro.errors import LedgerError
+from oboro.errors import LedgerError, OboroError
 from oboro.service import database as schema
 from oboro.service import edition, jobs, slots
 from oboro.service.database import Database, now
@@ -34,10 +32,9 @@ _GRACE = 30.0  # seconds that a worker has to finish what it has
 class Workers:
     """The worker processes of one service, kept at their number."""
 
-    def __init__(self, settings: Settings, database: Database) -> None:
-        self.settings, self.database = settings, database
-        place = hashlib.sha256(str(settings.file.resolve()).encode()).hexdigest()[:12]
-        self.prefix = f"{socket.gethostname()}:{place}:"
+    def __init__(self, settings: Settings, database: Database, desk: Desk) -> None:
+        self.settings, self.database, self.desk = settings, database, desk
+        self.prefix = jobs.front_of(settings.file)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._stopped = threading.Event()
         self._watch = threading.Thread(target=self._replace_dead, daemon=True)
@@ -105,7 +102,12 @@ class Workers:
                     if slots.settle(self.database, now()):
                         log.warning("the clock was ahead", extra={"facts": {"at": now()}})
                     jobs.bury(self.database, own=self.prefix)
-            except (sa.exc.SQLAlchemyError, OSError):  # the database, or a disk, is away for a while
+                    self.desk.recover(others=True)
+            except (
+                OboroError,
+                sa.exc.SQLAlchemyError,
+                OSError,
+            ):  # the database, or a disk, is away for a while
                 self._stopped.wait(1)
 
     def _bury_older(self) -> None:
@@ -133,7 +135,7 @@ class Service:
             edition.refuse_address(one.facts.dataset)
         self.desk = Desk(settings, self.database, self.datasets)
         self.desk.recover()
-        self.workers = Workers(settings, self.database)
+        self.workers = Workers(settings, self.database, self.desk)
 
     def run(self, ready: Callable[[str], None] | None = None, *, handle: list[Any] | None = None) -> None:
         """Serves until it is asked to stop; `ready` is told the address."""

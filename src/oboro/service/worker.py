@@ -127,8 +127,12 @@ class Shelf:
                 one.source.need()
                 self._open[one.facts.dataset] = one
 
+    @property
+    def names(self) -> list[str]:
+        return list(self._open)
+
     def look(self) -> None:
-        """Opens what is new, while there is nothing else to do. What cannot be read is left to whoever asks about it."""
+        """Opens what is new. What cannot be read is left to whoever asks about it."""
         try:
             if self.state.stat().st_mtime_ns != self._seen:
                 self.fill(read_settings(self.file))
@@ -168,9 +172,9 @@ def serve_jobs(file: str, name: str, front: int) -> None:
 def _take(database: Database, worker: str, shelf: Shelf, clerk: Clerk, over: Callable[[], bool]) -> None:
     idle = _IDLE[0]
     while not over():
-        row = jobs.claim(database, worker, now())
+        shelf.look()
+        row = jobs.claim(database, worker, now(), shelf.names)
         if row is None:
-            shelf.look()
             time.sleep(idle)
             idle = min(1.1 * idle, _IDLE[1])
             continue
