@@ -6,7 +6,7 @@ One row for each block that can hold anybody, whatever it holds, so that the for
     ticks      how many it covers: 1, or all of a block of time. The mean over them is the count divided by this
     ...        the first cell of the block, by the columns of the domain
     cells      how many cells it has
-    count      how many, whole and 0 or more; over all ticks that it covers. What noise hides among the cells of a block is shared out evenly (shrinkage.py)
+    count      how many, whole and 0 or more; over all ticks that it covers. What noise hides among the cells of a block is shared out as the blocks around it suggest (shrinkage.py)
     estimate   the least-squares answer that it comes from, unbiased: the interval is its own
     state      provisional, final, or lost: the tick of its own was lost, and the blocks of time around it tell what they can
 """
@@ -154,7 +154,8 @@ def _below(
     good = None if possible is None else flat(possible, tree.leaves)
     noise = [estimates.detail(at, spine, finer) for finer in range(level[spine] + 1, tree.depth + 1)]
     own = flat(held, roots)
-    counts = down(own, rest, shrunk(flat(wanted, tree.leaves), own, rest.arities, noise, good), good)
+    cells = shrunk(flat(wanted, tree.leaves), own, tree, level[spine], noise, good)
+    counts = down(own, rest, cells, good)
     shape = [places.trees[i].leaves for i in order]
     return np.ascontiguousarray(counts.reshape(shape).transpose(np.argsort(order)))
 

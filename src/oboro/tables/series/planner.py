@@ -31,7 +31,7 @@ from oboro.tables.tree.workload import Workload, block
 _STARTS = 6
 _DROP = 1e-3  # a level that gains less is left out
 _DIGITS = 1000
-_LEAST = 60  # thousandths for cells, whatever is asked: they are counted once for many ticks, and so little already tells them apart
+_LEAST = 50  # thousandths for cells, whatever is asked: they are counted once for many ticks, and so little already tells them apart
 
 
 def lattice_over(clock: Clock, places: Lattice) -> Lattice:
