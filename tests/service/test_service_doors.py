@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-from fastapi.routing import APIRoute
-from service_town import DATASET, MEAN, Town, made, town
+from service_town import DATASET, MEAN, Town, listening, made, town
+from starlette.routing import Mount
 
 from oboro.errors import LedgerError, ParameterError
 from oboro.service import people
 from oboro.service.server import Service
+from oboro.service.studio import entrance
 
 ASKERS, STEWARDS, READERS = {"analyst", "steward"}, {"steward"}, {"steward", "auditor"}
 EVERYBODY = ASKERS | READERS
 ROLES: dict[tuple[str, str], set[str] | None] = {  # None: whoever knocks
+    ("GET", "/"): None,
     ("GET", "/healthz"): None,
     ("GET", "/v1/healthz"): None,
+    ("GET", "/v1/openapi.json"): None,
     ("POST", "/v1/login"): None,
     ("GET", "/v1/datasets"): ASKERS,
     ("GET", "/v1/datasets/{dataset}"): ASKERS,
@@ -48,6 +53,60 @@ ROLES: dict[tuple[str, str], set[str] | None] = {  # None: whoever knocks
     ("GET", "/v1/alerts"): STEWARDS,
     ("GET", "/v1/metrics"): STEWARDS,
 }
+PAGES: dict[tuple[str, str], set[str] | None] = {
+    ("GET", "/studio"): EVERYBODY,
+    ("GET", "/studio/"): EVERYBODY,
+    ("GET", "/studio/login"): None,
+    ("POST", "/studio/login"): None,
+    ("GET", "/studio/enter"): None,
+    ("POST", "/studio/logout"): EVERYBODY,
+    ("GET", "/studio/language/{language}"): None,
+    ("GET", "/studio/static/{name}"): None,
+    ("GET", "/studio/ask"): ASKERS,
+    ("GET", "/studio/ask/{dataset}"): ASKERS,
+    ("POST", "/studio/ask/{dataset}"): ASKERS,
+    ("GET", "/studio/ask/{dataset}/forecast"): ASKERS,
+    ("POST", "/studio/ask/{dataset}/rehearsal"): ASKERS,
+    ("GET", "/studio/questions/{id}"): ASKERS,
+    ("GET", "/studio/releases"): ASKERS,
+    ("GET", "/studio/releases/{dataset}/{entry:int}"): ASKERS,
+    ("GET", "/studio/releases/{dataset}/{entry:int}/map"): ASKERS,
+    ("GET", "/studio/releases/{dataset}/{entry:int}/{file}"): ASKERS,
+    ("GET", "/studio/tables"): ASKERS,
+    ("GET", "/studio/tables/{dataset}"): ASKERS,
+    ("GET", "/studio/tables/{dataset}/forecast"): ASKERS,
+    ("GET", "/studio/tables/{dataset}/series/{number:int}"): ASKERS,
+    ("GET", "/studio/tables/{dataset}/series/{number:int}/play"): ASKERS,
+    ("GET", "/studio/synthetic"): ASKERS,
+    ("GET", "/studio/synthetic/{dataset}"): ASKERS,
+    ("GET", "/studio/synthetic/{dataset}/forecast"): ASKERS,
+    ("GET", "/studio/synthetic/{dataset}/{entry:int}/records"): ASKERS,
+    ("GET", "/studio/synthetic/{dataset}/{entry:int}/quality"): STEWARDS,
+    ("GET", "/studio/approvals"): STEWARDS,
+    ("GET", "/studio/approvals/{id}"): STEWARDS,
+    ("POST", "/studio/approvals/{id}/approve"): STEWARDS,
+    ("POST", "/studio/approvals/{id}/decline"): STEWARDS,
+    ("GET", "/studio/analysts"): STEWARDS,
+    ("POST", "/studio/analysts"): STEWARDS,
+    ("POST", "/studio/analysts/password"): STEWARDS,
+    ("POST", "/studio/analysts/token"): STEWARDS,
+    ("POST", "/studio/analysts/token/{id}/revoke"): STEWARDS,
+    ("POST", "/studio/analysts/grant/{dataset}"): STEWARDS,
+    ("POST", "/studio/analysts/grant/{dataset}/revoke"): STEWARDS,
+    ("GET", "/studio/account"): READERS,
+    ("GET", "/studio/account/{dataset}"): READERS,
+    ("POST", "/studio/account/{dataset}/verify"): READERS,
+    ("GET", "/studio/account/{dataset}/export"): READERS,
+    ("GET", "/studio/declare"): STEWARDS,
+    ("PUT", "/studio/declare/file"): STEWARDS,
+    ("GET", "/studio/declare/{file}"): STEWARDS,
+    ("POST", "/studio/declare/{file}"): STEWARDS,
+    ("POST", "/studio/declare/{file}/toml"): STEWARDS,
+    ("POST", "/studio/declare/{file}/fields"): STEWARDS,
+    ("POST", "/studio/declare/{file}/check"): STEWARDS,
+    ("POST", "/studio/declare/{file}/serve"): STEWARDS,
+    ("GET", "/studio/declare/{file}/opening"): STEWARDS,
+}
 BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/v1/login"): {"name": "nobody", "password": "a long password"},
     ("POST", "/v1/datasets/{dataset}/forecast"): {"question": MEAN},
@@ -66,19 +125,102 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
         yield found
 
 
-def routes(found: Town) -> set[tuple[str, str]]:
-    return {(verb, one.path) for one in every_route(found.app) for verb in one.methods}
-
-
-def every_route(app: Any) -> list[APIRoute]:
-    listed = []
-    for path, verbs in app.openapi()["paths"].items():
-        listed += [type("Route", (), {"path": path, "methods": {verb.upper()}}) for verb in verbs]
-    return [*listed, type("Route", (), {"path": "/healthz", "methods": {"GET"}})]  # type: ignore[list-item]
+def routes(listed: Any, below: str = "") -> Iterator[tuple[str, str]]:
+    """Every address that an application answers, those of what is included and mounted too."""
+    for one in listed:
+        included = getattr(one, "original_router", None)
+        if included is not None:
+            yield from routes(included.routes, below)
+        elif isinstance(one, Mount):
+            yield from routes(one.routes, below + one.path)
+        else:
+            yield from ((verb, below + one.path) for verb in one.methods - {"HEAD"})
 
 
 def test_every_endpoint_has_its_roles_here(here: Town) -> None:
-    assert routes(here) == set(ROLES)
+    listed = list(routes(here.app.routes))
+    assert sorted(listed) == sorted({**ROLES, **PAGES})
+    described = {
+        (verb.upper(), path) for path, verbs in here.app.openapi()["paths"].items() for verb in verbs
+    }
+    assert {one for one in listed if one[1].startswith("/v1/")} - described == {("GET", "/v1/openapi.json")}
+
+
+@pytest.mark.long("doors of a service")
+@pytest.mark.parametrize("endpoint", sorted(PAGES), ids=" ".join)
+def test_a_page_is_for_its_roles_alone(here: Town, endpoint: tuple[str, str]) -> None:
+    verb, path = endpoint
+    for hole, value in (("dataset", DATASET), ("id", here.ask().json()["id"]), ("file", "no.csv"), ("entry:int", "99"),
+                        ("number:int", "99"), ("language", "en"), ("name", "studio.css")):  # fmt: skip
+        path = path.replace("{" + hole + "}", value)
+
+    def send(token: str | None) -> Any:
+        kept = {} if token is None else {"cookie": f"{entrance.cookie_name(here.settings)}={token}"}
+        return here.send(verb, path, None, {} if verb == "POST" else None, origin="http://127.0.0.1", **kept)
+
+    allowed = PAGES[endpoint]
+    if allowed is None:
+        assert send(None).status_code in (200, 303, 401)  # the way in
+        return
+    gone = people.create_token(here.desk.database, "anna")
+    people.revoke_token(here.desk.database, gone.split("_")[1])
+    for token in (None, "nonsense", gone):
+        answer = send(token)
+        assert answer.status_code == 303
+        assert answer.headers["location"].startswith("/studio/login")
+    for who, role in (("lab-3", "analyst"), ("anna", "steward"), ("carl", "auditor")):
+        answer = send(people.create_token(here.desk.database, who))
+        assert answer.status_code < 500
+        assert (answer.status_code == 403) == (role not in allowed), (who, answer.status_code)
+        assert not answer.headers.get("location", "").startswith("/studio/login") or path.endswith("/logout")
+    assert "content-security-policy" in answer.headers
+
+
+@pytest.mark.long("doors of a service")
+@pytest.mark.parametrize("verb", ["HEAD", "OPTIONS", "PUT", "PATCH", "DELETE", "TRACE", "CONNECT", "get"])
+def test_no_other_verb_tells_or_does_anything(here: Town, verb: str) -> None:
+    """Nobody finds anything by one; who is known finds as much of a foreign dataset as of one that is not there."""
+    before, known = here.ledger.head().hash, {**ROLES, **PAGES}
+    for path in sorted({path for _, path in known}):
+        if (verb, path) in known:
+            continue
+        foreign, missing = (
+            path.replace("{dataset}", name)
+            .replace("{id}", "q-" + 32 * "0")
+            .replace(":int}", "}")
+            .replace("{entry}", "1")
+            for name in (DATASET, "people 1999")
+        )
+        nobody = here.send(verb, foreign, None)
+        assert nobody.status_code in (200, 303, 401, 403, 404, 405), path
+        assert nobody.status_code != 200 or known.get(("GET", path), EVERYBODY) is None, path
+        if path.startswith("/v1/"):
+            ours, theirs = here.send(verb, foreign, "lab-5"), here.send(verb, missing, "lab-5")
+            assert alike(ours, theirs), path
+            assert ours.status_code in (404, 405) or (verb == "HEAD" and path == "/v1/openapi.json"), path
+    assert here.ledger.head().hash == before
+
+
+def test_other_spellings_of_an_address_find_what_is_missing(here: Town) -> None:
+    """As they come in over a wire: encoded once, twice or for no reason, with a slash more, in other normal forms, far too long."""
+    names = ["people%202026", "%70eople%202026", "people%25202026", "people+2026", "people%202026/", "people%202026%2F", "%2e", "%2e%2e", "%00",
+             "people%202026%00", "PEOPLE%202026", "pe%CC%81ople", "p%C3%A9ople", "%ff%fe", "people%E3%80%802026", "x" * 8_000, "people%202026;a=b",
+             "people%202026%3Fa", "..%2Fdatasets%2Fpeople%202026"]  # fmt: skip
+    headers = {"Authorization": f"Bearer {here.tokens['lab-5']}"}
+    with listening(here, workers=0) as address:
+        line = HTTPConnection(urlsplit(address).netloc)
+        found = []
+        for name in ("people%201999", *names):
+            for rest in ("", "/made-up", "/"):
+                line.request("GET", f"/v1/datasets/{name}{rest}", headers=headers)
+                answer = line.getresponse()
+                kept = sorted((key, value) for key, value in answer.getheaders() if key != "date")
+                found.append((name, rest, (answer.status, kept, answer.read())))
+    missing = {what for _, _, what in ((a, b, str(c)) for a, b, c in found[:3])}
+    assert len(missing) == 2  # no such dataset, and no such address
+    for name, rest, what in found:
+        assert what[0] in (404, 403), (name, rest)
+        assert str(what) in missing or what[0] == 403, (name, rest, what)
 
 
 @pytest.mark.parametrize("endpoint", sorted(ROLES), ids=" ".join)
@@ -90,7 +232,8 @@ def test_an_endpoint_is_for_its_roles_alone(here: Town, endpoint: tuple[str, str
     revoked = people.create_token(here.desk.database, "lab-3")
     people.revoke_token(here.desk.database, revoked.split("_")[1])
     if allowed is None:
-        assert here.send(verb, where, None, body).status_code == (401 if path == "/v1/login" else 200)
+        expected = {"/v1/login": 401, "/": 307}.get(path, 200)
+        assert here.send(verb, where, None, body).status_code == expected
         return
     for who in (
         None,
