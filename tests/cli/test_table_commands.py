@@ -50,7 +50,9 @@ def test_the_whole_way(oboro: Command, tmp_path: Path) -> None:
     code, out, _ = oboro("table check cells.parquet --domain city.toml --count people")
     assert code == 0
     assert "steward" in out
-    code, out, _ = oboro("table forecast --domain city.toml --eps 0.5 --expected-total 100000")
+    code, out, _ = oboro(
+        "table forecast --domain city.toml --eps 0.5 --strategy tree --expected-total 100000"
+    )
     assert code == 0
     assert "4 x 4 of row,col" in out
     assert "generated city" in out

@@ -136,11 +136,14 @@ class Counted(Options):
     publish: PublishShare = None
     known: KnownTotals = None
 
-    def plan(self, unit: Unit) -> TablePlan:
+    def plan(self, unit: Unit, expected_total: int | None) -> TablePlan:
         from oboro.tables import plan
 
         read = {"domain": read_domain(self.domain), "workload": read_workload(self.workload)}
-        made: TablePlan = plan(unit=unit, **{**asdict(self), **read, "known": read_known(self.known)})
+        known = read_known(self.known)
+        made: TablePlan = plan(
+            unit=unit, expected_total=expected_total, **{**asdict(self), **read, "known": known}
+        )
         return made
 
     def series(self, unit: Unit, ticks: int, max_ticks: int | None, event: bool) -> SeriesPlan:
@@ -194,10 +197,9 @@ def read_workload(kinds: list[str] | None) -> Workload | None:
 
 # `oboro table forecast`: the error of a table before anything is spent, in print or as a page.
 
-Expected = Annotated[
-    int | None,
-    option("--expected-n --expected-total NUMBER", "A guess of how many there are, for the forecast."),
-]
+_GUESS = "A guess of how many there are, for the forecast, and for the strategy where none is named."
+Expected = Annotated[int | None, option("--expected-n --expected-total NUMBER", _GUESS)]
+ExpectedShort = Annotated[int | None, option("--expected-n NUMBER", _GUESS)]
 Ticks = Annotated[
     int | None, option("--ticks NUMBER", "Of a series: how many tables come one after the other.")
 ]
@@ -239,7 +241,7 @@ def forecast(
             )
         made = counted.series(unit_of(unit, counted.domain), ticks, max_ticks, event)
         return plans.show_forecast(made, show)
-    plan = counted.plan(unit_of(unit, counted.domain))
+    plan = counted.plan(unit_of(unit, counted.domain), expected_total)
     if output is not None:
         from oboro.report.forecast import write_forecast
 
@@ -334,11 +336,17 @@ app.command(epilog="Example: oboro table forecast --domain city.toml --eps 0.5")
     epilog="Example: oboro table release cells.parquet --domain city.toml --count people --eps 0.5 --ledger city.ledger -o published.parquet"
 )
 @with_options
-def release(data: DataFile, counted: Counted, ledger: LedgerAt, delivery: Delivery) -> None:
+def release(
+    data: DataFile,
+    counted: Counted,
+    ledger: LedgerAt,
+    delivery: Delivery,
+    expected_total: ExpectedShort = None,
+) -> None:
     """Publishes the table and pays for it from the ledger, whose unit is protected."""
     budget = "--eps 2" if counted.delta is None else "--eps 2 --delta 1e-6"
     account = open_ledger(ledger, counted.domain, unit="cells:1:1", budget=budget)
-    plan = counted.plan(account.unit)
+    plan = counted.plan(account.unit, expected_total)
     with progress_bar():
         plans.release(plan, data, account, delivery)
 

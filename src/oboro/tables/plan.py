@@ -40,7 +40,7 @@ from oboro.tables.tree.intervals import NOISY, Answer, with_noisy
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.older import OlderAdaptive
 from oboro.tables.tree.outlook import Outlook
-from oboro.tables.tree.strategy import PlannedTree, preferred
+from oboro.tables.tree.strategy import PlannedTree, design_for, preferred
 from oboro.tables.tree.workload import DEFAULT, Design, Workload
 from oboro.tables.wavelet import Wavelet
 
@@ -530,6 +530,7 @@ def plan(
     possible: Any = None,
     impossible: Any = None,
     total: int | None = None,
+    expected_total: int | None = None,
     publish: Number | None = None,
     known: Any = None,
 ) -> TablePlan: ...
@@ -561,6 +562,7 @@ def plan(
     possible: Any = None,
     impossible: Any = None,
     total: int | None = None,
+    expected_total: int | None = None,
     publish: Number | None = None,
     known: Any = None,
     ticks: int | None = None,
@@ -569,13 +571,16 @@ def plan(
 ) -> TablePlan | SeriesPlan:
     """A plan for a table of counts, or with `ticks` for a series of them.
 
-    strategy     how it is measured; by default `tree`, or `filtered` for more cells than can be listed
+    strategy     how it is measured. By default `tree`, or `filtered` for more cells than can be listed. For one column of places,
+                 numbers or dates, where a total is given or the workload is of squares, rectangles or cells, what was best for these
+                 questions on made-up tables: a tree, or `adaptive`, mostly where people are few or rectangles are asked for
     delta        with it the noise of a tree is Gaussian, and the promise (eps, delta)
     workload     what readers will ask, for a tree; by default blocks and squares
     count        the column that says how many; without it every row counts 1
     possible     a table of the only cells that can hold anyone (some columns of the domain are enough), or
     impossible   a table of those that cannot. Public knowledge, never read off the data
     total        how many there are in all, where that is public (under replace)
+    expected_total   a guess at that, by which the strategy is chosen and nothing else
     publish      the share of published cells that may hold nobody, for a tree
     known        totals of areas that are public from elsewhere, and hold exactly: {"prefecture": {"34": 2_700_000}},
                  or a table of them, {"prefecture": "totals.csv"}; {"total": n} is that of all areas. By other columns too:
@@ -606,7 +611,9 @@ def plan(
     if ticks is not None:
         from oboro.tables.series.plan import series_plan
 
-        _refuse_beside_ticks(strategy=strategy, total=total, publish=publish, known=known)
+        _refuse_beside_ticks(
+            strategy=strategy, total=total, expected_total=expected_total, publish=publish, known=known
+        )
         return series_plan(
             domain,
             unit=unit,
@@ -625,11 +632,39 @@ def plan(
             needed="ticks as well",
             fix=setting(ticks=24),
         )
-    over_areas = any(isinstance(column, Areas) for column in domain)
-    strategy = strategy or ("tree" if over_areas else preferred(layout_of(domain, mask), total))
     share = None if publish is None else rational("publish", publish)
     totals = known_totals(known, domain)
-    return TablePlan(domain, unit, guarantee, strategy, count, mask, total, workload, None, share, totals)
+    if expected_total is not None:
+        expected_total = whole("expected_total", expected_total, least=0, most=LARGEST_TOTAL)
+    over_areas = any(isinstance(column, Areas) for column in domain)
+    usual = "tree" if over_areas else preferred(layout_of(domain, mask), total)
+    made = TablePlan(
+        domain, unit, guarantee, strategy or usual, count, mask, total, workload, None, share, totals
+    )
+    if made.strategy != PlannedTree.name or over_areas or share is not None or delta is not None:
+        return made
+    return _best(made, workload, total if expected_total is None else expected_total, strategy is None)
+
+
+def _best(made: TablePlan, workload: Workload | None, people: int | None, any_strategy: bool) -> TablePlan:
+    """What serves the questions best, as far as public facts tell: the tree as planned, the default tree, or a table that looks.
+
+    Where nothing says how many people there are, and blocks at all sizes matter, as they do by default, the tree stays.
+    """
+    from oboro.tables.tree import trial
+
+    asked = workload or DEFAULT
+    whole_tree = people is None and any(part.kind == "blocks" for part in asked.parts)
+    if (workload is None and people is None) or not trial.tried(made.layout, asked):
+        return made
+    found = trial.choice(
+        made.layout, made.guarantee.eps, made.unit, asked, people, looks=any_strategy and not whole_tree
+    )
+    if found == trial.LOOKS:
+        return dataclasses.replace(made, strategy=Adaptive.name, workload=None, design=None)
+    if found == trial.USUAL:
+        return dataclasses.replace(made, design=design_for(made.layout, made.unit))
+    return made
 
 
 def _refuse_beside_ticks(**given: object) -> None:

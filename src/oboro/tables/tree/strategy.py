@@ -403,6 +403,7 @@ class PlannedTree(Strategy):
             []
             if expected_total is None
             else [
+                *self._beside_adaptive(expected_total),
                 *self.outlook(expected_total).notes,
                 self._range(expected_total),
                 self._trade(expected_total),
@@ -411,6 +412,21 @@ class PlannedTree(Strategy):
         sizes = [math.prod(self.lattice.nodes(level)) for level in self.chosen.levels]
         lacks = without_intervals(zip(sizes, [noise.sd for noise in self.noises], strict=True))
         return [*helps, "measured: " + "; ".join([*named, *more]), *lacks, *outlook]
+
+    def _beside_adaptive(self, total: int) -> list[str]:
+        """Whether a table that looks would be better for what this tree was planned for, and by how much."""
+        from oboro.tables.tree import trial
+
+        asked = self.workload or DEFAULT
+        if self.chosen.rho is not None or self.publish is not None or not trial.tried(self.layout, asked):
+            return []
+        found = trial.ratios(self.layout, self.eps, self.unit, asked, total)
+        ratio = found[trial.LOOKS] / min(found[trial.PLANNED], found[trial.USUAL])
+        if ratio > trial.CLEARLY:
+            return []
+        return [
+            f"for so many people strategy adaptive is likely to be better: about {ratio:.2f} of these errors on made-up tables"
+        ]
 
     def _range(self, total: int) -> str:
         """The same in other shapes of place: what comes out lies between, more likely than at one figure."""

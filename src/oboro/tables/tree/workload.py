@@ -140,7 +140,7 @@ def blocks() -> Workload:
 def squares(sides: Sequence[int] = SIDES) -> Workload:
     """Squares of these sides, anywhere.
 
-    >>> ob.tables.plan(mesh, unit=unit, eps=1, workload=ob.tables.squares([15, 31])).levels
+    >>> ob.tables.plan(mesh, unit=unit, eps=1, strategy="tree", workload=ob.tables.squares([15, 31])).levels
     ('8 x 8 of row,col', '1 x 1 of row,col')
     """
     return Workload((Part("squares", _sides(sides)),))
@@ -149,8 +149,8 @@ def squares(sides: Sequence[int] = SIDES) -> Workload:
 def rectangles(sides: Sequence[int] = LONG_SIDES) -> Workload:
     """Rectangles with any two of these sides, anywhere.
 
-    >>> ob.tables.plan(mesh, unit=unit, eps=1, workload=ob.tables.rectangles([15, 63])).levels
-    ('all of row,col', '8 x 8 of row,col', '1 x 1 of row,col')
+    >>> ob.tables.plan(mesh, unit=unit, eps=1, workload=ob.tables.rectangles()).strategy
+    'adaptive'
     """
     return Workload((Part("rectangles", _sides(sides)),))
 

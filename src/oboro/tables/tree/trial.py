@@ -1,0 +1,186 @@
+"""Which of our plans serves given questions best, once counts are kept at 0 or more: tried out on made-up tables.
+
+The planner makes errors smallest as least squares leaves them. What follows, keeping counts at 0 or more, helps some plans
+far more than others, most of all where people are few, and has no closed form. So plans are tried out: on a small table
+that is filled as the city and the country of the outlook are, and as a few smooth hills, with noise from a fixed seed. If nobody says how many people there are,
+tables from nearly empty to full count alike. No data is looked at, and the same facts always give the same choice.
+
+What decides most is the *filling*: people times eps/D for each cell. Below about 1, a table that looks (`adaptive`) is
+better for questions of all kinds; above, a tree that is planned for the questions.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from oboro.arrays import Floats, Integers
+from oboro.domain import Category, Domain, Grid, Integer
+from oboro.exact import remembered
+from oboro.noise.bits import UnsafeBitsWarning, UnsafeDeterministicBits
+from oboro.privacy import Pure, Unit
+from oboro.tables.cells import Cells, Layout
+from oboro.tables.strategy import Strategy, counts_move
+from oboro.tables.tree.adaptive import Adaptive
+from oboro.tables.tree.lattice import lattice_of
+from oboro.tables.tree.outlook import shape_of
+from oboro.tables.tree.strategy import PlannedTree
+from oboro.tables.tree.workload import LONG_SIDES, Part, Workload
+
+PLANNED, USUAL, LOOKS = (
+    "planned",
+    "usual",
+    "adaptive",
+)  # a tree for the questions, the default tree, a table that looks
+KINDS = ("blocks", "squares", "rectangles", "cells")  # questions that can be tried out
+_SHAPES = ("city", "country", "hills")
+_FILLINGS = (0.03, 0.3, 3.0, 30.0)  # where nobody says how many people there are
+_LEAST, _MOST = -8, 8  # powers of two: of a filling that is tried out
+_EPS = Fraction(1, 4)
+_BITS = {1: 10, 2: 7}  # of a side of the made-up table, at most
+_ASKED = 64  # questions of each kind
+_RUNS = 20  # on each shape: so many with one filling, fewer with each of several
+CLEARLY = 0.95  # a tree's errors can be told beforehand: something else must be better by as much
+
+
+def tried(layout: Layout, workload: Workload) -> bool:
+    """Whether plans for these questions can be tried out: of one column of places, numbers or dates, and no categories."""
+    if any(part.kind not in KINDS for part in workload.parts) or len(layout.domain) != 1:
+        return False
+    (column,), (tree,) = layout.domain.columns, lattice_of(layout.domain).trees
+    return not isinstance(column, Category) and tree.depth > 1
+
+
+def choice(
+    layout: Layout, eps: Fraction, unit: Unit, workload: Workload, people: int | None, *, looks: bool = True
+) -> str:
+    """The plan with the smallest errors: PLANNED, USUAL or, if it may be, LOOKS."""
+    found = ratios(layout, eps, unit, workload, people)
+    tree = USUAL if found[USUAL] < found[PLANNED] else PLANNED
+    return LOOKS if looks and found[LOOKS] < CLEARLY * found[tree] else tree
+
+
+def ratios(
+    layout: Layout, eps: Fraction, unit: Unit, workload: Workload, people: int | None
+) -> dict[str, float]:
+    """Errors of each plan over those of a tree for the questions, in the geometric mean over kinds and shapes."""
+    axes = len(lattice_of(layout.domain).trees[0].directions)
+    bits = min(max(round(math.log2(layout.cells) / axes), 2), _BITS[axes])
+    steps = None
+    if people is not None:
+        filling = max(people, 1) * float(eps) / counts_move(unit) / layout.cells
+        steps = min(max(round(math.log2(filling)), _LEAST), _MOST)
+    return dict(_ratios(axes, bits, workload, steps))
+
+
+@remembered(32)
+def _ratios(axes: int, bits: int, workload: Workload, steps: int | None) -> tuple[tuple[str, float], ...]:
+    sides = (1 << bits,) * axes
+    layout = Layout(
+        Domain([Grid("row", "col", shape=sides) if axes == 2 else Integer("at", 0, sides[0] - 1)])
+    )
+    facts = (layout, Pure(_EPS), Unit.cells())
+    plans: dict[str, Strategy] = {
+        PLANNED: PlannedTree(*facts, workload=workload),
+        USUAL: PlannedTree(*facts),
+        LOOKS: Adaptive(*facts),
+    }
+    asked = [own for part in workload.parts for own in _questions(part, sides)]
+    logs = dict.fromkeys(plans, 0.0)
+    fillings = _FILLINGS if steps is None else (2.0**steps,)
+    runs = _RUNS // len(fillings)
+    for filling in fillings:
+        for shape in _SHAPES:
+            truth = _filled(shape, sides, max(round(filling * math.prod(sides) / float(_EPS)), 1))
+            for name, plan in plans.items():
+                logs[name] += _log_error(plan, truth, asked, runs) / len(fillings) / len(_SHAPES)
+    return tuple((name, math.exp(log - logs[PLANNED])) for name, log in logs.items())
+
+
+def _log_error(plan: Strategy, truth: Integers, asked: list[Integers], runs: int) -> float:
+    """The mean over kinds of questions of the logarithm of the root mean square error."""
+    places = np.nonzero(truth)
+    keys = plan.layout.keys(places)
+    order = np.argsort(keys)
+    squares = np.zeros(len(asked))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnsafeBitsWarning)
+        bits = UnsafeDeterministicBits("trial")
+    for found in plan.measure(Cells(keys[order], truth[places][order]), bits, runs):
+        off = -truth.astype(float)
+        off[tuple(plan.layout.places(found.keys))] += found.counts
+        sums = np.pad(off, [(1, 0)] * off.ndim)
+        for axis in range(off.ndim):
+            sums = sums.cumsum(axis)
+        squares += [np.mean(_answers(sums, kind) ** 2) for kind in asked]
+    return float(np.log(np.maximum(squares / runs, 1e-3)).mean() / 2)
+
+
+def _questions(part: Part, sides: tuple[int, ...]) -> Iterator[Integers]:
+    """The kinds of questions of a part of a workload: of each, the lower and upper ends of some along every axis.
+
+    Rectangles whose sides nobody names are those with any two ends.
+    """
+    random = np.random.default_rng(7)
+    if part.kind == "rectangles" and part.sides == LONG_SIDES:
+        ends = np.sort([random.integers(0, side, (2, 8 * _ASKED)) for side in sides], axis=1)
+        yield np.stack([ends[:, 0], ends[:, 1] + 1])
+        return
+    if part.kind in ("blocks", "cells"):
+        most = 1 if part.kind == "cells" else sides[0].bit_length()
+        kinds = [(1 << at,) * len(sides) for at in range(most)]
+    elif part.kind == "rectangles" and len(sides) == 2:
+        kinds = [(one, other) for one in part.sides for other in part.sides]
+    else:
+        kinds = [(one,) * len(sides) for one in part.sides]
+    for lengths in dict.fromkeys(tuple(map(min, own, sides)) for own in kinds):
+        pairs = list(zip(sides, lengths, strict=True))
+        if part.kind == "blocks":
+            low = [random.integers(0, side // own, _ASKED) * own for side, own in pairs]
+        else:
+            low = [random.integers(0, side - own + 1, _ASKED) for side, own in pairs]
+        yield np.array([low, [at + own for at, own in zip(low, lengths, strict=True)]])
+
+
+def _answers(sums: Floats, asked: Integers) -> Floats:
+    """What lies between the ends, from sums over all that is below them."""
+    low, high = asked
+    if sums.ndim == 1:
+        return np.asarray(sums[high[0]] - sums[low[0]])
+    return np.asarray(
+        sums[high[0], high[1]] - sums[low[0], high[1]] - sums[high[0], low[1]] + sums[low[0], low[1]]
+    )
+
+
+def _filled(shape: str, sides: tuple[int, ...], people: int) -> Integers:
+    """So many people on a small table, as they live in a shape."""
+    found = np.random.default_rng(11).multinomial(people, _density(shape, sides).reshape(-1))
+    return found.reshape(sides).astype(np.int64)
+
+
+@lru_cache(maxsize=16)
+def _density(shape: str, sides: tuple[int, ...]) -> Floats:
+    """The shape on a smaller table; on a line, some rows of it laid end to end."""
+    whole = _hills() if shape == "hills" else shape_of(shape)
+    if len(sides) == 2:
+        by = len(whole) // sides[0]
+        found = whole.reshape(sides[0], by, sides[0], by).sum(axis=(1, 3))
+    else:
+        found = whole[:: len(whole) // 8].reshape(sides[0], -1).sum(axis=1)
+    return np.asarray(found / found.sum())
+
+
+def _hills() -> Floats:
+    """Twelve of them, from narrow to wide, of any height; nobody far from all."""
+    random, at = np.random.default_rng(12), np.arange(512)
+    found = np.zeros((512, 512))
+    for wide in np.geomspace(6, 60, 12):
+        row, col = random.uniform(0, 512, 2)
+        near = [np.exp(-(((at - place) / wide) ** 2) / 2) for place in (row, col)]
+        found += (random.pareto(1) + 0.1) / wide**2 * np.outer(*near)
+    return found
