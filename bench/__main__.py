@@ -38,7 +38,7 @@ PARTS = (
 
 
 TOGETHER = {
-    "accuracy": ("accuracy", "accuracy_tables")
+    "accuracy": ("accuracy", "accuracy_tables", "accuracy_choices")
 }  # parts that are several modules, whichever are there
 
 

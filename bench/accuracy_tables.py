@@ -23,7 +23,7 @@ from bench.rivals import Curve, Floats, Integers
 from oboro.domain import Domain, Grid
 from oboro.noise import system_bits
 from oboro.privacy import Pure, Unit
-from oboro.tables import rectangles
+from oboro.tables import plan, rectangles
 from oboro.tables.cells import Cells, Layout
 from oboro.tables.strategy import Strategy
 from oboro.tables.tree.adaptive import Adaptive
@@ -33,7 +33,8 @@ from oboro.tables.tree.strategy import PlannedTree
 SIDE, EPS = 128, Fraction(1, 10)
 RUNS = int(os.environ.get("OBORO_RUNS", "20"))
 SCALES = (10**4, 10**6)
-LAYOUT = Layout(Domain([Grid("row", "col", shape=(SIDE, SIDE))]))
+DOMAIN = Domain([Grid("row", "col", shape=(SIDE, SIDE))])
+LAYOUT = Layout(DOMAIN)
 HELD_OUT = (
     "Adult_2D",
     "BeijingTaxiE",
@@ -97,7 +98,7 @@ def errors_of_all(table: Integers, asked: Integers) -> dict[str, Floats]:
     ours: dict[str, Strategy] = {
         "default tree": PlannedTree(*facts),
         "ours, adaptive": Adaptive(*facts),
-        "ours, for rectangles": PlannedTree(*facts, workload=rectangles()),
+        "ours, for rectangles": plan(DOMAIN, unit=Unit.cells(), eps=EPS, workload=rectangles()).mechanism,
     }
     theirs: dict[str, Callable[[], Floats]] = {
         "HB": lambda: rivals.hb(table, float(EPS), asked, random),

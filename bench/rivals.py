@@ -17,7 +17,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
 
 import numba
 import numpy as np
@@ -101,51 +100,53 @@ def _blocks(table: npt.NDArray[np.generic], side: int) -> Floats:
 
 
 # UGrid and AGrid
+#
+# With the parameters of DPBench's code (c = 10, c2 = 5, half of eps for each level of AGrid), and its grids: cells have a whole
+# number of places a side, rounded down, and the last row and column are smaller. So a grid is never coarser than the rule says: in a
+# grid with as many cells as the rule says, of one or two places a side, people are spread evenly over two, which costs far more than noise.
 
 _PEOPLE_PER_CELL, _OF_AGRID = 10.0, 5.0
 
 
 def ugrid(table: Integers, eps: float, asked: Questions, random: Random) -> Floats:
-    """One grid of sqrt(N eps / 10) cells a side, people spread evenly within them."""
-    side = len(table)
-    parts = min(max(round(math.sqrt(table.sum() * eps / _PEOPLE_PER_CELL)), 1), side)
-    return _counted_grid(table, parts, eps, random)
+    """One grid of sqrt(N eps / 10) cells a side or somewhat more, people spread evenly within them."""
+    width = _width(table.shape, math.sqrt(table.sum() * eps / _PEOPLE_PER_CELL))
+    return _even(_noisy(table, width, eps, random), table.shape, width)
 
 
 def agrid(table: Integers, eps: float, asked: Questions, random: Random) -> Floats:
     """A grid of max(10, sqrt(N eps / 10) / 4) blocks a side; each divided as its count allows; both together."""
-    side = len(table)
-    parts = min(max(10, math.ceil(math.sqrt(table.sum() * eps / _PEOPLE_PER_CELL) / 4)), side)
-    edges = np.rint(np.linspace(0, side, parts + 1)).astype(int)
+    side, half = len(table), eps / 2
+    wide = _width(table.shape, max(10, math.floor(math.sqrt(table.sum() * eps / _PEOPLE_PER_CELL) / 4)))
     found = np.zeros(table.shape)
-    half = eps / 2
-    for top, bottom in pairwise(edges):
-        for left, right in pairwise(edges):
-            block = table[top:bottom, left:right]
+    for top in range(0, side, wide):
+        for left in range(0, side, wide):
+            block = table[top : top + wide, left : left + wide]
             noisy = block.sum() + random.laplace(0, 1 / half)
-            finer = min(max(math.ceil(math.sqrt(max(noisy, 0) * half / _OF_AGRID)), 1), min(block.shape))
-            inside = _counted_grid(block, finer, half, random)
+            finer = max(math.floor(math.sqrt(max(noisy, 0) * half / _OF_AGRID)), 1)
+            width = _width(block.shape, finer)
+            inside = _noisy(block, width, half, random)
             m = finer**2
             best = (m * noisy + inside.sum()) / (m + 1)  # their variances are as 1 and m
-            found[top:bottom, left:right] = inside + _even(
-                np.full((finer, finer), (best - inside.sum()) / m), block.shape
-            )
+            inside += (best - inside.sum()) / inside.size
+            found[top : top + wide, left : left + wide] = _even(inside, block.shape, width)
     return found
 
 
-def _counted_grid(table: Integers, parts: int, eps: float, random: Random) -> Floats:
-    rows, cols = (np.rint(np.linspace(0, size, parts + 1)).astype(int) for size in table.shape)
-    sums = np.pad(table.cumsum(0).cumsum(1), ((1, 0), (1, 0)))[np.ix_(rows, cols)]
-    counts = sums[1:, 1:] - sums[:-1, 1:] - sums[1:, :-1] + sums[:-1, :-1]
-    return _even(counts + random.laplace(0, 1 / eps, counts.shape), table.shape)
+def _width(shape: tuple[int, ...], parts: float) -> int:
+    """Places a side of each cell, so that there are about so many of them a side: rounded down."""
+    return max(math.floor(math.sqrt(math.prod(shape)) / max(parts, 1.0)), 1)
 
 
-def _even(counts: Floats, shape: tuple[int, ...]) -> Floats:
+def _noisy(table: Integers, width: int, eps: float, random: Random) -> Floats:
+    starts = [np.arange(0, size, width) for size in table.shape]
+    counts = np.add.reduceat(np.add.reduceat(table, starts[0], axis=0), starts[1], axis=1)
+    return np.asarray(counts + random.laplace(0, 1 / eps, counts.shape))
+
+
+def _even(counts: Floats, shape: tuple[int, ...], width: int) -> Floats:
     """Each count spread evenly over its part of a table."""
-    rows, cols = (
-        np.diff(np.rint(np.linspace(0, size, parts + 1)).astype(int))
-        for size, parts in zip(shape, counts.shape, strict=True)
-    )
+    rows, cols = (np.minimum(width, size - np.arange(0, size, width)) for size in shape)
     return np.repeat(np.repeat(counts / np.outer(rows, cols), rows, axis=0), cols, axis=1)
 
 

@@ -181,3 +181,26 @@ def test_counts_are_given_raw_and_at_zero_or_more_with_an_interval_for_each(tmp_
     assert people.where("age >= 100").count(eps=1).not_negative().num_columns == 6
     with pytest.raises(ParameterError, match="no counts"):
         people.sum("age", eps=1).not_negative()
+
+
+def test_files_and_batches_have_counts_raw_and_at_zero_or_more(tmp_path: Path) -> None:
+    domain, unit = ob.Domain([ob.Integer("age", 0, 59)]), ob.Unit.row()
+    ledger = ob.Ledger.create(tmp_path / "x.ledger", dataset="x", unit=unit, budget=ob.Pure(9))
+    people = ob.Session({"age": [3] * 50}, domain=domain, ledger=ledger)
+    release = people.histogram("age", eps="0.5")
+    certificate = release.save(tmp_path / "ages.csv", not_negative=True)
+    lines = (tmp_path / "ages.csv").read_text().splitlines()
+    assert lines[0].replace('"', "") == "age,count,low,high,at 0 or more,at 0 or more low,at 0 or more high"
+    ob.verify_certificate(certificate)  # and the file beside it
+    with people.batch(eps=1) as batch:
+        batch.where("age < 9").count()
+        batch.histogram("age")
+        batch.mean("age")
+    table = batch.release.not_negative(0.9)
+    assert table.num_rows == 61  # and no row of the mean
+    value, low, cut = (table.column(name).to_numpy() for name in ("value", "low", "at 0 or more"))
+    assert (cut == np.maximum(value, 0)).all()
+    assert (low < value).all()
+    assert (table.column("at 0 or more low").to_numpy() == np.maximum(low, 0)).all()
+    with pytest.raises(ParameterError, match="no counts"):
+        people.mean("age", eps="0.1").save(tmp_path / "mean.csv", not_negative=True)

@@ -16,6 +16,7 @@ from oboro.cli.options import (
     ExpectedN,
     Json,
     LedgerAt,
+    NotNegative,
     Options,
     Shown,
     UnitText,
@@ -72,10 +73,16 @@ def forecast(counted: Counted, show: Shown, unit: UnitText = None, expected_n: E
     epilog="Example: oboro histogram release people.csv --domain people.toml --column region --eps 0.2 --ledger people.ledger -o published.csv"
 )
 @with_options
-def release(data: DataFile, counted: Counted, ledger: LedgerAt, delivery: Delivery) -> None:
+def release(
+    data: DataFile,
+    counted: Counted,
+    ledger: LedgerAt,
+    delivery: Delivery,
+    not_negative: NotNegative = False,
+) -> None:
     """Publishes the counts and pays for them from the ledger, whose unit is protected."""
     account = open_ledger(ledger, counted.domain)
-    plans.release(counted.plan(account.unit), data, account, delivery)
+    plans.release(counted.plan(account.unit), data, account, delivery, not_negative=not_negative)
 
 
 @app.command(epilog="Example: oboro histogram check people.csv --domain people.toml")

@@ -131,6 +131,12 @@ class Delivery(Options):
     json: Json = False
 
 
+NotNegative = Annotated[
+    bool,
+    option("--not-negative", "Of counts: give each raw and at 0 or more, with an interval for each."),
+]
+
+
 @dataclass(frozen=True)
 class Shown(Options):
     """What every forecast takes."""

@@ -21,7 +21,7 @@ from oboro.cli.options import (
 )
 from oboro.cli.terminal import budget_text, echo, typed, unit_text
 from oboro.kinds import path_of
-from oboro.language import labelled, phrase, said
+from oboro.language import aligned, labelled, phrase, said
 from oboro.payment import delivered
 
 if TYPE_CHECKING:
@@ -65,11 +65,16 @@ def show_forecast(plan: Plan, how: Shown, forecast: Forecast | None = None) -> N
     echo(typed(str(forecast)))
 
 
-def release(plan: Plan, data: object, ledger: Ledger, delivery: Delivery) -> None:
-    """Shows the forecast, spends once, writes the release and its certificate."""
+def release(
+    plan: Plan, data: object, ledger: Ledger, delivery: Delivery, *, not_negative: bool = False
+) -> None:
+    """Shows the forecast, spends once, writes the release and its certificate; counts also at 0 or more if asked."""
     from oboro.release import quote
     from oboro.release import run as run_plan
+    from oboro.release.release import check_counts
 
+    if not_negative:
+        check_counts(plan)
     name, json = delivery.name, delivery.json
     if delivery.output is not None:
         check_output(plan, delivery.output, data)
@@ -87,7 +92,14 @@ def release(plan: Plan, data: object, ledger: Ledger, delivery: Delivery) -> Non
     given_again = name is not None and ledger.find(name) is not None
     tell = None if json else lambda forecast: echo(typed(f"{forecast}\n"), err=True)
     released = run_plan(plan, data, ledger, name, tell=tell)
-    give(released, ledger, output=delivery.output, json=json, given_again=given_again)
+    give(
+        released,
+        ledger,
+        output=delivery.output,
+        json=json,
+        given_again=given_again,
+        not_negative=not_negative,
+    )
 
 
 def give(
@@ -98,12 +110,13 @@ def give(
     json: bool,
     given_again: bool = True,
     paid_before: bool = False,
+    not_negative: bool = False,
 ) -> None:
     """Writes a release with its certificate if asked, and says what it is, what it cost and what remains.
 
     `paid_before`: as a part of what was reserved earlier, as a tick of a series is.
     """
-    certificate = None if output is None else released.save(output)
+    certificate = None if output is None else released.save(output, not_negative=not_negative)
     if output is not None:
         delivered()
     if json:
@@ -117,13 +130,15 @@ def give(
         where = (
             {"output": str(output), "certificate": str(certificate)}
             if output is not None
-            else {"table": released.outgoing().to_pylist()}
+            else {"table": (released.not_negative() if not_negative else released.outgoing()).to_pylist()}
         )
         value = released.value
         number = {"value": value} if isinstance(value, int | float) else {}
         show_json({**record, **number, **where, "ledger": released.certificate.record["ledger"]})
         return
     echo(str(released))
+    if not_negative:
+        echo("\n" + "\n".join(_at_zero_or_more(released)))
     if output is None and released.is_cut:
         echo(labelled("all rows", _fetched(released, ledger)))
     if output is not None:
@@ -135,6 +150,21 @@ def give(
     spent = again if given_again else nothing if paid_before else str(released.cost)
     echo(labelled("spent", spent))
     echo(labelled("remaining", str(ledger.remaining)))
+
+
+_MOST_SHOWN = 20
+
+
+def _at_zero_or_more(released: Release) -> list[str]:
+    """The first counts at 0 or more, each with its interval, as lines."""
+    table = released.not_negative()
+    names = [name for name in table.column_names if not name.endswith(("low", "high")) and name != "number"]
+    rows = [[said(name) for name in (*names, "95% interval")]]
+    for row in table.slice(0, _MOST_SHOWN).to_pylist():
+        ends = (row[f"at 0 or more {side}"] for side in ("low", "high"))
+        figures = [f"{own:,}" if isinstance(own, int) else str(own) for own in (row[name] for name in names)]
+        rows.append([*figures, phrase(" to ".join(f"{end:,}" for end in ends))])
+    return aligned(rows, "<" * (len(names) - 2) + ">>>")
 
 
 def _fetched(released: Release, ledger: Ledger) -> str:

@@ -14,6 +14,7 @@ from oboro.cli.options import (
     EpsOrNone,
     ExpectedN,
     Json,
+    NotNegative,
     Rho,
     argument,
     open_ledger,
@@ -202,6 +203,7 @@ def query(
     eps: EpsOrNone = None,
     rho: Rho = None,
     expected_n: ExpectedN = None,
+    not_negative: NotNegative = False,
 ) -> None:
     """Asks one question of a dataset, and pays for it from its ledger."""
     from oboro.statistics import Session
@@ -228,7 +230,7 @@ def query(
     else:
         plan = ask(asked, text, edges, clip, way)(eps=eps, rho=rho, expected_n=expected_n)
     check_private(plan, session.n)
-    plans.release(plan, session.source, ledger, delivery)
+    plans.release(plan, session.source, ledger, delivery, not_negative=not_negative)
 
 
 def check(file: PeopleFile, json: Json = False) -> None:

@@ -168,6 +168,20 @@ class Plan:
     with_shapes: tuple[str, ...] = ()  # endings of files that have them
 
     @property
+    def has_counts(self) -> bool:
+        """Whether it releases counts that noise can take below 0."""
+        return self.raw_intervals is not None
+
+    def not_negative(self, table: Any, level: float) -> Any:
+        """Its counts raw and at 0 or more, with the interval of each; where it has counts."""
+        from oboro.release.release import raw_and_cut
+
+        assert self.raw_intervals is not None
+        assert self.intervals is not None
+        counts = table.column(table.num_columns - 1)
+        return raw_and_cut(table, counts, self.raw_intervals(table, level), self.intervals(table, level))
+
+    @property
     def leaves_out(self) -> str:
         """What an interval covers, and what not."""
         return "covers the noise alone"

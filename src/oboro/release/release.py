@@ -52,6 +52,34 @@ def with_ends(table: pa.Table, ends: Ends) -> pa.Table:
     return table
 
 
+def raw_and_cut(table: pa.Table, counts: pa.ChunkedArray, raw: Ends, cut: Ends) -> pa.Table:
+    """The table with the ends of its counts, and with the counts at 0 or more and their ends."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table = with_ends(table, raw)
+    more = {
+        "at 0 or more": pc.max_element_wise(counts, pa.scalar(0, counts.type)),
+        "at 0 or more low": pa.array(cut[0]),
+        "at 0 or more high": pa.array(cut[1]),
+    }
+    for name, column in more.items():
+        table = table.append_column(name, column)
+    return table
+
+
+def check_counts(plan: Plan) -> None:
+    """Refuses to give what has no counts at 0 or more."""
+    if not plan.has_counts:
+        raise ParameterError(
+            "this release has no counts that noise can take below 0",
+            given=plan.kind,
+            needed="a count, or a histogram",
+            fix=setting(not_negative=None),
+            argument="not_negative",
+        )
+
+
 def carrying_ends(table: pa.Table, ends: Ends) -> pa.Table:
     """The same for a table that is published with them: of 95%, and it says so."""
     found = with_ends(table, ends)
@@ -142,31 +170,11 @@ class Release:
     def not_negative(self, level: float = 0.95) -> pa.Table:
         """Counts as they were drawn, and at 0 or more, which is closer to the truth; each with its interval.
 
-        Raw counts add up to sums that are right on average. Counts that are cut at 0 do not: where many are small, their
+        Of a batch those of its counts and histograms, one row each. Raw counts add up to sums that are right on average. Counts that are cut at 0 do not: where many are small, their
         sum comes out too high.
         """
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        if self.plan.raw_intervals is None or self.plan.intervals is None:
-            raise ParameterError(
-                "this release has no counts that noise can take below 0",
-                given=self.plan.kind,
-                needed="a count, or a histogram",
-                fix="release.interval(0.95)",
-            )
-        table = self._table
-        raw = with_ends(table, self.plan.raw_intervals(table, level))
-        low, high = self.plan.intervals(table, level)
-        counts = table.column(table.num_columns - 1)
-        cut = {
-            "at 0 or more": pc.max_element_wise(counts, pa.scalar(0, counts.type)),
-            "at 0 or more low": pa.array(low),
-            "at 0 or more high": pa.array(high),
-        }
-        for name, column in cut.items():
-            raw = raw.append_column(name, column)
-        return raw
+        check_counts(self.plan)
+        return self.plan.not_negative(self._table, level)
 
     def _by(self, by: str | Sequence[str]) -> pa.Table:
         if self.plan.table_by is None:
@@ -202,9 +210,11 @@ class Release:
         certificate: str | Path | None = None,
         by: str | Sequence[str] | None = None,
         outlines: str | Path | None = None,
+        not_negative: bool = False,
     ) -> Path:
         """Writes the data by its extension, and beside it a certificate that carries the file's hash.
 
+        With `not_negative`: counts raw and at 0 or more, with the 95% interval of each, in any file but .oboro, which has the release itself.
         With `by`, such as "municipality" or ["municipality", "sex"]: a table of its own, of areas of that level, with the 95%
         interval of each; where the plan has areas. With `outlines` too, a file of polygons with a property of that name, these are the
         areas' shapes in a file that GIS reads. Both files appear whole or not at all. Returns where the certificate is: in
@@ -212,7 +222,10 @@ class Release:
         """
         path = Path(path)
         ending = checked_ending(self.plan, path)
-        table = self.outgoing() if by is None and outlines is None else self._by(by or [])
+        if not_negative:
+            table = self.not_negative()
+        else:
+            table = self.outgoing() if by is None and outlines is None else self._by(by or [])
         if outlines is not None:
             if self.plan.outlined is None or ending not in self.plan.with_shapes:
                 raise ParameterError(
@@ -227,7 +240,7 @@ class Release:
             write_whole(path, bundled(dict(zip(BUNDLED, (self._content, inside.to_bytes()), strict=True))))
             return path
         if ending == workbook.ENDING:
-            content = self._workbook(None if by is None else table)
+            content = self._workbook(None if by is None and not not_negative else table)
         elif ending == ".parquet" and table is self._table:
             content = self._content
         else:

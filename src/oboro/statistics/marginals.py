@@ -647,11 +647,17 @@ class Shared:
             value: Floats = np.asarray(numbers_in(table, "value"), float)
             reach = within * float(plan.grid[0])
             return value - reach, value + reach
-        counts = table.column(table.num_columns - 1).to_numpy()
-        most = float(_FAR)
+        most = _FAR
         if isinstance(plan, CountPlan) and plan.scope.n is not None:
-            most = float(plan.scope.n * plan.scope.rows)
-        low, high = (np.clip(end, 0, most) for end in (np.ceil(counts - within), np.floor(counts + within)))
+            most = plan.scope.n * plan.scope.rows
+        low, high = self.raw_intervals(place, table, level)
+        return np.clip(low, 0, most), np.clip(high, 0, most)
+
+    def raw_intervals(self, place: int, table: Table, level: float) -> tuple[Integers, Integers]:
+        """Of a count or a histogram: about the noisy counts, also where they are below 0."""
+        within = self.within(place, level) + 0.5
+        counts = table.column(table.num_columns - 1).to_numpy()
+        low, high = np.ceil(counts - within), np.floor(counts + within)
         return low.astype(np.int64), high.astype(np.int64)
 
     def forecast(self, place: int) -> list[tuple[str, float]]:

@@ -20,6 +20,7 @@ from oboro.noise import Bits
 from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit, compose
 from oboro.release import Additive, Forecast, Pair, Part, Plan, noise_by_plan, register
 from oboro.release.forecast import Row
+from oboro.release.release import raw_and_cut
 from oboro.statistics.answers import columns_side_by_side, fit_side_by_side, groups_of, side_by_side
 from oboro.statistics.balls import Ball
 from oboro.statistics.histogram import HistogramPlan
@@ -200,6 +201,33 @@ class BatchPlan(Plan):
             return answered[0].intervals(answered[1], table, level)
         plan = self.plans[place]
         return None if plan.intervals is None else plan.intervals(table, level)
+
+    @property
+    def has_counts(self) -> bool:
+        return any(plan.has_counts for plan in self.plans)
+
+    def not_negative(self, table: Table, level: float) -> Table:
+        """The rows of its counts and histograms, raw and at 0 or more, with the interval of each."""
+        import pyarrow as pa
+
+        numbers, parts = table.column("number").to_numpy(), []
+        for place, plan in enumerate(self.plans):
+            if not plan.has_counts:
+                continue
+            mine = table.filter(numbers == place).select(["number", "question", "of", "value"])
+            counts = mine.column("value").cast(pa.int64())
+            own, answered = pa.table({"value": counts}), self._answered_by(place)
+            assert plan.raw_intervals is not None
+            raw = (
+                plan.raw_intervals(own, level)
+                if answered is None
+                else answered[0].raw_intervals(answered[1], own, level)
+            )
+            cut = self.ends_of(place, own, level)
+            assert cut is not None
+            mine = mine.set_column(3, "value", counts)
+            parts.append(raw_and_cut(mine, counts, raw, cut))
+        return pa.concat_tables(parts)
 
     def mean_reach(self, place: int, field: str, level: float) -> float | None:
         """How far the noisy sum or count of a mean goes, where it comes from shared tables."""

@@ -1,0 +1,142 @@
+"""Tables whose strategy nobody names, beside the best of ours: is what public facts choose near it?
+
+On shapes that no choice is made by (`accuracy_tables.generated` without the city and the country), for tables of two dimensions and of
+one, from few people to many, at eps 1 (people times eps is all that counts), for rectangles with any two ends, for single cells, and
+for blocks and squares, the default. Each row is the worst over the numbers of people: the error of what was chosen over the
+smallest of a tree for the questions, the default tree, adaptive and wavelet, in the geometric mean over shapes. With `n` the
+choice is told how many people there are.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from bench import accuracy_tables
+from bench.measure import Row
+from bench.rivals import Floats, Integers
+from oboro import tables
+from oboro.domain import Domain, Grid, Integer
+from oboro.noise import system_bits
+from oboro.privacy import Unit
+from oboro.tables.cells import Cells
+from oboro.tables.tree.workload import DEFAULT, Workload
+
+SETTINGS = ((64, 64), (128, 128), (256, 256), (256,), (1024,), (4096,))
+PEOPLE = (10**3, 10**4, 10**5, 10**6)
+ASKED: dict[str, Workload] = {
+    "rectangles": tables.rectangles(),
+    "cells": tables.cells(),
+    "blocks and squares": DEFAULT,
+}
+RUNS = int(os.environ.get("OBORO_RUNS", "20")) // 2
+MOST = 1.1
+
+
+def rows() -> Iterator[Row]:
+    for sides in SETTINGS:
+        for name, workload in ASKED.items():
+            worst = {"with n": (0.0, 0), "without": (0.0, 0)}
+            for people in PEOPLE:
+                found = _ratios(sides, name, workload, people)
+                worst = {told: max(worst[told], (found[told], people)) for told in worst}
+            for told, (ratio, people) in worst.items():
+                what = f"{' x '.join(map(str, sides))}, {name}, {told}"
+                unit = f"of the best, worst at {people:,} people"
+                yield Row(
+                    what, ratio, "what it may be", MOST, unit, MOST / ratio, 1 if told == "with n" else None
+                )
+
+
+def _ratios(sides: tuple[int, ...], name: str, workload: Workload, people: int) -> dict[str, float]:
+    domain = Domain([Grid("row", "col", shape=sides) if len(sides) == 2 else Integer("at", 0, sides[0] - 1)])
+    facts: dict[str, Any] = {"unit": Unit.cells(), "eps": 1}
+    asked = None if workload == DEFAULT else workload
+    picked = {
+        "with n": tables.plan(domain, **facts, workload=asked, expected_total=people),
+        "without": tables.plan(domain, **facts, workload=asked),
+    }
+    ours = [
+        tables.TablePlan(domain, Unit.cells(), picked["without"].guarantee, "tree", workload=workload),
+        tables.plan(domain, **facts),
+        tables.plan(domain, **facts, strategy="adaptive"),
+        tables.plan(domain, **facts, strategy="wavelet"),
+    ]
+    every = list(dict.fromkeys([*ours, *picked.values()]))
+    logs = dict.fromkeys(every, 0.0)
+    for shape in _shapes(sides):
+        truth = np.random.default_rng(3).multinomial(people, shape.reshape(-1)).reshape(sides)
+        for plan in every:
+            logs[plan] += _log_error(plan, truth, _questions(name, sides)) / len(_shapes(sides))
+    best = min(logs[plan] for plan in ours)
+    return {told: math.exp(logs[plan] - min(best, logs[plan])) for told, plan in picked.items()}
+
+
+@lru_cache(maxsize=8)
+def _shapes(sides: tuple[int, ...]) -> list[Floats]:
+    """Shapes of two dimensions; in one their rows, added up, and others beside them."""
+    before, accuracy_tables.SIDE = accuracy_tables.SIDE, sides[0] if len(sides) == 2 else 128
+    held = [
+        own
+        for name, own in accuracy_tables.generated()
+        if name in ("metropolis", "region", "ridge", "roads", "blobs")
+    ]
+    accuracy_tables.SIDE = before
+    if len(sides) == 2:
+        return held
+    at, random = np.arange(sides[0]), np.random.default_rng(8)
+    lines = [
+        np.exp(-(((at / sides[0] - 0.4) / 0.15) ** 2) / 2) + 0.05,
+        random.lognormal(0, 1.5, at.size) * (random.random(at.size) < 0.3),
+        np.repeat(random.lognormal(0, 1.5, 16), at.size // 16),
+        (1 + random.permutation(at.size)) ** -1.2,
+    ]
+    return [own / own.sum() for own in lines]
+
+
+def _questions(name: str, sides: tuple[int, ...]) -> list[Integers]:
+    """Kinds of questions: lower and upper ends along every axis."""
+    random = np.random.default_rng(1)
+    if name == "rectangles":
+        ends = np.sort([random.integers(0, side, (2, 1000)) for side in sides], axis=1)
+        return [np.stack([ends[:, 0], ends[:, 1] + 1])]
+    lengths = [1] if name == "cells" else [1 << at for at in range(sides[0].bit_length())]
+    kinds = []
+    for own in lengths:
+        low = [random.integers(0, side // own, 1000) * own for side in sides]
+        kinds.append(np.array([low, [at + own for at in low]]))
+        if name != "cells":
+            low = [random.integers(0, side - own + 1, 1000) for side in sides]
+            kinds.append(np.array([low, [at + own for at in low]]))
+    return kinds
+
+
+def _log_error(plan: tables.TablePlan, truth: Integers, asked: list[Integers]) -> float:
+    places = np.nonzero(truth)
+    keys = plan.layout.keys(places)
+    order = np.argsort(keys)
+    cells = Cells(keys[order], truth[places][order].astype(np.int64))
+    squares = np.zeros(len(asked))
+    for _ in range(RUNS):
+        found = plan.mechanism.measure(cells, system_bits())[0]
+        sums = -truth.astype(float)
+        sums[tuple(plan.layout.places(found.keys))] += found.counts
+        sums = np.pad(sums, [(1, 0)] * sums.ndim)
+        for axis in range(sums.ndim):
+            sums = sums.cumsum(axis)
+        squares += [np.mean(_between(sums, kind) ** 2) / RUNS for kind in asked]
+    return float(np.log(np.maximum(squares, 1e-3)).mean() / 2)
+
+
+def _between(sums: Floats, asked: Integers) -> Floats:
+    low, high = asked
+    if sums.ndim == 1:
+        return np.asarray(sums[high[0]] - sums[low[0]])
+    return np.asarray(
+        sums[high[0], high[1]] - sums[low[0], high[1]] - sums[high[0], low[1]] + sums[low[0], low[1]]
+    )
