@@ -41,6 +41,12 @@ WORDS = {
     "real": both("real"),
     "made": both("synthetic"),
     "pairs": both("Two columns at a time: distance"),
+    "worst": both("What came out worst"),
+    "worst_note": both(
+        "The columns that go together least as in the real table. Triples are compared in at most five bins a column."
+    ),
+    "worst_pairs": both("pairs"),
+    "worst_triples": both("triples"),
     "or_more": both("{value} or more"),
     "or_beyond": both("{value} or beyond"),
     "correlations": both("Correlations"),
@@ -57,6 +63,8 @@ WORDS = {
     ),
     "spent": both("The privacy spent"),
 }
+
+FEW = 10  # columns whose squares fit into half the page
 
 
 def write_quality(
@@ -83,6 +91,8 @@ def _body(quality: Quality, record: Facts) -> str:
     key = f'<ul class="series-key">{key}</ul>'
     names = [column.name for column in quality.columns]
     change = quality.synthetic_correlation - quality.correlation
+    pairs = f'<section class="card">{say(WORDS["pairs"], "h2")}{_squares(WORDS["pairs"], names, quality.two_way, 0.3)}</section>'
+    wide, beside = (f"{pairs}\n", "") if len(names) > FEW else ("", f"{pairs}\n")
     promised = (
         promise.promise(record)
         if record
@@ -90,14 +100,30 @@ def _body(quality: Quality, record: Facts) -> str:
     )
     return f"""<main class="sheet">
 <section class="card">{say(Words.sentence(quality.verdict), "p", 'class="lead"')}<div class="figures">{_figures(quality)}</div></section>
+{_worst(quality)}
 <section class="card">{say(WORDS["columns"], "h2")}{say(WORDS["columns_note"], "p")}{key}<div class="columns">{columns}</div></section>
-<div class="side">
-<section class="card">{say(WORDS["pairs"], "h2")}{_squares(WORDS["pairs"], names, quality.two_way, 0.3)}</section>
-<div class="stack"><section class="card">{say(WORDS["near"], "h2")}{say(WORDS["near_note"], "p")}{key}{_nearness(quality)}</section>
+{wide}<div class="side">
+{beside}<div class="stack"><section class="card">{say(WORDS["near"], "h2")}{say(WORDS["near_note"], "p")}{key}{_nearness(quality)}</section>
 {promised}</div>
 </div>
 {_correlations(quality, change)}
 </main>"""
+
+
+def _worst(quality: Quality) -> str:
+    """The pairs and triples that differ most, by name."""
+    parts = []
+    for word, found in (("worst_pairs", quality.worst_pairs), ("worst_triples", quality.worst_triples)):
+        if not found:
+            continue
+        rows = "".join(
+            f"<tr><td>{escape(' × '.join(worst.names))}</td><td>{worst.distance:.3f}</td></tr>"
+            for worst in found
+        )
+        parts.append(f"<div>{say(WORDS[word], 'h3')}<table>{rows}</table></div>")
+    if not parts:
+        return ""
+    return f'<section class="card">{say(WORDS["worst"], "h2")}{say(WORDS["worst_note"], "p")}<div class="three worst">{"".join(parts)}</div></section>'
 
 
 def _correlations(quality: Quality, change: Floats) -> str:
@@ -115,8 +141,9 @@ def _correlations(quality: Quality, change: Floats) -> str:
         f"<div>{say(WORDS[key], 'h3')}{_squares(WORDS[key], quality.correlated, values, full, signed=True)}</div>"
         for key, values, full in shown
     )
+    look = "stack" if len(quality.correlated) > FEW else "three"
     return (
-        f'<section class="card">{say(WORDS["correlations"], "h2")}<div class="three">{parts}</div></section>'
+        f'<section class="card">{say(WORDS["correlations"], "h2")}<div class="{look}">{parts}</div></section>'
     )
 
 
@@ -184,30 +211,36 @@ def _squares(
     described: Words, names: Sequence[str], values: Floats, full: float, *, signed: bool = False
 ) -> str:
     """A square for every pair: the fuller its colour, the larger the value; `full` is full colour."""
-    count, edge, margin = len(names), 22, 96
-    size = margin + count * edge
+    count, edge = len(names), 22
+    longest = max(map(_width, names), default=0)
+    margin, top = int(longest) + 14, int(0.87 * longest) + 14  # names above the columns lean to the right
+    width, height = margin + count * edge + longest // 2 + 6, top + count * edge + 4
     parts = []
     for i, name in enumerate(names):
-        short = name if len(name) <= 16 else name[:15] + "…"
         parts.append(
-            f'<text x="{margin - 5}" y="{margin + i * edge + 14}" text-anchor="end">{escape(short)}</text>'
+            f'<text x="{margin - 5}" y="{top + i * edge + 14}" text-anchor="end">{escape(name)}</text>'
         )
         parts.append(
-            f'<text transform="translate({margin + i * edge + 14} {margin - 5}) rotate(-60)">{escape(short)}</text>'
+            f'<text transform="translate({margin + i * edge + 14} {top - 5}) rotate(-60)">{escape(name)}</text>'
         )
         for j, other in enumerate(names):
             if i == j:
                 continue
             value = float(values[i, j])
             told = escape(f"{name}, {other}: {value:.3f}")
-            place = f'x="{margin + j * edge}" y="{margin + i * edge}" width="{edge}" height="{edge}"'
+            place = f'x="{margin + j * edge}" y="{top + i * edge}" width="{edge}" height="{edge}"'
             kind = "plus" if value >= 0 else "minus"
             parts.append(
                 f'<rect class="{kind}" {place} fill-opacity="{min(1.0, abs(value) / full):.3f}"><title>{told}</title></rect><rect class="cell" {place} pointer-events="none"/>'
             )
-    look = "squares many" if count > 10 else "squares"
-    picture = f'<svg class="{look}" viewBox="0 0 {size + 30} {size + 4}" role="img" {label(described)}>{"".join(parts)}</svg>'
+    look = "squares many" if count > FEW else "squares"
+    picture = f'<svg class="{look}" width="{width:g}" viewBox="0 0 {width:g} {height}" role="img" {label(described)}>{"".join(parts)}</svg>'
     return f'<div class="scroll">{picture}</div>{_ramp(full, signed)}'
+
+
+def _width(name: str) -> float:
+    """About how wide a name stands in a picture: letters beyond Latin are twice as wide."""
+    return sum(10.0 if ord(letter) > 0x2E7F else 5.9 for letter in name)
 
 
 def _ramp(full: float, signed: bool) -> str:

@@ -1,0 +1,76 @@
+"""The words about quality follow the figures, and what came out worst is named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import oboro as ob
+from oboro.report.quality import write_quality
+from oboro.synth.quality import Quality, Usefulness
+
+LIKE, FAIR, FAR = "behaves like the real one", "keeps the main features", "differs a lot"
+
+
+def measured() -> Quality:
+    rng = np.random.default_rng(0)
+    base = rng.integers(0, 4, 400)
+    real = {f"c{i}": (base + rng.integers(0, 2, 400)) % 4 for i in range(5)}
+    return ob.synth.quality(pa.table(real), pa.table(real))
+
+
+@pytest.mark.parametrize(
+    ("synthetic", "real", "words"),
+    [
+        (0.834, 0.928, FAIR),  # pairs are close, and a fifth of what there is to learn is lost
+        (0.925, 0.928, LIKE),
+        (0.7, 0.928, FAR),
+        (0.5, 0.928, FAR),
+        (0.5, 0.53, LIKE),  # nothing to learn: the distances alone decide
+        (0.95, 0.928, LIKE),
+    ],
+)
+def test_a_table_that_teaches_less_is_not_said_to_behave_like_the_real_one(
+    synthetic: float, real: float, words: str
+) -> None:
+    assert words in replace(measured(), useful=Usefulness("c0", "1", synthetic, real)).verdict
+
+
+@pytest.mark.parametrize(("worst", "words"), [(0.1, LIKE), (0.2, FAIR), (0.5, FAR)])
+def test_one_pair_that_is_far_off_is_not_hidden_by_the_average(worst: float, words: str) -> None:
+    pairs = np.zeros((5, 5))
+    pairs[1, 3] = pairs[3, 1] = worst
+    assert words in replace(measured(), two_way=pairs).verdict
+
+
+def test_what_came_out_worst_is_named() -> None:
+    """Each two of a, b and c are independent in both tables, and all three together are not: c is a + b in one of them."""
+    rng = np.random.default_rng(1)
+    n = 4000
+    table = {name: rng.integers(0, 2, n) for name in "abdefg"}
+    real = pa.table(
+        {**{k: v.astype(str) for k, v in table.items()}, "c": (table["a"] ^ table["b"]).astype(str)}
+    )
+    made = real.set_column(6, "c", pa.array(rng.integers(0, 2, n).astype(str)))
+    made = made.set_column(3, "e", made["d"])  # and e is d
+    found = ob.synth.quality(real, made)
+    assert set(found.worst_pairs[0].names) == {"d", "e"}
+    assert found.worst_pairs[0].distance == pytest.approx(0.5, abs=0.05)
+    apart = ob.synth.quality(real.drop_columns(["e"]), made.drop_columns(["e"]))
+    assert set(apart.worst_triples[0].names) == {"a", "b", "c"}
+    assert apart.worst_triples[0].distance == pytest.approx(0.5, abs=0.05)
+    assert "a × b × c" in str(apart)
+    assert apart.to_dict()["worst_triples"][0][:3] == ["a", "b", "c"]  # type: ignore[index]
+
+
+def test_names_of_columns_stand_whole_on_the_page(tmp_path: Path) -> None:
+    names = [f"a column whose name is long {i}" for i in range(12)]
+    table = pa.table({name: [str(k % 3) for k in range(30)] for name in names})
+    write_quality(ob.synth.quality(table, table), tmp_path / "q.html")
+    page = (tmp_path / "q.html").read_text(encoding="utf-8")
+    assert "…" not in page
+    assert all(page.count(f">{name}</text>") >= 2 for name in names)
