@@ -18,7 +18,9 @@ from oboro.service import desk as desks
 from oboro.service import jobs, people, worker
 from oboro.service.database import Database
 from oboro.service.desk import Desk
+from oboro.service.server import Workers
 from oboro.service.settings import read_settings
+from oboro.service.slots import Slot
 
 FOREIGN = "people 1999"
 
@@ -200,6 +202,17 @@ def test_what_waited_while_the_dataset_became_another_is_not_paid_for(
     closed(after)
 
 
+def test_what_workers_hold_when_the_service_stops_is_waited_for(tmp_path: Path) -> None:
+    """An answer is entered when its slot says so, not when it is ready: a stop that came before lost it."""
+    with town(tmp_path / "here", slot=Slot(1, 3_600_000)) as found:
+        workers = Workers(found.settings, found.desk.database, found.desk)
+        workers._running = {"w": None}  # type: ignore[dict-item]
+        assert workers._grace() == 30.0
+        found.ask()
+        jobs.claim(found.desk.database, "w")
+        assert workers._grace() > 1_800
+
+
 # What takes the same work
 
 
@@ -287,6 +300,12 @@ def odd(found: Town) -> None:
         found.send("POST", f"/v1/questions/{dear}/decline", "anna", {"why": "a\x00b"}).json()["why"] == "ab"
     )
     assert found.ask({**MEAN, "where": "region = 'a\x00'"}).status_code in (202, 422)
+    for body in (
+        {**MEAN, "\ud800": 1},
+        {"question": "histogram", "columns": ["age"], "edges": {"\ud800": [1]}, "eps": "0.1"},
+        {"question": "histogram", "columns": ["region"], "edges": {"region": ["\ud800"]}, "eps": "0.1"},
+    ):
+        assert found.ask(body).status_code == 422  # half a sign, where the refusal says which name it was
     for name in (f"{DATASET}\x00", f"{DATASET}%00", "e\u0301", "\u00e9", "x" * 5_000, "\U0001f600", "."):
         for verb, rest, body in (
             ("GET", "", None),

@@ -62,10 +62,17 @@ def status_of(error: OboroError) -> int:
     return 503 if isinstance(error, LedgerError) else 422
 
 
+class Plain(JSONResponse):
+    """JSON that may repeat what was sent: of a sign that came in half, which no answer can hold, a question mark is left."""
+
+    def render(self, content: object) -> bytes:
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
 def refusal(error: OboroError) -> JSONResponse:
     name = type(error).__name__
     headers = {"Retry-After": "6"} if isinstance(error, Crowded) else None
-    return JSONResponse({**error.to_dict(), "error": name}, status_code=status_of(error), headers=headers)
+    return Plain({**error.to_dict(), "error": name}, status_code=status_of(error), headers=headers)
 
 
 # Who asks
@@ -325,6 +332,8 @@ async def events(id: str, request: Request, desk: AtDesk, person: Asker) -> Stre
         raise Crowded("too many clocks are watched at once", needed=f"at most {desk.settings.limits.streams}")
 
     async def clock() -> AsyncIterator[str]:
+        if watched[person.name] >= desk.settings.limits.streams:
+            return  # of many that came at once, none had begun when it was looked
         watched[person.name] += 1
         try:
             async for line in ticks():

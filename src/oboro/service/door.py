@@ -145,10 +145,8 @@ class Door:
                 token = entrance.token_in(scope["headers"], self.settings)
                 person = None if token is None or path.startswith(entrance.STATIC) else await self._who(token)
             elif not known:
-                token = given.get(b"authorization", b"").decode("latin-1")
-                person = (
-                    await self._who(token.removeprefix("Bearer ")) if token.startswith("Bearer ") else None
-                )
+                scheme, _, token = given.get(b"authorization", b"").decode("latin-1").partition(" ")
+                person = await self._who(token) if scheme.lower() == "bearer" else None
             who = client if person is None else person.name
             if not self.rates.take("requests", who, self.limits.requests_per_minute):
                 await refuse(

@@ -83,7 +83,7 @@ class Quantile(Priced):
 class Histogram(Priced):
     question: Literal["histogram"]
     columns: Columns
-    edges: dict[str, list[str | Whole | float]] | None = None
+    edges: dict[Name, list[Annotated[str, StringConstraints(max_length=200)] | Whole | float]] | None = None
 
 
 class Top(Priced):

@@ -26,7 +26,7 @@ from oboro.service.door import log, log_lines
 from oboro.service.settings import Settings, refuse_open
 
 _LOOK = 0.05  # seconds between two looks at the workers
-_GRACE = 30.0  # seconds that a worker has to finish what it has
+_GRACE = 30.0  # seconds that a worker has to finish what it has, after the last answer is due that it holds
 
 
 class Workers:
@@ -59,7 +59,7 @@ class Workers:
             self._watch.join()
         for worker in self._running.values():
             worker.terminate()
-        end = time.monotonic() + _GRACE
+        end = time.monotonic() + self._grace()
         for name, worker in self._running.items():
             try:
                 worker.wait(max(0.1, end - time.monotonic()))
@@ -68,6 +68,17 @@ class Workers:
                 worker.wait()
             jobs.bury(self.database, name)
         self._running.clear()
+
+    def _grace(self) -> float:
+        """Seconds until the last of the answers is due that workers hold: they are entered at public times, also when the service stops."""
+        table = schema.jobs
+        held = sa.and_(table.c.state == "running", table.c.worker.in_(list(self._running)))
+        try:
+            with self.database.reading() as connection:
+                last = connection.execute(sa.select(sa.func.max(table.c.due)).where(held)).scalar()
+        except (sa.exc.SQLAlchemyError, OSError):  # the database is away
+            last = None
+        return _GRACE + max(0, (last or 0) - now()) / 1000
 
     @property
     def pids(self) -> list[int]:
