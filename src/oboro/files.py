@@ -2,6 +2,9 @@
 
 An input is noted where it is opened, whatever option or file named it; an output is compared with all of them where
 it is written. So no spelling of an option, no link and no other name of the same file gets past.
+
+A release that was paid for is not written over either: a file with a certificate beside it, or inside. What can be made again at
+no cost, such as a page, is.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from oboro.errors import DataError, ParameterError, told
@@ -40,17 +44,26 @@ class _Input:
 
 
 _noted: list[_Input] | None = None  # None outside of a command: a program may write what it has read
+_replacing = False  # whether the command may write over a release: it was told to, or gives it again
+CERTIFICATE = ".certificate.json"  # is appended to the name of what it certifies
+_HOLDS_ITS_OWN = ".oboro"
 
 
 @contextmanager
 def sparing() -> Iterator[None]:
     """What is read while this lasts cannot be written over. A command is one such time."""
-    global _noted
-    before, _noted = _noted, []
+    global _noted, _replacing
+    before, _noted, _replacing = (_noted, _replacing), [], False
     try:
         yield
     finally:
-        _noted = before
+        _noted, _replacing = before
+
+
+def replaces_releases() -> None:
+    """Says that the command may write over a release."""
+    global _replacing
+    _replacing = True
 
 
 def reads(path: str | os.PathLike[str], *beside: str) -> None:
@@ -87,6 +100,28 @@ def refuse_input(path: Path, spare: Iterable[str | os.PathLike[str]] = ()) -> No
             )
 
 
+def refuse_release(path: Path, content: bytes | None = None) -> None:
+    """Refuses a path at which another release stands, with its certificate; the same bytes may be written again."""
+    if _noted is None or _replacing:
+        return
+    with suppress(OSError):
+        certified = path.with_name(path.name + CERTIFICATE).is_file() or path.suffix == _HOLDS_ITS_OWN
+        if certified and path.is_file() and (content is None or path.read_bytes() != content):
+            raise ParameterError(
+                "the output would replace a release and its certificate",
+                given=told(output=f"{path}"),
+                needed="a new name; or --force, with a command that has it",
+                fix=f"-o {shlex.quote(_next_to(path))}",
+            )
+
+
+def _next_to(path: Path) -> str:
+    """A name beside this one that nothing has."""
+    names = (f"{path.stem}-{number}{path.suffix}" for number in count(2))
+    name = next(name for name in names if not os.path.lexists(path.with_name(name)))
+    return str(path.with_name(name))
+
+
 def write_whole(path: Path, content: bytes, *, spare: Iterable[str | os.PathLike[str]] = ()) -> None:
     """Writes a file so that it is there whole or not at all, also after a crash. Never over an input, nor over `spare`.
 
@@ -95,6 +130,7 @@ def write_whole(path: Path, content: bytes, *, spare: Iterable[str | os.PathLike
     path = path_of("path", path)
     refuse_input(path, spare)
     _refuse_other_than_file(path)
+    refuse_release(path, content)
     handle, pending = _fresh(path)
     try:
         with os.fdopen(handle, "wb") as file:

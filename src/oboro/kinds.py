@@ -168,7 +168,10 @@ def nearest(name: object, known: Iterable[str]) -> str | None:
     import difflib
 
     names = {str(one).casefold(): str(one) for one in known}
-    close = difflib.get_close_matches(str(name).casefold(), names, n=1)
+    # a name in characters has few of them: 年令 and 年齢 share one of two
+    close = difflib.get_close_matches(
+        str(name).casefold(), names, n=1, cutoff=0.6 if str(name).isascii() else 0.5
+    )
     return names[close[0]] if close else None
 
 

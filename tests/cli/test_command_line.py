@@ -213,7 +213,7 @@ def test_the_exit_code_and_output_shape_do_not_depend_on_values(oboro: Command, 
     shapes = set()
     for body in ("", "5,north,1\n", "x,y,z\n" * 9, '"\n', "nan,,\n", "1e999,north,1\n", "\x00,\x00,\x00\n"):
         (tmp_path / "people.csv").write_text("age,region,who\n" + body)
-        result = oboro(RELEASE + " -o out.csv")
+        result = oboro(RELEASE + " -o out.csv --force")
         shapes.add(
             (
                 result.code,
@@ -281,3 +281,19 @@ def test_a_broken_pipe_is_quiet(tmp_path: Path) -> None:
         env={**os.environ, "COLUMNS": "80"},
     )
     assert "Traceback" not in done.stderr
+
+
+def test_a_release_is_not_written_over_unless_it_is_told_to(oboro: Command, tmp_path: Path) -> None:
+    oboro("ledger create people.ledger --dataset people --unit row --eps 100")
+    (tmp_path / "people.csv").write_text("age,region,who\n5,north,1\n")
+    assert oboro(RELEASE + " -o out.csv --name first").code == 0
+    kept = {path.name: path.read_bytes() for path in tmp_path.glob("out*")}
+    refused = oboro(RELEASE + " -o out.csv")
+    assert refused.code == 4
+    assert "-o out-2.csv" in refused.err
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("out*")} == kept
+    assert "eps = 99.5" in oboro("ledger show people.ledger").out, "what was refused cost nothing"
+    assert oboro(RELEASE + " -o out.csv --name first").code == 0, "given again: nothing is lost"
+    assert oboro("ledger fetch people.ledger --entry 1 -o out.csv").code == 0, "the same release"
+    assert oboro(RELEASE + " -o out.csv --force").code == 0
+    assert oboro("ledger fetch people.ledger --entry 1 -o out.csv").code == 4, "another release stands there"

@@ -47,7 +47,7 @@ def demo(
     ledger = Ledger.create(where["city.ledger"], dataset="demo city", unit=unit, budget=Pure(1))
     plan = table_plan(domain, unit=unit, eps="0.5", count="people")
 
-    def tell(forecast: str) -> None:
+    def tell(forecast: object) -> None:
         echo(f"{forecast}\n")
         echo(labelled("will cost", said(f"{plan.guarantee} of a budget of {ledger.budget}")) + "\n")
 

@@ -205,7 +205,7 @@ def publish_household(
     output: Path,
     data: Path | None = None,
     column: str = "load",
-    tell: Callable[[str], None] | None = None,
+    tell: Callable[[object], None] | None = None,
 ) -> Any:
     """Writes a feeder, a load if none is given, its release and two pages; returns the release."""
     import numpy as np
@@ -277,6 +277,7 @@ def release(
     ledger: LedgerAt,
     delivery: Delivery,
     x0: Annotated[str | None, option("--x0 NUMBERS", "The private start, such as 0,0.5.")] = None,
+    expected_sd: ExpectedSd = None,
 ) -> None:
     """Publishes the output of the system and pays for it from the ledger, whose unit is protected."""
     account = open_ledger(
@@ -290,7 +291,8 @@ def release(
         from oboro.dynamics.signal import from_table
 
         signal = {"u": from_table(data, made.columns), "x0": read_start(x0)}
-    plans.release(made, signal, account, delivery)
+    worth = made.forecast(expected_sd)
+    plans.release(made, signal, account, delivery, forecast=lambda _: worth)
 
 
 @app.command(epilog="Example: oboro dynamics band published.csv -o band.html")

@@ -7,12 +7,13 @@ import os
 import shlex
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from oboro.cli import plans
 from oboro.cli.options import (
+    Force,
     Json,
     Output,
     To,
@@ -25,8 +26,9 @@ from oboro.cli.options import (
     show_json,
 )
 from oboro.cli.terminal import echo
-from oboro.errors import ParameterError
+from oboro.errors import OboroError, ParameterError
 from oboro.exact import show as show_number
+from oboro.files import replaces_releases
 from oboro.language import aligned, labelled, phrase, plain, said
 
 if TYPE_CHECKING:
@@ -161,6 +163,7 @@ def fetch(
     entry: Annotated[int | None, option("--entry NUMBER", "Its number in `oboro ledger show`.")] = None,
     name: Annotated[str | None, option("--name TEXT", "Or its name.")] = None,
     output: Output = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Gives back a release that was paid for, as it was stored. Costs nothing, reads no data."""
@@ -168,6 +171,8 @@ def fetch(
 
     account = open_ledger(ledger)
     released = fetch_release(account, name=name, entry=entry)
+    if force:
+        replaces_releases()
     if output is not None:
         plans.check_output(released.plan, output, rows=released.outgoing().num_rows)
     plans.give(released, account, output=output, json=json)
@@ -322,10 +327,22 @@ def _decided(ledger: Ledger) -> dict[str, str]:
         **(
             {}
             if paced is None
-            else {"instalment": f"{said(str(paced.instalment))} / {said(paced.per)} ({said(paced.unused)})"}
+            else {
+                "instalment": f"{said(str(paced.instalment))} / {said(paced.per)}{said(f' ({paced.unused})')}"
+            }
         ),
         "public key": ledger.public_key,
     }
+
+
+def _planned(record: dict[str, Any]) -> object:
+    """What a plan that was paid for would release, in its words; its kind, where it is not one of ours."""
+    from oboro.release import plan_from
+
+    try:
+        return plan_from(record).describe()["released"]
+    except OboroError:
+        return record.get("kind")
 
 
 def _list(entries: list[Entry]) -> None:
@@ -343,7 +360,7 @@ def _list(entries: list[Entry]) -> None:
     for entry in entries:
         if entry.kind == "reserve":
             done = entry.position in released
-            what = released.get(entry.position) or entry.body["plan"].get("kind")
+            what = released.get(entry.position) or _planned(entry.body["plan"])
             ticks = entry.body.get("ticks")
             state = "released" if done else "spent, not released"
             if ticks is not None and not done:

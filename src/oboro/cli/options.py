@@ -74,6 +74,7 @@ Output = Annotated[
     Path | None, option("-o --output FILE", "Where to write; the extension decides the format.")
 ]
 Name = Annotated[str | None, option("--name TEXT", "A name for the release: asked again, it costs nothing.")]
+Force = Annotated[bool, option("--force", "Replace a release, and its certificate, that stands at -o.")]
 DryRun = Annotated[bool, option("--dry-run", "Price and forecast only. Spends nothing, looks at no value.")]
 Json = Annotated[bool, option("--json", "Print JSON.")]
 
@@ -127,6 +128,7 @@ class Delivery(Options):
 
     output: Output = None
     name: Name = None
+    force: Force = False
     dry_run: DryRun = False
     json: Json = False
 

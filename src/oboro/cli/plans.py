@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,13 +65,36 @@ def show_forecast(plan: Plan, how: Shown, forecast: Forecast | None = None) -> N
     echo(
         f"  {labelled('guarantee', said(str(plan.guarantee)))}\n  {labelled('unit', said(str(plan.unit)))}\n"
     )
-    echo(typed(str(forecast)))
+    echo(typed(str(in_labels(plan, forecast))))
+
+
+def in_labels(plan: Plan, forecast: Forecast) -> Forecast:
+    """The forecast with columns called by their labels, as the release calls them."""
+    labels = dict(getattr(getattr(plan, "domain", None), "labels", ()))
+    if not labels:
+        return forecast
+    names = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, labels))})(?!\w)")
+
+    def called(text: Any) -> Any:
+        return names.sub(lambda found: labels[found[0]], text) if isinstance(text, str) else text
+
+    rows = tuple(tuple(map(called, row)) for row in forecast.rows)
+    return replace(forecast, rows=rows, notes=tuple(map(called, forecast.notes)))
 
 
 def release(
-    plan: Plan, data: object, ledger: Ledger, delivery: Delivery, *, not_negative: bool = False
+    plan: Plan,
+    data: object,
+    ledger: Ledger,
+    delivery: Delivery,
+    *,
+    not_negative: bool = False,
+    forecast: Callable[[Forecast], Forecast] = lambda found: found,
 ) -> None:
-    """Shows the forecast, spends once, writes the release and its certificate; counts also at 0 or more if asked."""
+    """Shows the forecast, spends once, writes the release and its certificate; counts also at 0 or more if asked.
+
+    `forecast` says more of the forecast, from public facts.
+    """
     from oboro.release import quote
     from oboro.release import run as run_plan
     from oboro.release.release import check_counts
@@ -76,6 +102,9 @@ def release(
     if not_negative:
         check_counts(plan)
     name, json = delivery.name, delivery.json
+    given_again = name is not None and ledger.find(name) is not None
+    if delivery.force or given_again:
+        files.replaces_releases()
     if delivery.output is not None:
         check_output(plan, delivery.output, data)
     if delivery.dry_run:
@@ -83,14 +112,13 @@ def release(
         remaining = ledger.remaining
         if json:
             dry = {"dry_run": True, "cost": terms.cost.to_dict(), "remaining": remaining.to_dict()}
-            show_json({**_facts(plan), **dry, "forecast": terms.forecast.to_dict()})
+            show_json({**_facts(plan), **dry, "forecast": forecast(terms.forecast).to_dict()})
             return
-        show_forecast(plan, Shown(), terms.forecast)
+        show_forecast(plan, Shown(), forecast(terms.forecast))
         echo(f"\n{labelled('would cost', str(terms.cost))}\n{labelled('remaining', str(remaining))}")
         echo(said("nothing was spent"))
         return
-    given_again = name is not None and ledger.find(name) is not None
-    tell = None if json else lambda forecast: echo(typed(f"{forecast}\n"), err=True)
+    tell = None if json else lambda found: echo(typed(f"{in_labels(plan, forecast(found))}\n"), err=True)
     released = run_plan(plan, data, ledger, name, tell=tell)
     give(
         released,
@@ -183,11 +211,13 @@ def check_output(plan: Plan, output: Path, *inputs: Any, rows: int | None = None
 
     `rows`: how many it has, where it is there already.
     """
-    from oboro.release.certificate import CERTIFICATE
+    from oboro.files import CERTIFICATE
     from oboro.release.release import checked_ending
 
     plan.check_file(checked_ending(plan, output, "-o {}"), rows)
     check_place(output, *inputs, beside=(CERTIFICATE,))
+    if rows is None:
+        files.refuse_release(output)
 
 
 def check_place(output: Path, *inputs: Any, beside: tuple[str, ...] = ()) -> None:

@@ -11,6 +11,7 @@ import typer
 from oboro.cli import plans
 from oboro.cli.options import (
     DataFile,
+    Force,
     Json,
     Language,
     LedgerAt,
@@ -26,6 +27,7 @@ from oboro.cli.options import (
 from oboro.cli.table import Counted, Event, MaxTicks, read_table, size_text
 from oboro.cli.terminal import echo, typed
 from oboro.errors import ParameterError
+from oboro.files import replaces_releases
 from oboro.language import labelled, said
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ def series(
     plans.check_place(output)  # before anything is spent, and when it is known what was read
     known = account.find(name) is not None
     if not json:
-        echo(typed(f"{plan.forecast()}\n"), err=True)
+        echo(typed(f"{plans.in_labels(plan, plan.forecast())}\n"), err=True)
     opened = open_(plan, ledger=account, name=name)
     opened.save(output)
     cost = account.price(opened.plan.unit, opened.plan.guarantee)
@@ -89,14 +91,17 @@ def tick(
     series: SeriesFile,
     tick: Annotated[int, option("--tick NUMBER", "Which tick, from 0 on.")],
     output: Output = None,
+    force: Force = False,
     ledger: LedgerElsewhere = None,
     json: Json = False,
 ) -> None:
     """Publishes one tick from the data of all ticks up to it, once. Asked again, it gives what was published."""
     opened = _opened(series, ledger)
+    known = tick in opened.published
+    if force or known:
+        replaces_releases()
     if output is not None:
         plans.check_output(opened.plan, output, data)
-    known = tick in opened.published
     released = opened.publish(data, tick=tick)
     plans.give(released, opened.ledger, output=output, json=json, given_again=known, paid_before=True)
 
@@ -104,15 +109,18 @@ def tick(
 def final(
     series: SeriesFile,
     output: Output = None,
+    force: Force = False,
     incomplete: Annotated[bool, option("--incomplete", "Give up ticks that nobody has begun.")] = False,
     ledger: LedgerElsewhere = None,
     json: Json = False,
 ) -> None:
     """The table of all ticks, from what was published. Reads no data, and spends nothing."""
     opened = _opened(series, ledger)
+    known = opened.over
+    if force or known:
+        replaces_releases()
     if output is not None:
         plans.check_output(opened.plan, output)
-    known = opened.over
     released = opened.final(incomplete=incomplete)
     plans.give(released, opened.ledger, output=output, json=json, given_again=known, paid_before=True)
 

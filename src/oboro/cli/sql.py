@@ -84,6 +84,7 @@ def _check_prompt(delivery: Delivery) -> None:
     given = {
         "-o": delivery.output,
         "--name": delivery.name,
+        "--force": delivery.force,
         "--dry-run": delivery.dry_run,
         "--json": delivery.json,
     }

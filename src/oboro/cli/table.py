@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,7 +35,7 @@ from oboro.cli.options import (
     with_options,
 )
 from oboro.cli.terminal import echo, progress
-from oboro.errors import ParameterError
+from oboro.errors import OboroError, ParameterError
 from oboro.files import reads
 from oboro.language import aligned, labelled, phrase, plain, said
 
@@ -347,8 +348,38 @@ def release(
     budget = "--eps 2" if counted.delta is None else "--eps 2 --delta 1e-6"
     account = open_ledger(ledger, counted.domain, unit="cells:1:1", budget=budget)
     plan = counted.plan(account.unit, expected_total)
+    notes = _forgotten(plan, data)
     with progress_bar():
-        plans.release(plan, data, account, delivery)
+        plans.release(
+            plan,
+            data,
+            account,
+            delivery,
+            forecast=lambda found: replace(found, notes=(*found.notes, *notes)),
+        )
+
+
+_LIKE_COUNTS = re.compile(
+    r"n|t\d{9}|.*(count|people|persons|population|inhabitants|households|total|人口|人数|件数|世帯|総数).*",
+    re.IGNORECASE,
+)
+
+
+def _forgotten(plan: TablePlan, data: Path) -> tuple[str, ...]:
+    """Says that rows are counted, where the file has a column that is called as counts are. From names alone, which are public."""
+    from oboro.engine import open_data
+
+    if plan.count is not None or "://" in str(data):
+        return ()
+    known = {name for column in plan.domain for name in column.sources} | {plan.unit.column}
+    try:
+        names = list(open_data(data).types)
+    except OboroError:  # the run will say so, if it reads the file at all
+        return ()
+    like = next((name for name in names if name not in known and _LIKE_COUNTS.fullmatch(name)), None)
+    if like is None:
+        return ()
+    return (f"rows are counted, one by one; to add up the column {like}: --count {shlex.quote(like)}",)
 
 
 @app.command(epilog="Example: oboro table compare cells.parquet --domain city.toml --count people --eps 0.5")

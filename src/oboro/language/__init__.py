@@ -276,6 +276,8 @@ def _with(template: str, words: list[str], fill: Callable[[str, bool], str]) -> 
 
 def _joined(before: str, after: str) -> str:
     """One after the other. The space that keeps a word of other letters apart goes where both sides are Japanese."""
+    if before[-1:] == "別" and after.lstrip(" ")[:1] == "別":  # by a column such as 性別
+        return before + "ごと" + after.lstrip(" ")[1:]
     if before[-1:] == " " and _JAPANESE.fullmatch(before[-2:-1]) and _JAPANESE.match(after):
         return before[:-1] + after
     if after[:1] == " " and _JAPANESE.fullmatch(before[-1:]) and _JAPANESE.match(after[1:]):

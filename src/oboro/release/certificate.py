@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oboro.errors import CertificateError, InputError, LedgerError
-from oboro.files import reads, write_whole
+from oboro.files import CERTIFICATE, reads, write_whole
 from oboro.kinds import path_of, takes, text_of
 from oboro.ledger import Entry, Ledger, canonical
 from oboro.ledger.chain import (
@@ -40,7 +40,6 @@ from oboro.release.plan import Plan, plan_from, unbundled
 
 FORMAT = "oboro certificate 2"
 _FORMAT_OF_0_1 = "oboro certificate 1"
-CERTIFICATE = ".certificate.json"  # is appended to the name of what it certifies
 BUNDLED = ("measurements.parquet", f"measurements.parquet{CERTIFICATE}")  # what stands in a file with its own
 _INDENT = 2
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from oboro.errors import LedgerError, OboroError, ParameterError, setting, told
 from oboro.exact import about
-from oboro.files import write_whole
+from oboro.files import CERTIFICATE, write_whole
 from oboro.kinds import names_of, path_of, takes
 from oboro.language import aligned, labelled, phrase, said
 from oboro.ledger import Entry, Ledger
@@ -21,7 +21,6 @@ from oboro.privacy import Guarantee, Unit, guarantee_from
 from oboro.release import workbook
 from oboro.release.certificate import (
     BUNDLED,
-    CERTIFICATE,
     Certificate,
     certify,
     certify_file,
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
     from oboro.arrays import Ends
 
+_HEADINGS = ("count", "of", "quantile", "question", "ranks within (95%)", "value")  # ours, not a column's
 _SHOWN = 12  # rows of a table that are printed
 _ENDS = (
     b"oboro.interval"  # in the metadata of a table: the level of the interval that its last two columns are
@@ -342,7 +342,11 @@ class Release:
 
     def _heads(self) -> list[str]:
         """What columns are called in print: by their labels, where they have one. Files keep the names."""
-        return [self.plan.heading(name) for name in self._table.column_names]
+        own = self.plan.key_columns
+        return [
+            said(name) if name in _HEADINGS and name not in own else self.plan.heading(name)
+            for name in self._table.column_names
+        ]
 
     def _lines(self, head: list[str], rows: list[list[str]]) -> list[str]:
         sides = "".join("<" if "string" in str(kind) else ">" for kind in self._table.schema.types) + ">"

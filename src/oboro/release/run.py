@@ -105,13 +105,13 @@ def run(
     edition: str | None = None,
     approval: int | None = None,
     bits: Bits | None = None,
-    tell: Callable[[str], None] | None = None,
+    tell: Callable[[Forecast], None] | None = None,
 ) -> Release:
     """Runs `plan` on `data`, once, and pays for it from `ledger`.
 
     `name` makes the release findable: the same name with the same plan gives the stored release back and
     costs nothing. A name that another plan has, or whose run died, is refused. `account`, `edition` and `approval` are those
-    of `Ledger.reserve`. `tell` is told the forecast in words
+    of `Ledger.reserve`. `tell` is told the forecast
     before data is read. `bits` is for tests only; the certificate says so if they are not safe.
 
     >>> release = ob.run(plan, data, ledger, name="ages")
@@ -126,7 +126,7 @@ def run(
         return found
     quoted = _quoted(made, ledger, account)
     if tell is not None:
-        tell(str(quoted.forecast))
+        tell(quoted.forecast)
     data = made.open(data)
     prepared = made.prepare(data)
     source = bits or system_bits()

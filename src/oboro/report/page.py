@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from oboro._version import __version__
 from oboro.errors import ParameterError, setting, told
-from oboro.language import of_pages, phrase, said
+from oboro.language import chosen, of_pages, phrase, said
 
 if TYPE_CHECKING:
     from oboro.arrays import Data
@@ -319,7 +319,8 @@ def render(
         f"style-src '{_hash(style)}'; script-src '{_hash(shared)}' '{_hash(own)}'"
     )
     spoken = {key: list(pair) for key, pair in {**PAGE, **(words or {})}.items()}
-    fixed = check_language(language)
+    # who makes a page in Japanese surroundings opens it in Japanese; elsewhere the reader's browser decides
+    fixed = check_language(language) or (chosen() if chosen() != "en" else None)
     named = Words.of(title)
     warned = Words.same("{warning} {title}").fill(warning=internal or "", title=named)
     band = say(internal, "p", 'class="internal-band" role="alert"') if internal else ""

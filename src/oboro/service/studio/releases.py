@@ -14,11 +14,12 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 
 from oboro.errors import OboroError
+from oboro.files import CERTIFICATE
 from oboro.ledger.chain import Entry
 from oboro.privacy import guarantee_from
 from oboro.records import Record
 from oboro.release import Release, plan_from
-from oboro.release.certificate import CERTIFICATE, certify_file
+from oboro.release.certificate import certify_file
 from oboro.release.release import checked_ending
 from oboro.release.run import fetch
 from oboro.report import chart, promise
