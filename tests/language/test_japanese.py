@@ -147,8 +147,8 @@ def test_every_refusal_of_sql_has_a_translation() -> None:
 
 
 def test_no_space_is_left_between_japanese_and_the_japanese_name_of_a_column() -> None:
-    assert language.phrase("mean of 年収 by 性別", "ja") == "性別別の年収の平均"
-    assert language.phrase("mean of income by 性別", "ja") == "性別別の income の平均"
+    assert language.phrase("mean of 年収 by 性別", "ja") == "性別ごとの年収の平均"
+    assert language.phrase("mean of income by 性別", "ja") == "性別ごとの income の平均"
 
 
 def test_a_tick_of_a_series_and_a_table_by_mesh_are_named_in_japanese() -> None:
