@@ -168,7 +168,7 @@ def nearest(name: object, known: Iterable[str]) -> str | None:
     import difflib
 
     names = {str(one).casefold(): str(one) for one in known}
-    # a name in characters has few of them: 年令 and 年齢 share one of two
+    # a name in characters has few of them: of two that are spelt alike half may differ
     close = difflib.get_close_matches(
         str(name).casefold(), names, n=1, cutoff=0.6 if str(name).isascii() else 0.5
     )

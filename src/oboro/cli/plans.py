@@ -102,9 +102,7 @@ def release(
     if not_negative:
         check_counts(plan)
     name, json = delivery.name, delivery.json
-    given_again = name is not None and ledger.find(name) is not None
-    if delivery.force or given_again:
-        files.replaces_releases()
+    given_again = is_given_again(ledger, delivery)
     if delivery.output is not None:
         check_output(plan, delivery.output, data)
     if delivery.dry_run:
@@ -128,6 +126,14 @@ def release(
         given_again=given_again,
         not_negative=not_negative,
     )
+
+
+def is_given_again(ledger: Ledger, delivery: Delivery) -> bool:
+    """Whether the name has its release already. Then, and where it is told to, the command may write over a release."""
+    again = delivery.name is not None and ledger.find(delivery.name) is not None
+    if delivery.force or again:
+        files.replaces_releases()
+    return again
 
 
 def give(

@@ -198,6 +198,7 @@ def draw(
             needed="--connect HOST:PORT --identity OUR.pem --peer THEIR.crt, or --urns FILE -o FILE",
             fix="--connect 127.0.0.1:9000",
         )
+    plans.is_given_again(account, delivery)
     if delivery.output is not None:  # before the other party is called
         plans.check_output(bound, delivery.output, shelf.path, urns, identity, peer)
     with exchange as drawn:

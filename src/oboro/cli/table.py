@@ -359,8 +359,9 @@ def release(
         )
 
 
+# the last ones are Japanese: population, persons, counts, households, total
 _LIKE_COUNTS = re.compile(
-    r"n|t\d{9}|.*(count|people|persons|population|inhabitants|households|total|人口|人数|件数|世帯|総数).*",
+    r"n|t\d{9}|.*(count|people|persons|population|inhabitants|households|total|\u4eba\u53e3|\u4eba\u6570|\u4ef6\u6570|\u4e16\u5e2f|\u7dcf\u6570).*",
     re.IGNORECASE,
 )
 

@@ -45,6 +45,7 @@ _ODD = re.compile(
 )  # what is looked at: not the commonest
 _ODD_OR_SPACES = re.compile(_ODD.pattern + r"|(?<=[ \u3000])[ \u3000]")
 _HOLE = re.compile(r"\{(\d*)(\+?)\}")
+_BY, _EACH = "\u5225", "\u3054\u3068"
 _JAPANESE = re.compile("[\u3005-\u3007\u3041-\u30ff\u4e00-\u9fff]")
 
 
@@ -276,8 +277,10 @@ def _with(template: str, words: list[str], fill: Callable[[str, bool], str]) -> 
 
 def _joined(before: str, after: str) -> str:
     """One after the other. The space that keeps a word of other letters apart goes where both sides are Japanese."""
-    if before[-1:] == "別" and after.lstrip(" ")[:1] == "別":  # by a column such as 性別
-        return before + "ごと" + after.lstrip(" ")[1:]
+    if (
+        before[-1:] == after.lstrip(" ")[:1] == _BY
+    ):  # by a column whose own name ends so, such as that of the sexes
+        return before + _EACH + after.lstrip(" ")[1:]
     if before[-1:] == " " and _JAPANESE.fullmatch(before[-2:-1]) and _JAPANESE.match(after):
         return before[:-1] + after
     if after[:1] == " " and _JAPANESE.fullmatch(before[-1:]) and _JAPANESE.match(after[1:]):
