@@ -153,8 +153,10 @@ class Service:
         import uvicorn
 
         from oboro.service.api import create_app
+        from oboro.service.studio.readiness import Readiness
 
         log_lines()
+        readiness = Readiness(self.desk)
         door, _ = create_app(self.desk)
         config = uvicorn.Config(
             door,
@@ -177,9 +179,11 @@ class Service:
             handle.append(server)
         try:
             self.workers.start()
+            readiness.wait()
             threading.Thread(target=_tell, args=(server, self.settings, ready), daemon=True).start()
             server.run()
         finally:
+            readiness.stop()
             self.workers.stop()
             self.close()
 

@@ -130,15 +130,14 @@ def ask_about(dataset: str, here: Here, asked: Fields) -> Response:
     if facts.tabled:
         return gone_to(to("tables", dataset))
     listed = kinds(here, facts)
-    numbers = [column.name for column in facts.domain if isinstance(column, _NUMERIC)]
-    start = "mean" if numbers else "count"
-    chosen = next((kind for kind in listed if kind.word == asked.get("question", start)), listed[0])
+    start = opening(opened)
+    chosen = next((kind for kind in listed if kind.word == asked.get("question", start["question"])), listed[0])
     offered = columns_for(facts, chosen)
     names = [column.name for column in offered]
     picked = [name for name in asked.get("columns", "").split("\n") if name in names] or names[:1]
     filled = {
         **dict.fromkeys(("where", "within", "eps", "k"), ""),
-        "expected_n": EXPECTED,
+        "expected_n": start["expected_n"],
         **asked,
         "question": chosen.word,
         "columns": "\n".join(picked),
@@ -165,6 +164,16 @@ def ask_about(dataset: str, here: Here, asked: Fields) -> Response:
     )
 
 
+def opening(opened: Opened) -> Form:
+    """What the page asks when it is opened."""
+    numbers = [column.name for column in opened.facts.domain if isinstance(column, _NUMERIC)]
+    return {
+        "question": "mean" if numbers else "count",
+        "columns": "\n".join(numbers[:1]),
+        "expected_n": EXPECTED,
+    }
+
+
 def _range(here: Visit, column: Column) -> str:
     if isinstance(column, _NUMERIC):
         return here.say("{low} to {high}", low=_number(column.low), high=_number(column.high))
@@ -186,13 +195,13 @@ def _example(facts: Facts) -> str:
     return ""
 
 
-_WAY = Way("ask", question_of, "0.1")
+WAY = Way("ask", question_of, "0.1")
 
 
 @router.get("/ask/{dataset}/forecast")
 def forecast(dataset: str, here: Here, asked: Fields) -> Response:
     """The part of the page that follows the slider."""
-    return forecast_part(here, dataset, asked, _WAY)
+    return forecast_part(here, dataset, asked, WAY)
 
 
 @router.post("/ask/{dataset}/rehearsal")

@@ -95,7 +95,9 @@ class Studio:
         import uvicorn
 
         from oboro.service.api import create_app
+        from oboro.service.studio.readiness import Readiness
 
+        self.readiness = Readiness(self.desk)
         door, app = create_app(self.desk)
         pages = next(route.app for route in app.routes if getattr(route, "path", "") == "/studio")
         pages.state.once, pages.state.arrivals = self.once, self.arrivals
@@ -119,6 +121,7 @@ class Studio:
             server.run(sockets=[self.socket])
         finally:
             self._stopped.set()
+            self.readiness.stop()
             taking.join(30)
             self.close()
 

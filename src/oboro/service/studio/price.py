@@ -25,7 +25,7 @@ from oboro.service import database as schema
 from oboro.service import jobs, models, slots
 from oboro.service.api import rated
 from oboro.service.database import now
-from oboro.service.desk import Asked
+from oboro.service.desk import Asked, Desk
 from oboro.service.edition import Opened
 from oboro.service.questions import Facts, plan_of
 from oboro.service.studio import budgets, figures
@@ -135,7 +135,7 @@ def forecast_part(here: Visit, dataset: str, asked: Form, way: Way) -> Response:
     opened = desk.dataset(dataset, here.person)
     rated(here.request, "forecasts", here.person, desk.settings.limits.forecasts_per_minute)
     try:
-        found = outlook(here, opened, asked, way)
+        found = outlook(here.desk, opened, asked, way)
         facts = {**_facts(here, opened, found), **way.more(here, opened, found, asked)}
     except OboroError as error:
         return shown(here, "ask_refused.html", 200, error=told_of(here, error))
@@ -145,13 +145,13 @@ def forecast_part(here: Visit, dataset: str, asked: Form, way: Way) -> Response:
     return response
 
 
-def outlook(here: Visit, opened: Opened, asked: Form, way: Way) -> Outlook:
+def outlook(desk: Desk, opened: Opened, asked: Form, way: Way) -> Outlook:
     """The forecast of a question at the price or the error that was chosen."""
     plain = way.question(asked, opened.facts)
 
     def quoted(eps: str) -> tuple[Record, Asked, float | None]:
         question = checked({**plain, "eps": eps})
-        found = here.desk.quoted(opened, question)
+        found = desk.quoted(opened, question)
         return question, found, way.error(found.quote.forecast)
 
     curve = [(float(eps), error) for eps in _CURVE if (error := quoted(eps)[2])]

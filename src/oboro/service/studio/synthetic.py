@@ -14,6 +14,7 @@ from oboro.errors import ParameterError
 from oboro.exact import whole
 from oboro.records import Record
 from oboro.service.desk import Unknown
+from oboro.service.edition import Opened
 from oboro.service.questions import Facts
 from oboro.service.studio.page import Form, Visit, fields, for_roles, shown
 from oboro.service.studio.price import LEAST, MOST, Way, chosen_dataset, forecast_part
@@ -52,10 +53,20 @@ def form_of(dataset: str, here: Here, asked: Fields) -> Response:
             ("moments", here.say("each column, and correlations")),
         ],
         asked={**dict.fromkeys(("within", "eps", "delta", "method", "first"), ""), **asked},
-        pure=not hasattr(opened.ledger.budget.unconditional, "delta"),
+        pure=not _takes_delta(opened),
         least=LEAST,
         most=MOST,
     )
+
+
+def opening(opened: Opened) -> Form:
+    """What the page asks when it is opened."""
+    delta = "1e-6" if _takes_delta(opened) else ""
+    return {"columns": "\n".join(opened.facts.domain.names), "delta": delta, "first": "eps"}
+
+
+def _takes_delta(opened: Opened) -> bool:
+    return hasattr(opened.ledger.budget.unconditional, "delta")
 
 
 def question_of(asked: Form, _: Facts) -> Record:
@@ -67,13 +78,13 @@ def question_of(asked: Form, _: Facts) -> Record:
     return made
 
 
-_WAY = Way("synthetic", question_of, "1")
+WAY = Way("synthetic", question_of, "1")
 
 
 @router.get("/synthetic/{dataset}/forecast")
 def forecast(dataset: str, here: Here, asked: Fields) -> Response:
     """The part of the page that follows the slider."""
-    return forecast_part(here, dataset, {**asked, "first": "eps"}, _WAY)
+    return forecast_part(here, dataset, {**asked, "first": "eps"}, WAY)
 
 
 # Records of a model that was released

@@ -52,7 +52,7 @@ def table(dataset: str, here: Here, asked: Fields) -> Response:
     facts = opened.facts
     offered = [(column.name, f"{column.size:,}") for column in facts.domain]
     names = [name for name, _ in offered]
-    picked = [name for name in asked.get("columns", "").split("\n") if name in names] or _start(opened)
+    picked = [name for name in asked.get("columns", "").split("\n") if name in names] or opening(opened)["columns"].split("\n")
     placed = any(column.name in picked for column in places(opened))
     return shown(
         here,
@@ -74,15 +74,15 @@ def table(dataset: str, here: Here, asked: Fields) -> Response:
     )
 
 
-def _start(opened: Opened) -> list[str]:
-    """The columns that a table begins with: all, as long as it stays within the limit."""
+def opening(opened: Opened) -> Form:
+    """What the page asks when it is opened: a table of all columns, as long as it stays within the limit."""
     chosen: list[str] = []
     size = 1
     for column in opened.facts.domain:
         if size * column.size <= opened.facts.limits.table_cells:
             size *= column.size
             chosen.append(column.name)
-    return chosen
+    return {"columns": "\n".join(chosen)}
 
 
 def question_of(asked: Form, _: Facts) -> Record:
@@ -139,10 +139,10 @@ def _by_size(found: Forecast) -> dict[str, float]:
     return {str(row[0]): float(row[place]) for row in found.rows if not isinstance(row[place], str)}
 
 
-_WAY = Way("tables", question_of, "0.5", of_cells, _more, steps=(-3_000, 1_000))
+WAY = Way("tables", question_of, "0.5", of_cells, _more, steps=(-3_000, 1_000))
 
 
 @router.get("/tables/{dataset}/forecast")
 def forecast(dataset: str, here: Here, asked: Fields) -> Response:
     """The part of the page that follows the slider."""
-    return forecast_part(here, dataset, asked, _WAY)
+    return forecast_part(here, dataset, asked, WAY)
