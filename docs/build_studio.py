@@ -59,11 +59,16 @@ def main() -> None:
 
         town.desk.settings = town.door.settings = read_settings(town.settings.file)
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        with service_town.listening(town) as address, city(folder / "city" / "city.toml") as entrance:
+        with (
+            service_town.listening(town) as address,
+            city(folder / "city" / "city.toml") as entrance,
+            hourly(folder / "hours") as series,
+        ):
             cities = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT}, locale="en-US")
             cities.new_page().goto(entrance)
             for language in ("en", "ja"):
                 pictures(browser, cities.pages[0], address, entrance.partition("/studio")[0], language)
+                moved(browser, series, language)
         browser.close()
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -83,6 +88,68 @@ def city(file: Path) -> Iterator[str]:
         thread.join(30)
 
 
+@contextmanager
+def hourly(folder: Path) -> Iterator[str]:
+    """A day of a town, hour by hour: people come to its middle and go home. Nobody in it is real."""
+    import numpy as np
+    import pyarrow as pa
+    import service_town
+
+    from oboro import tables
+    from oboro.domain import Domain, Grid
+    from oboro.privacy import Pure, Unit
+    from oboro.service import people
+
+    domain, unit = Domain([Grid("row", "col", shape=(64, 64))]), Unit.person("who", 24)
+    random = np.random.default_rng(1)
+    home = np.stack([random.normal(20, 11, 60_000), random.normal(42, 12, 60_000)])
+    work = np.stack([random.normal(38, 5, 60_000), random.normal(26, 6, 60_000)])
+
+    def at(hour: int) -> pa.Table:
+        share = max(0.0, 1 - abs(hour - 13) / 7) ** 0.5
+        away = random.random(60_000) < share
+        here = random.random(60_000) < 0.75 + 0.25 * share
+        row, col = np.clip(np.where(away, work, home), 0, 63).astype(int)[:, here]
+        return pa.table(
+            {"who": np.flatnonzero(here), "tick": np.full(here.sum(), hour), "row": row, "col": col}
+        )
+
+    with service_town.town(folder, at(0), domain=domain, unit=unit, budget=Pure(20)) as found:
+        people.set_password(found.desk.database, "anna", PASSWORD)
+        plan = tables.plan(
+            domain, unit=unit, eps="6", ticks=24, max_ticks=24, workload=tables.each_tick("4x4")
+        )
+        series = tables.series(plan, ledger=found.ledger, name="1 March, hour by hour")
+        for hour in (*range(4), *range(5, 19)):
+            series.publish(at(hour), hour)
+        with service_town.listening(found) as address:
+            yield address
+
+
+def moved(browser: Any, address: str, language: str) -> None:
+    """The slider of the hours, moved to one of them."""
+    locale = {"en": "en-US", "ja": "ja-JP"}[language]
+    page = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT}, locale=locale).new_page()
+    page.goto(f"{address}/studio/")
+    page.fill("[name=name]", "anna")
+    page.fill("[name=password]", PASSWORD)
+    page.click("button.main")
+    page.goto(f"{address}/studio/tables/people%202026")
+    page.locator(".plain.big a").click()
+    page.locator("#tick").fill("11")
+    page.wait_for_url("**tick=11")
+    page.locator("h1").click()
+    taken(page, "hours", language)
+
+
+def taken(page: Any, name: str, language: str) -> None:
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(300)
+    kept = HERE / f"studio-{name}-{language}.png"
+    page.screenshot(path=kept, full_page=True)
+    Image.open(kept).convert("RGB").quantize(160).save(kept, optimize=True)
+
+
 def pictures(browser: Any, local: Any, address: str, own: str, language: str) -> None:
     def at(name: str, theme: str = "light") -> Any:
         context = browser.new_context(
@@ -97,13 +164,6 @@ def pictures(browser: Any, local: Any, address: str, own: str, language: str) ->
         page.click("button.main")
         return page
 
-    def taken(page: Any, name: str, *, whole: bool = True) -> None:
-        page.wait_for_load_state("networkidle")
-        page.wait_for_timeout(300)
-        kept = HERE / f"studio-{name}-{language}.png"
-        page.screenshot(path=kept, full_page=whole)
-        Image.open(kept).convert("RGB").quantize(160).save(kept, optimize=True)
-
     where = f"{address}/studio"
     eps = {"en": "0.2", "ja": "0.21"}[language]
     lab, anna, ben = at("lab-3"), at("anna"), at("ben")
@@ -112,15 +172,15 @@ def pictures(browser: Any, local: Any, address: str, own: str, language: str) ->
     lab.wait_for_selector(".forecast")
     lab.wait_for_load_state("networkidle")
     lab.check("[name=first][value=accuracy]")
-    taken(lab, "ask")
+    taken(lab, "ask", language)
     asked(lab)
     lab.wait_for_url("**/releases/**", timeout=60_000)
-    taken(lab, "release")
+    taken(lab, "release", language)
     lab.goto(
         f"{where}/synthetic/people%202026?eps=0.25&delta=1e-6&columns=age&columns=region&columns=income&first=eps"
     )
     lab.wait_for_selector(".forecast", timeout=60_000)
-    taken(lab, "synthetic")
+    taken(lab, "synthetic", language)
     anna.goto(f"{where}/ask/people%202026?question=histogram&columns=age&first=eps&eps={eps}9")
     anna.wait_for_selector(".forecast")
     asked(anna)
@@ -132,28 +192,28 @@ def pictures(browser: Any, local: Any, address: str, own: str, language: str) ->
     asked(anna)
     for name in ("", "releases", "analysts"):
         anna.goto(f"{where}/{name}")
-        taken(anna, name or "home")
+        taken(anna, name or "home", language)
     anna.goto(f"{where}/declare/people.parquet")
     declared(anna)
-    taken(anna, "declare")
+    taken(anna, "declare", language)
     ben.goto(f"{where}/approvals")
-    taken(ben, "approvals")
+    taken(ben, "approvals", language)
     ben.locator("button.main").first.click()
     ben.goto(f"{where}/account/people%202026")
-    taken(ben, "account")
+    taken(ben, "account", language)
     local.goto(f"{own}/studio/language/{language}")
     local.goto(f"{own}/studio/tables?beside=1&first=eps&eps=0.1")
     local.goto(f"{own}/studio/tables/demo%20city?beside=1&first=eps&eps=0.1")
     local.wait_for_selector(".forecast", timeout=120_000)
-    taken(local, "tables")
+    taken(local, "tables", language)
     local.goto(f"{own}/studio/releases/demo%20city/1")
-    taken(local, "table")
+    taken(local, "table", language)
     if language == "en":
         dark = at("lab-3", "dark")
         dark.set_viewport_size({"width": 390, "height": 844})
         dark.goto(mean)
         dark.wait_for_selector(".forecast")
-        taken(dark, "phone")
+        taken(dark, "phone", language)
 
 
 def asked(page: Any) -> None:

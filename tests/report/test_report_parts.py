@@ -120,7 +120,9 @@ def test_widths_are_read_by_block_and_by_mesh() -> None:
 
 def test_a_chart_has_a_point_for_each_value_and_none_without() -> None:
     drawn = chart.line_chart(["1", "2", "4"], {"a<b": [1, 10, 0], "c": [5, 50, 500]}, describe='"error"')
-    assert drawn.count("<circle") == 6
+    assert drawn.count("<circle") == drawn.count("<polygon") == 3, "each line has marks of its own"
+    assert 's0" ' in drawn
+    assert 's1 dashed" ' in drawn, "and is told apart without its colour"
     assert "a&lt;b" in drawn
     assert "&quot;error&quot;" in drawn
     assert chart.line_chart(["1"], {"a": [1]}, describe="") == ""

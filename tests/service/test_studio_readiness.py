@@ -57,7 +57,11 @@ def test_no_forecast_waits_for_an_import_or_a_compiler(tmp_path: Path) -> None:
     places = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
     ran = subprocess.run(
         [sys.executable, "-c", FIRST, str(tmp_path / "here" / "people.toml")],
-        env={"PYTHONPATH": ":".join(places), "NUMBA_CACHE_DIR": str(tmp_path / "loops"), "HOME": str(tmp_path)},
+        env={
+            "PYTHONPATH": ":".join(places),
+            "NUMBA_CACHE_DIR": str(tmp_path / "loops"),
+            "HOME": str(tmp_path),
+        },
         capture_output=True,
         text=True,
     )

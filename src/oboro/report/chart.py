@@ -70,14 +70,37 @@ def line_chart(
         points = [(x(i), y(value)) for i, value in enumerate(values)]
         path = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
         parts.append(
-            f'<g class="series s{number % 7}" data-series="{html.escape(name)}"><polyline points="{path}"/>'
+            f'<g class="series s{number % 7}{_dash(number)}" data-series="{html.escape(name)}"><polyline points="{path}"/>'
         )
         for (px, py), label, value in zip(points, named, values, strict=False):
             of = Words.name(f"{name}; ") if len(series) > 1 and name else Words.same("")
             told = Words(f"{of.en}{label.en}: {about(value)}", f"{of.ja}{label.ja}：{about(value)}")
-            parts.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="3">{say(told, "title")}</circle>')
+            parts.append(_mark(number, px, py, say(told, "title")))
         parts.append("</g>")
     return "".join([*parts, "</svg></div>"])
+
+
+def _dash(number: int) -> str:
+    """Lines are told apart without their colours too: the first is whole, the others are broken, each in its way."""
+    return ("", " dashed", " dotted", " long")[number % 4]
+
+
+def _mark(number: int, x: float, y: float, title: str) -> str:
+    """A point of a line: a ring, a square, a triangle, a diamond."""
+    if number % 4 == 0:
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3">{title}</circle>'
+    corners = (
+        ((-2.7, -2.7), (2.7, -2.7), (2.7, 2.7), (-2.7, 2.7)),
+        ((0, -3.5), (3.4, 2.6), (-3.4, 2.6)),
+        ((0, -3.8), (3.8, 0), (0, 3.8), (-3.8, 0)),
+    )[number % 4 - 1]
+    points = " ".join(f"{x + across:.1f},{y + down:.1f}" for across, down in corners)
+    return f'<polygon points="{points}">{title}</polygon>'
+
+
+def key_class(number: int) -> str:
+    """The class of a line's name in the key below a chart."""
+    return f"s{number % 7}{_dash(number)}"
 
 
 def short(value: float, thousand: int = 1000) -> str:
@@ -158,7 +181,7 @@ def error_chart(found: Forecast) -> str:
         if "95" in found.columns[column]
         else Words.sentence(found.columns[column]),
     )
-    key = "".join(say(Words.name(name), "li", f'class="s{i}"') for i, name in enumerate(series))
+    key = "".join(say(Words.name(name), "li", f'class="{key_class(i)}"') for i, name in enumerate(series))
     return drawn + (f'<ul class="series-key">{key}</ul>' if drawn and len(series) > 1 else "")
 
 

@@ -168,7 +168,7 @@ def _figures_card(shown: Sequence[Shown], window: Window, sides: Sequence[int]) 
         say(
             Words.same(each.name) if each.label else MAP["published"],
             "li",
-            f'class="s{number % 7}" data-release="{number + 1}"',
+            f'class="{chart.key_class(number)}" data-release="{number + 1}"',
         )
         for number, each in enumerate(releases)
     )

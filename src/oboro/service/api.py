@@ -28,6 +28,7 @@ from oboro.service.desk import Conflict, Crowded, Desk, Forbidden, Unknown
 from oboro.service.door import Door, Metrics, Rates
 from oboro.service.edition import Opened
 from oboro.service.made_up import made_up
+from oboro.service.misshapen import misshapen
 from oboro.service.people import Person
 from oboro.service.questions import plan_of, with_eps
 
@@ -467,16 +468,8 @@ def create_app(desk: Desk) -> Any:
         return refusal(error)
 
     @app.exception_handler(RequestValidationError)
-    async def misshapen(_: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0] if error.errors() else {"loc": (), "msg": "not understood"}
-        where = ".".join(str(part) for part in first["loc"][1:])
-        wrong = ParameterError(
-            "the request is not understood",
-            given=where[:200] or "the body",
-            needed=str(first["msg"])[:300],
-            argument=where[:200] or None,
-        )
-        return refusal(wrong)
+    async def unlike(_: Request, error: RequestValidationError) -> JSONResponse:
+        return refusal(misshapen(error.errors(), skip=1))
 
     @app.exception_handler(HTTPException)
     async def plain(_: Request, error: HTTPException) -> JSONResponse:

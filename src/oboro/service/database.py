@@ -35,6 +35,7 @@ people = sa.Table(
     sa.Column("name", sa.Text, primary_key=True),
     sa.Column("role", sa.Text, nullable=False),
     sa.Column("password", sa.Text),
+    sa.Column("password_by", sa.Text),  # who else knows it, having set it
     sa.Column("since", BIG, nullable=False),
 )
 tokens = sa.Table(
@@ -47,6 +48,7 @@ tokens = sa.Table(
     sa.Column("until", BIG),
     sa.Column("revoked", BIG),
     sa.Column("maker", sa.Text),  # the token that made it, which takes it along when it is revoked
+    sa.Column("by", sa.Text),  # who else could have it: whoever made it, or set the password that gave it
 )
 jobs = sa.Table(
     "jobs",
@@ -72,6 +74,7 @@ jobs = sa.Table(
     sa.Column("answer", sa.LargeBinary),
     sa.Column("leader", sa.Text),  # the job whose answer is this one's too
     sa.Column("by", sa.Text),  # who approved or declined it
+    sa.Column("through", sa.Text),  # who else could have asked it: it was asked with a token of their making
     sa.Column("why", sa.Text),  # for the steward's eyes
     sa.Index("jobs_state", "state", "due"),
 )

@@ -199,7 +199,8 @@ class Desk:
             # what needs no approval is paid at once, and refused there if it cannot be
             if approval and not opened.ledger.affords(asked.quote.cost, account=self._payer(person.name)):
                 self._refuse_unaffordable(opened, person.name, asked)
-            number = self._write(person.name, opened, asked, "waiting" if approval else "asked", key, body)
+            state = "waiting" if approval else "asked"
+            number = self._write(person.name, opened, asked, state, key, body, through=person.through)
             if number is not None:
                 break
         else:
@@ -207,15 +208,19 @@ class Desk:
         return self._found(number) if approval else self._admit(number, opened, asked, person.name)
 
     def approve(self, steward: Person, job: jobs.Row) -> jobs.Row:
-        """Admits a question that waits, by a steward who did not ask it; the approval is an entry of the ledger."""
+        """Admits a question that waits, by a steward who did not ask it; the approval is an entry of the ledger.
+
+        What was asked of another edition, or under another declaration, is not what would be answered: it is asked again.
+        """
         opened = self._waiting(steward, job)
-        asked = self.quoted(opened, json.loads(job.question))
-        if asked.digest != job.digest:  # a worker would refuse to run it, when it is paid for
-            raise Conflict(
-                "the dataset is another by now than when the question was asked; nothing was spent",
-                needed="a declaration and an edition that did not change",
-                fix="decline it, so that it can be asked again",
+        if job.through == steward.name:
+            raise ParameterError(
+                "whoever made the token or the password that a question was asked with does not approve it",
+                given=steward.name,
+                needed="a steward who could not have asked it",
             )
+        asked = self.quoted(opened, json.loads(job.question))
+        self.refuse_outdated(job, asked)
         if not opened.ledger.affords(asked.quote.cost, account=self._payer(job.account)):
             self._refuse_unaffordable(opened, job.account, asked)  # it goes on waiting
         if not self._move(job.id, "waiting", state="asked", by=steward.name, worker=self.front, beat=now()):
@@ -234,6 +239,15 @@ class Desk:
             self._wait_again(job.id)
             raise
         return self._admit(job.id, opened, asked, job.account, entry.position)
+
+    def refuse_outdated(self, job: jobs.Row, asked: Asked) -> None:
+        """Refuses what was asked of other data, or of another plan, than would be answered now."""
+        if asked.digest != job.digest:  # a worker would refuse to run it, when it is paid for
+            raise Conflict(
+                "the dataset is another by now than when the question was asked; nothing was spent",
+                needed="a declaration and an edition that did not change",
+                fix="decline it, so that it can be asked again",
+            )
 
     def decline(self, steward: Person, job: jobs.Row, why: str | None = None) -> jobs.Row:
         """Refuses a question that waits. Nothing was spent, and nothing is."""

@@ -125,6 +125,15 @@ class Door:
         known = entrance.is_open(path) if studio else path in OPEN
         client = (scope.get("client") or ("?", 0))[0]
         try:
+            if self.settings.alone and entrance.is_named_otherwise(scope["headers"]):
+                await refuse(
+                    sent,
+                    403,
+                    "Forbidden",
+                    "the studio is not called by this name",
+                    needed="the address that oboro studio printed",
+                )
+                return
             given = {
                 name: value
                 for name, value in scope["headers"]

@@ -12,7 +12,7 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 # A number as a text is exact; as a JSON number it is read as the shortest decimal that prints it.
 _POWER = r"([eE][+-]?[0-9]{1,3})?(/[1-9][0-9]{0,30})?$"
 _PLAIN = r"^[+-]?([0-9]{1,30}(\.[0-9]{0,30})?|\.[0-9]{1,30})" + _POWER
-_ABOVE_0 = r"^([0-9]{0,30}[1-9][0-9]{0,30}(\.[0-9]{0,30})?|[0-9]{0,30}\.[0-9]{0,30}[1-9][0-9]{0,30})" + _POWER
+ABOVE_0 = r"^([0-9]{0,30}[1-9][0-9]{0,30}(\.[0-9]{0,30})?|[0-9]{0,30}\.[0-9]{0,30}[1-9][0-9]{0,30})" + _POWER
 Whole = Annotated[
     int,
     BeforeValidator(lambda given: int(given) if isinstance(given, float) and given.is_integer() else given),
@@ -20,11 +20,12 @@ Whole = Annotated[
 Text = Annotated[str, StringConstraints(max_length=64, pattern=_PLAIN)]
 Number = Text | Whole | Annotated[float, Field(allow_inf_nan=False)]
 Positive = (
-    Annotated[str, StringConstraints(max_length=64, pattern=_ABOVE_0)]
+    Annotated[str, StringConstraints(max_length=64, pattern=ABOVE_0)]
     | Annotated[Whole, Field(gt=0, lt=10**12)]
     | Annotated[float, Field(gt=0, lt=1e12, allow_inf_nan=False)]
 )
-Who = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+WHO = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+Who = Annotated[str, StringConstraints(pattern=WHO)]
 Columns = Annotated[list[Name], Field(min_length=1, max_length=64)]
 One = Annotated[list[Name], Field(min_length=1, max_length=1)]
 
@@ -161,7 +162,7 @@ class ToForecast(Strict):
 
 
 class ToGrant(Strict):
-    account: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    account: Annotated[str, StringConstraints(pattern=WHO)]
     eps: Positive | None = None
     delta: Positive | None = None
     rho: Positive | None = None
@@ -170,16 +171,16 @@ class ToGrant(Strict):
 
 
 class ToRevoke(Strict):
-    account: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    account: Annotated[str, StringConstraints(pattern=WHO)]
 
 
 class ToAdd(Strict):
-    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    name: Annotated[str, StringConstraints(pattern=WHO)]
     role: Literal["analyst", "steward", "auditor"] = "analyst"
 
 
 class ToToken(Strict):
-    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    name: Annotated[str, StringConstraints(pattern=WHO)]
     days: Annotated[Whole, Field(ge=1, le=3_650)] | None = None
 
 

@@ -162,7 +162,7 @@ def set_password(name: str, password: str, desk: Desk, person: Person) -> None:
         raise _two_of_one(
             "a password of another steward is set on the machine of the service", name, "analyst password"
         )
-    people.set_password(desk.database, name, password)
+    people.set_password(desk.database, name, password, None if name == person.name else person.name)
 
 
 def _two_of_one(message: str, name: str, command: str = "token create") -> Forbidden:

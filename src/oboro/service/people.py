@@ -32,6 +32,9 @@ class Person:
     name: str
     role: Role
     token: str  # the public half: its id
+    through: str | None = (
+        None  # who else could have the token: whoever made it for them, or set their password
+    )
 
 
 def add(database: Database, name: str, role: str = "analyst") -> None:
@@ -94,10 +97,12 @@ def create_token(
     days: int | None = None,
     lasting: int | None = None,
     maker: str | None = None,
+    by: str | None = None,
 ) -> str:
     """A new token, 256 bits of it secret. It is shown once: what is kept is its hash.
 
-    `maker`: the id of the token that asks for it. Whoever revokes that one revokes all that it made.
+    `maker`: the id of the token that asks for it. Whoever revokes that one revokes all that it made. What is asked with a token is not
+    for whoever made it to approve, nor, if it was made with such a one, for whoever made that. `by`: the same of a password.
     """
     if role_of(database, name) is None:
         raise ParameterError(
@@ -112,12 +117,14 @@ def create_token(
     with database.writing() as connection:
         if maker is not None:  # locked, so that it is not revoked meanwhile
             made = schema.tokens
-            opens = sa.select(made.c.id).where(made.c.id == maker, made.c.revoked.is_(None))
-            if connection.execute(opens.with_for_update()).first() is None:
+            opens = sa.select(made.c.person, made.c.by).where(made.c.id == maker, made.c.revoked.is_(None))
+            found = connection.execute(opens.with_for_update()).first()
+            if found is None:
                 raise ParameterError("the token was revoked", needed="a token that opens something")
+            by = found.person if found.person != name else found.by
         connection.execute(
             schema.tokens.insert().values(
-                id=number, person=name, hash=_hash(secret), since=since, until=until, maker=maker
+                id=number, person=name, hash=_hash(secret), since=since, until=until, maker=maker, by=by
             )
         )
     return f"oboro_{number}_{secret}"
@@ -179,23 +186,29 @@ def recognise(database: Database, token: str) -> Person | None:
     known = hmac.compare_digest(_hash(found[2]), bytes(32) if row is None else row.hash)
     if row is None or not known or row.revoked is not None or (row.until is not None and row.until <= now()):
         return None
-    return Person(row.person, row.role, row.id)
+    return Person(row.person, row.role, row.id, row.by)
 
 
 @cache
-def _who() -> sa.Select[tuple[str, str, bytes, int | None, int | None, str]]:
+def _who() -> sa.Select[tuple[str, str, bytes, int | None, int | None, str | None, str]]:
     tokens, people = schema.tokens, schema.people
     return (
         sa.select(
-            tokens.c.id, tokens.c.person, tokens.c.hash, tokens.c.until, tokens.c.revoked, people.c.role
+            tokens.c.id,
+            tokens.c.person,
+            tokens.c.hash,
+            tokens.c.until,
+            tokens.c.revoked,
+            tokens.c.by,
+            people.c.role,
         )
         .join(people, people.c.name == tokens.c.person)
         .where(tokens.c.id == sa.bindparam("number"))
     )
 
 
-def set_password(database: Database, name: str, password: str) -> None:
-    """A password, kept by argon2id. For people; programs have tokens."""
+def set_password(database: Database, name: str, password: str, by: str | None = None) -> None:
+    """A password, kept by argon2id. For people; programs have tokens. `by`: who set it, if somebody else did."""
     from nacl import pwhash
 
     if not 12 <= len(password) <= 1000:
@@ -207,7 +220,7 @@ def set_password(database: Database, name: str, password: str) -> None:
         found = connection.execute(
             schema.people.update()
             .where(schema.people.c.name == (name if _NAME.fullmatch(name) else ""))
-            .values(password=kept)
+            .values(password=kept, password_by=by)
         )
         if found.rowcount == 0:
             raise ParameterError(
@@ -221,14 +234,16 @@ def log_in(database: Database, name: str, password: str) -> str | None:
 
     known = name if _NAME.fullmatch(name) else ""  # the same is done for a name that nobody can have
     with database.reading() as connection:
-        kept = connection.execute(
-            sa.select(schema.people.c.password).where(schema.people.c.name == known)
-        ).scalar()
+        table = schema.people
+        row = connection.execute(
+            sa.select(table.c.password, table.c.password_by).where(table.c.name == known)
+        ).first()
+    kept, by = (None, None) if row is None else (row.password, row.password_by)
     try:
         right = pwhash.verify((kept or _nobody()).encode(), password.encode())
     except (exceptions.InvalidkeyError, exceptions.CryptoError):
         right = False
-    return create_token(database, name, lasting=SESSION) if right and kept is not None else None
+    return create_token(database, name, lasting=SESSION, by=by) if right and kept is not None else None
 
 
 @cache

@@ -81,6 +81,7 @@ class Settings:
     limits: Limits = Limits()
     folder: Path | None = None  # where stewards may put what they declare in the studio
     upload: int = 0  # bytes of a file that is put there, at most
+    alone: bool = False  # for one steward at this machine: whoever calls it by another name is refused
 
     @property
     def state(self) -> Path:

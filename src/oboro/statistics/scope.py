@@ -317,7 +317,8 @@ class Scope:
 
     Under "replace" the number of units `n` is public. It is counted once, when the data is opened, and is part of
     the plan. Under add/remove it is private; `expected_n` is a guess that forecasts use, and nothing else
-    depends on it but the choice between two ways to find quantiles.
+    depends on it but the choice between two ways to find quantiles. How many of a public n a condition picks
+    is private too: there `expected_n` is a guess of that.
     """
 
     unit: Unit
@@ -407,7 +408,10 @@ class Scope:
     @property
     def units(self) -> int | None:
         """How many units there are, as far as anyone may know or guess: for forecasts."""
-        return self.n if self.n is not None else self.expected_n
+        if self.n is None:
+            return self.expected_n
+        picked = self.n if self.where is None or self.expected_n is None else self.expected_n
+        return min(self.n, picked)
 
     @property
     def size(self) -> int | None:

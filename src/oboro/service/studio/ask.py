@@ -104,7 +104,9 @@ def question_of(asked: Form, facts: Facts) -> Record:
         made["where"] = where
     if by := [name for name in asked.get("by", "").split("\n") if name]:
         made["by"] = by
-    if (expected := asked.get("expected_n", "").replace(",", "").strip()) and facts.n is None:
+    expected = asked.get("expected_n", "").replace(",", "").strip()
+    # of a public n, a guess says how many a condition picks; that it picks all is no guess
+    if expected and (facts.n is None or (where and expected != str(facts.n))):
         made["expected_n"] = _whole(expected)
     return made
 
@@ -131,7 +133,9 @@ def ask_about(dataset: str, here: Here, asked: Fields) -> Response:
         return gone_to(to("tables", dataset))
     listed = kinds(here, facts)
     start = opening(opened)
-    chosen = next((kind for kind in listed if kind.word == asked.get("question", start["question"])), listed[0])
+    chosen = next(
+        (kind for kind in listed if kind.word == asked.get("question", start["question"])), listed[0]
+    )
     offered = columns_for(facts, chosen)
     names = [column.name for column in offered]
     picked = [name for name in asked.get("columns", "").split("\n") if name in names] or names[:1]
@@ -170,7 +174,7 @@ def opening(opened: Opened) -> Form:
     return {
         "question": "mean" if numbers else "count",
         "columns": "\n".join(numbers[:1]),
-        "expected_n": EXPECTED,
+        "expected_n": EXPECTED if opened.facts.n is None else str(opened.facts.n),
     }
 
 

@@ -439,10 +439,18 @@ def opening(file: str, here: Steward) -> Response:
     found: Progress | None = here.request.app.state.arrivals.progress(path.with_suffix(".toml"))
     if found is None:
         return gone_to(to("declare", path.name))
-    steps = [
+    words = [
         ("coding", here.say("Rows are bounded, coded and written down.")),
         ("calibrating", here.say("Times at which answers leave are found, on made-up rows.")),
         ("served", here.say("It is served.")),
+    ]
+    at = next((number for number, (word, _) in enumerate(words) if word == found.step), 0)
+    at += found.step == "served"  # the last is done when it is reached
+    spoken = {"done": here.say("done"), "now": here.say("under way"), "later": ""}
+    steps = [
+        (word, told, state, spoken[state])
+        for number, (word, told) in enumerate(words)
+        for state in ("done" if number < at else "now" if number == at else "later",)
     ]
     return shown(
         here,

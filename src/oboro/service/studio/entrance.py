@@ -28,6 +28,7 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 _SAFE = ("GET", "HEAD")
+NAMES = ("127.0.0.1", "localhost", "[::1]")  # of this machine, whatever the port: a tunnel may have another
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -69,6 +70,16 @@ def is_foreign(method: str, headers: Headers) -> bool:
         return True
     origin, host = given.get(b"origin"), given.get(b"host")
     return origin is None or host is None or urlsplit(origin).netloc != host
+
+
+def is_named_otherwise(headers: Headers) -> bool:
+    """Whether a request names another host than this machine: a page of somebody else's, whose name was led here."""
+    host = next((value.decode("latin-1") for name, value in headers if name == b"host"), "")
+    return (
+        host.rpartition("]")[0] + "]" not in NAMES
+        if host.startswith("[")
+        else host.partition(":")[0] not in NAMES
+    )
 
 
 def to_login(path: str, query: bytes, by_part: bool) -> tuple[int, Headers]:

@@ -238,6 +238,33 @@ def heat(values: Any, *, describe: str, south: bool = True, most: float | None =
     return Markup("".join([*parts, "</svg>"]))
 
 
+def scale(most: float, *, describe: str) -> Markup:
+    """What the colours of such a picture mean: from none to the most."""
+    steps = "".join(
+        f'<rect class="h{level}" x="{10 * level}" width="10.2" height="8"/>' for level in range(1, 9)
+    )
+    return Markup(
+        f'<p class="scale"><span>0</span><svg viewBox="0 0 90 8" preserveAspectRatio="none" role="img" aria-label="{escape(describe)}">'
+        f'<rect class="sea" width="10.2" height="8"/>{steps}</svg><span>{escape(f"{round(most):,}")}</span></p>'
+    )
+
+
+def strip(ticks: Sequence[tuple[str, int | None, str]], at: int, *, describe: str) -> Markup:
+    """A bar for each tick, as long as what was published of it; one that was not published is a mark at the foot."""
+    most = max((total for _, total, _ in ticks if total is not None), default=1) or 1
+    parts = []
+    for number, (name, total, state) in enumerate(ticks):
+        height = 3.0 if total is None else max(3.0, 40 * max(total, 0) / most)
+        kind = ("absent" if total is None else "stick") + (" here-now" if number == at else "")
+        told = f"{name}: {state}" if total is None else f"{name}: {total:,} ({state})"
+        parts.append(
+            f'<rect class="{kind}" x="{10 * number + 1}" y="{40 - height:.1f}" width="8" height="{height:.1f}"><title>{escape(told)}</title></rect>'
+        )
+    return Markup(
+        f'<svg class="strip" viewBox="0 0 {10 * len(ticks)} 40" preserveAspectRatio="none" role="img" aria-label="{escape(describe)}">{"".join(parts)}</svg>'
+    )
+
+
 def clock(seconds: float, *, describe: str) -> Markup:
     """A ring that closes when an answer is due. It knows the time and nothing else."""
     around = 2 * math.pi * 40

@@ -44,7 +44,8 @@ class Hours:
     frames: Frames
 
 
-_DRAWN: Recent[Hours] = Recent(16)
+_TICKS: Recent[Table] = Recent(1 << 26, lambda table: int(table.nbytes))
+_DRAWN: Recent[tuple[Series, Hours | None]] = Recent(16)
 
 
 def listed(here: Visit, opened: Opened) -> list[Record]:
@@ -84,32 +85,54 @@ def _series(opened: Opened, entry: Entry) -> Series:
     return series(plan, ledger=opened.ledger, name=str(entry.name))
 
 
-def given(here: Visit, dataset: str, number: int) -> tuple[Series, list[Table]]:
-    """A series, if it is there for whoever looks, and what of it was published."""
-    opened = here.desk.dataset(dataset, here.person)
+def given(here: Visit, dataset: str, number: int) -> Series:
+    """A series, if it is there for whoever looks."""
+    opened = _open(here, dataset)
     stored = opened.ledger.find_entry(number) if 0 <= number < 2**62 else None
-    shared = here.person.role == "steward" or opened.settings.sharing
-    if stored is None or not shared or not _is_series(stored.reserved):
-        raise Unknown("there is no such series", needed="one of those that are listed")
-    begun = _series(opened, stored.reserved)
-    published = [begun.publish([], tick) for tick in begun.published]
-    tables = [*published, begun.final()] if begun.over else published
-    return begun, [one.to_arrow() for one in tables]
+    if stored is None or not _is_series(stored.reserved):
+        raise _unknown()
+    return _series(opened, stored.reserved)
+
+
+def _open(here: Visit, dataset: str) -> Opened:
+    """A dataset whose series are there for whoever looks."""
+    opened = here.desk.dataset(dataset, here.person)
+    if here.person.role != "steward" and not opened.settings.sharing:
+        raise _unknown()
+    return opened
+
+
+def _unknown() -> Unknown:
+    return Unknown("there is no such series", needed="one of those that are listed")
+
+
+def tables_of(ledger: str, number: int, begun: Series) -> list[Table]:
+    """What of a series was published: its ticks, which stay as they are, and the table of all of them if it is over."""
+    tables = []
+    for tick in begun.published:
+        key = (ledger, number, tick)
+        known = _TICKS.get(key)
+        tables.append(_TICKS.put(key, begun.publish([], tick).to_arrow()) if known is None else known)
+    return [*tables, begun.final().to_arrow()] if begun.over else tables
 
 
 def drawn(here: Visit, dataset: str, number: int) -> tuple[Series, Hours | None]:
     """The hours of a series; None as long as nothing was published, or if it has no map."""
     from oboro.report.hours import each_hour
 
-    opened = here.desk.dataset(dataset, here.person)
-    begun, tables = given(here, dataset, number)
-    key = (opened.ledger.id, number, len(begun.published), begun.over)
+    ledger = _open(here, dataset).ledger
+    key = (
+        ledger.id,
+        number,
+        ledger.head().position,
+    )  # as long as nothing was entered, nothing else was published
     if (known := _DRAWN.get(key)) is not None:
-        return begun, known
+        return known
+    begun = given(here, dataset, number)
     try:
-        place, (rows, cols), frames = each_hour(tables)
+        place, (rows, cols), frames = each_hour(tables_of(ledger.id, number, begun))
     except OboroError:
-        return begun, None
+        return _DRAWN.put(key, (begun, None))
     whole = place.whole
     side = max(
         1, -(-max(-(-whole.rows // rows), -(-whole.cols // cols)) // _WIDEST)
@@ -118,13 +141,14 @@ def drawn(here: Visit, dataset: str, number: int) -> tuple[Series, Hours | None]
     at = (frames.rows - whole.row) // (rows * side), (frames.cols - whole.col) // (cols * side)
     for picture, counts in zip(pictures, frames.counts, strict=True):
         np.add.at(picture, at, counts)
-    return begun, _DRAWN.put(key, Hours(pictures, place.north_up, frames))
+    return _DRAWN.put(key, (begun, Hours(pictures, place.north_up, frames)))
 
 
 @router.get("/tables/{dataset}/series/{number:int}")
 def hours(dataset: str, number: int, here: Here, asked: Fields) -> Response:
     """One tick of a series, and the slider that moves it."""
     begun, found = drawn(here, dataset, number)
+    part = here.request.headers.get("hx-request") == "true"
     facts: Record = {
         "dataset": dataset,
         "name": begun.name,
@@ -148,11 +172,17 @@ def hours(dataset: str, number: int, here: Here, asked: Fields) -> Response:
         "lost": here.say("lost: told by the blocks of time around it"),
     }
     words = here.say("Tick {tick}", tick=tick)
+    most = float(found.pictures.max(initial=1))
+    spoken = [None if state is None else states[state] for state in found.frames.states]
+    totals = [
+        None if one is None else int(counts.sum())
+        for one, counts in zip(spoken, found.frames.counts, strict=True)
+    ]
     largest = np.argsort(-counts, kind="stable")[:_ROWS].tolist() if state else []
     rows, cols = found.frames.rows.tolist(), found.frames.cols.tolist()
     response = shown(
         here,
-        "hours_tick.html" if here.request.headers.get("hx-request") == "true" else "hours.html",
+        "hours_tick.html" if part else "hours.html",
         **facts,
         tick=tick,
         state=None if state is None else states[state],
@@ -162,8 +192,18 @@ def hours(dataset: str, number: int, here: Here, asked: Fields) -> Response:
             found.pictures[tick],
             describe=f"{begun.name}, {words}",
             south=found.south,
-            most=float(found.pictures.max(initial=1)),
+            most=most,
         ),
+        scale=figures.scale(most, describe=here.say("From none to the most that a block of any tick has")),
+        strip=figures.strip(
+            [
+                (here.say("Tick {tick}", tick=at), total, one or here.say("not published"))
+                for at, (total, one) in enumerate(zip(totals, spoken, strict=True))
+            ],
+            tick,
+            describe=here.say("All counts of each tick together"),
+        ),
+        total=None if totals[tick] is None else f"{totals[tick]:,}",
         rows=[
             [f"{rows[at]}, {cols[at]}", *(text_of(int(part[at])) for part in (counts, low, high))]
             for at in largest
@@ -175,7 +215,7 @@ def hours(dataset: str, number: int, here: Here, asked: Fields) -> Response:
             here.sentence("95% to"),
         ],
     )
-    if here.request.headers.get("hx-request") == "true":
+    if part:
         response.headers["hx-replace-url"] = to("tables", dataset, "series", number, tick=str(tick))
     return response
 
@@ -185,7 +225,8 @@ def play(dataset: str, number: int, here: Here) -> Response:
     """The page that plays the hours, complete in itself."""
     from oboro.report import write_hours
 
-    begun, tables = given(here, dataset, number)
+    begun = given(here, dataset, number)
+    tables = tables_of(begun.ledger.id, number, begun)
     if not tables:
         raise Unknown("nothing of this series was published yet", needed="a tick that was published")
     with tempfile.TemporaryDirectory(prefix="oboro-") as folder:

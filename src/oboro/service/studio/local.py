@@ -73,6 +73,7 @@ class Studio:
                 workers=1,
                 limits=_LIMITS,
                 folder=self.place,
+                alone=True,
                 upload=UPLOAD,
             )
             self.database = Database(self.settings.database)

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 from pydantic import BaseModel, ValidationError
 
-from oboro.errors import OboroError, ParameterError
+from oboro.errors import OboroError
 from oboro.ledger.chain import Entry
 from oboro.privacy import guarantee_from
 from oboro.records import Record
@@ -20,6 +20,7 @@ from oboro.release import plan_from
 from oboro.release.run import Quote
 from oboro.service import jobs, models, office, people
 from oboro.service.edition import Opened
+from oboro.service.misshapen import misshapen
 from oboro.service.studio import budgets, figures
 from oboro.service.studio.answer import forecast_rows
 from oboro.service.studio.page import Form, Visit, fields, for_roles, form, gone_to, shown, to, told_of
@@ -40,12 +41,7 @@ def model(kind: type[M], **given: Any) -> M:
     try:
         return kind(**{name: value for name, value in given.items() if value not in (None, "")})
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ParameterError(
-            "the request is not understood",
-            given=".".join(str(part) for part in first["loc"])[:200] or "the form",
-            needed=str(first["msg"])[:300],
-        ) from None
+        raise misshapen(error.errors()) from None
 
 
 # Approvals
@@ -72,14 +68,17 @@ def _waiting(here: Visit, row: jobs.Row) -> Record:
     opened = here.desk.datasets[row.dataset]
     wrong = None
     try:
-        quote = here.desk.quoted(opened, json.loads(row.question)).quote
+        asked = here.desk.quoted(opened, json.loads(row.question))
+        here.desk.refuse_outdated(row, asked)
+        quote = asked.quote
     except (
         OboroError
-    ) as error:  # the declaration is another by now: it can be declined, and no longer answered
+    ) as error:  # the data or the declaration is another by now: it can be declined, and no longer answered
         record: Any = json.loads(row.plan)
         plan = plan_from(record)
         quote = Quote(plan, record, plan.describe(), plan.forecast(), guarantee_from(json.loads(row.cost)))
-        wrong = told_of(here, error)["message"]
+        told = told_of(here, error)
+        wrong = here.say("{what}. It can be declined, and asked again.", what=told["message"])
     account = opened.ledger.account(row.account)
     words = {
         name: value for name, value in quote.words.items() if isinstance(value, str) and name != "released"
@@ -89,6 +88,7 @@ def _waiting(here: Visit, row: jobs.Row) -> Record:
         "dataset": row.dataset,
         "account": row.account,
         "own": row.account == here.person.name,
+        "through": row.through == here.person.name,
         "wrong": wrong,
         "when": here.when(row.asked),
         "words": here.name(quote.words["released"]),

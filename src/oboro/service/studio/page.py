@@ -60,7 +60,7 @@ class Visit:
 
     def sentence(self, text: object) -> str:
         """What other code says in English."""
-        return said(plain(str(text)), self.language)
+        return said(plain(text if isinstance(text, str) else str(text)), self.language)  # `Lines` stay lines
 
     def name(self, text: object) -> str:
         """What something is called, such as "mean of age by region"."""

@@ -27,6 +27,7 @@ from oboro.service.api import rated
 from oboro.service.database import now
 from oboro.service.desk import Asked, Desk
 from oboro.service.edition import Opened
+from oboro.service.misshapen import misshapen
 from oboro.service.questions import Facts, plan_of
 from oboro.service.studio import budgets, figures
 from oboro.service.studio.answer import forecast_rows
@@ -97,13 +98,7 @@ def checked(record: Record) -> Record:
     try:
         found: Record = _QUESTION.validate_python(record).model_dump(exclude_none=True, exclude_defaults=True)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"][1:])
-        raise ParameterError(
-            "the request is not understood",
-            given=where[:200] or "the question",
-            needed=str(first["msg"])[:300],
-        ) from None
+        raise misshapen(error.errors(), skip=1) from None
     return found
 
 
@@ -217,10 +212,12 @@ def _facts(here: Visit, opened: Opened, found: Outlook) -> Record:
     account = None if here.local else opened.ledger.account(here.person.name)
     payer = None if here.local else here.person.name
     has_own = account is not None and account.granted is not None
+    again = _again(here, opened, found.asked)
+    paid = None if again else quote.cost
     budget = (
-        budgets.of_account(here, account, quote.cost)
+        budgets.of_account(here, account, paid)
         if has_own and account is not None
-        else budgets.of_ledger(here, opened.ledger, quote.cost)
+        else budgets.of_ledger(here, opened.ledger, paid)
     )
     eps = float(rational("eps", found.question["eps"]))
     drawn = (
@@ -252,7 +249,7 @@ def _facts(here: Visit, opened: Opened, found: Outlook) -> Record:
         "affords": opened.ledger.affords(quote.cost, account=payer),
         "granted": has_own or here.local,
         "approval": desk.needs_approval(opened, here.person.name, quote.cost),
-        "again": _again(here, opened, found.asked),
+        "again": again,
         "slot": about(slot.slot / 1000),
         "curve": drawn,
         **forecast_rows(here, quote.forecast),

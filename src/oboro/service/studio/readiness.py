@@ -40,7 +40,12 @@ class Readiness:
         self._thread.join()
 
     def _prepare(self) -> None:
-        for name in ("ask_forecast.html", "tables_forecast.html", "synthetic_forecast.html", "ask_refused.html"):
+        for name in (
+            "ask_forecast.html",
+            "tables_forecast.html",
+            "synthetic_forecast.html",
+            "ask_refused.html",
+        ):
             templates().get_template(name)
         for question in _questions():
             if self._stopped.is_set():
@@ -83,4 +88,10 @@ def _questions() -> Iterator[Record]:
     for strategy in (None, *STRATEGIES):
         yield {"question": "table", "columns": ["row,col", "place"], "eps": "0.1", "strategy": strategy}
     for method in ("marginals", "quality", "moments"):
-        yield {"question": "synthetic", "columns": ["age", "place"], "method": method, "eps": "1", "delta": "1e-6"}
+        yield {
+            "question": "synthetic",
+            "columns": ["age", "place"],
+            "method": method,
+            "eps": "1",
+            "delta": "1e-6",
+        }

@@ -52,7 +52,9 @@ def table(dataset: str, here: Here, asked: Fields) -> Response:
     facts = opened.facts
     offered = [(column.name, f"{column.size:,}") for column in facts.domain]
     names = [name for name, _ in offered]
-    picked = [name for name in asked.get("columns", "").split("\n") if name in names] or opening(opened)["columns"].split("\n")
+    picked = [name for name in asked.get("columns", "").split("\n") if name in names] or opening(opened)[
+        "columns"
+    ].split("\n")
     placed = any(column.name in picked for column in places(opened))
     return shown(
         here,
@@ -130,7 +132,7 @@ def _beside(here: Visit, opened: Opened, found: Outlook) -> Markup:
         below=PROMISE["error_size"],
         beside=PROMISE["error_reach"],
     )
-    key = "".join(f'<li class="s{at}">{name}</li>' for at, name in enumerate(lines))
+    key = "".join(f'<li class="{chart.key_class(at)}">{name}</li>' for at, name in enumerate(lines))
     return in_language(f'{drawn}<ul class="series-key">{key}</ul>', here.language)
 
 
