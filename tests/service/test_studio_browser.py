@@ -409,3 +409,88 @@ def tables_of(page: Any, address: str) -> list[str]:
     found = page.locator("a[href*='/series/']").evaluate_all("all => all.map(one => one.href)")
     assert len(found) == 1
     return list(found)
+
+
+HOLD = """(path) => {
+    // what is asked below a path waits until it is let go: answers come as late as a test wants
+    const real = window.fetch.bind(window);
+    window.held = [];
+    document.addEventListener("htmx:before:request", (event) => {
+        const ctx = event.detail.ctx;
+        ctx.fetch = async (where, how) => {
+            if (String(where).includes(path)) await new Promise((go) => window.held.push(go));
+            return real(where, how);
+        };
+    }, true);
+}"""
+
+
+@pytest.mark.long("stories of the studio")
+def test_a_dialog_that_is_opened_while_a_forecast_is_on_its_way_shows_that_forecast(
+    chromium: Any, tmp_path: Path
+) -> None:
+    """Nobody confirms what an older form said, and no dialog vanishes under the pointer."""
+    with town(tmp_path) as found, listening(found) as address:
+        people.set_password(found.desk.database, "lab-3", PASSWORD)
+        watched = Watched(chromium)
+        page = watched.log_in(address, "lab-3")
+        page.goto(f"{address}/studio/ask/people%202026?question=mean&columns=income&first=eps&eps=0.1")
+        expect(page.locator("#forecast [data-eps='0.1']")).to_be_visible()
+        page.wait_for_load_state("networkidle")
+        page.evaluate(HOLD, "/forecast")
+        page.fill("#eps", "0.25")
+        page.get_by_role("button", name="Ask", exact=True).click()
+        expect(page.locator("#confirm")).to_be_hidden()
+        page.wait_for_function("window.held.length > 0")
+        page.evaluate("window.held.forEach((go) => go())")
+        expect(page.locator("#confirm")).to_be_visible()
+        expect(page.locator("#confirm")).to_contain_text("0.25")
+        watched.holds()
+
+
+@pytest.mark.long("stories of the studio")
+def test_what_is_saved_is_what_the_fields_say(chromium: Any, tmp_path: Path) -> None:
+    """Also if it was typed a moment ago, and its TOML is still on its way."""
+    with declaring(tmp_path / "here") as found, listening(found) as address:
+        (tmp_path / "here" / "declared" / "more.csv").write_text("age\n1\n2\n")
+        watched = Watched(chromium)
+        page = watched.log_in(address, "anna")
+        page.goto(f"{address}/studio/declare/more.csv")
+        page.select_option("[name='kind.0']", "integer")
+        page.fill("[name='low.0']", "0")
+        page.fill("[name='high.0']", "9")
+        expect(page.locator("#written .good")).to_be_visible()
+        expect(page.locator("#toml")).to_have_value(re.compile(r"high = 9\b"))
+        page.evaluate(HOLD, "/toml")
+        page.fill("[name='high.0']", "120")
+        page.get_by_role("button", name="Declare it and create the ledger").click()
+        page.wait_for_function("window.held.length > 0")
+        expect(page).to_have_url(f"{address}/studio/declare/more.csv")
+        page.evaluate("window.held.forEach((go) => go())")
+        page.get_by_role("link", name="Grant shares").wait_for()
+        assert found.desk.datasets["more"].facts.domain["age"].high == 120
+        watched.holds()
+
+
+@pytest.mark.long("stories of the studio")
+def test_a_late_answer_is_not_the_address_of_the_page_and_the_last_search_is_shown(
+    chromium: Any, tmp_path: Path
+) -> None:
+    with town(tmp_path) as found, listening(found) as address:
+        people.set_password(found.desk.database, "anna", PASSWORD)
+        for eps in ("0.1", "0.2"):
+            found.answered({"question": "mean", "columns": ["income"], "eps": eps}, "lab-3")
+        found.answered({"question": "median", "columns": ["age"], "eps": "0.1"}, "lab-3")
+        watched = Watched(chromium)
+        page = watched.log_in(address, "anna")
+        page.goto(f"{address}/studio/releases")
+        page.evaluate(HOLD, "/releases")
+        search = page.locator("[name=search]")
+        for typed in ("mean", "medi", "median"):
+            before = page.evaluate("window.held.length")
+            search.fill(typed)
+            page.wait_for_function("(many) => window.held.length > many", arg=before)
+        page.evaluate("window.held.reverse().forEach((go) => go())")
+        expect(page.locator("#found tbody tr")).to_have_count(1)
+        expect(page.locator("#found")).to_contain_text("median of age")
+        watched.holds()

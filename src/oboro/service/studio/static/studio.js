@@ -34,6 +34,8 @@
   };
   let changed = false; // since the last forecast was requested: what arrives now answers an older form, and its numbers are not written into this one
   let asked = null; // that request
+  let awaited = false; // whether a forecast is to come: what is shown answers an older form
+  let opens = null; // the dialog that was asked for meanwhile: it opens with the forecast that comes, and not with one that goes
   const settled = () => { // after a forecast: numbers and slider say what it says
     if (changed) return;
     const slider = find("slider"), told = document.querySelector("#forecast [data-eps]");
@@ -49,7 +51,8 @@
   };
 
   document.addEventListener("input", (event) => {
-    if (event.target.closest("#question")) changed = true;
+    if (event.target.closest("#question")) changed = awaited = true;
+    if (event.target.closest("#columns")) unwritten = typed = true;
     if (event.target.id === "slider") slid();
     // another column is another scale: the price stays, and the error follows
     if (["question", "columns"].includes(event.target.name) && find("within")) find("within").value = "";
@@ -57,15 +60,41 @@
   document.addEventListener("change", (event) => { if (event.target.name === "first") settled(); });
   // Answers may cross on their way, and the form itself may be replaced between a request and its answer: the last request alone counts.
   const forecasts = (event) => event.detail?.ctx?.target?.id === "forecast";
-  document.addEventListener("htmx:before:request", (event) => { if (forecasts(event)) { asked = event.detail.ctx; changed = false; } });
-  document.addEventListener("htmx:before:swap", (event) => { if (forecasts(event) && event.detail.ctx !== asked) event.preventDefault(); });
+  const late = (event) => { if (forecasts(event) && event.detail.ctx !== asked) event.preventDefault(); };
+  document.addEventListener("htmx:before:request", (event) => { if (forecasts(event)) { asked = event.detail.ctx; changed = false; awaited = true; } });
+  document.addEventListener("htmx:after:request", late); // it does not become the address of the page either
+  document.addEventListener("htmx:before:swap", late);
   document.addEventListener("htmx:after:swap", (event) => { if (event.detail?.ctx === asked) settled(); });
+  document.addEventListener("htmx:finally:request", (event) => {
+    if (event.detail?.ctx !== asked || changed) return;
+    awaited = false;
+    const dialog = opens && find(opens);
+    opens = null;
+    if (dialog && !document.querySelector("#forecast [data-opens]").disabled) dialog.showModal();
+  });
+
+  // A declaration: what is saved is what the fields say, also if their TOML is still on its way; whoever writes TOML is not written over.
+  let unwritten = false, typed = false, wrote = null, saves = null; // typed: since the last request
+  const writes = (event) => event.detail?.ctx?.target?.id === "written";
+  document.addEventListener("htmx:before:request", (event) => { if (writes(event)) { wrote = event.detail.ctx; typed = false; } });
+  document.addEventListener("htmx:before:swap", (event) => {
+    const toml = find("toml");
+    if (writes(event) && document.activeElement === toml && toml.value !== toml.defaultValue) event.preventDefault();
+  });
+  document.addEventListener("htmx:finally:request", (event) => {
+    if (!wrote || event.detail?.ctx !== wrote || typed) return;
+    const form = wrote.status === "swapped" ? saves : null;
+    unwritten = false;
+    saves = null;
+    form?.requestSubmit();
+  });
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (!button) return;
     if (button.id === "theme") { memory.set("theme", theme() === "dark" ? "light" : "dark"); dress(); }
-    if (button.dataset.opens) find(button.dataset.opens).showModal();
+    if (button.dataset.opens && awaited) opens = button.dataset.opens;
+    else if (button.dataset.opens) find(button.dataset.opens).showModal();
     if (button.dataset.closes) find(button.dataset.closes).close();
   });
 
@@ -86,7 +115,9 @@
     if (event.dataTransfer.files[0]) send(event.dataTransfer.files[0]);
   });
   document.addEventListener("submit", (event) => {
-    if (event.target.id === "save") event.target.elements.toml.value = find("toml").value;
+    if (event.target.id !== "save") return;
+    if (unwritten) { event.preventDefault(); saves = event.target; }
+    else event.target.elements.toml.value = find("toml").value;
   }, true);
 
   addEventListener("DOMContentLoaded", () => {
