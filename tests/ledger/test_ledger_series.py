@@ -201,6 +201,58 @@ def test_a_tick_that_fails_says_that_it_is_lost_and_that_nothing_is_to_be_paid(w
     assert "paid for again" not in str(failed.value)
 
 
+def test_a_tick_on_its_way_when_the_final_table_is_stored_is_lost_and_never_shown(where: str) -> None:
+    series = ob.tables.series(a_plan(), ledger=make(where), name="day")
+    series.publish(day(), tick=0)
+    finals: list[Any] = []
+
+    class Overtaken(Bits):
+        """Another process gives up the rest while noise is drawn here."""
+
+        def words(self, count: int) -> Any:
+            if not finals:
+                other = ob.tables.series(a_plan(), ledger=Ledger.open(where), name="day")
+                finals.append(other.final(incomplete=True))
+            return super().words(count)
+
+    with pytest.raises(PaidError, match="lost, and never drawn again") as failed:
+        series.publish(day(), tick=1, bits=Overtaken())
+    assert "the series is over" in str(failed.value)
+    assert "without tick 1, 2, 3, which was lost" in finals[0].certificate.record["released"]
+    assert (series.published, series.lost, series.over) == ([0], [1], True)
+    with pytest.raises(LedgerError, match="never drawn again"):
+        series.publish(day(), tick=1)
+    assert series.final().to_arrow().equals(finals[0].to_arrow())
+    assert entries(series.ledger, "commit") == 2  # tick 0 and the final table
+    assert series.ledger.spent == ob.Pure(1)
+    assert_sound(series.ledger)
+
+
+def test_a_tick_that_is_published_while_the_final_table_is_made_is_in_it(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = a_plan()
+    series = ob.tables.series(plan, ledger=make(where), name="day")
+    for tick in (0, 1, 3):
+        series.publish(day(), tick=tick)
+    rests: list[list[int]] = []
+    true = type(plan).final
+
+    def made(self: Any, measured: Any, done: Any) -> Any:
+        rests.append(list(done))
+        if len(rests) == 1:
+            other = ob.tables.series(plan, ledger=Ledger.open(where), name="day")
+            other.publish(day(), tick=2)
+        return true(self, measured, done)
+
+    monkeypatch.setattr(type(plan), "final", made)
+    final = series.final(incomplete=True)
+    assert rests == [[0, 1, 3], [0, 1, 2, 3]]
+    assert "lost" not in final.certificate.record["released"]
+    assert set(final.to_arrow()["state"].to_pylist()) == {"final"}
+    assert_sound(series.ledger)
+
+
 # Late rows
 
 

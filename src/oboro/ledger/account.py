@@ -419,11 +419,17 @@ class Ledger:
         return Reservation(entry.position, entry.hash, name, cost, digest)
 
     def commit(
-        self, reservation: Reservation, content: bytes, *, facts: dict[str, object], ticks: bool = False
+        self,
+        reservation: Reservation,
+        content: bytes,
+        *,
+        facts: dict[str, object],
+        ticks: Collection[int] | None = None,
     ) -> Entry:
         """Stores what was released under a reservation, with public facts about it, in one transaction.
 
-        `ticks`: it was made of the ticks of a series. Otherwise it has noise of its own, and is refused for a series: a part is shown with one noise.
+        `ticks`: it was made of these ticks of a series, and no other was published meanwhile. Otherwise it has noise of its own, and is refused for a series: a part is shown with one noise.
+        A tick that is on its way when the final table is stored is lost: the table says so, and it is refused here.
         """
         canonical(facts, "facts")
         digest = sha256(content)
@@ -434,12 +440,23 @@ class Ledger:
             records.write_parts(connection, reservation.position, content)
             last, _ = self._turn(connection)
             entry = records.entry_at(connection, reservation.position)
-            if ticks != (entry is not None and replay.ticks_of(entry) is not None):
+            if (ticks is not None) != (entry is not None and replay.ticks_of(entry) is not None):
                 raise LedgerError(
                     "a series is published tick by tick, and nothing else is",
                     given=f"entry {reservation.position}",
                     needed="the final table of its ticks",
                 )
+            if ticks is not None:
+                begun = records.looked_up(connection, _series_key(reservation))
+                there = {one.body["tick"] for one in begun if records.commit_of(connection, one.position)}
+                if there != set(ticks):
+                    raise LedgerError(
+                        "a tick was published meanwhile",
+                        given=f"entry {reservation.position}",
+                        needed="the final table of all that were published",
+                    )
+            elif entry is not None and entry.kind == "tick":
+                self._refuse_over(connection, entry.body["series"], entry.body["tick"])
             body = {
                 "reservation": reservation.position,
                 "reservation_hash": reservation.hash,
@@ -473,12 +490,7 @@ class Ledger:
                     given=told(tick=f"{tick}"),
                     needed=f"a tick from 0 to {ticks - 1}" if ticks else "a series of this ledger",
                 )
-            if records.commit_of(connection, series.position) is not None:
-                raise LedgerError(
-                    "the series is over: its final table is stored",
-                    given=told(tick=f"{tick}"),
-                    needed="a series that is open",
-                )
+            self._refuse_over(connection, series.position, tick)
             begun = {one.body["tick"] for one in records.looked_up(connection, _series_key(series))}
             if tick in begun:
                 raise LedgerError(
@@ -497,6 +509,14 @@ class Ledger:
 
         entry = self._write("tick", write)
         return Reservation(entry.position, entry.hash, series.name, series.cost, series.plan_hash)
+
+    def _refuse_over(self, connection: Connection, series: int, tick: int) -> None:
+        if records.commit_of(connection, series) is not None:
+            raise LedgerError(
+                "the series is over: its final table is stored",
+                given=told(tick=f"{tick}"),
+                needed="a series that is open",
+            )
 
     def ticks(self, series: Reservation) -> dict[int, Stored]:
         """The ticks of a series that were begun; those without a commit are on their way, or lost."""

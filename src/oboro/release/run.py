@@ -14,7 +14,7 @@ that is what is priced, described and measured: so a plan that was altered on th
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -196,11 +196,12 @@ def keep(
     engine: object = None,
     *,
     of: str = "release",
+    ticks: Collection[int] | None = None,
 ) -> Release:
     """Stores what was measured under a reservation, commits it and signs: the end of every run, also of one in steps.
 
     `bits` are those that it was drawn with, or how they are called. `engine` is the name and version of what added up the data, where
-    an engine did. `of`: a release, or the "tick" or the "final" table of a series.
+    an engine did. `of`: a release, or the "tick" or the "final" table of a series, which was made of `ticks`.
     """
 
     def look() -> bool:
@@ -215,7 +216,7 @@ def keep(
             **quoted.words,
             "rows": table.num_rows,
         }
-        committed = ledger.commit(reservation, content, facts=facts, ticks=of == "final")
+        committed = ledger.commit(reservation, content, facts=facts, ticks=ticks)
     with paid(ledger.where, reservation.position, stored=True):
         return from_content(
             quoted.plan,

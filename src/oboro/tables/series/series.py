@@ -29,8 +29,8 @@ from oboro.errors import (
     DataError,
     LedgerError,
     NameTakenError,
+    PaidError,
     ParameterError,
-    StoredError,
     setting,
     told,
 )
@@ -139,7 +139,8 @@ class Series:
     def final(self, *, incomplete: bool = False) -> Release:
         """The table of all ticks: what one release of the whole horizon would give, in law, if no tick was lost. Reads no data.
 
-        Ticks that nobody has begun are refused unless `incomplete`: then they are given up.
+        Ticks that nobody has begun are refused unless `incomplete`: then they are given up. One that was begun and is not published is lost, as the table says; should another
+        process be at it just now, it stores nothing there from then on.
         """
         if (stored := self._stored()) is not None:
             return stored
@@ -150,8 +151,18 @@ class Series:
                 needed="every tick published, or lost",
                 fix=setting(incomplete=True) + ", which gives them up",
             )
-        ticks = self._ticks()
-        done = [tick for tick, one in ticks.items() if one.committed is not None]
+        while True:
+            ticks = self._ticks()
+            done = [tick for tick, one in ticks.items() if one.committed is not None]
+            try:
+                return self._final(ticks, done)
+            except PaidError:  # another process was quicker, with the final table or with a tick
+                if (stored := self._stored()) is not None:
+                    return stored
+                if self.published == done:
+                    raise
+
+    def _final(self, ticks: dict[int, Stored], done: Sequence[int]) -> Release:
         measured = [one for tick in done for one in self._counts(ticks[tick], tick)]
         lacking = [tick for tick in range(self.plan.ticks) if tick not in done]
         words = dict(self._quote.words)
@@ -160,15 +171,15 @@ class Series:
         table = self.plan.final(measured, done)
         drawn = (ticks[tick].committed for tick in done)
         bits = {str(one.body["facts"]["bits"]): None for one in drawn if one is not None}
-        drawn_by = ", ".join(bits) or "none"
-        try:
-            return keep(
-                replace(self._quote, words=words), self.ledger, self._reservation, table, drawn_by, of="final"
-            )
-        except StoredError:  # another process was quicker
-            if (stored := self._stored()) is None:
-                raise
-            return stored
+        return keep(
+            replace(self._quote, words=words),
+            self.ledger,
+            self._reservation,
+            table,
+            ", ".join(bits) or "none",
+            of="final",
+            ticks=done,
+        )
 
     def _stored(self) -> Release | None:
         """The final table, if it is stored."""
