@@ -17,9 +17,10 @@ import oboro as ob
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.noise import Bits
 from oboro.release.plan import plan_from
-from oboro.statistics.marginals import Margin, Shared, Strategy, _laplace_sum, reach_of_sum, targets
+from oboro.statistics.marginals import Margin, Shared, Strategy, targets
 from oboro.statistics.means import _two_laplace
 from oboro.statistics.questions import BatchPlan, batch_of
+from oboro.statistics.reaches import _laplace_sum, reach_of_sum
 from oboro.statistics.session import Builds, Plans
 
 REGIONS = ["north", "south", "west"]
@@ -183,13 +184,15 @@ def test_how_far_a_sum_of_noises_goes_holds_in_its_exact_law_and_adds_little_whe
     None
 ):
     at = np.arange(-400, 401)
-    for scale, many, level in product((0.2, 0.5, 1.0, 4.0), (1, 2, 7), (0.5, 0.95, 0.999)):
-        one = np.exp(-np.abs(at) / scale)
+    for pure, scale, many, level in product(
+        (True, False), (0.2, 0.5, 1.0, 4.0), (1, 2, 7), (0.5, 0.95, 0.999)
+    ):
+        one = np.exp(-np.abs(at) / scale if pure else -(at**2) / (2 * scale**2))
         law = np.asarray([1.0])
         for _ in range(many):
             law = np.convolve(law, one / one.sum())
         ones, scales = np.ones(1), np.asarray([scale])
-        reach = reach_of_sum(ones, np.asarray([float(many)]), scales, level, True)
+        reach = reach_of_sum(ones, np.asarray([float(many)]), scales, level, pure)
         middle, far = law.size // 2, math.floor(reach)
         assert law[middle - far : middle + far + 1].sum() >= level
     for pure in (True, False):

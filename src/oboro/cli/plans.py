@@ -150,7 +150,9 @@ def give(
 
     `paid_before`: as a part of what was reserved earlier, as a tick of a series is.
     """
-    certificate = None if output is None else released.save(output, not_negative=not_negative)
+    certificate = None
+    if output is not None:
+        certificate = released.save(output, not_negative=True) if not_negative else released.save(output)
     if output is not None:
         delivered()
     if json:

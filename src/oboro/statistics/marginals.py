@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import combinations, pairwise, product
 from math import prod
 from typing import TYPE_CHECKING, Literal
@@ -24,7 +24,8 @@ from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import Pure, Unit
 from oboro.release import Additive, Pair, Part, Plan, noise_by_column, part
 from oboro.statistics.histogram import HistogramPlan
-from oboro.statistics.means import MeanPlan, normal_reach
+from oboro.statistics.means import MeanPlan
+from oboro.statistics.reaches import reach_of_sum
 from oboro.statistics.scope import MOST_GROUPS, Bins, Scope, columns_of
 from oboro.statistics.sums import CountPlan, SumPlan, grid_of, reach_of
 from oboro.statistics.terms import LARGEST_REACH, Noise, Promise, Term, measured
@@ -773,55 +774,6 @@ def _solve(matrix: list[list[Fraction]], right: Exact) -> Exact | None:
     for row, column in zip(rows, pivots, strict=False):
         x[column] = row[-1]
     return tuple(x)
-
-
-def reach_of_sum(weights: Floats, alike: Floats, scales: Floats, level: float, pure: bool) -> float:
-    """How far a weighted sum of independent discrete noises goes with at least this probability.
-
-    Laplace noise is discrete Laplace noise plus an independent V, symmetric and within (-1, 1): the difference of two
-    exponentials, cut into whole parts and rests. If the discrete sum is beyond q + s, the continuous one is beyond q unless the sum
-    of V goes back by more than s, which has a probability of at most e^(-s^2/sum w^2) [Hoeffding]. Gaussian noise likewise: the
-    normal law, rounded, has heavier tails than discrete Gaussian noise.
-    """
-    used = (weights != 0) & (alike > 0)
-    if not used.any():
-        return 0.0
-    size = np.sqrt((alike[used] * weights[used] ** 2).sum())
-    spread = np.abs(weights[used]) * scales[used]
-    sd = math.sqrt((alike[used] * spread**2).sum() * (2 if pure else 1))
-    slack = _slack(float(size), sd, _SLACKS if pure else _SLACKS[_SLACKS.index(1.5) :])
-    miss = (1 - level) * (1 - math.exp(-(slack**2)))
-    if not pure:
-        return float(normal_reach(1 - miss) * sd + slack * size)
-    return float(_laplace_sum(tuple(spread.tolist()), tuple(alike[used].tolist()), miss) + slack * size)
-
-
-_SLACKS = (0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5)  # s above, over the root of the sum of w^2: any holds
-
-
-def _slack(size: float, sd: float, known: Sequence[float]) -> float:
-    """The one with about the shortest reach: more slack is added to it, less misses more often. By public facts alone."""
-    return min(known, key=lambda s: s * size - sd / 2 * math.log(1 - math.exp(-(s**2))))
-
-
-@lru_cache(maxsize=4096)
-def _laplace_sum(spread: tuple[float, ...], alike: tuple[float, ...], miss: float) -> float:
-    """The q that a sum of Laplace noises exceeds with probability `miss`, either way: by its characteristic function.
-
-    With points h apart P(|X| <= q) = (h q + 2 sum of sin(h k q)/k f(h k))/pi, up to what lies beyond 2 pi/h - q.
-    """
-    scale, many = np.asarray(spread), np.asarray(alike)
-    sd = math.sqrt(float((2 * many * scale**2).sum()))
-    h = 2 * math.pi / 80  # in units of the standard deviation
-    k = np.arange(1, 4000)
-    at = (h * k)[:, None] * (scale / sd)[None, :]
-    law = np.exp(-(many * np.log1p(at**2)).sum(axis=1)) / k
-    low, high = 0.0, 30.0
-    for _ in range(44):
-        q = (low + high) / 2
-        inside = (h * q + 2 * float((np.sin(h * q * k) * law).sum())) / math.pi
-        low, high = (q, high) if inside < 1 - miss else (low, q)
-    return high * sd * (1 + 1e-6)
 
 
 def _wrong(why: str) -> ParameterError:
