@@ -2,7 +2,7 @@
 
 The planner makes errors smallest as least squares leaves them. What follows, keeping counts at 0 or more, helps some plans
 far more than others, most of all where people are few, and has no closed form. So plans are tried out: on a small table
-that is filled as the city and the country of the outlook are, and as a few smooth hills, with noise from a fixed seed. If nobody says how many people there are,
+that is filled as the city and the country of the outlook are, and as smooth hills and a valley are, with noise from a fixed seed. If nobody says how many people there are,
 tables from nearly empty to full count alike. No data is looked at, and the same facts always give the same choice.
 
 What decides most is the *filling*: people times eps/D for each cell. Below about 1, a table that looks (`adaptive`) is
@@ -38,13 +38,13 @@ PLANNED, USUAL, LOOKS = (
     "adaptive",
 )  # a tree for the questions, the default tree, a table that looks
 KINDS = ("blocks", "squares", "rectangles", "cells")  # questions that can be tried out
-_SHAPES = ("city", "country", "hills")
+_SHAPES = ("city", "country", "hills", "valley")
 _FILLINGS = (0.03, 0.3, 3.0, 30.0)  # where nobody says how many people there are
 _LEAST, _MOST = -8, 8  # powers of two: of a filling that is tried out
 _EPS = Fraction(1, 4)
 _BITS = {1: 10, 2: 7}  # of a side of the made-up table, at most
 _ASKED = 64  # questions of each kind
-_RUNS = 20  # on each shape: so many with one filling, fewer with each of several
+_RUNS = 16  # on each shape: so many with one filling, fewer with each of several
 CLEARLY = 0.95  # a tree's errors can be told beforehand: something else must be better by as much
 
 
@@ -166,7 +166,8 @@ def _filled(shape: str, sides: tuple[int, ...], people: int) -> Integers:
 @lru_cache(maxsize=16)
 def _density(shape: str, sides: tuple[int, ...]) -> Floats:
     """The shape on a smaller table; on a line, some rows of it laid end to end."""
-    whole = _hills() if shape == "hills" else shape_of(shape)
+    own = {"hills": _hills, "valley": _valley}.get(shape)
+    whole = shape_of(shape) if own is None else own()
     if len(sides) == 2:
         by = len(whole) // sides[0]
         found = whole.reshape(sides[0], by, sides[0], by).sum(axis=(1, 3))
@@ -184,3 +185,11 @@ def _hills() -> Floats:
         near = [np.exp(-(((at - place) / wide) ** 2) / 2) for place in (row, col)]
         found += (random.pareto(1) + 0.1) / wide**2 * np.outer(*near)
     return found
+
+
+def _valley() -> Floats:
+    """People along a bent line, fewer and fewer towards its end."""
+    at = np.arange(512)
+    middle = 256 + 120 * np.sin(at / 90)
+    along = np.exp(-at / 250) * np.random.default_rng(13).lognormal(0, 0.3, 512)
+    return np.asarray(along * np.exp(-(((at[:, None] - middle) / 20) ** 2) / 2))
