@@ -1,6 +1,7 @@
 """Tables whose strategy nobody names, beside the best of ours: is what public facts choose near it?
 
-On shapes that no choice is made by (`accuracy_tables.generated` without the city and the country), for tables of two dimensions and of
+On generated shapes that no choice is made by, but that were looked at when the made-up tables of `tables/tree/trial.py` were put together; and on
+DPBench's, which were not, where OBORO_DPBENCH names a folder with them. For tables of two dimensions and of
 one, from few people to many, at eps 1 (people times eps is all that counts), for rectangles with any two ends, for single cells, and
 for blocks and squares, the default. Each row is the worst over the numbers of people: the error of what was chosen over the
 smallest of a tree for the questions, the default tree, adaptive and wavelet, in the geometric mean over shapes. With `n` the
@@ -39,21 +40,29 @@ MOST = 1.1
 
 
 def rows() -> Iterator[Row]:
-    for sides in SETTINGS:
+    yield from _rows("", SETTINGS)
+    if "OBORO_DPBENCH" in os.environ:
+        yield from _rows("DPBench, ", SETTINGS[:2])
+
+
+def _rows(source: str, settings: tuple[tuple[int, ...], ...]) -> Iterator[Row]:
+    for sides in settings:
         for name, workload in ASKED.items():
             worst = {"with n": (0.0, 0), "without": (0.0, 0)}
             for people in PEOPLE:
-                found = _ratios(sides, name, workload, people)
+                found = _ratios(source, sides, name, workload, people)
                 worst = {told: max(worst[told], (found[told], people)) for told in worst}
             for told, (ratio, people) in worst.items():
-                what = f"{' x '.join(map(str, sides))}, {name}, {told}"
+                what = f"{source}{' x '.join(map(str, sides))}, {name}, {told}"
                 unit = f"of the best, worst at {people:,} people"
                 yield Row(
                     what, ratio, "what it may be", MOST, unit, MOST / ratio, 1 if told == "with n" else None
                 )
 
 
-def _ratios(sides: tuple[int, ...], name: str, workload: Workload, people: int) -> dict[str, float]:
+def _ratios(
+    source: str, sides: tuple[int, ...], name: str, workload: Workload, people: int
+) -> dict[str, float]:
     domain = Domain([Grid("row", "col", shape=sides) if len(sides) == 2 else Integer("at", 0, sides[0] - 1)])
     facts: dict[str, Any] = {"unit": Unit.cells(), "eps": 1}
     asked = None if workload == DEFAULT else workload
@@ -69,10 +78,11 @@ def _ratios(sides: tuple[int, ...], name: str, workload: Workload, people: int) 
     ]
     every = list(dict.fromkeys([*ours, *picked.values()]))
     logs = dict.fromkeys(every, 0.0)
-    for shape in _shapes(sides):
+    shapes = _dpbench(sides[0]) if source else _shapes(sides)
+    for shape in shapes:
         truth = np.random.default_rng(3).multinomial(people, shape.reshape(-1)).reshape(sides)
         for plan in every:
-            logs[plan] += _log_error(plan, truth, _questions(name, sides)) / len(_shapes(sides))
+            logs[plan] += _log_error(plan, truth, _questions(name, sides)) / len(shapes)
     best = min(logs[plan] for plan in ours)
     return {told: math.exp(logs[plan] - min(best, logs[plan])) for told, plan in picked.items()}
 
@@ -97,6 +107,12 @@ def _shapes(sides: tuple[int, ...]) -> list[Floats]:
         (1 + random.permutation(at.size)) ** -1.2,
     ]
     return [own / own.sum() for own in lines]
+
+
+@lru_cache(maxsize=4)
+def _dpbench(side: int) -> list[Floats]:
+    by = 128 // side
+    return [own.reshape(side, by, side, by).sum(axis=(1, 3)) for _, own in accuracy_tables.datasets()]
 
 
 def _questions(name: str, sides: tuple[int, ...]) -> list[Integers]:

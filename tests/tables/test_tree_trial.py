@@ -86,7 +86,7 @@ def blobs() -> Floats:
 
 
 def others() -> list[Floats]:
-    """Shapes that no choice is made by."""
+    """Shapes that no choice is made by; they were looked at when those that it is made by were put together."""
     by = 512 // SIDE
     places = [
         shape_of(name).reshape(SIDE, by, SIDE, by).sum(axis=(1, 3)) for name in ("metropolis", "region")
