@@ -140,8 +140,8 @@ def blocks() -> Workload:
 def squares(sides: Sequence[int] = SIDES) -> Workload:
     """Squares of these sides, anywhere.
 
-    >>> ob.tables.plan(mesh, unit=unit, eps=1, strategy="tree", workload=ob.tables.squares([15, 31])).levels
-    ('8 x 8 of row,col', '1 x 1 of row,col')
+    >>> ob.tables.plan(mesh, unit=unit, eps=1, strategy="tree", workload=ob.tables.squares([3])).levels
+    ('1 x 1 of row,col',)
     """
     return Workload((Part("squares", _sides(sides)),))
 
