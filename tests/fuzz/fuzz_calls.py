@@ -257,6 +257,7 @@ CALLS: dict[str, Good] = {
     "synth.account": lambda w: {
         "n": 1000, "dims": 2, "records": 10, "delta": "1e-6", "min_eigenvalue": None, "ridge": "0.1",
     },
+    "synth.check": lambda w: {"path": w.path("made.parquet"), "model": None, "public_key": None},
     "synth.draft": lambda w: {"data": w.path("people.csv"), "path": w.path("draft.toml")},
     "synth.load": lambda w: {"path": w.path("model.oboro")},
     "synth.Model.sample": lambda w: {"self": model(w), "n": 5, "where": {"region": "north"}, "seed": 3},

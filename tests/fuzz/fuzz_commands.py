@@ -46,6 +46,7 @@ LINES = [
     "synth forecast --domain domain.toml --eps 1 --delta 1e-6 --unit row --n 120 --method marginals",
     "synth release people.csv --domain domain.toml --ledger people.ledger --eps 1e-6 --delta 1e-12 -o m2.oboro --n 120 --dry-run",
     "synth sample model.oboro -n 5 -o s.csv --where region=north --seed 3",
+    "synth check made.parquet --model model.oboro --json",
     "synth report people.csv absent.parquet -o q.html --target region",
     "synth account --n 1000 --dims 2 --ridge 0.1 --records 10 --delta 1e-5",
     "dynamics plan system.toml --eps 1 --delta 1e-3 --alpha 1.5 --horizon 4 --column age --where input",

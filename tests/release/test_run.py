@@ -16,7 +16,7 @@ from oboro.errors import BudgetError, DataError, NameTakenError, PaidError, Para
 from oboro.ledger.chain import laid_out
 from oboro.release import register, verify_certificate
 from oboro.statistics import HistogramPlan
-from oboro.synth.model import write_records
+from oboro.synth.marks import write_records
 
 DOMAIN = ob.Domain([ob.Integer("age", 0, 120), ob.Category("region", ["north", "south"])])
 PEOPLE = {"age": [5, 15, 15, 119], "region": ["north", "south", "south", "north"]}

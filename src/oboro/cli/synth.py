@@ -33,7 +33,7 @@ from oboro.cli.options import (
 )
 from oboro.cli.terminal import echo
 from oboro.errors import ParameterError
-from oboro.language import labelled, plain, said
+from oboro.language import labelled, phrase, plain, said
 
 if TYPE_CHECKING:
     from oboro.domain import Domain
@@ -190,16 +190,68 @@ def sample(
 ) -> None:
     """Draws records from a model: as many as you like, at no further cost."""
     from oboro.exact import whole
-    from oboro.synth.model import check_file, load, write_records
+    from oboro.synth.marks import check_file, write_records
+    from oboro.synth.model import load
 
     check_file(output)
     count = whole("-n", n)
     loaded = load(model)
     table = loaded.sample(count, dict(read_condition(loaded.domain, text) for text in where), seed=seed)
-    write_records(table, output)
+    beside = write_records(table, output)
     echo(labelled("written", said(f"{output}: {table.num_rows:,} synthetic records")))
+    told = "in the file itself" if beside is None else str(beside)
+    echo("  " + labelled("mark", said(told)))
     echo("  " + labelled("guarantee", said(str(loaded.guarantee))))
     echo("  " + labelled("unit", said(str(loaded.unit))))
+
+
+@app.command(epilog="Example: oboro synth check synthetic.parquet --model model.oboro")
+def check(
+    file: Annotated[Path, argument("FILE", "Synthetic records, or a model.")],
+    model: Annotated[
+        Path | None, option("--model FILE", "The model they came from: they are drawn again and compared.")
+    ] = None,
+    key: Annotated[
+        str | None, option("--key HEX", "The public key you trust, in hex. Without it, the one in the file.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Checks that a file is synthetic, of which release, and that it was not changed."""
+    from oboro.release.certificate import promised
+    from oboro.synth import check
+
+    checked = check(file, model=model, public_key=key)
+    if json:
+        show_json({"valid": True, "key_checked": key is not None, **checked})
+        return
+    record = checked["certificate"]
+    unit, guarantee = promised(record)
+    many = checked["records"]
+    compared = (
+        "drawn again from the model: the same"
+        if checked["redrawn"]
+        else "the hash in the certificate fits"
+        if checked["signed"]
+        else "as they were marked; with --model they are drawn again and compared"
+        if checked["unchanged"]
+        else "their mark has no hash; with --model they are drawn again and compared"
+    )
+    facts = {
+        "synthetic": said("a model") if many is None else said(f"{many:,} records"),
+        "compared": said(compared),
+        "released": phrase(record["released"]),
+        "plan": checked["plan"],
+        "dataset": record["dataset"],
+        "unit": said(str(unit)),
+        "guarantee": said(str(guarantee)),
+        "ledger": said(f"entry {record['ledger']['reserved_at']} of {record['ledger']['id']}"),
+        "time": record["time"],
+        "signed by": record["public_key"],
+    }
+    echo("\n".join([said("valid"), *("  " + labelled(label, text) for label, text in facts.items())]))
+    if key is None:
+        note = "compare that key with one the publisher gave you another way, or pass it with --key"
+        echo(f"  {said('note: ')}{said(note)}")
 
 
 @app.command(epilog="Example: oboro synth report people.csv synthetic.parquet -o quality.html")

@@ -216,6 +216,16 @@ def read_certificate(path: str | Path) -> Certificate:
     return _read(content if parts is None else parts[1], path)
 
 
+def certificate_from(record: Record, path: str | Path) -> Certificate:
+    """The certificate that stands in the mark of another file; its form is checked, not its truth."""
+    inside = {name: value for name, value in record.items() if name != "signature"}
+    try:
+        content = Certificate(inside, record["signature"]).to_bytes()
+    except (KeyError, ValueError, TypeError, RecursionError):  # no such parts, or no numbers that JSON has
+        content = b""
+    return _read(content, path)
+
+
 def unpacked(content: bytes) -> tuple[bytes, bytes] | None:
     """What was released and its certificate, from a file that carries both; None for any other file."""
     try:

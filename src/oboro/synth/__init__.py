@@ -9,6 +9,7 @@ Its examples begin with:
 >>> ledger = ob.Ledger.create("people.ledger", dataset="people", unit=unit, budget=ob.ZCDP(1))
 """
 
+from oboro.synth.check import check
 from oboro.synth.copula import MomentsPlan
 from oboro.synth.curves import Account, account, rdp_private_n, rdp_public_n
 from oboro.synth.draft import draft
@@ -27,6 +28,7 @@ __all__ = [
     "Quality",
     "QualityPlan",
     "account",
+    "check",
     "draft",
     "load",
     "plan",

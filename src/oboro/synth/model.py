@@ -22,7 +22,6 @@ from oboro.noise import Bits
 from oboro.privacy import Guarantee, Unit
 from oboro.release import Certificate, Release, plan_from, run
 from oboro.release.certificate import unpacked, verify_unpacked
-from oboro.release.plan import FORMATS, encoded
 from oboro.release.release import checked_ending
 from oboro.synth.codes import to_table
 from oboro.synth.copula import (
@@ -36,6 +35,7 @@ from oboro.synth.copula import (
 )
 from oboro.synth.junction import Law, spread_evenly, with_evidence
 from oboro.synth.marginals import MarginalsPlan, QualityPlan
+from oboro.synth.marks import mark_of_draw, marked
 from oboro.synth.measured import Binned, from_rows
 from oboro.synth.plan import ModelPlan, TablesPlan, promised
 from oboro.synth.records import GaussianPlan, gaussian_plan
@@ -165,15 +165,20 @@ class Model:
         """n synthetic records as an Arrow table, with the domain's columns in their order.
 
         `where` sets conditions: {"sex": "F"}, {"region": ["north", "south"]}, {"age": (18, 64)} with both ends, {"income": None} for missing.
-        `seed` repeats a draw; it has no bearing on privacy, as the model is public once it is released.
+        `seed` repeats a draw; it has no bearing on privacy, as the model is public once it is released. The table is marked as synthetic:
+        its metadata hold the certificate and the seed, Parquet and Arrow files keep them, and `check` reads them.
         """
         count = whole("n", n, least=0, most=MOST_RECORDS)
-        rng = np.random.default_rng(None if seed is None else whole("seed", seed, least=0))
+        chosen = _any_seed() if seed is None else whole("seed", seed, least=0)
         wanted = wanted_codes(self.domain, where)
-        return to_table(
-            self.domain,
-            self._sampler.draw(count, wanted, rng) if count else [np.zeros(0, np.int64)] * len(self.domain),
-        )
+        said = mark_of_draw(count, chosen, wanted, self.domain, self.certificate)
+        return marked(self.draw(count, wanted, chosen), said)
+
+    def draw(self, n: int, wanted: Mapping[int, Wanted], seed: int) -> Table:
+        """The records of one seed, without a mark; conditions as codes."""
+        rng = np.random.default_rng(seed)
+        codes = self._sampler.draw(n, wanted, rng) if n else [np.zeros(0, np.int64)] * len(self.domain)
+        return to_table(self.domain, codes)
 
     def save(self, path: str | Path) -> Path:
         """Writes one file: the measurements as they were committed, and their certificate."""
@@ -199,6 +204,10 @@ class Model:
         )
 
     __repr__ = __str__
+
+
+def _any_seed() -> int:
+    return int(np.random.default_rng().integers(2**53))  # what every reader of JSON keeps exactly
 
 
 def model_of(release: Release) -> Model:
@@ -271,28 +280,6 @@ def _sampler(plan: ModelPlan, table: Table) -> Sampler:
     if isinstance(plan, TablesPlan):
         return TreeSampler(plan.law(measured), measured.bins)
     return CopulaSampler(correlations(measured, plan.ones.total(measured.levels)), measured.bins)
-
-
-# Synthetic records as a file; the extension decides the format.
-
-
-def check_file(path: str | Path) -> Path:
-    """Refuses a file that cannot be written, before anything is done for it."""
-    where = Path(path)
-    if where.suffix.lower() not in FORMATS:
-        raise ParameterError(
-            "the file type is unknown",
-            given=str(path),
-            needed=" ".join(FORMATS),
-            fix=f"{where.stem or 'synthetic'}.parquet",
-        )
-    return where
-
-
-def write_records(table: Table, path: str | Path) -> None:
-    """Writes an Arrow table so that it is there whole or not at all."""
-    where = check_file(path)
-    write_whole(where, encoded(table, where.suffix.lower()))
 
 
 # The two calls that a user makes: a plan for synthetic data, and its release.

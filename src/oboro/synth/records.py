@@ -25,6 +25,7 @@ from oboro.release import Forecast, Pair, Part, Plan, register
 from oboro.synth import curves
 from oboro.synth.codes import check_synthesisable, read_codes, to_table
 from oboro.synth.curves import Curve, best_order, eigenvalue_assumption, ridge_for
+from oboro.synth.marks import mark, marked
 
 # Exact sums and products of codes, and the exact factor of a covariance: integers and rationals throughout.
 
@@ -406,7 +407,8 @@ class GaussianPlan(Plan):
         return drawn if trials is None else drawn.reshape(trials, self.records, len(sizes))
 
     def publish(self, measured: Integers) -> Table:
-        return to_table(self.domain, [np.ascontiguousarray(column) for column in measured.T])
+        table = to_table(self.domain, [np.ascontiguousarray(column) for column in measured.T])
+        return marked(table, mark(self.records))
 
     def describe(self) -> dict[str, object]:
         return {

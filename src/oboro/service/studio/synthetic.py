@@ -93,7 +93,7 @@ def forecast(dataset: str, here: Here, asked: Fields) -> Response:
 @router.get("/synthetic/{dataset}/{entry:int}/records")
 def records(dataset: str, entry: int, here: Here, asked: Fields) -> Response:
     """Records that nobody is, drawn from the model. Free, and as many as wanted."""
-    from oboro.synth.model import write_records
+    from oboro.synth.marks import write_records
 
     many = whole("records", _count(asked.get("n", "10000")), least=1, most=_DRAWN)
     table = _model(here, dataset, entry).sample(many)

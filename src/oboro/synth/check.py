@@ -1,0 +1,192 @@
+"""Whether a file is synthetic data, and of which release: its mark, its certificate and, with the model, the draw itself."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from pathlib import Path
+from typing import Any
+
+from oboro.errors import CertificateError, DataError, ParameterError, told
+from oboro.files import CERTIFICATE, reads
+from oboro.kinds import path_of, takes, text_of
+from oboro.records import Record
+from oboro.release import Certificate, plan_from, verify_certificate
+from oboro.release.certificate import certificate_from, unpacked
+from oboro.synth.marks import BESIDE, WITHIN, digest, mark_within, read_mark, wanted_of
+from oboro.synth.model import MOST_RECORDS, load
+from oboro.synth.plan import ModelPlan
+from oboro.synth.records import GaussianPlan
+
+
+@takes(path=path_of, model=path_of, public_key=text_of)
+def check(path: str | Path, *, model: str | Path | None = None, public_key: str | None = None) -> Record:
+    """Checks that a file is synthetic data, and says of which release; raises `CertificateError` if it is not.
+
+    The signature of the certificate is verified, and the records by their hash. With `model`, the file of the model, they are drawn again
+    by the seed of their mark: then it is certain that they came from it ("redrawn"), under the versions of NumPy and of oboro that drew
+    them. Without it, the mark is what whoever wrote the file says. Records of the Gaussian method are a release themselves, and
+    their hash is signed. A model is checked too.
+
+    >>> model = ob.synth.release(data, ob.synth.plan(domain, unit=unit, rho="0.5"), ledger=ledger)
+    >>> import pyarrow.parquet as pq
+    >>> pq.write_table(model.sample(100), "made.parquet")
+    >>> checked = ob.synth.check("made.parquet", model=model.save("people.oboro"))
+    >>> checked["plan"], checked["records"], checked["redrawn"]
+    ('synth.marginals', 100, True)
+    """
+    where = Path(path)
+    content = _content(where)
+    if unpacked(content) is not None:
+        _without(model)
+        certificate = load(where).certificate
+        certificate.verify_signature(public_key)
+        return _told("model", certificate, None, signed=True, unchanged=True, redrawn=False)
+    table = _table(content, where)
+    mark = _mark(where, table)
+    if mark is None or "certificate" not in mark:
+        return _release(where, model, public_key)
+    certificate = certificate_from(mark["certificate"], where)
+    certificate.verify_signature(public_key)
+    plan = plan_from(certificate.record["plan"])
+    if not isinstance(plan, ModelPlan):
+        raise _no_synthetic(where, certificate)
+    found = hashlib.sha256(content).hexdigest() if table is None else digest(table, where.suffix.lower())
+    if (table is not None and table.num_rows != mark["records"]) or found != mark.get("sha256", found):
+        raise CertificateError(
+            f"{where} does not hold the records that were marked",
+            given=f"sha256 {found}",
+            needed=f"{mark['records']:,} records, sha256 {mark.get('sha256', 'unknown')}",
+        )
+    if model is not None:
+        _compare(where, mark, certificate, model, found)
+    return _told(
+        "records",
+        certificate,
+        mark,
+        signed=False,
+        unchanged="sha256" in mark,
+        redrawn=model is not None,
+    )
+
+
+def _told(what: str, certificate: Certificate, mark: Record | None, **checked: bool) -> Record:
+    record = certificate.record
+    return {
+        "synthetic": what,
+        "records": record["content"]["rows"]
+        if mark is None and what == "records"
+        else (mark or {}).get("records"),
+        "plan": record["plan"]["kind"],
+        "seed": (mark or {}).get("seed"),
+        "where": (mark or {}).get("where", {}),
+        **checked,
+        "certificate": record,
+    }
+
+
+def _content(where: Path) -> bytes:
+    reads(where)
+    try:
+        return where.read_bytes()
+    except OSError:
+        raise DataError(
+            f"no such file: {where}", given=str(where), needed="a file of synthetic records, or a model"
+        ) from None
+
+
+def _table(content: bytes, where: Path) -> Any:
+    """The records of a file that carries its mark within; None for other files."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    ending = where.suffix.lower()
+    if ending not in WITHIN:
+        return None
+    try:
+        if ending == ".parquet":
+            return pq.read_table(io.BytesIO(content))
+        return pa.ipc.open_file(io.BytesIO(content)).read_all()
+    except Exception:  # whatever the bytes are: not a file that oboro wrote
+        raise DataError(
+            f"{where} cannot be read", given=str(where), needed=f"a file that is what {ending} says"
+        ) from None
+
+
+def _mark(where: Path, table: Any) -> Record | None:
+    if table is not None:
+        written = mark_within(table)
+    else:
+        beside = where.with_name(where.name + BESIDE)
+        reads(beside)
+        try:
+            written = beside.read_bytes()
+        except OSError:
+            written = None
+    if written is None:
+        return None
+    mark = read_mark(written)
+    if mark is None:
+        raise CertificateError(
+            f"the mark of {where} cannot be read",
+            given="a text that was changed, or that a newer version wrote",
+            needed="a mark as oboro wrote it",
+        )
+    return mark
+
+
+def _release(where: Path, model: str | Path | None, public_key: str | None) -> Record:
+    """Records that are a release themselves: their certificate stands beside them."""
+    beside = where.with_name(where.name + CERTIFICATE)
+    if not beside.exists():
+        raise CertificateError(
+            f"{where} does not say that it is synthetic",
+            given=f"no mark in it, and neither {where.name + BESIDE} nor {beside.name} beside it",
+            needed="a file that oboro synth sample or oboro synth release wrote, with what stood beside it",
+        )
+    _without(model)
+    record = verify_certificate(beside, data=where, public_key=public_key)
+    certificate = Certificate(record, "")
+    if not isinstance(plan_from(record["plan"]), GaussianPlan):
+        raise _no_synthetic(where, certificate)
+    return _told("records", certificate, None, signed=True, unchanged=True, redrawn=False)
+
+
+def _without(model: str | Path | None) -> None:
+    if model is not None:
+        raise ParameterError(
+            "there is no draw to repeat: the file is a release itself",
+            given=told(model=str(model)),
+            needed="the file alone",
+            argument="model",
+        )
+
+
+def _no_synthetic(where: Path, certificate: Certificate) -> CertificateError:
+    return CertificateError(
+        f"{where} is not synthetic data",
+        given=str(certificate.record["plan"].get("kind")),
+        needed="a release of synthetic data",
+    )
+
+
+def _compare(where: Path, mark: Record, certificate: Certificate, model: str | Path, found: str) -> None:
+    """Draws the records again."""
+    loaded = load(model)
+    mine, theirs = loaded.certificate.record, certificate.record
+    if mine["content"] != theirs["content"] or mine["ledger"] != theirs["ledger"]:
+        raise CertificateError(
+            f"{where} was drawn from another model",
+            given=f"entry {mine['ledger']['reserved_at']} of {mine['ledger']['id']}",
+            needed=f"entry {theirs['ledger']['reserved_at']} of {theirs['ledger']['id']}",
+        )
+    wanted = wanted_of(mark.get("where", {}), loaded.domain)
+    again = None
+    if wanted is not None and "seed" in mark and mark["records"] <= MOST_RECORDS:
+        again = digest(loaded.draw(mark["records"], wanted, mark["seed"]), where.suffix.lower())
+    if again != found:
+        raise CertificateError(
+            f"{where} does not hold what the model draws",
+            given=f"sha256 {found}",
+            needed=f"sha256 {again}, or the version that drew them, if that was another",
+        )

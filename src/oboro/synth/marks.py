@@ -1,0 +1,147 @@
+"""The mark of synthetic records: a file says what it is, from which release it comes, and how it was drawn.
+
+Parquet and Arrow carry it among their metadata, CSV and JSON in a file beside them. It holds the certificate of the model, the seed
+and the conditions of the draw, and the hash of the records. The certificate is signed. The rest is not, since whoever has a model draws
+from it without the ledger: that the records came from the model is shown by drawing them again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from oboro._version import __version__
+from oboro.arrays import Table
+from oboro.domain import Domain
+from oboro.errors import ParameterError
+from oboro.files import write_whole
+from oboro.ledger.chain import HASH, Form, a_number, misfit
+from oboro.records import Record
+from oboro.release import Certificate
+from oboro.release.plan import FORMATS, encoded
+from oboro.synth.codes import code_count
+from oboro.synth.copula import Wanted
+
+FORMAT = "oboro synthetic 1"
+NOTE = "synthetic records: drawn from what was released with noise, not rows of people"
+BESIDE = ".synthetic.json"  # is appended to the name of a file that cannot carry its mark
+WITHIN = (".parquet", ".arrow")
+_KEY = b"oboro.synthetic"  # in the metadata of a table
+
+
+def _a_seed(value: object) -> None:
+    if type(value) is not int or value < 0:
+        raise ValueError(value)
+
+
+_PARTS: dict[str, Form] = {
+    "format": str,
+    "note": str,
+    "records": a_number,
+    "software": str,
+    "sha256?": HASH,
+    # of what a model drew; records that are themselves a release have their certificate beside them
+    "seed?": _a_seed,
+    "where?": dict,
+    "certificate?": dict,
+}
+
+
+def mark(records: int) -> Record:
+    """What every mark says."""
+    return {"format": FORMAT, "note": NOTE, "records": records, "software": f"oboro {__version__}"}
+
+
+def mark_of_draw(
+    records: int, seed: int, wanted: Mapping[int, Wanted], domain: Domain, certificate: Certificate
+) -> Record:
+    """The mark of records that a model drew. Conditions are written as ranges [start, stop) of codes."""
+    where = {
+        domain.names[place]: [[int(a), int(b)] for a, b in zip(ranges.start, ranges.stop, strict=True)]
+        for place, ranges in wanted.items()
+    }
+    return {**mark(records), "seed": seed, "where": where, "certificate": certificate.to_dict()}
+
+
+def marked(table: Table, said: Record) -> Table:
+    """The table with its mark, which Parquet and Arrow keep."""
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), _KEY: _written(said)})
+
+
+def mark_within(table: Table) -> bytes | None:
+    """The mark that a table carries, as it was written."""
+    return (table.schema.metadata or {}).get(_KEY)
+
+
+def read_mark(content: bytes) -> Record | None:
+    """A mark from its text; None where it is none."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    if misfit(found, _PARTS) is not None or found["format"] != FORMAT:
+        return None
+    return dict(found)
+
+
+def wanted_of(where: Record, domain: Domain) -> dict[int, Wanted] | None:
+    """The conditions of a draw, as they stand in a mark; None where they do not fit the domain."""
+    found = {}
+    for name, ranges in where.items():
+        if name not in domain.names or misfit(ranges, [[a_number]]) is not None:
+            return None
+        place = domain.names.index(name)
+        ends = [end for span in ranges for end in span]
+        within = all(len(span) == 2 for span in ranges) and ends == sorted(ends) and len(ends) > 0
+        if not within or ends[-1] > code_count(domain.columns[place]):
+            return None
+        found[place] = Wanted(np.array(ends[::2], np.int64), np.array(ends[1::2], np.int64))
+    return found
+
+
+def digest(table: Table, ending: str) -> str:
+    """The hash of records: of the file where their mark stands beside it, of the same records as CSV where it stands within."""
+    return hashlib.sha256(encoded(table, ".csv" if ending in WITHIN else ending)).hexdigest()
+
+
+def _written(said: Record) -> bytes:
+    return json.dumps(said, ensure_ascii=False, indent=2, sort_keys=True).encode() + b"\n"
+
+
+# Synthetic records as a file; the extension decides the format.
+
+
+def check_file(path: str | Path) -> Path:
+    """Refuses a file that cannot be written, before anything is done for it."""
+    where = Path(path)
+    if where.suffix.lower() not in FORMATS:
+        raise ParameterError(
+            "the file type is unknown",
+            given=str(path),
+            needed=" ".join(FORMATS),
+            fix=f"{where.stem or 'synthetic'}.parquet",
+        )
+    return where
+
+
+def write_records(table: Table, path: str | Path) -> Path | None:
+    """Writes an Arrow table so that it is there whole or not at all. Returns where its mark is, if that is another file."""
+    where = check_file(path)
+    ending = where.suffix.lower()
+    found = mark_within(table)
+    said = None if found is None else read_mark(found)
+    if said is None:
+        write_whole(where, encoded(table, ending))
+        return None
+    said["sha256"] = digest(table, ending)
+    if ending in WITHIN:
+        write_whole(where, encoded(marked(table, said), ending))
+        return None
+    beside = where.with_name(where.name + BESIDE)
+    write_whole(where, encoded(table, ending))
+    write_whole(beside, _written(said))
+    return beside

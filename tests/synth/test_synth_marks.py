@@ -1,0 +1,193 @@
+"""A file of synthetic records says what it is, and `check` tells it from what is not."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import oboro as ob
+from oboro.errors import CertificateError, DataError, OboroError, ParameterError
+from oboro.synth.marks import BESIDE, mark_within, read_mark, write_records
+
+UNIT = ob.Unit.row()
+DOMAIN = ob.Domain(
+    [ob.Integer("age", 0, 9), ob.Category("sex", ["f", "m"]), ob.Date("day", "2026-01-01", "2026-01-20")]
+)
+DATA = {"age": [3, 5, 1, 7] * 25, "sex": ["f", "m", "m", "f"] * 25, "day": ["2026-01-04"] * 100}
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> ob.Ledger:
+    return ob.Ledger.create(
+        tmp_path_factory.mktemp("marks") / "l.ledger", dataset="people", unit=UNIT, budget=ob.ZCDP(9)
+    )
+
+
+@pytest.fixture(scope="module")
+def model(ledger: ob.Ledger) -> ob.synth.Model:
+    return ob.synth.release(DATA, ob.synth.plan(DOMAIN, unit=UNIT, rho=1), ledger=ledger)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow", ".csv", ".json"])
+def test_a_file_says_what_it_is_and_from_which_draw(
+    model: ob.synth.Model, tmp_path: Path, ending: str
+) -> None:
+    path = tmp_path / f"made{ending}"
+    where = {"age": (2, 6), "sex": ["f"], "day": None}
+    beside = write_records(model.sample(40, where), path)
+    assert (beside is None) == (ending in (".parquet", ".arrow"))
+    found = ob.synth.check(path)
+    assert (found["synthetic"], found["records"], found["plan"]) == ("records", 40, "synth.marginals")
+    assert (found["unchanged"], found["redrawn"], found["signed"]) == (True, False, False)
+    assert found["certificate"]["dataset"] == "people"
+    again = ob.synth.check(path, model=model.save(tmp_path / "model.oboro"))
+    assert again["redrawn"]
+    assert again["where"]["age"] == [[2, 7]]
+
+
+def test_a_table_that_a_user_writes_keeps_its_mark(model: ob.synth.Model, tmp_path: Path) -> None:
+    pq.write_table(model.sample(30, seed=4), tmp_path / "own.parquet")
+    found = ob.synth.check(tmp_path / "own.parquet")
+    assert (found["seed"], found["unchanged"]) == (4, False)
+    kept = model.save(tmp_path / "model.oboro")
+    assert ob.synth.check(tmp_path / "own.parquet", model=kept)["redrawn"]
+    fewer = model.sample(30, seed=4).slice(0, 20)
+    pq.write_table(fewer, tmp_path / "fewer.parquet")
+    with pytest.raises(CertificateError, match="does not hold the records"):
+        ob.synth.check(tmp_path / "fewer.parquet")
+
+
+def other_records(table: pa.Table) -> pa.Table:
+    ages = [9 - age if age is not None else 0 for age in table["age"].to_pylist()]
+    return table.set_column(0, "age", pa.array(ages)).replace_schema_metadata(table.schema.metadata)
+
+
+def test_records_that_were_changed_are_found(model: ob.synth.Model, tmp_path: Path) -> None:
+    """By the hash of the mark; and if the mark is made to fit, by drawing again."""
+    kept = model.save(tmp_path / "model.oboro")
+    path = tmp_path / "made.parquet"
+    write_records(model.sample(40), path)
+    pq.write_table(other_records(pq.read_table(path)), path)
+    with pytest.raises(CertificateError, match="does not hold the records"):
+        ob.synth.check(path)
+    write_records(other_records(model.sample(40)), path)  # real rows, say, with the mark of a draw
+    assert ob.synth.check(path)["redrawn"] is False
+    with pytest.raises(CertificateError, match="does not hold what the model draws"):
+        ob.synth.check(path, model=kept)
+    write_records(model.sample(40), tmp_path / "made.csv")
+    (tmp_path / "made.csv").write_text((tmp_path / "made.csv").read_text() + "\n")
+    with pytest.raises(CertificateError, match="does not hold the records"):
+        ob.synth.check(tmp_path / "made.csv")
+
+
+def test_a_mark_names_a_release_that_a_key_signed(
+    model: ob.synth.Model, ledger: ob.Ledger, tmp_path: Path
+) -> None:
+    path = tmp_path / "made.csv"
+    write_records(model.sample(5), path)
+    assert ob.synth.check(path, public_key=ledger.public_key)["records"] == 5
+    with pytest.raises(CertificateError, match="another key"):
+        ob.synth.check(path, public_key="0" * 64)
+    other = ob.synth.release(DATA, ob.synth.plan(DOMAIN, unit=UNIT, rho="0.5"), ledger=ledger)
+    with pytest.raises(CertificateError, match="another model"):
+        ob.synth.check(path, model=other.save(tmp_path / "other.oboro"))
+
+
+def _certificate(change: Callable[[dict[str, object]], object]) -> Callable[[dict[str, object]], object]:
+    return lambda mark: change(mark["certificate"])  # type: ignore[arg-type]
+
+
+CHANGES: dict[str, Callable[[dict[str, object]], object]] = {
+    "a promise": _certificate(lambda c: c.update(dataset="others")),
+    "no signature": _certificate(lambda c: c.pop("signature")),
+    "no plan": _certificate(lambda c: c.pop("plan")),
+    "another format": lambda mark: mark.update(format="oboro synthetic 2"),
+    "a part too many": lambda mark: mark.update(more=1),
+    "a seed that is none": lambda mark: mark.update(seed=-1),
+    "a certificate that is none": lambda mark: mark.update(certificate={}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_mark_that_was_changed_is_refused(model: ob.synth.Model, tmp_path: Path, change: str) -> None:
+    path = tmp_path / "made.csv"
+    beside = write_records(model.sample(5), path)
+    assert beside is not None
+    mark = json.loads(beside.read_bytes())
+    CHANGES[change](mark)
+    beside.write_text(json.dumps(mark))
+    with pytest.raises(CertificateError):
+        ob.synth.check(path)
+
+
+@pytest.mark.parametrize(
+    "where", [{"age": [[0, 99]]}, {"age": [[3]]}, {"age": []}, {"x": [[0, 1]]}, {"age": 1}]
+)
+def test_conditions_that_do_not_fit_are_no_draw(
+    model: ob.synth.Model, tmp_path: Path, where: dict[str, object]
+) -> None:
+    path = tmp_path / "made.csv"
+    beside = write_records(model.sample(5), path)
+    assert beside is not None
+    beside.write_text(json.dumps({**json.loads(beside.read_bytes()), "where": where}))
+    with pytest.raises(CertificateError, match="does not hold what the model draws"):
+        ob.synth.check(path, model=model.save(tmp_path / "model.oboro"))
+
+
+def test_what_is_not_synthetic_is_not_said_to_be(
+    model: ob.synth.Model, ledger: ob.Ledger, tmp_path: Path
+) -> None:
+    pq.write_table(pa.table(DATA), tmp_path / "real.parquet")
+    (tmp_path / "real.csv").write_text("age,sex\n3,f\n")
+    (tmp_path / "real.csv.synthetic.json").write_text("[1]")
+    (tmp_path / "broken.parquet").write_text("age,sex\n3,f\n")
+    for name, kind in (
+        ("real.parquet", CertificateError),
+        ("real.csv", CertificateError),
+        ("broken.parquet", DataError),
+        ("absent.csv", DataError),
+    ):
+        with pytest.raises(kind):
+            ob.synth.check(tmp_path / name)
+    people = ob.Session(DATA, domain=DOMAIN, unit=UNIT, ledger=ledger)
+    people.count(rho="0.01").save(tmp_path / "count.csv")
+    with pytest.raises(CertificateError, match="is not synthetic data"):
+        ob.synth.check(tmp_path / "count.csv")
+    with pytest.raises(ParameterError, match="a release itself"):
+        ob.synth.check(model.save(tmp_path / "model.oboro"), model=tmp_path / "model.oboro")
+    assert ob.synth.check(tmp_path / "model.oboro")["synthetic"] == "model"
+
+
+def test_records_of_the_gaussian_method_are_a_release_themselves(tmp_path: Path) -> None:
+    unit = ob.Unit.row("replace")
+    ledger = ob.Ledger.create(tmp_path / "g.ledger", dataset="people", unit=unit, budget=ob.Approx(9, "1e-4"))
+    domain = ob.Domain([ob.Integer("age", 0, 9), ob.Integer("size", 0, 9)])
+    plan = ob.synth.plan(domain, unit=unit, n=100, eps=1, delta="1e-6", method="gaussian", records=20)
+    released = ob.synth.release({"age": DATA["age"], "size": DATA["age"]}, plan, ledger=ledger)
+    for name in ("made.parquet", "made.csv"):
+        released.save(tmp_path / name)
+        found = ob.synth.check(tmp_path / name)
+        assert (found["plan"], found["records"], found["signed"]) == ("synth.gaussian", 20, True)
+    assert read_mark(mark_within(pq.read_table(tmp_path / "made.parquet")) or b"") is not None
+    (tmp_path / "made.parquet.certificate.json").unlink()
+    with pytest.raises(CertificateError, match="does not say"):
+        ob.synth.check(tmp_path / "made.parquet")
+
+
+def test_no_bytes_of_a_mark_raise_anything_else(model: ob.synth.Model, tmp_path: Path) -> None:
+    path = tmp_path / "made.csv"
+    beside = write_records(model.sample(5), path)
+    assert beside is not None
+    assert beside.name == f"made.csv{BESIDE}"
+    good = beside.read_bytes()
+    for place in range(0, len(good), max(1, len(good) // 150)):
+        for odd in (b"", b"9", b"{", b"\xff"):
+            beside.write_bytes(good[:place] + odd + good[place + 1 :])
+            with contextlib.suppress(OboroError):
+                ob.synth.check(path)
