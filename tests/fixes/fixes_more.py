@@ -225,4 +225,5 @@ reread(persons.plan.persons(eps=1), guarantee={"kind": "pure", "eps": "0"}) ==> 
 towns_release().to_arrow() and towns_release()._by("twon") ==> towns_release()._by(**dict({fix}))
 module("tables.tree.intervals").noisy_in(pa.table({"x": [1]})) ==> fix == "a domain with fewer cells" or 1 / 0
 patched("os", "fork", None, module("statistics.own").check_fork) ==> module("statistics.own").check_fork()
+(lambda line: (typed(line), typed(line)))("histogram release people.csv --domain people.toml --column region --eps 0.1 --ledger people.ledger -o written.csv")
 '''
