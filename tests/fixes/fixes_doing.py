@@ -179,6 +179,7 @@ def _starred(frame: FrameType) -> tuple[Callable[..., Any], dict[str, Any], dict
 
 
 def _function(code: Any) -> Callable[..., Any] | None:
+    gc.unfreeze()  # conftest.py froze what was collected, and nobody is told who refers to what is frozen
     return next((one for one in gc.get_referrers(code) if isinstance(one, FunctionType)), None)
 
 
