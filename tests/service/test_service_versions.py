@@ -108,6 +108,37 @@ def test_a_file_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
     goes_on(tmp_path / "here")
 
 
+def four_eyes(folder: Path, ledger: str = "people.ledger", database: str = "service.db") -> None:
+    """Tokens of the version before, which knew who made them: whoever did approves nothing that is asked with them."""
+    settings, tokens = made(folder, approve_above="0.3", ledger=ledger, database=database)
+    found = opened(settings, tokens)
+    theirs = found.send("POST", "/v1/tokens", "anna", {"name": "lab-3"}).json()["token"]
+    further = found.send("POST", "/v1/tokens", theirs, {"name": "lab-3"}).json()["token"]
+    store = found.desk.database
+    own = "" if store.sqlite else f"{schema.SCHEMA}."
+    with store.writing() as connection:
+        for table, column in (("people", "password_by"), ("tokens", '"by"'), ("jobs", "through")):
+            connection.exec_driver_sql(f"ALTER TABLE {own}{table} DROP COLUMN {column}")
+        connection.exec_driver_sql(f"UPDATE {own}version SET number = 2")
+    closed(found)
+    found = opened(settings, tokens)
+    for eps, token, status in (("0.4", theirs, 422), ("0.5", further, 422), ("0.6", None, 200)):
+        asked = found.ask({**MEAN, "eps": eps}, token or "lab-3").json()["id"]
+        assert found.send("POST", f"/v1/questions/{asked}/approve", "anna").status_code == status, eps
+    closed(found)
+
+
+def test_who_made_a_token_of_the_version_before_is_known(tmp_path: Path) -> None:
+    four_eyes(tmp_path / "here")
+
+
+@pytest.mark.long("services as processes")
+def test_who_made_a_token_is_known_to_a_postgresql_too(
+    tmp_path: Path, postgres: str, postgres_url: str
+) -> None:
+    four_eyes(tmp_path / "here", postgres, postgres_url)
+
+
 @pytest.mark.long("services as processes")
 def test_a_postgresql_of_an_earlier_version_goes_on(tmp_path: Path, postgres: str, postgres_url: str) -> None:
     goes_on(tmp_path / "here", postgres, postgres_url)

@@ -126,12 +126,22 @@ alerts = sa.Table(
 version = sa.Table(
     "version", metadata, sa.Column("number", sa.Integer, primary_key=True, autoincrement=False)
 )
-VERSION = 2
+VERSION = 3
 # what makes a database of the version before one of this version; a new column of a table that exists goes here too
 STEPS: dict[int, tuple[str, ...]] = {
     2: (
         "ALTER TABLE tokens ADD COLUMN maker TEXT",
         "ALTER TABLE lanes ADD COLUMN taken BIGINT DEFAULT 0 NOT NULL",
+    ),
+    3: (
+        "ALTER TABLE people ADD COLUMN password_by TEXT",
+        'ALTER TABLE tokens ADD COLUMN "by" TEXT',
+        "ALTER TABLE jobs ADD COLUMN through TEXT",
+        # who made a token was kept before: what is asked with it from now on is not for them to approve
+        "WITH RECURSIVE made(id, person, whose) AS (SELECT id, person, CAST(NULL AS TEXT) FROM tokens WHERE maker IS NULL UNION ALL "
+        "SELECT one.id, one.person, CASE WHEN made.person <> one.person THEN made.person ELSE made.whose END "
+        "FROM tokens AS one JOIN made ON one.maker = made.id) "
+        'UPDATE tokens SET "by" = (SELECT made.whose FROM made WHERE made.id = tokens.id)',
     ),
 }
 
