@@ -114,7 +114,7 @@ def every_column_at_the_whole_share(original: Any, self: Any) -> Any:
     caught_by=f"{PLANS}::test_the_worst_table_is_chosen_with_the_chances_that_the_proof_speaks_of",
 )
 def best_table_taken_outright(
-    original: Any, true: Any, expected: Any, sd: float, unit: Any, rho: Fraction, bits: Any
+    original: Any, true: Any, expected: Any, sd: float, unit: Any, rho: Fraction, bits: Any, **how: Any
 ) -> int:
     """The worst fitting table is looked up in the data, without a draw."""
-    return original(true, expected, sd, Unit.row(), Fraction(10**6), bits)
+    return original(true, expected, sd, Unit.row(), Fraction(10**6), bits, **how)

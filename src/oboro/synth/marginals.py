@@ -77,6 +77,7 @@ class MarginalsPlan(TablesPlan):
                     self.unit,
                     self.choice_rho,
                     bits,
+                    chance=True,  # else, the less noise, the more a pair of many cells is chosen for its chance
                 )
             ]
             tree.append(picked)

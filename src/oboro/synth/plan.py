@@ -258,19 +258,39 @@ def counts_of(bins: Sequence[Integers], sizes: Sequence[int], columns: Clique) -
 
 
 def choose_table(
-    true: Sequence[Integers], expected: Sequence[Floats], sd: float, unit: Unit, rho: Fraction, bits: Bits
+    true: Sequence[Integers],
+    expected: Sequence[Floats],
+    sd: float,
+    unit: Unit,
+    rho: Fraction,
+    bits: Bits,
+    *,
+    chance: bool = False,
 ) -> int:
     """The table that is expected worst, by the exponential mechanism: costs at most `rho`.
 
     The score of a table is the sum of |true - expected|, with the expected counts rounded to whole numbers, less what the
-    noise itself would add to it. One unit moves the sum by at most `summed_sensitivity`; the rest is public.
+    noise itself would add to it and, with `chance`, less what chance would: rows that are drawn from what is expected fall into cells
+    unevenly, and the more so the more cells there are; the two add up as independent errors do. One unit moves the sum by at most `summed_sensitivity`; the rest is public,
+    for it follows from the expected counts, which come from noisy ones.
     """
     scores = [
-        int(np.abs(counts - np.rint(guess).astype(np.int64)).sum()) - round(0.8 * sd * counts.size)
+        int(np.abs(counts - np.rint(guess).astype(np.int64)).sum())
+        - round(math.hypot(0.8 * sd * counts.size, by_chance(guess) if chance else 0.0))
         for counts, guess in zip(true, expected, strict=True)
     ]
     eta = choice_eps(rho) / (2 * summed_sensitivity(unit))
     return exponential_mechanism(-np.asarray(scores, np.int64), eta, bits=bits)
+
+
+def by_chance(expected: Floats) -> float:
+    """About how far in all counts are from what is expected of them, where that is their law and the sums over each column are right.
+
+    E|X - g| of Poisson counts, less as the sums leave fewer of them free: (k - 1)(l - 1) of k l.
+    """
+    mean = np.maximum(expected, 0.0)
+    free = prod(1 - 1 / size for size in expected.shape)
+    return float(np.where(mean < 0.5, mean, 0.8 * np.sqrt(mean)).sum()) * math.sqrt(free)
 
 
 def noisy_table(columns: Clique, counts: Integers, noise: DiscreteGaussian, total: float) -> Noisy:
