@@ -449,6 +449,17 @@ def test_what_died_is_lost_and_never_drawn_again_and_the_final_table_says_so(led
     assert ledger.verify().spent == ob.Pure(1)
 
 
+def test_ticks_that_the_final_table_gave_up_are_lost_and_not_missing(ledger: ob.Ledger) -> None:
+    series = ob.tables.series(a_plan(), ledger=ledger, name="day")
+    series.publish(trips(), tick=1)
+    assert (series.lost, series.missing) == ([], [0, 2, 3])
+    series.final(incomplete=True)
+    assert (series.published, series.lost, series.missing) == ([1], [0, 2, 3], [])
+    whole = ob.run(a_plan(), trips(), ledger, name="all at once")
+    again = ob.tables.series(a_plan(), ledger=ledger, name=whole.name)
+    assert (again.over, again.lost, again.missing) == (True, [], [])
+
+
 def test_a_lost_tick_is_told_by_the_block_of_time_around_it() -> None:
     plan = a_plan(unit=ob.Unit.row(), event=True, max_ticks=1)
     levels = ((2, 2), (1, 2), (0, 2))

@@ -161,8 +161,8 @@ _EXAMPLES: dict[Any, str] = {
     series: "oboro table series --domain mesh.toml --ticks 24 --max-ticks 24 --eps 1 --ledger mesh.ledger "
     '--name "1 March" -o series.toml',
     tick: "oboro table tick day.parquet --series series.toml --tick 5 -o 05.parquet",
-    final: "oboro table final --series series.toml -o day.parquet",
-    play: "oboro table play day.parquet -o day.html",
+    final: "oboro table final --series series.toml -o day-final.parquet",
+    play: "oboro table play day-final.parquet -o day.html",
 }
 
 

@@ -105,7 +105,7 @@
       text.textContent = oboro.say("hour", { tick });
       button.setAttribute("aria-current", String(tick === now));
     });
-    const place = { row_name: facts.names[0], col_name: facts.names[1], row: row[picked], col: col[picked], row_end: row[picked] + rows - 1, col_end: col[picked] + cols - 1 };
+    const place = { row_name: facts.names[0], col_name: facts.names[1], row: row[picked], col: col[picked], row_end: Math.min(row[picked] + rows, top + high) - 1, col_end: Math.min(col[picked] + cols, left + wide) - 1 };
     got("where").textContent = oboro.say("where", place);
     const told = { count: oboro.number(count[now * n + picked]), low: oboro.number(low[now * n + picked]), high: oboro.number(up[now * n + picked]) };
     got("told").textContent = state ? oboro.say(facts.band ? "told" : "told_alone", told) : "";

@@ -76,22 +76,28 @@ class Series:
 
     @property
     def lost(self) -> list[int]:
-        """The ticks that were begun and are not published, unless they are on their way just now; and those that were passed over, where ticks come in their order."""
-        begun = self._ticks()
-        passed = [tick for tick in range(self._next(begun)) if tick not in begun]
-        return sorted(passed + [tick for tick, stored in begun.items() if stored.committed is None])
+        """The ticks that were begun and are not published, unless they are on their way just now; those that were passed over, where ticks come in their order; and those that the final table gave up."""
+        begun, over = self._ticks(), self._over()
+        if over is not None and "ticks" not in over.reserved.body:  # a run of the whole: it had all of them
+            return []
+        passed = range(self._next(begun) if over is None else self.plan.ticks)
+        return [
+            tick
+            for tick in range(self.plan.ticks)
+            if (begun[tick].committed is None if tick in begun else tick in passed)
+        ]
 
     @property
     def missing(self) -> list[int]:
-        """The ticks that can still be published: in any order where `max_ticks` is all ticks, else in their own."""
+        """The ticks that can still be published: in any order where `max_ticks` is all ticks, else in their own. None once the final table is stored."""
         begun = self._ticks()
-        return [tick for tick in range(self._next(begun), self.plan.ticks) if tick not in begun]
+        first = self._next(begun) if self._over() is None else self.plan.ticks
+        return [tick for tick in range(first, self.plan.ticks) if tick not in begun]
 
     @property
     def over(self) -> bool:
         """Whether the final table is stored."""
-        stored = self.ledger.find_entry(self._reservation.position)
-        return stored is not None and stored.committed is not None
+        return self._over() is not None
 
     def publish(self, data: Data, tick: int, *, bits: Bits | None = None) -> Release:
         """The table of one tick, from the data of all ticks up to it. A tick that was published is given again. `bits` is for tests.
@@ -181,9 +187,14 @@ class Series:
             ticks=done,
         )
 
+    def _over(self) -> Stored | None:
+        """The entry of the series, if its final table is stored."""
+        stored = self.ledger.find_entry(self._reservation.position)
+        return None if stored is None or stored.committed is None else stored
+
     def _stored(self) -> Release | None:
         """The final table, if it is stored."""
-        stored, cost = self.ledger.find_entry(self._reservation.position), self._reservation.cost
+        stored, cost = self._over(), self._reservation.cost
         if stored is None or stored.committed is None:
             return None
         return from_content(self.plan, self.ledger, self.name, cost, stored.committed, stored.content())
