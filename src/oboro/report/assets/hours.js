@@ -98,7 +98,8 @@
     got("now").textContent = oboro.say("hour", { tick: now });
     got("state").textContent = oboro.say(state || "absent"); got("state").className = "state " + (state || "absent");
     got("play").textContent = oboro.say(timer ? "pause" : "play");
-    frame(got("plane"), now); mark(got("plane"));
+    frame(got("plane"), now);
+    if (n) mark(got("plane")); // of a day all of whose ticks were lost there is no block
     legend(got("legend"), oboro.say("legend", { what: facts.what, rows, cols }), most);
     names.forEach(({ button, canvas, text }, tick) => {
       if (facts.states[tick]) frame(canvas, tick); else { canvas.width = Math.ceil(wide / cols); canvas.height = Math.ceil(high / rows); }
@@ -106,10 +107,10 @@
       button.setAttribute("aria-current", String(tick === now));
     });
     const place = { row_name: facts.names[0], col_name: facts.names[1], row: row[picked], col: col[picked], row_end: Math.min(row[picked] + rows, top + high) - 1, col_end: Math.min(col[picked] + cols, left + wide) - 1 };
-    got("where").textContent = oboro.say("where", place);
+    got("where").textContent = n ? oboro.say("where", place) : "";
     const told = { count: oboro.number(count[now * n + picked]), low: oboro.number(low[now * n + picked]), high: oboro.number(up[now * n + picked]) };
-    got("told").textContent = state ? oboro.say(facts.band ? "told" : "told_alone", told) : "";
-    line();
+    got("told").textContent = n && state ? oboro.say(facts.band ? "told" : "told_alone", told) : "";
+    if (n) line();
   };
   const still = () => {
     if (!day) return;
