@@ -516,6 +516,9 @@ def test_a_steward_declares_a_dataset_from_a_file(tmp_path: Path) -> None:
         assert "The declaration is complete." in written
         back = anna.post("/studio/declare/more.csv/fields", toml=toml.replace("99", "120")).text
         assert 'name="high.1" value="120"' in back
+        assert re.search(r'name="values.2"[^>]*>a\nb</textarea>', back), (
+            "categories come back from TOML as well"
+        )
         checked = anna.post("/studio/declare/more.csv/check", toml=toml).text
         assert "20" in checked
         assert lab.post("/studio/declare/more.csv/check", toml=toml).status_code == 403

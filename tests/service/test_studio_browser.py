@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from service_town import listening, made, town
+from service_town import DATASET, listening, made, town
 
 from oboro.domain import Domain, Grid
 from oboro.privacy import Pure, Unit
@@ -451,6 +451,26 @@ def test_a_dialog_that_is_opened_while_a_forecast_is_on_its_way_shows_that_forec
         page.evaluate("window.held.forEach((go) => go())")
         expect(page.locator("#confirm")).to_be_visible()
         expect(page.locator("#confirm")).to_contain_text("0.25")
+        watched.holds()
+
+
+@pytest.mark.long("stories of the studio")
+def test_a_forecast_that_never_came_is_requested_again_before_anything_is_confirmed(
+    chromium: Any, tmp_path: Path
+) -> None:
+    made(tmp_path / "here")
+    with studio(tmp_path / "here" / "people.toml") as found:
+        watched = Watched(chromium)
+        page = watched.page
+        page.goto(found.address)
+        page.goto(page.url.split("/studio")[0] + f"/studio/ask/{quote(DATASET)}?first=eps&eps=0.1")
+        expect(page.locator("#forecast [data-eps='0.1']")).to_be_visible()
+        page.route("**/forecast?*", lambda route: route.abort(), times=1)
+        page.fill("#eps", "0.9")
+        expect(page.locator("#forecast[data-failed]")).to_be_visible()
+        page.get_by_role("button", name="Ask", exact=True).click()
+        expect(page.locator("dialog[open]")).to_contain_text("It costs ε 0.9.")
+        watched.complaints.clear()  # of the browser, about the request that did not come back
         watched.holds()
 
 

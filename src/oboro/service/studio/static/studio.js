@@ -61,14 +61,15 @@
   // Answers may cross on their way, and the form itself may be replaced between a request and its answer: the last request alone counts.
   const forecasts = (event) => event.detail?.ctx?.target?.id === "forecast";
   const late = (event) => { if (forecasts(event) && event.detail.ctx !== asked) event.preventDefault(); };
-  document.addEventListener("htmx:before:request", (event) => { if (forecasts(event)) { asked = event.detail.ctx; changed = false; awaited = true; } });
+  document.addEventListener("htmx:before:request", (event) => { if (forecasts(event)) { asked = event.detail.ctx; changed = false; awaited = true; delete asked.target.dataset.failed; } });
   document.addEventListener("htmx:after:request", late); // it does not become the address of the page either
   document.addEventListener("htmx:before:swap", late);
   document.addEventListener("htmx:after:swap", (event) => { if (event.detail?.ctx === asked) settled(); });
   document.addEventListener("htmx:finally:request", (event) => {
     if (event.detail?.ctx !== asked || changed) return;
-    awaited = false;
-    const dialog = opens && find(opens);
+    awaited = asked.status !== "swapped"; // what did not come is requested again by whoever wants to pay
+    if (awaited) asked.target.dataset.failed = "";
+    const dialog = !awaited && opens && find(opens);
     opens = null;
     if (dialog && !document.querySelector("#forecast [data-opens]").disabled) dialog.showModal();
   });
@@ -93,8 +94,10 @@
     const button = event.target.closest("button");
     if (!button) return;
     if (button.id === "theme") { memory.set("theme", theme() === "dark" ? "light" : "dark"); dress(); }
-    if (button.dataset.opens && awaited) opens = button.dataset.opens;
-    else if (button.dataset.opens) find(button.dataset.opens).showModal();
+    if (button.dataset.opens && awaited) {
+      opens = button.dataset.opens;
+      if (find("forecast").dataset.failed === "") find("question").dispatchEvent(new Event("input", { bubbles: true }));
+    } else if (button.dataset.opens) find(button.dataset.opens).showModal();
     if (button.dataset.closes) find(button.dataset.closes).close();
   });
 
