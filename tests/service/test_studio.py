@@ -498,12 +498,25 @@ def test_a_steward_declares_a_dataset_from_a_file(tmp_path: Path) -> None:
             return found.loop.run(sent).status_code
 
         assert put(lab, "more.csv", data) == 403
-        for wrong in ("../more.csv", "a/b.csv", ".csv", "more.toml", "more.csv\0", ""):
+        for wrong in (
+            "../more.csv",
+            "a/b.csv",
+            ".csv",
+            "more.toml",
+            "more.csv\0",
+            "",
+            "\u202ecsv.csv",
+            "住" * 80 + ".csv",
+        ):
             assert put(anna, wrong, data) == 422, wrong
         assert put(anna, "large.csv", b"x" * 2001) == 413
         assert put(anna, "more.csv", data) == 200
         assert put(anna, "more.csv", data) == 422, "nothing is written over"
         assert [path.name for path in folder.iterdir()] == ["more.csv"]
+        assert put(anna, "住民.csv", data) == 200
+        assert ">住民.csv<" in anna.get("/studio/declare").text
+        assert anna.get("/studio/declare/住民.csv").status_code == 200
+        (folder / "住民.csv").unlink()
         page = anna.get("/studio/declare/more.csv").text
         assert "&lt;script&gt;" in page
         assert "<script>\n" not in page.partition("</head>")[2]

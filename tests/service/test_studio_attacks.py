@@ -183,7 +183,7 @@ def test_of_two_who_open_the_address_at_once_one_comes_in(
 
 
 NAMES = ["../x.csv", "..\\x.csv", "/tmp/x.csv", "a/b.csv", "%2e%2e/x.csv", "x.csv\n", "x.csv\0.csv", "~/x.csv", ".x.csv", "x.toml", "x.csv.toml",
-         "x.ledger", "x" * 120 + ".csv", "é.csv", "x .csv", "<script>.csv"]  # fmt: skip
+         "x.ledger", "x" * 120 + ".csv", "e\u0301.csv", "／x.csv", "．．x.csv", "x .csv", "<script>.csv"]  # fmt: skip
 
 
 def test_no_file_is_put_or_found_beyond_the_folder(declaring: Town) -> None:

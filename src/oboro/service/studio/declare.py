@@ -34,9 +34,14 @@ router = APIRouter()
 Steward = Annotated[Visit, Depends(for_roles("steward"))]
 Sent = Annotated[Form, Depends(form)]
 _ENDINGS = (".csv", ".parquet")
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_NAME = re.compile(r"\w[\w.-]{0,99}")  # letters of any script
 _KINDS = ("integer", "real", "category", "date")
 _EXAMPLE = "1"
+
+
+def is_name(name: str) -> bool:
+    """Whether a file may be called so, and its ledger and key after it: systems count bytes."""
+    return _NAME.fullmatch(name) is not None and len(name.encode()) <= 200
 
 
 def folder(here: Visit) -> Path:
@@ -54,7 +59,7 @@ def folder(here: Visit) -> Path:
 
 def data_file(here: Visit, name: str) -> Path:
     path = folder(here) / name
-    if not _NAME.fullmatch(name) or not name.lower().endswith(_ENDINGS) or not path.is_file():
+    if not is_name(name) or not name.lower().endswith(_ENDINGS) or not path.is_file():
         raise Unknown("there is no such file", needed="a file of the folder: " + ", ".join(_ENDINGS))
     return path
 
@@ -72,7 +77,7 @@ def declare(here: Steward) -> Response:
         else sorted(
             path.name
             for path in place.iterdir()
-            if path.suffix.lower() in _ENDINGS and _NAME.fullmatch(path.name) and path.is_file()
+            if path.suffix.lower() in _ENDINGS and is_name(path.name) and path.is_file()
         )
     )
     listed = (
@@ -93,7 +98,7 @@ async def upload(request: Request, here: Steward) -> Response:
     name = request.query_params.get("name", "")
     try:
         place = folder(here)
-        if not _NAME.fullmatch(name) or not name.lower().endswith(_ENDINGS):
+        if not is_name(name) or not name.lower().endswith(_ENDINGS):
             raise ParameterError(
                 "the file cannot be taken",
                 given=name[:100],
