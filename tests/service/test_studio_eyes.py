@@ -126,6 +126,8 @@ def test_a_studio_answers_to_names_of_this_machine_alone(tmp_path: Path) -> None
             "localhost.evil.example",
             "",
             "[::2]:1",
+            "[::1].evil.example:8750",
+            "127.0.0.1:8750, evil.example",
             "0.0.0.0",
         ):
             for path in (

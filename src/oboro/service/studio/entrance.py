@@ -7,6 +7,7 @@ nothing is loaded from elsewhere.
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote, urlsplit
 
 from starlette.requests import cookie_parser
@@ -28,7 +29,9 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 _SAFE = ("GET", "HEAD")
-NAMES = ("127.0.0.1", "localhost", "[::1]")  # of this machine, whatever the port: a tunnel may have another
+_HERE = re.compile(
+    r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?"
+)  # this machine, whatever the port: a tunnel may have another
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -75,11 +78,7 @@ def is_foreign(method: str, headers: Headers) -> bool:
 def is_named_otherwise(headers: Headers) -> bool:
     """Whether a request names another host than this machine: a page of somebody else's, whose name was led here."""
     host = next((value.decode("latin-1") for name, value in headers if name == b"host"), "")
-    return (
-        host.rpartition("]")[0] + "]" not in NAMES
-        if host.startswith("[")
-        else host.partition(":")[0] not in NAMES
-    )
+    return _HERE.fullmatch(host) is None
 
 
 def to_login(path: str, query: bytes, by_part: bool) -> tuple[int, Headers]:
