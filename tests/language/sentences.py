@@ -15,11 +15,22 @@ ERRORS = {name for module in (errors, group) for name in vars(module) if name.en
 
 
 def sentences() -> dict[str, str]:
-    """Templates with `{}` for what changes, each with a place where it is said."""
+    """Templates with `{}` for what changes, each with a place where it is said: of our errors, and of those made of them."""
     found: dict[str, str] = {}
-    for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS:
+    every = {path: list(ast.walk(ast.parse(path.read_text()))) for path in sorted(SOURCE.rglob("*.py"))}
+    own = {
+        node.name
+        for nodes in every.values()
+        for node in nodes
+        if isinstance(node, ast.ClassDef) and any(getattr(base, "id", "") in ERRORS for base in node.bases)
+    }
+    for path, nodes in every.items():
+        for node in nodes:
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in ERRORS | own
+            ):
                 said = [
                     *node.args[:1],
                     *[k.value for k in node.keywords if k.arg in ("given", "needed", "fix")],

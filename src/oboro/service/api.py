@@ -103,7 +103,7 @@ Anybody = Annotated[Person, Depends(role("analyst", "steward", "auditor"))]
 
 def rated(request: Request, what: str, person: Person, per_minute: int) -> None:
     if not request.app.state.rates.take(what, person.name, per_minute):
-        raise Crowded(f"too many {what} at once", needed=f"at most {per_minute} a minute")
+        raise Crowded("too many requests at once", needed=f"at most {per_minute} a minute")
 
 
 def at(time: int | None) -> str | None:

@@ -60,7 +60,7 @@ def folder(here: Visit) -> Path:
 def data_file(here: Visit, name: str) -> Path:
     path = folder(here) / name
     if not is_name(name) or not name.lower().endswith(_ENDINGS) or not path.is_file():
-        raise Unknown("there is no such file", needed="a file of the folder: " + ", ".join(_ENDINGS))
+        raise Unknown("there is no such file", needed=f"a file of the folder: {', '.join(_ENDINGS)}")
     return path
 
 
