@@ -142,6 +142,10 @@ PROMISE = {
     "calibration": both("calibration"),
     "squared sensitivity": both("squared sensitivity"),
     "rho in all": both("rho in all"),
+    "method": both("method"),
+    "parameter": both("parameter"),
+    "copies": both("copies"),
+    "clipped to": both("clipped to"),
     "verify": both("Check it yourself"),
     "verify_how": both(
         "With the table and its certificate, anyone can check who signed it, what was promised, and that nothing was changed since:"

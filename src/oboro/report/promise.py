@@ -12,6 +12,7 @@ from oboro.exact import about
 from oboro.privacy.guarantee import guarantee_from
 from oboro.privacy.unit import unit_from
 from oboro.records import Facts
+from oboro.release.certificate import laws_of
 from oboro.report import chart
 from oboro.report.page import PROMISE, Words, escape, say
 
@@ -201,11 +202,28 @@ def _noise(value: object) -> Words:
     if not isinstance(value, Mapping):
         return Words.same(value)
     told = [
-        Words.sentence(part) if key in ("law", "kind") else _parameter(str(key), part)
+        Words.sentence(part)
+        if key in ("law", "kind")
+        else _several(part)
+        if "law" not in value and laws_of(part)
+        else _parameter(str(key), part)
         for key, part in value.items()
-        if key != "known"  # said with the promise
+        if key
+        not in (
+            "known",
+            "form",
+        )  # said with the promise; how sums are laid out, for those who read the record
     ]
     return Words(", ".join(one.en for one in told), "、".join(one.ja for one in told))
+
+
+def _several(parts: object) -> Words:
+    """The laws of several noises, and how many there are."""
+    many = len(parts) if isinstance(parts, Sequence | Mapping) else 1
+    laws = [Words.sentence(law) for law in laws_of(parts)]
+    return Words(
+        f"{', '.join(law.en for law in laws)} ({many})", f"{'、'.join(law.ja for law in laws)}（{many}）"
+    )
 
 
 def _parameter(key: str, value: object) -> Words:
