@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tracemalloc
 from collections.abc import Iterator
 from fractions import Fraction
@@ -15,7 +16,7 @@ from service_town import DATASET, MEAN, Town, table, town
 
 import oboro as ob
 from oboro.privacy import Approx, Pure
-from oboro.service import jobs, slots, worker
+from oboro.service import calibration, jobs, slots, worker
 from oboro.service.questions import Shape, plan_of
 from oboro.service.slots import Slot, first_from
 
@@ -158,17 +159,47 @@ def test_an_answer_is_entered_at_a_public_time_however_soon_it_was_ready(tmp_pat
         assert row is not None
         clerk = worker.Clerk(found.desk.database, "w")
         clerk.take(row, worker.measured(found.desk.datasets[DATASET], row), row.due - 59_000)
-        assert clerk.enter(row.due - 15_001) == 1
+        assert clerk.enter(row.due - 30_001) == 1
         assert [entry.kind for entry in found.ledger.history()][-1] == "reserve"
-        assert clerk.enter(row.due - 15_000) == 0
+        assert clerk.enter(row.due - 30_000) == 0
         assert [entry.kind for entry in found.ledger.history()][-1] == "commit"
-        assert [slots.enters_from(100, 40, ready) for ready in (0, 90, 91, 130, 131)] == [
-            90,
-            90,
-            130,
-            130,
-            170,
+        assert [slots.enters_from(100, 40, ready) for ready in (0, 80, 81, 120, 121)] == [
+            80,
+            80,
+            120,
+            120,
+            160,
         ]
+
+
+def test_a_rehearsal_asks_one_question_of_every_kind_and_spends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker has loaded what answers need before its first slot begins; the rows are made up, and so is the ledger."""
+    timed, asked = calibration._timed, []
+
+    def seen(plan: Any, source: Any, ledger: Any) -> float:
+        asked.append((plan.kind, ledger.dataset))
+        return timed(plan, source, ledger)
+
+    monkeypatch.setattr(calibration, "_timed", seen)
+    with town(tmp_path / "here") as found:
+        (dataset,) = found.desk.settings.datasets
+        before = len(list(found.ledger.history()))
+        calibration.rehearse(found.desk.settings, dataset, found.ledger.unit, found.ledger.budget)
+        assert {"statistics.mean", "statistics.histogram", "tables.table"} <= {kind for kind, _ in asked}
+        assert {name for _, name in asked} == {"made up"}
+        assert len(list(found.ledger.history())) == before
+
+
+def test_a_turn_leaves_half_of_a_core_idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where turns are as long as the work, seven in ten of the answers that come one after the other leave late."""
+    monkeypatch.setattr(calibration, "_timed", lambda *_: 5.0)
+    with town(tmp_path / "here") as found:
+        (dataset,) = found.desk.settings.datasets
+        slots_ = calibration.slots_of(found.desk.settings, dataset, found.ledger.unit, found.ledger.budget)
+    crowd = max(1.0, found.desk.settings.workers / (os.cpu_count() or 1))
+    assert all(slot.work >= crowd * 2 * (5 + 10) and slot.slot >= 400 for slot in slots_.values())
 
 
 def test_a_worker_takes_nothing_before_its_turn(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import combinations
 from math import prod
 from pathlib import Path
@@ -31,10 +32,14 @@ from oboro.service.settings import Dataset, Settings
 from oboro.service.slots import Slot
 
 _TIMES = 5
-_LONGER = 6  # times as long as the longest that was seen: others work on the same machine
-_FLOOR = 100  # milliseconds
+_FEW = 20  # rows of a rehearsal
+_LONGER = 8  # times as long as the longest that was seen: others work on the same machine
+_FLOOR = (
+    400  # milliseconds: a disk may take a tenth of a second to make one entry durable, and does now and then
+)
 _GRAIN = 10
 _REQUESTS = 10  # milliseconds that the requests themselves take, to ask and to fetch
+_ROOM = 2  # times as long as the work: with half of a core idle, what wants it seldom waits
 _AWAY = 10  # times as long as a look at the head of a ledger on a server: what the ways to it and back take, for an answer
 
 
@@ -59,11 +64,34 @@ def slots_of(
     settings: Settings, dataset: Dataset, pays: Unit, budget: Guarantee, away: float = 0.0
 ) -> dict[Shape, Slot]:
     """The slots of one dataset, whose ledger need not exist yet: it has this unit, and a budget of this kind."""
+    crowd = max(1.0, settings.workers / (os.cpu_count() or 1))
+    with _pretended(settings, dataset, pays, budget, dataset.rows) as (facts, source, ledger):
+        return _slots(facts, source, ledger, away, crowd)
+
+
+def rehearse(settings: Settings, dataset: Dataset, pays: Unit, budget: Guarantee) -> None:
+    """Answers one question of every kind about a few made-up rows: what answers need is loaded before the first one is asked for, whose
+    slot has no time for it."""
+    done = set()
+    with _pretended(settings, dataset, pays, budget, _FEW) as (facts, source, ledger):
+        for question in examples(facts):
+            if question["question"] in done:
+                continue
+            with suppress(Exception):  # what is not allowed here is not asked; a worker works all the same
+                _timed(plan_of(question, facts)[0], source, ledger)
+                done.add(question["question"])
+
+
+@contextmanager
+def _pretended(
+    settings: Settings, dataset: Dataset, pays: Unit, budget: Guarantee, many: int
+) -> Iterator[tuple[Facts, Any, Ledger]]:
+    """So many made-up rows in place of a dataset's, with a ledger that pays for anything."""
     with tempfile.TemporaryDirectory(prefix="oboro-") as folder:
         unit = dataset.unit or pays
         ample = {ZCDP: ZCDP(10**6), Approx: Approx(10**6, "0.5")}.get(type(budget.unconditional), Pure(10**6))
         path = Path(folder, "made-up.arrow")
-        rows = made_up(dataset.domain, unit, dataset.rows, count=dataset.count)
+        rows = made_up(dataset.domain, unit, many, count=dataset.count)
         write(coded(dataset, unit, rows), path)
         source = open_data(path)
         public = unit.adjacency == "replace" and unit.kind in ("row", "person")
@@ -79,14 +107,14 @@ def slots_of(
         )
         ledger = Ledger.create(Path(folder, "made-up.ledger"), dataset="made up", unit=pays, budget=ample)
         try:
-            return _slots(facts, source, ledger, away, max(1.0, settings.workers / (os.cpu_count() or 1)))
+            yield facts, source, ledger
         finally:
             ledger.close()
 
 
 def _slots(facts: Facts, source: object, ledger: Ledger, away: float, crowd: float) -> dict[Shape, Slot]:
-    """`crowd`: how many workers share a core. A turn is as long as all that is done for an answer, in front too: no more are admitted in a
-    second than a machine carries that does nothing else."""
+    """`crowd`: how many workers share a core. A turn is twice as long as all that is done for an answer, in front too: half as many
+    are admitted in a second as a machine carries that does nothing else."""
     seen: dict[Shape, list[float]] = {}
     for question in examples(facts):
         try:
@@ -98,7 +126,7 @@ def _slots(facts: Facts, source: object, ledger: Ledger, away: float, crowd: flo
     found: dict[Shape, Slot] = {}
     for shape in sorted(seen, key=lambda shape: (shape.kind, shape.size)):
         times = [one + away for one in seen[shape]]
-        slot = Slot(_up(crowd * (1.25 * median(times) + _REQUESTS)), _up(_FLOOR + _LONGER * max(times)))
+        slot = Slot(_up(crowd * _ROOM * (median(times) + _REQUESTS)), _up(_FLOOR + _LONGER * max(times)))
         smaller = [found[other] for other in found if other.kind == shape.kind and other.size < shape.size]
         found[shape] = Slot(
             max([slot.work, *(one.work for one in smaller)]), max([slot.slot, *(one.slot for one in smaller)])

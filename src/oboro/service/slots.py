@@ -124,8 +124,8 @@ def first_from(due: int, slot: int, ready: int) -> int:
 
 
 def enters_from(due: int, slot: int, ready: int) -> int:
-    """When an answer that is ready is entered in the ledger: a quarter of a slot before it leaves, never as soon as it is ready."""
-    return first_from(due - slot // 4, slot, ready)
+    """When an answer that is ready is entered in the ledger: half a slot before it leaves, never as soon as it is ready."""
+    return first_from(due - slot // 2, slot, ready)
 
 
 def keep(database: Database, dataset: str, found: dict[Shape, Slot]) -> None:

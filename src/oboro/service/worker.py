@@ -22,6 +22,7 @@ from oboro.privacy import guarantee_from
 from oboro.release import plan_from
 from oboro.release.run import Quote, keep
 from oboro.service import answers, edition, jobs
+from oboro.service.calibration import rehearse
 from oboro.service.database import Database, now
 from oboro.service.edition import Opened
 from oboro.service.settings import Settings, read_settings
@@ -125,6 +126,7 @@ class Shelf:
             if dataset.ledger not in have and edition.path_of(settings, dataset).exists():
                 one = edition.open_one(settings, dataset)
                 one.source.need()
+                rehearse(settings, dataset, one.ledger.unit, one.ledger.budget)
                 self._open[one.facts.dataset] = one
 
     @property
