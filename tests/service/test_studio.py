@@ -18,7 +18,7 @@ import pytest
 from service_town import DATASET, QUICK, Response, Town, knock, town
 
 from oboro.domain import Category, Domain, Integer
-from oboro.privacy import Pure, Unit
+from oboro.privacy import Approx, Pure, Unit
 from oboro.release import verify_certificate
 from oboro.service import people
 from oboro.service.arrivals import Arrivals
@@ -424,9 +424,16 @@ def test_a_table_by_its_error_with_strategies_side_by_side(here: Town) -> None:
         assert 'class="refusal"' in browser.get(f"{where}/forecast?{urlencode(wrong)}").text, wrong
 
 
-def test_synthetic_data_are_paid_for_once_and_drawn_for_nothing(tmp_path: Path) -> None:
-    from oboro.privacy import Approx
+def test_a_budget_of_eps_alone_says_before_anything_is_tried_that_it_pays_for_no_synthetic_data(
+    tmp_path: Path,
+) -> None:
+    for budget, told in ((Pure(2), True), (Approx(2, "1e-5"), False)):
+        with town(tmp_path / budget.kind, budget=budget, grant=budget) as found:
+            page = Browser(found, "lab-3").get(f"/studio/synthetic/{PLACE}").text
+            assert ("pays for questions and tables, not for synthetic data" in page) is told
 
+
+def test_synthetic_data_are_paid_for_once_and_drawn_for_nothing(tmp_path: Path) -> None:
     with town(tmp_path / "here", budget=Approx(4, "1e-4"), grant=Approx(2, "1e-5")) as found:
         browser, anna = Browser(found, "lab-3"), Browser(found, "anna")
         where = f"/studio/synthetic/{PLACE}"

@@ -12,6 +12,7 @@ from fastapi.responses import Response
 
 from oboro.errors import ParameterError
 from oboro.exact import whole
+from oboro.privacy import Pure
 from oboro.records import Record
 from oboro.service.desk import Unknown
 from oboro.service.edition import Opened
@@ -54,6 +55,7 @@ def form_of(dataset: str, here: Here, asked: Fields) -> Response:
         ],
         asked={**dict.fromkeys(("within", "eps", "delta", "method", "first"), ""), **asked},
         pure=not _takes_delta(opened),
+        eps_alone=isinstance(opened.ledger.budget.unconditional, Pure),
         least=LEAST,
         most=MOST,
     )
