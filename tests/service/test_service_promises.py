@@ -190,6 +190,10 @@ def test_a_rehearsal_asks_one_question_of_every_kind_and_spends_nothing(
         assert {"statistics.mean", "statistics.histogram", "tables.table"} <= {kind for kind, _ in asked}
         assert {name for _, name in asked} == {"made up"}
         assert len(list(found.ledger.history())) == before
+        monkeypatch.setattr(
+            calibration, "made_up", lambda *_, **__: 1 / 0
+        )  # and keeps no worker from its work
+        calibration.rehearse(found.desk.settings, dataset, found.ledger.unit, found.ledger.budget)
 
 
 def test_a_turn_leaves_half_of_a_core_idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,9 +34,7 @@ from oboro.service.slots import Slot
 _TIMES = 5
 _FEW = 20  # rows of a rehearsal
 _LONGER = 8  # times as long as the longest that was seen: others work on the same machine
-_FLOOR = (
-    400  # milliseconds: a disk may take a tenth of a second to make one entry durable, and does now and then
-)
+_FLOOR = 400  # milliseconds: now and then a disk takes a tenth of a second for one entry
 _GRAIN = 10
 _REQUESTS = 10  # milliseconds that the requests themselves take, to ask and to fetch
 _ROOM = 2  # times as long as the work: with half of a core idle, what wants it seldom waits
@@ -73,13 +71,15 @@ def rehearse(settings: Settings, dataset: Dataset, pays: Unit, budget: Guarantee
     """Answers one question of every kind about a few made-up rows: what answers need is loaded before the first one is asked for, whose
     slot has no time for it."""
     done = set()
-    with _pretended(settings, dataset, pays, budget, _FEW) as (facts, source, ledger):
+    with (
+        suppress(Exception),  # whatever fails here, a worker works all the same
+        _pretended(settings, dataset, pays, budget, _FEW) as (facts, source, ledger),
+    ):
         for question in examples(facts):
-            if question["question"] in done:
-                continue
-            with suppress(Exception):  # what is not allowed here is not asked; a worker works all the same
-                _timed(plan_of(question, facts)[0], source, ledger)
-                done.add(question["question"])
+            if question["question"] not in done:
+                with suppress(Exception):  # what is not allowed here is not asked
+                    _timed(plan_of(question, facts)[0], source, ledger)
+                    done.add(question["question"])
 
 
 @contextmanager
