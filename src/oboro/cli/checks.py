@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from oboro.cli.options import Json, Language, argument, option, show_json
+from oboro.cli.options import Json, Language, argument, option, show_json, show_valid
 from oboro.cli.terminal import echo, progress
 from oboro.errors import DataError, OboroError, ParameterError
 from oboro.files import check_output, reads
@@ -58,10 +58,7 @@ def verify(
         "time": record["time"],
         "signed by": record["public_key"],
     }
-    echo("\n".join([said("valid"), *("  " + labelled(label, text) for label, text in facts.items())]))
-    if key is None:
-        note = "compare that key with one the publisher gave you another way, or pass it with --key"
-        echo(f"  {said('note: ')}{said(note)}")
+    show_valid(facts, key)
 
 
 # `oboro audit`: attacks plans with neighbouring data, and says what it could certify.

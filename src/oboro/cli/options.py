@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import wraps
@@ -18,7 +18,7 @@ import typer
 from oboro.cli.terminal import echo
 from oboro.errors import DataError, InputError, LedgerError, ParameterError, UnitError, told
 from oboro.kinds import nearest
-from oboro.language import aligned, said
+from oboro.language import aligned, labelled, said
 
 if TYPE_CHECKING:
     from oboro.domain import Domain
@@ -293,6 +293,14 @@ def show_checked(rows: list[dict[str, object]]) -> None:
     cells = [[said(head) for head in rows[0]], *[[str(value) for value in row.values()] for row in rows]]
     sides = "".join("<" if isinstance(value, str) else ">" for value in rows[0].values())
     echo("\n".join(aligned(cells, sides)))
+
+
+def show_valid(facts: Mapping[str, str], key: str | None) -> None:
+    """What a signature holds for, and whose word for the key that is."""
+    echo("\n".join([said("valid"), *("  " + labelled(label, text) for label, text in facts.items())]))
+    if key is None:
+        note = "compare that key with one the publisher gave you another way, or pass it with --key"
+        echo(f"  {said('note: ')}{said(note)}")
 
 
 def show_json(record: object) -> None:

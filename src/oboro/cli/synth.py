@@ -29,6 +29,7 @@ from oboro.cli.options import (
     read_domain,
     read_unit,
     show_json,
+    show_valid,
     with_options,
 )
 from oboro.cli.terminal import echo
@@ -248,10 +249,7 @@ def check(
         "time": record["time"],
         "signed by": record["public_key"],
     }
-    echo("\n".join([said("valid"), *("  " + labelled(label, text) for label, text in facts.items())]))
-    if key is None:
-        note = "compare that key with one the publisher gave you another way, or pass it with --key"
-        echo(f"  {said('note: ')}{said(note)}")
+    show_valid(facts, key)
 
 
 @app.command(epilog="Example: oboro synth report people.csv synthetic.parquet -o quality.html")
