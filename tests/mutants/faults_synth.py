@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from mutants.planting import planted
-from oboro.privacy import Unit
+from oboro.noise import DiscreteLaplace
+from oboro.privacy import ZCDP, Pure, Unit
 
 BOUNDS = "tests/synth/test_synth_bounds.py"
 RECORDS = "tests/synth/test_synth_records.py"
@@ -95,9 +96,9 @@ def rows_of_a_person_not_squared(original: Any, unit: Any) -> int:
     "oboro.synth.plan:choice_eps",
     caught_by=f"{PLANS}::test_a_choice_costs_at_most_its_share",
 )
-def choice_of_a_table_underpaid(original: Any, rho: Fraction) -> Fraction:
+def choice_of_a_table_underpaid(original: Any, price: Any) -> Fraction:
     """The exponential mechanism that chooses tables has twice the eps that its share of rho buys."""
-    return 2 * original(rho)
+    return 2 * original(price)
 
 
 @planted(
@@ -114,7 +115,18 @@ def every_column_at_the_whole_share(original: Any, self: Any) -> Any:
     caught_by=f"{PLANS}::test_the_worst_table_is_chosen_with_the_chances_that_the_proof_speaks_of",
 )
 def best_table_taken_outright(
-    original: Any, true: Any, expected: Any, sd: float, unit: Any, rho: Fraction, bits: Any, **how: Any
+    original: Any, true: Any, expected: Any, sd: float, unit: Any, price: Any, bits: Any, **how: Any
 ) -> int:
     """The worst fitting table is looked up in the data, without a draw."""
-    return original(true, expected, sd, Unit.row(), Fraction(10**6), bits, **how)
+    return original(true, expected, sd, Unit.row(), ZCDP(10**6), bits, **how)
+
+
+@planted(
+    "oboro.synth.plan:noise_for",
+    caught_by=f"{PLANS}::test_eps_alone_is_spent_to_the_last_bit[one row, replaced-marginals]",
+)
+def replaced_rows_counted_once(original: Any, unit: Any, price: Any) -> Any:
+    """Under replace, a table paid with eps alone has the noise of a row that is added: half the scale."""
+    return (
+        DiscreteLaplace(unit.contributions / price.eps) if isinstance(price, Pure) else original(unit, price)
+    )

@@ -424,13 +424,18 @@ def test_a_table_by_its_error_with_strategies_side_by_side(here: Town) -> None:
         assert 'class="refusal"' in browser.get(f"{where}/forecast?{urlencode(wrong)}").text, wrong
 
 
-def test_a_budget_of_eps_alone_says_before_anything_is_tried_that_it_pays_for_no_synthetic_data(
+def test_a_budget_of_eps_alone_pays_for_synthetic_data_and_says_beforehand_that_they_are_noisier(
     tmp_path: Path,
 ) -> None:
     for budget, told in ((Pure(2), True), (Approx(2, "1e-5"), False)):
         with town(tmp_path / budget.kind, budget=budget, grant=budget) as found:
-            page = Browser(found, "lab-3").get(f"/studio/synthetic/{PLACE}").text
-            assert ("pays for questions and tables, not for synthetic data" in page) is told
+            browser = Browser(found, "lab-3")
+            page = browser.get(f"/studio/synthetic/{PLACE}").text
+            assert ("pays for synthetic data too, with more noise" in page) is told
+            asked = {"columns": "age", "method": "marginals", "eps": "1", "delta": ""}
+            part = browser.get(f"/studio/synthetic/{PLACE}/forecast?{urlencode(asked)}").text
+            assert 'class="refusal"' not in part
+            assert ("with a delta of 1e-6 beside it" in part) is False  # one column: nothing to gain
 
 
 def test_synthetic_data_are_paid_for_once_and_drawn_for_nothing(tmp_path: Path) -> None:

@@ -258,3 +258,28 @@ def test_what_public_facts_rule_out_is_refused_in_a_few_lines(
     assert code == 4, out
     assert "Traceback" not in err
     assert "eps = 9" in oboro("ledger show l.ledger")[1].split("remaining")[1].splitlines()[0]
+
+
+def test_a_ledger_of_eps_alone_pays_for_a_question_and_for_synthetic_data_of_the_same_people(
+    oboro: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "rows.csv").write_text("sex,age\n" + "f,5\nm,7\n" * 300)
+    (tmp_path / "d.toml").write_text(
+        'data = "rows.csv"\nledger = "l.ledger"\n'
+        '[[columns]]\nname = "sex"\nkind = "category"\nvalues = ["f", "m"]\n'
+        '[[columns]]\nname = "age"\nkind = "integer"\nlow = 0\nhigh = 20\n'
+    )
+    code, out, _ = oboro("ledger create l.ledger --dataset people --unit row --eps 3")
+    assert code == 0
+    assert "pays for" in out
+    assert "synthetic data, noisier than with a delta" in out
+    assert oboro("query d.toml count --eps 1")[0] == 0
+    code, out, err = oboro(
+        "synth release rows.csv --domain d.toml --eps 2 --method quality --ledger l.ledger -o m.oboro"
+    )
+    assert code == 0, err
+    assert oboro("synth sample m.oboro -n 10 -o s.csv")[0] == 0
+    assert ob.Ledger.open("l.ledger").spent == ob.Pure(3)
+    code, _, err = oboro("synth release rows.csv --domain d.toml --eps 2 --ledger l.ledger -o again.oboro")
+    assert code != 0
+    assert not (tmp_path / "again.oboro").exists()

@@ -14,7 +14,7 @@ from synth_people import DOMAIN, people
 import oboro as ob
 from oboro import audit
 from oboro.errors import DataError, GuaranteeError, InputError, UnitError
-from oboro.noise import DiscreteGaussian
+from oboro.noise import DiscreteGaussian, DiscreteLaplace
 from oboro.noise.bits import system_bits
 from oboro.release import load_plan, save_plan
 from oboro.synth.codes import read_codes
@@ -42,13 +42,37 @@ def plan_of(method: str, unit: ob.Unit, domain: ob.Domain = DOMAIN, **promise: A
 def test_all_steps_together_cost_what_was_promised_and_no_more(method: str, unit: ob.Unit) -> None:
     """Ties the Privacy section to the noise that is really drawn: exact sums of sensitivity^2/(2 variance) and eps^2/8."""
     plan = plan_of(method, unit)
-    assert plan.cost.rho <= plan.rho
-    assert plan.cost.rho > plan.rho * Fraction(999, 1000)
-    assert ob.ZCDP(plan.rho).to_approx("1e-6").eps <= 1
-    assert ob.ZCDP(plan.rho * Fraction(1001, 1000)).to_approx("1e-6").eps > 1
+    assert plan.cost.rho <= plan.price.rho
+    assert plan.cost.rho > plan.price.rho * Fraction(999, 1000)
+    assert ob.ZCDP(plan.price.rho).to_approx("1e-6").eps <= 1
+    assert ob.ZCDP(plan.price.rho * Fraction(1001, 1000)).to_approx("1e-6").eps > 1
     assert plan_of(method, unit, rho="0.1").guarantee == ob.ZCDP("0.1")
     one = ob.Domain(DOMAIN.columns[:1])
-    assert plan_of(method, unit, one).cost.rho <= plan_of(method, unit, one).rho
+    assert plan_of(method, unit, one).cost.rho <= plan_of(method, unit, one).price.rho
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+def test_eps_alone_is_spent_to_the_last_bit(method: str, unit: ob.Unit) -> None:
+    """Sums of 1-norms over scales, and of what choices cost: exactly eps, and no delta anywhere."""
+    for domain in (DOMAIN, SMALL, ob.Domain(DOMAIN.columns[:1])):
+        plan = plan_of(method, unit, domain, eps="0.7")
+        assert plan.guarantee == plan.cost == ob.Pure("0.7")
+        assert all(isinstance(part.costs, ob.Pure) for part in plan.parts)
+        moved = unit.contributions * (2 if unit.adjacency == "replace" else 1)
+        column = plan.parts[0]
+        assert column.moves == moved
+        assert column.costs == ob.Pure(moved / column.noise.scale)
+
+
+def test_with_eps_alone_the_forecast_says_what_delta_would_buy() -> None:
+    alone, both = (plan_of("marginals", ob.Unit.row(), **said).forecast() for said in ({"eps": 1}, {}))
+    ratio = alone.rows[0][1] / both.rows[0][1]
+    assert (
+        alone.notes[-1]
+        == f"eps alone: with a delta of 1e-6 beside it, the same eps would have {ratio:.1f} times less noise"
+    )
+    assert not any("eps alone" in note for note in both.notes)
 
 
 @pytest.mark.long("random neighbours")
@@ -86,14 +110,17 @@ def test_a_person_with_many_rows_is_bounded() -> None:
     assert codes.shape == (1, 5)
 
 
-@pytest.mark.parametrize("asked", [{"rho": "500001.5"}, {"eps": 1_000_003, "delta": "0.01"}, {"rho": "501"}])
+@pytest.mark.parametrize(
+    "asked", [{"rho": "500001.5"}, {"eps": 1_000_003, "delta": "0.01"}, {"rho": "501"}, {"eps": 501}]
+)
 def test_more_than_noise_can_follow_is_refused(asked: dict[str, Any]) -> None:
     for method in ("marginals", "quality", "moments"):
         with pytest.raises(ob.errors.ParameterError, match=r"(rho|eps) is out of range"):
             ob.synth.plan(SMALL, unit=ob.Unit.row(), method=method, **asked)
-        plan = ob.synth.plan(SMALL, unit=ob.Unit.row(), method=method, rho=500)
-        rows = next(iter(plan.neighbours())).one
-        assert plan.publish(plan.measure(plan.prepare(rows), system_bits())).num_rows
+        for most in ({"rho": 500}, {"eps": 500}):
+            plan = ob.synth.plan(SMALL, unit=ob.Unit.row(), method=method, **most)
+            rows = next(iter(plan.neighbours())).one
+            assert plan.publish(plan.measure(plan.prepare(rows), system_bits())).num_rows
 
 
 def test_persons_are_those_of_every_other_plan() -> None:
@@ -107,13 +134,13 @@ def test_persons_are_those_of_every_other_plan() -> None:
 
 def test_a_choice_costs_at_most_its_share() -> None:
     for rho in (Fraction(1, 1000), Fraction(3, 7), Fraction(1, 10**9)):
-        assert choice_eps(rho) ** 2 / 8 <= rho
-        assert (choice_eps(rho) + Fraction(1, 10**11)) ** 2 / 8 > rho
+        assert choice_eps(ob.ZCDP(rho)) ** 2 / 8 <= rho
+        assert (choice_eps(ob.ZCDP(rho)) + Fraction(1, 10**11)) ** 2 / 8 > rho
 
 
 def test_the_worst_table_is_chosen_with_the_chances_that_the_proof_speaks_of(test_bits) -> None:
     """Two tables whose scores differ by 100: the odds are exp(eps 100 / (2 sensitivity)); twice the eps would be seen."""
-    unit, rho = ob.Unit.row("replace"), Fraction(1, 5000)
+    unit, rho = ob.Unit.row("replace"), ob.ZCDP("1/5000")
     true = [np.array([100, 0]), np.array([50, 50])]
     guess = [np.array([50.2, 49.9]), np.array([50.0, 50.0])]
     picks = [choose_table(true, guess, 10.0, unit, rho, test_bits) for _ in range(4000)]
@@ -121,6 +148,11 @@ def test_the_worst_table_is_chosen_with_the_chances_that_the_proof_speaks_of(tes
     share = odds / (1 + odds)
     assert abs(np.mean(picks) - (1 - share)) < 6 * (share * (1 - share) / 4000) ** 0.5
     assert abs(np.mean(picks) - 1 / (1 + odds**2)) > 0.02
+    paid = ob.Pure("1/25")  # permute-and-flip: the worse one wins if it comes first, and its coin shows heads
+    picks = [choose_table(true, guess, 10.0, unit, paid, test_bits) for _ in range(4000)]
+    share = np.exp(-float(paid.eps) * 100 / (2 * 2)) / 2
+    assert abs(np.mean(picks) - share) < 6 * (share * (1 - share) / 4000) ** 0.5
+    assert abs(np.mean(picks) - share**2 * 2) > 0.02
 
 
 @pytest.mark.long("statistical tests")
@@ -140,16 +172,36 @@ def test_the_audit_sees_a_sensitivity_that_is_too_small(monkeypatch: pytest.Monk
     steps = importlib.import_module("oboro.synth.plan")
 
     plan = ob.synth.plan(SMALL, unit=ob.Unit.row("replace"), n=4, rho="0.5")
-    monkeypatch.setattr(steps, "noise_for", lambda unit, rho: DiscreteGaussian(Fraction(1, 200) / rho))
+    monkeypatch.setattr(
+        steps, "noise_for", lambda unit, price: DiscreteGaussian(Fraction(1, 200) / price.rho)
+    )
     del plan.ones.__dict__["noises"]  # drawn with the small noise from now on
     assert audit.run(plan, 1000).verdict == "broken"
     with pytest.raises(GuaranteeError):  # and no such plan can be made
         ob.synth.plan(SMALL, unit=ob.Unit.row("replace"), n=4, rho="0.5")
 
 
+@pytest.mark.long("statistical tests")
+def test_the_audit_sees_a_scale_of_eps_alone_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = importlib.import_module("oboro.synth.plan")
+
+    asked: dict[str, Any] = {"unit": ob.Unit.row("replace"), "n": 4, "eps": "0.5"}
+    plan = ob.synth.plan(SMALL, **asked)
+    assert audit.run(plan, 500).verdict == "holds"
+    right = steps.noise_for
+    monkeypatch.setattr(
+        steps, "noise_for", lambda unit, price: DiscreteLaplace(right(unit, price).scale / 50)
+    )
+    del plan.ones.__dict__["noises"], plan.__dict__["noise"]  # drawn with the small noise from now on
+    assert audit.run(plan, 1000).verdict == "broken"
+    with pytest.raises(GuaranteeError):  # and no such plan can be made
+        ob.synth.plan(SMALL, **asked)
+
+
 @pytest.mark.parametrize("method", METHODS)
-def test_plans_read_back_from_toml(method: str, tmp_path: Path) -> None:
-    plan = plan_of(method, ob.Unit.row("replace"))
+@pytest.mark.parametrize("promise", [{}, {"eps": "1/3"}], ids=["delta", "eps alone"])
+def test_plans_read_back_from_toml(method: str, promise: dict[str, Any], tmp_path: Path) -> None:
+    plan = plan_of(method, ob.Unit.row("replace"), **promise)
     save_plan(plan, tmp_path / "plan.toml")
     assert load_plan(tmp_path / "plan.toml") == plan
     assert "of each" in str(plan.forecast())

@@ -271,6 +271,9 @@ def _synth() -> Iterator[tuple[str, Plan]]:
     for method in ("marginals", "quality", "moments"):
         yield f"synthetic, {method}", plan(pair, unit=ROW, eps=1, delta="0.01", method=method)
         yield f"synthetic, {method}, replaced", plan(pair, unit=REPLACED, rho="0.5", n=20, method=method)
+    yield "synthetic, marginals, eps alone", plan(pair, unit=ROW, eps=1, method="marginals")
+    yield "synthetic, quality, eps alone", plan(pair, unit=REPLACED, eps=1, n=20, method="quality")
+    yield "synthetic, moments, eps alone", plan(pair, unit=PERSON, eps=1, method="moments")
     yield "synthetic, marginals, persons", plan(pair, unit=PERSON, rho="0.5", method="marginals")
     numbers, asked = Domain([Integer("age", 0, 20)]), {"eps": 1, "delta": "0.01", "method": "gaussian"}
     yield "synthetic, gaussian", plan(numbers, unit=ROW, records=2, n_min=20, **asked)  # type: ignore[arg-type]

@@ -44,19 +44,32 @@ Where = Annotated[str, argument("LEDGER", "The ledger: a file, or a postgresql:/
 Head = Annotated[str | None, option("--head HEAD", "POSITION:HASH that was kept elsewhere.")]
 
 
-@app.command(epilog='Example: oboro ledger create people.ledger --dataset "people 2026" --unit row --eps 2')
+@app.command(
+    epilog='Example: oboro ledger create people.ledger --dataset "people 2026" --unit row --eps 2 --delta 1e-5'
+)
 def create(
     ledger: Where,
     dataset: Annotated[str, option("--dataset TEXT", "The name of the data that this ledger is for.")],
     unit: UnitText = None,
     domain: Annotated[Path | None, option("--domain FILE", "TOML file with a \\[unit] table.")] = None,
     eps: Annotated[
-        str | None, option("--eps NUMBER", "The budget, such as 2: the most that may ever be spent.")
+        str | None,
+        option("--eps NUMBER", "The budget, such as 2: the most that may ever be spent. With --delta first."),
     ] = None,
     delta: Annotated[
-        str | None, option("--delta NUMBER", "With --eps: a budget of eps and delta, such as 1e-6.")
+        str | None,
+        option(
+            "--delta NUMBER",
+            "With --eps, such as 1e-6: pays for all. Without: questions, tables, and noisier synthetic data.",
+        ),
     ] = None,
-    rho: Annotated[str | None, option("--rho NUMBER", "A budget of zCDP, in place of --eps.")] = None,
+    rho: Annotated[
+        str | None,
+        option(
+            "--rho NUMBER",
+            "A budget of zCDP, in place of --eps: pays what is asked for in rho, or in eps alone.",
+        ),
+    ] = None,
     order: Annotated[
         str | None, option("--order NUMBER", "With --eps: a budget of Rényi privacy of this order.")
     ] = None,
@@ -111,6 +124,15 @@ def create(
     echo(said(f"created {plain(made.where)}"))
     for label, text in _decided(made).items():
         echo("  " + labelled(label, text, 11))
+    echo("  " + labelled("pays for", said(_PAYS_FOR[made.budget.unconditional.kind]), 11))
+
+
+_PAYS_FOR = {  # by the currency of a budget
+    "approx": "all that has a price in eps, or in eps and delta: questions, tables, synthetic data, signals",
+    "pure": "all that has a price in eps alone: questions, tables, and synthetic data, noisier than with a delta; no signals",
+    "zcdp": "all that has a price in rho, or in eps alone: many questions, and synthetic data; nothing with a delta",
+    "renyi": "all that has a price in eps alone, in rho, or in eps of this order or a higher one; nothing with a delta",
+}
 
 
 @app.command(epilog="Example: oboro ledger show people.ledger")

@@ -244,7 +244,7 @@ def read_budget(
         raise ParameterError(
             "the budget is not said",
             given=" ".join(f"--{name}" for name in sorted(given)) or "nothing",
-            needed="--eps, or --eps and --delta, or --rho, or --order and --eps",
+            needed="--eps and --delta, or --eps, or --rho, or --order and --eps",
             fix=_budget_fix(given),
         )
     return Conditional(budget, assume) if assume else budget
@@ -253,7 +253,7 @@ def read_budget(
 def _budget_fix(given: set[str]) -> str:
     """What to add, or the first that is too much."""
     beside = {"eps", "delta", "order"} if "rho" in given else {"delta"} if "order" in given else set()
-    return next((f"without --{name}" for name in sorted(given & beside)), "--eps 2")
+    return next((f"without --{name}" for name in sorted(given & beside)), "--eps 2 --delta 1e-5")
 
 
 def open_ledger(

@@ -43,7 +43,11 @@ if TYPE_CHECKING:
 # Options of `oboro synth`, and how they are read.
 
 Delta = Annotated[
-    str | None, option("--delta NUMBER", "The probability of an exception, such as 1e-6; with --eps.")
+    str | None,
+    option(
+        "--delta NUMBER",
+        "With --eps: the probability of an exception, such as 1e-6. Without it: eps alone, more noise.",
+    ),
 ]
 Method = Annotated[
     str, option("--method WORD", "marginals, quality or moments for a model; gaussian for records.")

@@ -187,8 +187,9 @@ def examples(facts: Facts) -> Iterator[Record]:
         for method in ("marginals", "quality", "moments")
         for price in (
             {"eps": "1", "delta": "1e-6"},
+            {"eps": "1"},
             {"rho": "0.1"},
-        )  # one of them is not the ledger's currency
+        )  # some of them are not the ledger's currency
     )
     figures = ["COUNT(*)", *(f'{word}("{name}")' for name in numbers[:2] for word in ("AVG", "MEDIAN"))]
     for by in groups:

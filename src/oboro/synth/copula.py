@@ -13,11 +13,12 @@ from oboro.arrays import Floats, Integers
 from oboro.domain import Category, Column, Domain
 from oboro.errors import ParameterError, setting, told
 from oboro.kinds import nearest, takes
-from oboro.noise import Bits, DiscreteGaussian
+from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
+from oboro.privacy import Pure
 from oboro.release import Forecast, Part, part, register
 from oboro.synth.codes import code_count
-from oboro.synth.measured import Binned, Measured, Shape
-from oboro.synth.plan import ModelPlan, describe_plan
+from oboro.synth.measured import Binned, Measured, Noise, Shape
+from oboro.synth.plan import ModelPlan, describe_plan, share_of
 
 # Conditions on sampling: which codes of a column are wanted.
 
@@ -115,6 +116,8 @@ class MomentsPlan(ModelPlan):
         d(d-1)/2 products of two scores lies within ±10^6, and one row moves the sums by at most B = 10^6 sqrt(d(d-1)/2) in the 2-norm;
         the at most m rows of a unit by m B, and by 2 m B under replace, where a product may change its sign. Discrete Gaussian noise of
         variance D^2/(2 rho) on whole numbers makes them rho-zCDP [Canonne, Kamath, Steinke 2020]. rho adds up [Bun and Steinke 2016].
+        A promise of eps alone: the columns as for the tree of pairs; one row moves the sums by at most 10^6 d(d-1)/2 in the 1-norm, a unit by m times
+        that (replace: 2m), and discrete Laplace noise of scale D/e makes them e-DP [Ghosh, Roughgarden, Sundararajan 2009]. The e of all steps add up to eps.
 
     >>> plan = ob.synth.plan(domain, unit=unit, rho="0.5", method="moments")
     >>> [part.of for part in plan.parts]
@@ -130,21 +133,24 @@ class MomentsPlan(ModelPlan):
         return len(self.domain) * (len(self.domain) - 1) // 2
 
     @property
-    def squared_move(self) -> int:
-        """How far, squared, one unit moves the sums of products."""
-        m = self.unit.contributions
-        return m * m * self.steps * STEPS**4 * (4 if self.unit.adjacency == "replace" else 1)
+    def move(self) -> int:
+        """How far one unit moves the sums of products, in the norm of their noise: squared for a Gaussian, summed for Laplace."""
+        each = self.unit.contributions * STEPS**2 * (2 if self.unit.adjacency == "replace" else 1)
+        return self.steps * (each if isinstance(self.price, Pure) else each**2)
 
     @cached_property
-    def noise(self) -> DiscreteGaussian:
+    def noise(self) -> Noise:
         """The noise of each sum of products."""
-        return DiscreteGaussian(Fraction(max(self.squared_move, 1)) / (2 * self.rho * self.shares[1]))
+        price, moved = share_of(self.price, self.shares[1]), Fraction(max(self.move, 1))
+        if isinstance(price, Pure):
+            return DiscreteLaplace(moved / price.eps)
+        return DiscreteGaussian(moved / (2 * price.rho))
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         if not self.steps:
             return self.column_parts()
-        return (*self.column_parts(), part(self.noise, "sums of products", moves=self.squared_move))
+        return (*self.column_parts(), part(self.noise, "sums of products", moves=self.move))
 
     def forecast(self) -> Forecast:
         notes = ["a copula keeps each column and its correlations, not the finer shape of pairs"]

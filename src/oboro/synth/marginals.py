@@ -32,6 +32,11 @@ class MarginalsPlan(TablesPlan):
         on a score that one unit moves by at most m (replace: 2m), with weights exp(eps score / (2 m)); this is eps^2/8-zCDP
         [Cesar and Rogers 2021]. Bins, law and records follow from what was given out, and cost nothing. If the promise is
         (eps, delta), rho is the largest whose conversion stays within it.
+    Privacy of eps alone
+        One unit moves a table of counts by at most m in the 1-norm (replace: 2m, out of one cell and into another). Discrete Laplace noise of scale
+        m/e (2m/e) makes each table e-DP [Ghosh, Roughgarden, Sundararajan 2009]. A pair is chosen by permute-and-flip on the same
+        score, which one unit moves by at most D = m (2m) either way: with eta = e/(2 D) it is e-DP [McKenna, Sheldon 2020; noise/selection.py]. All e
+        of all steps, each knowing what earlier ones gave out, add up to eps [Dwork, Rothblum, Vadhan 2010].
 
     >>> plan = ob.synth.plan(domain, unit=unit, rho="0.5")
     >>> [part.of for part in plan.parts]
@@ -75,7 +80,7 @@ class MarginalsPlan(TablesPlan):
                     [guess[p] for p in open_pairs],
                     self.noise.sd,
                     self.unit,
-                    self.choice_rho,
+                    self.choice_price,
                     bits,
                     chance=True,  # else, the less noise, the more a pair of many cells is chosen for its chance
                 )
@@ -106,7 +111,8 @@ class QualityPlan(TablesPlan):
         noise of variance D^2/(2 rho) costs rho, D^2 = m^2 for the at most m rows of a unit, 2 m^2 under replace; a
         choice by the exponential mechanism costs eps^2/8 [Cesar and Rogers 2021], for a score that one unit moves by at most m
         (replace: 2m). The number of rounds and what each may cost are fixed beforehand by the number of columns. What the model expects, and
-        which tables are offered, follows from noisy counts given out earlier.
+        which tables are offered, follows from noisy counts given out earlier. A promise of eps alone is kept as there: discrete Laplace
+        noise of scale m/e (replace: 2m/e) and permute-and-flip, whose e add up to eps over the same fixed number of rounds.
 
     >>> plan = ob.synth.plan(domain, unit=unit, rho="0.5", method="quality")
     >>> plan.guarantee.covers(plan.cost), [part.of for part in plan.parts]
@@ -145,7 +151,7 @@ class QualityPlan(TablesPlan):
             fitting = _fitting(offered, sizes, known) or offered[:1]
             guess = [total * joint_law(law, laws, columns) for columns in fitting]
             index = choose_table(
-                [true[c] for c in fitting], guess, self.noise.sd, self.unit, self.choice_rho, bits
+                [true[c] for c in fitting], guess, self.noise.sd, self.unit, self.choice_price, bits
             )
             columns = fitting[index]
             counts = true[columns] + self.noise.sample(true[columns].shape, bits)

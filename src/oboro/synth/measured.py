@@ -13,9 +13,11 @@ import numpy as np
 
 from oboro.arrays import Floats, Integers, Table
 from oboro.domain import Category, Column, Domain
-from oboro.noise import Bits, DiscreteGaussian
+from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.synth.codes import code_count
 from oboro.synth.junction import Clique
+
+Noise = DiscreteGaussian | DiscreteLaplace
 
 # Each column on its own: noisy counts of blocks of codes, split further where there is something to see.
 #
@@ -54,14 +56,12 @@ class Shape:
 
 
 def shares(column: Column) -> list[Fraction]:
-    """How a column's rho is split between its levels: half for the first, the rest evenly."""
+    """How a column's price is split between its levels: half for the first, the rest evenly."""
     levels = _depth(column)
     return [Fraction(1)] if levels == 1 else [Fraction(1, 2)] + [Fraction(1, 2 * (levels - 1))] * (levels - 1)
 
 
-def measure_column(
-    codes: Integers, column: Column, noises: Sequence[DiscreteGaussian], bits: Bits
-) -> list[Level]:
+def measure_column(codes: Integers, column: Column, noises: Sequence[Noise], bits: Bits) -> list[Level]:
     """Noisy counts, level by level; which blocks are cut depends on noisy counts alone."""
     size, parts = column.size, _oneway_parts(column)
     edges = _cut(0, size, parts)
@@ -79,7 +79,7 @@ def measure_column(
     return levels
 
 
-def total_of(columns: Sequence[Sequence[Level]], noises: Sequence[Sequence[DiscreteGaussian]]) -> float:
+def total_of(columns: Sequence[Sequence[Level]], noises: Sequence[Sequence[Noise]]) -> float:
     """How many records there are, from all first levels together: each sum weighs as the inverse of its variance."""
     sums = np.array([float(levels[0].count.sum()) for levels in columns])
     weights = np.array(
@@ -88,9 +88,7 @@ def total_of(columns: Sequence[Sequence[Level]], noises: Sequence[Sequence[Discr
     return max(1.0, float(sums @ weights / weights.sum()))
 
 
-def shape_of(
-    levels: Sequence[Level], noises: Sequence[DiscreteGaussian], column: Column, total: float
-) -> Shape:
+def shape_of(levels: Sequence[Level], noises: Sequence[Noise], column: Column, total: float) -> Shape:
     """The levels made one: counts that are not negative, add up to the total, and agree with one another."""
     first = levels[0]
     seen = first.count.astype(float)

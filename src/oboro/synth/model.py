@@ -311,7 +311,7 @@ def plan(
     "gaussian"     the records of a Gaussian, by the paper's method                          `records`, fixed now
 
     `n` is the number of rows: needed for `Unit.row("replace")`, where it is public, and refused where it is private. `rho` instead of eps and
-    delta is for a ledger of zCDP. `n_min` and `assume_min_eigenvalue` belong to the Gaussian method.
+    delta is for a ledger of zCDP; eps alone, for a ledger of eps, is kept with more noise. `n_min` and `assume_min_eigenvalue` belong to the Gaussian method.
 
     >>> plan = ob.synth.plan(domain, unit=unit, eps=1, delta="1e-6")
     >>> print(plan.forecast())

@@ -1,10 +1,10 @@
-"""What the plans that learn a model share: every column on its own, then further steps, all paid from one rho."""
+"""What the plans that learn a model share: every column on its own, then further steps, all paid from one rho, or from one eps."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import prod
@@ -17,11 +17,10 @@ from oboro.domain import Domain
 from oboro.engine import Source, open_data
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, remembered, show, whole
-from oboro.noise import Bits, DiscreteGaussian
-from oboro.noise.draws import exponential_mechanism
-from oboro.privacy import ZCDP, Approx, Guarantee, Unit
+from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace, exponential_mechanism, permute_and_flip
+from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit
 from oboro.privacy.guarantee import positive_delta
-from oboro.release import Choice, Forecast, Pair, Part, Plan, part
+from oboro.release import Choice, Forecast, Pair, Part, Plan, Selection, part
 from oboro.release.plan import BUNDLE
 from oboro.synth.codes import check_synthesisable, read_codes
 from oboro.synth.junction import Clique, Law, Noisy, fit
@@ -29,6 +28,7 @@ from oboro.synth.measured import (
     Binned,
     Level,
     Measured,
+    Noise,
     binned,
     measure_column,
     shape_of,
@@ -43,8 +43,13 @@ _DIGITS = 6
 MOST_RHO = 500
 
 
-def promised(eps: Number | None, delta: Number | None, rho: Number | None) -> Approx | ZCDP:
-    """What is promised: eps with delta, or rho."""
+Price = Pure | ZCDP  # what steps are paid in: their eps add up, or their rho do
+
+
+def promised(eps: Number | None, delta: Number | None, rho: Number | None) -> Pure | Approx | ZCDP:
+    """What is promised: eps, eps with delta, or rho."""
+    if rho is None and eps is not None and delta is None:
+        return Pure(positive("eps", eps))
     if rho is not None and eps is None and delta is None:
         return ZCDP(positive("rho", rho))
     if rho is None and eps is not None and delta is not None:
@@ -55,7 +60,7 @@ def promised(eps: Number | None, delta: Number | None, rho: Number | None) -> Ap
             name for name, value in (("eps", eps), ("delta", delta), ("rho", rho)) if value is not None
         )
         or "nothing",
-        needed="eps and delta, or rho for a ledger of zCDP",
+        needed="eps and delta, eps alone, or rho for a ledger of zCDP",
         fix=setting(eps=1, delta="1e-6", **({} if rho is None else {"rho": None})),
     )
 
@@ -85,6 +90,18 @@ def rho_within(guarantee: Guarantee) -> Fraction:
     return _checked(low, "eps", guarantee.eps)
 
 
+def price_within(guarantee: Guarantee) -> Price:
+    """What the steps may cost together: all of an eps alone, at most 500, or the rho that the guarantee buys."""
+    if isinstance(guarantee, Pure):
+        return Pure(_checked(positive("eps", guarantee.eps), "eps", guarantee.eps))
+    return ZCDP(rho_within(guarantee))
+
+
+def share_of(price: Price, share: Fraction) -> Price:
+    """A part of a price, in the same currency."""
+    return Pure(price.eps * share) if isinstance(price, Pure) else ZCDP(price.rho * share)
+
+
 def _checked(rho: Fraction, name: str, said: Fraction) -> Fraction:
     """The noise of the least share has a variance of about 2 e^(-rho), which what follows divides by."""
     if rho > MOST_RHO:
@@ -111,15 +128,34 @@ def summed_sensitivity(unit: Unit) -> int:
     return unit.contributions * (2 if unit.adjacency == "replace" else 1)
 
 
-def noise_for(unit: Unit, rho: Fraction) -> DiscreteGaussian:
-    """The noise that makes one table of counts rho-zCDP."""
-    return DiscreteGaussian(Fraction(squared_sensitivity(unit)) / (2 * rho))
+def noise_for(unit: Unit, price: Price) -> Noise:
+    """The noise that makes one table of counts cost this: discrete Laplace for an eps, discrete Gaussian for a rho."""
+    if isinstance(price, Pure):
+        return DiscreteLaplace(summed_sensitivity(unit) / price.eps)
+    return DiscreteGaussian(Fraction(squared_sensitivity(unit)) / (2 * price.rho))
 
 
-def choice_eps(rho: Fraction) -> Fraction:
-    """The eps of an exponential mechanism that costs at most rho: eps^2/8 <= rho [Cesar and Rogers 2021]."""
-    scaled = 8 * rho * 10 ** (2 * 12)
+def moved_by(noise: Noise, unit: Unit) -> int:
+    """How far one unit moves a table of counts, in the norm of this noise."""
+    return summed_sensitivity(unit) if isinstance(noise, DiscreteLaplace) else squared_sensitivity(unit)
+
+
+def choice_eps(price: Price) -> Fraction:
+    """The eps of a choice that costs at most this: all of an eps; for a rho eps^2/8 <= rho [Cesar and Rogers 2021]."""
+    if isinstance(price, Pure):
+        return price.eps
+    scaled = 8 * price.rho * 10 ** (2 * 12)
     return Fraction(math.isqrt(math.floor(scaled)), 10**12)
+
+
+def chooser(unit: Unit, price: Price) -> Choice | Selection:
+    """How a table is chosen for this price: weights e^(eta score), eta = eps / (2 D), where one unit moves a score by at most D.
+
+    Permute-and-flip for an eps: it costs the same as the exponential mechanism, and is never worse [McKenna, Sheldon 2020]. For a rho
+    the exponential mechanism, whose smaller range makes it cheaper.
+    """
+    eta = choice_eps(price) / (2 * summed_sensitivity(unit))
+    return Selection(eta) if isinstance(price, Pure) else Choice(eta)
 
 
 def _rounded(number: Fraction) -> Fraction:
@@ -194,14 +230,16 @@ def neighbours_of(domain: Domain, unit: Unit, n: int | None) -> Iterator[Pair]:
         yield Pair(data(last), data(None), "one unit with all its rows at the last values, or nobody")
 
 
-def describe_plan(plan: Any, released: str, noise: DiscreteGaussian) -> dict[str, object]:
+def describe_plan(plan: ModelPlan, released: str, noise: Noise) -> dict[str, object]:
+    price = plan.price
+    cost = (
+        {"sensitivity": str(summed_sensitivity(plan.unit)), "eps in all": show(price.eps)}
+        if isinstance(price, Pure)
+        else {"squared sensitivity": str(squared_sensitivity(plan.unit)), "rho in all": show(price.rho)}
+    )
     return {
         "released": released,
-        "noise": {
-            **noise.to_dict(),
-            "squared sensitivity": str(squared_sensitivity(plan.unit)),
-            "rho in all": show(plan.rho),
-        },
+        "noise": {**noise.to_dict(), **cost},
         "domain": plan.domain.to_dict(),
     }
 
@@ -211,17 +249,20 @@ def describe_plan(plan: Any, released: str, noise: DiscreteGaussian) -> dict[str
 
 @dataclass(frozen=True)
 class Ones:
-    """Every column on its own: each table of counts costs its share of rho, levels of one column together `rho` / d."""
+    """Every column on its own: each table of counts costs its share of the price, levels of one column together a d-th of it."""
 
     domain: Domain
     unit: Unit
-    rho: Fraction
+    price: Price
     n: int | None
 
     @cached_property
-    def noises(self) -> list[list[DiscreteGaussian]]:
-        each = self.rho / len(self.domain)
-        return [[noise_for(self.unit, each * share) for share in shares(column)] for column in self.domain]
+    def noises(self) -> list[list[Noise]]:
+        each = share_of(self.price, Fraction(1, len(self.domain)))
+        return [
+            [noise_for(self.unit, share_of(each, share)) for share in shares(column)]
+            for column in self.domain
+        ]
 
     def measure(self, codes: Integers, bits: Bits) -> list[list[Level]]:
         return [
@@ -262,12 +303,12 @@ def choose_table(
     expected: Sequence[Floats],
     sd: float,
     unit: Unit,
-    rho: Fraction,
+    price: Price,
     bits: Bits,
     *,
     chance: bool = False,
 ) -> int:
-    """The table that is expected worst, by the exponential mechanism: costs at most `rho`.
+    """The table that is expected worst, by `chooser`: costs at most `price`.
 
     The score of a table is the sum of |true - expected|, with the expected counts rounded to whole numbers, less what the
     noise itself would add to it and, with `chance`, less what chance would: rows that are drawn from what is expected fall into cells
@@ -279,8 +320,9 @@ def choose_table(
         - round(math.hypot(0.8 * sd * counts.size, by_chance(guess) if chance else 0.0))
         for counts, guess in zip(true, expected, strict=True)
     ]
-    eta = choice_eps(rho) / (2 * summed_sensitivity(unit))
-    return exponential_mechanism(-np.asarray(scores, np.int64), eta, bits=bits)
+    law = chooser(unit, price)
+    draw = permute_and_flip if isinstance(law, Selection) else exponential_mechanism
+    return draw(-np.asarray(scores, np.int64), law.eta, bits=bits)
 
 
 def by_chance(expected: Floats) -> float:
@@ -293,7 +335,7 @@ def by_chance(expected: Floats) -> float:
     return float(np.where(mean < 0.5, mean, 0.8 * np.sqrt(mean)).sum()) * math.sqrt(free)
 
 
-def noisy_table(columns: Clique, counts: Integers, noise: DiscreteGaussian, total: float) -> Noisy:
+def noisy_table(columns: Clique, counts: Integers, noise: Noise, total: float) -> Noisy:
     """A measured table for the fit."""
     return Noisy(columns, counts / total, np.full(counts.shape, total**2 / noise.sd**2))
 
@@ -304,9 +346,9 @@ class ModelPlan(Plan):
 
     domain: Domain
     unit: Unit
-    guarantee: Approx | ZCDP
+    guarantee: Pure | Approx | ZCDP
     n: int | None = None
-    shares: ClassVar[tuple[Fraction, ...]]  # of rho: that of the columns first
+    shares: ClassVar[tuple[Fraction, ...]]  # of the price: that of the columns first
 
     def check(self) -> None:
         check_synthesisable(self.domain, self.unit)
@@ -321,9 +363,9 @@ class ModelPlan(Plan):
                 )
 
     @cached_property
-    def rho(self) -> Fraction:
-        """What all steps cost together."""
-        return rho_within(self.guarantee)
+    def price(self) -> Price:
+        """What all steps may cost together."""
+        return price_within(self.guarantee)
 
     @property
     def steps(self) -> int:
@@ -333,13 +375,13 @@ class ModelPlan(Plan):
     @cached_property
     def ones(self) -> Ones:
         """The first step: every column on its own."""
-        return Ones(self.domain, self.unit, self.rho * (self.shares[0] if self.steps else 1), self.n)
+        whole = self.shares[0] if self.steps else Fraction(1)
+        return Ones(self.domain, self.unit, share_of(self.price, whole), self.n)
 
     def column_parts(self) -> tuple[Part, ...]:
         """The levels of every column: of each, blocks that do not overlap."""
-        moved = squared_sensitivity(self.unit)
         return tuple(
-            part(noise, f"counts of {column.name}", moves=moved)
+            part(noise, f"counts of {column.name}", moves=moved_by(noise, self.unit))
             for column, noises in zip(self.domain, self.ones.noises, strict=True)
             for noise in noises
         )
@@ -360,7 +402,19 @@ class ModelPlan(Plan):
         ]
         title = "expected error of each count that the model is made of"
         columns = ("of each", "standard error", "95% within ±")
-        return Forecast(title, columns, (*rows, *more), tuple(notes))
+        return Forecast(title, columns, (*rows, *more), (*notes, *self._with_delta()))
+
+    def _with_delta(self) -> tuple[str, ...]:
+        """What a promise of eps alone gives up."""
+        if not isinstance(self.guarantee, Pure):
+            return ()
+        other = replace(self, guarantee=Approx(self.guarantee.eps, Fraction(1, 10**6)))
+        ratio = self.ones.noises[0][0].sd / other.ones.noises[0][0].sd
+        if ratio < 1.05:
+            return ()
+        return (
+            f"eps alone: with a delta of 1e-6 beside it, the same eps would have {ratio:.1f} times less noise",
+        )
 
     def open(self, data: Data) -> Source:
         return open_data(data)
@@ -395,38 +449,32 @@ class TablesPlan(ModelPlan):
     least_in_noise: ClassVar[int]  # a bin holds at least so many standard deviations of a table's noise
 
     @property
-    def choice_rho(self) -> Fraction:
+    def choice_price(self) -> Price:
         """What choosing one table costs."""
-        return self.rho * self.shares[1] / self.steps
+        return share_of(self.price, self.shares[1] / self.steps)
 
     @cached_property
-    def noise(self) -> DiscreteGaussian:
+    def noise(self) -> Noise:
         """The noise of each table that is chosen; of the column itself where there is but one."""
         if not self.steps:
             return self.ones.noises[0][0]
-        return noise_for(self.unit, self.rho * self.shares[2] / self.steps)
+        return noise_for(self.unit, share_of(self.price, self.shares[2] / self.steps))
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         if not self.steps:
             return self.column_parts()
-        eps, moved = choice_eps(self.choice_rho), summed_sensitivity(self.unit)
-        return (
-            *self.column_parts(),
-            part(
-                self.noise,
-                "counts of each chosen table",
-                moves=squared_sensitivity(self.unit),
-                times=self.steps,
-            ),
-            # weights e^(eta score), eta = eps / (2 moved), are eps^2/8-zCDP [Cesar and Rogers 2021]
-            Part(
-                Choice(eps / (2 * moved)),
-                "the choice of each table",
-                Fraction(moved),
-                ZCDP(self.steps * eps**2 / 8),
-            ),
+        choice, moved = chooser(self.unit, self.choice_price), Fraction(summed_sensitivity(self.unit))
+        tables = part(
+            self.noise,
+            "counts of each chosen table",
+            moves=moved_by(self.noise, self.unit),
+            times=self.steps,
         )
+        # weights e^(eta score) cost 2 eta D; by the exponential mechanism (2 eta D)^2/8 of zCDP, too [Cesar and Rogers 2021]
+        eps = 2 * choice.eta * moved
+        cost = Pure(self.steps * eps) if isinstance(choice, Selection) else ZCDP(self.steps * eps**2 / 8)
+        return (*self.column_parts(), tables, Part(choice, "the choice of each table", moved, cost))
 
     def law(self, measured: Measured, steps: int = 1000) -> Law:
         """The joint law of the bins, from what was measured."""
