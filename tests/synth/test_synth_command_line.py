@@ -239,7 +239,7 @@ def test_records_forecasts_and_accounts(oboro: Command, tmp_path: Path) -> None:
     [
         "synth release data.csv --domain d.toml --eps 1 --delta 1e-6 --ledger l.ledger -o model.zip",
         "synth release data.csv --domain d.toml --eps 1 --delta 1e-6 --ledger l.ledger -o nowhere/model.oboro",
-        "synth release data.csv --domain d.toml --eps 1 --ledger l.ledger -o model.oboro",
+        "synth release data.csv --domain d.toml --delta 1e-6 --ledger l.ledger -o model.oboro",
         "synth release data.csv --domain d.toml --eps 1 --delta 1e-6 --ledger l.ledger -o model.oboro --dry-run",
         "synth release data.csv --domain d.toml --eps 1 --delta 1e-6 --ledger l.ledger -o model.oboro --method best",
         "synth release absent.csv --domain d.toml --eps 1 --delta 1e-6 --ledger l.ledger -o model.oboro",
