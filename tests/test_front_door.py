@@ -28,7 +28,7 @@ LAYERS = [  # imports go down, never up or sideways
     {"noise"},
     {"files", "payment"},
     {"records"},
-    {"exact", "kinds"},
+    {"exact", "kinds", "progress"},
     {"errors", "_version"},
     {"language", "arrays"},
 ]

@@ -43,7 +43,7 @@ def test_a_file_says_what_it_is_and_from_which_draw(
     beside = write_records(model.sample(40, where), path)
     assert (beside is None) == (ending in (".parquet", ".arrow"))
     found = ob.synth.check(path)
-    assert (found["synthetic"], found["records"], found["plan"]) == ("records", 40, "synth.marginals")
+    assert (found["synthetic"], found["records"], found["plan"]) == ("records", 40, "synth.quality")
     assert (found["unchanged"], found["redrawn"], found["signed"]) == (True, False, False)
     assert found["certificate"]["dataset"] == "people"
     again = ob.synth.check(path, model=model.save(tmp_path / "model.oboro"))

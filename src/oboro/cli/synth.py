@@ -32,7 +32,7 @@ from oboro.cli.options import (
     show_valid,
     with_options,
 )
-from oboro.cli.terminal import echo
+from oboro.cli.terminal import echo, progress_bar
 from oboro.errors import ParameterError
 from oboro.language import labelled, phrase, plain, said
 
@@ -50,7 +50,12 @@ Delta = Annotated[
     ),
 ]
 Method = Annotated[
-    str, option("--method WORD", "marginals, quality or moments for a model; gaussian for records.")
+    str,
+    option("--method WORD", "quality, marginals (quick) or moments for a model; gaussian for records."),
+]
+Seconds = Annotated[
+    str | None,
+    option("--seconds NUMBER", "With --method quality: how long it may take, about; 60 by default."),
 ]
 N = Annotated[
     str | None,
@@ -80,7 +85,8 @@ class Learned(Options):
     eps: EpsOrNone = None
     delta: Delta = None
     rho: Rho = None
-    method: Method = "marginals"
+    method: Method = "quality"
+    seconds: Seconds = None
     n: N = None
     records: Records = None
     n_min: Least = None
@@ -91,7 +97,7 @@ class Learned(Options):
         from oboro.synth import plan
 
         typed = {**asdict(self), "domain": read_domain(self.domain)}
-        for name in ("n", "records", "n_min"):
+        for name in ("n", "records", "n_min", "seconds"):
             typed[name] = None if typed[name] is None else whole(name, typed[name])
         return plan(unit=unit, **typed)
 
@@ -172,7 +178,8 @@ def release(data: DataFile, learned: Learned, ledger: LedgerAt, delivery: ModelD
         n = count_rows(data)
         echo(said(f"n = {n:,} rows, counted; under replace this number is public") + "\n", err=True)
         learned = replace(learned, n=str(n))
-    plans.release(learned.plan(account.unit), data, account, delivery)
+    with progress_bar():
+        plans.release(learned.plan(account.unit), data, account, delivery)
 
 
 @app.command(
@@ -200,7 +207,8 @@ def sample(
 
     check_file(output)
     count = whole("-n", n)
-    loaded = load(model)
+    with progress_bar():
+        loaded = load(model)
     table = loaded.sample(count, dict(read_condition(loaded.domain, text) for text in where), seed=seed)
     beside = write_records(table, output)
     echo(labelled("written", said(f"{output}: {table.num_rows:,} synthetic records")))

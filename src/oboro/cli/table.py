@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,7 +32,7 @@ from oboro.cli.options import (
     show_json,
     with_options,
 )
-from oboro.cli.terminal import echo, progress
+from oboro.cli.terminal import echo, progress_bar
 from oboro.errors import OboroError, ParameterError
 from oboro.files import reads
 from oboro.language import aligned, labelled, phrase, plain, said
@@ -290,17 +288,6 @@ def ask(published: Published, question: Question = None, level: Level = 0.95, js
         show_json(answer.to_dict())
         return
     echo(said(str(answer)))
-
-
-@contextmanager
-def progress_bar() -> Iterator[None]:
-    """Shows what `oboro.tables.cells` reports while this lasts."""
-    from oboro.tables.cells import watched
-
-    with progress() as show, ExitStack() as stack:
-        if show is not None:
-            stack.enter_context(watched(lambda stage, share: show(said(stage), share, 1)))
-        yield
 
 
 app = typer.Typer(

@@ -14,7 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -85,6 +85,17 @@ def progress() -> Iterator[Watch | None]:
         yield watch
     finally:
         bar.stop()
+
+
+@contextmanager
+def progress_bar() -> Iterator[None]:
+    """Shows what is reported by `oboro.progress` while this lasts."""
+    from oboro.progress import watched
+
+    with progress() as show, ExitStack() as stack:
+        if show is not None:
+            stack.enter_context(watched(lambda stage, share: show(said(stage), share, 1)))
+        yield
 
 
 def trace(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:

@@ -241,7 +241,7 @@ def _synthetic(question: Question, facts: Facts) -> tuple[Plan, Shape]:
         delta=question.get("delta"),
         rho=question.get("rho"),
         n=known,
-        method=question.get("method") or "marginals",
+        method=question.get("method") or "quality",
     )
     return plan, Shape.of("synthetic", size)
 

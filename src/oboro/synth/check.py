@@ -33,7 +33,7 @@ def check(path: str | Path, *, model: str | Path | None = None, public_key: str 
     >>> pq.write_table(model.sample(100), "made.parquet")
     >>> checked = ob.synth.check("made.parquet", model=model.save("people.oboro"))
     >>> checked["plan"], checked["records"], checked["redrawn"]
-    ('synth.marginals', 100, True)
+    ('synth.quality', 100, True)
     """
     where = Path(path)
     content = _content(where)

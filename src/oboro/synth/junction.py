@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.arrays import Floats
+from oboro.progress import progress
 
 Clique = tuple[int, ...]
 
@@ -217,8 +218,12 @@ def fit(
     steps: int = 1000,
     start: Law | None = None,
     tolerance: float = 1e-7,
+    stage: str | None = None,
 ) -> Law:
-    """The law of least weighted squares, sum of weight * (law - share)^2, reached from the uniform one or from `start`."""
+    """The law of least weighted squares, sum of weight * (law - share)^2, reached from the uniform one or from `start`.
+
+    Whoever watches is told how far the `stage` has come.
+    """
     junction = junction_tree(shape, [table.columns for table in tables])
     potentials = junction.zeros() if start is None else start.carried(junction)
     homes = [junction.home(table.columns) for table in tables]
@@ -227,6 +232,8 @@ def fit(
     rate = 1.0 / max(1.0, max(float(table.weight.max()) for table in tables))
     best = loss
     for step in range(steps):
+        if stage is not None:
+            progress(stage, step / steps)
         rate *= 2.0
         for _ in range(25):
             moved = [potential - rate * slope for potential, slope in zip(potentials, slopes, strict=True)]

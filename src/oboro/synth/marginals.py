@@ -1,21 +1,25 @@
-"""Models of tables of counts: by default every column and a tree of pairs; for quality, tables that are chosen by their error."""
+"""Models of tables of counts: by default tables that are chosen by their error; for the quick one, a tree of pairs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations
-from math import prod
+from math import comb, prod
 
 import numpy as np
 
 from oboro.arrays import Integers
+from oboro.exact import whole
 from oboro.noise import Bits
+from oboro.progress import progress
 from oboro.release import Forecast, register
-from oboro.synth.junction import Clique, Noisy, fit, independent, joint_law, junction_tree
+from oboro.synth.junction import Clique, fit, independent, joint_law, junction_tree
 from oboro.synth.measured import Measured
-from oboro.synth.plan import TablesPlan, choose_table, counts_of, describe_plan, noisy_table
+from oboro.synth.plan import FIT_STEPS, TablesPlan, choose_table, counts_of, describe_plan, noisy_table
 
 
 @register
@@ -96,9 +100,16 @@ class MarginalsPlan(TablesPlan):
 
 
 # The method for quality: table after table, each chosen because the model so far gets it most wrong.
+#
+# How much work that may be is set by public facts, the seconds of the plan and its columns, before data is read: how large a model
+# may become, and which tables are offered. No clock is looked at, so how fast a machine is, or how busy, decides nothing that is given out.
 
 ROUNDS = Fraction(3, 2)  # for each column
-LARGEST_TREE = 300_000  # cells of all cliques; what a fit of a few seconds can bear
+SECONDS = 60
+MOST_SECONDS = 3600
+ROUND_STEPS = 60  # of the fit after each table
+_VISITS = 10**7  # of a cell, in a second of one core
+_OFFERS = 10**3  # tables that are compared with the model, in a second of one core
 
 
 @register
@@ -111,14 +122,16 @@ class QualityPlan(TablesPlan):
         noise of variance D^2/(2 rho) costs rho, D^2 = m^2 for the at most m rows of a unit, 2 m^2 under replace; a
         choice by the exponential mechanism costs eps^2/8 [Cesar and Rogers 2021], for a score that one unit moves by at most m
         (replace: 2m). The number of rounds and what each may cost are fixed beforehand by the number of columns. What the model expects, and
-        which tables are offered, follows from noisy counts given out earlier. A promise of eps alone is kept as there: discrete Laplace
-        noise of scale m/e (replace: 2m/e) and permute-and-flip, whose e add up to eps over the same fixed number of rounds.
+        which tables are offered, follows from noisy counts given out earlier and from `seconds`, which is a fact of the plan: it says how many
+        cells the model may have, at so many visits of a cell in a second, and no clock is read. So what is given out does not depend on how long anything took.
+        A promise of eps alone is kept as there: discrete Laplace noise of scale m/e (replace: 2m/e) and permute-and-flip, whose e add up to eps over the same fixed number of rounds.
 
     >>> plan = ob.synth.plan(domain, unit=unit, rho="0.5", method="quality")
     >>> plan.guarantee.covers(plan.cost), [part.of for part in plan.parts]
     (True, ['counts of age', 'counts of sex', 'counts of each chosen table', 'the choice of each table'])
     """
 
+    seconds: int = SECONDS
     kind = "synth.quality"
     shares = (Fraction(1, 10), Fraction(1, 10), Fraction(8, 10))
     most_bins, least_in_noise = 16, 4
@@ -130,7 +143,34 @@ class QualityPlan(TablesPlan):
     def forecast(self) -> Forecast:
         table = [("count of a chosen table", self.noise.sd, self.noise.interval()[1])] if self.steps else []
         note = f"{self.steps} tables of two or three columns will be chosen; oboro synth report measures what comes of it"
-        return self.forecast_with(table, [note])
+        time = f"learning and fitting take up to about {self.expected_seconds} seconds of one core; reading the data comes on top"
+        return self.forecast_with(table, [note, time] if self.steps else [note])
+
+    def check(self) -> None:
+        super().check()
+        whole("seconds", self.seconds, least=1, most=MOST_SECONDS)
+
+    @property
+    def largest(self) -> int:
+        """How many cells the model may have, so that all fits together visit as many as there is time for; a step is tried twice or so."""
+        return self.seconds * _VISITS // (2 * (ROUND_STEPS * self.steps + FIT_STEPS))
+
+    @property
+    def expected_seconds(self) -> int:
+        """At most about: for a model as large as these columns and the seconds allow. Public, as all of a forecast."""
+        d, steps = len(self.domain), ROUND_STEPS * self.steps + FIT_STEPS
+        cells = 1
+        for column in self.domain:
+            bins = column.size if column.kind == "category" else min(column.size, self.most_bins)
+            cells = min(cells * (bins + 1), self.largest)
+        offers = self.steps * (comb(d, 2) + (comb(d, 3) if self.all_triples else 0))
+        return min(self.seconds, math.ceil(2 * cells * steps / _VISITS + offers / _OFFERS + d * steps * 1e-4))
+
+    @property
+    def all_triples(self) -> bool:
+        """Whether there is time to offer every triple in every round; else those of which two pairs were measured."""
+        d = len(self.domain)
+        return self.steps * (comb(d, 2) + comb(d, 3)) <= self.seconds * _OFFERS
 
     def measure_once(self, codes: Integers, bits: Bits) -> Measured:
         ones = self.ones
@@ -139,16 +179,17 @@ class QualityPlan(TablesPlan):
         bins = ones.binned(levels, self.most_bins, self.least_in_noise * self.noise.sd)
         sizes = [column.size for column in bins]
         places = [column.bins_of(codes[i]) for i, column in enumerate(bins)]
-        offered = _offered(sizes, self.noise.sd, total)
-        true = {columns: counts_of(places, sizes, columns) for columns in offered}
+        offers = Offers(sizes, self.noise.sd, total, self.largest, all_triples=self.all_triples)
+        true = Counted(places, sizes)
         known = ones.tables(levels, bins, total)
         law = independent([column.mass / total for column in bins])
         tables: list[tuple[Clique, Integers]] = []
         for turn in range(self.steps):
+            progress("choosing tables", turn / self.steps)
             if turn:
-                law = fit(sizes, known, steps=60, start=law)
+                law = fit(sizes, known, steps=ROUND_STEPS, start=law)
             laws = law.marginals()
-            fitting = _fitting(offered, sizes, known) or offered[:1]
+            fitting = offers.fitting([columns for columns, _ in tables])
             guess = [total * joint_law(law, laws, columns) for columns in fitting]
             index = choose_table(
                 [true[c] for c in fitting], guess, self.noise.sd, self.unit, self.choice_price, bits
@@ -163,14 +204,53 @@ class QualityPlan(TablesPlan):
         return describe_plan(self, "model for synthetic data, tables chosen by their error", self.noise)
 
 
-def _offered(sizes: Sequence[int], sd: float, total: float) -> list[Clique]:
-    """All pairs, and the triples whose noise does not drown their counts."""
-    places = range(len(sizes))
-    triples = [c for c in combinations(places, 3) if 0.8 * sd * prod(sizes[i] for i in c) <= total]
-    return [*combinations(places, 2), *triples]
+class Counted(dict[Clique, Integers]):
+    """True counts of tables, each counted when it is first asked for."""
+
+    def __init__(self, places: Sequence[Integers], sizes: Sequence[int]) -> None:
+        self.places, self.sizes = places, sizes
+
+    def __missing__(self, columns: Clique) -> Integers:
+        self[columns] = counts_of(self.places, self.sizes, columns)
+        return self[columns]
 
 
-def _fitting(offered: Sequence[Clique], sizes: Sequence[int], known: Sequence[Noisy]) -> list[Clique]:
-    """The tables that keep the junction tree within its limit."""
-    had = [table.columns for table in known]
-    return [columns for columns in offered if junction_tree(sizes, [*had, columns]).size <= LARGEST_TREE]
+@dataclass(frozen=True)
+class Offers:
+    """Which tables may be chosen: all pairs, and triples whose noise does not drown their counts. From noisy counts alone."""
+
+    sizes: Sequence[int]
+    sd: float
+    total: float
+    largest: int  # cells of the model
+    all_triples: bool
+
+    @cached_property
+    def pairs(self) -> list[Clique]:
+        return list(combinations(range(len(self.sizes)), 2))
+
+    @cached_property
+    def triples(self) -> list[Clique]:
+        """In order of their columns."""
+        return [columns for columns in combinations(range(len(self.sizes)), 3) if self._tells(columns)]
+
+    def _tells(self, columns: Clique) -> bool:
+        return 0.8 * self.sd * prod(self.sizes[i] for i in columns) <= self.total
+
+    def _linked(self, had: Sequence[Clique]) -> list[Clique]:
+        """Triples of which two pairs were measured."""
+        near: dict[int, set[int]] = {}
+        for columns in had:
+            for a, b in combinations(columns, 2):
+                near.setdefault(a, set()).add(b)
+                near.setdefault(b, set()).add(a)
+        found = {tuple(sorted((i, a, b))) for i, others in near.items() for a, b in combinations(others, 2)}
+        return [columns for columns in sorted(found) if self._tells(columns)]
+
+    def fitting(self, had: Sequence[Clique]) -> list[Clique]:
+        """The tables that keep the model within its limit, given those that it has; a pair in any case."""
+        triples = self.triples if self.all_triples else self._linked(had)
+        offered = [*self.pairs, *triples]
+        return [c for c in offered if junction_tree(self.sizes, [*had, c]).size <= self.largest] or offered[
+            :1
+        ]

@@ -34,7 +34,7 @@ from oboro.synth.copula import (
     wanted_codes,
 )
 from oboro.synth.junction import Law, spread_evenly, with_evidence
-from oboro.synth.marginals import MarginalsPlan, QualityPlan
+from oboro.synth.marginals import MOST_SECONDS, MarginalsPlan, QualityPlan
 from oboro.synth.marks import mark_of_draw, marked
 from oboro.synth.measured import Binned, from_rows
 from oboro.synth.plan import ModelPlan, TablesPlan, promised
@@ -284,7 +284,7 @@ def _sampler(plan: ModelPlan, table: Table) -> Sampler:
 
 # The two calls that a user makes: a plan for synthetic data, and its release.
 
-METHODS = ("marginals", "quality", "moments", "gaussian")
+METHODS = ("quality", "marginals", "moments", "gaussian")
 SynthPlan = ModelPlan | GaussianPlan
 
 
@@ -297,7 +297,8 @@ def plan(
     delta: Number | None = None,
     rho: Number | None = None,
     n: int | None = None,
-    method: str = "marginals",
+    method: str = "quality",
+    seconds: int | None = None,
     records: int | None = None,
     n_min: int | None = None,
     assume_min_eigenvalue: Number | None = None,
@@ -305,25 +306,34 @@ def plan(
     """A plan for synthetic data about every column of the domain.
 
     method         what is released                                                          records
-    "marginals"    a model: each column, and a tree of pairs                                 as many as you like
     "quality"      a model: each column, and tables of two or three, chosen by their error   as many as you like
+    "marginals"    the quick one: each column, and a tree of pairs                           as many as you like
     "moments"      a model: each column, and noisy correlations                              as many as you like
     "gaussian"     the records of a Gaussian, by the paper's method                          `records`, fixed now
 
     `n` is the number of rows: needed for `Unit.row("replace")`, where it is public, and refused where it is private. `rho` instead of eps and
-    delta is for a ledger of zCDP; eps alone, for a ledger of eps, is kept with more noise. `n_min` and `assume_min_eigenvalue` belong to the Gaussian method.
+    delta is for a ledger of zCDP; eps alone, for a ledger of eps, is kept with more noise. `seconds` bounds the work of "quality", 60 by default: more seconds
+    allow a larger model. `n_min` and `assume_min_eigenvalue` belong to the Gaussian method.
 
     >>> plan = ob.synth.plan(domain, unit=unit, eps=1, delta="1e-6")
     >>> print(plan.forecast())
     expected error of each count that the model is made of
-      of each          standard error  95% within ±
-      count of age               11.7            23
-      count of sex               11.7            23
-      count of a pair           5.849            11
-      note: the noise alone: what a tree of pairs leaves out comes on top; oboro synth report measures both
+      of each                  standard error  95% within ±
+      count of age                      20.26            40
+      count of sex                      20.26            40
+      count of a chosen table           5.066            10
+      note: 1 tables of two or three columns will be chosen; oboro synth report measures what comes of it
+      note: learning and fitting take up to about 1 seconds of one core; reading the data comes on top
     """
     if text_of("method", method) not in METHODS:
         raise unknown("method", method, METHODS)
+    if seconds is not None and method != "quality":
+        raise ParameterError(
+            "only the method quality takes a number of seconds",
+            given=told(method=method, seconds=f"{seconds}"),
+            needed="quality, or no seconds",
+            fix=setting(method="quality", seconds=60),
+        )
     if method == "gaussian":
         if records is None or eps is None or delta is None or rho is not None:
             raise ParameterError(
@@ -355,6 +365,14 @@ def plan(
         "quality": QualityPlan,
         "moments": MomentsPlan,
     }
+    if seconds is not None:
+        return QualityPlan(
+            domain,
+            unit,
+            promised(eps, delta, rho),
+            n,
+            seconds=whole("seconds", seconds, least=1, most=MOST_SECONDS),
+        )
     return kinds[method](domain, unit, promised(eps, delta, rho), n)
 
 

@@ -438,6 +438,9 @@ class ModelPlan(Plan):
         return neighbours_of(self.domain, self.unit, self.n)
 
 
+FIT_STEPS = 1000  # at most, of the fit of everything that was measured
+
+
 @dataclass(frozen=True)
 class TablesPlan(ModelPlan):
     """A model of tables of several columns, each step a table that is chosen and counted.
@@ -476,9 +479,10 @@ class TablesPlan(ModelPlan):
         cost = Pure(self.steps * eps) if isinstance(choice, Selection) else ZCDP(self.steps * eps**2 / 8)
         return (*self.column_parts(), tables, Part(choice, "the choice of each table", moved, cost))
 
-    def law(self, measured: Measured, steps: int = 1000) -> Law:
+    def law(self, measured: Measured, steps: int = FIT_STEPS) -> Law:
         """The joint law of the bins, from what was measured."""
         total = self.ones.total(measured.levels)
         ones = self.ones.tables(measured.levels, measured.bins, total)
         chosen = [noisy_table(columns, counts, self.noise, total) for columns, counts in measured.tables]
-        return fit([column.size for column in measured.bins], [*ones, *chosen], steps=steps)
+        sizes = [column.size for column in measured.bins]
+        return fit(sizes, [*ones, *chosen], steps=steps, stage="fitting the model")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -343,31 +342,6 @@ def _blocks(layout: Layout, height: int) -> int:
         below = sum(place < height for place in places)
         count *= -(-size // (1 << below))
     return count
-
-
-# How far a long computation has come, for whoever wants to show it.
-#
-# Nothing is shown unless someone watches. What is reported is computed from what will be published.
-
-Watcher = Callable[[str, float], None]  # the stage, and the share of it that is done
-
-_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
-
-
-@contextmanager
-def watched(watcher: Watcher) -> Iterator[None]:
-    """While this lasts, progress is told to `watcher`."""
-    token = _watcher.set(watcher)
-    try:
-        yield
-    finally:
-        _watcher.reset(token)
-
-
-def progress(stage: str, share: float) -> None:
-    watcher = _watcher.get()
-    if watcher is not None:
-        watcher(stage, share)
 
 
 # Empty cells that reach a threshold once they have noise, without listing the others.

@@ -44,8 +44,9 @@ from oboro.exact import about, percent
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.noise.laplace import as_float
 from oboro.privacy import Unit
+from oboro.progress import progress
 from oboro.release import Part, part
-from oboro.tables.cells import Cells, Layout, progress
+from oboro.tables.cells import Cells, Layout
 from oboro.tables.strategy import Strategy, published_if_even
 
 Draw = Callable[[int], tuple[Integers, Integers]]  # so many draws of noise, and words with as many fair bits

@@ -49,8 +49,8 @@ def form_of(dataset: str, here: Here, asked: Fields) -> Response:
         columns=[(column.name, f"{column.size:,}") for column in opened.facts.domain],
         picked=[name for name in asked.get("columns", "").split("\n") if name in names] or names,
         methods=[
-            ("marginals", here.say("each column, and pairs of columns that belong together")),
-            ("quality", here.say("tables of two or three columns, chosen by what they add: slower, closer")),
+            ("quality", here.say("tables of two or three columns, chosen by what they add: the closest")),
+            ("marginals", here.say("each column, and pairs of columns that belong together: quick")),
             ("moments", here.say("each column, and correlations")),
         ],
         asked={**dict.fromkeys(("within", "eps", "delta", "method", "first"), ""), **asked},
@@ -72,7 +72,7 @@ def _takes_delta(opened: Opened) -> bool:
 
 
 def question_of(asked: Form, _: Facts) -> Record:
-    made: Record = {"question": "synthetic", "method": asked.get("method") or "marginals"}
+    made: Record = {"question": "synthetic", "method": asked.get("method") or "quality"}
     if names := [name for name in asked.get("columns", "").split("\n") if name]:
         made["columns"] = names
     if delta := asked.get("delta", "").strip():

@@ -16,10 +16,11 @@ from oboro.errors import ParameterError, setting, told
 from oboro.exact import show
 from oboro.noise import Bits
 from oboro.privacy import Approx
+from oboro.progress import progress
 from oboro.release import Forecast
 from oboro.release import Part as PrivacyPart
 from oboro.release import part as privacy_part
-from oboro.tables.cells import Cells, progress
+from oboro.tables.cells import Cells
 from oboro.tables.nested.answers import Answers, choices_of
 from oboro.tables.nested.known import KNOWN, Fixed, known_by_level
 from oboro.tables.nested.lattice import AreaLattice, Pass, least_squares, passes

@@ -29,8 +29,9 @@ from oboro.exact import about
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.noise.laplace import as_float, check_level
 from oboro.privacy import Approx
+from oboro.progress import progress
 from oboro.release import Forecast, Part, part
-from oboro.tables.cells import LARGEST_TOTAL, Cells, progress
+from oboro.tables.cells import LARGEST_TOTAL, Cells
 from oboro.tables.strategy import Noise, Strategy, counts_move, counts_move_squared, forecast_of
 from oboro.tables.tree.answers import Region, Round, Where, bounds, least_squares_top, region_of
 from oboro.tables.tree.division import Counted, Division, Nodes, count, spread

@@ -28,10 +28,11 @@ from oboro.domain.mesh import width
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.noise.laplace import as_float, check_level
 from oboro.privacy import Unit
+from oboro.progress import progress
 from oboro.release import Part as PrivacyPart
 from oboro.release import part as privacy_part
 from oboro.tables import wavelet
-from oboro.tables.cells import Cells, Layout, block_errors, empty_reaching, progress
+from oboro.tables.cells import Cells, Layout, block_errors, empty_reaching
 from oboro.tables.strategy import Strategy, counts_move, key_columns
 from oboro.tables.tree.answers import (
     Region,

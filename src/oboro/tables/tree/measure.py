@@ -10,7 +10,8 @@ import numpy as np
 
 from oboro.arrays import Bools, Floats, Integers
 from oboro.noise import Bits
-from oboro.tables.cells import LARGEST_TOTAL, Cells, Layout, progress
+from oboro.progress import progress
+from oboro.tables.cells import LARGEST_TOTAL, Cells, Layout
 from oboro.tables.strategy import Noise
 from oboro.tables.tree.lattice import Lattice, Tree, lattice_of
 from oboro.tables.tree.planner import least_squares, level_coefficients
