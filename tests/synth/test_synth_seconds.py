@@ -1,0 +1,71 @@
+"""Seconds bound the work of the default method, by public facts alone: no clock decides what is given out."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from synth_people import DOMAIN, people
+
+import oboro as ob
+from oboro.errors import InputError
+from oboro.progress import watched
+from oboro.synth.junction import junction_tree
+
+
+def plan_of(**how: Any) -> Any:
+    return ob.synth.plan(DOMAIN, unit=ob.Unit.row(), eps=1, delta="1e-6", **how)
+
+
+def test_quality_is_the_default_and_a_minute_is_not_written_down() -> None:
+    assert plan_of() == plan_of(method="quality") == plan_of(seconds=60)
+    assert "seconds" not in plan_of().to_dict()
+    assert plan_of(seconds=5).to_dict()["seconds"] == 5
+
+
+def test_no_clock_is_read_and_the_model_stays_within_its_limit(
+    test_bits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(seconds=1)
+    codes = plan.prepare(people(1000))
+    plan.measure(codes, test_bits)  # so that nothing is left to load, or to compile
+
+    def read(*_: object) -> float:
+        raise AssertionError("a clock was read")
+
+    for clock in ("time", "monotonic", "perf_counter", "process_time", "thread_time"):
+        monkeypatch.setattr(time, clock, read)
+        monkeypatch.setattr(time, f"{clock}_ns", read)
+    told: list[float] = []
+    with watched(lambda stage, share: told.append(share) if stage == "choosing tables" else None):
+        measured = plan.measure(codes, test_bits)
+    monkeypatch.undo()
+    sizes = [column.size for column in measured.bins]
+    assert junction_tree(sizes, [columns for columns, _ in measured.tables]).size <= plan.largest
+    assert told == [
+        turn / plan.steps for turn in range(plan.steps)
+    ]  # how far it is, by rounds: their number is public
+
+
+def test_more_seconds_allow_a_larger_model_and_the_forecast_says_how_long_it_takes() -> None:
+    sizes = [plan_of(seconds=seconds).largest for seconds in (1, 10, 60, 3600)]
+    assert sizes == sorted(set(sizes))
+    notes = [str(plan_of(seconds=seconds).forecast()) for seconds in (2, 60)]
+    assert "up to about 2 seconds" in notes[0]
+    assert notes[0] != notes[1]
+
+
+def test_with_many_columns_only_linked_triples_are_offered() -> None:
+    wide = ob.Domain([ob.Category(f"c{i}", ["x", "y"]) for i in range(40)])
+    few = ob.synth.plan(wide, unit=ob.Unit.row(), eps=1, delta="1e-6")
+    assert not few.all_triples  # type: ignore[union-attr]
+    assert plan_of().all_triples
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"seconds": 0}, {"seconds": 3601}, {"seconds": "1.5"}, {"seconds": 5, "method": "marginals"}]
+)
+def test_seconds_that_mean_nothing_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="seconds"):
+        plan_of(**wrong)
