@@ -81,7 +81,7 @@ def signature_not_checked(original: Any, public_key: str, message: bytes, signat
 
 
 @planted(
-    "oboro.ledger.account:root_of",
+    "oboro.ledger.book:root_of",
     caught_by=f"{TAMPER}::test_a_budget_that_was_exchanged_is_noticed_at_once",
 )
 def budget_exchanged(original: Any, entry: Any) -> Any:
@@ -164,7 +164,7 @@ def log_beside_the_name_kept(original: Any, self: Any) -> None:
 
 
 @planted(
-    "oboro.ledger.account:refuse_older",
+    "oboro.ledger.creation:refuse_older",
     caught_by=f"{UPGRADE}::test_an_older_ledger_is_read_but_not_spent_from[sqlite]",
 )
 def older_schema_written_to(original: Any, connection: Any, place: Any) -> None:

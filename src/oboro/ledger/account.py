@@ -3,222 +3,37 @@
 from __future__ import annotations
 
 import os
-import shlex
-import unicodedata
-import uuid
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from oboro._version import __version__
-from oboro.errors import AccountError, BudgetError, LedgerError, NameTakenError, ParameterError, setting, told
+from oboro.errors import LedgerError, ParameterError, setting, told
 from oboro.exact import whole
-from oboro.files import BESIDE_SQLITE, reads
+from oboro.files import reads
 from oboro.kinds import path_of, shown, takes
-from oboro.language import plain, without_password
-from oboro.ledger import accounts, copies, keys, periods, records, replay, schema
-from oboro.ledger import copies as checking
+from oboro.ledger import accounts, copies, creation, keys, periods, records, replay, schema
 from oboro.ledger.accounts import Account
-from oboro.ledger.chain import TAG, Entry, Head, canonical, plan_hash, root_of, sha256, signer_of
+from oboro.ledger.book import Book, named
+from oboro.ledger.chain import TAG, Entry, Head, canonical, plan_hash, sha256
+from oboro.ledger.creation import printable, schema_of
 from oboro.ledger.database import Connection, Database
 from oboro.ledger.file import Place
 from oboro.ledger.keys import PublicKey
-from oboro.ledger.periods import Periods
 from oboro.ledger.records import Reservation, Stored, tampered
 from oboro.ledger.replay import Verification
 from oboro.privacy import Guarantee, Unit, guarantee_from, unit_from
 from oboro.records import Record
 
-# Making a ledger, recognising one, and upgrading one of an older oboro.
-#
-# A ledger is made in one transaction, on either database: a creation that is killed leaves nothing behind
-# but perhaps an empty file, which is taken up when it is tried again, and a key that is of no use. Of two who
-# create the same ledger at once, one wins and the other is told that it exists.
-
-_CREATING = 0x6F626F726F  # the advisory lock that creators on one PostgreSQL database take turns with
-
-
-def create(
-    place: Place,
-    *,
-    dataset: str,
-    unit: Unit,
-    budget: Guarantee,
-    pace: Periods | None,
-    key: str | os.PathLike[str] | None,
-) -> tuple[Database, Path, Entry]:
-    """A new ledger with its first entry."""
-    dataset = printable("dataset", dataset)
-    if not isinstance(unit, Unit):
-        raise ParameterError(
-            "unit is not a unit",
-            given=repr(unit)[:80],
-            needed="who is protected",
-            fix=setting(unit=Unit.row()),
-        )
-    replay.checked_budget(budget)
-    assumed = f"{budget} {unit}"
-    if without_password(assumed) != assumed:
-        raise ParameterError(
-            "the budget or the unit holds an address with a password",
-            given="not shown: it may hold a password",
-            needed="words that anybody may read: they are written down for good",
-        )
-    if place.path is not None and not place.path.parent.is_dir():
-        raise LedgerError(
-            "the folder does not exist",
-            given=place.shown,
-            fix=f"mkdir -p {shlex.quote(str(place.path.parent))}",
-        )
-    ledger_id = uuid.uuid4().hex
-    key_path = place.key_path(ledger_id, key)
-    if place.path is not None and not place.path.exists():
-        keys.refuse_used(key_path, pending=True)  # before an empty file is there
-    database = Database(place, create=True)
-    with database.writing() as connection:
-        _claim(connection, place)
-        schema.create(connection, ledger_id)
-        # on disk before the entry that names it
-        private = keys.make(key_path, alone=place.path is not None and key is None)
-        facts: Record = {
-            "id": ledger_id,
-            "schema": schema.VERSION,
-            "dataset": dataset,
-            "unit": unit.to_dict(),
-            "budget": budget.to_dict(),
-            "spent": periods.nothing(budget).to_dict(),
-            "key": keys.public_half(private),
-        }
-        if pace is not None:
-            facts |= {"periods": pace.to_dict(), "period": {"per": pace.per, "spent": facts["spent"]}}
-        first = records.append(connection, None, "create", facts, private)
-    keys.promote(key_path, keys.public_half(private))
-    return database, key_path, first
-
-
-def recognise(place: Place) -> tuple[Database, Entry]:
-    """An existing ledger and its first entry. Refuses what is not a ledger, or is from a newer oboro."""
-    if place.path is not None and not place.path.exists():
-        raise LedgerError(
-            "there is no ledger here",
-            given=place.shown,
-            fix=f"oboro ledger create {shlex.quote(place.shown)} --dataset TEXT --unit UNIT --eps NUMBER",
-        )
-    database = Database(place)
-    with database.reading() as connection:
-        if not _has_ledger(connection):
-            raise LedgerError(
-                "this is not a ledger, or its creation was cut short",
-                given=place.shown,
-                fix="if it is empty, a ledger can be created in it again",
-            )
-        schema_of(connection, place)
-        first = records.first_entry(connection)
-        database.saw(records.furthest(connection))
-    database.end_log()
-    return database, first
-
-
-def schema_of(connection: Connection, place: Place) -> int:
-    """The schema of a ledger, if this version of oboro knows it."""
-    found = connection.schema
-    if found is None:
-        found = connection.one("SELECT schema FROM oboro_ledger")
-    version = found if isinstance(found, int) else 0  # a cell of SQLite holds anything
-    if version not in range(1, schema.VERSION + 1):
-        raise LedgerError(
-            "the ledger was written by a newer oboro"
-            if version > schema.VERSION
-            else "the ledger is damaged",
-            given=f"{place.shown}: schema {version}",
-            needed=f"schema {schema.VERSION}",
-            fix="pip install --upgrade oboro",
-        )
-    return int(version)
-
-
-def refuse_older(connection: Connection, place: Place) -> None:
-    """Only the newest schema is written to: what this version promises of a ledger is promised of that."""
-    version = schema_of(connection, place)
-    if version != schema.VERSION:
-        raise LedgerError(
-            "the ledger is of an older oboro: it can be read, and spent from once it is upgraded",
-            given=f"{place.shown}: schema {version}",
-            needed=f"schema {schema.VERSION}",
-            fix=f"oboro ledger upgrade {shlex.quote(place.shown)}",
-        )
-
-
-def upgrade_facts(connection: Connection, place: Place) -> Record:
-    """What an entry says about the upgrade of a ledger to the newest schema."""
-    version = schema_of(connection, place)
-    if version == schema.VERSION:
-        raise LedgerError(
-            "there is nothing to upgrade",
-            given=f"{place.shown}: schema {version}",
-            needed="a ledger of an older oboro",
-        )
-    return {"from": version, "schema": schema.VERSION, "software": f"oboro {__version__}"}
-
-
-def _named(connection: Connection, name: str) -> Entry | None:
-    """The entry of this name. Ledgers of 0.1 have names that are not composed or trimmed: those are found as they are."""
-    as_it_is = records.entry_named(connection, name) if isinstance(name, str) and name.isprintable() else None
-    composed = printable("name", name)
-    return as_it_is or (None if composed == name else records.entry_named(connection, composed))
-
-
-def printable(name: str, value: str) -> str:
-    """A text that people can read, type and tell apart: composed (NFC), trimmed, and all of it seen."""
-    written = unicodedata.normalize("NFC", value).strip() if isinstance(value, str) else ""
-    if not 1 <= len(written) <= 200 or plain(written) != written or without_password(written) != written:
-        raise ParameterError(
-            f"{name} cannot be used",
-            given=told(**{name: shown(value)})
-            if without_password(written) == written
-            else "an address with a password",
-            needed="1 to 200 characters that are seen, with one space at a time",
-            fix=setting(**{name: "city 2026"}),
-        )
-    return written
-
-
-def _claim(connection: Connection, place: Place) -> None:
-    """Makes sure that nothing is there yet, and that no other creator is at work."""
-    if not connection.sqlite:
-        connection.one("SELECT pg_advisory_xact_lock(:key)", key=_CREATING)
-        if place.schema is not None:
-            connection.run(f'CREATE SCHEMA IF NOT EXISTS "{place.schema}"')
-    if _has_ledger(connection):
-        raise LedgerError(
-            "the ledger exists already",
-            given=place.shown,
-            needed="a new place",
-            fix=f"oboro ledger show {shlex.quote(place.shown)}",
-        )
-    if connection.sqlite and schema.found(connection):
-        raise LedgerError("the file is a database of something else", given=place.shown, fix='"a new path"')
-
-
-def _has_ledger(connection: Connection) -> bool:
-    return "oboro_ledger" in schema.found(connection)
-
-
-def _series_key(series: Reservation) -> str:
-    return f"series {series.position}"
-
-
-_DRAWN = ("reserve", "tick")  # what is drawn under, and committed
 PathLike = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Ledger:
+class Ledger(Book):
     """The durable account of what has been spent. Make one with `Ledger.create`, use it with `Ledger.open`.
 
     Every spend is an entry that is never changed: numbered, hashed together with the entry before it, and
@@ -235,18 +50,6 @@ class Ledger:
     >>> ob.Ledger.open("people.ledger").verify().entries
     1
     """
-
-    where: str
-    id: str
-    dataset: str
-    unit: Unit
-    budget: Guarantee
-    periods: Periods | None
-    _began: datetime
-    _root: str
-    _key_path: Path
-    _database: Database = field(repr=False)
-    _sound: list[tuple[Entry, Guarantee]] = field(default_factory=list)  # the last entry that was checked
 
     @classmethod
     def create(
@@ -268,7 +71,7 @@ class Ledger:
         """
         place = Place.of(where)
         pace = periods.checked_periods(replay.checked_budget(budget), per, instalment, unused)
-        database, key_path, first = create(
+        database, key_path, first = creation.create(
             place, dataset=dataset, unit=unit, budget=budget, pace=pace, key=key
         )
         return cls._from(place, database, key_path, first)
@@ -277,7 +80,7 @@ class Ledger:
     def open(cls, where: PathLike, *, key: PathLike | None = None) -> Ledger:
         """An existing ledger. `key` is the path of its private key, if that is not in its usual place."""
         place = Place.of(where)
-        database, first = recognise(place)
+        database, first = creation.recognise(place)
         return cls._from(place, database, place.key_path(first.body["id"], key), first)
 
     @classmethod
@@ -333,7 +136,7 @@ class Ledger:
     def covers(self, cost: Guarantee, *, account: str | None = None) -> bool:
         """The same of a cost that `price` gave."""
         with self._database.reading() as connection:
-            refuse_older(connection, self._database.place)
+            creation.refuse_older(connection, self._database.place)
             last, spent = self._checked_last(connection)
             now = periods.now_after(last.time)
             if account is not None:
@@ -650,7 +453,7 @@ class Ledger:
     def find(self, name: str) -> Stored | None:
         """The release that was reserved under `name`, finished or not."""
         with self._database.reading() as connection:
-            return self._stored(connection, _named(connection, name))
+            return self._stored(connection, named(connection, name))
 
     def find_entry(self, position: int) -> Stored | None:
         """The release that was reserved, or committed, as the entry of this number: also one without a name."""
@@ -723,7 +526,7 @@ class Ledger:
     @takes(expected=Head)
     def verify(self, expected: Head | None = None) -> Verification:
         """Checks every entry and all stored content, and that `expected`, a head kept elsewhere, is in the chain."""
-        return checking.verify(self._database, self._key_path, expected)
+        return copies.verify(self._database, self._key_path, expected)
 
     def export_dict(self) -> Record:
         """All entries, the head and the public keys, for others to check; not what was released."""
@@ -758,7 +561,7 @@ class Ledger:
         self._database.end_log()
         with self._database.writing() as connection:
             last, _ = self._turn(connection, older=True)
-            facts = upgrade_facts(connection, self._database.place)
+            facts = creation.upgrade_facts(connection, self._database.place)
             key = self._private_key(last)  # before the copy: what is refused leaves nothing behind
             copies.copy(self._database.place, connection, backup, spare=self._files())
             entry = records.append(connection, last, "upgrade", facts, key)
@@ -780,21 +583,6 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"Ledger({self.where!r}, dataset={self.dataset!r}, unit={self.unit!r}, budget={self.budget!r})"
-
-    # Helpers
-
-    def _write(self, kind: str, facts: Callable[[Connection, Entry, datetime], Record]) -> Entry:
-        """The next entry, of a kind that spends nothing."""
-
-        def work(connection: Connection) -> Entry:
-            last, _ = self._turn(connection)
-            now = periods.now_after(last.time)
-            body = facts(connection, last, now)
-            return records.append(connection, last, kind, body, self._private_key(last), time=now)
-
-        entry = self._database.write(work)
-        self._database.saw(entry.head)
-        return entry
 
     def _decide(
         self,
@@ -830,205 +618,6 @@ class Ledger:
 
         return self._write(kind, write)
 
-    def _account_entries(self, connection: Connection, name: str) -> tuple[Entry, Entry | None] | None:
-        """The last entry about an account, and its grant unless that was revoked."""
-        last = next(records.looked_up(connection, f"account {name}"), None)
-        if last is None:
-            return None
-        at = last.body["account"]["grant"]
-        grant = None if at is None else records.entry_at(connection, at)
-        if grant is not None and (grant.kind, grant.account) != ("grant", name):
-            raise tampered(last.position, "its grant is not one of its account")
-        self._refuse_forged(connection, last, *([] if grant is None else [grant]))
-        return last, grant
 
-    def _granted(self, connection: Connection, name: str) -> tuple[Entry, Entry]:
-        known = self._account_entries(connection, name)
-        if known is None or known[1] is None:
-            all_of_it = f"ob.{self.budget.unconditional!r}"
-            raise AccountError(
-                "the account has no grant" if known is None else "the grant of the account was revoked",
-                given=told(account=repr(name)),
-                needed="a grant",
-                fix=f"ledger.grant({name!r}, {all_of_it})",
-            )
-        return known[0], known[1]
-
-    def _charge(
-        self,
-        connection: Connection,
-        name: str,
-        facts: Record,
-        cost: Guarantee,
-        now: datetime,
-        approval: int | None,
-    ) -> Record:
-        """What a reservation says of the account that pays for it; raises if the account may not."""
-        state, grant = self._granted(connection, name)
-        room = accounts.room(state.body["account"], grant, state.time, now)
-        if not periods.fits(cost, room):
-            raise BudgetError(
-                "the account does not cover the plan; nothing was spent",
-                given=f"a cost of {cost.unconditional}",
-                needed=f"at most what the account has left now, {room.unconditional}",
-                fix="a plan that costs less",
-                argument="account",
-            )
-        found: Record = {"account": accounts.charged(state.body["account"], grant, state.time, now, cost)}
-        if approval is None:
-            if accounts.needs_approval(grant, cost):
-                raise AccountError(
-                    "the plan costs more than the account may spend alone",
-                    given=f"a cost of {cost.unconditional}",
-                    needed="an approval by somebody else",
-                    fix=setting(approval=1),
-                )
-            return found
-        given = records.entry_at(connection, whole("approval", approval, least=0, most=2**62))
-        self._refuse_forged(connection, *([] if given is None else [given]))
-        used = next(records.looked_up(connection, f"approval {approval}"), None)
-        if given is None or not replay.approves(given, facts, name, cost) or used is not None:
-            raise AccountError(
-                "the approval is for something else, or was used before",
-                given=told(approval=f"{approval}"),
-                needed="an approval of this plan for this account that was not used",
-            )
-        return {**found, "approval": approval}
-
-    def _account(self, connection: Connection, name: str, now: datetime) -> Account | None:
-        known = self._account_entries(connection, name)
-        if known is None:
-            return None
-        last, grant = known
-        terms = None if grant is None else grant.body["terms"]
-        state, none = last.body["account"], periods.nothing(self.budget)
-        above = None if terms is None else terms["approve_above"]
-        return Account(
-            name=name,
-            granted=state["grant"],
-            amount=none if terms is None else guarantee_from(terms["amount"]),
-            per=None if terms is None else terms["per"],
-            unused="lapses" if terms is None else terms["unused"],
-            approve_above=None if above is None else guarantee_from(above),
-            spent=guarantee_from(state["spent"]),
-            available=none if grant is None else accounts.room(state, grant, last.time, now),
-        )
-
-    def _stored(self, connection: Connection, reserved: Entry | None) -> Stored | None:
-        if reserved is None or reserved.kind not in _DRAWN:
-            return None
-        committed = records.commit_of(connection, reserved.position)
-        self._refuse_forged(connection, reserved, *([] if committed is None else [committed]))
-        return Stored(reserved, committed, self._database)
-
-    def _files(self) -> list[Path]:
-        """What no other file may take the place of: the database, what stands beside it, and the key."""
-        own = self._database.place.path
-        return [
-            self._key_path,
-            *([] if own is None else [Path(f"{own}{end}") for end in ("", *BESIDE_SQLITE)]),
-        ]
-
-    def _last(self) -> Entry:
-        with self._database.reading() as connection:
-            return self._checked_last(connection)[0]
-
-    def _checked_last(self, connection: Connection, *, lock: bool = False) -> tuple[Entry, Guarantee]:
-        """The last entry, and what has been spent by it."""
-        last = records.last_entry(connection, lock=lock)
-        if self._sound and self._sound[0][0] is last:  # the very entry that was checked by the same budget
-            self._database.saw(last.head)
-            return self._sound[0]
-        if root_of(last) != self._root:
-            raise tampered(0, "it is not the first entry that the history rests on")
-        spent = last.spent
-        if not replay.within(self.budget, spent):
-            raise tampered(last.position, "its running total is none that the budget allows")
-        paced = None if self.periods is None else self.periods.per
-        if last.body.get("period", {}).get("per") != paced or not replay.in_currency(last, self.budget):
-            raise tampered(last.position, "its running total is none that the budget allows")
-        self._database.saw(last.head)
-        self._sound[:] = [(last, spent)]
-        return last, spent
-
-    def _turn(self, connection: Connection, *, older: bool = False) -> tuple[Entry, Guarantee]:
-        """The last entry, which nobody else can append to before this transaction ends, and what has been spent by it."""
-        found = self._checked_last(connection, lock=True)
-        if not older:
-            refuse_older(connection, self._database.place)
-        return found
-
-    def _private_key(self, last: Entry) -> Ed25519PrivateKey:
-        return keys.load_current(self._key_path, last.body["key"])
-
-    def _refuse_taken(self, connection: Connection, name: str, digest: str) -> None:
-        taken = _named(connection, name)
-        if taken is None:
-            return
-        fix: str
-        if taken.body["plan_hash"] != digest:
-            message, fix = "the name belongs to another plan", setting(name="another name")
-        elif replay.ticks_of(taken) is not None:
-            message = "the name is that of a series, which is paid for and published tick by tick"
-            fix = f"ob.tables.series(plan, ledger=ledger, name={name!r})"
-        elif records.commit_of(connection, taken.position) is None:
-            message = "the run under this name died, or is not done yet; what it reserved is spent and gone"
-            fix = setting(name="another name") + ", which is paid for again"
-        else:
-            message, fix = (
-                "a release of this name is stored already",
-                f"oboro ledger fetch {shlex.quote(self.where)} --name {shlex.quote(name)}",
-            )
-        raise NameTakenError(
-            message, given=told(name=repr(name)) + f", entry {taken.position}", needed="a new name", fix=fix
-        )
-
-    def _refuse_forged(self, connection: Connection, *entries: Entry) -> None:
-        """What is given back may be signed again, so it must be ours: by the key in force, or one before it."""
-        ours = {str(self._checked_last(connection)[0].body["key"])}
-        older = any(signer_of(entry) not in ours for entry in entries)
-        for row in reversed(list(records.all_rows(connection, "key")) if older else []):
-            change = records.checked(row)
-            if change.body["key"] in ours:  # the newer key has signed this too: it vouches for the older
-                ours.add(signer_of(change))
-        for entry in entries:
-            if signer_of(entry) not in ours or root_of(entry) != self._root:
-                raise tampered(entry.position, "it is not signed by a key of this ledger")
-            if not replay.in_currency(entry, self.budget):
-                raise tampered(entry.position, "an amount in it is in another currency")
-
-    def _refuse_foreign(self, connection: Connection, reservation: Reservation) -> None:
-        entry = records.entry_at(connection, reservation.position)
-        if entry is None or entry.kind not in _DRAWN or entry.hash != reservation.hash:
-            raise LedgerError(
-                "the reservation is not of this ledger",
-                given=repr(reservation),
-                needed="what ledger.reserve returned",
-            )
-        if records.commit_of(connection, reservation.position) is not None:
-            raise LedgerError(
-                "the reservation was committed already",
-                given=repr(reservation),
-                needed="one commit for each reservation",
-                fix="reserve again",
-            )
-
-    def _room(self, last: Entry, spent: Guarantee, now: datetime) -> Guarantee:
-        """What may be spent at a moment, by whoever pays."""
-        rest = replay.remaining(self.budget, spent)
-        if self.periods is None:
-            return rest
-        recent = guarantee_from(periods.carried(last.body["period"], last.time, now)["spent"])
-        opened = self.periods.room(self.budget, self._began, now, spent, recent)
-        return periods.least(rest, opened)
-
-    def _too_expensive(self, cost: Guarantee, room: Guarantee) -> BudgetError:
-        return BudgetError(
-            "the budget does not cover the plan; nothing was spent",
-            given=f"a cost of {cost.unconditional}",
-            needed=f"at most what remains, {room.unconditional}, of a budget of {self.budget.unconditional}"
-            if self.periods is None
-            else f"at most what is open now, {room.unconditional}, of a budget of {self.budget.unconditional}, "
-            f"{self.periods.instalment.unconditional} a {self.periods.per}",
-            fix="a plan that costs less, or a new ledger if more may be spent about these people",
-        )
+def _series_key(series: Reservation) -> str:
+    return f"series {series.position}"
