@@ -54,12 +54,12 @@ def write(value: object, columns: Columns | None = None) -> Any:
         return value.isoformat()
     if isinstance(value, tuple | list):
         return [write(one, columns) for one in value]
-    if isinstance(value, Mapping):
-        return {str(name): write(one, columns) for name, one in value.items()}
     if (own := getattr(type(value), "as_record", None)) is not None:
         return own(value, columns)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return write_fields(value, columns)
+    if isinstance(value, Mapping):
+        return {str(name): write(one, columns) for name, one in value.items()}
     raise ParameterError(
         "this cannot be written into a record",
         given=shown(value),
@@ -254,9 +254,18 @@ def _form(cls: Any) -> tuple[_Field, ...]:
     return _forms.setdefault(cls, tuple(found))
 
 
+_parts: dict[
+    int, tuple[Any, Any, tuple[Any, ...]]
+] = {}  # by identity: `A | B` equals `B | A`, and is read otherwise
+
+
 def _taken_apart(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     """Such as tuple, and what it is of. A class is made of nothing else."""
-    return (None, ()) if type(hint) in (type, ABCMeta) else (get_origin(hint), get_args(hint))
+    if type(hint) in (type, ABCMeta):
+        return None, ()
+    if (known := _parts.get(id(hint))) is None or known[0] is not hint:
+        known = _parts[id(hint)] = (hint, get_origin(hint), get_args(hint))
+    return known[1], known[2]
 
 
 _named: dict[Any, tuple[str, ...]] = {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -237,13 +237,15 @@ def _is_whole(schema: Schema, name: str) -> bool:
 def _in_memory(table: Table, column: Integer, edition: Edition | None) -> Held:
     chunks = table.column(column.name).chunks
     blocks = [chunk.slice(start, _READ) for chunk in chunks for start in range(0, len(chunk), _READ)]
-    parts = [partial(iter, share) for i in range(_threads()) if (share := blocks[i :: _threads()])]
+    threads = _threads()
+    parts = [partial(iter, share) for i in range(threads) if (share := blocks[i::threads])]
     return Held(column, table.num_rows, parts, edition)
 
 
 def _in_file(path: Path, metadata: pq.FileMetaData, column: Integer, edition: Edition | None) -> Held:
     groups = range(metadata.num_row_groups)
-    shares = [list(groups[i :: _threads()]) for i in range(_threads())]
+    threads = _threads()
+    shares = [list(groups[i::threads]) for i in range(threads)]
     parts = [partial(_read, path, metadata, column.name, share) for share in shares if share]
     return Held(column, metadata.num_rows, parts, edition)
 
@@ -278,7 +280,9 @@ def _side_by_side(work: Callable[[Pieces], Found], parts: Sequence[Pieces]) -> l
         return list(pool.map(work, parts))
 
 
+@cache
 def _threads() -> int:
+    """How many work side by side. The system is asked once: it reads a file to answer."""
     return min(_THREADS, os.cpu_count() or 1)
 
 

@@ -262,31 +262,36 @@ def _starts(column: Column, edges: list[Edge]) -> tuple[int, ...]:
             needed="no edges",
             fix=setting(edges=None),
         )
-    first, last = column.value(0), column.value(column.size - 1)
-    wrong = DomainError(
-        f"the edges do not fit column {column.name!r}",
-        given=f"edges from {edges[0]} to {edges[-1]}" if edges else "no edges",
-        needed=f"increasing values on the column's steps, from {first} to {last} (or one step beyond)",
-        fix=setting(edges=[first, ..., last]),
-    )
-    if not edges:
-        raise wrong
-    codes = [_edge_code(column, edge, wrong) for edge in edges]
-    if codes[0] < 0 or codes[-1] > column.size or sorted(set(codes)) != codes:
-        raise wrong
+    codes = [_edge_code(column, edge) for edge in edges]
+    places = [code for code in codes if code is not None]
+    if (
+        not codes
+        or len(places) < len(codes)
+        or places[0] < 0
+        or places[-1] > column.size
+        or sorted(set(places)) != places
+    ):
+        first, last = column.value(0), column.value(column.size - 1)
+        raise DomainError(
+            f"the edges do not fit column {column.name!r}",
+            given=f"edges from {edges[0]} to {edges[-1]}" if edges else "no edges",
+            needed=f"increasing values on the column's steps, from {first} to {last} (or one step beyond)",
+            fix=setting(edges=[first, ..., last]),
+        )
     # Integer and date edges may close with the bound itself (included in the last bin) or one step beyond it.
-    inner = codes[:-1] if codes[-1] >= column.size - 1 and len(codes) > 1 else codes
+    inner = places[:-1] if places[-1] >= column.size - 1 and len(places) > 1 else places
     return tuple(inner) if inner[0] == 0 else (0, *inner)
 
 
-def _edge_code(column: Column, edge: Edge, wrong: DomainError) -> int:
-    if isinstance(column, Integer | Real):
-        place = (rational("edges", edge) - column.low) / column.step
-        if place.denominator != 1:
-            raise wrong
-        return int(place)
-    assert isinstance(column, Date)
-    return (as_date(column.name, "edges", edge) - column.first).days
+def _edge_code(column: Integer | Real | Date, edge: Edge) -> int | None:
+    """The code at which a bin begins; None if no step does."""
+    if isinstance(column, Date):
+        return (as_date(column.name, "edges", edge) - column.first).days
+    if type(edge) is int and isinstance(column, Integer) and edge.bit_length() < 64:
+        place, rest = divmod(edge - column.low, column.step)
+        return None if rest else place
+    at = (rational("edges", edge) - column.low) / column.step
+    return int(at) if at.denominator == 1 else None
 
 
 def _of_older(record: dict[str, object]) -> dict[str, object]:
