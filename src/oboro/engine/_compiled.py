@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from oboro.engine import records
 from oboro.noise.compiler import compiled
 
@@ -26,9 +28,10 @@ def count_places(counts: Codes, places: Codes, most: int) -> None:
 @compiled
 def count_within(counts: Codes, numbers: Codes, low: int, most: int) -> bool:
     """Adds one to counts[number - low] for each number, none above `most`; false if one has no place there."""
+    size = np.uint64(counts.size)
     for number in numbers:
-        place = number - low
-        if place < 0 or place >= counts.size:
+        place = np.uint64(number - low)  # below 0 it is far above; and no index is then counted from the end
+        if place >= size:
             return False
         if counts[place] < most:
             counts[place] += 1
@@ -40,7 +43,7 @@ def find_full(counts: Codes, numbers: Codes, low: int, most: int, first: int, fo
     """Where numbers stand, from `first` on, whose count is `most`: written to `found`; returns how many."""
     size = 0
     for i in range(numbers.size):
-        if counts[numbers[i] - low] >= most:
+        if counts[np.uint64(numbers[i] - low)] >= most:
             if size < found.size:
                 found[size] = first + i
             size += 1

@@ -130,8 +130,9 @@ def _not_null(piece: Array) -> Codes:
 
 
 def _ends(parts: Sequence[Codes]) -> tuple[int, int] | None:
-    known = [part for part in parts if part.size]
-    return (min(int(part.min()) for part in known), max(int(part.max()) for part in known)) if known else None
+    blocks = [part[start : start + _BLOCK] for part in parts for start in range(0, part.size, _BLOCK)]
+    ends = [(int(block.min()), int(block.max())) for block in blocks]  # both while it is in the cache
+    return (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None
 
 
 def _stated(metadata: pq.FileMetaData, name: str) -> tuple[int, int] | None:
