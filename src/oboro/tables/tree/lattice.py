@@ -203,12 +203,14 @@ class Lattice:
     # looked up in two halves.
 
     def leaf(self, layout: Layout, keys: Integers) -> Integers:
-        """The leaves of cells, as numbers in one row."""
+        """The leaves of cells, as numbers in one row. They may be the keys themselves."""
         half = layout.bits // 2
         low, high = 1 << half, 1 << (layout.bits - half)
         if keys.size <= 4 * (low + high):
             return self._leaf(layout, keys)
         lower, upper = self._leaf(layout, np.arange(low)), self._leaf(layout, np.arange(high) << half)
+        if _the_same(lower, upper):
+            return keys
         return np.asarray(upper[keys >> half] + lower[keys & (low - 1)])
 
     def _leaf(self, layout: Layout, keys: Integers) -> Integers:
@@ -219,13 +221,15 @@ class Lattice:
         return np.ravel_multi_index(tuple(parts), tuple(tree.leaves for tree in self.trees)).astype(np.int64)
 
     def keys(self, layout: Layout, leaves: Integers) -> Integers:
-        """The keys of cells from their leaves."""
+        """The keys of cells from their leaves. They may be the leaves themselves."""
         below = _products([parts for tree in self.trees for _, parts in tree._digits])
         low = min(below, key=lambda under: under + self.leaves // under)
         high = self.leaves // low
         if leaves.size <= 4 * (low + high):
             return self._keys(layout, leaves)
         lower, upper = self._keys(layout, np.arange(low)), self._keys(layout, np.arange(high) * low)
+        if _the_same(lower, upper):
+            return leaves
         coarse = leaves // low  # np.divmod takes several times as long
         return np.asarray(upper[coarse] + lower[leaves - coarse * low])
 
@@ -246,6 +250,13 @@ class Lattice:
             leaves = np.flatnonzero(good)
             good.reshape(-1)[leaves] = layout.possible(self.keys(layout, leaves))
         return good
+
+
+def _the_same(lower: Integers, upper: Integers) -> bool:
+    """Whether keys and leaves are one number: halves that are looked up are found where they stand."""
+    return bool(
+        (lower == np.arange(lower.size)).all() and (upper == np.arange(upper.size) * lower.size).all()
+    )
 
 
 def _products(parts: Sequence[int]) -> tuple[int, ...]:

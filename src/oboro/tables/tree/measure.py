@@ -132,6 +132,7 @@ def _joined(values: Floats, arity: int) -> Floats:
 
 _TOGETHER = 1 << 18  # draws
 _AT_ONCE = 1 << 22  # draws of a large table
+_FEW_NODES = 1 << 16  # of a level: one array more hardly matters
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +187,22 @@ def _over(
             for first in range(0, drawn.size, _AT_ONCE):
                 part = drawn[first : first + _AT_ONCE]
                 part[:] = noise.sample(part.size, bits)
+        noisy.append(drawn)
+    known: Integers | None = (
+        None  # what the nodes of a level hold, if they are few: those above are added up from it
+    )
+    for (level,), drawn in sorted(zip(design.levels, noisy, strict=True), key=lambda one: -one[0][0]):
         if level == tree.depth:
             drawn[leaves] += cells.counts  # each leaf once
+        elif known is not None:
+            known = known.reshape(drawn.size, -1).sum(axis=1)
+            drawn += known
+        elif drawn.size <= _FEW_NODES:
+            known = np.zeros(drawn.size, np.int64)
+            np.add.at(known, leaves // tree.under(level), cells.counts)
+            drawn += known
         else:
             np.add.at(drawn, leaves // tree.under(level), cells.counts)
-        noisy.append(drawn)
     return noisy
 
 
