@@ -129,3 +129,30 @@ def test_profiles_of_blocks_and_ranges() -> None:
     for r, c in product(range(16), repeat=2):
         total += chosen(tree, (((row - r) % 16 < 3) & ((col - c) % 16 < 3)).astype(float))
     assert np.cumsum(total / 256) == pytest.approx(np.cumsum(anywhere(tree, (3, 3))), rel=1e-9)
+
+
+def test_four_parts_are_shared_out_as_any_others() -> None:
+    """All of them allowed is the quick way; the same numbers come of the slow one, which looks at each."""
+    from oboro.tables.tree._compiled import share_out, share_out_leaves
+
+    rng = np.random.default_rng(5)
+    size = 20_000
+    held = rng.integers(0, 2 ** rng.integers(1, 62, size))
+    leaves = rng.integers(-50, 50, 4 * size) * rng.choice([0, 1, 1000, 10**15], 4 * size)
+    start = rng.normal(0, 10, size) * rng.choice([0, 1, 10**12], size)
+    every = np.ones(4 * size, np.bool_)
+    for slope in (0.0, 0.25, 1.0):
+        wanted = (start[:, None] + slope * leaves.reshape(-1, 4)).copy()
+        quick, slow = np.empty((2, size, 4), np.int64)
+        share_out(held, wanted, every.reshape(-1, 4), True, quick)
+        share_out(held, wanted, every.reshape(-1, 4), False, slow)
+        assert np.array_equal(quick, slow)
+        assert np.array_equal(quick.sum(axis=1), held)
+        found = np.empty((2, 2, 4 * size), np.int64)
+        facts = (held, start, slope, leaves, every)
+        sizes = [
+            share_out_leaves(*facts, one, 4, 0, size, *found[place])
+            for place, one in enumerate((True, False))
+        ]
+        assert sizes[0] == sizes[1] == np.count_nonzero(quick)
+        assert np.array_equal(found[0][:, : sizes[0]], found[1][:, : sizes[1]])

@@ -73,6 +73,53 @@ def _rounded(total: int, parts: Floats, allowed: Bools, carry: Floats, out: Inte
 
 
 @compiled
+def _quarters(total: int, w0: float, w1: float, w2: float, w3: float, carry: Floats, out: Integers) -> None:
+    """`_nearest` and `_rounded` of four parts that are all allowed, as most are: the same numbers, without their branches."""
+    a, b, c, d = max(w0, w1), min(w0, w1), max(w2, w3), min(w2, w3)
+    first, last = max(a, c), min(b, d)
+    a, b = min(a, c), max(b, d)
+    second, third = max(a, b), min(a, b)
+    whole = float(total)
+    running = first
+    cut = running - whole
+    running += second
+    level = (running - whole) / 2
+    going = second > level
+    cut = level if going else cut
+    running += third
+    level = (running - whole) / 3
+    going &= third > level
+    cut = level if going else cut
+    running += last
+    level = (running - whole) / 4
+    going &= last > level
+    cut = level if going else cut
+    near = min(_TIE + 1e-12 * total, 0.25)
+    carry[0], carry[1], carry[2], carry[3] = (
+        max(w0 - cut, 0.0),
+        max(w1 - cut, 0.0),
+        max(w2 - cut, 0.0),
+        max(w3 - cut, 0.0),
+    )
+    left = total
+    for i in range(4):
+        out[i] = int(np.floor(carry[i] + near))
+        left -= out[i]
+        carry[i] -= out[i]
+    while left != 0:
+        best = -1
+        for i in range(4):
+            if left < 0 and out[i] == 0:
+                continue
+            if best < 0 or (carry[i] > carry[best] + near if left > 0 else carry[i] < carry[best] - near):
+                best = i
+        step = 1 if 0 < left <= 4 else (max(left, -out[best]) if left < 0 else left)
+        out[best] += step
+        carry[best] -= step
+        left -= step
+
+
+@compiled
 def share_out(held: Integers, wanted: Floats, allowed: Bools, all_allowed: bool, out: Integers) -> None:
     """Each node's count shared out among its children, as near as can be to what is wanted of each."""
     parts = wanted.shape[1]
@@ -81,6 +128,17 @@ def share_out(held: Integers, wanted: Floats, allowed: Bools, all_allowed: bool,
     for node in range(held.size):
         if held[node] == 0:
             out[node, :] = 0
+            continue
+        if all_allowed and parts == 4:
+            _quarters(
+                held[node],
+                wanted[node, 0],
+                wanted[node, 1],
+                wanted[node, 2],
+                wanted[node, 3],
+                carry,
+                out[node],
+            )
             continue
         if not all_allowed:
             for i in range(parts):
@@ -120,8 +178,11 @@ def share_out_leaves(
                 good[i] = allowed[place]
             wanted[i] = start[node] + (slope * leaves[place] if good[i] else 0.0)
             carry[i] = 0.0
-        _nearest(float(held[node]), wanted, good, sorted_, near)
-        _rounded(held[node], near, good, carry, whole)
+        if all_allowed and parts == 4:
+            _quarters(held[node], wanted[0], wanted[1], wanted[2], wanted[3], carry, whole)
+        else:
+            _nearest(float(held[node]), wanted, good, sorted_, near)
+            _rounded(held[node], near, good, carry, whole)
         for i in range(parts):
             if whole[i] != 0:
                 places[size] = node * parts + i
