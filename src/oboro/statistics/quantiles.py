@@ -22,9 +22,9 @@ from oboro.noise import Bits
 from oboro.privacy import Pure
 from oboro.records import inline
 from oboro.release import Choice, Chosen, Forecast, Pair, Part, Selection, register
-from oboro.statistics import ranks as by_rank
+from oboro.statistics import joint
+from oboro.statistics.joint import Joint
 from oboro.statistics.ranks import (
-    Joint,
     Ranks,
     fineness,
     grid_quantile,
@@ -48,8 +48,8 @@ class QuantilePlan(ScopedPlan):
     """Values of a column at given quantiles, for each group. Ties, tiny n and constant columns are fine.
 
         single        one quantile: permute-and-flip on the public grid, exact where values are tied
-        joint         several at once, for a small public n: the joint exponential mechanism
-        splitting     several, otherwise: the middle one first, then those on either side of it
+        joint         several at once, at any n: the joint exponential mechanism (joint.py)
+        splitting     more than 12, or where eps is tiny: the middle one first, then those on either side of it
         independent   each by itself, by name only
 
     Privacy
@@ -63,7 +63,8 @@ class QuantilePlan(ScopedPlan):
           2 eta in full. It is not cut off at 0: below 0 it says how many rows share the value with the quantile, so that a
           value that many rows share is found more often, at the same price;
         - the joint score sum |size of a piece - wanted size| moves by at most 2 (1 - the smallest wanted share) if a
-          row comes or goes (one size by one, all wanted sizes by their share), and by 2 if it is replaced;
+          row comes or goes (one size by one, all wanted sizes by their share), and by 2 if it is replaced; cut off
+          at a public height, it moves no more;
         - splitting: given the outputs so far, a row is in one part of each level, so each of L levels costs
           eps/L where a row comes or goes, and twice that where it is replaced.
         k rows of a unit cost k times as much. `Scope.price` puts groups together: a row comes or goes in one of them;
@@ -97,16 +98,29 @@ class QuantilePlan(ScopedPlan):
             )
 
     def _check_method(self) -> None:
-        best = _best(self.quantiles, self.scope)
+        best = self.best
         wrong = self.method not in METHODS or (self.method == "single") != (len(self.quantiles) == 1)
         if wrong or (self.method == "joint" and best != "joint"):
             raise ParameterError(
                 f"the method {self.method!r} does not fit",
                 given=f"{len(self.quantiles)} quantiles, " + told(n=f"{self.scope.n}"),
-                needed=f"single for one; splitting or independent for several; joint for up to {by_rank.MOST_QUANTILES} "
-                f"where n is public and at most {by_rank.MOST_ROWS:,}",
+                needed=f"single for one; splitting or independent for several; joint for up to {joint.MOST_QUANTILES}, where "
+                f"eps is so large that at most {joint.MOST_NEAR:,} rows are near each",
                 fix=setting(method=best),
             )
+
+    @property
+    def best(self) -> str:
+        """The method that public facts choose: several together, if few rows lie near each, and else by splitting."""
+        m = len(self.quantiles)
+        if m == 1:
+            return "single"
+        if m > joint.MOST_QUANTILES or self.scope.groups > joint.MOST_GROUPS:
+            return "splitting"
+        near = joint.near(self.column.size, m, self.joint_eta)
+        if self.scope.n is not None:
+            near = min(near, self.scope.n * self.scope.rows + 1)
+        return "joint" if near <= joint.MOST_NEAR else "splitting"
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -194,7 +208,7 @@ class QuantilePlan(ScopedPlan):
             return [math.ceil(error) for error in each]
         places = cells << fineness(cells)
         if self.method == "joint":  # the score is at least twice the largest error in ranks
-            outputs = m * math.log(places + m) - math.log(1 - level)
+            outputs = math.log(math.comb(places + m - 1, m)) - math.log(1 - level)
             return [math.ceil(outputs / float(self.joint_eta) / 2 + m / 2 + 1)] * m
         price = float(self.level_price)
 
@@ -219,9 +233,11 @@ class QuantilePlan(ScopedPlan):
             return np.stack([self._many(ranks, bits, trials) for ranks in prepared], axis=1)
         if trials is not None and self.method == "splitting":
             prepared = tuple(ranks.looked_up(fineness(self.column.size)) for ranks in prepared)
-        drawers = [self._drawer(ranks) for ranks in prepared]
-        drawn = [[[*draw(bits)] for draw in drawers] for _ in range(trials or 1)]
-        codes = np.asarray(drawn, np.int64)
+        drawn = list[list[Sequence[int]]]()
+        for ranks in prepared:  # one group after the other: the tables of one are enough to hold
+            draw = self._drawer(ranks)
+            drawn.append([draw(bits) for _ in range(trials or 1)])
+        codes = np.asarray(drawn, np.int64).swapaxes(0, 1)
         return codes[0] if trials is None else codes
 
     def _drawer(self, ranks: Ranks) -> Callable[[Bits], Sequence[int]]:
@@ -293,15 +309,10 @@ def quantile_plan(
         list(quantiles) if isinstance(quantiles, Sequence) and not isinstance(quantiles, str) else [quantiles]
     )
     exact = tuple(rational("quantiles", q) for q in given)
-    return QuantilePlan(column, exact, method or _best(exact, scope), scope, promise)
-
-
-def _best(quantiles: Sequence[Fraction], scope: Scope) -> str:
-    if len(quantiles) == 1:
-        return "single"
-    # only a public n may decide, and only a small one can be afforded: the work grows with its square
-    small = scope.n is not None and scope.n * scope.rows <= by_rank.MOST_ROWS
-    return "joint" if small and len(quantiles) <= by_rank.MOST_QUANTILES else "splitting"
+    if method is None:
+        several = "single" if len(exact) == 1 else "splitting"
+        method = QuantilePlan(column, exact, several, scope, promise).best
+    return QuantilePlan(column, exact, method, scope, promise)
 
 
 def _apart(q: Fraction) -> int:
