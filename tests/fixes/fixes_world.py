@@ -52,9 +52,17 @@ PEOPLE = "age,income,height,odd,wide,region,smokes,drinks,drinks2,day,person\n" 
 class Names(dict[str, Any]):
     """What a call may name; made when it is named first."""
 
-    def __init__(self) -> None:
+    def __init__(self, more: dict[str, Any] | None = None) -> None:
         super().__init__(
-            ob=ob, np=np, numpy=np, pa=pa, math=math, tomllib=tomllib, Fraction=Fraction, COLUMN=COLUMN
+            more or {},
+            ob=ob,
+            np=np,
+            numpy=np,
+            pa=pa,
+            math=math,
+            tomllib=tomllib,
+            Fraction=Fraction,
+            COLUMN=COLUMN,
         )
         self["areas"] = pa.table({"town": ["a", "a", "b"], "mesh": ["1", "2", "3"]})
         self["domain"] = ob.Domain(COLUMNS)

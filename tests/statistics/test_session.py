@@ -258,6 +258,16 @@ def test_names_plans_and_zcdp(tmp_path: Path) -> None:
     assert len(list(batch.plan.neighbours())) >= 4
 
 
+def test_an_answer_of_a_batch_prints_what_was_released(swapped: ob.Session) -> None:
+    with swapped.batch(eps=1) as batch:
+        mean, regions = batch.mean("age"), batch.by("region").count()
+        assert str(mean) == "the batch has not been asked yet"
+    title, _, head, row = str(mean).split("\n")
+    assert (title, head.split()) == ("mean of age", ["value", "low", "high"])
+    assert float(row.split()[0]) == pytest.approx(mean.value, rel=1e-4)
+    assert [line.split()[0] for line in str(regions).split("\n")[2:]] == ["of", "north", "south"]
+
+
 def test_a_batch_with_delta_is_composed_tightly(tmp_path: Path) -> None:
     """40 questions at eps = 1 in all: each gets more than 1/40, and the promise is checked again when it is read."""
     ledger = ledger_for(tmp_path, ob.Unit.row(), ob.Approx(2, "1e-5"))

@@ -170,6 +170,19 @@ def test_the_noise_that_is_drawn_is_that_of_the_parts(delta: str | None) -> None
     assert all(isinstance(noise, law) for noise in drawn.values())
 
 
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("ns", "Asia/Tokyo"), pa.date32()])
+def test_ticks_that_are_times_are_refused_before_a_tick_is_begun(
+    kind: pa.DataType, ledger: ob.Ledger
+) -> None:
+    series = ob.tables.series(a_plan(), ledger=ledger, name="day")
+    data = trips()
+    whole = data["tick"].cast(pa.int32() if kind == pa.date32() else pa.int64())
+    timed = data.set_column(data.column_names.index("tick"), "tick", whole.cast(kind))
+    with pytest.raises(ob.errors.DataError, match="a tick is a whole number"):
+        series.publish(timed, tick=0)
+    series.publish(data, tick=0)
+
+
 def test_which_ticks_of_a_person_count_follows_from_the_past_alone() -> None:
     table, plan = trips(ticks=8), a_plan(8, 3)
     whole = plan.read(table)

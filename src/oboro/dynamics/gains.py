@@ -335,6 +335,7 @@ def _infinite(system: System, parts: tuple[str, ...]) -> float:
     raise _too_hard(system, "horizon=None")
 
 
+@np.errstate(over="ignore")  # what is beyond doubles is refused below, in words
 def _bounds(
     a: Floats, b: Floats, c: Floats, d: Floats, steps: int, parts: tuple[str, ...]
 ) -> tuple[float, float]:

@@ -558,9 +558,8 @@ class RemoteBatch(Asking[Answer]):
             return
         release = self.remote._answer(self.question)
         table = release.to_arrow()
-        numbers = table.column("number").to_numpy()
         for place, (_, answer) in enumerate(self._asked):
-            answer._table = table.filter(numbers == place).drop_columns(["number", "question"])
+            answer.answered(place, table)
         self._released.append(release)
 
     def _answer(self, question: Record) -> Answer:

@@ -7,6 +7,7 @@ workers finish what they have, and what was admitted waits for the next start.
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -49,7 +50,7 @@ class Workers:
                 raise LedgerError(
                     "a worker could not start",
                     needed="datasets and ledgers that can be opened",
-                    fix="OBORO_TRACEBACK=1",
+                    fix=f"OBORO_TRACEBACK=1 oboro serve {shlex.quote(str(self.settings.file))}",
                 )
         self._watch.start()
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.engine import Source, count_units, open_data
 from oboro.errors import ParameterError, setting, told
-from oboro.exact import Number, positive, show
+from oboro.exact import Number, about, positive, show
 from oboro.kinds import takes, text_of
-from oboro.language import aligned, plain
+from oboro.language import aligned, phrase, plain, said
 from oboro.ledger import Ledger
 from oboro.privacy import Approx, Pure, Unit, translate
 from oboro.release import Forecast, Plan, Release, run
@@ -410,13 +410,36 @@ class Builds(Learning[Build]):
         return build
 
 
-@dataclass(eq=False)
-class Answer:
-    """A question of a batch. It has a value when the batch is done."""
+_SHOWN = 12  # rows of an answer that are printed
 
-    build: Build = field(repr=False)
+
+@dataclass(eq=False, repr=False)
+class Answer:
+    """A question of a batch. It has a value when the batch is done. Prints well."""
+
+    build: Build
     weight: Fraction
-    _table: Table | None = field(default=None, repr=False)
+    _table: Table | None = None
+    _question: str = ""
+
+    def answered(self, place: int, table: Table) -> None:
+        """Takes its rows from what the batch released."""
+        own = table.filter(table.column("number").to_numpy() == place)
+        self._question = own.column("question")[0].as_py() if own.num_rows else ""
+        self._table = own.drop_columns(["number", "question"])
+
+    def __repr__(self) -> str:
+        """In the reader's language: of what, value, low, high; or that it waits for the end of its block."""
+        if self._table is None:
+            return said("the batch has not been asked yet")
+        rows = [[_text(cell) for cell in row.values()] for row in self._table.slice(0, _SHOWN).to_pylist()]
+        head = [said(name) for name in self._table.column_names]
+        kept = [i for i in range(len(head)) if any(row[i] for row in rows)]
+        texts = [[row[i] for i in kept] for row in (head, *rows)]
+        sides = "".join("<" if "string" in str(self._table.schema.types[i]) else ">" for i in kept)
+        more = self._table.num_rows - len(rows)
+        rest = ["  " + said(f"... {more:,} more")] if more > 0 else []
+        return "\n".join([phrase(self._question), "", *aligned(texts, sides), *rest])
 
     @property
     def table(self) -> Table:
@@ -483,9 +506,8 @@ class Batch(Questions[Answer]):
             return  # nothing is asked, and nothing is spent
         release = self._run(self.plan, self.name)
         table = release.to_arrow()
-        numbers = table.column("number").to_numpy()
         for place, answer in enumerate(self._asked):
-            answer._table = table.filter(numbers == place).drop_columns(["number", "question"])
+            answer.answered(place, table)
         self._released.append(release)
 
     def _answer(self, build: Build, asked: Asked) -> Answer:
@@ -500,6 +522,12 @@ class Batch(Questions[Answer]):
         answer = Answer(build, positive("weight", asked.get("weight", 1)))
         self._asked.append(answer)
         return answer
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return about(value, 6)
+    return "" if value is None else str(value)
 
 
 @dataclass(frozen=True)

@@ -248,7 +248,7 @@ def _raster(table: Table, domain: Domain, place: Grid | Mesh, count: str) -> byt
             "the raster would have too many bands",
             given=f"{len(combos) * len(numbers)}",
             needed=f"at most {_MOST_BANDS}: a table of places alone, or by few other values",
-            fix="-o published.gpkg",
+            fix="published.gpkg",
         )
     x, y, width, height = _boxes(table, place)
     west, top = (float(x.min()), float(y.max())) if x.size else (0.0, 0.0)

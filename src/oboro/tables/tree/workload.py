@@ -325,7 +325,7 @@ def _unknown(given: object) -> ParameterError:
         "the workload is unknown",
         given=told(workload=shown(given)),
         needed=", ".join(f"{kind}()" for kind in KINDS),
-        fix=setting(workload="blocks"),
+        fix=told(workload="ob.tables.blocks()"),
     )
 
 
