@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -280,6 +281,20 @@ DRAFT_HEADER = (
 DRAFT_RARE = "# RARE: held by fewer than"
 
 
+_EXAMPLE = Lines('low = 0\nname = "age"')
+
+
+def _with_quotes(text: str, error: str) -> str:
+    """The line that is wrong with its key in quotes, where that is what it lacks: TOML takes no 人口 = 1."""
+    at = re.search(r"at line (\d+)", error)
+    line = text.split("\n")[int(at[1]) - 1].strip() if at else ""
+    found = re.fullmatch(r"""(\[*)\s*([^\s"'=\[\]#.]+)\s*(\]+|=.*)""", line)
+    if found is None or found[2].isascii():
+        return _EXAMPLE
+    opening, key, rest = found.groups()
+    return f'{opening}"{key}"{" " if rest.startswith("=") else ""}{rest}'
+
+
 @takes(path=path_of)
 def read_toml(path: str | Path, argument: str | None = None) -> Record:
     """A TOML file as a dictionary, with errors that name the file, and the argument that named it.
@@ -307,7 +322,7 @@ def read_toml(path: str | Path, argument: str | None = None) -> Record:
             f"{path} is not valid TOML",
             given=str(error),
             needed="TOML in UTF-8",
-            fix=Lines('low = 0\nname = "age"'),
+            fix=_with_quotes(text, str(error)) if isinstance(error, tomllib.TOMLDecodeError) else _EXAMPLE,
         ) from None
     except OSError as error:
         raise DomainError(f"{path} cannot be read", given=error.strerror or str(error)) from None
