@@ -183,7 +183,6 @@ KMeans(3, bounds=[(0, 1)] * 3, eps="0.5", ledger=row_ledger).fit(np.zeros((4, 2)
 KMeans(3, bounds=(0, 1), eps="0.5", ledger=row_ledger).fit([[1, 2]]) ==> (lambda X: KMeans(3, bounds=(0, 10), eps="0.001", ledger=row_ledger).{fix})([[1, 2], [2, 3], [3, 4]])
 # -- synth
 ob.synth.plan(small, unit=ob.Unit.cells(), eps=1, delta="1e-6")
-ob.synth.plan(small, unit=ob.Unit.row(), eps=1)
 ob.synth.plan(small, unit=ob.Unit.row(), eps=1, delta="1e-6", rho=1)
 ob.synth.plan(small, unit=ob.Unit.row("replace"), eps=1, delta="1e-6")
 ob.synth.plan(small, unit=ob.Unit.row(), n=5, eps=1, delta="1e-6")

@@ -36,6 +36,7 @@ dataclasses.replace(replaced.plan.quantile("age", 0.5, method="smooth", rho=1), 
 module("engine.persons").check_keys([ob.engine.open_data(pa.table({"person": [1]})), ob.engine.open_data(pa.table({"person": [1.0]}))], ob.Unit.person("person", 2)) ==> module("engine.persons").check_keys([ob.engine.open_data(pa.table({"person": ["1"]})), ob.engine.open_data(pa.table({"person": ["1"]}))], ob.Unit.person("person", 2))
 module("privacy.events").cost_of(3) ==> (lambda guarantee: {fix_call})(ob.Pure(1))
 ob.engine.open_data(pa.table({"age": [1], "x": pa.array([None], pa.decimal256(60, 2))})) ==> ob.engine.open_data(pa.table({"age": [1]}))
+ob.Domain.from_toml(text_file(COLUMN + '[labels]\n年齢 = "x"\n')) ==> tomllib.loads(fix)
 # -- synthetic records
 copied().sample(3, where={"region": "nrth"})
 patched("synth.copula", "_MOST_TRIES", 0, lambda: copied().sample(3, where={"age": 119})) ==> ob.synth.plan(domain.only("age", "region"), unit=ob.Unit.row(), eps=1, delta="1e-6", method=fix.split('"')[1])

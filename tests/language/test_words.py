@@ -34,7 +34,7 @@ def test_no_sentence_uses_a_word_that_the_glossary_rules_out() -> None:
     catalogue = tomllib.loads((Path(language.__file__).parent / "ja.toml").read_text("utf-8"))
     said = [*catalogue.pop("parts").values(), *catalogue.pop("pages").values()]
     said += [*catalogue.pop("papers").values(), *catalogue.values()]
-    pages = [ROOT / "README.ja.md", *(ROOT / "docs").glob("*.ja.md")]
+    pages = [ROOT / "README.ja.md", *(ROOT / "docs").rglob("*.ja.md")]
     prose = [line for page in pages if page.name != "words.ja.md" for line in without_code(page)]
     found = {sentence: wrong for sentence in (*said, *prose) if (wrong := breaches(sentence))}
     assert not found

@@ -285,7 +285,7 @@ _EXAMPLE = Lines('low = 0\nname = "age"')
 
 
 def _with_quotes(text: str, error: str) -> str:
-    """The line that is wrong with its key in quotes, where that is what it lacks: TOML takes no 人口 = 1."""
+    """The line that is wrong with its key in quotes, where that is what it lacks: TOML takes no key in kanji without them."""
     at = re.search(r"at line (\d+)", error)
     line = text.split("\n")[int(at[1]) - 1].strip() if at else ""
     found = re.fullmatch(r"""(\[*)\s*([^\s"'=\[\]#.]+)\s*(\]+|=.*)""", line)
