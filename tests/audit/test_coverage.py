@@ -56,6 +56,10 @@ NAMED = {
     },
     "tree by sex": {"tree by sex, rows that hold people", "tree by sex, blocks of 4 x 4"},
     "tree, Gaussian": {"tree, Gaussian, rows that hold nobody", "tree, Gaussian, cells"},
+    "tree by sex, Gaussian": {
+        "tree by sex, Gaussian, rows that hold people",
+        "tree by sex, Gaussian, cells",
+    },
     "tree, publish 0.1": {"tree, publish 0.1, rows that hold people", "tree, publish 0.1, all"},
     "tree, total": {"tree, total, rows that hold nobody", "tree, total, odd rectangles"},
     "tree, sea": {"tree, sea, rows that hold people", "tree, sea, all"},

@@ -88,6 +88,7 @@ def made() -> dict[str, Callable[[Tally, str, str, Sequence[float], int, Bits], 
         "tree": _tree,
         "tree by sex": _tree_by_sex,
         "tree, Gaussian": _gaussian,
+        "tree by sex, Gaussian": _gaussian_by_sex,
         "tree, publish 0.1": _stands_out,
         "tree, total": _with_total,
         "tree, sea": _tree_at_sea,
@@ -229,11 +230,25 @@ def _adaptive(tally: Tally, name: str, eps: str, levels: Sequence[float], runs: 
     _table(tally, name, plan, people(), levels, max(runs // 8, 1), bits)
 
 
-def _tree_by_sex(tally: Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
+def _tree_by_sex(
+    tally: Tally,
+    name: str,
+    eps: str,
+    levels: Sequence[float],
+    runs: int,
+    bits: Bits,
+    delta: str | None = None,
+) -> None:
     by_sex = np.random.default_rng(3).multinomial(people()[:32, :32], [0.5, 0.4, 0.1])
     domain = Domain([Grid("row", "col", shape=(32, 32)), Category("sex", ["F", "M", "X"])])
-    plan = table_plan(domain, unit=Unit.cells(), eps=eps, count="n", strategy="tree")
+    plan = table_plan(domain, unit=Unit.cells(), eps=eps, delta=delta, count="n", strategy="tree")
     _table(tally, name, plan, by_sex, levels, max(runs // 4, 1), bits)
+
+
+def _gaussian_by_sex(
+    tally: Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits
+) -> None:
+    _tree_by_sex(tally, name, eps, levels, runs, bits, "1e-6")
 
 
 def _plan(

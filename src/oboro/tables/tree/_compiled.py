@@ -410,10 +410,10 @@ def still_held_jointly(
     all_allowed: bool,
     arities: Integers,
     less: Floats,
-    out: Bools,
+    out: Integers,
 ) -> None:
-    """Whether cells of one category would hold somebody if their noisy counts were smaller: as `share_out_jointly` does it,
-    along the path down to each.
+    """How many cells of one category would hold if their noisy counts were smaller: as `share_out_jointly` does it,
+    along the path down to each. What a node above a cell would hold is kept for the next one: neighbours share it.
 
     estimates, allowed   [node, category], those of all levels below the root, the coarsest first
     less                 [level, 1 for the node above the cell and 0 for its siblings, category]: how much less is wanted
@@ -422,32 +422,35 @@ def still_held_jointly(
     depth, groups = arities.size, root.size
     widest = arities.max() if depth else 1
     wanted, shared = np.empty((widest, groups)), np.empty((widest, groups), np.int64)
-    good, held = np.ones((widest, groups), np.bool_), np.empty(groups, np.int64)
-    under = np.ones(depth + 1, np.int64)
+    good, held = np.ones((widest, groups), np.bool_), np.empty((depth + 1, groups), np.int64)
+    under, first = np.ones(depth + 1, np.int64), np.zeros(depth + 1, np.int64)
     for level in range(depth - 1, -1, -1):
         under[level] = under[level + 1] * arities[level]
+    for level in range(1, depth + 1):
+        first[level] = first[level - 1] + under[0] // under[level]
+    for g in range(groups):
+        held[0, g] = root[g]
+    known = 0  # down to which level what is held is that of the last row
     for row in range(places.size):
-        for g in range(groups):
-            held[g] = root[g]
-        first, nodes = 0, 1
-        for level in range(depth):
-            if held[group] == 0:
-                break
+        level = 0
+        while level < known and places[row] // under[level + 1] == places[row - 1] // under[level + 1]:
+            level += 1
+        while level < depth and held[level, group] != 0:
             parts = arities[level]
-            nodes *= parts
             child = places[row] // under[level + 1]
             own = child % parts
-            start = first + child - own
+            start = first[level] + child - own
             for i in range(parts):
                 for g in range(groups):
                     wanted[i, g] = estimates[start + i, g] - less[level, 1 if i == own else 0, g]
                     if not all_allowed:
                         good[i, g] = allowed[start + i, g]
-            _jointly(held, wanted[:parts], good[:parts], all_allowed, shared[:parts])
+            _jointly(held[level], wanted[:parts], good[:parts], all_allowed, shared[:parts])
             for g in range(groups):
-                held[g] = shared[own, g]
-            first += nodes
-        out[row] = held[group] > 0
+                held[level + 1, g] = shared[own, g]
+            level += 1
+        known = level
+        out[row] = held[level, group]
 
 
 @compiled

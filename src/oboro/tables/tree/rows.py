@@ -1,7 +1,8 @@
 """Intervals of published rows: they hold given that the row is published.
 
 Let y be the noisy count of a cell, x the true one, f the law of the noise y - x: symmetric and log-concave. Rows are printed
-because their noise went up, which the interval has to allow for. There are two rules, for one column and for several.
+because their noise went up, which the interval has to allow for. There are two rules, for one column and for several; with several
+and Gaussian noise there is a third, in `members`.
 
 From a threshold on
     All other noise fixed, the cell of a table of one column is published if and only if y >= t (`Estimates.row_ends`), and t
@@ -91,7 +92,7 @@ Whatever decides
         at.
 
         For Laplace noise r = e^(-m s/scale): one count a side is enough, and the interval is as wide as the plain one. For Gaussian
-        noise four are, for less than a tenth more.
+        noise, of tables of areas, four are, for less than a tenth more.
 
     With a cut on noisy counts (`publish=`), S are those that reach the cut as well, which is the same for all that do [Benjamini,
     Hochberg 1995].
@@ -542,6 +543,10 @@ class Jointly:
 
     def published(self, leaves: Integers, more: int) -> Bools:
         """Whether each cell would be published if its noisy count alone were so much more."""
+        return self.held(leaves, more) > 0
+
+    def held(self, leaves: Integers, more: int) -> Integers:
+        """What each cell would hold if its noisy count alone were so much more."""
         from oboro.tables.tree._compiled import still_held_jointly
 
         trees = [self.lattice.trees[i] for i in self._order]
@@ -551,13 +556,14 @@ class Jointly:
         groups = np.ravel_multi_index(tuple(parts[1:]), beside_shape)
         every, may = self._levels
         arities = np.array(trees[0].arities, np.int64)
-        out = np.empty(leaves.size, np.bool_)
+        out = np.empty(leaves.size, np.int64)
         for group in np.unique(groups).tolist():
             own, sibling = (each.reshape(trees[0].depth + 1, -1) for each in self._response(group, trees[1:]))
             root = self._root(more * own[0], trees[1:])
             less = -more * np.stack([sibling, own], axis=1)[1:]
             here = np.flatnonzero(groups == group)
-            found = np.empty(here.size, np.bool_)
+            here = here[np.argsort(parts[0][here], kind="stable")]  # neighbours share what lies above them
+            found = np.empty(here.size, np.int64)
             still_held_jointly(
                 parts[0][here], group, root, every, may, self._good is None, arities, less, found
             )
