@@ -56,6 +56,8 @@ def test_the_whole_way(oboro: Command, tmp_path: Path) -> None:
     assert code == 0
     assert "4 x 4 of row,col" in out
     assert "generated city" in out
+    code, out, _ = oboro("table forecast --domain city.toml --eps 0.5 --strategy adaptive --expected-n 70000")
+    assert out.count("the figures are for about") == out.count("for about 70,000 people") == 1
     code, out, _ = oboro(f"{RELEASE} --name first -o published.parquet")
     assert code == 0
     assert "remaining  eps = 0.5" in out

@@ -35,7 +35,7 @@ from oboro.cli.options import (
 from oboro.cli.terminal import echo, progress_bar
 from oboro.errors import OboroError, ParameterError
 from oboro.files import reads
-from oboro.language import aligned, labelled, phrase, plain, said
+from oboro.language import aligned, labelled, phrase, said
 
 if TYPE_CHECKING:
     from oboro.privacy import Unit
@@ -245,17 +245,7 @@ def forecast(
         from oboro.report.forecast import write_forecast
 
         write_forecast(plan, output, expected_total=expected_total, language=language)
-    if expected_total is None:
-        plans.show_forecast(plan, show)
-    elif show.json:
-        facts = {"released": plan.describe()["released"], "guarantee": plan.guarantee.to_dict()}
-        show_json({**facts, "forecast": plan.forecast(expected_total).to_dict()})
-    else:
-        usual = plan.forecast()
-        plans.show_forecast(plan, show, usual)
-        for note in plan.forecast(expected_total).notes:
-            if note not in usual.notes:
-                echo(f"  {said('note: ')}{said(plain(note))}")
+    plans.show_forecast(plan, show, plan.forecast(expected_total))
     if output is not None:
         echo(labelled("written", str(output)), err=show.json)
 
