@@ -25,7 +25,7 @@ addEventListener("DOMContentLoaded", () => {
   const moments = (about) => { // where the time axis has its marks, in samples
     const { first, span } = state;
     if (!dated) return ticks(first, first + span - 1, about).filter((each) => each === Math.round(each));
-    const each = step * every, sizes = [60, 300, 900, 1800, 3600, 10800, 21600, 43200, day, 2 * day, 7 * day, 14 * day, 30.5 * day, 61 * day, 91.5 * day, 182.6 * day, 365.25 * day];
+    const each = step * every, sizes = [60, 300, 900, 1800, 3600, 10800, 21600, 43200, day, 2 * day, 3 * day, 7 * day, 14 * day, 30.5 * day, 61 * day, 91.5 * day, 182.6 * day, 365.25 * day];
     const size = sizes.find((one) => span * each / one <= about) || sizes[sizes.length - 1], found = [];
     for (let at = Math.ceil(seconds(first) / size) * size; at <= seconds(first + span - 1); at += size) found.push((at - start) / step / every - from / every);
     return found;
