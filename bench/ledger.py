@@ -2,9 +2,9 @@
 
 By the clock, for here it is the disk that counts, and in the same run and folder a plain SQLite transaction with the same
 settings, which keeps a row as large: its speed is the most that any ledger in such a file can have. Each answer is two
-transactions, a reservation and a commit. So 100 answers a second of one thread need a disk with at least 200 such transactions a
-second; where many wait they share transactions. `ratio` is answers a second over half the plain transactions a second: 1 where
-nothing but the disk is waited for.
+transactions, a reservation and a commit, and where many wait they share transactions. The target is in answers a second: 100 of one
+thread, 300 of many. A disk with fewer than 200 such transactions a second cannot give the first, whoever asks: so the rows without a target say
+how many there were. Their `ratio` is answers a second over half the plain transactions a second: 1 where nothing but the disk is waited for.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def rows() -> Iterator[Row]:
             reserved = ledger.reserve(plan=PLAN, unit=UNIT, guarantee=ob.Pure("0.01"))
             ledger.commit(reserved, b"y" * 1000, facts={"rows": 1})
 
-        plain = _plain(folder / "plain.db")
-        for threads, wanted, least in ((1, 100, 0.7), (THREADS, 300, 3.0)):
+        plain = plain_transaction(folder / "plain.db")
+        for threads, wanted in ((1, 100), (THREADS, 300)):
             # by turns, for a disk has its moods
             disk, ours = [], []
             for _ in range(3):
@@ -43,12 +43,12 @@ def rows() -> Iterator[Row]:
                 ours.append(_rate(answer, threads))
             most, found = max(disk), max(ours)
             what = f"ledger: answers a second, {threads} thread{'s' if threads > 1 else ''}"
-            yield Row(what, found, "what is wanted of a quick disk", wanted, "1/s", found / wanted)
-            yield Row(what, found, "half the plain transactions", most / 2, "1/s", found / (most / 2), least)
+            yield Row(what, found, "what is wanted of a quick disk", wanted, "1/s", found / wanted, 1)
+            yield Row(what, found, "half the plain transactions", most / 2, "1/s", found / (most / 2))
         ledger.verify()
 
 
-def _plain(path: Path) -> Callable[[], None]:
+def plain_transaction(path: Path) -> Callable[[], None]:
     """A transaction of SQLite alone: as durable, with a row as large as an entry."""
     driver = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     for pragma in ("journal_mode = DELETE", "synchronous = EXTRA", "fullfsync = ON"):

@@ -7,11 +7,14 @@ Everybody answers the same question from the same place, in the same run, by tur
     in memory       the same column, already there: an Arrow table for us and DuckDB, its NumPy array for the peers
                     (for OpenDP as floats, which it needs: turning them is not counted)
 
+Whole numbers are in the narrowest type that holds them, as a careful Parquet file has them: incomes in 32 bits, ages in 16. A row of its own has
+both in 64 bits, as NumPy, pandas and whoever reads a CSV file have them: there diffprivlib copies twice as much, or four times.
+
 Ours also reserves, draws, stores and signs. OpenDP's quantile chooses among the values that ours chooses among, the public
 grid; a row without a target shows how it does if it is let off with 1001 of them. Against DuckDB the targets are 1/3
 where a unit is a row, from a file, and 1/5 where contributions are bounded: how many times as long ours may take. In memory DuckDB's mean is a
 hundredth of a second, and the rows below say how ours compares. With few rows the fixed cost of an answer shows: the peers have neither
-ledger nor certificate.
+ledger nor certificate. What a durable ledger takes at the very least is a row too: two plain SQLite transactions and three signatures.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import oboro as ob
+from bench.ledger import plain_transaction
 from bench.measure import Row, timed
 from oboro.statistics.sensitivity import smooth_order_statistic
 
@@ -51,6 +55,7 @@ Read = Callable[[str], Any]
 
 def rows() -> Iterator[Row]:
     yield _smooth()
+    yield from _fixed()
     for size in SIZES:
         with tempfile.TemporaryDirectory() as folder:
             yield from _of_size(size, Path(folder) / "people.parquet")
@@ -76,6 +81,13 @@ def _of_size(size: int, path: Path) -> Iterator[Row]:
         ("from a file", path, _diffprivlib(read), _opendp(read_floats, size)),
         ("in memory", table, _diffprivlib(arrays.get), _opendp(floats.get, size)),
     )
+    if size == SIZES[1]:
+        wide = table
+        for name, array in arrays.items():
+            column = table.schema.get_field_index(name)
+            wide = wide.set_column(column, name, pa.array(array.astype(np.int64)))
+        as_wide = {name: wide.column(name).to_numpy() for name in arrays}
+        places = (*places, ("in memory, 64 bits", wide, _diffprivlib(as_wide.get), {}))
     for place, data, diffprivlib, opendp in places[0 if largest else 1 :]:
         session = _session(data, "a row", path)
         for peer, answers in (("diffprivlib", diffprivlib), ("OpenDP", opendp)):
@@ -83,6 +95,29 @@ def _of_size(size: int, path: Path) -> Iterator[Row]:
                 target = TARGETS.get(name) if size >= SIZES[1] else None
                 ours = partial(ASK[name.split(" ")[0]], session)
                 yield _compared(f"{name}, {size:,} rows, {place}", ours, peer, theirs, target)
+
+
+def _fixed() -> Iterator[Row]:
+    """What an answer costs however few the rows; beside what it may, and beside the least that a durable ledger takes."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    with tempfile.TemporaryDirectory() as folder:
+        session = _session(generated(SIZES[0]), "a row", Path(folder) / "people.parquet")
+        transaction = plain_transaction(Path(folder) / "plain.db")
+        key = Ed25519PrivateKey.generate()
+
+        def least() -> None:
+            for _ in range(2):
+                transaction()
+            for _ in range(3):
+                key.sign(bytes(1000))
+
+        ours = partial(ASK["mean"], session)
+        row = _compared(
+            "fixed cost of an answer", ours, "two plain transactions, three signatures", least, None
+        )
+        yield row
+        yield Row(row.what, row.ours, "what it may take", 0.005, "s", 0.005 / row.ours, 1)
 
 
 def _smooth() -> Row:
