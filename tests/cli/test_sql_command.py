@@ -89,6 +89,20 @@ def test_a_statement_is_saved_with_one_row_a_group_and_an_interval_of_each_figur
     assert json.loads(shown)["dry_run"]
 
 
+def test_counts_are_printed_and_written_raw_and_at_zero_or_more(oboro: Any, tmp_path: Path) -> None:
+    told = ("--eps", "0.5", "--name", "counts", "--not-negative")
+    code, shown, errors = oboro(ASK, *told)
+    assert code == 0, errors
+    assert "count(*) at 0 or more" in shown
+    _, again, _ = oboro(ASK, *told, "--json")
+    (first, *_) = json.loads(again)["table"]
+    assert {"count(*) low", "count(*) at 0 or more", "count(*) at 0 or more high"} <= set(first)
+    assert spent(tmp_path) == ob.Pure("0.5")
+    code, _, errors = oboro("--not-negative", typed=["quit"])
+    assert code != 0
+    assert "--not-negative" in errors
+
+
 def test_the_prompt_shows_the_price_and_pays_after_a_yes(oboro: Any, tmp_path: Path) -> None:
     code, shown, errors = oboro(
         typed=[ASK, "eps 0.5", ASK, "no", ASK, "^C", ASK + ";", "yes", "left", "columns"]

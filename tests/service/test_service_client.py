@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -123,6 +124,40 @@ def test_a_released_file_carries_a_certificate_of_the_service(
     where = people.by("region").count(eps="0.1").save(tmp_path / "regions.csv")
     record = ob.verify_certificate(where, public_key=served[0].ledger.public_key)
     assert record["dataset"] == DATASET
+
+
+def test_counts_are_given_raw_and_at_zero_or_more_as_json_csv_and_files(
+    people: Remote, served: tuple[Town, str], tmp_path: Path
+) -> None:
+    names = ["value", "low", "high", "at 0 or more", "at 0 or more low", "at 0 or more high"]
+    counted = people.where("age >= 99").count(eps="0.1")
+    where = counted.save(tmp_path / "old.csv", not_negative=True)
+    assert ob.verify_certificate(where, public_key=served[0].ledger.public_key)["dataset"] == DATASET
+    where = people.sql("SELECT region, COUNT(*) AS n FROM people GROUP BY region", eps="0.1").save(
+        tmp_path / "n.csv", not_negative=True
+    )
+    assert "n at 0 or more high" in (tmp_path / "n.csv").read_text()
+    for job in people._line.get("/v1/questions"):
+        path = f"/v1/questions/{job['id']}/release"
+        if job["question"].get("where") != "age >= 99":
+            continue
+        found = people._line.get(f"{path}?not_negative=true")
+        assert found["counts"] == counted.not_negative().to_pylist()
+        assert list(found["counts"][0]) == names
+        asked = urllib.request.Request(
+            f"{served[1]}{path}?not_negative=true&format=csv",
+            headers={"Authorization": f"Bearer {served[0].tokens['lab-3']}"},
+        )
+        with urllib.request.urlopen(asked) as reply:
+            assert reply.read() == (tmp_path / "old.csv").read_bytes()
+        break
+    else:
+        raise AssertionError("the question is not in the list")
+    people.mean("income", eps="0.1")
+    mean = people._line.get("/v1/questions")
+    refused = next(job for job in mean if "mean" in str(job["question"]))
+    with pytest.raises(ob.OboroError, match="no counts"):
+        people._line.get(f"/v1/questions/{refused['id']}/release?not_negative=true")
 
 
 def test_errors_are_those_of_the_library(people: Remote, served: tuple[Town, str]) -> None:

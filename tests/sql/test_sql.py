@@ -288,6 +288,31 @@ def test_nulls_follow_the_rule_of_their_column() -> None:
 # -- what is worked out afterwards ------------------------------------------------------------------------------------------------
 
 
+def test_counts_of_a_statement_are_given_raw_and_at_zero_or_more(tmp_path: Path) -> None:
+    domain = ob.Domain([ob.Integer("age", 0, 120), ob.Integer("yellow", 0, 199)])
+    ledger = ob.Ledger.create(tmp_path / "x.ledger", dataset="x", unit=ob.Unit.row(), budget=ob.Pure(9))
+    people = ob.Session({"age": [3] * 50, "yellow": [1] * 50}, domain=domain, ledger=ledger)
+    release = people.sql("SELECT yellow, COUNT(*) AS n FROM data GROUP BY yellow ORDER BY n", eps=1)
+    found = release.not_negative()
+    names = ["n", "n low", "n high", "n at 0 or more", "n at 0 or more low", "n at 0 or more high"]
+    assert found.column_names == ["yellow", *names]
+    n, low, high, cut, cut_low, cut_high = (found.column(name).to_numpy() for name in names)
+    assert n[0] < 0  # of 200, but for 1 in 10^30
+    assert (cut == np.maximum(n, 0)).all()
+    assert (low < n).all()
+    assert (high > n).all()
+    assert (cut_low == np.maximum(low, 0)).all()
+    assert (cut_high == np.maximum(high, 0)).all()
+    release.save(tmp_path / "n.csv", not_negative=True)
+    assert (tmp_path / "n.csv").read_text().splitlines()[0].replace('"', "") == ",".join(["yellow", *names])
+    mean = people.sql('SELECT COUNT(age) AS n, AVG(age) AS "n at 0 or more" FROM data', eps=1)
+    assert (
+        "n at 0 or more here" in mean.not_negative().column_names
+    )  # the count beside a mean, and a name that is taken
+    with pytest.raises(ob.OboroError, match="no counts"):
+        people.sql("SELECT AVG(age) FROM data", eps=1).not_negative()
+
+
 def test_order_limit_and_having_look_at_released_figures() -> None:
     every = released("SELECT region, AVG(age) AS a, COUNT(*) AS n FROM people GROUP BY region", eps=5)
     plan = asked().sql(

@@ -194,13 +194,27 @@ _MOST_SHOWN = 20
 def _at_zero_or_more(released: Release) -> list[str]:
     """The first counts at 0 or more, each with its interval, as lines."""
     table = released.not_negative()
-    names = [name for name in table.column_names if not name.endswith(("low", "high")) and name != "number"]
-    rows = [[said(name) for name in (*names, "95% interval")]]
+    every = table.column_names
+    ends = {f"{name} {side}" for name in every for side in ("low", "high")} | {"low", "high", "number"}
+    names = [name for name in every if name not in ends]
+    cut = {name for name in names if f"{name} low" in every and "at 0 or more" in name}
+    rows = [
+        [
+            part
+            for name in names
+            for part in ([said(name), said("95% interval")] if name in cut else [said(name)])
+        ]
+    ]
     for row in table.slice(0, _MOST_SHOWN).to_pylist():
-        ends = (row[f"at 0 or more {side}"] for side in ("low", "high"))
-        figures = [f"{own:,}" if isinstance(own, int) else str(own) for own in (row[name] for name in names)]
-        rows.append([*figures, phrase(" to ".join(f"{end:,}" for end in ends))])
-    return aligned(rows, "<" * (len(names) - 2) + ">>>")
+        figures = list[str]()
+        for name in names:
+            figures.append(f"{row[name]:,}" if isinstance(row[name], int) else str(row[name]))
+            if name in cut:
+                figures.append(phrase(" to ".join(f"{row[f'{name} {side}']:,}" for side in ("low", "high"))))
+        rows.append(figures)
+    whole = {name for name in names if str(table.schema.field(name).type).startswith("int")}
+    sides = "".join(">>" if name in cut else ">" if name in whole else "<" for name in names)
+    return aligned(rows, sides)
 
 
 def _fetched(released: Release, ledger: Ledger) -> str:

@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from oboro.cli import plans
-from oboro.cli.options import Delivery, EpsOrNone, ExpectedN, Rho, argument, open_ledger, option, with_options
+from oboro.cli.options import (
+    Delivery,
+    EpsOrNone,
+    ExpectedN,
+    NotNegative,
+    Rho,
+    argument,
+    open_ledger,
+    option,
+    with_options,
+)
 from oboro.cli.query import PeopleFile, read
 from oboro.cli.terminal import echo, typed
 from oboro.errors import DataError, OboroError, ParameterError
@@ -64,6 +74,7 @@ def sql(
     rho: Rho = None,
     delta: Delta = None,
     expected_n: ExpectedN = None,
+    not_negative: NotNegative = False,
 ) -> None:
     """Asks a statement of SQL, and pays for it from the ledger. All its figures share one price."""
     from oboro.statistics.session import check_private
@@ -71,15 +82,15 @@ def sql(
     budget = "--rho 2" if rho is not None else "--eps 2" if delta is None else "--eps 2 --delta 1e-5"
     asked, ledger = opened(file, budget)
     if statement is None:
-        _check_prompt(delivery)
+        _check_prompt(delivery, not_negative)
         prompt(asked, ledger, Price(eps, rho, delta), expected_n)
         return
     read_it, plan = planned(asked, statement, Price(eps, rho, delta), expected_n)
     check_private(plan, asked.n)
-    plans.release(plan, read_it.asked.source, ledger, delivery)
+    plans.release(plan, read_it.asked.source, ledger, delivery, not_negative=not_negative)
 
 
-def _check_prompt(delivery: Delivery) -> None:
+def _check_prompt(delivery: Delivery, not_negative: bool) -> None:
     """Refuses what the prompt would not heed: whoever says --dry-run there must not pay."""
     given = {
         "-o": delivery.output,
@@ -87,6 +98,7 @@ def _check_prompt(delivery: Delivery) -> None:
         "--force": delivery.force,
         "--dry-run": delivery.dry_run,
         "--json": delivery.json,
+        "--not-negative": not_negative,
     }
     if words := [word for word, value in given.items() if value not in (None, False)]:
         raise ParameterError(

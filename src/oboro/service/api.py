@@ -358,6 +358,7 @@ async def events(id: str, request: Request, desk: AtDesk, person: Asker) -> Stre
     )  # a proxy passes each event on
 
 
+NotNegative = Annotated[bool, Query(description="counts raw and at 0 or more, with the 95% interval of each")]
 _FILES = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet", "json": "application/json"}
 
 
@@ -378,14 +379,25 @@ def release(
     desk: AtDesk,
     person: Asker,
     format: Annotated[str, Query(pattern="^(json|csv|parquet)$")] = "json",
+    not_negative: NotNegative = False,
 ) -> Response:
-    """The answer: as JSON with its certificate, or the file alone."""
+    """The answer: as JSON with its certificate, or the file alone. With `not_negative` counts are given raw and at 0 or more."""
     found = desk.answer(desk.job(id, person))
-    if format == "json":
+    if format == "json" and not not_negative:
         return Response(found, media_type="application/json")
     given = _released(desk, id, person)
-    content = given.content if format == "parquet" else given.plan.encoded(given.outgoing(), ".csv")
-    return Response(content, media_type=_FILES[format])
+    if format == "json":
+        counts = given.not_negative().to_pylist()
+        whole = json.dumps({**json.loads(found), "counts": counts}, ensure_ascii=False, default=str)
+        return Response(whole, media_type="application/json")
+    return Response(_file(given, f".{format}", not_negative, format == "parquet"), media_type=_FILES[format])
+
+
+def _file(given: Release, ending: str, not_negative: bool, stored: bool = False) -> bytes:
+    """A release as a file, byte for byte as `save` writes it; `stored`: as the ledger keeps it."""
+    table = given.not_negative() if not_negative else given.outgoing()
+    same = not not_negative and ending == ".parquet" and (stored or table is given.to_arrow())
+    return given.content if same else bytes(given.plan.encoded(table, ending))
 
 
 @router.get(
@@ -398,6 +410,7 @@ def certificate(
     desk: AtDesk,
     person: Asker,
     file: Annotated[str | None, Query(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f]+$")] = None,
+    not_negative: NotNegative = False,
 ) -> Response:
     """The certificate of an answer; with the name of a file, bound to that file as oboro writes it."""
     given = _released(desk, id, person)
@@ -405,12 +418,7 @@ def certificate(
     if file is not None:
         from pathlib import Path
 
-        ending, table = checked_ending(given.plan, Path(file)), given.outgoing()
-        content = (
-            given.content
-            if ending == ".parquet" and table is given.to_arrow()
-            else given.plan.encoded(table, ending)
-        )
+        content = _file(given, checked_ending(given.plan, Path(file)), not_negative)
         signed = certify_file(signed, file, content, _opened(desk, id, person).ledger.sign)
     return Response(signed.to_bytes(), media_type="application/json")
 

@@ -269,6 +269,10 @@ class Answer(BaseModel):
     content: str = Field(
         description="the released table as Parquet, in base64: its SHA-256 stands in the certificate"
     )
+    counts: list[Record] | None = Field(
+        None,
+        description="where not_negative was asked for: counts raw and at 0 or more, with the interval of each",
+    )
 
 
 class Job(BaseModel):

@@ -143,10 +143,15 @@ class PersonsPlan(ScopedPlan):
 
     def intervals(self, table: Table, level: float) -> Ends:
         """For each number the range that holds the true one with this probability; never below 0, nor above a public n."""
+        low, high = self.raw_intervals(table, level)
+        most = np.iinfo(np.int64).max if self.scope.n is None else self.scope.n
+        return np.clip(low, 0, most), np.clip(high, 0, most)
+
+    def raw_intervals(self, table: Table, level: float) -> tuple[Integers, Integers]:
+        """The same about the noisy number, also where it is below 0."""
         value = table.column("value").to_numpy()
         low, high = (0, 0) if self.public else self.term.noise.interval(level)
-        most = np.iinfo(np.int64).max if self.scope.n is None else self.scope.n
-        return np.clip(value + low, 0, most), np.clip(value + high, 0, most)
+        return value + low, value + high
 
     def describe(self) -> dict[str, object]:
         noise = {"law": "none: n is public"} if self.public else self.term.to_dict()

@@ -216,18 +216,24 @@ class BatchPlan(Plan):
                 continue
             mine = table.filter(numbers == place).select(["number", "question", "of", "value"])
             counts = mine.column("value").cast(pa.int64())
-            own, answered = pa.table({"value": counts}), self._answered_by(place)
-            assert plan.raw_intervals is not None
-            raw = (
-                plan.raw_intervals(own, level)
-                if answered is None
-                else answered[0].raw_intervals(answered[1], own, level)
-            )
-            cut = self.ends_of(place, own, level)
-            assert cut is not None
             mine = mine.set_column(3, "value", counts)
-            parts.append(raw_and_cut(mine, counts, raw, cut))
+            parts.append(raw_and_cut(mine, counts, *self.count_ends(place, counts, level)))
         return pa.concat_tables(parts)
+
+    def count_ends(self, place: int, counts: Any, level: float) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+        """The intervals of noisy counts of a question: raw, and at 0 or more. Each follows from its own count."""
+        import pyarrow as pa
+
+        plan, own, answered = self.plans[place], pa.table({"value": counts}), self._answered_by(place)
+        assert plan.raw_intervals is not None
+        raw = (
+            plan.raw_intervals(own, level)
+            if answered is None
+            else answered[0].raw_intervals(answered[1], own, level)
+        )
+        cut = self.ends_of(place, own, level)
+        assert cut is not None
+        return raw, cut
 
     def mean_reach(self, place: int, field: str, level: float) -> float | None:
         """How far the noisy sum or count of a mean goes, where it comes from shared tables."""

@@ -276,6 +276,53 @@ class StatementPlan(Plan):
             rows = rows[np.argsort(-keys if ordering.descending else keys, kind="stable")]
         return table.take(pa.array(rows[: self.limit]))
 
+    @property
+    def _counts(self) -> dict[str, Figure]:
+        """Columns that are counts: of a question of their own, or beside a mean. What is worked out from counts is none."""
+        found = {one.name: one.of for one in self.outputs if isinstance(one.of, Figure)}
+        return {
+            name: own
+            for name, own in found.items()
+            if own.field == "count" or self.batch.plans[own.question].has_counts
+        }
+
+    def _count_ends(self, own: Figure, counts: Any, level: float) -> tuple[Any, Any]:
+        """The intervals of noisy counts: raw, and at 0 or more."""
+        if own.field != "count":
+            return self.batch.count_ends(own.question, counts, level)
+        plan, reach = self.batch.plans[own.question], self.batch.mean_reach(own.question, "count", level)
+        assert isinstance(plan, MeanPlan)
+        reach = mean_reach(plan, "count", level) if reach is None else reach
+        value = np.asarray(counts.to_numpy(zero_copy_only=False), float)
+        raw = value - reach, value + reach
+        return raw, tuple(np.maximum(end, 0) for end in raw)
+
+    @property
+    def has_counts(self) -> bool:
+        return bool(self._counts)
+
+    def not_negative(self, table: Table, level: float) -> Table:
+        """Each column of counts raw and at 0 or more, with low and high for either; the other columns as they are."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        figures, columns = self._counts, dict[str, Any]()
+        skipped = {f"{name} {end}" for name in figures for end in ("low", "high")}
+        for name in table.column_names:
+            if name in skipped:
+                continue
+            columns[name] = table.column(name)
+            if name in figures:
+                counts = table.column(name).combine_chunks()
+                raw, cut = self._count_ends(figures[name], counts, level)
+                other = f"{name} at 0 or more"
+                while {other, f"{other} low", f"{other} high"} & set(table.column_names):
+                    other += " here"  # another column has that name
+                columns[f"{name} low"], columns[f"{name} high"] = map(pa.array, raw)
+                columns[other] = pc.max_element_wise(counts, pa.scalar(0, counts.type))
+                columns[f"{other} low"], columns[f"{other} high"] = map(pa.array, cut)
+        return pa.table(columns)
+
     def describe(self) -> dict[str, object]:
         found = {
             column.name: column
