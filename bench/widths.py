@@ -5,7 +5,9 @@ normal quantile), and held what is published; it did not allow for rows being pr
 numbers. Its rule stands below, on the same draws. "least" is a lower bound for any rule that looks at the noisy count y of a cell and its threshold t, even one made for this
 table and with a coin, and holds the true count with the level given that the row is published: the mean number of counts in an interval is
 the sum, over all x, of the chance that it holds x [Pratt 1961], and an interval holds one count at least. With q(x, y) the chance that the
-interval of y holds x that is a linear program.
+interval of y holds x that is a linear program. And an interval holds the two numbers that are printed, the count and its estimate: it is no
+narrower than they lie apart, and at least one person wider for each row that holds nobody, and must be covered, but is not by these two. The larger
+bound counts.
 """
 
 from __future__ import annotations
@@ -89,17 +91,21 @@ def widths(
         data["sex"] = [SEXES[i] for i in places[2]]
     prepared, sd = plan.prepare(data), math.sqrt(strategy.variance(0))
     sums: dict[float, list[Any]] = {level: [0, 0.0, 0.0, 0, 0] for level in LEVELS}
+    apart, reached = 0, 0  # the two numbers that are printed; rows that hold nobody where one of them is 0
     seen: dict[int, dict[int, int]] = {}  # by threshold: how many rows have which true count
     for _ in range(RUNS):
         found = plan.measure(prepared, system_bits())
         solved, leaves = _estimates(strategy, found), _leaves(strategy, found)
         here = true[tuple(plan.layout.places(found.keys))]
-        coarse = solved.noise.sd < 1 and not by_sex
-        if coarse:
+        coarse = solved.noise.sd < 1
+        own = np.maximum(solved.raw[leaves], 0)
+        apart += int(np.abs(own - found.counts).sum())
+        reached += int(((here == 0) & (own == 0)).sum())
+        if coarse and not by_sex:
             thresholds = solved.raw[leaves] - solved._above(leaves, math.ceil(_FAR * solved.noise.sd))
             for t, x in zip(thresholds.tolist(), here.tolist(), strict=True):
-                own = seen.setdefault(t, {})
-                own[x] = own.get(x, 0) + 1
+                times = seen.setdefault(t, {})
+                times[x] = times.get(x, 0) + 1
         middle = solved.leaves.reshape(-1)[leaves]
         for level, tally in sums.items():
             low, high = strategy.intervals(found, level)
@@ -112,9 +118,14 @@ def widths(
             tally[2] += float((last - first).sum())
             tally[3] += int((empty & (first == 0)).sum())
             tally[4] += int(empty.sum())
-    least = _least(seen, solved.noise) if coarse else {}
+    least = _least(seen, solved.noise) if seen else {}
+
+    def bound(level: float, size: int, nobody: int) -> float | None:
+        printed = (apart + max(level * nobody - reached, 0.0)) / size
+        return max(least.get(level, 0.0), printed) if coarse else None
+
     return {
-        level: (ours / size, old / size, least.get(level), hits / max(nobody, 1))
+        level: (ours / size, old / size, bound(level, size, nobody), hits / max(nobody, 1))
         for level, (size, ours, old, hits, nobody) in sums.items()
     }
 
