@@ -25,7 +25,7 @@ from oboro import tables
 from oboro.domain import Domain, Grid, Integer
 from oboro.noise import system_bits
 from oboro.privacy import Unit
-from oboro.tables.cells import Cells
+from oboro.tables.tree.trial import log_error
 from oboro.tables.tree.workload import DEFAULT, Workload
 
 SETTINGS = ((64, 64), (128, 128), (256, 256), (256,), (1024,), (4096,))
@@ -35,7 +35,7 @@ ASKED: dict[str, Workload] = {
     "cells": tables.cells(),
     "blocks and squares": DEFAULT,
 }
-RUNS = int(os.environ.get("OBORO_RUNS", "20")) // 2
+RUNS = int(os.environ.get("OBORO_RUNS", "10")) // 2
 MOST = 1.1
 
 
@@ -82,7 +82,9 @@ def _ratios(
     for shape in shapes:
         truth = np.random.default_rng(3).multinomial(people, shape.reshape(-1)).reshape(sides)
         for plan in every:
-            logs[plan] += _log_error(plan, truth, _questions(name, sides)) / len(shapes)
+            logs[plan] += log_error(
+                plan.mechanism, truth, _questions(name, sides), RUNS, system_bits()
+            ) / len(shapes)
     best = min(logs[plan] for plan in ours)
     return {told: math.exp(logs[plan] - min(best, logs[plan])) for told, plan in picked.items()}
 
@@ -130,29 +132,3 @@ def _questions(name: str, sides: tuple[int, ...]) -> list[Integers]:
             low = [random.integers(0, side - own + 1, 1000) for side in sides]
             kinds.append(np.array([low, [at + own for at in low]]))
     return kinds
-
-
-def _log_error(plan: tables.TablePlan, truth: Integers, asked: list[Integers]) -> float:
-    places = np.nonzero(truth)
-    keys = plan.layout.keys(places)
-    order = np.argsort(keys)
-    cells = Cells(keys[order], truth[places][order].astype(np.int64))
-    squares = np.zeros(len(asked))
-    for _ in range(RUNS):
-        found = plan.mechanism.measure(cells, system_bits())[0]
-        sums = -truth.astype(float)
-        sums[tuple(plan.layout.places(found.keys))] += found.counts
-        sums = np.pad(sums, [(1, 0)] * sums.ndim)
-        for axis in range(sums.ndim):
-            sums = sums.cumsum(axis)
-        squares += [np.mean(_between(sums, kind) ** 2) / RUNS for kind in asked]
-    return float(np.log(np.maximum(squares, 1e-3)).mean() / 2)
-
-
-def _between(sums: Floats, asked: Integers) -> Floats:
-    low, high = asked
-    if sums.ndim == 1:
-        return np.asarray(sums[high[0]] - sums[low[0]])
-    return np.asarray(
-        sums[high[0], high[1]] - sums[low[0], high[1]] - sums[high[0], low[1]] + sums[low[0], low[1]]
-    )

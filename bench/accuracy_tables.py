@@ -31,7 +31,7 @@ from oboro.tables.tree.outlook import SHAPES, shape_of
 from oboro.tables.tree.strategy import PlannedTree
 
 SIDE, EPS = 128, Fraction(1, 10)
-RUNS = int(os.environ.get("OBORO_RUNS", "20"))
+RUNS = int(os.environ.get("OBORO_RUNS", "10"))
 SCALES = (10**4, 10**6)
 DOMAIN = Domain([Grid("row", "col", shape=(SIDE, SIDE))])
 LAYOUT = Layout(DOMAIN)

@@ -67,7 +67,7 @@ def test_the_forecast_of_a_tree_says_when_another_strategy_is_better() -> None:
     plan = tables.plan(TOWN, unit=Unit.cells(), eps="0.1")
     (said,) = [note for note in plan.forecast(2000).notes if "strategy adaptive" in note]
     assert 0.5 < float(said.partition("about ")[2].split()[0]) < 0.9
-    assert not [note for note in plan.forecast(10**6).notes if "strategy adaptive" in note]
+    assert not [note for note in plan.forecast(10**8).notes if "strategy adaptive" in note]
 
 
 def ridge() -> Floats:

@@ -40,7 +40,7 @@ from oboro.tables.tree.intervals import NOISY, Answer, with_noisy
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.older import OlderAdaptive
 from oboro.tables.tree.outlook import Outlook
-from oboro.tables.tree.strategy import PlannedTree, design_for, preferred
+from oboro.tables.tree.strategy import PlannedTree, preferred
 from oboro.tables.tree.workload import DEFAULT, Design, Workload
 from oboro.tables.wavelet import Wavelet
 
@@ -643,28 +643,9 @@ def plan(
     )
     if made.strategy != PlannedTree.name or over_areas or share is not None or delta is not None:
         return made
-    return _best(made, workload, total if expected_total is None else expected_total, strategy is None)
+    from oboro.tables.tree import trial  # loaded where a choice is made
 
-
-def _best(made: TablePlan, workload: Workload | None, people: int | None, any_strategy: bool) -> TablePlan:
-    """What serves the questions best, as far as public facts tell: the tree as planned, the default tree, or a table that looks.
-
-    Where nothing says how many people there are, and blocks at all sizes matter, as they do by default, the tree stays.
-    """
-    from oboro.tables.tree import trial
-
-    asked = workload or DEFAULT
-    whole_tree = people is None and any(part.kind == "blocks" for part in asked.parts)
-    if (workload is None and people is None) or not trial.tried(made.layout, asked):
-        return made
-    found = trial.choice(
-        made.layout, made.guarantee.eps, made.unit, asked, people, looks=any_strategy and not whole_tree
-    )
-    if found == trial.LOOKS:
-        return dataclasses.replace(made, strategy=Adaptive.name, workload=None, design=None)
-    if found == trial.USUAL:
-        return dataclasses.replace(made, design=design_for(made.layout, made.unit))
-    return made
+    return trial.best(made, workload, total if expected_total is None else expected_total, strategy is None)
 
 
 def _refuse_beside_ticks(**given: object) -> None:

@@ -2,8 +2,9 @@
 
 The planner makes errors smallest as least squares leaves them. What follows, keeping counts at 0 or more, helps some plans
 far more than others, most of all where people are few, and has no closed form. So plans are tried out: on a small table
-that is filled as the city and the country of the outlook are, and as smooth hills and a valley are, with noise from a fixed seed. If nobody says how many people there are,
-tables from nearly empty to full count alike. No data is looked at, and the same facts always give the same choice.
+that is filled as the city and the country of the outlook are, and as smooth hills, a valley and islands are, with noise from a fixed seed.
+If nobody says how many people there are, any number from 1,000 to 100,000,000 may be right: then the plan is chosen that loses least against the best one
+where it loses most. No data is looked at, and the same facts always give the same choice.
 
 What decides most is the *filling*: people times eps/D for each cell. Below about 1, a table that looks (`adaptive`) is
 better for questions of all kinds; above, a tree that is planned for the questions.
@@ -11,26 +12,31 @@ better for questions of all kinds; above, a tree that is planned for the questio
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import warnings
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from oboro.arrays import Floats, Integers
 from oboro.domain import Category, Domain, Grid, Integer
 from oboro.exact import remembered
-from oboro.noise.bits import UnsafeBitsWarning, UnsafeDeterministicBits
+from oboro.noise.bits import Bits, UnsafeBitsWarning, UnsafeDeterministicBits
 from oboro.privacy import Pure, Unit
 from oboro.tables.cells import Cells, Layout
 from oboro.tables.strategy import Strategy, counts_move
 from oboro.tables.tree.adaptive import Adaptive
 from oboro.tables.tree.lattice import lattice_of
 from oboro.tables.tree.outlook import shape_of
-from oboro.tables.tree.strategy import PlannedTree
-from oboro.tables.tree.workload import LONG_SIDES, Part, Workload
+from oboro.tables.tree.strategy import PlannedTree, design_for
+from oboro.tables.tree.workload import DEFAULT, LONG_SIDES, Part, Workload
+
+if TYPE_CHECKING:
+    from oboro.tables.plan import TablePlan
 
 PLANNED, USUAL, LOOKS = (
     "planned",
@@ -38,14 +44,34 @@ PLANNED, USUAL, LOOKS = (
     "adaptive",
 )  # a tree for the questions, the default tree, a table that looks
 KINDS = ("blocks", "squares", "rectangles", "cells")  # questions that can be tried out
-_SHAPES = ("city", "country", "hills", "valley")
-_FILLINGS = (0.03, 0.3, 3.0, 30.0)  # where nobody says how many people there are
+_SHAPES = ("city", "country", "hills", "valley", "islands")
+_PEOPLE = (10**3, 10**8)  # so many there may be where nobody says it
+_SIZES = 4  # fillings between these, at most
 _LEAST, _MOST = -8, 8  # powers of two: of a filling that is tried out
 _EPS = Fraction(1, 4)
 _BITS = {1: 10, 2: 7}  # of a side of the made-up table, at most
 _ASKED = 64  # questions of each kind
-_RUNS = 16  # on each shape: so many with one filling, fewer with each of several
+_RUNS = 12  # on each shape: so many with one filling, fewer with each of several
 CLEARLY = 0.95  # a tree's errors can be told beforehand: something else must be better by as much
+
+
+def best(made: TablePlan, workload: Workload | None, people: int | None, any_strategy: bool) -> TablePlan:
+    """What serves the questions best, as far as public facts tell: the tree as planned, the default tree, or a table that looks.
+
+    Where nothing says how many people there are, and blocks at all sizes matter, as they do by default, the tree stays.
+    """
+    asked = workload or DEFAULT
+    whole_tree = people is None and any(part.kind == "blocks" for part in asked.parts)
+    if (workload is None and people is None) or not tried(made.layout, asked):
+        return made
+    found = choice(
+        made.layout, made.guarantee.eps, made.unit, asked, people, looks=any_strategy and not whole_tree
+    )
+    if found == LOOKS:
+        return dataclasses.replace(made, strategy=Adaptive.name, workload=None, design=None)
+    if found == USUAL:
+        return dataclasses.replace(made, design=design_for(made.layout, made.unit))
+    return made
 
 
 def tried(layout: Layout, workload: Workload) -> bool:
@@ -68,18 +94,24 @@ def choice(
 def ratios(
     layout: Layout, eps: Fraction, unit: Unit, workload: Workload, people: int | None
 ) -> dict[str, float]:
-    """Errors of each plan over those of a tree for the questions, in the geometric mean over kinds and shapes."""
+    """Errors of each plan over those of a tree for the questions, in the geometric mean over kinds and shapes.
+
+    If nobody says how many people there are: over those of the best plan, where that is largest.
+    """
     axes = len(lattice_of(layout.domain).trees[0].directions)
     bits = min(max(round(math.log2(layout.cells) / axes), 2), _BITS[axes])
-    steps = None
-    if people is not None:
-        filling = max(people, 1) * float(eps) / counts_move(unit) / layout.cells
-        steps = min(max(round(math.log2(filling)), _LEAST), _MOST)
-    return dict(_ratios(axes, bits, workload, steps))
+    ends = [
+        min(max(round(math.log2(max(own, 1) * float(eps) / counts_move(unit) / layout.cells)), _LEAST), _MOST)
+        for own in (_PEOPLE if people is None else (people, people))
+    ]
+    steps = dict.fromkeys(round(float(step)) for step in np.linspace(ends[0], ends[1], _SIZES))
+    return dict(_ratios(axes, bits, workload, tuple(steps)))
 
 
 @remembered(32)
-def _ratios(axes: int, bits: int, workload: Workload, steps: int | None) -> tuple[tuple[str, float], ...]:
+def _ratios(
+    axes: int, bits: int, workload: Workload, steps: tuple[int, ...]
+) -> tuple[tuple[str, float], ...]:
     sides = (1 << bits,) * axes
     layout = Layout(
         Domain([Grid("row", "col", shape=sides) if axes == 2 else Integer("at", 0, sides[0] - 1)])
@@ -91,18 +123,22 @@ def _ratios(axes: int, bits: int, workload: Workload, steps: int | None) -> tupl
         LOOKS: Adaptive(*facts),
     }
     asked = [own for part in workload.parts for own in _questions(part, sides)]
-    logs = dict.fromkeys(plans, 0.0)
-    fillings = _FILLINGS if steps is None else (2.0**steps,)
-    runs = _RUNS // len(fillings)
-    for filling in fillings:
+    found = []
+    for step in steps:
+        logs = dict.fromkeys(plans, 0.0)
         for shape in _SHAPES:
-            truth = _filled(shape, sides, max(round(filling * math.prod(sides) / float(_EPS)), 1))
+            truth = _filled(shape, sides, max(round(2.0**step * math.prod(sides) / float(_EPS)), 1))
             for name, plan in plans.items():
-                logs[name] += _log_error(plan, truth, asked, runs) / len(fillings) / len(_SHAPES)
-    return tuple((name, math.exp(log - logs[PLANNED])) for name, log in logs.items())
+                logs[name] += log_error(plan, truth, asked, _RUNS // len(steps)) / len(_SHAPES)
+        found.append(logs)
+    if len(steps) == 1:
+        return tuple((name, math.exp(log - found[0][PLANNED])) for name, log in found[0].items())
+    return tuple((name, math.exp(max(logs[name] - min(logs.values()) for logs in found))) for name in plans)
 
 
-def _log_error(plan: Strategy, truth: Integers, asked: list[Integers], runs: int) -> float:
+def log_error(
+    plan: Strategy, truth: Integers, asked: list[Integers], runs: int, bits: Bits | None = None
+) -> float:
     """The mean over kinds of questions of the logarithm of the root mean square error."""
     places = np.nonzero(truth)
     keys = plan.layout.keys(places)
@@ -110,7 +146,7 @@ def _log_error(plan: Strategy, truth: Integers, asked: list[Integers], runs: int
     squares = np.zeros(len(asked))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnsafeBitsWarning)
-        bits = UnsafeDeterministicBits("trial")
+        bits = bits or UnsafeDeterministicBits("trial")
     for found in plan.measure(Cells(keys[order], truth[places][order]), bits, runs):
         off = -truth.astype(float)
         off[tuple(plan.layout.places(found.keys))] += found.counts
@@ -166,7 +202,7 @@ def _filled(shape: str, sides: tuple[int, ...], people: int) -> Integers:
 @lru_cache(maxsize=16)
 def _density(shape: str, sides: tuple[int, ...]) -> Floats:
     """The shape on a smaller table; on a line, some rows of it laid end to end."""
-    own = {"hills": _hills, "valley": _valley}.get(shape)
+    own = {"hills": _hills, "valley": _valley, "islands": _islands}.get(shape)
     whole = shape_of(shape) if own is None else own()
     if len(sides) == 2:
         by = len(whole) // sides[0]
@@ -193,3 +229,14 @@ def _valley() -> Floats:
     middle = 256 + 120 * np.sin(at / 90)
     along = np.exp(-at / 250) * np.random.default_rng(13).lognormal(0, 0.3, 512)
     return np.asarray(along * np.exp(-(((at[:, None] - middle) / 20) ** 2) / 2))
+
+
+def _islands() -> Floats:
+    """A fifteenth of the ground, in patches; nobody can be elsewhere."""
+    random, at = np.random.default_rng(14), np.arange(512)
+    found = np.zeros((512, 512))
+    for wide in np.geomspace(8, 50, 9):
+        row, col = random.uniform(0, 512, 2)
+        near = np.hypot(at[:, None] - row, at - col) < wide
+        found += np.where(near, random.pareto(1) + 0.1, 0)
+    return np.asarray(found * random.lognormal(0, 0.5, found.shape))
