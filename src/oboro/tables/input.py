@@ -23,13 +23,14 @@ from __future__ import annotations
 
 import csv
 import zipfile
+from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 from typing import Any, TypedDict
 
 import numpy as np
 
-from oboro.arrays import Data, Integers
+from oboro.arrays import Bools, Data, Integers
 from oboro.domain import Areas, Category, Column, Domain, Grid, Mesh
 from oboro.engine import Source, count_cells, open_data
 from oboro.engine.protocol import Field, Whole
@@ -47,25 +48,41 @@ def read_cells(data: Data, layout: Layout, unit: Unit, count: str | None, *, pub
 
     `public`: they are those of a release.
     """
-    source = open_data(data)
-    source.need(*[name for column in layout.domain for name in column.sources])
-    fields = [field for column in layout.domain for field in fields_of(column)]
-    if count is None:
-        return _count_rows(source, fields, layout, unit)
-    source.need(count)
-    most = cap(layout)
+    source, most = open_data(data), cap(layout)
     keys, counts, size = np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64), 0
-    with loops_loading(large=_is_large(source)):
-        for values in source.stream_keys(fields, count, most):
-            found = keys_of(layout, values[:-1])
-            good = found >= 0
+    with loops_loading(large=count is not None and _is_large(source)):
+        for found, values, good in _keyed(source, layout, unit, count):
             end = size + int(np.count_nonzero(good))
             if end > keys.size:
                 keys, counts = _with_room(keys[:size], end), _with_room(counts[:size], end)
             keys[size:end] = found[good]
-            counts[size:end] = values[-1][good]
+            counts[size:end] = values[good]
             size = end
         return sort_cells(keys[:size], counts[:size], layout.bits, most, public=public)
+
+
+def blocks_of_records(
+    data: Data, layout: Layout, unit: Unit, count: str | None
+) -> Iterator[tuple[Integers, Integers]]:
+    """The same as keys and counts, some records at a time, as they come: a cell may come more than once."""
+    for found, values, good in _keyed(open_data(data), layout, unit, count):
+        yield found[good], values[good]
+
+
+def _keyed(
+    source: Source, layout: Layout, unit: Unit, count: str | None
+) -> Iterator[tuple[Integers, Integers, Bools]]:
+    """Keys and counts of records, and which of them are cells."""
+    source.need(*[name for column in layout.domain for name in column.sources])
+    fields = [field for column in layout.domain for field in fields_of(column)]
+    if count is None:
+        keys, counts = _count_rows(source, fields, layout, unit)
+        yield keys, counts, keys >= 0
+        return
+    source.need(count)
+    for values in source.stream_keys(fields, count, cap(layout)):
+        found = keys_of(layout, values[:-1])
+        yield found, values[-1], found >= 0
 
 
 def _with_room(held: Integers, needed: int) -> Integers:
@@ -81,7 +98,7 @@ def _is_large(source: Source) -> bool:
     return edition is not None and edition.path.stat().st_size > _LARGE_FILE
 
 
-def _count_rows(source: Source, fields: list[Field], layout: Layout, unit: Unit) -> Cells:
+def _count_rows(source: Source, fields: list[Field], layout: Layout, unit: Unit) -> tuple[Integers, Integers]:
     """Rows counted by the engine, with each person's bounded. Fields become one number, the first highest."""
     if prod(field.size for field in fields) > 2**62:
         raise DataError(
@@ -95,8 +112,7 @@ def _count_rows(source: Source, fields: list[Field], layout: Layout, unit: Unit)
     for field in reversed(fields):
         numbers, digit = np.divmod(numbers, field.size)
         values.append(digit)
-    keys, most = keys_of(layout, values[::-1]), cap(layout)
-    return sort_cells(keys[keys >= 0], np.minimum(counts[keys >= 0], most), layout.bits, most)
+    return keys_of(layout, values[::-1]), np.minimum(counts, cap(layout))
 
 
 def keys_of(layout: Layout, values: list[Any]) -> Integers:

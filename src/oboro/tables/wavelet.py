@@ -52,6 +52,7 @@ from oboro.tables.strategy import Strategy, published_if_even
 Draw = Callable[[int], tuple[Integers, Integers]]  # so many draws of noise, and words with as many fair bits
 
 _FIRST_BLOCK, _LARGEST_BLOCK = 1 << 10, 1 << 18
+_SUBTREE_BLOCK = 1 << 13  # of many small trees the last block of each is not used up
 _LARGEST_ROOM = 1 << 20  # cells written before memory is asked for again
 
 
@@ -87,8 +88,46 @@ def sensitivity(unit: Unit, depth: int, distinct: bool = True) -> int:
     return weight * unit.contributions * (2 * depth if replace else 1 + depth)
 
 
-def sparse(cells: Cells, layout: Layout, roots: Integers, draw: Draw) -> tuple[Cells, Integers]:
+def sparse(cells: Cells, layout: Layout | Head, roots: Integers, draw: Draw) -> tuple[Cells, Integers]:
     """T2: shares out each of `roots`, the published sums of as many trials; where each trial begins comes second."""
+    stack = np.zeros((layout.bits + 2, 7), np.int64)
+    return _descended(cells, layout, roots, stack, 0, draw, _FIRST_BLOCK, _LARGEST_BLOCK)
+
+
+def below(cells: Cells, layout: Layout, depth: int, prefix: int, held: int, draw: Draw) -> Cells:
+    """T2 from a node on: shares out what the node of this prefix, `depth` bits long, holds. `cells` are those below it.
+
+    The stack begins with that node, so that what is visited and drawn below it is what `sparse` would.
+    """
+    stack = np.zeros((layout.bits + 2, 7), np.int64)
+    head_bits, heads = layout.heads
+    first, last = 0, heads.size
+    if head_bits > 0:
+        span = head_bits - depth
+        ends = (
+            [prefix << span, (prefix + 1) << span] if span > 0 else [prefix >> -span, (prefix >> -span) + 1]
+        )
+        first, last = np.searchsorted(heads, ends).tolist()
+    stack[0] = (prefix << (layout.bits - depth), depth, held, 0, cells.keys.size, first, last)
+    nothing = np.zeros(0, np.int64)
+    published, _ = _descended(
+        cells, layout, nothing, stack, 1, draw, _FIRST_BLOCK, _SUBTREE_BLOCK, max(1, held)
+    )
+    return published
+
+
+def _descended(
+    cells: Cells,
+    layout: Layout | Head,
+    roots: Integers,
+    stack: Integers,
+    top: int,
+    draw: Draw,
+    first_block: int,
+    largest_block: int,
+    held: int = 0,
+) -> tuple[Cells, Integers]:
+    """Hands the compiled loop noise and room until all roots, and what lies on the stack, are shared out."""
     from oboro.tables._compiled import descend
 
     before = np.zeros(cells.counts.size + 1, np.int64)
@@ -96,17 +135,17 @@ def sparse(cells: Cells, layout: Layout, roots: Integers, draw: Draw) -> tuple[C
     masks, limits = layout.limits
     head_bits, heads = layout.heads
     state = np.zeros(5, np.int64)
-    stack = np.zeros((layout.bits + 2, 7), np.int64)
+    state[1] = top
     starts = np.zeros(roots.size, np.int64)
     out_keys, out_counts = np.empty((2, _FIRST_BLOCK), np.int64)
-    noise, coins = draw(_FIRST_BLOCK)
-    block = _FIRST_BLOCK
+    noise, coins = draw(first_block)
+    block = first_block
     parts: list[tuple[Integers, Integers]] = []
     fixed = (layout.bits, cells.keys, before, masks, limits, head_bits, heads, roots)
-    held, shared = max(1, int(roots.astype(float).sum())), 0
+    held, shared = held or max(1, int(roots.astype(float).sum())), 0
     while not descend(*fixed, noise, coins, state, stack, starts, out_keys, out_counts):
         if state[0] == noise.size:
-            block = min(2 * block, _LARGEST_BLOCK)
+            block = min(2 * block, largest_block)
             noise, coins = draw(block)
             state[0] = 0
         else:
@@ -119,6 +158,27 @@ def sparse(cells: Cells, layout: Layout, roots: Integers, draw: Draw) -> tuple[C
     parts.append((out_keys[:written], out_counts[:written]))
     keys, counts = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
     return Cells(keys, counts), starts
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """The first bits of keys as a layout of their own: the top of the tree, down to prefixes."""
+
+    layout: Layout
+    bits: int
+
+    @property
+    def limits(self) -> tuple[Integers, Integers]:
+        masks, limits = self.layout.limits
+        under = self.layout.bits - self.bits
+        return masks[: self.bits] >> under, limits[: self.bits] >> under
+
+    @property
+    def heads(self) -> tuple[int, Integers]:
+        head_bits, heads = self.layout.heads
+        if head_bits <= self.bits:
+            return head_bits, heads
+        return self.bits, np.unique(heads >> (head_bits - self.bits))
 
 
 def dense(
@@ -145,7 +205,7 @@ def dense(
 
 def measure(
     cells: Cells,
-    layout: Layout,
+    layout: Layout | Head,
     noise: DiscreteLaplace,
     bits: Bits,
     *,
@@ -158,12 +218,12 @@ def measure(
         roots = np.maximum(cells.counts.sum() + noise.sample(trials, bits), 0)
     else:
         roots = np.full(trials, total, np.int64)
-    return sparse(
-        cells,
-        layout,
-        roots,
-        lambda count: (noise.sample(count, bits), bits.words(-(-count // 64)).view(np.int64)),
-    )
+    return sparse(cells, layout, roots, drawing(noise, bits))
+
+
+def drawing(noise: DiscreteLaplace, bits: Bits) -> Draw:
+    """Noise and coins from these bits."""
+    return lambda count: (noise.sample(count, bits), bits.words(-(-count // 64)).view(np.int64))
 
 
 def block_variance(noise: DiscreteLaplace, depth: int, height: int) -> float:

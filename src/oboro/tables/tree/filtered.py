@@ -74,16 +74,23 @@ def stand_out(
     if live.size == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64), 1, 0
     candidates = live.size << below
-    floor = _floor(candidates, total, law)
-    stored, near, values = _noised(cells, live, below, floor, law, bits)
-    empty, more = empty_reaching(stored, candidates, law, floor, bits)
-    near, values = np.concatenate([near, empty]), np.concatenate([values, more])
+    floor = floor_of(candidates, total, law)
+    near, values = reaching(cells, live, below, floor, law, bits)
     cut = cut_of(values, candidates, floor, law)
     kept = values >= cut
     near, values = near[kept], values[kept]
     order = np.argsort(near)
     near, values = near[order], values[order]
     return (live[near >> below] << below) | (near & ((1 << below) - 1)), values, cut, candidates
+
+
+def reaching(
+    cells: Cells, live: Integers, below: int, floor: int, law: DiscreteLaplace, bits: Bits
+) -> tuple[Integers, Integers]:
+    """Cells of live blocks, stored or empty, that reach the floor: places with live blocks side by side, and noisy values."""
+    stored, near, values = _noised(cells, live, below, floor, law, bits)
+    empty, more = empty_reaching(stored, live.size << below, law, floor, bits)
+    return np.concatenate([near, empty]), np.concatenate([values, more])
 
 
 def _noised(
@@ -109,7 +116,7 @@ def _noised(
     return stored[:size], near, values
 
 
-def _floor(candidates: int, total: int, law: DiscreteLaplace) -> int:
+def floor_of(candidates: int, total: int, law: DiscreteLaplace) -> int:
     """Below this no cell can pass: no more than `total` cells can be published (or than memory holds)."""
     most = max(1, min(total, _MOST_EMPTY))
     return max(1, math.floor(as_float(law.scale) * math.log(max(candidates / (2 * FALSE * most), 1.0))))
@@ -128,6 +135,22 @@ def within(blocks: Integers, values: Integers, held: Integers) -> Integers:
     starts = np.flatnonzero(np.diff(blocks, prepend=-1))
     keep_within(np.append(starts, values.size), values.astype(float), held[blocks[starts]], out)
     return out
+
+
+def kept(
+    layout: Layout, keys: Integers, values: Integers, live: Integers, held: Integers, below: int
+) -> Measured:
+    """What is published of cells that passed the test: those that can be, within what their part holds."""
+    possible = layout.possible(keys)
+    keys, values = keys[possible], values[possible]
+    counts = within(np.searchsorted(live, keys >> below), values, held)
+    some = counts > 0
+    return Measured(keys[some], counts[some], (values[some],))
+
+
+def facts_of(candidates: int, published: int, cut: int, below: int, divisions: Sequence[int]) -> Integers:
+    """What `Carried.facts` are."""
+    return np.array([candidates, max(published, 1), cut, below, *divisions], np.int64)
 
 
 _DENSE_BITS = 18
@@ -253,29 +276,27 @@ class Filtered(Strategy):
         found, layout = self.blocks, self.layout
         below = layout.bits - found.bits
         of_blocks, of_parts, of_cells = self.noises
-        carried = _counted(cells, below, found, of_blocks, bits)
+        carried = counted_blocks(cells, below, found, of_blocks, bits)
         held = project(found.lattice, solved(found, of_blocks, carried), found.possible)
         live = np.flatnonzero(held)
         held = held[live]
-        divided, rounds = [], []
+        divisions, rounds = [], []
         for law in of_parts:
-            finer = _finer_bits(live.size, below)
-            divided.append(finer)
+            finer = finer_bits(live.size, below)
+            divisions.append(finer)
             if finer:
-                noisy = _parts(cells, live, below, finer, law, bits)
+                noisy = noisy_parts(cells, live, below, finer, law, bits)
                 rounds += [live, noisy]
-                live, held = _divided(live, held, finer, noisy)
+                live, held = divided(live, held, finer, noisy)
                 below -= finer
         progress("looking for cells", 0.3)
         keys, values, cut, candidates = stand_out(cells, live, below, int(held.sum()), of_cells, bits)
-        possible = layout.possible(keys)
-        keys, values = keys[possible], values[possible]
-        counts = within(np.searchsorted(live, keys >> below), values, held)
-        kept = counts > 0
-        facts = np.array([candidates, max(int(kept.sum()), 1), cut, below, *divided], np.int64)
+        found_cells = kept(layout, keys, values, live, held, below)
+        (values,) = found_cells.noisy
+        facts = facts_of(candidates, found_cells.keys.size, cut, below, divisions)
         progress("looking for cells", 1.0)
-        own = (live, held, facts, keys[kept], values[kept])
-        return Measured(keys[kept], counts[kept], (*own, *carried, *rounds), values[kept])
+        own = (live, held, facts, found_cells.keys, values)
+        return Measured(found_cells.keys, found_cells.counts, (*own, *carried, *rounds), values)
 
     def variance(self, height: int) -> float:
         """Of those that are counted by least squares, of smaller ones as if all were divided."""
@@ -318,7 +339,7 @@ class Filtered(Strategy):
         return unallocated(table, self.layout)
 
 
-def _counted(
+def counted_blocks(
     cells: Cells, below: int, found: Blocks, laws: Sequence[DiscreteLaplace], bits: Bits
 ) -> list[Integers]:
     """The noisy counts of blocks of all sizes; 0 where nobody can be."""
@@ -339,13 +360,13 @@ def solved(found: Blocks, laws: Sequence[DiscreteLaplace], noisy: Sequence[Integ
     return least_squares(found.lattice, found.levels, [precision(law) for law in laws], noisy)
 
 
-def _finer_bits(live: int, below: int) -> int:
+def finer_bits(live: int, below: int) -> int:
     """Into how many parts, 2 to this power, live blocks are divided: as many as are quick to list."""
     room = (_MOST_PARTS // max(live, 1)).bit_length() - 1
     return max(0, min(_STEP, below, room))
 
 
-def _parts(
+def noisy_parts(
     cells: Cells, live: Integers, below: int, finer: int, law: DiscreteLaplace, bits: Bits
 ) -> Integers:
     """The noisy count of every part of every live block."""
@@ -356,7 +377,7 @@ def _parts(
     return counts
 
 
-def _divided(live: Integers, held: Integers, finer: int, noisy: Integers) -> tuple[Integers, Integers]:
+def divided(live: Integers, held: Integers, finer: int, noisy: Integers) -> tuple[Integers, Integers]:
     """The parts of live blocks that hold somebody, and what they hold."""
     from oboro.tables.tree._compiled import share_out
 

@@ -410,6 +410,11 @@ def least_that_stands_out(values: Integers, candidates: int, floor: int, law: No
     are empty, on average, whatever the others hold.
     """
     known, counts = np.unique(values, return_counts=True)
+    return least_of(known, counts, candidates, floor, law, share)
+
+
+def least_of(known: Integers, counts: Integers, candidates: int, floor: int, law: Noise, share: float) -> int:
+    """The same from how often each value occurs, in increasing order."""
     reaching = counts[::-1].cumsum()[::-1]
     chance = law.cdf(-known)  # P(noise >= v), by symmetry
     passing = known[candidates * chance <= share * reaching]

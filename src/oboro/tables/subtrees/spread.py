@@ -1,0 +1,376 @@
+"""A table whose sub-trees are measured by workers: the top of the tree here, all below public prefixes there.
+
+    prepare   cells are written down, sorted and hashed, by workers (store.py): no bit is drawn before
+    measure   a master key; the top of the tree, here; then passes over the sub-trees, each with keys of its own
+
+`wavelet`     the root and the nodes above prefixes here, then one pass: what a prefix holds is shared out below it.
+`filtered`    blocks here, by their sums, with least squares and projection; then a pass for each division of live blocks, one that
+              looks for cells above the floor, and one that keeps those above the cut, which all prefixes decide together.
+
+Privacy
+    The law is that of `Wavelet.measure` and `Filtered.measure`: the same numbers get the same noise, all draws are independent
+    (noise/streams.py), and what follows them is the same post-processing. Where these draw for many places at once, sub-trees do so one
+    by one: sums of counts over blocks are exact integers however they are added up; empty cells that reach the floor are a
+    binomial number of those below a prefix, uniform among them, and independent of other prefixes (cells.py), which is the law of
+    drawing their number for all prefixes at once; the cut is computed from how often each value occurs in all of them.
+    How the cells are cut into files follows from the data, and stays inside. How the release is cut into parts follows from what the top
+    of the tree holds after its noise, and from the number of parts that was asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oboro.arrays import Integers, Table
+from oboro.engine import Source, open_data
+from oboro.errors import ParameterError, setting, told
+from oboro.exact import whole
+from oboro.kinds import path_of
+from oboro.noise import Bits
+from oboro.noise.streams import Streams, keys_of
+from oboro.tables import wavelet
+from oboro.tables.cells import Cells, cap, progress
+from oboro.tables.input import blocks_of_records
+from oboro.tables.subtrees import store
+from oboro.tables.subtrees.tasks import Divide, Keep, Look, Published, Range, Share, Sort
+from oboro.tables.subtrees.workers import Pool, Processes
+from oboro.tables.tree import filtered
+from oboro.tables.tree.measure import Measured, least_of, project
+
+if TYPE_CHECKING:
+    from oboro.tables.plan import TablePlan
+
+_PREFIX_BITS = {"wavelet": 12, "filtered": 10}
+_RECORDS = 1 << 22  # in a run, and about so many in a file
+_ROWS = 1 << 22  # about so many published cells in a part, if nothing else is said
+_MOST_WORKERS = 1024
+
+
+def prefix_bits(plan: TablePlan) -> int:
+    """At how many bits keys are cut into sub-trees. Follows from public facts."""
+    if isinstance(plan.mechanism, filtered.Filtered):
+        return min(_PREFIX_BITS["filtered"], plan.mechanism.blocks.bits)
+    return min(_PREFIX_BITS["wavelet"], plan.layout.bits // 2)
+
+
+def check_spread(plan: TablePlan) -> None:
+    """Refuses a strategy that is measured in one piece only."""
+    if not isinstance(plan.mechanism, wavelet.Wavelet | filtered.Filtered):
+        raise ParameterError(
+            "this table is measured in one piece",
+            given=told(strategy=repr(plan.strategy)) + ", and workers",
+            needed=setting(strategy="filtered")
+            + " or "
+            + setting(strategy="wavelet")
+            + ", which are cut into sub-trees",
+            fix=setting(workers=None),
+            argument="workers",
+        )
+
+
+class Spread:
+    """Data, and who measures it. As long as the run lasts: what was written down goes when this ends."""
+
+    def __init__(
+        self,
+        data: Any,
+        workers: int,
+        parts: str | Path | None = None,
+        partitions: int | None = None,
+        pool: Pool | None = None,
+    ) -> None:
+        self.data = data
+        self.workers = whole("workers", workers, least=1, most=_MOST_WORKERS)
+        self.into = None if parts is None else path_of("parts", parts)
+        self.partitions = partitions
+        self._pool = pool
+        self._folder: str | None = None
+
+    def __enter__(self) -> Spread:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def pool(self) -> Pool:
+        if self._pool is None:
+            self._pool = Processes(self.workers)
+        return self._pool
+
+    @property
+    def folder(self) -> str:
+        """Where cells are written: readable by whoever runs this alone."""
+        if self._folder is None:
+            self._folder = tempfile.mkdtemp(prefix="oboro-")
+        return self._folder
+
+    def opened(self) -> Opened:
+        source = open_data(self.data)
+        return Opened(self, source)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Opened data, which workers will measure."""
+
+    spread: Spread
+    source: Source
+
+    @property
+    def engine(self) -> object:
+        return getattr(self.source, "engine", None)
+
+    def prepare(self, plan: TablePlan) -> Parted:
+        """Writes down the cells; nothing is random, and nothing is drawn before it is done."""
+        check_spread(plan)
+        layout, spread, most = plan.layout, self.spread, cap(plan.layout)
+        pool = spread.pool  # they start while the data is read
+        bits = prefix_bits(plan)
+        below = layout.bits - bits
+        weights, runs = np.zeros(1 << bits, np.int64), []
+        for keys, counts in _gathered(blocks_of_records(self.source, layout, plan.unit, plan.count)):
+            weights += np.bincount(keys >> below, minlength=weights.size)
+            runs.append(store.write_run(spread.folder, keys, counts, layout.bits, most))
+        number = max(spread.workers, -(-int(weights.sum()) // _RECORDS))
+        sums_at = plan.mechanism.blocks.bits if isinstance(plan.mechanism, filtered.Filtered) else bits
+        tasks = [
+            Sort(spread.folder, tuple(runs), first, end, below, layout.bits, most, sums_at)
+            for first, end in store.ranges(weights, number)
+        ]
+        done = pool.run(tasks)
+        for run in runs:
+            Path(run).unlink()
+        sums = np.zeros(1 << sums_at, np.int64)
+        for _, heads, own in done:
+            sums[heads] = own
+        return Parted(spread, tuple(file for file, _, _ in done), sums)
+
+
+def _gathered(batches: Iterator[tuple[Integers, Integers]]) -> Iterator[tuple[Integers, Integers]]:
+    """Batches of about as many records as a run has."""
+    held: list[tuple[Integers, Integers]] = []
+    size = 0
+    for batch in batches:
+        for start in range(0, batch[0].size, _RECORDS):
+            piece = (batch[0][start : start + _RECORDS], batch[1][start : start + _RECORDS])
+            held.append(piece)
+            size += piece[0].size
+            if size >= _RECORDS:
+                yield _together(held)
+                held, size = [], 0
+    if size:
+        yield _together(held)
+
+
+def _together(held: list[tuple[Integers, Integers]]) -> tuple[Integers, Integers]:
+    keys, counts = (np.concatenate([each[i] for each in held]).astype(np.int64) for i in (0, 1))
+    return keys, counts
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What was published, as files of a folder."""
+
+    found: tuple[Published, ...]
+
+
+@dataclass(frozen=True)
+class Parted:
+    """Cells that were written down, and what blocks of them hold."""
+
+    spread: Spread
+    files: tuple[store.File, ...]
+    sums: Integers
+
+    def measure(self, plan: TablePlan, bits: Bits) -> Cells | Parts:
+        """Draws the noise: the first bit is that of the master key."""
+        record = json.dumps(plan.to_dict(), ensure_ascii=False, sort_keys=True)
+        run = _Run(self, plan, record, Streams(bits, record.encode()), prefix_bits(plan))
+        if isinstance(plan.mechanism, filtered.Filtered):
+            return run.filtered(plan.mechanism, bits)
+        assert isinstance(plan.mechanism, wavelet.Wavelet)
+        return run.wavelet(plan.mechanism, bits)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One measurement: the driver's side of it."""
+
+    cells: Parted
+    plan: TablePlan
+    record: str
+    streams: Streams
+    prefix_bits: int
+
+    def wavelet(self, mechanism: wavelet.Wavelet, bits: Bits) -> Cells | Parts:
+        stored = np.flatnonzero(self.cells.sums)
+        top, _ = wavelet.measure(
+            Cells(stored, self.cells.sums[stored]),
+            wavelet.Head(self.plan.layout, self.prefix_bits),
+            mechanism.noise,
+            bits,
+            total=mechanism.total,
+        )
+        held = np.zeros(1 << self.prefix_bits, np.int64)
+        held[top.keys] = top.counts
+        tasks = [
+            Share(own, held[own.prefixes], into=self._into, number=number)
+            for number, own in enumerate(self._cut(held, held, epoch=1))
+        ]
+        return self._joined(self._run(tasks, "sharing out"))
+
+    def filtered(self, mechanism: filtered.Filtered, bits: Bits) -> Cells | Parts:
+        found, layout = mechanism.blocks, self.plan.layout
+        below = layout.bits - found.bits
+        of_blocks, of_parts, of_cells = mechanism.noises
+        stored = np.flatnonzero(self.cells.sums)
+        blocks = Cells(stored << below, self.cells.sums[stored])
+        carried = filtered.counted_blocks(blocks, below, found, of_blocks, bits)
+        all_held = project(found.lattice, filtered.solved(found, of_blocks, carried), found.possible)
+        live = np.flatnonzero(all_held)
+        held = all_held[live]
+        weights = self._by_prefix(live, held, found.bits)
+        there = self._by_prefix(live, np.ones_like(live), found.bits)
+        divisions: list[int] = []
+        rounds: list[Integers] = []
+        for division in range(len(of_parts)):
+            finer = filtered.finer_bits(live.size, below)
+            divisions.append(finer)
+            if not finer:
+                continue
+            done = self._run(
+                [
+                    Divide(of, live[own], held[own], below, finer, division)
+                    for of, own in self._with_live(weights, there, live, below, epoch=1 + division)
+                ],
+                "dividing",
+            )
+            noisy = _column(done, 2)
+            rounds += [live, noisy]
+            live, held = _column(done, 0), _column(done, 1)
+            below -= finer
+            there = self._by_prefix(live, np.ones_like(live), layout.bits - below)
+        candidates, total = live.size << below, int(held.sum())
+        floor = filtered.floor_of(candidates, total, of_cells) if live.size else 1
+        with_live = list(self._with_live(weights, there, live, below, epoch=1 + len(of_parts)))
+        looked = self._run(
+            [Look(of, live[own], below, floor) for of, own in with_live],
+            "looking for cells",
+        )
+        values, places = np.unique(_column(looked, 1), return_inverse=True)
+        often = np.zeros(values.size, np.int64)
+        np.add.at(often, places, _column(looked, 2))
+        cut = least_of(values, often, candidates, floor, of_cells, filtered.FALSE)
+        published = int(often[values >= cut].sum())
+        facts = filtered.facts_of(candidates, published, cut, below, divisions)
+        kept = self._run(
+            [
+                Keep(
+                    self.record,
+                    self.cells.spread.folder,
+                    near,
+                    cut,
+                    facts,
+                    live[own],
+                    held[own],
+                    tuple(_rounds_within(rounds, divisions, found.bits, self.prefix_bits, of.first, of.end)),
+                    self._into,
+                    number,
+                )
+                for number, ((of, own), (near, _, _)) in enumerate(zip(with_live, looked, strict=True))
+            ],
+            "keeping cells",
+        )
+        joined = self._joined(kept)
+        if isinstance(joined, Parts):
+            return joined
+        assert isinstance(joined, Measured)
+        facts = filtered.facts_of(candidates, joined.keys.size, cut, below, divisions)
+        assert joined.estimates is not None
+        own_arrays = (live, held, facts, joined.keys, joined.estimates)
+        return Measured(joined.keys, joined.counts, (*own_arrays, *carried, *rounds), joined.estimates)
+
+    @property
+    def _into(self) -> str | None:
+        into = self.cells.spread.into
+        return None if into is None else str(into)
+
+    def _run(self, tasks: list[Any], stage: str) -> list[Any]:
+        progress(stage, 0.0)
+        done = self.cells.spread.pool.run(tasks)
+        progress(stage, 1.0)
+        return done
+
+    def _by_prefix(self, places: Integers, values: Integers, bits: int) -> Integers:
+        """Sums over the places of each prefix; places have so many bits."""
+        sums = np.zeros(1 << self.prefix_bits, np.int64)
+        np.add.at(sums, places >> (bits - self.prefix_bits), values)
+        return sums
+
+    def _cut(self, weights: Integers, visited: Integers, epoch: int) -> Iterator[Range]:
+        """What tasks have in common, range by range. `weights` and `visited` have noise: they decide the parts of the release."""
+        number = self.cells.spread.partitions
+        if number is None:
+            number = min(max(4 * self.cells.spread.workers, -(-int(weights.sum()) // _ROWS)), _MOST_WORKERS)
+        for first, end in store.ranges(np.maximum(weights, 1), number):
+            prefixes = first + np.flatnonzero(visited[first:end])
+            keys = keys_of(self.streams, self.prefix_bits, prefixes, epoch)
+            folder, files = self.cells.spread.folder, self.cells.files
+            yield Range(self.record, folder, files, self.prefix_bits, prefixes, tuple(keys), first, end)
+
+    def _with_live(
+        self, weights: Integers, there: Integers, live: Integers, below: int, epoch: int
+    ) -> Iterator[tuple[Range, slice]]:
+        """The same, with which live blocks lie in the range."""
+        bits = self.plan.layout.bits - below - self.prefix_bits
+        for of in self._cut(weights, there, epoch):
+            start, end = np.searchsorted(live >> bits, [of.first, of.end]).tolist()
+            yield of, slice(start, end)
+
+    def _joined(self, found: list[Published]) -> Cells | Parts:
+        if self._into is not None:
+            return Parts(tuple(found))
+        columns = [store.read(one.path) for one in found]
+        keys, counts, *noisy = (np.concatenate(each) for each in zip(*columns, strict=True))
+        return Measured(keys, counts, (), noisy[0]) if noisy else Cells(keys, counts)
+
+
+def _column(done: list[tuple[Any, ...]], place: int) -> Integers:
+    return np.concatenate([np.empty(0, np.int64), *(one[place] for one in done)])
+
+
+def _rounds_within(
+    rounds: list[Integers], divisions: list[int], bits: int, prefix_bits: int, first: int, end: int
+) -> Iterator[Integers]:
+    """What was counted at each division, of the blocks in a range of prefixes; the first blocks have so many bits."""
+    for live, noisy, finer in zip(rounds[::2], rounds[1::2], [one for one in divisions if one], strict=True):
+        start, stop = np.searchsorted(live >> (bits - prefix_bits), [first, end]).tolist()
+        yield live[start:stop]
+        yield noisy[start << finer : stop << finer]
+        bits += finer
+
+
+def manifest(parts: Parts) -> Table:
+    """What the ledger keeps of a release that is too large for it: the parts, with their hashes."""
+    import pyarrow as pa
+
+    return pa.table(
+        {
+            "part": pa.array([one.path for one in parts.found], pa.string()),
+            "rows": pa.array([one.rows for one in parts.found], pa.int64()),
+            "bytes": pa.array([one.bytes for one in parts.found], pa.int64()),
+            "sha256": pa.array([one.sha256 for one in parts.found], pa.string()),
+        }
+    )

@@ -1,0 +1,140 @@
+"""The cells of a table, written down before the first bit is drawn: sorted, in files of Arrow, each with its hash.
+
+Two steps. Batches of records, as they come, are sorted and written as *runs*. Then each *file* takes its range of prefixes from all
+runs, adds up what is one cell, and is hashed. Which prefixes go into which file follows from how many records there are: files are as
+private as the data, and are deleted when the release is done.
+
+Whoever reads a file afterwards compares its hash first: a pass that is repeated must see what the first saw (noise/streams.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oboro.arrays import Integers
+from oboro.tables.cells import Cells, sort_cells
+
+_PIECE = 1 << 22  # bytes hashed at a time
+
+
+class Changed(Exception):
+    """What was written down is not there any more, or is something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """Cells of the prefixes from `first` to before `end`."""
+
+    path: str
+    first: int
+    end: int
+    sha256: str
+
+
+def written(folder: str, kind: str, columns: dict[str, Integers]) -> str:
+    """Whole numbers as a file of Arrow under a name of its own: two attempts at once do not meet."""
+    import pyarrow as pa
+
+    path = Path(folder) / f"{kind}-{secrets.token_hex(8)}.arrow"
+    arrays = [
+        pa.Array.from_buffers(pa.int64(), each.size, [None, pa.py_buffer(np.ascontiguousarray(each))])
+        for each in columns.values()
+    ]
+    table = pa.table(arrays, names=list(columns))
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return str(path)
+
+
+def read(path: str) -> list[Integers]:
+    """The columns of such a file, mapped into memory."""
+    import pyarrow as pa
+
+    table = pa.ipc.open_file(pa.memory_map(path)).read_all()
+    return [_numbers(column) for column in table.columns]
+
+
+def _numbers(column: Any) -> Integers:
+    chunks = [
+        np.frombuffer(chunk.buffers()[1], np.int64, len(chunk), 8 * chunk.offset)
+        for chunk in column.chunks
+        if len(chunk)
+    ]
+    if len(chunks) == 1:
+        return chunks[0]
+    return np.concatenate([np.empty(0, np.int64), *chunks])
+
+
+def digest(path: str) -> str:
+    found = hashlib.sha256()
+    with open(path, "rb") as handle:
+        while piece := handle.read(_PIECE):
+            found.update(piece)
+    return found.hexdigest()
+
+
+def write_run(folder: str, keys: Integers, counts: Integers, bits: int, most: int) -> str:
+    """Some records, sorted; both arrays are overwritten. Sums that stop at `most` are the same in any order."""
+    cells = sort_cells(keys, counts, bits, most)
+    return written(folder, "run", {"key": cells.keys, "count": cells.counts})
+
+
+def write_file(
+    folder: str, runs: Sequence[str], first: int, end: int, below: int, bits: int, most: int
+) -> tuple[File, Cells]:
+    """The cells of a range of prefixes, from all runs; `below` bits come after a prefix."""
+    found = []
+    for run in runs:
+        keys, counts = read(run)
+        start, stop = np.searchsorted(keys, [first << below, end << below])
+        found.append((keys[start:stop], counts[start:stop]))
+    keys, counts = (np.concatenate([np.empty(0, np.int64), *(each[i] for each in found)]) for i in (0, 1))
+    cells = sort_cells(keys, counts, bits, most)
+    path = written(folder, "cells", {"key": cells.keys, "count": cells.counts})
+    return File(path, first, end, digest(path)), cells
+
+
+def cells_of(files: Sequence[File], first: int, end: int, below: int) -> Cells:
+    """The cells of a range of prefixes, from files that are still what they were."""
+    found = []
+    for file in files:
+        if file.first < end and first < file.end:
+            keys, counts = _verified(file)
+            start, stop = np.searchsorted(keys, [first << below, end << below])
+            found.append((keys[start:stop], counts[start:stop]))
+    if len(found) == 1:
+        return Cells(*found[0])
+    keys, counts = (np.concatenate([np.empty(0, np.int64), *(each[i] for each in found)]) for i in (0, 1))
+    return Cells(keys, counts)
+
+
+def _verified(file: File) -> list[Integers]:
+    """What is hashed is what is used: the file is read once."""
+    import pyarrow as pa
+
+    try:
+        content = Path(file.path).read_bytes()
+    except OSError:
+        raise Changed from None
+    if hashlib.sha256(content).hexdigest() != file.sha256:
+        raise Changed
+    return [_numbers(column) for column in pa.ipc.open_file(pa.py_buffer(content)).read_all().columns]
+
+
+def ranges(weights: Integers, number: int) -> list[tuple[int, int]]:
+    """All places, cut into at most so many ranges of about the same weight, none of them empty."""
+    reached = np.cumsum(weights)
+    wanted = np.arange(1, number) * (int(reached[-1]) / number if reached.size else 0)
+    cuts = np.unique(np.searchsorted(reached, wanted, side="left") + 1)
+    bounds = [0, *cuts[cuts < weights.size].tolist(), weights.size]
+    return [(a, b) for a, b in pairwise(bounds) if a < b]
