@@ -18,6 +18,7 @@ SPARSE = "tests/tables/test_tree_filtered.py"
 INPUT = "tests/tables/test_table_input.py"
 RIVALS = "tests/tables/test_rivals_threshold.py"
 SERIES = "tests/tables/test_series.py"
+SUBTREES = "tests/tables/test_subtrees.py"
 
 
 def every_node(cells: Any, layout: Any, noise: Any, bits: Any, trials: int, spoil: Any) -> Any:
@@ -317,3 +318,47 @@ def last_tick_without_noise(
         own + 0 * noisy if piece.span[-1] == self.ticks - 1 else noisy
         for piece, own, noisy in zip(pieces, counts, drawn, strict=True)
     ]
+
+
+@planted(
+    "oboro.noise.streams:Streams.key",
+    caught_by=f"{SUBTREES}::test_no_two_passes_or_sub_trees_have_the_same_key",
+)
+def one_label_for_all_sub_trees(original: Any, self: Any, prefix_bits: int, prefix: int, epoch: int) -> bytes:
+    """Keys of streams are derived from the master key and a constant label: all sub-trees have the same noise."""
+    found: bytes = original(self, prefix_bits, 0, 0)
+    return found
+
+
+@planted(
+    "oboro.tables.subtrees.tasks:SubtreeBits",
+    caught_by=f"{SUBTREES}::test_the_same_bits_give_the_same_table_however_it_is_cut[wavelet-64]",
+)
+def system_bits_on_workers(original: Any, key: bytes) -> Any:
+    """Workers ask their own system for bits: a task that is done twice shows its counts with two noises."""
+    from oboro.noise.bits import Bits
+
+    return Bits()
+
+
+@planted(
+    "oboro.tables.subtrees.store:_verified",
+    caught_by=f"{SUBTREES}::test_cells_that_changed_since_they_were_written_down_are_not_measured",
+)
+def cells_are_read_without_their_hash(original: Any, file: Any) -> Any:
+    """A task that is repeated reads whatever is there now: with other cells under the same keys, the difference has no noise."""
+    from oboro.tables.subtrees import store
+
+    return store.read(file.path)
+
+
+@planted(
+    "oboro.tables.subtrees.spread:Opened.prepare",
+    caught_by=f"{SUBTREES}::test_no_bit_is_drawn_before_all_cells_are_written_down",
+)
+def cells_are_written_down_after_the_first_bit(original: Any, self: Any, plan: Any) -> Any:
+    """The cells of a sub-tree are read from the data when it is measured, after its key was drawn."""
+    from oboro.noise import system_bits
+
+    system_bits().words(4)
+    return original(self, plan)

@@ -57,7 +57,7 @@ _MOST_WORKERS = 1024
 def prefix_bits(plan: TablePlan) -> int:
     """At how many bits keys are cut into sub-trees. Follows from public facts."""
     if isinstance(plan.mechanism, filtered.Filtered):
-        return min(_PREFIX_BITS["filtered"], plan.mechanism.blocks.bits)
+        return min(_PREFIX_BITS["filtered"], max(plan.mechanism.blocks.bits - 4, 0))
     return min(_PREFIX_BITS["wavelet"], plan.layout.bits // 2)
 
 

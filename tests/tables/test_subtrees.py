@@ -1,0 +1,388 @@
+"""Sub-trees measured by workers: the same table however the work is cut, and the law of the table in one piece."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oboro as ob
+from oboro.errors import DataError, ParameterError
+from oboro.noise import DiscreteLaplace, system_bits
+from oboro.noise.bits import Bits
+from oboro.tables import wavelet
+from oboro.tables.cells import Cells
+from oboro.tables.input import read_cells
+from oboro.tables.plan import TablePlan
+from oboro.tables.subtrees import store, tasks
+from oboro.tables.subtrees.spread import Parted, Spread
+from oboro.tables.subtrees.workers import Processes, Task, attempt, failed
+from support import fits, repeatable
+
+UNIT = ob.Unit.cells()
+
+
+class Here:
+    """Workers that are none: tasks are done in this process, each as often as `times` says; the last one counts."""
+
+    def __init__(self, times: int = 1) -> None:
+        self.times = times
+
+    def run(self, some: Sequence[Task]) -> list[Any]:
+        found = []
+        for task in some:
+            for _ in range(self.times):
+                good, result = attempt(pickle.loads(pickle.dumps(task)))
+                if not good:
+                    raise failed(result)
+            found.append(pickle.loads(pickle.dumps(result)))
+        return found
+
+    def close(self) -> None:
+        pass
+
+
+def planned(strategy: str, side: int, eps: object = 1, **more: Any) -> TablePlan:
+    domain = ob.Domain([ob.Grid("row", "col", shape=(side, side - 3))])
+    return ob.tables.plan(domain, unit=UNIT, eps=eps, count="people", strategy=strategy, **more)
+
+
+def scattered(side: int, cells: int = 3000, most: int = 400) -> dict[str, Any]:
+    random = np.random.default_rng(7)
+    return {
+        "row": random.integers(0, side // 2, cells),  # the other half stores nothing
+        "col": random.integers(0, side - 3, cells),
+        "people": random.integers(1, most, cells),
+    }
+
+
+def measured(
+    plan: TablePlan, data: Any, partitions: int | None = None, bits: Bits | None = None, pool: Any = None
+) -> Any:
+    with Spread(data, 2, partitions=partitions, pool=pool or Here()) as spread:
+        prepared = plan.prepare(plan.open(spread))
+        return plan.measure(prepared, bits or system_bits())
+
+
+def same(one: Any, other: Any) -> bool:
+    return (
+        np.array_equal(one.keys, other.keys)
+        and np.array_equal(one.counts, other.counts)
+        and len(getattr(one, "noisy", ())) == len(getattr(other, "noisy", ()))
+        and all(map(np.array_equal, getattr(one, "noisy", ()), getattr(other, "noisy", ())))
+    )
+
+
+CASES = [
+    ("wavelet", 64),
+    ("filtered", 64),
+    pytest.param("filtered", 1 << 16, marks=pytest.mark.long("sub-trees")),
+]
+
+
+@pytest.mark.parametrize(("strategy", "side"), CASES)
+def test_the_same_bits_give_the_same_table_however_it_is_cut(strategy: str, side: int) -> None:
+    plan, data = planned(strategy, side), scattered(side)
+    found = [
+        measured(plan, data, partitions, repeatable("cut"), Here(times))
+        for partitions, times in ((1, 1), (3, 1), (7, 2))
+    ]
+    assert found[0].keys.size > 100
+    assert all(same(found[0], other) for other in found[1:])
+    assert not same(found[0], measured(plan, data, 3, repeatable("other")))
+    assert (np.diff(found[0].keys) > 0).all()
+    assert found[0].counts.min() > 0
+    assert plan.layout.possible(found[0].keys).all()
+
+
+@pytest.mark.parametrize("strategy", ["wavelet", "filtered"])
+def test_what_is_written_down_is_what_is_read_in_one_piece(
+    strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from oboro.tables.subtrees import spread as module
+
+    monkeypatch.setattr(module, "_RECORDS", 500)  # many runs, many files
+    plan, data = planned(strategy, 1 << 12), scattered(1 << 12, 6000)
+    data["row"][3000:] = data["row"][:3000]  # cells that come twice, in other runs
+    data["col"][3000:] = data["col"][:3000]
+    whole = read_cells(data, plan.layout, UNIT, "people")
+    with Spread(data, 3, pool=Here()) as spread:
+        prepared = plan.prepare(plan.open(spread))
+        assert isinstance(prepared, Parted)
+        assert len(prepared.files) > 5
+        bits = module.prefix_bits(plan)
+        found = store.cells_of(prepared.files, 0, 1 << bits, plan.layout.bits - bits)
+        assert same(whole, found)
+        assert prepared.sums.sum() == whole.counts.sum()
+        folder = Path(spread.folder)
+        assert folder.stat().st_mode & 0o077 == 0
+        assert {path.suffix for path in folder.iterdir()} == {".arrow"}
+    assert not folder.exists()
+
+
+def test_rows_of_persons_are_bounded_before_they_are_written_down() -> None:
+    unit = ob.Unit.person("who", 2)
+    domain = ob.Domain([ob.Grid("row", "col", shape=(16, 16))])
+    plan = ob.tables.plan(domain, unit=unit, eps=1, strategy="wavelet")
+    data = {"who": ["a"] * 9 + ["b"], "row": [3] * 10, "col": [*range(9), 1]}
+    with Spread(data, 1, pool=Here()) as spread:
+        prepared = plan.prepare(plan.open(spread))
+        assert prepared.sums.sum() == 3
+
+
+@pytest.mark.parametrize(("strategy", "side"), [("wavelet", 16), ("filtered", 64)])
+def test_nobody_at_all_is_a_table_too(strategy: str, side: int) -> None:
+    empty = {"row": [], "col": [], "people": []}
+    plan = planned(strategy, side, eps="0.1")
+    assert all(measured(plan, empty).counts.size >= 0 for _ in range(3))
+
+
+# The law
+
+
+def reference(plan: TablePlan, cells: Cells, depth: int, held: int, prefix: int, draw: Any) -> dict[int, int]:
+    """T2 below a node, in plain Python, with one draw after the other."""
+    bits, found = plan.layout.bits, {}
+    stored = dict(zip(cells.keys.tolist(), cells.counts.tolist(), strict=True))
+    noise, coins = draw
+
+    def may(start: int, height: int) -> bool:
+        return bool(plan.layout.possible(np.arange(start, start + (1 << height))).any())
+
+    def visit(start: int, height: int, total: int) -> None:
+        if total == 0:
+            return
+        if height == 0:
+            found[start] = total
+            return
+        second = start + (1 << (height - 1))
+        share = total
+        if may(start, height - 1) and may(second, height - 1):
+            here = sum(n for key, n in stored.items() if start <= key < second)
+            there = sum(n for key, n in stored.items() if second <= key < start + (1 << height))
+            both = total + max(-total, min(total, here - there + next(noise)))
+            coin = next(coins)
+            share = both // 2 + (both & 1 & coin)
+        elif may(second, height - 1):
+            share = 0
+        visit(start, height - 1, share)
+        visit(second, height - 1, total - share)
+
+    visit(prefix << (bits - depth), bits - depth, held)
+    return found
+
+
+@pytest.mark.parametrize("masked", [False, pytest.param(True, marks=pytest.mark.long("sub-trees"))])
+def test_a_sub_tree_is_shared_out_as_its_node_in_the_whole_tree(masked: bool) -> None:
+    domain = ob.Domain([ob.Category("kind", ["a", "b", "c"]), ob.Grid("row", "col", shape=(13, 8))])
+    more = {"possible": {"kind": ["a", "c"]}} if masked else {}
+    plan = ob.tables.plan(domain, unit=UNIT, eps=1, count="people", strategy="wavelet", **more)
+    layout, random = plan.layout, np.random.default_rng(3)
+    for depth in (0, 2, 4):
+        for prefix in range(1 << depth):
+            span = np.arange(prefix << (layout.bits - depth), (prefix + 1) << (layout.bits - depth))
+            span = span[layout.possible(span)]
+            if span.size == 0:
+                continue
+            keys = np.sort(random.choice(span, max(1, span.size // 3), replace=False))
+            cells = Cells(keys, random.integers(1, 9, keys.size))
+            noise = random.integers(-9, 9, 1 << 13)
+            words = random.integers(-(2**62), 2**62, 1 << 7)
+            coins = iter([(int(words[i >> 6]) >> (i & 63)) & 1 for i in range(noise.size)])
+            at = [0]
+
+            def draw(count: int, at: list[int] = at, noise: Any = noise, words: Any = words) -> Any:
+                start, at[0] = at[0], at[0] + count
+                return noise[start : at[0]], words[start // 64 : at[0] // 64]
+
+            found = wavelet.below(cells, layout, depth, prefix, 40, draw)
+            wanted = reference(plan, cells, depth, 40, prefix, (iter(noise.tolist()), coins))
+            assert dict(zip(found.keys.tolist(), found.counts.tolist(), strict=True)) == wanted
+
+
+@pytest.mark.long("sub-trees")
+def test_every_difference_of_the_wavelet_has_its_noise_and_shows_a_wrong_scale() -> None:
+    """Of a table so full that nothing is clamped: halves of a node differ by their noise, above prefixes and below."""
+    domain = ob.Domain([ob.Grid("row", "col", shape=(256, 256))])
+    bits, full = 16, 10**7
+    places = np.arange(1 << bits)
+    data = {"row": places >> 8, "col": places & 255, "people": np.full(1 << bits, full)}
+    law = DiscreteLaplace(Fraction(wavelet.sensitivity(UNIT, bits)) * 2)
+    for eps, good in (("0.5", True), ("0.475", False)):
+        plan = ob.tables.plan(domain, unit=UNIT, eps=eps, count="people", strategy="wavelet")
+        off = measured(plan, data).counts - full
+        sums = [off.reshape(-1, 1 << height).sum(axis=1) for height in range(bits)]
+        drawn = [each[0::2] - each[1::2] for each in sums]
+        # the mean of 65,535 has an error of 0.4%: 2.3% are almost 6 of them, here and from what is 5% off
+        mean = np.abs(np.concatenate(drawn)).mean()
+        assert (abs(mean / law.mean_abs - 1) < 0.023) == good
+        below = np.concatenate([each.reshape(256, -1) for each in drawn[:8]], axis=1)
+        alike = np.corrcoef(below) - np.eye(256)  # of 255 draws each: 0.063 is one standard deviation
+        assert np.abs(alike).max() < 0.55
+
+
+@pytest.mark.long("sub-trees")
+def test_draws_of_a_filtered_table_have_their_laws_and_show_a_wrong_scale() -> None:
+    """One table: counts of parts and of cells less the truth, and how many empty cells are published."""
+    side = 1 << 12
+    plan = planned("filtered", side)
+    random = np.random.default_rng(5)
+    chosen = np.sort(random.choice(side * (side - 3), 40_000, replace=False))
+    data = {"row": chosen // (side - 3), "col": chosen % (side - 3), "people": np.full(chosen.size, 500)}
+    truth = read_cells(data, plan.layout, UNIT, "people")
+    found = measured(plan, data, 5)
+    _, _, facts, keys, noisy, *rest = found.noisy
+    mechanism = plan.mechanism
+    levels = len(mechanism.blocks.levels)
+    below = plan.layout.bits - mechanism.blocks.bits
+    _, of_parts, of_cells = mechanism.noises
+    for division, (law, finer) in enumerate(zip(of_parts, facts[4:].tolist(), strict=True)):
+        assert finer > 0
+        blocks, counts = rest[levels + 2 * division : levels + 2 * division + 2]
+        below -= finer
+        parts = (np.repeat(blocks, 1 << finer) << finer) + np.tile(np.arange(1 << finer), blocks.size)
+        ends = np.searchsorted(truth.keys, np.stack([parts << below, (parts + 1) << below]))
+        before = np.concatenate([[0], np.cumsum(truth.counts)])
+        _compared(counts - (before[ends[1]] - before[ends[0]]), law)
+    stored = np.isin(keys, truth.keys)
+    assert stored.sum() > 35_000
+    _compared(noisy[stored] - 500, of_cells)
+    cut, candidates = int(facts[2]), int(facts[0])
+    expected = float((candidates - stored.sum()) * of_cells.cdf(-cut))
+    assert abs((~stored).sum() - expected) < 6 * max(expected, 1) ** 0.5 + 6
+
+
+def _compared(draws: Any, law: DiscreteLaplace) -> None:
+    """The mean of n absolute values has an error of 1/sqrt(n): 6 of them are allowed, and a scale that is 7% off shows."""
+    assert fits(draws, law)
+    reach = 6 / draws.size**0.5
+    assert reach < 0.035
+    mean = np.abs(draws).mean()
+    assert abs(mean / law.mean_abs - 1) < reach
+    assert abs(mean / DiscreteLaplace(law.scale * Fraction(107, 100)).mean_abs - 1) > reach
+
+
+# What a repeated task sees
+
+
+def test_cells_that_changed_since_they_were_written_down_are_not_measured(tmp_path: Path) -> None:
+    """With other cells under the same keys two attempts would differ by the cells, without noise."""
+    plan, data = planned("wavelet", 64), scattered(64)
+    for change in ("other", "gone"):
+        with Spread(data, 2, partitions=3, pool=Here()) as spread:
+            prepared = plan.prepare(plan.open(spread))
+            path = Path(prepared.files[0].path)
+            if change == "gone":
+                path.unlink()
+            else:
+                keys, counts = (each.copy() for each in store.read(str(path)))
+                counts[0] += 1
+                path.write_bytes(
+                    Path(store.written(str(tmp_path), "cells", {"key": keys, "count": counts})).read_bytes()
+                )
+            with pytest.raises(DataError, match="not what they were"):
+                plan.measure(prepared, system_bits())
+
+
+def test_no_bit_is_drawn_before_all_cells_are_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, data = planned("filtered", 64), scattered(64)
+    done: list[str] = []
+    original = Bits.words
+
+    def words(self: Bits, count: int) -> Any:
+        done.append("bits")
+        return original(self, count)
+
+    class Watched(Here):
+        def run(self, some: Sequence[Task]) -> list[Any]:
+            done.extend(type(task).__name__ for task in some)
+            return super().run(some)
+
+    monkeypatch.setattr(Bits, "words", words)
+    with Spread(data, 2, pool=Watched()) as spread:
+        prepared = plan.prepare(plan.open(spread))
+        assert set(done) == {"Sort"}
+        plan.measure(prepared, system_bits())
+    first = done.index("bits")
+    assert "Sort" not in done[first:]
+    assert {"Divide", "Look", "Keep"} <= set(done[first:])
+
+
+def test_no_two_passes_or_sub_trees_have_the_same_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys: list[bytes] = []
+    original = tasks.SubtreeBits
+
+    def begun(key: bytes) -> Any:
+        keys.append(key)
+        return original(key)
+
+    monkeypatch.setattr(tasks, "SubtreeBits", begun)
+    measured(planned("filtered", 64), scattered(64), 3)
+    assert len(keys) > 60
+    assert len(set(keys)) == len(keys)
+
+
+# Processes
+
+
+@pytest.mark.long("workers")
+def test_a_worker_that_is_killed_changes_nothing() -> None:
+    plan, data = planned("filtered", 64), scattered(64)
+    wanted = measured(plan, data, 3, repeatable("killed"))
+
+    class Killed(Processes):
+        def run(self, some: Sequence[Task]) -> list[Any]:
+            for worker in self.ids:
+                os.kill(worker, signal.SIGKILL)
+            return super().run(some)
+
+    assert same(wanted, measured(plan, data, 3, repeatable("killed"), Killed(2)))
+
+
+@pytest.mark.long("workers")
+def test_a_release_by_workers_is_a_release(tmp_path: Path) -> None:
+    plan = planned("filtered", 64)
+    ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="city", unit=UNIT, budget=ob.Pure(1))
+    release = ob.tables.release(scattered(64), plan, ledger=ledger, workers=2, name="mesh")
+    assert ledger.remaining == ob.Pure(0)
+    where = release.save(tmp_path / "mesh.parquet")
+    ob.verify_certificate(where, public_key=ledger.public_key)
+    assert release.interval(row=(0, 31)).low > 0
+    again = ob.tables.release({}, plan, ledger=ledger, workers=2, name="mesh")
+    assert again.to_arrow().equals(release.to_arrow())
+
+
+class Failing:
+    def do(self) -> None:
+        raise ValueError("a true count of 12345")
+
+
+@pytest.mark.long("workers")
+def test_what_fails_on_a_worker_is_told_without_its_words(tmp_path: Path) -> None:
+    pool = Processes(1)
+    try:
+        with pytest.raises(DataError) as caught:
+            pool.run([Failing()])
+        assert "12345" not in str(caught.value)
+        with pytest.raises(DataError, match="could not do its part"):
+            pool.run([tasks.Sort(str(tmp_path / "nowhere"), (), 0, 1, 0, 0, 1, 0)])
+    finally:
+        pool.close()
+
+
+def test_what_is_measured_in_one_piece_only_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="city", unit=UNIT, budget=ob.Pure(1))
+    plan = planned("tree", 64)
+    with pytest.raises(ParameterError, match="in one piece"):
+        ob.tables.release(scattered(64), plan, ledger=ledger, workers=2)
+    for wrong in (0, -1, 10**6, "many"):
+        with pytest.raises(ob.OboroError, match="workers"):
+            ob.tables.release(scattered(64), planned("wavelet", 64), ledger=ledger, workers=wrong)  # type: ignore[arg-type]
+    assert ledger.spent == ob.Pure(0)
