@@ -386,3 +386,94 @@ def test_what_is_measured_in_one_piece_only_is_refused_before_anything_is_spent(
         with pytest.raises(ob.OboroError, match="workers"):
             ob.tables.release(scattered(64), planned("wavelet", 64), ledger=ledger, workers=wrong)  # type: ignore[arg-type]
     assert ledger.spent == ob.Pure(0)
+
+
+# A folder of parts
+
+
+def in_parts(plan: TablePlan, data: Any, folder: Path, ledger: ob.Ledger, name: str | None = None) -> Any:
+    from oboro.release import run
+    from oboro.tables.plan import keep_list
+
+    with Spread(data, 2, folder, partitions=4, pool=Here()) as spread:
+        released = run(plan, spread, ledger, name)
+    keep_list(released, folder)
+    return released
+
+
+@pytest.mark.parametrize("strategy", ["wavelet", "filtered"])
+def test_parts_are_the_table_and_the_ledger_keeps_their_hashes(strategy: str, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    plan, data, folder = planned(strategy, 64), scattered(64), tmp_path / "published"
+    ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="city", unit=UNIT, budget=ob.Pure(3))
+    released = in_parts(plan, data, folder, ledger, "mesh")
+    files = sorted(path.name for path in folder.iterdir())
+    assert files == [
+        "manifest.parquet",
+        "manifest.parquet.certificate.json",
+        *(f"part-{i:05d}.parquet" for i in range(4)),
+    ]
+    assert ob.verify_certificate(folder, public_key=ledger.public_key)["dataset"] == "city"
+    assert ledger.find("mesh").content() == (folder / "manifest.parquet").read_bytes()
+    tables = [pq.read_table(folder / name) for name in files[2:]]
+    assert sum(table.num_rows for table in tables) == sum(released.to_arrow()["rows"].to_pylist())
+    rows = [key for table in tables for key in read_cells(table, plan.layout, UNIT, "people").keys.tolist()]
+    assert rows == sorted(set(rows))
+    if strategy == "filtered":
+        for table in tables:
+            low, high, people = (table[name].to_numpy() for name in ("low", "high", "people"))
+            assert ((low <= people) & (people <= high)).all()
+        with pytest.raises(DataError, match="list of the parts"):
+            released.interval(row=(0, 3))
+        with pytest.raises(DataError, match="list of the parts"):
+            ob.tables.ask(folder, {"row": 3})
+        assert "part-00000.parquet" in str(released)
+    again = in_parts(plan, data, folder, ledger, "mesh")
+    assert again.to_arrow().equals(released.to_arrow())
+    with pytest.raises(DataError, match="not in the folder"):
+        in_parts(plan, data, tmp_path / "elsewhere", ledger, "mesh")
+    with pytest.raises(ParameterError, match="not empty"):
+        in_parts(plan, data, folder, ledger)
+    assert ledger.spent == ob.Pure(1)
+
+
+def test_intervals_of_parts_are_those_of_the_table_in_one_piece(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    plan, data = planned("filtered", 64), scattered(64)
+    whole = measured(plan, data, 4, repeatable("ends"))
+    low, high = plan.mechanism.intervals(whole, 0.95)
+    with Spread(data, 2, tmp_path / "parts", partitions=4, pool=Here()) as spread:
+        parts = plan.measure(plan.prepare(plan.open(spread)), repeatable("ends"))
+    table = pa.concat_tables([pq.read_table(tmp_path / "parts" / one.path) for one in parts.found])
+    assert np.array_equal(table["people"].to_numpy(), whole.counts)
+    assert np.array_equal(table["low"].to_numpy(), low)
+    assert np.array_equal(table["high"].to_numpy(), high)
+
+
+def test_a_folder_with_a_part_that_is_missing_changed_or_added_is_not_what_was_certified(
+    tmp_path: Path,
+) -> None:
+    from oboro.errors import CertificateError
+
+    plan, folder = planned("wavelet", 64), tmp_path / "published"
+    ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="city", unit=UNIT, budget=ob.Pure(3))
+    in_parts(plan, scattered(64), folder, ledger)
+    part, listed = folder / "part-00002.parquet", folder / "manifest.parquet"
+    for path, what in ((part, "not the part"), (listed, "not the file")):
+        content = path.read_bytes()
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        with pytest.raises(CertificateError, match=what):
+            ob.verify_certificate(folder)
+        path.unlink()
+        with pytest.raises(CertificateError, match=r"not the part|not there"):
+            ob.verify_certificate(folder)
+        path.write_bytes(content)
+    ob.verify_certificate(folder)
+    (folder / "part-00009.parquet").write_bytes(part.read_bytes())
+    with pytest.raises(CertificateError, match="not certified"):
+        ob.verify_certificate(folder)
+    with pytest.raises(CertificateError):
+        ob.verify_certificate(tmp_path)

@@ -28,7 +28,9 @@ app = typer.Typer(help="Check the signed page that goes out with a release.", no
 
 @app.command(epilog="Example: oboro certificate verify published.csv.certificate.json")
 def verify(
-    file: Annotated[Path, argument("FILE", "The certificate, or a model, which has its own within.")],
+    file: Annotated[
+        Path, argument("FILE", "The certificate, a model, which has its own within, or a folder of parts.")
+    ],
     data: Annotated[
         Path | None, option("--data FILE", "The released file; by default the one beside the certificate.")
     ] = None,

@@ -90,10 +90,11 @@ def release(
     *,
     not_negative: bool = False,
     forecast: Callable[[Forecast], Forecast] = lambda found: found,
+    keep: Callable[[Release], Path] | None = None,
 ) -> None:
     """Shows the forecast, spends once, writes the release and its certificate; counts also at 0 or more if asked.
 
-    `forecast` says more of the forecast, from public facts.
+    `forecast` says more of the forecast, from public facts. `keep` writes a release that goes into a folder.
     """
     from oboro.release import quote
     from oboro.release import run as run_plan
@@ -104,7 +105,7 @@ def release(
     name, json = delivery.name, delivery.json
     given_again = is_given_again(ledger, delivery)
     if delivery.output is not None:
-        check_output(plan, delivery.output, data)
+        check_output(plan, delivery.output, getattr(data, "data", data))  # with workers: what they read
     if delivery.dry_run:
         terms = quote(plan, ledger)
         remaining = ledger.remaining
@@ -118,10 +119,15 @@ def release(
         return
     tell = None if json else lambda found: echo(typed(f"{in_labels(plan, forecast(found))}\n"), err=True)
     released = run_plan(plan, data, ledger, name, tell=tell)
+    output = delivery.output
+    if keep is not None:
+        output = keep(released).parent
+        delivered()
     give(
         released,
         ledger,
-        output=delivery.output,
+        output=output,
+        kept=keep is not None,
         json=json,
         given_again=given_again,
         not_negative=not_negative,
@@ -145,15 +151,16 @@ def give(
     given_again: bool = True,
     paid_before: bool = False,
     not_negative: bool = False,
+    kept: bool = False,
 ) -> None:
     """Writes a release with its certificate if asked, and says what it is, what it cost and what remains.
 
-    `paid_before`: as a part of what was reserved earlier, as a tick of a series is.
+    `paid_before`: as a part of what was reserved earlier, as a tick of a series is. `kept`: it is in the folder `output` already.
     """
-    certificate = None
-    if output is not None:
+    certificate = output if kept else None
+    if output is not None and not kept:
         certificate = released.save(output, not_negative=True) if not_negative else released.save(output)
-    if output is not None:
+    if output is not None and not kept:
         delivered()
     if json:
         record = {

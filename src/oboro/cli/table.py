@@ -287,6 +287,20 @@ app = typer.Typer(
 Strategies = Annotated[
     list[str] | None, option("--strategy WORD", "Only this one; repeat for more. All by default.")
 ]
+Workers = Annotated[
+    int | None,
+    option(
+        "--workers NUMBER",
+        "So many processes measure the table, sub-tree by sub-tree; for strategies filtered and wavelet.",
+    ),
+]
+PartsFolder = Annotated[
+    Path | None,
+    option(
+        "--parts FOLDER",
+        "With --workers: a new folder for the table, as Parquet files; the ledger keeps the list of their hashes.",
+    ),
+]
 SeveralEps = Annotated[
     list[str] | None,
     option("--eps NUMBER", "With --internal: how it would look at this eps; repeat for more."),
@@ -320,19 +334,31 @@ def release(
     ledger: LedgerAt,
     delivery: Delivery,
     expected_total: ExpectedShort = None,
+    workers: Workers = None,
+    parts: PartsFolder = None,
 ) -> None:
     """Publishes the table and pays for it from the ledger, whose unit is protected."""
+    from oboro.tables.plan import keep_list, spread_over
+
+    if parts is not None and delivery.output is not None:
+        raise ParameterError(
+            "a table goes into a file, or into a folder of parts",
+            given=f"-o {delivery.output} --parts {parts}",
+            needed="one of them",
+            fix=f"--parts {shlex.quote(str(parts))}",
+        )
     budget = "--eps 2" if counted.delta is None else "--eps 2 --delta 1e-6"
     account = open_ledger(ledger, counted.domain, unit="cells:1:1", budget=budget)
     plan = counted.plan(account.unit, expected_total)
     notes = _forgotten(plan, data)
-    with progress_bar():
+    with progress_bar(), spread_over(data, plan, workers, parts) as spread:
         plans.release(
             plan,
-            data,
+            spread,
             account,
             delivery,
             forecast=lambda found: replace(found, notes=(*found.notes, *notes)),
+            keep=None if parts is None else lambda released: keep_list(released, parts),
         )
 
 

@@ -310,13 +310,17 @@ def verify_certificate(
     """Checks signature and file hash with the public key alone; returns the record, or raises.
 
     The data file is looked for beside the certificate, under the name that it had, unless `data` says where. The file
-    of a model carries its certificate within, and is checked by itself.
+    of a model carries its certificate within, and is checked by itself. Of a folder of parts, all of them are checked.
 
     >>> release = ob.run(plan, data, ledger)
     >>> where = release.save("ages.csv")
     >>> ob.verify_certificate(where, public_key=ledger.public_key)["guarantee"]["in_words"]
     'eps = 0.1'
     """
+    if Path(path).is_dir() and data is None:
+        from oboro.release.folder import verify_folder
+
+        return verify_folder(path, public_key=public_key)
     content = _content(path)
     parts = unpacked(content)
     if parts is not None:

@@ -15,7 +15,7 @@ from oboro.kinds import list_of, path_of, takes
 from oboro.noise import Bits, system_bits
 from oboro.privacy import Pure
 from oboro.release import plan_from
-from oboro.tables.plan import TablePlan
+from oboro.tables.plan import TablePlan, in_parts
 from oboro.tables.tree.answers import Where, is_code, names_of, places_named
 from oboro.tables.tree.intervals import Answer, plan_in
 
@@ -66,6 +66,8 @@ def _opened(published: Any, where: Where | None = None) -> tuple[Any, TablePlan]
     import pyarrow.parquet as pq
 
     path = path_of("published", published)
+    if path.is_dir():
+        raise in_parts()
     reads(path)
     if path.suffix.lower() in (".csv", ".json"):
         raise DataError(

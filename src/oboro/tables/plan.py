@@ -6,6 +6,7 @@ import base64
 import dataclasses
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,12 +20,13 @@ from oboro.domain import Areas, Column, Domain
 from oboro.engine import Source, open_data
 from oboro.errors import DataError, DomainError, ParameterError, UnitError, setting, told
 from oboro.exact import Number, positive, rational, show, whole
-from oboro.kinds import shown, takes, text_of, unknown
+from oboro.kinds import path_of, shown, takes, text_of, unknown
 from oboro.ledger import Ledger
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.noise.laplace import check_level
 from oboro.privacy import Approx, Pure, Unit
 from oboro.release import Forecast, Pair, Part, Plan, Release, register, run, upgrade
+from oboro.release.folder import MANIFEST, is_manifest, manifest
 from oboro.release.release import carries_ends, carrying_ends
 from oboro.tables.cells import LARGEST_TOTAL, Cells, Layout
 from oboro.tables.geography import RASTER, VECTOR, check_places, encoded_places, with_outlines
@@ -33,7 +35,7 @@ from oboro.tables.nested.known import KnownTotals, known_totals
 from oboro.tables.nested.strategy import AreaTree
 from oboro.tables.papers.dense import RIVALS
 from oboro.tables.strategy import Noise, Strategy, count_name, estimate_name, key_columns, to_table
-from oboro.tables.subtrees.spread import Opened, Parted, Parts, Spread, check_spread, manifest
+from oboro.tables.subtrees.spread import Opened, Parted, Parts, Spread, check_spread
 from oboro.tables.tree.adaptive import Adaptive
 from oboro.tables.tree.answers import Where
 from oboro.tables.tree.filtered import Filtered
@@ -410,7 +412,7 @@ class TablePlan(Plan):
 
     def publish(self, measured: Cells | Parts) -> Table:
         if isinstance(measured, Parts):
-            return manifest(measured)
+            return manifest(measured.listed())
         name = count_name(self.count, self.domain)
         if not isinstance(measured, Measured):
             return self._labelled(to_table(measured, self.layout, name))
@@ -447,10 +449,14 @@ class TablePlan(Plan):
         return self._intervals if self.mechanism.carries else None
 
     def _intervals(self, table: Any, level: float) -> tuple[Integers, Integers]:
+        if is_manifest(table):
+            raise in_parts()
         return self.mechanism.intervals(self.mechanism.published(table), level)
 
     def ask(self, table: Table, where: Where, level: float = 0.95) -> Answer:
         """What the published table says about a part of it, with an interval."""
+        if is_manifest(table):
+            raise in_parts()
         return self.mechanism.answer(self.mechanism.published(table), where, check_level(level))
 
     @property
@@ -685,10 +691,13 @@ def release(
     count: str | None = None,
     name: str | None = None,
     workers: int | None = None,
+    parts: str | Path | None = None,
 ) -> Release:
     """Runs a plan; `count` names the column that says how many, if the plan does not.
 
     With `workers`, so many processes measure its sub-trees, of strategies `filtered` and `wavelet`: a table of the same law, with less memory for each.
+    With `parts` too, they write the table into that folder, as Parquet files; the ledger keeps the list of their hashes, and the folder has
+    its certificate.
 
     >>> plan = ob.tables.plan(mesh, unit=ob.Unit.cells(), eps=1, count="people")
     >>> release = ob.tables.release(cells, plan, ledger=ledger)
@@ -696,11 +705,55 @@ def release(
     (['row', 'col', 'people', 'estimate'], Pure(0))
     """
     plan = with_count(plan, count)
+    with spread_over(data, plan, workers, parts) as spread:
+        released = run(plan, spread, ledger, name)
+    if parts is not None:
+        keep_list(released, path_of("parts", parts))
+    return released
+
+
+@contextmanager
+def spread_over(
+    data: Data, plan: TablePlan, workers: int | None, parts: str | Path | None = None
+) -> Iterator[Data | Spread]:
+    """The data as `run` takes it: by itself, or with workers that measure it as long as this lasts."""
     if workers is None:
-        return run(plan, data, ledger, name)
+        if parts is not None:
+            raise ParameterError(
+                "parts are written by workers",
+                given=told(parts=str(parts)),
+                needed=setting(workers=2),
+                fix=setting(workers=2),
+                argument="parts",
+            )
+        yield data
+        return
     check_spread(plan)
-    with Spread(data, workers) as spread:
-        return run(plan, spread, ledger, name)
+    with Spread(data, workers, parts) as spread:
+        yield spread
+
+
+def keep_list(released: Release, folder: Path) -> Path:
+    """Writes the list of parts and its certificate beside them. A release that is given again may have been made in one piece, or elsewhere."""
+    table = released.to_arrow()
+    if not is_manifest(table) or not all((folder / name).is_file() for name in table["part"].to_pylist()):
+        raise DataError(
+            "the parts of this release are not in the folder: the ledger keeps their hashes alone",
+            given=told(parts=str(folder)),
+            needed="the folder that they were written to, or another name",
+            fix=setting(parts=None),
+            argument="parts",
+        )
+    return released.save(folder / MANIFEST)
+
+
+def in_parts() -> DataError:
+    """What a list of parts cannot be asked."""
+    return DataError(
+        "this is the list of the parts of a release: the parts have the rows, with the 95% interval of each",
+        needed="a table that was released in one piece, to ask for areas",
+        fix="oboro table release ... -o published.parquet",
+    )
 
 
 def with_count(plan: TablePlan, count: str | None) -> TablePlan:

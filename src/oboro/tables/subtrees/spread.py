@@ -29,13 +29,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oboro.arrays import Integers, Table
+from oboro.arrays import Integers
 from oboro.engine import Source, open_data
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import whole
 from oboro.kinds import path_of
 from oboro.noise import Bits
 from oboro.noise.streams import Streams, keys_of
+from oboro.release.folder import check_folder
 from oboro.tables import wavelet
 from oboro.tables.cells import Cells, cap, progress
 from oboro.tables.input import blocks_of_records
@@ -113,12 +114,13 @@ class Spread:
     def folder(self) -> str:
         """Where cells are written: readable by whoever runs this alone."""
         if self._folder is None:
-            self._folder = tempfile.mkdtemp(prefix="oboro-")
+            self._folder = tempfile.mkdtemp(prefix="oboro-cells-")
         return self._folder
 
     def opened(self) -> Opened:
-        source = open_data(self.data)
-        return Opened(self, source)
+        if self.into is not None:
+            check_folder(self.into)
+        return Opened(self, open_data(self.data))
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,9 @@ class Parts:
     """What was published, as files of a folder."""
 
     found: tuple[Published, ...]
+
+    def listed(self) -> list[tuple[str, int, int, str]]:
+        return [(one.path, one.rows, one.bytes, one.sha256) for one in self.found]
 
 
 @dataclass(frozen=True)
@@ -360,17 +365,3 @@ def _rounds_within(
         yield live[start:stop]
         yield noisy[start << finer : stop << finer]
         bits += finer
-
-
-def manifest(parts: Parts) -> Table:
-    """What the ledger keeps of a release that is too large for it: the parts, with their hashes."""
-    import pyarrow as pa
-
-    return pa.table(
-        {
-            "part": pa.array([one.path for one in parts.found], pa.string()),
-            "rows": pa.array([one.rows for one in parts.found], pa.int64()),
-            "bytes": pa.array([one.bytes for one in parts.found], pa.int64()),
-            "sha256": pa.array([one.sha256 for one in parts.found], pa.string()),
-        }
-    )

@@ -20,6 +20,7 @@ import numpy as np
 from oboro.arrays import Integers
 from oboro.noise import Bits
 from oboro.noise.streams import SubtreeBits
+from oboro.release.folder import PART
 from oboro.tables import wavelet
 from oboro.tables.cells import Cells
 from oboro.tables.subtrees import store
@@ -107,7 +108,7 @@ def _published(plan: TablePlan, measured: Cells, folder: str, into: str | None, 
             columns["noisy"] = measured.estimates
         return Published(store.written(folder, "published", columns), measured.keys.size)
     content = plan.encoded(plan.part(measured), ".parquet")
-    name = f"part-{number:05d}.parquet"
+    name = PART.format(number)
     place = Path(into) / f".{name}-{secrets.token_hex(8)}"
     place.write_bytes(content)
     os.replace(place, Path(into) / name)  # another attempt writes the same bytes

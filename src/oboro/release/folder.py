@@ -1,0 +1,114 @@
+"""A release that is too large for the ledger: a folder of Parquet files, and a signed list of their hashes, which the ledger keeps.
+
+manifest.parquet                     part, rows, bytes and sha256 of each file: what was committed
+manifest.parquet.certificate.json    its certificate
+part-00000.parquet ...               the rows, in the order of cells
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from oboro.arrays import Table
+from oboro.errors import CertificateError, ParameterError, told
+from oboro.files import CERTIFICATE, reads
+from oboro.records import Record
+from oboro.release.certificate import verify_certificate
+
+MANIFEST = "manifest.parquet"
+PART = "part-{:05d}.parquet"
+_IS_PART = re.compile(r"part-\d{5}\.parquet")
+_MARK = b"oboro.manifest"
+_PIECE = 1 << 20
+
+
+def manifest(parts: Sequence[tuple[str, int, int, str]]) -> Table:
+    """The list of parts: the name of each, its rows, its bytes and its hash."""
+    import pyarrow as pa
+
+    columns = list(zip(*parts, strict=True)) or [()] * 4
+    kinds = (pa.string(), pa.int64(), pa.int64(), pa.string())
+    names = ("part", "rows", "bytes", "sha256")
+    table = pa.table([pa.array(each, kind) for each, kind in zip(columns, kinds, strict=True)], names=names)
+    return table.replace_schema_metadata({_MARK: b"1"})
+
+
+def is_manifest(table: Table) -> bool:
+    """Whether this is the list of the parts of a release, and not its rows."""
+    return _MARK in (table.schema.metadata or {})
+
+
+def check_folder(folder: Path) -> None:
+    """Makes the folder; refuses one in which something is. Before anything is paid for."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        full = any(folder.iterdir())
+    except OSError:
+        raise ParameterError(
+            "the folder cannot be made, or is none",
+            given=told(parts=str(folder)),
+            needed="a path at which there is nothing yet, or an empty folder",
+            argument="parts",
+        ) from None
+    if full:
+        raise ParameterError(
+            "the folder is not empty",
+            given=told(parts=str(folder)),
+            needed="a path at which there is nothing yet, or an empty folder",
+            argument="parts",
+        )
+
+
+def verify_folder(folder: str | Path, *, public_key: str | None = None) -> Record:
+    """Checks the signature, the list of parts and each part; returns the record, or raises."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder = Path(folder)
+    record = verify_certificate(
+        folder / (MANIFEST + CERTIFICATE), data=folder / MANIFEST, public_key=public_key
+    )
+    try:
+        with pa.OSFile(str(folder / MANIFEST)) as source:
+            listed: list[dict[str, Any]] = pq.read_table(source).to_pylist()
+        names = [one["part"] for one in listed]
+        good = all(_IS_PART.fullmatch(name) for name in names) and len(set(names)) == len(names)
+    except (OSError, pa.ArrowException, KeyError, TypeError):
+        good = False
+    if not good:
+        raise CertificateError(
+            f"{folder / MANIFEST} is no list of parts",
+            needed="a folder that oboro table release --parts wrote",
+        )
+    for one in listed:
+        found = _hashed(folder / one["part"])
+        if found != one["sha256"]:
+            raise CertificateError(
+                f"{folder / one['part']} is not the part that was certified",
+                given="nothing" if found is None else f"sha256 {found}",
+                needed=f"sha256 {one['sha256']}",
+            )
+    beside = sorted(path.name for path in folder.glob("*.parquet") if path.name not in (*names, MANIFEST))
+    if beside:
+        raise CertificateError(
+            "the folder has a part that was not certified",
+            given=beside[0],
+            needed="the parts that its list names, and no other",
+        )
+    return record
+
+
+def _hashed(path: Path) -> str | None:
+    reads(path)
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as handle:
+            while piece := handle.read(_PIECE):
+                digest.update(piece)
+    except OSError:
+        return None
+    return digest.hexdigest()
