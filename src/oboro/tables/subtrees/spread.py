@@ -36,9 +36,10 @@ from oboro.exact import whole
 from oboro.kinds import path_of
 from oboro.noise import Bits
 from oboro.noise.streams import Streams, keys_of
+from oboro.progress import progress
 from oboro.release.folder import check_folder
 from oboro.tables import wavelet
-from oboro.tables.cells import Cells, cap, progress
+from oboro.tables.cells import Cells, cap
 from oboro.tables.input import blocks_of_records
 from oboro.tables.subtrees import store
 from oboro.tables.subtrees.tasks import Divide, Keep, Look, Published, Range, Share, Sort
@@ -260,7 +261,7 @@ class _Run:
                     Divide(of, live[own], held[own], below, finer, division)
                     for of, own in self._with_live(weights, there, live, below, epoch=1 + division)
                 ],
-                "dividing",
+                "looking for cells",
             )
             noisy = _column(done, 2)
             rounds += [live, noisy]
@@ -296,7 +297,7 @@ class _Run:
                 )
                 for number, ((of, own), (near, _, _)) in enumerate(zip(with_live, looked, strict=True))
             ],
-            "keeping cells",
+            "looking for cells",
         )
         joined = self._joined(kept)
         if isinstance(joined, Parts):
