@@ -28,6 +28,7 @@ PARTS = (
     "series",
     "widths",
     "sparse",
+    "subtrees",
     "secure",
     "dynamics",
     "synth",

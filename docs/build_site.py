@@ -55,6 +55,7 @@ NAVIGATION: dict[str, dict[str, str]] = {
         "docs/dynamics.md": "Dynamics: linear systems",
         "docs/secure.md": "Secure: two parties",
         "docs/cluster.md": "Data on a cluster",
+        "docs/huge-tables.md": "Tables beyond one process",
         "docs/service.md": "A service for analysts",
         "docs/studio.md": "The studio",
     },

@@ -108,6 +108,7 @@ def test_what_is_written_down_is_what_is_read_in_one_piece(
 ) -> None:
     from oboro.tables.subtrees import spread as module
 
+    monkeypatch.setattr(module, "_FILE", 500)
     monkeypatch.setattr(module, "_RECORDS", 500)  # many runs, many files
     plan, data = planned(strategy, 1 << 12), scattered(1 << 12, 6000)
     data["row"][3000:] = data["row"][:3000]  # cells that come twice, in other runs

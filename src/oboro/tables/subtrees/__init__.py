@@ -1,1 +1,1 @@
-"""Tables that are measured sub-tree by sub-tree: on the cores of this machine, or on a cluster."""
+"""Tables that are measured sub-tree by sub-tree: by processes of this machine."""

@@ -51,8 +51,10 @@ if TYPE_CHECKING:
     from oboro.tables.plan import TablePlan
 
 _PREFIX_BITS = {"wavelet": 12, "filtered": 10}
-_RECORDS = 1 << 22  # in a run, and about so many in a file
+_RECORDS = 1 << 22  # in a run
+_FILE = 1 << 20  # about so many in a file: each task reads all of those that its range touches
 _ROWS = 1 << 22  # about so many published cells in a part, if nothing else is said
+_MOST_PARTS = 64  # unless there are many workers
 _MOST_WORKERS = 1024
 
 
@@ -146,7 +148,7 @@ class Opened:
         for keys, counts in _gathered(blocks_of_records(self.source, layout, plan.unit, plan.count)):
             weights += np.bincount(keys >> below, minlength=weights.size)
             runs.append(store.write_run(spread.folder, keys, counts, layout.bits, most))
-        number = max(spread.workers, -(-int(weights.sum()) // _RECORDS))
+        number = max(spread.workers, -(-int(weights.sum()) // _FILE))
         sums_at = plan.mechanism.blocks.bits if isinstance(plan.mechanism, filtered.Filtered) else bits
         tasks = [
             Sort(spread.folder, tuple(runs), first, end, below, layout.bits, most, sums_at)
@@ -329,7 +331,8 @@ class _Run:
         """What tasks have in common, range by range. `weights` and `visited` have noise: they decide the parts of the release."""
         number = self.cells.spread.partitions
         if number is None:
-            number = min(max(4 * self.cells.spread.workers, -(-int(weights.sum()) // _ROWS)), _MOST_WORKERS)
+            fewest = 4 * self.cells.spread.workers
+            number = max(fewest, min(-(-int(weights.sum()) // _ROWS), _MOST_PARTS))
         for first, end in store.ranges(np.maximum(weights, 1), number):
             prefixes = first + np.flatnonzero(visited[first:end])
             keys = keys_of(self.streams, self.prefix_bits, prefixes, epoch)

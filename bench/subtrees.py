@@ -1,0 +1,111 @@
+"""Tables whose sub-trees are measured by two workers, beside the same in one piece: processor time, and memory of each process.
+
+CELLS=1e7 python -m bench subtrees          (CELLS=1e6 by default; STRATEGY=filtered for one of them)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bench.measure import Row
+
+LEVELS = 50  # 2^50 cells in all
+PEOPLE = {
+    "filtered": 300,
+    "wavelet": 10,
+}  # in a cell on average; of fewer among so many cells `filtered` would publish none
+LIMIT = 3.0  # GB for each process
+_ONE = """
+import json, resource, sys
+from pathlib import Path
+import oboro as ob
+from oboro.noise import system_bits
+from oboro.tables.subtrees.spread import Spread
+
+data, strategy, workers, into = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
+domain = ob.Domain([ob.Grid("row", "col", shape=(2**25, 2**25))])
+plan = ob.tables.plan(domain, unit=ob.Unit.cells(), eps=1, count="people", strategy=strategy)
+if workers:
+    with Spread(data, workers, into) as spread:
+        measured = plan.measure(plan.prepare(plan.open(spread)), system_bits())
+        rows = sum(part.rows for part in measured.found)
+else:
+    prepared = plan.prepare(plan.open(data))
+    measured = plan.measure(prepared, system_bits())
+    rows = measured.keys.size
+    del prepared
+    (Path(into) / "one.parquet").write_bytes(plan.encoded(plan.publish(measured), ".parquet"))
+own, others = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+cpu = own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+print(json.dumps({"rows": rows, "cpu": cpu, "driver": own.ru_maxrss / 2**20, "worker": others.ru_maxrss / 2**20}))
+"""
+
+
+def rows() -> Iterator[Row]:
+    cells = int(float(os.environ.get("CELLS", "1e6")))
+    with tempfile.TemporaryDirectory() as place:
+        for strategy in os.environ.get("STRATEGY", "filtered wavelet").split():
+            data = written(cells, Path(place), PEOPLE[strategy])
+            one, two = (measured(data, strategy, workers) for workers in (0, 2))
+            name = f"{strategy}, {cells:.0e} cells in 2^50"
+            yield Row(
+                f"{name}, two workers", two["cpu"], "one piece", one["cpu"], "s", one["cpu"] / two["cpu"], 0.5
+            )
+            levels = cells * LEVELS
+            yield Row(
+                f"{name}, a cell level",
+                two["cpu"] / levels * 1e9,
+                "one piece",
+                one["cpu"] / levels * 1e9,
+                "ns",
+                one["cpu"] / two["cpu"],
+            )
+            largest = max(two["driver"], two["worker"])
+            whole = max(one["driver"], one["worker"])
+            yield Row(
+                f"{name}, largest process (limit 3 GB)",
+                largest,
+                "one piece",
+                whole,
+                "GB",
+                LIMIT / largest,
+                1.0,
+            )
+
+
+def measured(data: Path, strategy: str, workers: int) -> dict[str, Any]:
+    """In a process of its own, from a Parquet file to Parquet."""
+    with tempfile.TemporaryDirectory() as into:
+        done = subprocess.run(
+            [sys.executable, "-c", _ONE, str(data), strategy, str(workers), into],
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def written(cells: int, folder: Path, mean: int) -> Path:
+    """Cells at places that come in clusters, as people do: more bits of a place are 0 than 1."""
+    path, random = folder / "cells.parquet", np.random.default_rng(1)
+    schema = pa.schema([("row", pa.int32()), ("col", pa.int32()), ("people", pa.int32())])
+    with pq.ParquetWriter(path, schema) as writer:
+        for start in range(0, cells, 1 << 20):
+            size = min(1 << 20, cells - start)
+            row, col = (
+                np.bitwise_and(*random.integers(0, 2**25, (2, size), dtype=np.int32)) for _ in range(2)
+            )
+            people = random.geometric(1 / mean, size).astype(np.int32)
+            writer.write_table(pa.table([row, col, people], schema=schema))
+    return path
