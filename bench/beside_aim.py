@@ -36,7 +36,7 @@ def made_by(name: str, codes: Any, sizes: list[int], rho: float, rounds: int | N
         )
         .release()
     )
-    drawn = table.synthesize(rows=codes.shape[1])
+    drawn = table.synthesize(rows=codes.shape[1], method="sample")
     # OpenDP adds a key for what is none of them; it is the grid's last, what is missing
     return np.array(
         [

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import combinations, pairwise
+from typing import Any
+
 import numpy as np
 import pytest
 
 import oboro as ob
+from oboro.synth.model import TreeSampler
 from oboro.synth.plan import by_chance
 
 
@@ -40,3 +44,68 @@ def test_what_chance_adds_is_what_it_adds() -> None:
             found.append(np.abs(table - np.rint(expected)).sum() / by_chance(expected))
         assert np.mean(found) == pytest.approx(1, abs=0.15)
     assert by_chance(np.array([[-1.0], [0.0]])) == 0
+
+
+BUDGETS = ("0.3", "1", "3", "10")
+
+
+def _world(n: int, seed: int) -> dict[str, np.ndarray]:
+    """What is known of it: y follows a and b, strongly where they differ; c follows a; f and g are noise in many cells."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.integers(0, 4, n), rng.integers(0, 4, n)
+    y = rng.random(n) < 1 / (1 + np.exp(2 - a - 1.5 * (a != b)))
+    c = np.where(rng.random(n) < 0.7, a, rng.integers(0, 4, n))
+    return {
+        "a": a,
+        "f": rng.integers(0, 60, n),
+        "b": b,
+        "c": c,
+        "g": rng.integers(0, 60, n),
+        "y": y.astype(int),
+    }
+
+
+def _outcome(method: str, eps: str, times: int, n: int, bits) -> tuple[float, float]:
+    """The mean distance of pairs, and how well shares of y by a, b and c in the records rank other people of this world: AUC."""
+    tops = {"a": 3, "f": 59, "b": 3, "c": 3, "g": 59, "y": 1}
+    domain = ob.Domain([ob.Integer(name, 0, top) for name, top in tops.items()])
+    plan: Any = ob.synth.plan(domain, unit=ob.Unit.row(), eps=eps, delta="1e-6", method=method)
+    real, others = _world(n, 1), _world(20_000, 2)
+    codes = plan.prepare(real)
+    far, ranked = [], []
+    for turn in range(times):
+        measured = plan.measure(codes, bits)
+        sampler = TreeSampler(plan.law(measured, steps=200), measured.bins)
+        made = dict(zip(tops, sampler.draw(n, {}, np.random.default_rng(turn)), strict=True))
+        for i, j in combinations(tops, 2):
+            both = [side[i] * (tops[j] + 1) + side[j] for side in (real, made)]
+            cells = [np.bincount(one, minlength=(tops[i] + 1) * (tops[j] + 1)) / n for one in both]
+            far.append(np.abs(cells[0] - cells[1]).sum() / 2)
+        cell = made["a"] * 16 + made["b"] * 4 + made["c"]
+        share = (np.bincount(cell, made["y"], minlength=64) + 0.5) / (np.bincount(cell, minlength=64) + 1)
+        score = share[others["a"] * 16 + others["b"] * 4 + others["c"]]
+        yes, no = score[others["y"] == 1], np.sort(score[others["y"] == 0])
+        below = np.searchsorted(no, yes, side="left") + np.searchsorted(no, yes, side="right")
+        ranked.append(float(below.mean() / 2 / no.size))
+    return float(np.mean(far)), float(np.mean(ranked))
+
+
+def _never_worse(outcomes: list[tuple[float, float]], allowed: float = 0.01) -> None:
+    for (far, auc), (far_more, auc_more) in pairwise(outcomes):
+        assert far_more < far
+        assert auc_more > auc - allowed
+
+
+def test_more_budget_is_never_worse_with_the_quick_method(test_bits) -> None:
+    _never_worse([_outcome("marginals", eps, 1, 4000, test_bits) for eps in BUDGETS], 0.02)
+
+
+@pytest.mark.long("statistical tests")
+@pytest.mark.parametrize("method", ["marginals", "quality"])
+def test_more_budget_is_never_worse(test_bits, method: str) -> None:
+    """Noise is the same in every run of this test, so that it fails always or never."""
+    outcomes = [_outcome(method, eps, 3, 8000, test_bits) for eps in BUDGETS]
+    _never_worse(outcomes)
+    assert outcomes[-1][0] < outcomes[0][0] / 2  # and it does buy something
+    if method == "quality":  # it holds at every budget what a tree of pairs cannot: y where a and b differ
+        assert min(auc for _, auc in outcomes) > 0.77

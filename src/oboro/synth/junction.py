@@ -42,6 +42,37 @@ class Junction:
         held = [k for k, clique in enumerate(self.cliques) if set(columns) <= set(clique)]
         return min(held, key=lambda k: prod(self.shape[i] for i in self.cliques[k]))
 
+    def between(self, columns: Clique) -> tuple[set[int], set[int]]:
+        """The cliques that join these columns, and of each part of the tree the highest; what hangs below them adds up to 1.
+
+        Cliques with a column are joined to one another, and a parent comes first: so the first of them is the highest.
+        """
+        homes = {next(k for k, clique in enumerate(self.cliques) if column in clique) for column in columns}
+        needed: set[int] = set()
+        for k in homes:
+            while k >= 0 and k not in needed:
+                needed.add(k)
+                k = self.parent[k]
+        below: dict[int, list[int]] = {}
+        for k in needed:
+            below.setdefault(self.parent[k], []).append(k)
+        tops: set[int] = set()
+        for k in below[-1]:
+            while k not in homes and len(below[k]) == 1:
+                needed.discard(k)
+                (k,) = below[k]
+            tops.add(k)
+        return tops, needed
+
+    def size_with(self, columns: Clique) -> int:
+        """Cells if all these columns joined each clique between them: what some tree with such a table needs at most."""
+        if any(set(columns) <= set(clique) for clique in self.cliques):
+            return self.size
+        _, needed = self.between(columns)
+        grown = [set(self.cliques[k]) | set(columns) for k in needed]
+        held = sum(prod(self.shape[i] for i in self.cliques[k]) for k in needed)
+        return self.size - held + sum(prod(self.shape[i] for i in clique) for clique in grown)
+
     def zeros(self) -> list[Floats]:
         return [np.zeros([self.shape[i] for i in clique]) for clique in self.cliques]
 
@@ -271,28 +302,30 @@ def _loss(
 
 
 def joint_law(law: Law, laws: Sequence[Floats], columns: Clique) -> Floats:
-    """The marginal of `columns`: the tree is folded up from its leaves, keeping only what is asked for or shared."""
+    """The marginal of `columns`: the part of the tree that joins them is folded up, keeping only what is asked for or shared."""
     junction = law.junction
     for k in range(len(junction.cliques)):
         if set(columns) <= set(junction.cliques[k]):
             return sum_axes(laws[k], junction.cliques[k], columns)
+    tops, needed = junction.between(columns)
     folded: dict[int, list[tuple[Clique, Floats]]] = {}
     roots: list[tuple[Clique, Floats]] = []
-    for k in reversed(range(len(junction.cliques))):
+    for k in sorted(needed, reverse=True):
         axes, table = junction.cliques[k], laws[k]
-        if junction.parent[k] >= 0:  # the law of this clique given what it shares with its parent
-            below = sum_axes(table, axes, junction.shared[k])
+        above = () if k in tops else junction.shared[k]
+        if above:  # the law of this clique given what it shares with its parent
+            below = sum_axes(table, axes, above)
             table = table / np.maximum(below, _LEAST).reshape(
-                [n if a in junction.shared[k] else 1 for a, n in zip(axes, table.shape, strict=True)]
+                [n if a in above else 1 for a, n in zip(axes, table.shape, strict=True)]
             )
-        keep = tuple(sorted({*junction.shared[k], *(set(columns) & set(axes))}))
+        keep = tuple(sorted({*above, *(set(columns) & set(axes))}))
         for more_axes, _ in folded.get(k, []):
             keep = tuple(sorted({*keep, *(set(more_axes) & set(columns))}))
         result = _product([(axes, table), *folded.pop(k, [])], keep)
-        if junction.parent[k] >= 0:
-            folded.setdefault(junction.parent[k], []).append((keep, result))
-        else:
+        if k in tops:
             roots.append((keep, result))
+        else:
+            folded.setdefault(junction.parent[k], []).append((keep, result))
     return _product(roots, columns)
 
 

@@ -17,7 +17,7 @@ from oboro.exact import whole
 from oboro.noise import Bits
 from oboro.progress import progress
 from oboro.release import Forecast, register
-from oboro.synth.junction import Clique, fit, independent, joint_law, junction_tree
+from oboro.synth.junction import Clique, Junction, fit, independent, joint_law, junction_tree
 from oboro.synth.measured import Measured
 from oboro.synth.plan import FIT_STEPS, TablesPlan, choose_table, counts_of, describe_plan, noisy_table
 
@@ -249,8 +249,12 @@ class Offers:
 
     def fitting(self, had: Sequence[Clique]) -> list[Clique]:
         """The tables that keep the model within its limit, given those that it has; a pair in any case."""
-        triples = self.triples if self.all_triples else self._linked(had)
-        offered = [*self.pairs, *triples]
-        return [c for c in offered if junction_tree(self.sizes, [*had, c]).size <= self.largest] or offered[
-            :1
-        ]
+        offered = [*self.pairs, *(self.triples if self.all_triples else self._linked(had))]
+        now = junction_tree(self.sizes, had)
+        return [columns for columns in offered if self._fits(now, had, columns)] or offered[:1]
+
+    def _fits(self, now: Junction, had: Sequence[Clique], columns: Clique) -> bool:
+        """Far below the limit a bound is enough; near it the tree is made."""
+        if 2 * now.size_with(columns) <= self.largest:
+            return True
+        return junction_tree(self.sizes, [*had, columns]).size <= self.largest
