@@ -46,7 +46,7 @@ docs: $(VENV)/installed-dev
 	$(BIN)/python docs/build_site.py site
 
 # `make bench PART=peers` first makes an environment for each peer that cannot live beside our dependencies.
-bench: $(BENCH)/installed $(if $(filter peers,$(PART)),$(PEERS))
+bench: $(BENCH)/installed $(if $(filter peers,$(PART)),$(PEERS)) $(if $(filter synth,$(PART)),.venv-aim/installed)
 	$(BENCH)/bin/python -m bench $(PART)
 
 # All tests, three times, beside processes that keep every core busy.
@@ -100,6 +100,11 @@ $(SPARK)/installed: pyproject.toml
 .venv-tmlt/installed:
 	$(PYTHON) -m venv --without-pip .venv-tmlt
 	$(PIP) --python .venv-tmlt/bin/python install 'tmlt.analytics==0.21.*'
+	touch $@
+
+.venv-aim/installed:
+	$(PYTHON) -m venv --without-pip .venv-aim
+	$(PIP) --python .venv-aim/bin/python install 'opendp[mbi]==0.16.*' 'sdmetrics==0.32.*'
 	touch $@
 
 .venv-pipelinedp/installed:

@@ -39,7 +39,8 @@ PARTS = (
 
 
 TOGETHER = {
-    "accuracy": ("accuracy", "accuracy_tables", "accuracy_choices")
+    "accuracy": ("accuracy", "accuracy_tables", "accuracy_choices"),
+    "synth": ("synth", "synth_table"),
 }  # parts that are several modules, whichever are there
 
 

@@ -37,7 +37,6 @@ class Task:
 
 # Columns are given by hand: a number by its bounds (and step), a category by nothing, for its few values are in the book of the data.
 _Columns = dict[str, tuple[Any, ...] | None]
-_YES = None
 
 _R: dict[str, tuple[str, str, str, bool, _Columns]] = {
     "insurance": (
@@ -85,7 +84,7 @@ _R: dict[str, tuple[str, str, str, bool, _Columns]] = {
         "AER",
         "SmokeBan",
         "smoker",
-        False,
+        True,
         {
             "smoker": None,
             "ban": None,

@@ -133,7 +133,7 @@ class QualityPlan(TablesPlan):
 
     seconds: int = SECONDS
     kind = "synth.quality"
-    shares = (Fraction(1, 10), Fraction(1, 10), Fraction(8, 10))
+    shares = (Fraction(2, 10), Fraction(1, 10), Fraction(7, 10))
     most_bins, least_in_noise = 16, 4
 
     @property
@@ -192,7 +192,13 @@ class QualityPlan(TablesPlan):
             fitting = offers.fitting([columns for columns, _ in tables])
             guess = [total * joint_law(law, laws, columns) for columns in fitting]
             index = choose_table(
-                [true[c] for c in fitting], guess, self.noise.sd, self.unit, self.choice_price, bits
+                [true[c] for c in fitting],
+                guess,
+                self.noise.sd,
+                self.unit,
+                self.choice_price,
+                bits,
+                chance=True,
             )
             columns = fitting[index]
             counts = true[columns] + self.noise.sample(true[columns].shape, bits)

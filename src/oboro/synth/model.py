@@ -319,9 +319,9 @@ def plan(
     >>> print(plan.forecast())
     expected error of each count that the model is made of
       of each                  standard error  95% within ±
-      count of age                      20.26            40
-      count of sex                      20.26            40
-      count of a chosen table           5.066            10
+      count of age                      14.33            28
+      count of sex                      14.33            28
+      count of a chosen table           5.415            11
       note: 1 tables of two or three columns will be chosen; oboro synth report measures what comes of it
       note: learning and fitting take up to about 1 seconds of one core; reading the data comes on top
     """
