@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
+import io
 import json
 import re
 import threading
 import urllib.error
 import urllib.request
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from oboro.service.arrivals import Arrivals
 from oboro.service.questions import Shape
 from oboro.service.studio import entrance
 from oboro.service.studio.local import Studio
+from oboro.synth import check
 
 PLACE = quote(DATASET)
 ASK = f"/studio/ask/{PLACE}"
@@ -450,6 +453,7 @@ def test_synthetic_data_are_paid_for_once_and_drawn_for_nothing(tmp_path: Path) 
             for name, value in re.findall(r'name="(asked|key)" value="([^"]*)"', part)
         }
         assert json.loads(asked["asked"])["question"] == "synthetic"
+        assert "the budget can carry" in part
         question = browser.post(ASK, **asked).headers["location"]
         while (answer := browser.get(question)).status_code != 303:
             found.work()
@@ -459,7 +463,12 @@ def test_synthetic_data_are_paid_for_once_and_drawn_for_nothing(tmp_path: Path) 
         page = browser.get(place).text
         assert f"{model}/records" in page
         assert "quality" not in page
-        drawn = browser.get(f"{model}/records?n=50").text.splitlines()
+        packed = zipfile.ZipFile(io.BytesIO(browser.get(f"{model}/records?n=50").content))
+        packed.extractall(tmp_path / "drawn")
+        (name, beside) = packed.namelist()
+        assert beside == f"{name}.synthetic.json"
+        assert check(tmp_path / "drawn" / name)["records"] == 50
+        drawn = (tmp_path / "drawn" / name).read_text().splitlines()
         assert drawn[0].replace('"', "") == "age,region"
         assert len(drawn) == 51
         assert browser.get(f"{model}/records?n=x").status_code == 422

@@ -14,6 +14,7 @@ from typing import Any
 from oboro.domain.areas import Areas
 from oboro.domain.columns import EXAMPLES, LARGEST, Category, Column, Date, Integer, Real
 from oboro.domain.mesh import Grid, Mesh
+from oboro.domain.rules import RULES, Rules, rules_of
 from oboro.errors import BoundsError, Declaration, DomainError, InputError, declaration, told
 from oboro.files import reads, write_whole
 from oboro.kinds import list_of, nearest, path_of, shown, takes
@@ -99,7 +100,7 @@ def _mended(kind: str, given: Mapping[str, object], besides: tuple[str, ...]) ->
 
 
 # What a TOML file says about a dataset: its domain, and for commands also who is protected, and where data and ledger are.
-DECLARES = ("columns", "labels", "unit", "data", "ledger", "draft", "name", "count", "service")
+DECLARES = ("columns", "labels", *RULES, "unit", "data", "ledger", "draft", "name", "count", "service")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +116,18 @@ class Domain:
 
     columns: tuple[Column, ...]
     labels: tuple[tuple[str, str], ...] = field(default=(), compare=False)  # what columns are called on pages
+    rules: Rules = field(default_factory=Rules)  # what else is known of records: synthetic data keep it
 
     @takes(columns=list_of)
-    def __init__(self, columns: Iterable[Column], labels: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        columns: Iterable[Column],
+        labels: Mapping[str, str] | None = None,
+        *,
+        impossible: Any = None,
+        known: Any = None,
+        sums: Any = None,
+    ) -> None:
         given = tuple(columns)
         wrong = [column for column in given if not isinstance(column, Column)]
         if not given or wrong:
@@ -134,6 +144,7 @@ class Domain:
             seen.add(name)
         object.__setattr__(self, "columns", given)
         object.__setattr__(self, "labels", _labels(labels))
+        object.__setattr__(self, "rules", rules_of(given, impossible, known, sums))
 
     def label(self, name: str) -> str:
         """What a column is called on pages: its name, unless it has a label.
@@ -169,23 +180,40 @@ class Domain:
                 fix=declaration("integer", **EXAMPLES["integer"]).toml,
             )
         labels: Any = record.get("labels")
-        return cls((column_from(column) for column in columns), labels)
+        rules = {name: record.get(name) for name in RULES}
+        return cls((column_from(column) for column in columns), labels, **rules)
 
     def to_dict(self) -> dict[str, object]:
         """The canonical form; what `from_dict` and `from_toml` read."""
         labels: dict[str, object] = {"labels": dict(self.labels)} if self.labels else {}
-        return {"columns": [column.to_dict() for column in self.columns], **labels}
+        rules = self.rules.to_dict({column.name: column for column in self.columns})
+        return {"columns": [column.to_dict() for column in self.columns], **labels, **rules}
+
+    def ruled(self, impossible: Any = None, known: Any = None, sums: Any = None) -> Domain:
+        """The same columns with these rules in place of those that were declared under the same word.
+
+        >>> people = ob.Domain([ob.Integer("age", 0, 99), ob.Category("work", ["none", "retired"])])
+        >>> people.ruled(impossible=[{"work": "retired", "age": (0, 29)}]).to_dict()["impossible"]
+        [{'age': ['0..29'], 'work': ['retired']}]
+        """
+        given = {"impossible": impossible, "known": known, "sums": sums}
+        declared = self.to_dict()
+        rules = {name: declared.get(name) if one is None else one for name, one in given.items()}
+        return Domain(self.columns, dict(self.labels), **rules)
 
     def as_record(self, columns: Columns | None) -> dict[str, object]:
         return self.to_dict()
 
     @classmethod
     def from_record(cls, record: object, columns: Columns | None, where: str) -> Domain:
-        if type(record) is not dict or list(record) not in (["columns"], ["columns", "labels"]):
+        order = [
+            name for name in ("columns", "labels", *RULES) if isinstance(record, dict) and name in record
+        ]
+        if type(record) is not dict or list(record) != order or "columns" not in record:
             raise DomainError(
                 f"{where} is not a domain",
                 given=shown(record),
-                needed="columns, perhaps labels, and nothing else",
+                needed="columns, perhaps labels and rules, and nothing else",
             )
         for column in record["columns"] if isinstance(record["columns"], list) else ():
             if isinstance(column, dict) and "table" in column:  # a record means the same wherever it is read
@@ -225,7 +253,9 @@ class Domain:
 
     def only(self, *names: str) -> Domain:
         """The same domain with these columns alone, in this order."""
-        return Domain((self[name] for name in names), dict(self.labels))
+        kept = tuple(self[name] for name in names)
+        rules = self.rules.only(names).to_dict({column.name: column for column in kept})
+        return Domain(kept, dict(self.labels), **rules)
 
     def __getitem__(self, name: str) -> Column:
         for column in self.columns:

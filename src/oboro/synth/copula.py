@@ -127,10 +127,20 @@ class MomentsPlan(ModelPlan):
     kind = "synth.moments"
     shares = (Fraction(1, 2), Fraction(1, 2))
 
+    def check(self) -> None:
+        super().check()
+        if self.domain.rules.impossible or self.domain.rules.known:
+            raise ParameterError(
+                "a copula cannot keep what is impossible, nor totals",
+                given=told(method="moments"),
+                needed="a method whose model can rule values out",
+                fix=setting(method="marginals"),
+            )
+
     @property
     def steps(self) -> int:
         """As many sums as there are pairs of columns."""
-        return len(self.domain) * (len(self.domain) - 1) // 2
+        return len(self.learned) * (len(self.learned) - 1) // 2
 
     @property
     def move(self) -> int:

@@ -20,8 +20,17 @@ from oboro.arrays import Floats
 from oboro.progress import progress
 
 Clique = tuple[int, ...]
+Mask = npt.NDArray[np.bool_]
 
 _LEAST = 1e-300
+
+
+@dataclass(frozen=True, slots=True)
+class Zeros:
+    """Which cells of these columns can hold a record."""
+
+    columns: Clique
+    possible: Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +108,39 @@ class Junction:
             laws.append(weight / weight.sum())
         return laws
 
-    def draw(self, laws: Sequence[Floats], n: int, rng: np.random.Generator) -> list[npt.NDArray[np.int64]]:
-        """n records: within every group that agrees so far, each value occurs as often as it should, but for rounding."""
+    def support(self, zeros: Sequence[Zeros]) -> list[Mask]:
+        """Which cells of every clique belong to a record that is possible at all. By truth values alone: nothing is rounded."""
+        there = [np.ones([self.shape[i] for i in clique], np.bool_) for clique in self.cliques]
+        for one in zeros:
+            k = self.home(one.columns)
+            there[k] &= spread_axes(one.possible, one.columns, self.cliques[k])
+        for k in reversed(range(len(self.cliques))):
+            if self.parent[k] >= 0:
+                up = self._any(there[k], k, self.shared[k])
+                there[self.parent[k]] &= spread_axes(up, self.shared[k], self.cliques[self.parent[k]])
+        for k in range(len(self.cliques)):
+            if self.parent[k] >= 0:
+                down = self._any(there[self.parent[k]], self.parent[k], self.shared[k])
+                there[k] &= spread_axes(down, self.shared[k], self.cliques[k])
+        if not all(one.any() for one in there):  # parts that share nothing: where one is impossible, all is
+            there = [np.zeros_like(one) for one in there]
+        return there
+
+    def _any(self, there: Mask, k: int, keep: Clique) -> Mask:
+        axes = tuple(place for place, axis in enumerate(self.cliques[k]) if axis not in keep)
+        return np.asarray(there.any(axis=axes))
+
+    def draw(
+        self,
+        laws: Sequence[Floats],
+        n: int,
+        rng: np.random.Generator,
+        support: Sequence[Mask] | None = None,
+    ) -> list[npt.NDArray[np.int64]]:
+        """n records: within every group that agrees so far, each value occurs as often as it should, but for rounding.
+
+        With `support` no record leaves it, whatever a law has lost to rounding: what is given so far lies in it, so something in it follows.
+        """
         columns: dict[int, npt.NDArray[np.int64]] = {}
         for k, clique in enumerate(self.cliques):
             known, new = self.shared[k], tuple(i for i in clique if i not in self.shared[k])
@@ -109,10 +149,22 @@ class Junction:
             group = (
                 np.ravel_multi_index([columns[i] for i in known], sizes) if known else np.zeros(n, np.int64)
             )
-            cell = spread_evenly(law.reshape(prod(sizes), -1), np.asarray(group), rng)
+            rows = law.reshape(prod(sizes), -1)
+            if support is not None:
+                there = np.transpose(support[k], [clique.index(i) for i in (*known, *new)])
+                rows = _within(rows, there.reshape(rows.shape))
+            cell = spread_evenly(rows, np.asarray(group), rng)
+            if support is not None:  # the ends of intervals are rounded
+                cell = np.where(rows[group, cell] > 0, cell, rows.argmax(axis=1)[group])
             drawn = np.unravel_index(cell, [self.shape[i] for i in new]) if new else ()
             columns |= {i: np.asarray(values) for i, values in zip(new, drawn, strict=True)}
         return [columns[i] for i in range(len(self.shape))]
+
+
+def _within(rows: Floats, there: Mask) -> Floats:
+    """Laws without what is impossible; where nothing is left of one, all that is possible is alike."""
+    kept = np.where(there, rows, 0.0)
+    return np.where(kept.sum(axis=1, keepdims=True) > 0, kept, there.astype(np.float64))
 
 
 def junction_tree(shape: Sequence[int], tables: Iterable[Clique]) -> Junction:
@@ -155,7 +207,7 @@ def sum_axes(table: Floats, axes: Clique, keep: Clique) -> Floats:
     return np.asarray(table.sum(axis=tuple(place for place, axis in enumerate(axes) if axis not in keep)))
 
 
-def spread_axes(table: Floats, axes: Clique, onto: Clique) -> Floats:
+def spread_axes(table: Any, axes: Clique, onto: Clique) -> Any:
     """The same numbers, to be broadcast over the axes of a larger table."""
     sizes = dict(zip(axes, table.shape, strict=True))
     return table.reshape([sizes.get(axis, 1) for axis in onto])
@@ -250,13 +302,18 @@ def fit(
     start: Law | None = None,
     tolerance: float = 1e-7,
     stage: str | None = None,
+    zeros: Sequence[Zeros] = (),
 ) -> Law:
     """The law of least weighted squares, sum of weight * (law - share)^2, reached from the uniform one or from `start`.
 
-    Whoever watches is told how far the `stage` has come.
+    What `zeros` rule out has no share; the tree has a clique for the columns of each. Whoever watches is told how far the `stage` has come.
     """
-    junction = junction_tree(shape, [table.columns for table in tables])
+    junction = junction_tree(shape, [*(table.columns for table in tables), *(one.columns for one in zeros)])
     potentials = junction.zeros() if start is None else start.carried(junction)
+    for one in zeros:
+        k = junction.home(one.columns)
+        closed = np.where(one.possible, 0.0, -np.inf)
+        potentials[k] = potentials[k] + spread_axes(closed, one.columns, junction.cliques[k])
     homes = [junction.home(table.columns) for table in tables]
     laws = junction.marginals(potentials)
     loss, slopes = _loss(junction, laws, tables, homes)

@@ -20,6 +20,9 @@ from oboro.release import Forecast, register
 from oboro.synth.junction import Clique, Junction, fit, independent, joint_law, junction_tree
 from oboro.synth.measured import Measured
 from oboro.synth.plan import FIT_STEPS, TablesPlan, choose_table, counts_of, describe_plan, noisy_table
+from oboro.synth.rules import zeros_of
+
+LARGEST_TREE = 300_000  # cells, where rules tie columns of a tree together
 
 
 @register
@@ -54,14 +57,14 @@ class MarginalsPlan(TablesPlan):
     @property
     def steps(self) -> int:
         """A tree has an edge less than it has columns."""
-        return len(self.domain) - 1
+        return len(self.learned) - 1
 
     def forecast(self) -> Forecast:
         pair = [("count of a pair", self.noise.sd, self.noise.interval()[1])] if self.steps else []
         note = (
             "the noise alone: what a tree of pairs leaves out comes on top; oboro synth report measures both"
         )
-        return self.forecast_with(pair, [note])
+        return self.forecast_with(pair, [*self.carried(2), note])
 
     def measure_once(self, codes: Integers, bits: Bits) -> Measured:
         ones = self.ones
@@ -75,9 +78,16 @@ class MarginalsPlan(TablesPlan):
         true = {pair: counts_of(places, sizes, pair) for pair in pairs}
         guess = {pair: total * np.outer(alone[pair[0]], alone[pair[1]]) for pair in pairs}
         tree: list[Clique] = []
+        zeros = zeros_of(self.learned, bins)
         part = list(range(len(sizes)))  # which part of the forest a column is in
         for _ in range(self.steps):
             open_pairs = [pair for pair in pairs if part[pair[0]] != part[pair[1]]]
+            if zeros:  # what is impossible ties columns together, too
+                open_pairs = within_limit(
+                    open_pairs, sizes, [*tree, *(one.columns for one in zeros)], LARGEST_TREE
+                )
+            if not open_pairs:
+                break
             picked = open_pairs[
                 choose_table(
                     [true[p] for p in open_pairs],
@@ -138,13 +148,13 @@ class QualityPlan(TablesPlan):
 
     @property
     def steps(self) -> int:
-        return int(ROUNDS * len(self.domain)) if len(self.domain) > 2 else len(self.domain) - 1
+        return int(ROUNDS * len(self.learned)) if len(self.learned) > 2 else len(self.learned) - 1
 
     def forecast(self) -> Forecast:
         table = [("count of a chosen table", self.noise.sd, self.noise.interval()[1])] if self.steps else []
         note = f"{self.steps} tables of two or three columns will be chosen; oboro synth report measures what comes of it"
         time = f"learning and fitting take up to about {self.expected_seconds} seconds of one core; reading the data comes on top"
-        return self.forecast_with(table, [note, time] if self.steps else [note])
+        return self.forecast_with(table, [*self.carried(3), note, time] if self.steps else [note])
 
     def check(self) -> None:
         super().check()
@@ -158,9 +168,9 @@ class QualityPlan(TablesPlan):
     @property
     def expected_seconds(self) -> int:
         """At most about: for a model as large as these columns and the seconds allow. Public, as all of a forecast."""
-        d, steps = len(self.domain), ROUND_STEPS * self.steps + FIT_STEPS
+        d, steps = len(self.learned), ROUND_STEPS * self.steps + FIT_STEPS
         cells = 1
-        for column in self.domain:
+        for column in self.learned:
             bins = column.size if column.kind == "category" else min(column.size, self.most_bins)
             cells = min(cells * (bins + 1), self.largest)
         offers = self.steps * (comb(d, 2) + (comb(d, 3) if self.all_triples else 0))
@@ -169,7 +179,7 @@ class QualityPlan(TablesPlan):
     @property
     def all_triples(self) -> bool:
         """Whether there is time to offer every triple in every round; else those of which two pairs were measured."""
-        d = len(self.domain)
+        d = len(self.learned)
         return self.steps * (comb(d, 2) + comb(d, 3)) <= self.seconds * _OFFERS
 
     def measure_once(self, codes: Integers, bits: Bits) -> Measured:
@@ -184,12 +194,16 @@ class QualityPlan(TablesPlan):
         known = ones.tables(levels, bins, total)
         law = independent([column.mass / total for column in bins])
         tables: list[tuple[Clique, Integers]] = []
+        zeros = zeros_of(self.learned, bins)
+        tied = [one.columns for one in zeros]
         for turn in range(self.steps):
             progress("choosing tables", turn / self.steps)
-            if turn:
-                law = fit(sizes, known, steps=ROUND_STEPS, start=law)
+            if turn or zeros:
+                law = fit(sizes, known, steps=ROUND_STEPS, start=law, zeros=zeros)
             laws = law.marginals()
-            fitting = offers.fitting([columns for columns, _ in tables])
+            fitting = offers.fitting([columns for columns, _ in tables], tied)
+            if not fitting:
+                break
             guess = [total * joint_law(law, laws, columns) for columns in fitting]
             index = choose_table(
                 [true[c] for c in fitting],
@@ -253,9 +267,14 @@ class Offers:
         found = {tuple(sorted((i, a, b))) for i, others in near.items() for a, b in combinations(others, 2)}
         return [columns for columns in sorted(found) if self._tells(columns)]
 
-    def fitting(self, had: Sequence[Clique]) -> list[Clique]:
-        """The tables that keep the model within its limit, given those that it has; a pair in any case."""
+    def fitting(self, had: Sequence[Clique], tied: Sequence[Clique] = ()) -> list[Clique]:
+        """The tables that keep the model within its limit, given those that it has; a pair in any case.
+
+        Where rules tie columns together, the model may be as large as that makes it, and no pair makes it larger.
+        """
         offered = [*self.pairs, *(self.triples if self.all_triples else self._linked(had))]
+        if tied:
+            return within_limit(offered, self.sizes, [*had, *tied], self.largest)
         now = junction_tree(self.sizes, had)
         return [columns for columns in offered if self._fits(now, had, columns)] or offered[:1]
 
@@ -264,3 +283,11 @@ class Offers:
         if 2 * now.size_with(columns) <= self.largest:
             return True
         return junction_tree(self.sizes, [*had, columns]).size <= self.largest
+
+
+def within_limit(
+    offered: Sequence[Clique], sizes: Sequence[int], had: Sequence[Clique], largest: int
+) -> list[Clique]:
+    """The tables with which a model has no more cells than the largest, or than it has already."""
+    most = max(largest, junction_tree(sizes, had).size)
+    return [columns for columns in offered if junction_tree(sizes, [*had, columns]).size <= most]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations
 from math import prod
 from typing import Any, ClassVar
 
@@ -22,7 +23,7 @@ from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit
 from oboro.privacy.guarantee import positive_delta
 from oboro.release import Choice, Forecast, Pair, Part, Plan, Selection, part
 from oboro.release.plan import BUNDLE
-from oboro.synth.codes import check_synthesisable, read_codes
+from oboro.synth.codes import check_synthesisable, code_count, read_codes
 from oboro.synth.junction import Clique, Law, Noisy, fit
 from oboro.synth.measured import (
     Binned,
@@ -36,6 +37,7 @@ from oboro.synth.measured import (
     to_rows,
     total_of,
 )
+from oboro.synth.rules import check_rules, cut, modelled, zeros_of
 
 # How a plan's privacy is split between its steps: exact rationals that never add up to more than was promised.
 
@@ -244,6 +246,12 @@ def describe_plan(plan: ModelPlan, released: str, noise: Noise) -> dict[str, obj
     }
 
 
+def _about(number: float) -> int:
+    """To two digits, upwards."""
+    unit: int = 10 ** max(0, len(str(int(number))) - 2)
+    return math.ceil(number / unit) * unit
+
+
 # The steps that plans share: every column on its own, choosing a table by its error, measuring it, and fitting a law.
 
 
@@ -276,7 +284,11 @@ class Ones:
         """Shapes and bins, from noisy counts alone."""
         total = self.total(levels)
         return [
-            binned(shape_of(levels[i], self.noises[i], column, total), column, most, least)
+            cut(
+                binned(shape_of(levels[i], self.noises[i], column, total), column, most, least),
+                column,
+                self.domain,
+            )
             for i, column in enumerate(self.domain)
         ]
 
@@ -348,11 +360,13 @@ class ModelPlan(Plan):
     unit: Unit
     guarantee: Pure | Approx | ZCDP
     n: int | None = None
+    most_bins: ClassVar[int] = 1  # of a column
     shares: ClassVar[tuple[Fraction, ...]]  # of the price: that of the columns first
 
     def check(self) -> None:
         check_synthesisable(self.domain, self.unit)
         check_n(self.unit, self.n)
+        check_rules(self.domain, self.n, self.most_bins)
         for column in self.domain:
             if column.kind == "category" and column.size > MOST_CATEGORIES:
                 raise ParameterError(
@@ -367,6 +381,11 @@ class ModelPlan(Plan):
         """What all steps may cost together."""
         return price_within(self.guarantee)
 
+    @cached_property
+    def learned(self) -> Domain:
+        """The columns that are counted: a column that is the sum of others is added up when records are drawn."""
+        return modelled(self.domain)
+
     @property
     def steps(self) -> int:
         """How many steps follow the columns: none where there is but one column."""
@@ -376,13 +395,13 @@ class ModelPlan(Plan):
     def ones(self) -> Ones:
         """The first step: every column on its own."""
         whole = self.shares[0] if self.steps else Fraction(1)
-        return Ones(self.domain, self.unit, share_of(self.price, whole), self.n)
+        return Ones(self.learned, self.unit, share_of(self.price, whole), self.n)
 
     def column_parts(self) -> tuple[Part, ...]:
         """The levels of every column: of each, blocks that do not overlap."""
         return tuple(
             part(noise, f"counts of {column.name}", moves=moved_by(noise, self.unit))
-            for column, noises in zip(self.domain, self.ones.noises, strict=True)
+            for column, noises in zip(self.learned, self.ones.noises, strict=True)
             for noise in noises
         )
 
@@ -398,7 +417,7 @@ class ModelPlan(Plan):
         """The error of the counts of every column, and of what else is counted."""
         rows = [
             (f"count of {column.name}", noise[0].sd, noise[0].interval()[1])
-            for column, noise in zip(self.domain, self.ones.noises, strict=True)
+            for column, noise in zip(self.learned, self.ones.noises, strict=True)
         ]
         title = "expected error of each count that the model is made of"
         columns = ("of each", "standard error", "95% within ±")
@@ -420,7 +439,7 @@ class ModelPlan(Plan):
         return open_data(data)
 
     def prepare(self, data: Data) -> Integers:
-        return read_codes(data, self.domain, self.unit, self.n if self.unit.kind == "row" else None)
+        return read_codes(data, self.learned, self.unit, self.n if self.unit.kind == "row" else None)
 
     def measure(self, prepared: Integers, bits: Bits, trials: int | None = None) -> Any:
         if trials is None:
@@ -432,7 +451,7 @@ class ModelPlan(Plan):
         raise NotImplementedError  # pragma: no cover
 
     def publish(self, measured: Measured) -> Table:
-        return to_rows(measured, self.domain)
+        return to_rows(measured, self.learned)
 
     def neighbours(self) -> Iterator[Pair]:
         return neighbours_of(self.domain, self.unit, self.n)
@@ -448,7 +467,6 @@ class TablesPlan(ModelPlan):
     `shares` are those of the columns, of choosing, and of counting what was chosen.
     """
 
-    most_bins: ClassVar[int]  # of a column
     least_in_noise: ClassVar[int]  # a bin holds at least so many standard deviations of a table's noise
 
     @property
@@ -479,10 +497,39 @@ class TablesPlan(ModelPlan):
         cost = Pure(self.steps * eps) if isinstance(choice, Selection) else ZCDP(self.steps * eps**2 / 8)
         return (*self.column_parts(), tables, Part(choice, "the choice of each table", moved, cost))
 
+    def carried(self, widest: int) -> list[str]:
+        """How many tables of two columns up to the widest the budget can carry: their noise moves less than a tenth of the records elsewhere.
+
+        Of k cells, noise of standard error s moves about 0.4 k s records. By public facts: bins are counted as many as there can be.
+        """
+        sizes = [
+            code_count(column) if column.kind == "category" else min(code_count(column), self.most_bins)
+            for column in self.learned
+        ]
+        words, known = [], self.n
+        for width, name in ((2, "pairs"), (3, "triples")):
+            if not width <= min(widest, len(sizes)):
+                continue
+            needed = sorted(4 * self.noise.sd * prod(one) for one in combinations(sizes, width))
+            if known is not None:
+                fits = sum(one <= known for one in needed)
+                words.append(
+                    f"the budget can carry {fits:,} of {len(needed):,} {name} of columns: noise within a tenth of the {known:,} records"
+                )
+            else:
+                half, every = (_about(needed[place]) for place in ((len(needed) - 1) // 2, -1))
+                words.append(
+                    f"the budget can carry all {name} of columns, {len(needed):,}, from about {every:,} records on: noise within a tenth of them"
+                    if half == every
+                    else f"the budget can carry half of the {len(needed):,} {name} of columns from about {half:,} records on, all from {every:,}: noise within a tenth of them"
+                )
+        return words
+
     def law(self, measured: Measured, steps: int = FIT_STEPS) -> Law:
         """The joint law of the bins, from what was measured."""
         total = self.ones.total(measured.levels)
         ones = self.ones.tables(measured.levels, measured.bins, total)
         chosen = [noisy_table(columns, counts, self.noise, total) for columns, counts in measured.tables]
         sizes = [column.size for column in measured.bins]
-        return fit(sizes, [*ones, *chosen], steps=steps, stage="fitting the model")
+        zeros = zeros_of(self.learned, measured.bins)
+        return fit(sizes, [*ones, *chosen], steps=steps, stage="fitting the model", zeros=zeros)

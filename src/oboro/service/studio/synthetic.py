@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tempfile
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -95,7 +96,7 @@ def forecast(dataset: str, here: Here, asked: Fields) -> Response:
 @router.get("/synthetic/{dataset}/{entry:int}/records")
 def records(dataset: str, entry: int, here: Here, asked: Fields) -> Response:
     """Records that nobody is, drawn from the model. Free, and as many as wanted."""
-    from oboro.synth.marks import write_records
+    from oboro.synth.marks import BESIDE, write_records
 
     many = whole("records", _count(asked.get("n", "10000")), least=1, most=_DRAWN)
     table = _model(here, dataset, entry).sample(many)
@@ -104,9 +105,16 @@ def records(dataset: str, entry: int, here: Here, asked: Fields) -> Response:
         path = Path(folder, f"records{ending}")
         write_records(table, path)
         content = path.read_bytes()
+        beside = path.with_name(path.name + BESIDE)
+        if beside.exists():  # CSV cannot carry its mark: both leave together
+            packed, name = io.BytesIO(), f"synthetic-{entry}{ending}"
+            with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
+                file.writestr(name, content)
+                file.writestr(name + BESIDE, beside.read_bytes())
+            return download(packed.getvalue(), "application/zip", f"{name}.zip")
     return download(
         content,
-        "text/csv" if ending == ".csv" else "application/vnd.apache.parquet",
+        "application/vnd.apache.parquet",
         f"synthetic-{entry}{ending}",
     )
 

@@ -1,0 +1,220 @@
+"""What is known of records holds in the model itself: what is impossible has no share, totals are met, sums are added up.
+
+The rules are public (domain/rules.py), and nothing that touches data knows of them: real records are read and counted as if there were none, also
+those that break a rule. Then bins, which follow from noisy counts, are cut where a condition begins or ends, so that each is in it or not; the law
+is fitted without the cells that are ruled out; and records are drawn from it. So none is thrown away, and the privacy of a plan does not depend on its rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from oboro.arrays import Floats, Integers
+from oboro.domain import Category, Column, Domain
+from oboro.domain.rules import Range
+from oboro.errors import DomainError, told
+from oboro.synth.codes import code_count
+from oboro.synth.junction import Clique, Mask, Zeros, junction_tree
+from oboro.synth.measured import Binned, Shape
+
+MOST_CELLS = 1 << 22  # of combinations that one rule speaks of, in bins
+
+
+def modelled(domain: Domain) -> Domain:
+    """The columns that are learned: not those that are the sum of others."""
+    totals = {total for total, _ in domain.rules.sums}
+    return domain.only(*(name for name in domain.names if name not in totals)) if totals else domain
+
+
+def with_sums(domain: Domain, codes: Sequence[Integers]) -> list[Integers]:
+    """The codes of all columns, from those that were learned. A sum is missing where one of its parts is."""
+    if not domain.rules.sums:
+        return list(codes)
+    known = dict(zip(modelled(domain).names, codes, strict=True))
+    for name, parts in domain.rules.sums:
+        total: Any = domain[name]
+        summed = np.zeros(codes[0].size, np.int64)
+        offset, missing = Fraction(-total.low), np.zeros(codes[0].size, np.bool_)
+        for part in (domain[one] for one in parts):
+            column: Any = part
+            missing |= known[part.name] >= part.size
+            summed += known[part.name] * int(Fraction(column.step) / Fraction(total.step))
+            offset += Fraction(column.low)
+        known[name] = np.where(missing, total.size, summed + int(offset / Fraction(total.step)))
+    return [known[name] for name in domain.names]
+
+
+# Bins
+
+
+def cut(bins: Binned, column: Column, domain: Domain) -> Binned:
+    """The same bins, cut where a rule begins or ends: all codes of one are alike to every rule. What is missing meets none."""
+    conditions = _conditions_on(column, domain)
+    if not conditions:
+        return bins
+    edges = np.unique([edge for ranges in conditions for one in ranges for edge in one])
+    shape = _split(bins.shape, edges[(edges > 0) & (edges < column.size)])
+    old = bins.bin[bins.shape.block_of(shape.start)]
+    known = shape.start < column.size
+    alike = [_inside(shape.start, ranges) & known for ranges in conditions]
+    keys = np.stack([old, *(one.astype(np.int64) for one in alike)], axis=1)
+    new = np.empty(old.size, np.int64)
+    _, new[known] = np.unique(keys[known], axis=0, return_inverse=True)
+    for block in np.flatnonzero(~known):  # with the last values, as it was, or by itself
+        beside = np.flatnonzero(known & (old == old[block]))
+        new[block] = new[beside[-1]] if beside.size else new[known].max() + 1
+    return Binned(shape, new)
+
+
+def _split(shape: Shape, edges: Integers) -> Shape:
+    """Blocks cut at these codes; the parts of a block share its mass by their width."""
+    start = np.unique(np.concatenate([shape.start, edges]))
+    block = shape.block_of(start)
+    stop = np.minimum(np.append(start[1:], shape.stop[-1]), shape.stop[block])
+    part = (stop - start) / (shape.stop[block] - shape.start[block])
+    return Shape(start, stop, shape.mass[block] * part, shape.values)
+
+
+def _conditions_on(column: Column, domain: Domain) -> list[tuple[Range, ...]]:
+    found = [ranges for one in domain.rules.impossible for name, ranges in one if name == column.name]
+    for name, totals in domain.rules.known:
+        found += [((code, code + 1),) for code, _ in totals if name == column.name]
+    return list(dict.fromkeys(found))
+
+
+def _inside(codes: Integers, ranges: Sequence[Range]) -> Mask:
+    found = np.zeros(codes.shape, np.bool_)
+    for start, stop in ranges:
+        found |= (codes >= start) & (codes < stop)
+    return found
+
+
+# Structural zeros
+
+
+def zeros_of(domain: Domain, bins: Sequence[Binned]) -> list[Zeros]:
+    """What is ruled out, in bins that were cut: one table for all rules that speak of the same columns."""
+    starts = []
+    for column in bins:
+        first = np.full(column.size, np.iinfo(np.int64).max)
+        np.minimum.at(first, column.bin, column.shape.start)
+        starts.append(first)
+    return _zeros(domain, starts)
+
+
+def _zeros(domain: Domain, codes: Sequence[Integers]) -> list[Zeros]:
+    """By one code for each class of codes that rules do not tell apart."""
+    found: dict[Clique, Mask] = {}
+    for one in domain.rules.impossible:
+        columns = tuple(domain.names.index(name) for name, _ in one)
+        ruled_out = np.ones([1] * len(columns), np.bool_)
+        for axis, (i, (_, ranges)) in enumerate(zip(columns, one, strict=True)):
+            mine = _inside(codes[i], ranges)
+            ruled_out = ruled_out & mine.reshape(
+                [-1 if place == axis else 1 for place in range(len(columns))]
+            )
+        found[columns] = found.get(columns, np.ones(ruled_out.shape, np.bool_)) & ~ruled_out
+    return [Zeros(columns, possible) for columns, possible in found.items()]
+
+
+def check_rules(domain: Domain, n: int | None, most_bins: int) -> None:
+    """Refuses rules that cannot hold together, and those that no model can hold. By public facts alone."""
+    if len(domain.rules.known) > 1:
+        raise DomainError(
+            "totals can be kept of one column only",
+            given=", ".join(name for name, _ in domain.rules.known),
+            needed="the known totals of one column",
+            argument="known",
+        )
+    learned = modelled(domain)
+    codes = []
+    for column in learned:
+        edges = [edge for ranges in _conditions_on(column, domain) for one in ranges for edge in one]
+        codes.append(np.unique([0, *(edge for edge in edges if edge < column.size)]))
+    cliques = [tuple(learned.names.index(name) for name, _ in one) for one in domain.rules.impossible]
+    widest = [
+        code_count(column)
+        if isinstance(column, Category)
+        else min(code_count(column), most_bins + one.size + 1)
+        for column, one in zip(learned, codes, strict=True)
+    ]
+    tree = junction_tree(widest, cliques)
+    if cliques and max(prod(widest[i] for i in clique) for clique in tree.cliques) > MOST_CELLS:
+        raise DomainError(
+            "what is impossible ties too many columns together",
+            given=" × ".join(
+                learned.names[i] for i in max(tree.cliques, key=lambda one: prod(widest[i] for i in one))
+            ),
+            needed=f"at most {MOST_CELLS:,} combinations of values or bins",
+            fix="conditions on fewer columns, or broader values",
+            argument="impossible",
+        )
+    junction = junction_tree([one.size for one in codes], cliques)
+    there = junction.support(_zeros(learned, codes))
+    if not there[0].any():
+        raise DomainError(
+            "no record is possible",
+            given=told(impossible="..."),
+            needed="conditions that leave some combination of values",
+            argument="impossible",
+        )
+    for name, totals in domain.rules.known:
+        i = learned.names.index(name)
+        k = junction.home((i,))
+        axes = tuple(place for place, axis in enumerate(junction.cliques[k]) if axis != i)
+        lives = np.asarray(there[k].any(axis=axes))
+        dead = [
+            code
+            for code, count in totals
+            if count > 0 and not lives[int(np.searchsorted(codes[i], code, side="right")) - 1]
+        ]
+        _check_known(learned[name], totals, dead, n)
+
+
+def _check_known(
+    column: Column, totals: Sequence[tuple[int, int]], dead: Sequence[int], n: int | None
+) -> None:
+    held = sum(count for _, count in totals)
+    if dead:
+        raise DomainError(
+            f"{column.value(dead[0])} of column {column.name!r} is impossible, and known to occur",
+            given=told(known=f"{{{column.name!r}: ...}}"),
+            needed="a total of 0, or a condition that leaves it possible",
+            argument="known",
+        )
+    if n is not None and (held > n or (held < n and len(totals) == column.size)):
+        raise DomainError(
+            f"the known totals of {column.name!r} do not fit the number of records",
+            given=f"{held:,} records in all, n = {n:,}",
+            needed="totals of all values that add up to n, or of some that add up to less",
+            argument="known",
+        )
+
+
+# Known totals
+
+
+def quotas(domain: Domain, total: float, n: int, others: list[int]) -> list[tuple[list[int], int]]:
+    """How many of n records have each value whose total is known, and how many have another: (codes, records).
+
+    In proportion to the totals among all records, of which there are about `total`; `others` are the codes that are left. Exactly the totals where n is their number.
+    """
+    ((_, totals),) = domain.rules.known
+    held = sum(count for _, count in totals)
+    rest = max(0, round(total) - held) if others else 0
+    counts: Floats = np.array([*(count for _, count in totals), rest], float)
+    return list(zip([*([code] for code, _ in totals), others], shared_out(counts, n), strict=True))
+
+
+def shared_out(weights: Floats, n: int) -> list[int]:
+    """n as whole numbers in proportion to the weights: rounded down, and what is left to the largest remainders."""
+    exact = weights * n / weights.sum()
+    whole = np.floor(exact).astype(np.int64)
+    order = np.argsort(-(exact - whole), kind="stable")
+    whole[order[: n - int(whole.sum())]] += 1
+    return [int(one) for one in whole]

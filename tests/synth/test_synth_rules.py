@@ -1,0 +1,239 @@
+"""What is known of records holds exactly in what is drawn: no record breaks a rule, whatever real ones do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oboro as ob
+from oboro.errors import DomainError, InputError, ParameterError
+from oboro.noise.bits import Bits
+from oboro.synth.model import _sampler
+from oboro.synth.rules import with_sums
+
+ROW = ob.Unit.row()
+COLUMNS = [
+    ob.Integer("age", 0, 99),
+    ob.Category("work", ["none", "job", "retired"]),
+    ob.Category("sex", ["f", "m"], missing="f"),
+    ob.Integer("wages", 0, 500),
+    ob.Integer("rent", 0, 100, missing=0),
+    ob.Integer("income", 0, 1000),
+]
+IMPOSSIBLE = [
+    {"work": "retired", "age": "..29"},
+    {"work": ["job"], "age": (0, 14)},
+    {"work": "none", "wages": "1.."},
+]
+PEOPLE = ob.Domain(COLUMNS, impossible=IMPOSSIBLE, sums={"income": ["wages", "rent"]})
+
+
+def anybody(n: int, seed: int) -> dict[str, list[Any]]:
+    """Rows that know nothing of rules: most of them break one."""
+    rng = np.random.default_rng(seed)
+    return {
+        "age": rng.integers(0, 100, n).tolist(),
+        "work": rng.choice(["none", "job", "retired"], n).tolist(),
+        "sex": rng.choice(["f", "m"], n).tolist(),
+        "wages": [None if one < 150 else int(one) for one in rng.integers(0, 500, n)],
+        "rent": rng.integers(0, 100, n).tolist(),
+        "income": rng.integers(0, 1000, n).tolist(),
+    }
+
+
+def drawn(plan: Any, data: Any, bits: Bits, n: int, where: dict[int, Any] | None = None) -> dict[str, Any]:
+    """Records, as codes; `plan.size` of a column stands for missing."""
+    sampler = _sampler(plan, plan.publish(plan.measure(plan.prepare(data), bits)))
+    codes = with_sums(plan.domain, sampler.draw(n, where or {}, np.random.default_rng(n)))
+    return dict(zip(plan.domain.names, codes, strict=True))
+
+
+def broken(domain: ob.Domain, codes: dict[str, Any]) -> int:
+    """How many records meet all conditions of some rule: told by the codes alone."""
+    found = np.zeros(len(codes[domain.names[0]]), bool)
+    for one in domain.rules.impossible:
+        met = np.ones(found.shape, bool)
+        for name, ranges in one:
+            met &= np.any([(codes[name] >= start) & (codes[name] < stop) for start, stop in ranges], axis=0)
+        found |= met
+    return int(found.sum())
+
+
+@pytest.mark.parametrize("method", ["marginals", "quality"])
+def test_no_record_breaks_a_rule_that_most_real_ones_break(method: str, test_bits: Bits) -> None:
+    plan = ob.synth.plan(PEOPLE, unit=ROW, eps=1, delta="1e-6", method=method)
+    data = anybody(800, 1)
+    assert broken(PEOPLE, dict(zip(PEOPLE.names, map(np.asarray, _codes(data)), strict=True))) > 200
+    codes = drawn(plan, data, test_bits, 5000)
+    assert broken(PEOPLE, codes) == 0
+    missing = codes["wages"] == 501
+    assert missing.any()
+    assert np.array_equal(codes["income"] == 1001, missing)
+    assert np.array_equal(codes["income"][~missing], (codes["wages"] + codes["rent"])[~missing])
+    retired = codes["work"] == 2
+    assert retired.sum() > 500  # ruled out where it must be, and there alone
+    assert codes["age"][retired].min() >= 30
+
+
+def _codes(data: dict[str, list[Any]]) -> list[list[int]]:
+    work = {"none": 0, "job": 1, "retired": 2}
+    return [
+        [
+            work[one] if name == "work" else 0 if name == "sex" else 501 if one is None else one
+            for one in data[name]
+        ]
+        for name in PEOPLE.names
+    ]
+
+
+@pytest.mark.long("random rules")
+@pytest.mark.parametrize("seed", range(12))
+def test_no_record_breaks_random_rules_under_random_noise(seed: int, test_bits: Bits) -> None:
+    """Random columns, rules and rows, with little noise and with much; also under conditions."""
+    rng = np.random.default_rng(seed)
+    columns: list[Any] = [
+        ob.Integer("a", 0, int(rng.integers(3, 400))),
+        ob.Category("b", list("uvwxyz")[: rng.integers(2, 7)]),
+    ]
+    columns += [
+        ob.Integer("c", -5, 5),
+        ob.Date("d", "2026-01-01", "2026-12-31"),
+        ob.Category("e", ["p", "q"], missing="p"),
+    ]
+    rules = []
+    for _ in range(int(rng.integers(1, 6))):
+        one: dict[str, Any] = {}
+        for i in rng.choice(5, int(rng.integers(1, 4)), replace=False):
+            low, high = sorted(rng.integers(0, columns[i].size, 2).tolist())
+            if isinstance(columns[i], ob.Category):
+                one[columns[i].name] = list({columns[i].value(low), columns[i].value(high)})
+            else:
+                one[columns[i].name] = f"{columns[i].value(low)}..{columns[i].value(high)}"
+        rules.append(one)
+    n = 300
+    data = {
+        c.name: [None if rng.random() < 0.1 else c.value(int(rng.integers(c.size))) for _ in range(n)]
+        for c in columns
+    }
+    try:
+        domain = ob.Domain(columns, impossible=rules)
+        plans = [
+            ob.synth.plan(domain, unit=ROW, method=method, **price)
+            for method, price in (("marginals", {"eps": "0.02"}), ("quality", {"rho": 2}))
+        ]
+    except DomainError:  # by chance, rules that leave nothing
+        return
+    for plan in plans:
+        assert broken(domain, drawn(plan, data, test_bits, 3000)) == 0
+        sampler = _sampler(plan, plan.publish(plan.measure(plan.prepare(data), test_bits)))
+        wanted = ob.synth.copula.wanted_codes(domain, {"e": "q", "c": (-5, 0)})
+        try:
+            codes = sampler.draw(500, wanted, rng)
+        except ParameterError:
+            continue
+        assert broken(domain, dict(zip(domain.names, codes, strict=True))) == 0
+        assert (codes[4] == 1).all()
+        assert (codes[2] <= 5).all()
+
+
+def test_known_totals_are_met_exactly_where_the_number_of_records_is_known(test_bits: Bits) -> None:
+    data = anybody(800, 2)
+    unit = ob.Unit.row("replace")
+    some = ob.synth.plan(PEOPLE, unit=unit, n=800, eps=1, known={"sex": {"f": 700}})
+    assert (drawn(some, data, test_bits, 800)["sex"] == 0).sum() == 700
+    assert (drawn(some, data, test_bits, 8000)["sex"] == 0).sum() == 7000
+    both = {"none": 5, "job": 0, "retired": 95}
+    every = ob.synth.plan(PEOPLE.only("age", "work"), unit=ROW, eps=1, known={"work": both})
+    codes = drawn(every, data, test_bits, 100)
+    counts = np.bincount(codes["work"], minlength=4)
+    assert counts.tolist() == [5, 0, 95, 0]
+    assert broken(every.domain, codes) == 0
+
+
+def test_conditions_meet_rules_and_totals(tmp_path: Path) -> None:
+    unit = ob.Unit.row("replace")
+    ledger = ob.Ledger.create(tmp_path / "l.ledger", dataset="people", unit=unit, budget=ob.Pure(9))
+    plan = ob.synth.plan(PEOPLE, unit=unit, n=800, eps=4, known={"sex": {"f": 700}})
+    model = ob.synth.release(anybody(800, 3), plan, ledger=ledger)
+    table = model.sample(400, where={"work": "retired", "age": (20, 40)}).to_pandas()
+    assert table["age"].between(30, 40).all()
+    assert (table["work"] == "retired").all()
+    women = (model.sample(4000, where={"work": "job"}, seed=1).to_pandas()["sex"] == "f").mean()
+    assert 0.6 < women < 1  # seven of eight, where work tells nothing of it
+    assert set(model.sample(50, where={"sex": "m"}).to_pandas()["sex"]) == {"m"}
+    for where in ({"work": "retired", "age": (0, 29)}, {"income": 3}):
+        with pytest.raises(ParameterError):
+            model.sample(10, where=where)
+    again = ob.synth.load(model.save(tmp_path / "m.oboro"))
+    assert again.sample(50, seed=2) == model.sample(50, seed=2)
+    assert again.plan.domain == plan.domain
+
+
+def test_rules_cost_nothing_and_a_sum_is_not_paid_for() -> None:
+    plain, ruled = (ob.synth.plan(domain, unit=ROW, eps=1) for domain in (ob.Domain(COLUMNS[:5]), PEOPLE))
+    assert ruled.parts == plain.parts
+    data = anybody(50, 4)
+    assert np.array_equal(plain.prepare(data), ruled.prepare(data))  # nothing that touches data knows of them
+
+
+CONTRADICTIONS: dict[str, dict[str, Any]] = {
+    "nothing is left": {"impossible": [{"work": ["none", "job", "retired"]}, {"work": "job"}]},
+    "two rules leave nothing": {"impossible": [{"sex": "f"}, {"sex": "m"}]},
+    "known and impossible": {"impossible": [{"sex": "f"}], "known": {"sex": {"f": 3}}},
+    "more than there are": {"known": {"sex": {"f": 900}}},
+    "not all": {"known": {"sex": {"f": 400, "m": 399}}},
+    "two columns": {"known": {"sex": {"f": 4}, "work": {"job": 4}}},
+    "negative": {"known": {"sex": {"f": -1}}},
+    "halves": {"known": {"sex": {"f": 1.5}}},
+    "none at all": {"known": {"sex": {"f": 0}}},
+    "numbers": {"known": {"age": {"3": 4}}},
+    "nobody": {"known": {"sex": {"x": 4}}},
+    "no condition": {"impossible": [{}]},
+    "no column": {"impossible": [{"wage": 3}]},
+    "no value": {"impossible": [{"work": "student"}]},
+    "out of bounds": {"impossible": [{"age": "100..120"}]},
+    "missing": {"impossible": [{"age": None}]},
+    "backwards": {"impossible": [{"age": (5, 3)}]},
+    "words": {"impossible": [{"age": "young"}]},
+    "no file": {"impossible": "nowhere.csv"},
+    "sums too large": {"sums": {"rent": ["wages", "age"]}},
+    "a sum of one": {"sums": {"income": ["wages"]}},
+    "a sum of itself": {"sums": {"income": ["income", "rent"]}},
+    "a sum of words": {"sums": {"income": ["wages", "work"]}},
+    "said twice": {"sums": {"income": ["wages", "rent"]}, "impossible": [{"income": 3}]},
+}
+
+
+@pytest.mark.parametrize("rules", CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_contradictions_are_refused_by_public_facts_alone(rules: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        ob.synth.plan(ob.Domain(COLUMNS), unit=ob.Unit.row("replace"), n=800, eps=1, **rules)
+
+
+def test_methods_that_cannot_keep_rules_refuse_them() -> None:
+    for method, more in (("moments", {}), ("gaussian", {"delta": "1e-6", "records": 5, "n_min": 100})):
+        with pytest.raises(ParameterError, match="cannot keep"):
+            ob.synth.plan(PEOPLE.only("age", "work"), unit=ROW, eps=1, method=method, **more)
+    sums = ob.Domain([*COLUMNS[3:]], sums={"income": ["wages", "rent"]})
+    assert ob.synth.plan(sums, unit=ROW, eps=1, method="moments").learned.names == ("wages", "rent")
+
+
+def test_a_domain_file_declares_rules(tmp_path: Path) -> None:
+    domain = PEOPLE.ruled(known={"sex": {"f": 3}})
+    domain.to_toml(tmp_path / "people.toml")
+    assert ob.Domain.from_toml(tmp_path / "people.toml") == domain
+    assert ob.Domain.from_dict(domain.to_dict()) == domain
+    text = (tmp_path / "people.toml").read_text()
+    assert "[known.sex]" in text
+    few = domain.only("work", "age", "income")
+    assert len(few.rules.impossible) == 2
+    assert not few.rules.sums
+    assert not few.rules.known
+    (tmp_path / "never.csv").write_text("work,age\nretired,3\nretired,4\n")
+    listed = ob.Domain(COLUMNS, impossible=tmp_path / "never.csv")
+    assert listed == ob.Domain(
+        COLUMNS, impossible=[{"work": "retired", "age": 3}, {"work": "retired", "age": 4}]
+    )
