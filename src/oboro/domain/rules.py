@@ -31,7 +31,6 @@ from oboro.kinds import nearest, shown
 Range = tuple[int, int]  # codes [start, stop)
 Condition = tuple[tuple[str, tuple[Range, ...]], ...]
 RULES = ("impossible", "known", "sums")
-_EXAMPLE = 'impossible = [{work = "retired", age = "..29"}]'
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,6 @@ def _mapping(name: str, given: Any) -> list[tuple[str, Any]]:
             f"{name} is not understood",
             given=told(**{name: shown(given)}),
             needed="what is said of each column, by its name",
-            fix="known = {sex = {f = 2700}}" if name == "known" else 'sums = {income = ["wages", "rent"]}',
             argument=name,
         )
     return list(given.items())
@@ -119,7 +117,6 @@ def _conditions(given: Any) -> list[Mapping[str, object]]:
             "impossible is not understood",
             given=told(impossible=shown(given)),
             needed="conditions that no record meets all at once, by column",
-            fix=_EXAMPLE,
             argument="impossible",
         )
     return list(rows)
@@ -245,7 +242,6 @@ def _totals(name: str, given: Any, columns: Mapping[str, Column]) -> tuple[str, 
             f"the known totals of {name!r} are not understood",
             given=told(known=shown({name: given})),
             needed="for values of a column of categories how many records there are: whole numbers from 0, not all 0",
-            fix=told(known='{"sex": {"f": 2700}}'),
             argument="known",
         )
     return name, tuple(sorted(counts.items()))
@@ -258,7 +254,6 @@ def _sum(total: str, given: Any, columns: Mapping[str, Column]) -> tuple[str, tu
             f"it is not understood which columns {total!r} is the sum of",
             given=told(sums=shown({total: given})),
             needed="two columns or more, each once",
-            fix=told(sums='{"income": ["wages", "rent"]}'),
             argument="sums",
         )
     whole, *parts = (_known_column(name, columns, "sums") for name in names)
