@@ -7,13 +7,14 @@ import json
 import os
 import sys
 
-from bench.measure import tree_time
+from bench.measure import adopt, tree_time
 
 os.environ["PYSPARK_PYTHON"] = sys.executable  # its workers must be this Python
 
 from pyspark.sql import SparkSession
 from tmlt.analytics import AddOneRow, BinningSpec, PureDPBudget, QueryBuilder, Session
 
+adopt()
 builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
 spark = builder.config("spark.sql.shuffle.partitions", "2").config("spark.driver.memory", "4g").getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
