@@ -46,6 +46,7 @@ class _Input:
 _noted: list[_Input] | None = None  # None outside of a command: a program may write what it has read
 _replacing = False  # whether the command may write over a release: it was told to, or gives it again
 CERTIFICATE = ".certificate.json"  # is appended to the name of what it certifies
+MANIFEST = "manifest.parquet"  # the list of parts in a folder of them
 _HOLDS_ITS_OWN = ".oboro"
 
 

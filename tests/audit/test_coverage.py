@@ -60,6 +60,7 @@ NAMED = {
         "tree by sex, Gaussian, rows that hold people",
         "tree by sex, Gaussian, cells",
     },
+    "tree by sex, Gaussian, publish 0.1": {"tree by sex, Gaussian, publish 0.1, rows that hold people"},
     "tree, publish 0.1": {"tree, publish 0.1, rows that hold people", "tree, publish 0.1, all"},
     "tree, total": {"tree, total, rows that hold nobody", "tree, total, odd rectangles"},
     "tree, sea": {"tree, sea, rows that hold people", "tree, sea, all"},

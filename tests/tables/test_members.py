@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from oboro.arrays import Integers
 from oboro.noise import DiscreteGaussian
+from oboro.tables.tree.measure import cut_of_cells
 from oboro.tables.tree.members import Members, members
 from support import mostly_long
 
@@ -113,3 +115,24 @@ def test_without_a_member_above_the_interval_goes_on_to_the_next() -> None:
     )
     assert 60 < high[0] <= 40 + 70 * rule.step
     assert high[1] >= 40 + 10**12
+
+
+@pytest.mark.parametrize("share", ["0.02", "0.1", "0.4"])
+def test_the_cut_of_a_published_cell_does_not_depend_on_its_own_count(share: str) -> None:
+    """With `publish=`: every count with which it would be published reaches the cut, and no other."""
+    rng, noise = np.random.default_rng(5), DiscreteGaussian(Fraction(40))
+    tried = 0
+    for _ in range(60):
+        people = np.where(rng.random(30) < rng.choice([0.05, 0.5]), rng.integers(5, 60, 30), 0)
+        raw = people + np.rint(rng.normal(0, noise.sd, 30)).astype(np.int64)
+        possible = None if rng.random() < 0.5 else rng.random(30) < 0.9
+        cut = cut_of_cells(raw, possible, noise, Fraction(share))
+        good = np.ones(30, bool) if possible is None else possible
+        for cell in np.flatnonzero((raw >= cut) & good)[:3]:
+            tried += 1
+            for count in range(-5, 60):
+                other = raw.copy()
+                other[cell] = count
+                would = count >= cut_of_cells(other, possible, noise, Fraction(share))
+                assert would == (count >= cut), (raw, cell, count)
+    assert tried > 40

@@ -454,6 +454,23 @@ def test_intervals_of_parts_are_those_of_the_table_in_one_piece(tmp_path: Path) 
     assert np.array_equal(table["high"].to_numpy(), high)
 
 
+def test_a_worker_that_cannot_be_replaced_ends_the_work_with_a_known_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from oboro.errors import DataError
+    from oboro.tables.subtrees import workers
+
+    pool = workers.Processes(1)
+    pool.close()
+
+    def none_left() -> None:
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr(workers, "_started", none_left)
+    with pytest.raises(DataError, match="could not do its part"):
+        pool.run([Failing()])
+
+
 def test_a_folder_with_a_part_that_is_missing_changed_or_added_is_not_what_was_certified(
     tmp_path: Path,
 ) -> None:
@@ -463,17 +480,26 @@ def test_a_folder_with_a_part_that_is_missing_changed_or_added_is_not_what_was_c
     ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="city", unit=UNIT, budget=ob.Pure(3))
     in_parts(plan, scattered(64), folder, ledger)
     part, listed = folder / "part-00002.parquet", folder / "manifest.parquet"
+    certificate = folder / "manifest.parquet.certificate.json"
     for path, what in ((part, "not the part"), (listed, "not the file")):
         content = path.read_bytes()
         path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-        with pytest.raises(CertificateError, match=what):
-            ob.verify_certificate(folder)
+        for named in (folder, certificate):
+            with pytest.raises(CertificateError, match=what):
+                ob.verify_certificate(named)
         path.unlink()
-        with pytest.raises(CertificateError, match=r"not the part|not there"):
-            ob.verify_certificate(folder)
+        for named in (folder, certificate):
+            with pytest.raises(CertificateError, match=r"not the part|not there"):
+                ob.verify_certificate(named)
         path.write_bytes(content)
     ob.verify_certificate(folder)
-    (folder / "part-00009.parquet").write_bytes(part.read_bytes())
+    ob.verify_certificate(certificate)
+    for name in ("part-00009.parquet", "part-00009.PARQUET", "rows.csv"):
+        (folder / name).write_bytes(part.read_bytes())
+        with pytest.raises(CertificateError, match="not certified"):
+            ob.verify_certificate(folder)
+        (folder / name).unlink()
+    (folder / "more").mkdir()
     with pytest.raises(CertificateError, match="not certified"):
         ob.verify_certificate(folder)
     with pytest.raises(CertificateError):

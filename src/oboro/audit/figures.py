@@ -90,6 +90,7 @@ def made() -> dict[str, Callable[[Tally, str, str, Sequence[float], int, Bits], 
         "tree, Gaussian": _gaussian,
         "tree by sex, Gaussian": _gaussian_by_sex,
         "tree, publish 0.1": _stands_out,
+        "tree by sex, Gaussian, publish 0.1": _few_stand_out,
         "tree, total": _with_total,
         "tree, sea": _tree_at_sea,
         "filtered": _filtered,
@@ -249,6 +250,17 @@ def _gaussian_by_sex(
     tally: Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits
 ) -> None:
     _tree_by_sex(tally, name, eps, levels, runs, bits, "1e-6")
+
+
+def _few_stand_out(tally: Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
+    """Two rows, so that the cut lies just below one of them."""
+    few = np.zeros((16, 16, 3), np.int64)
+    few[3, 5, 0] = few[12, 9, 1] = math.ceil(200 / float(eps))
+    domain = Domain([Grid("row", "col", shape=(16, 16)), Category("sex", ["F", "M", "X"])])
+    plan = table_plan(
+        domain, unit=Unit.cells(), eps=eps, delta="1e-6", count="n", strategy="tree", publish="0.1"
+    )
+    _table(tally, name, plan, few, levels, runs, bits)
 
 
 def _plan(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oboro.errors import CertificateError, InputError, LedgerError
-from oboro.files import CERTIFICATE, reads, write_whole
+from oboro.files import CERTIFICATE, MANIFEST, reads, write_whole
 from oboro.kinds import path_of, takes, text_of
 from oboro.ledger import Entry, Ledger, canonical
 from oboro.ledger.chain import (
@@ -356,6 +356,10 @@ def verify_certificate(
             fix=f"--data {shlex.quote(file['name'])}",
         ) from None
     _compare(file, digest.hexdigest(), where)
+    if file["name"] == MANIFEST:
+        from oboro.release.folder import check_parts
+
+        check_parts(where)
     return certificate.record
 
 

@@ -15,11 +15,10 @@ from typing import Any
 
 from oboro.arrays import Table
 from oboro.errors import CertificateError, ParameterError, told
-from oboro.files import CERTIFICATE, reads
+from oboro.files import CERTIFICATE, MANIFEST, reads
 from oboro.records import Record
 from oboro.release.certificate import verify_certificate
 
-MANIFEST = "manifest.parquet"
 PART = "part-{:05d}.parquet"
 _IS_PART = re.compile(r"part-\d{5}\.parquet")
 _MARK = b"oboro.manifest"
@@ -65,41 +64,54 @@ def check_folder(folder: Path) -> None:
 
 def verify_folder(folder: str | Path, *, public_key: str | None = None) -> Record:
     """Checks the signature, the list of parts and each part; returns the record, or raises."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     folder = Path(folder)
-    record = verify_certificate(
-        folder / (MANIFEST + CERTIFICATE), data=folder / MANIFEST, public_key=public_key
-    )
-    try:
-        with pa.OSFile(str(folder / MANIFEST)) as source:
-            listed: list[dict[str, Any]] = pq.read_table(source).to_pylist()
-        names = [one["part"] for one in listed]
-        good = all(_IS_PART.fullmatch(name) for name in names) and len(set(names)) == len(names)
-    except (OSError, pa.ArrowException, KeyError, TypeError):
-        good = False
-    if not good:
+    where = folder / MANIFEST
+    record = verify_certificate(folder / (MANIFEST + CERTIFICATE), data=where, public_key=public_key)
+    if _listed(where) is None:
         raise CertificateError(
-            f"{folder / MANIFEST} is no list of parts",
+            f"{where} is no list of parts",
             needed="a folder that oboro table release --parts wrote",
         )
+    return record
+
+
+def check_parts(where: Path) -> None:
+    """Checks what lies beside a list of parts: just these, each as it was certified. Any other file is left alone."""
+    listed = _listed(where)
+    if listed is None:
+        return
     for one in listed:
-        found = _hashed(folder / one["part"])
+        found = _hashed(where.parent / one["part"])
         if found != one["sha256"]:
             raise CertificateError(
-                f"{folder / one['part']} is not the part that was certified",
+                f"{where.parent / one['part']} is not the part that was certified",
                 given="nothing" if found is None else f"sha256 {found}",
                 needed=f"sha256 {one['sha256']}",
             )
-    beside = sorted(path.name for path in folder.glob("*.parquet") if path.name not in (*names, MANIFEST))
+    known = {one["part"] for one in listed} | {where.name, MANIFEST + CERTIFICATE}
+    beside = sorted(path.name for path in where.parent.iterdir() if path.name not in known)
     if beside:
         raise CertificateError(
             "the folder has a part that was not certified",
             given=beside[0],
-            needed="the parts that its list names, and no other",
+            needed="the parts that its list names, and nothing else",
         )
-    return record
+
+
+def _listed(where: Path) -> list[dict[str, Any]] | None:
+    """The parts that a list names; None if the file is no such list."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pa.OSFile(str(where)) as source:
+            table = pq.read_table(source)
+        listed: list[dict[str, Any]] = table.to_pylist()
+        names = [one["part"] for one in listed]
+        good = all(_IS_PART.fullmatch(name) for name in names) and len(set(names)) == len(names)
+    except (OSError, pa.ArrowException, KeyError, TypeError):
+        return None
+    return listed if good and is_manifest(table) else None
 
 
 def _hashed(path: Path) -> str | None:

@@ -20,13 +20,14 @@ from oboro.domain import Areas, Column, Domain
 from oboro.engine import Source, open_data
 from oboro.errors import DataError, DomainError, ParameterError, UnitError, setting, told
 from oboro.exact import Number, positive, rational, show, whole
+from oboro.files import MANIFEST
 from oboro.kinds import path_of, shown, takes, text_of, unknown
 from oboro.ledger import Ledger
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.noise.laplace import check_level
 from oboro.privacy import Approx, Pure, Unit
 from oboro.release import Forecast, Pair, Part, Plan, Release, register, run, upgrade
-from oboro.release.folder import MANIFEST, is_manifest, manifest
+from oboro.release.folder import is_manifest, manifest
 from oboro.release.release import carries_ends, carrying_ends
 from oboro.tables.cells import LARGEST_TOTAL, Cells, Layout
 from oboro.tables.geography import RASTER, VECTOR, check_places, encoded_places, with_outlines

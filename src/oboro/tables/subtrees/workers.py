@@ -77,9 +77,9 @@ class Processes:
 
     def _tried(self, place: int, task: bytes) -> tuple[bool, Any]:
         for _ in range(_ATTEMPTS):
-            process = self._places[place] or _started()
-            self._places[place] = process
+            process = self._places[place]
             try:
+                process = self._places[place] = process or _started()
                 assert process.stdin is not None
                 assert process.stdout is not None
                 process.stdin.write(_LENGTH.pack(len(task)) + task)
@@ -88,7 +88,8 @@ class Processes:
                 return reply
             except (OSError, EOFError):
                 self._places[place] = None
-                _ended(process)
+                if process is not None:
+                    _ended(process)
         return False, "Died"
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -398,9 +399,22 @@ def _sums_of_leaves(leaves: Integers, possible: Bools | None, arity: int) -> Flo
 
 
 def cut_of_cells(raw: Integers, possible: Bools | None, noise: Noise, share: Fraction) -> int:
-    """The least noisy count of cells that are published, if only such a share of them may be empty."""
+    """The least noisy count with which a cell is published, if only such a share of them may be empty.
+
+    It is the same whatever a published cell's own noisy count is, all others as they are, which intervals rely on: with R
+    cells published, one of them is published as long as its count v has C p(v) <= share R, and R stays. The least count that is
+    seen among them would not do: for one row it is that row's own.
+    """
     tested = raw if possible is None else raw[possible.reshape(-1)]
-    return least_that_stands_out(tested[tested > 0], tested.size, 1, noise, float(share))
+    seen = least_that_stands_out(tested[tested > 0], tested.size, 1, noise, float(share))
+    allowed = float(share) * np.count_nonzero(tested >= seen)
+    if not allowed:
+        return seen
+
+    def stands_out(count: int) -> bool:
+        return bool(tested.size * noise.cdf(np.array([-count]))[0] <= allowed)
+
+    return 1 + bisect_left(range(1, seen), True, key=stands_out)
 
 
 def least_that_stands_out(values: Integers, candidates: int, floor: int, law: Noise, share: float) -> int:
