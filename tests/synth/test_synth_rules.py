@@ -237,3 +237,55 @@ def test_a_domain_file_declares_rules(tmp_path: Path) -> None:
     assert listed == ob.Domain(
         COLUMNS, impossible=[{"work": "retired", "age": 3}, {"work": "retired", "age": 4}]
     )
+
+
+def test_a_range_of_thirds_is_read_back_as_it_was_written() -> None:
+    domain = ob.Domain(
+        [ob.Real("x", 0, 9, "1/3"), ob.Category("s", ["a", "b"])],
+        impossible=[{"x": ("1/3", "8/3"), "s": "a"}],
+    )
+    assert domain.rules.impossible[0][0] == ("x", ((1, 9),))
+    assert ob.Domain.from_dict(domain.to_dict()).rules == domain.rules
+
+
+def test_the_domain_of_a_record_opens_no_file(tmp_path: Path) -> None:
+    """A certificate of somebody else's must not make its reader open, or quote, a file of the reader's."""
+    (tmp_path / "own.csv").write_text("work\nretired\n")
+    plan = ob.synth.plan(PEOPLE, unit=ROW, eps=1)
+    record: Any = plan.to_dict()
+    assert ob.release.plan_from(record) == plan
+    record["domain"]["impossible"] = str(tmp_path / "own.csv")
+    with pytest.raises(DomainError, match="the conditions themselves"):
+        ob.release.plan_from(record)
+
+
+def test_totals_that_leave_records_with_no_value_are_refused() -> None:
+    domain = ob.Domain(
+        [ob.Category("sex", ["f", "m"], missing="m"), ob.Category("w", ["a", "b"])],
+        impossible=[{"sex": "m"}],
+        known={"sex": {"f": 60}},
+    )
+    with pytest.raises(DomainError, match="do not fit the number of records"):
+        ob.synth.plan(domain, unit=ob.Unit.row("replace"), n=100, eps=5)
+    assert ob.synth.plan(domain, unit=ob.Unit.row("replace"), n=60, eps=5).n == 60
+
+
+@pytest.mark.parametrize(("totals", "asked"), [({"f": 0, "m": 100}, "f"), ({"f": 50, "m": 50}, None)])
+def test_no_record_is_drawn_that_totals_exclude(totals: Any, asked: Any, tmp_path: Path) -> None:
+    unit = ob.Unit.row("replace")
+    domain = ob.Domain([ob.Category("sex", ["f", "m"]), ob.Category("w", ["a", "b"])], known={"sex": totals})
+    ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="a", unit=unit, budget=ob.Pure(9))
+    plan = ob.synth.plan(domain, unit=unit, n=100, eps=5)
+    model = ob.synth.release({"sex": ["f"] * 50 + ["m"] * 50, "w": ["a", "b"] * 50}, plan, ledger=ledger)
+    with pytest.raises(ParameterError, match="known totals leave no record"):
+        model.sample(20, where={"sex": asked})
+
+
+def test_a_plan_of_an_earlier_version_keeps_its_shares() -> None:
+    """Or the noise of a model that was released before would be taken for another."""
+    plan: Any = ob.synth.plan(PEOPLE, unit=ROW, rho="0.5")
+    record = plan.to_dict()
+    earlier: Any = ob.release.plan_from({key: value for key, value in record.items() if key != "single"})
+    assert [str(share) for share in plan.shares] == ["1/5", "1/10", "7/10"]
+    assert [str(share) for share in earlier.shares] == ["1/10", "1/10", "4/5"]
+    assert earlier.noise.sd < plan.noise.sd

@@ -222,6 +222,12 @@ class Domain:
                     given=shown(column["table"]),
                     needed="the areas themselves",
                 )
+        if not isinstance(record.get("impossible", []), list):
+            raise DomainError(
+                f"{where} does not hold what is impossible, but names it",
+                given=shown(record["impossible"]),
+                needed="the conditions themselves",
+            )
         return cls.from_dict(record, where)
 
     @takes(path=path_of)

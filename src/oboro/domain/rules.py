@@ -25,7 +25,7 @@ from typing import Any
 
 from oboro.domain.columns import Category, Column, Date, Integer, Real
 from oboro.errors import DomainError, InputError, told
-from oboro.exact import rational
+from oboro.exact import rational, show
 from oboro.kinds import nearest, shown
 
 Range = tuple[int, int]  # codes [start, stop)
@@ -229,7 +229,15 @@ def _not_understood(column: Column, value: object) -> DomainError:
 def _written(column: Column, ranges: Iterable[Range]) -> object:
     if isinstance(column, Category):
         return [column.value(code) for start, stop in ranges for code in range(start, stop)]
-    return [f"{column.value(start)}..{column.value(stop - 1)}" for start, stop in ranges]
+    return [f"{_exactly(column, start)}..{_exactly(column, stop - 1)}" for start, stop in ranges]
+
+
+def _exactly(column: Column, code: int) -> str:
+    """The value of a code as it is read back: a third is 1/3, not the number nearest to it."""
+    if isinstance(column, Date):
+        return str(column.value(code))
+    lowest, _, step = _grid(column)
+    return show(lowest + code * step)
 
 
 def _totals(name: str, given: Any, columns: Mapping[str, Column]) -> tuple[str, tuple[tuple[int, int], ...]]:

@@ -13,7 +13,8 @@ from math import comb, prod
 import numpy as np
 
 from oboro.arrays import Integers
-from oboro.exact import whole
+from oboro.errors import ParameterError, told
+from oboro.exact import show, whole
 from oboro.noise import Bits
 from oboro.progress import progress
 from oboro.release import Forecast, register
@@ -117,6 +118,7 @@ class MarginalsPlan(TablesPlan):
 ROUNDS = Fraction(3, 2)  # for each column
 SECONDS = 60
 MOST_SECONDS = 3600
+SINGLE = Fraction(2, 10)  # of the budget: every column by itself, in the quality method
 ROUND_STEPS = 60  # of the fit after each table
 _VISITS = 10**7  # of a cell, in a second of one core
 _OFFERS = 10**3  # tables that are compared with the model, in a second of one core
@@ -142,8 +144,10 @@ class QualityPlan(TablesPlan):
     """
 
     seconds: int = SECONDS
+    single: Fraction = Fraction(
+        1, 10
+    )  # the share of the columns by themselves; earlier plans do not say theirs
     kind = "synth.quality"
-    shares = (Fraction(2, 10), Fraction(1, 10), Fraction(7, 10))
     most_bins, least_in_noise = 16, 4
 
     @property
@@ -156,9 +160,19 @@ class QualityPlan(TablesPlan):
         time = f"learning and fitting take up to about {self.expected_seconds} seconds of one core; reading the data comes on top"
         return self.forecast_with(table, [*self.carried(3), note, time] if self.steps else [note])
 
+    @property
+    def shares(self) -> tuple[Fraction, ...]:  # type: ignore[override]
+        return self.single, Fraction(1, 10), Fraction(9, 10) - self.single
+
     def check(self) -> None:
         super().check()
         whole("seconds", self.seconds, least=1, most=MOST_SECONDS)
+        if not 0 < self.single < Fraction(9, 10):
+            raise ParameterError(
+                "the columns by themselves take no such share of the budget",
+                given=told(single=show(self.single)),
+                needed="more than 0, and less than 9/10",
+            )
 
     @property
     def largest(self) -> int:

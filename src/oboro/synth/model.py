@@ -35,7 +35,7 @@ from oboro.synth.copula import (
     wanted_codes,
 )
 from oboro.synth.junction import Law, Mask, Zeros, spread_evenly, sum_axes, with_evidence
-from oboro.synth.marginals import MOST_SECONDS, MarginalsPlan, QualityPlan
+from oboro.synth.marginals import MOST_SECONDS, SECONDS, SINGLE, MarginalsPlan, QualityPlan
 from oboro.synth.marks import mark_of_draw, marked
 from oboro.synth.measured import Binned, from_rows
 from oboro.synth.plan import ModelPlan, TablesPlan, promised
@@ -160,9 +160,9 @@ class KnownSampler:
     def _under(self, place: int, wanted: Mapping[int, Wanted], n: int) -> list[tuple[list[int], int]]:
         """How many of n records have each value, given the conditions: by Bayes, from the totals and the tree."""
         weights, kept = [], []
+        mine = wanted.get(place)
         for codes, share in quotas(self.domain, self.total, 10**9, self._others()):
-            mine = wanted.get(place)
-            left = [one for one in codes if mine is None or _within(one, mine)]
+            left = [one for one in codes if share and (mine is None or _within(one, mine))]
             kept.append(left)
             only = np.asarray(left, np.int64)
             both = {**wanted, place: Wanted(only, only + 1)}
@@ -170,6 +170,12 @@ class KnownSampler:
             chance = self.tree.chance(both) if left else 0.0
             given = self.tree.chance({place: Wanted(whole, whole + 1)}) if left else 1.0
             weights.append(share * chance / max(given, 1e-300))
+        if not any(kept):
+            raise ParameterError(
+                "the known totals leave no record with these values",
+                given=told(where="..."),
+                needed="values that can occur",
+            )
         if not any(weights):
             return [
                 (codes, n if i == 0 else 0) for i, codes in enumerate(sorted(kept, key=len, reverse=True))
@@ -472,14 +478,9 @@ def plan(
         "quality": QualityPlan,
         "moments": MomentsPlan,
     }
-    if seconds is not None:
-        return QualityPlan(
-            domain,
-            unit,
-            promised(eps, delta, rho),
-            n,
-            seconds=whole("seconds", seconds, least=1, most=MOST_SECONDS),
-        )
+    if method == "quality":
+        limit = SECONDS if seconds is None else whole("seconds", seconds, least=1, most=MOST_SECONDS)
+        return QualityPlan(domain, unit, promised(eps, delta, rho), n, seconds=limit, single=SINGLE)
     return kinds[method](domain, unit, promised(eps, delta, rho), n)
 
 

@@ -173,11 +173,17 @@ def check_rules(domain: Domain, n: int | None, most_bins: int) -> None:
             for code, count in totals
             if count > 0 and not lives[int(np.searchsorted(codes[i], code, side="right")) - 1]
         ]
-        _check_known(learned[name], totals, dead, n)
+        column, said = learned[name], dict(totals)
+        others = any(
+            code >= column.size or lives[int(np.searchsorted(codes[i], code, side="right")) - 1]
+            for code in range(code_count(column))
+            if code not in said
+        )
+        _check_known(column, totals, dead, n, others and len(totals) < column.size)
 
 
 def _check_known(
-    column: Column, totals: Sequence[tuple[int, int]], dead: Sequence[int], n: int | None
+    column: Column, totals: Sequence[tuple[int, int]], dead: Sequence[int], n: int | None, others: bool
 ) -> None:
     held = sum(count for _, count in totals)
     if dead:
@@ -187,7 +193,7 @@ def _check_known(
             needed="a total of 0, or a condition that leaves it possible",
             argument="known",
         )
-    if n is not None and (held > n or (held < n and len(totals) == column.size)):
+    if n is not None and (held > n or (held < n and not others)):
         raise DomainError(
             f"the known totals of {column.name!r} do not fit the number of records",
             given=f"{held:,} records in all, n = {n:,}",
