@@ -115,7 +115,17 @@ def end_to_end(size: int, eps: str) -> Row:
         create = ["ledger", "create", "wide.ledger", "--dataset", "bench", "--unit", "cells", "--eps", "100"]
         subprocess.run([*oboro, *create], check=True, cwd=place, capture_output=True)
         release = ["table", "release", "cells.parquet", "--domain", "wide.toml", "--count", "people"]
-        paid = ["--strategy", "wavelet", "--eps", eps, "--ledger", "wide.ledger", "-o", "out.parquet"]
+        paid = [
+            "--strategy",
+            "wavelet",
+            "--eps",
+            eps,
+            "--ledger",
+            "wide.ledger",
+            "-o",
+            "out.parquet",
+            "--force",
+        ]
         computing, running = [], []
         for _ in range(4):
             computing.append(
