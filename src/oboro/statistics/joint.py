@@ -363,9 +363,6 @@ class _Many(np.ndarray[Any, Any]):
     def joined(parts: Sequence[Any]) -> Any:
         return np.concatenate(parts).view(_Many)
 
-    def plain(self) -> Any:
-        raise NotImplementedError
-
 
 Weights: TypeAlias = Any  # _Wide, or balls in an array
 
