@@ -21,7 +21,7 @@ from oboro.errors import DataError
 from oboro.privacy import Unit
 from oboro.tables.cells import Cells, Layout, cap, sort_cells
 from oboro.tables.input import read_cells
-from oboro.tables.plan import layout_of, possible_cells
+from oboro.tables.mask import layout_of, possible_cells
 from oboro.tables.strategy import to_table
 
 GRID = Domain([Grid("row", "col", shape=(200, 300)), Category("sex", ["F", "M"])])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +21,7 @@ from oboro.exact import Number, positive, rational, show, whole
 from oboro.files import MANIFEST
 from oboro.kinds import path_of, shown, takes, text_of, unknown
 from oboro.ledger import Ledger
-from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
+from oboro.noise import Bits
 from oboro.noise.laplace import check_level
 from oboro.privacy import Approx, Pure, Unit
 from oboro.release import Forecast, Pair, Part, Plan, Release, register, run, upgrade
@@ -32,10 +30,12 @@ from oboro.release.release import carries_ends, carrying_ends
 from oboro.tables.cells import LARGEST_TOTAL, Cells, Layout
 from oboro.tables.geography import RASTER, VECTOR, check_places, encoded_places, with_outlines
 from oboro.tables.input import read_cells
+from oboro.tables.mask import Mask, impossible_cells, layout_of, possible_cells
+from oboro.tables.neighbours import pairs, random_pair
 from oboro.tables.nested.known import KnownTotals, known_totals
 from oboro.tables.nested.strategy import AreaTree
 from oboro.tables.papers.dense import RIVALS
-from oboro.tables.strategy import Noise, Strategy, count_name, estimate_name, key_columns, to_table
+from oboro.tables.strategy import Noise, Strategy, count_name, estimate_name, to_table
 from oboro.tables.subtrees.spread import Opened, Parted, Parts, Spread, check_spread
 from oboro.tables.tree.adaptive import Adaptive
 from oboro.tables.tree.answers import Where
@@ -50,203 +50,6 @@ from oboro.tables.wavelet import Wavelet
 
 if TYPE_CHECKING:
     from oboro.tables.series.plan import SeriesPlan
-
-# Structural zeros: cells that cannot hold anyone, known without looking at the data. The sea; married infants.
-#
-# A mask is public, a part of the plan, and stored in it. It speaks of the first columns of the domain, as many as
-# it needs, because a block of keys is a block of the first columns. Records in cells that it rules out are
-# dropped without a word.
-
-LARGEST = 2**26  # combinations of the masked columns; each takes a few bytes while the mask is made
-
-
-@dataclass(frozen=True)
-class Mask:
-    """The possible combinations of the first `columns` columns: differences of sorted keys, compressed, in base64."""
-
-    columns: int
-    possible: str
-
-    @classmethod
-    def of(cls, columns: int, heads: Integers) -> Mask:
-        if heads.size == 0:
-            raise DomainError("the mask rules out every cell", needed="at least one possible cell")
-        packed = zlib.compress(np.diff(heads, prepend=0).astype("<i8").tobytes(), 9)
-        return cls(columns, base64.b64encode(packed).decode())
-
-    def __post_init__(self) -> None:
-        try:
-            whole("columns", self.columns, least=1)
-            heads = self.heads
-        except (TypeError, ValueError, zlib.error):
-            raise DomainError(
-                "the mask cannot be read", needed="columns and possible, as oboro writes them"
-            ) from None
-        if heads.size == 0 or heads[0] < 0 or not bool((np.diff(heads) > 0).all()):
-            raise _misfit(heads)
-
-    @cached_property
-    def heads(self) -> Integers:
-        """The possible combinations as keys of the first columns, in increasing order."""
-        inflating = zlib.decompressobj()
-        differences = inflating.decompress(base64.b64decode(self.possible, validate=True), 8 * LARGEST)
-        if not inflating.eof or inflating.unused_data:
-            raise ValueError("not a whole stream, or a longer one than a mask is")
-        heads = np.cumsum(np.frombuffer(differences, "<i8").astype(np.int64))
-        heads.setflags(write=False)
-        return heads
-
-
-def _misfit(heads: Integers) -> DomainError:
-    return DomainError(
-        "the mask does not fit the domain",
-        given=f"{heads.size} combinations",
-        fix="a mask made for this domain",
-    )
-
-
-def layout_of(domain: Domain, mask: Mask | None = None) -> Layout:
-    """Where the cells of a domain lie, less those that the mask rules out; refuses a mask of another domain."""
-    if mask is None:
-        return Layout(domain)
-    heads = mask.heads
-    if mask.columns > len(domain):
-        raise _misfit(heads)
-    leading = Layout(Domain(domain.columns[: mask.columns]))
-    if heads[-1] >> leading.bits or not bool(leading.possible(heads).all()):
-        raise _misfit(heads)
-    return Layout(domain, (leading.bits, heads))
-
-
-def possible_cells(domain: Domain, cells: Any) -> Mask:
-    """A mask that allows only the listed combinations of some columns."""
-    columns, heads = _listed(domain, cells, "possible")
-    return Mask.of(columns, heads)
-
-
-def impossible_cells(domain: Domain, cells: Any) -> Mask:
-    """A mask that rules out the listed combinations of some columns."""
-    columns, heads = _listed(domain, cells, "impossible")
-    leading = Layout(Domain(domain.columns[:columns]))
-    possible = leading.all_possible()
-    possible[heads] = False
-    return Mask.of(columns, np.flatnonzero(possible).astype(np.int64))
-
-
-def _listed(domain: Domain, cells: Any, argument: str) -> tuple[int, Integers]:
-    """The listed combinations as keys of the first columns, with every value of those that the list leaves out."""
-    source = open_data(cells, argument)
-    named = [column for column in domain if all(name in source.types for name in column.sources)]
-    if not named:
-        raise DataError(
-            "the mask names no column of the domain",
-            given=", ".join(source.types),
-            needed=" or ".join(domain.names),
-        )
-    columns = 1 + domain.columns.index(named[-1])
-    leading = Layout(Domain(domain.columns[:columns]))
-    if leading.bits >= LARGEST.bit_length():
-        raise DomainError(
-            "the mask would be too large",
-            given=f"2^{leading.bits} combinations of {', '.join(leading.domain.names)}",
-            needed=f"at most 2^{LARGEST.bit_length() - 1}",
-            fix="the masked columns first in the domain",
-        )
-    listed = read_cells(source, Layout(Domain(named)), Unit.row(), None).keys
-    # each column adds its bits below those before it; a column that is not listed takes all its values
-    of_column = {column.name: Layout(Domain([column])) for column in leading.domain}
-    below = sum(of_column[column.name].bits for column in named)
-    heads = np.zeros(listed.size, np.int64)
-    for column in leading.domain:
-        own = of_column[column.name]
-        if column in named:
-            below -= own.bits
-            heads = (heads << own.bits) | ((listed >> below) & ((1 << own.bits) - 1))
-        else:
-            values = np.flatnonzero(own.all_possible())
-            heads = ((heads << own.bits)[:, None] | values).reshape(-1)
-            listed = np.repeat(listed, values.size)
-    return columns, np.unique(heads)
-
-
-# Worst-case neighbours for the audit, as small tables of the form that the plan reads.
-
-_LISTED_BITS = 16
-_CROWDED = 8  # cells that others are in
-
-
-def pairs(
-    layout: Layout,
-    unit: Unit,
-    count: str | None,
-    noise: DiscreteLaplace | DiscreteGaussian,
-    crowds: Sequence[int] = (),
-) -> Iterator[Pair]:
-    """One unit or nobody, in an empty table and in a full one; under replace, one unit in two places.
-
-    With `crowds` also in a cell with so many others.
-
-    The cells of a unit branch off one path of the tree, each from its own node: the worst case of the sensitivity.
-    """
-    possible = some_possible(layout)
-    wanted = unit.contributions if unit.kind == "cells" else 1
-    path = [0, *(1 << place for place in range(layout.bits))]
-    here = [key for key in dict.fromkeys([*path, *possible]) if key in possible][:wanted]
-    there = [key for key in reversed(possible) if key not in here][: len(here)] or here
-    full = dict.fromkeys(
-        [*here, *there][:_CROWDED],
-        20 * int(noise.scale if isinstance(noise, DiscreteLaplace) else noise.sd) + 20,
-    )
-    crowded = [({here[0]: crowd}, f"and {crowd} others in its cell") for crowd in crowds]
-    for others, where in (({}, "and nobody else"), (full, "among many"), *crowded):
-        if unit.adjacency == "replace":
-            one, other = (records(layout, unit, count, others, mine) for mine in (here, there))
-            yield Pair(one, other, f"one unit in other cells, {where}")
-        else:
-            one, other = (records(layout, unit, count, others, mine) for mine in (here, []))
-            yield Pair(one, other, f"one unit or none, {where}")
-
-
-def some_possible(layout: Layout) -> list[int]:
-    """Possible keys: all of them in a small domain, otherwise some of the first."""
-    if layout.bits <= _LISTED_BITS:
-        return [int(key) for key in np.flatnonzero(layout.all_possible())]
-    head_bits, heads = layout.heads
-    first = int(heads[0]) << (layout.bits - head_bits)
-    near = first + np.arange(1 << min(_LISTED_BITS, layout.bits), dtype=np.int64)
-    return [int(key) for key in near[layout.possible(near)]]
-
-
-def records(layout: Layout, unit: Unit, count: str | None, others: dict[int, int], mine: list[int]) -> Any:
-    """Data with `others` in some cells, and one unit in the cells `mine`."""
-    import pyarrow as pa
-
-    weight = unit.max_per_cell or 1
-    if count is not None:
-        keys = [*others, *mine]
-        beside = {count: pa.array([*others.values(), *([weight] * len(mine))], pa.int64())}
-    else:
-        own = mine * (weight if unit.kind == "cells" else unit.contributions)
-        keys = [key for key, number in others.items() for _ in range(number)]
-        people = [f"stranger {i}" for i in range(len(keys))] + ["someone"] * len(own)
-        keys += own
-        beside = {} if unit.column is None else {unit.column: pa.array(people, pa.string())}
-    return pa.table({**dict(key_columns(np.array(keys, np.int64), layout)), **beside})
-
-
-def random_pair(layout: Layout, unit: Unit, count: str | None, random: np.random.Generator) -> Pair:
-    """One unit in random cells of a table, among random counts."""
-    possible = some_possible(layout)
-    most = unit.contributions if unit.kind == "cells" else 1
-
-    def some(number: int) -> list[int]:
-        return [int(key) for key in random.choice(possible, min(number, len(possible)), replace=False)]
-
-    others = {key: int(random.integers(1, 12)) for key in some(int(random.integers(0, 5)))}
-    mine, moved = some(most), some(most) if unit.adjacency == "replace" else []
-    one, other = (records(layout, unit, count, others, own) for own in (mine, moved))
-    return Pair(one, other, "a random unit in a random table")
-
 
 _TRIAL_BITS = 16  # the audit looks at every cell of every trial
 

@@ -21,7 +21,8 @@ from oboro.privacy import Approx, Pure, Unit
 from oboro.release import Forecast, Pair, Part, Plan, part, register
 from oboro.release.part import Additive
 from oboro.tables.cells import Layout
-from oboro.tables.plan import Mask, layout_of, some_possible
+from oboro.tables.mask import Mask, layout_of
+from oboro.tables.neighbours import some_possible
 from oboro.tables.series import figures
 from oboro.tables.series.clock import MOST, TICK, Clock
 from oboro.tables.series.estimates import Counts, Estimates, Node
