@@ -42,6 +42,8 @@ def main() -> None:
 def rows_with_intervals(folder: Path) -> None:
     """Tables of places and of areas, by themselves and by another column, with the interval of each row."""
     places, sex = ob.Grid("row", "col", shape=(8, 8)), ob.Category("sex", ["F", "M"])
+    many_levels = ob.Domain([ob.Grid("row", "col", shape=(256, 256)), sex])
+    ob.tables.plan(many_levels, unit=ob.Unit.cells(), eps=1)  # the search of few is not compiled
     row, col = (part.reshape(-1) for part in np.mgrid[:8, :8])
     table = pa.table({"town": [f"{part // 3}" for part in row], "row": row, "col": col})
     areas = ob.Areas("row,col", levels=["town", "row,col"], table=table, of=places)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.dispatcher import Dispatcher
 
 Compiled = TypeVar("Compiled", bound=Callable[..., Any])
 
@@ -13,3 +16,16 @@ Compiled = TypeVar("Compiled", bound=Callable[..., Any])
 def compiled(function: Compiled) -> Compiled:
     """Machine code with strict IEEE arithmetic: no reordering, no approximation. Only the first call ever waits."""
     return cast(Compiled, numba.njit(cache=True, error_model="numpy", nogil=True)(function))
+
+
+@cache
+def interpreted(loop: Compiled) -> Compiled:
+    """The same loop, and those that it calls, without compiling: where there is so little to do that compiling takes longer."""
+    own = cast(Dispatcher, loop).py_func
+    called = {
+        name: found
+        for name in own.__code__.co_names
+        if isinstance(found := own.__globals__.get(name), Dispatcher)
+    }
+    names = {**own.__globals__, **{name: interpreted(found) for name, found in called.items()}}
+    return cast(Compiled, FunctionType(own.__code__, names, own.__name__, own.__defaults__))

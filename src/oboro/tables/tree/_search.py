@@ -1,15 +1,15 @@
-"""The compiled search of the planner. Compiled once, then read from a cache on disk.
+"""The search of the planner: compiled once, then read from a cache on disk, or, for few levels, not compiled at all.
 
 SciPy has such a search, but its linear algebra starts threads for every step, which on a busy machine takes a hundred
 times as long as the step itself. Loops add numbers up one after the other, so that a plan is the same on every machine.
-They take few arrays and make none: that is most of what compiling them costs.
+They take few arrays and make none: that is most of what compiling them costs. All of it is written so that lists of
+lists serve as well as arrays: of lists Python reads a number in a third of the time (`interpreted`).
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from oboro.noise.compiler import compiled
 
@@ -31,57 +31,62 @@ def advance(known: Floats, single: Floats, value: float, steps: int, gain: float
     asks for another. False if there is none: then `known[AT]` is the minimum, found when two steps gained less than
     `gain`. The last rows are the inverse of the Hessian, as far as it is known. All begin as zeros, but for the start.
     """
-    size = known.shape[1]
-    first = known.shape[0] - size  # of the inverse
+    at, slope, direction, there = known[AT], known[SLOPE], known[DIRECTION], known[THERE]
+    new_slope, along = known[NEW_SLOPE], known[ALONG]
+    size = len(at)
+    first = len(known) - size  # of the inverse
     new = single[STEPS] == 0
     if not new and not value <= single[VALUE] + 1e-4 * single[LENGTH] * single[DESCENT]:
         single[HALVINGS] += 1
         single[LENGTH] /= 2
         for i in range(size):
-            known[THERE, i] = known[AT, i] + single[LENGTH] * known[DIRECTION, i]
+            there[i] = at[i] + single[LENGTH] * direction[i]
         return bool(single[HALVINGS] < _MOST_HALVINGS)
     curve = bent = 0.0
     for i in range(size):
-        known[ALONG, i] = 0.0
+        inverse, sum_ = known[first + i], 0.0
         for k in range(size):
-            known[ALONG, i] += known[first + i, k] * (known[NEW_SLOPE, k] - known[SLOPE, k])
-        turned = known[NEW_SLOPE, i] - known[SLOPE, i]
-        curve += (known[THERE, i] - known[AT, i]) * turned
-        bent += turned * known[ALONG, i]
+            sum_ += inverse[k] * (new_slope[k] - slope[k])
+        along[i] = sum_
+        turned = new_slope[i] - slope[i]
+        curve += (there[i] - at[i]) * turned
+        bent += turned * sum_
     if not new and curve > 1e-14:  # what the step says about the Hessian
+        factor = (1 + bent / curve) / curve
         for i in range(size):
-            moved = known[THERE, i] - known[AT, i]
+            inverse, moved, own = known[first + i], there[i] - at[i], along[i] / curve
             for k in range(size):
-                other = known[THERE, k] - known[AT, k]
-                known[first + i, k] += (1 + bent / curve) * (moved * other) / curve
-                known[first + i, k] -= (known[ALONG, i] * other + moved * known[ALONG, k]) / curve
+                other = there[k] - at[k]
+                inverse[k] += factor * (moved * other) - (own * other + moved * along[k] / curve)
     single[QUIET] = single[QUIET] + 1 if not new and single[VALUE] - value < gain else 0.0
     single[VALUE] = value
     descent = 0.0
     for i in range(size):
-        known[AT, i], known[SLOPE, i] = known[THERE, i], known[NEW_SLOPE, i]
+        at[i], slope[i] = there[i], new_slope[i]
     if single[QUIET] == 2 or single[STEPS] == steps:
         return False
     single[STEPS] += 1
     single[HALVINGS] = 0.0
     for i in range(size):
-        known[DIRECTION, i] = 0.0
+        inverse, sum_ = known[first + i], 0.0
         for k in range(size):
-            known[DIRECTION, i] -= known[first + i, k] * known[SLOPE, k]
-        descent += known[DIRECTION, i] * known[SLOPE, i]
+            sum_ -= inverse[k] * slope[k]
+        direction[i] = sum_
+        descent += sum_ * slope[i]
     if descent >= 0:  # nothing is known, or the model went wrong: begin it again
         descent = 0.0
         for i in range(size):
+            inverse = known[first + i]
             for k in range(size):
-                known[first + i, k] = 1.0 if i == k else 0.0
-            known[DIRECTION, i] = -known[SLOPE, i]
-            descent -= known[SLOPE, i] * known[SLOPE, i]
+                inverse[k] = 1.0 if i == k else 0.0
+            direction[i] = -slope[i]
+            descent -= slope[i] * slope[i]
     longest = 1e-300
     for i in range(size):
-        longest = max(longest, abs(known[DIRECTION, i]))
+        longest = max(longest, abs(direction[i]))
     single[DESCENT], single[LENGTH] = descent, min(1.0, 0.5 / longest)
     for i in range(size):
-        known[THERE, i] = known[AT, i] + single[LENGTH] * known[DIRECTION, i]
+        there[i] = at[i] + single[LENGTH] * direction[i]
     return True
 
 
@@ -105,56 +110,61 @@ def objective(
     much each counts; with a sharpness they are references, and the smooth maximum of what log variances exceed them by
     is taken instead.
     """
-    size, number = levels.shape[1], profiles.shape[1]
+    shares, under, inverse, of_shares = levels[SHARES], levels[UNDER], levels[INVERSE], levels[OF_SHARES]
+    aims, pull = profiles[AIMS], profiles[PULL]
+    size, number = len(shares), len(aims)
     questions = number - held
-    first = levels.shape[0] - number  # of the profiles
+    first = len(levels) - number  # of the profiles
     for i in range(size):
-        share = levels[SHARES, i]
-        levels[INVERSE, i] = levels[UNDER, i] * (share if power == 1 else share * share)
-        levels[OF_SHARES, i] = 0.0
+        inverse[i] = under[i] * (shares[i] if power == 1 else shares[i] * shares[i])
+        of_shares[i] = 0.0
     stride = 1
-    for axis in range(shape.size - 1, -1, -1):  # mu: see `moments`
+    for axis in range(len(shape) - 1, -1, -1):  # mu: see `moments`
         for i in range(size - 1, -1, -1):
             if (i // stride) % shape[axis] < shape[axis] - 1:
-                levels[INVERSE, i] += levels[INVERSE, i + stride]
+                inverse[i] += inverse[i + stride]
         stride *= shape[axis]
     for i in range(size):
-        levels[INVERSE, i] = 1 / max(levels[INVERSE, i], 1e-12)
-    value, top = 0.0, -np.inf
+        inverse[i] = 1 / max(inverse[i], 1e-12)
+    value, top = 0.0, -math.inf
     for q in range(number):
-        variance = 0.0
+        profile, variance = levels[first + q], 0.0
         for i in range(size):
-            variance += levels[first + q, i] * levels[INVERSE, i]
-        over = np.log(variance) - profiles[AIMS, q]
+            variance += profile[i] * inverse[i]
+        over = math.log(variance) - aims[q]
         if q >= questions:
             over = max(over, 0.0)
             value += steepness * over * over
-            profiles[PULL, q] = 2 * steepness * over / variance
+            pull[q] = 2 * steepness * over / variance
         elif sharpness == 0:
-            value += profiles[AIMS, q] * (over + profiles[AIMS, q])
-            profiles[PULL, q] = profiles[AIMS, q] / variance
+            value += aims[q] * (over + aims[q])
+            pull[q] = aims[q] / variance
         else:
-            profiles[PULL, q] = over
+            pull[q] = over
             top = max(top, over)
     if sharpness > 0:
         total = 0.0
         for q in range(questions):
-            total += np.exp(sharpness * (profiles[PULL, q] - top))
-        value += top + np.log(total) / sharpness
+            total += math.exp(sharpness * (pull[q] - top))
+        value += top + math.log(total) / sharpness
         for q in range(questions):
-            over = profiles[PULL, q]
-            profiles[PULL, q] = np.exp(sharpness * (over - top) - over - profiles[AIMS, q]) / total
+            over = pull[q]
+            pull[q] = math.exp(sharpness * (over - top) - over - aims[q]) / total
     for q in range(number):
-        for i in range(size):
-            levels[OF_SHARES, i] -= profiles[PULL, q] * levels[first + q, i] * levels[INVERSE, i] ** 2
+        profile, much = levels[first + q], pull[q]
+        if much != 0:
+            for i in range(size):
+                of_shares[i] -= much * profile[i]
+    for i in range(size):
+        of_shares[i] *= inverse[i] * inverse[i]
     stride = 1
-    for axis in range(shape.size - 1, -1, -1):
+    for axis in range(len(shape) - 1, -1, -1):
         for i in range(size):
             if (i // stride) % shape[axis] > 0:
-                levels[OF_SHARES, i] += levels[OF_SHARES, i - stride]
+                of_shares[i] += of_shares[i - stride]
         stride *= shape[axis]
     for i in range(size):
-        levels[OF_SHARES, i] *= levels[UNDER, i] * (1.0 if power == 1 else 2 * levels[SHARES, i])
+        of_shares[i] *= under[i] * (1.0 if power == 1 else 2 * shares[i])
     return value
 
 
@@ -174,18 +184,19 @@ def improve(
     gain: float,
 ) -> None:
     """A search for the best shares of some levels, which are u^2 / sum u^2."""
+    shares, of_shares, there, new_slope = levels[SHARES], levels[OF_SHARES], known[THERE], known[NEW_SLOPE]
     more = True
     while more:
         total = along = 0.0
-        for i in range(kept.size):
-            total += known[THERE, i] * known[THERE, i]
-        for i in range(levels.shape[1]):
-            levels[SHARES, i] = 0.0
-        for i in range(kept.size):
-            levels[SHARES, kept[i]] = known[THERE, i] * known[THERE, i] / total
+        for i in range(len(kept)):
+            total += there[i] * there[i]
+        for i in range(len(shares)):
+            shares[i] = 0.0
+        for i in range(len(kept)):
+            shares[kept[i]] = there[i] * there[i] / total
         value = objective(levels, profiles, shape, power, held, sharpness, steepness)
-        for i in range(kept.size):
-            along += levels[OF_SHARES, kept[i]] * levels[SHARES, kept[i]]
-        for i in range(kept.size):
-            known[NEW_SLOPE, i] = 2 * known[THERE, i] / total * (levels[OF_SHARES, kept[i]] - along)
+        for i in range(len(kept)):
+            along += of_shares[kept[i]] * shares[kept[i]]
+        for i in range(len(kept)):
+            new_slope[i] = 2 * there[i] / total * (of_shares[kept[i]] - along)
         more = advance(known, single, value, steps, gain)

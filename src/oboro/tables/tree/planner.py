@@ -19,16 +19,17 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from oboro.arrays import Floats, Integers
+from oboro.arrays import Floats, Integers, Numbers
 from oboro.exact import remembered
 from oboro.tables.tree.lattice import Lattice, Level
 from oboro.tables.tree.workload import Workload, profiles, sized_profiles
 
 Objective = Callable[[Floats], tuple[float, Floats]]  # value and gradient
+Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 _STEPS, _GAIN = 150, 1e-9  # of a search: at most so many, until two gain less
 _STARTS = 8
@@ -39,6 +40,7 @@ _DROP = 1e-3  # a level that gains less is left out: so much of the mean log var
 _PRICE = 1.05  # so much larger, at most, may errors be on average for a plan without large ones at single block sizes
 _MARGIN = 0.02  # of log variances: what rounding the shares may add
 _FEW = 36  # levels; where several columns cross there are more, and it would cost far more than 5%
+_SMALL = 400  # numbers that a search looks at in each step: of so few, lists in Python take less time than compiling
 _STEEPNESS = (1.0, 10.0, 100.0, 1000.0, 10000.0)
 _DIGITS = 1000  # shares are multiples of 1/1000
 _LEAST = 20  # of them for the cells, whatever readers ask: a table without its cells is none
@@ -70,21 +72,35 @@ class Problem:
         from oboro.tables.tree._search import INVERSE, SHARES, objective
 
         levels = self._facts[0]
-        levels[SHARES] = shares
-        return objective(*self._facts), levels[INVERSE].copy()
+        levels[SHARES] = self._room(shares)
+        return self._loop(objective)(*self._facts), np.array(levels[INVERSE])
 
     def improved(self, start: Floats, kept: Sequence[int]) -> tuple[float, Floats]:
         """The best shares of some levels, from a start."""
         from oboro.tables.tree._search import AT, VALUE, improve
 
         index = np.array(kept)
-        known, single = _begun(start[index])
-        improve(index, known, single, *self._facts, _STEPS, _GAIN)
-        return float(single[VALUE]), _squared(known[AT], index, start.size)
+        known, single = map(self._room, _begun(start[index]))
+        self._loop(improve)(self._room(index), known, single, *self._facts, _STEPS, _GAIN)
+        return float(single[VALUE]), _squared(np.array(known[AT]), index, start.size)
 
     @cached_property
-    def _facts(self) -> tuple[Floats, Floats, Integers, int, int, float, float]:
-        """As the compiled loops take them: the profiles below room for the numbers of each level, and what they aim at."""
+    def _small(self) -> bool:
+        """A public fact, like all of a problem: so its search is the same every time."""
+        held = 0 if self.limits is None else len(self.limits[0])
+        return (len(self.questions) + held) * self.under.size <= _SMALL
+
+    def _room(self, numbers: Numbers) -> Any:
+        return numbers.tolist() if self._small else numbers
+
+    def _loop(self, loop: Loop) -> Loop:
+        from oboro.noise.compiler import interpreted
+
+        return interpreted(loop) if self._small else loop
+
+    @cached_property
+    def _facts(self) -> tuple[Any, Any, Any, int, int, float, float]:
+        """As the loops take them: the profiles below room for the numbers of each level, and what they aim at."""
         from oboro.tables.tree._search import UNDER
 
         held, most = self.limits or (np.empty((0, self.under.size)), np.empty(0))
@@ -93,8 +109,9 @@ class Problem:
         aims = self.weights if self.reference is None else self.reference
         profiles = np.stack([own := np.concatenate([aims, most]), np.zeros_like(own)])
         sharpness = 0.0 if self.reference is None else self.sharpness
-        levels = np.concatenate([room, self.questions, held])
-        return levels, profiles, np.array(self.shape), self.power, len(held), sharpness, self.steepness
+        numbers = np.concatenate([room, self.questions, held]), profiles, np.array(self.shape)
+        levels, aims, shape = map(self._room, numbers)
+        return levels, aims, shape, self.power, len(held), sharpness, self.steepness
 
 
 def improved(of_shares: Objective, start: Floats, kept: Sequence[int]) -> tuple[float, Floats]:
