@@ -35,7 +35,7 @@ test-long: $(VENV)/compiled
 
 # Apache Spark, for real: in one process, as a cluster of processes, and by Connect. Needs Java 17 or later.
 test-spark: $(SPARK)/installed
-	$(SPARK)/bin/python -m pytest -p no:cacheprovider tests/engine/test_cluster.py
+	$(SPARK)/bin/python -m pytest -p no:cacheprovider tests/engine/test_cluster.py tests/tables/test_subtrees_spark.py
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff check .

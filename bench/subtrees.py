@@ -26,13 +26,15 @@ PEOPLE = {
     "wavelet": 10,
 }  # in a cell on average; of fewer among so many cells `filtered` would publish none
 LIMIT = 3.0  # GB for each process
+ONE_PIECE = 10**7  # of more cells, so many are measured in one piece, and compared by what a cell costs
 _ONE = """
-import json, resource, sys
+import json, resource, sys, time
 from pathlib import Path
 import oboro as ob
 from oboro.noise import system_bits
 from oboro.tables.subtrees.spread import Spread
 
+start = time.monotonic()
 data, strategy, workers, into = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
 domain = ob.Domain([ob.Grid("row", "col", shape=(2**25, 2**25))])
 plan = ob.tables.plan(domain, unit=ob.Unit.cells(), eps=1, count="people", strategy=strategy)
@@ -48,7 +50,8 @@ else:
     (Path(into) / "one.parquet").write_bytes(plan.encoded(plan.publish(measured), ".parquet"))
 own, others = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 cpu = own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
-print(json.dumps({"rows": rows, "cpu": cpu, "driver": own.ru_maxrss / 2**20, "worker": others.ru_maxrss / 2**20}))
+clock = time.monotonic() - start
+print(json.dumps({"rows": rows, "cpu": cpu, "clock": clock, "driver": own.ru_maxrss / 2**20, "worker": others.ru_maxrss / 2**20}))
 """
 
 
@@ -56,32 +59,29 @@ def rows() -> Iterator[Row]:
     cells = int(float(os.environ.get("CELLS", "1e6")))
     with tempfile.TemporaryDirectory() as place:
         for strategy in os.environ.get("STRATEGY", "filtered wavelet").split():
-            data = written(cells, Path(place), PEOPLE[strategy])
-            one, two = (measured(data, strategy, workers) for workers in (0, 2))
+            people = PEOPLE[strategy]
+            fewer = min(cells, ONE_PIECE)
+            one = measured(written(fewer, Path(place), people), strategy, 0)
+            two = measured(written(cells, Path(place), people), strategy, 2)
             name = f"{strategy}, {cells:.0e} cells in 2^50"
-            yield Row(
-                f"{name}, two workers", two["cpu"], "one piece", one["cpu"], "s", one["cpu"] / two["cpu"], 0.5
+            beside = "one piece" if fewer == cells else f"one piece, {fewer:.0e}"
+            theirs, ours = (
+                found["cpu"] / size / LEVELS * 1e9 for found, size in ((one, fewer), (two, cells))
             )
-            levels = cells * LEVELS
-            yield Row(
-                f"{name}, a cell level",
-                two["cpu"] / levels * 1e9,
-                "one piece",
-                one["cpu"] / levels * 1e9,
-                "ns",
-                one["cpu"] / two["cpu"],
-            )
-            largest = max(two["driver"], two["worker"])
-            whole = max(one["driver"], one["worker"])
-            yield Row(
-                f"{name}, largest process (limit 3 GB)",
-                largest,
-                "one piece",
-                whole,
-                "GB",
-                LIMIT / largest,
-                1.0,
-            )
+            target = 0.5 if cells >= ONE_PIECE else None  # of fewer the start of processes weighs more
+            yield Row(f"{name}, two workers, CPU", two["cpu"], beside, one["cpu"], "s", theirs / ours, target)
+            yield Row(f"{name}, two workers, clock", two["clock"], beside, one["clock"], "s", theirs / ours)
+            yield Row(f"{name}, a cell level", ours, beside, theirs, "ns", theirs / ours, target)
+            for process in ("driver", "worker"):
+                yield Row(
+                    f"{name}, {process} (limit 3 GB)",
+                    two[process],
+                    beside,
+                    one["driver"],
+                    "GB",
+                    LIMIT / two[process],
+                    1.0,
+                )
 
 
 def measured(data: Path, strategy: str, workers: int) -> dict[str, Any]:

@@ -249,15 +249,17 @@ class AccountError(LedgerError):
 
 
 class PaidError(OboroError):
-    """Something failed after the plan was paid for. What it cost is spent."""
+    """Something failed after the plan was paid for. What it cost is spent. `stored`: whether the ledger has the release; None: perhaps."""
 
     exit_code = 6
+    stored: bool | None = False
 
 
 class StoredError(PaidError):
     """Something failed after the release was stored. `oboro.release.fetch` gives it back, at no cost."""
 
     exit_code = 5
+    stored = True
 
 
 class CertificateError(OboroError):

@@ -117,12 +117,14 @@ def failed(payment: Payment, error: BaseException) -> PaidError:
             fix=f"oboro ledger fetch {shlex.quote(where)} --entry {payment.entry} -o FILE",
         )
     if payment.stored is None:
-        return PaidError(
+        unsure = PaidError(
             "it was paid for and may be stored in the ledger: look there before anything is paid again",
             given=f"entry {payment.entry}: {detail}",
             needed="the release from the ledger, at no cost, if it is there",
             fix=f"oboro ledger fetch {shlex.quote(where)} --entry {payment.entry} -o FILE",
         )
+        unsure.stored = None
+        return unsure
     if payment.entry is None:
         return PaidError(
             "it may have been paid for, and nothing was released",

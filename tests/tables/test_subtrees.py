@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pickle
 import signal
+import subprocess
+import sys
+import tempfile
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +18,7 @@ import numpy as np
 import pytest
 
 import oboro as ob
-from oboro.errors import DataError, ParameterError
+from oboro.errors import DataError, LedgerError, PaidError, ParameterError
 from oboro.noise import DiscreteLaplace, system_bits
 from oboro.noise.bits import Bits
 from oboro.tables import wavelet
@@ -109,7 +113,7 @@ def test_what_is_written_down_is_what_is_read_in_one_piece(
     from oboro.tables.subtrees import spread as module
 
     monkeypatch.setattr(module, "_FILE", 500)
-    monkeypatch.setattr(module, "_RECORDS", 500)  # many runs, many files
+    monkeypatch.setattr(store, "_RECORDS", 500)  # many runs, many files
     plan, data = planned(strategy, 1 << 12), scattered(1 << 12, 6000)
     data["row"][3000:] = data["row"][:3000]  # cells that come twice, in other runs
     data["col"][3000:] = data["col"][:3000]
@@ -394,7 +398,7 @@ def test_what_is_measured_in_one_piece_only_is_refused_before_anything_is_spent(
 
 def in_parts(plan: TablePlan, data: Any, folder: Path, ledger: ob.Ledger, name: str | None = None) -> Any:
     from oboro.release import run
-    from oboro.tables.plan import keep_list
+    from oboro.tables.subtrees.parts import keep_list
 
     with Spread(data, 2, folder, partitions=4, pool=Here()) as spread:
         released = run(plan, spread, ledger, name)
@@ -434,9 +438,116 @@ def test_parts_are_the_table_and_the_ledger_keeps_their_hashes(strategy: str, tm
     assert again.to_arrow().equals(released.to_arrow())
     with pytest.raises(DataError, match="not in the folder"):
         in_parts(plan, data, tmp_path / "elsewhere", ledger, "mesh")
+    for ask in (
+        lambda: ob.tables.release(data, plan, ledger=ledger, name="mesh"),
+        lambda: ob.run(plan, data, ledger, name="mesh"),
+    ):
+        with pytest.raises(DataError, match="went into a folder of parts"):
+            ask()
     with pytest.raises(ParameterError, match="not empty"):
         in_parts(plan, data, folder, ledger)
     assert ledger.spent == ob.Pure(1)
+
+
+class Broken(Here):
+    """Does some tasks of the last pass, and fails at the next."""
+
+    def run(self, some: Sequence[Task]) -> list[Any]:
+        if isinstance(some[0], tasks.Keep):
+            super().run(some[:2])
+            raise failed("Died")
+        return super().run(some)
+
+
+def test_a_run_that_fails_in_the_middle_leaves_no_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, data, folder = planned("filtered", 64), scattered(64), tmp_path / "published"
+    ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="city", unit=UNIT, budget=ob.Pure(9))
+
+    def tried(pool: Any) -> None:
+        with Spread(data, 2, folder, partitions=4, pool=pool) as spread:
+            ob.run(plan, spread, ledger)  # type: ignore[arg-type]
+
+    with pytest.raises(PaidError, match="nothing was released"):
+        tried(Broken())
+    assert not list(folder.iterdir())
+
+    def full(*_: object, **__: object) -> None:
+        raise LedgerError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ob.Ledger, "commit", full)
+        with pytest.raises(PaidError, match="nothing was released"):
+            tried(Here())
+        assert not list(folder.iterdir())
+        patch.setattr(ob.Ledger, "find_entry", full)  # nobody knows whether it is stored: then its parts stay
+        with pytest.raises(PaidError, match="may be stored"):
+            tried(Here())
+    assert sorted(path.name for path in folder.iterdir()) == [f"part-{i:05d}.parquet" for i in range(4)]
+
+
+STOPPED = """
+import os, signal, sys
+import oboro as ob
+from oboro.tables.subtrees import workers
+original = workers.Processes.run
+def run(self, some):
+    if type(some[0]).__name__ in sys.argv[1]:
+        os.kill(os.getpid(), signal.SIGTERM)
+    return original(self, some)
+workers.Processes.run = run
+domain = ob.Domain([ob.Grid("row", "col", shape=(64, 61))])
+unit = ob.Unit.cells()
+plan = ob.tables.plan(domain, unit=unit, eps=1, count="people", strategy="filtered")
+ledger = ob.Ledger.create("a.ledger", dataset="city", unit=unit, budget=ob.Pure(1))
+cells = {"row": list(range(60)), "col": list(range(60)), "people": [300] * 60}
+ob.tables.release(cells, plan, ledger=ledger, workers=1, parts="published")
+"""
+
+
+@pytest.mark.long("workers")
+@pytest.mark.parametrize("when", ["Sort", "Keep"])
+def test_a_run_that_is_told_to_end_leaves_no_cells_and_no_part(when: str, tmp_path: Path) -> None:
+    meanwhile = tmp_path / "meanwhile"
+    meanwhile.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED, when],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(meanwhile)},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 128 + signal.SIGTERM, done.stderr
+    assert not list(meanwhile.glob("oboro-cells-*"))
+    assert not list((tmp_path / "published").iterdir())
+    spent = ob.Ledger.open(tmp_path / "a.ledger").spent
+    assert spent == ob.Pure(1 if when == "Keep" else 0)
+
+
+def test_cells_that_a_killed_run_left_are_deleted_and_those_of_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left, held, elsewhere = (tmp_path / name for name in ("oboro-cells-left", "oboro-cells-held", "other"))
+    for folder in (left, held, elsewhere):
+        folder.mkdir()
+        (folder / "cells-1.arrow").write_bytes(b"1")
+    (tmp_path / "oboro-cells-link").symlink_to(elsewhere)
+    lock = os.open(held, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        own = store.Private()
+        other = store.Private()
+        assert not left.exists()
+        assert (held / "cells-1.arrow").exists()
+        assert (elsewhere / "cells-1.arrow").exists()
+        assert Path(own.path).exists()
+        own.remove()
+        other.remove()
+        assert not Path(own.path).exists()
+    finally:
+        os.close(lock)
 
 
 def test_intervals_of_parts_are_those_of_the_table_in_one_piece(tmp_path: Path) -> None:

@@ -338,7 +338,8 @@ def release(
     parts: PartsFolder = None,
 ) -> None:
     """Publishes the table and pays for it from the ledger, whose unit is protected."""
-    from oboro.tables.plan import keep_list, spread_over
+    from oboro.tables.subtrees.parts import keep_list
+    from oboro.tables.subtrees.spread import spread_over
 
     if parts is not None and delivery.output is not None:
         raise ParameterError(

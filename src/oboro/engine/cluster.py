@@ -287,11 +287,14 @@ class SparkTable(Source):
     def count_cells(
         self, fields: Sequence[Field], unit: Unit, condition: Condition | None = None
     ) -> tuple[Integers, Integers]:
-        f = functions_for(self.frame)
         with in_words():
-            rows = self._rows({"g": self.codes.group(fields)}, fields, unit, condition)
-            table = rows.groupBy("g").agg(f.count(f.lit(1)).alias("n")).toArrow()
+            table = self._counted(fields, unit, condition).toArrow()
         return _array(table, "g"), _array(table, "n")
+
+    def _counted(self, fields: Sequence[Field], unit: Unit, condition: Condition | None = None) -> Frame:
+        f = functions_for(self.frame)
+        rows = self._rows({"g": self.codes.group(fields)}, fields, unit, condition)
+        return rows.groupBy("g").agg(f.count(f.lit(1)).alias("n"))
 
     def count_persons(
         self, by: Sequence[Binned], unit: Unit, most: int, condition: Condition | None = None
@@ -353,28 +356,33 @@ class SparkTable(Source):
     def stream_keys(
         self, fields: Sequence[Field], count: str | None, most: int
     ) -> Iterator[list[npt.NDArray[Any]]]:
+        with in_words():
+            table = self._keyed(fields, count, most).toArrow()
+        yield _keys_and_counts(table, count, most)
+
+    def write_keys(
+        self, fields: Sequence[Field], unit: Unit, count: str | None, most: int, address: str
+    ) -> None:
+        """Has the cluster write what `stream_keys` brings here, or without `count` what `count_cells` does: as Parquet, for `read_keys`."""
+        with in_words():
+            frame = self._counted(fields, unit) if count is None else self._keyed(fields, count, most)
+            frame.write.parquet(address, compression="snappy")
+
+    def _keyed(self, fields: Sequence[Field], count: str | None, most: int) -> Frame:
         f, codes = functions_for(self.frame), self.codes
         names = [f"f{i}" for i in range(len(fields))]
-        with in_words():
-            counted = codes.whole(1) if count is None else codes.count(count, most)
-            places = [codes.place(one).alias(name) for name, one in zip(names, fields, strict=True)]
-            rows = self.frame.select(*places, counted.alias("n"))
-            for name in names:
-                rows = rows.where(f.col(name).isNotNull())
-            rows = rows.where(f.col("n") > 0)
-            if count is not None:
-                limbs = [
-                    f.sum(part).alias(f"s{i}") for i, (part, _) in enumerate(_limbs(codes, f.col("n"), 2**62))
-                ]
-                rows = rows.groupBy(*names).agg(*limbs)
-            table = rows.toArrow()
-        keys: list[npt.NDArray[Any]] = [_array(table, name) for name in names]
-        yield [
-            *keys,
-            _array(table, "n")
-            if count is None
-            else _joined([_array(table, f"s{i}") for i in range(3)], most),
-        ]
+        counted = codes.whole(1) if count is None else codes.count(count, most)
+        places = [codes.place(one).alias(name) for name, one in zip(names, fields, strict=True)]
+        rows = self.frame.select(*places, counted.alias("n"))
+        for name in names:
+            rows = rows.where(f.col(name).isNotNull())
+        rows = rows.where(f.col("n") > 0)
+        if count is not None:
+            limbs = [
+                f.sum(part).alias(f"s{i}") for i, (part, _) in enumerate(_limbs(codes, f.col("n"), 2**62))
+            ]
+            rows = rows.groupBy(*names).agg(*limbs)
+        return rows
 
     def check(self, columns: Sequence[Column]) -> list[dict[str, object]]:
         codes = self.codes
@@ -450,6 +458,24 @@ class SparkTable(Source):
             if present is not None:
                 rows = rows.where(present)
         return rows
+
+
+def read_keys(path: str, count: str | None, most: int) -> Iterator[list[npt.NDArray[Any]]]:
+    """What `write_keys` wrote into one file, some records at a time: fields or groups, and counts."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(1 << 20):
+            yield _keys_and_counts(pa.Table.from_batches([batch]), count, most)
+
+
+def _keys_and_counts(table: Any, count: str | None, most: int) -> list[npt.NDArray[Any]]:
+    names = [name for name in table.column_names if name[0] in "fg"]
+    counts = (
+        _array(table, "n") if count is None else _joined([_array(table, f"s{i}") for i in range(3)], most)
+    )
+    return [*(_array(table, name) for name in names), counts]
 
 
 def _tests(codes: Codes, column: Column) -> list[Expression]:

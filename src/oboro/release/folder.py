@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from oboro.arrays import Table
-from oboro.errors import CertificateError, ParameterError, told
+from oboro.errors import CertificateError, DataError, ParameterError, setting, told
 from oboro.files import CERTIFICATE, MANIFEST, reads
 from oboro.records import Record
 from oboro.release.certificate import verify_certificate
@@ -39,6 +39,18 @@ def manifest(parts: Sequence[tuple[str, int, int, str]]) -> Table:
 def is_manifest(table: Table) -> bool:
     """Whether this is the list of the parts of a release, and not its rows."""
     return _MARK in (table.schema.metadata or {})
+
+
+def check_whole(table: Table, data: object) -> None:
+    """Refuses a stored list of parts where it was not for a folder that the data is measured: it is not the table."""
+    if is_manifest(table) and getattr(data, "parts", None) is None:
+        raise DataError(
+            "this release went into a folder of parts: the ledger keeps the list of their hashes alone",
+            given="its name, without the folder",
+            needed="the folder that it was written to, or another name",
+            fix=setting(parts="FOLDER"),
+            argument="parts",
+        )
 
 
 def check_folder(folder: Path) -> None:

@@ -29,6 +29,7 @@ from oboro.noise.bits import Bits, system_bits
 from oboro.payment import paid, paying
 from oboro.privacy import Guarantee
 from oboro.records import functions_of
+from oboro.release.folder import check_whole
 from oboro.release.forecast import Forecast
 from oboro.release.plan import Plan, a_plan, made_again, plan_from
 from oboro.release.release import Release, from_content, to_content
@@ -123,6 +124,7 @@ def run(
     """
     made = made_again(plan)
     if name is not None and (found := given_again(made, ledger, name)) is not None:
+        check_whole(found.to_arrow(), data)
         return found
     quoted = _quoted(made, ledger, account)
     if tell is not None:

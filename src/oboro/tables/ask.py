@@ -15,7 +15,8 @@ from oboro.kinds import list_of, path_of, takes
 from oboro.noise import Bits, system_bits
 from oboro.privacy import Pure
 from oboro.release import plan_from
-from oboro.tables.plan import TablePlan, in_parts
+from oboro.tables.plan import TablePlan
+from oboro.tables.subtrees.parts import in_parts
 from oboro.tables.tree.answers import Where, is_code, names_of, places_named
 from oboro.tables.tree.intervals import Answer, plan_in
 

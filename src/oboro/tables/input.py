@@ -33,6 +33,7 @@ import numpy as np
 from oboro.arrays import Bools, Data, Integers
 from oboro.domain import Areas, Category, Column, Domain, Grid, Mesh
 from oboro.engine import Source, count_cells, open_data
+from oboro.engine.cluster import SparkTable, read_keys
 from oboro.engine.protocol import Field, Whole
 from oboro.errors import DataError, setting
 from oboro.kinds import path_of, takes, text_of
@@ -73,16 +74,59 @@ def _keyed(
     source: Source, layout: Layout, unit: Unit, count: str | None
 ) -> Iterator[tuple[Integers, Integers, Bools]]:
     """Keys and counts of records, and which of them are cells."""
-    source.need(*[name for column in layout.domain for name in column.sources])
-    fields = [field for column in layout.domain for field in fields_of(column)]
+    fields = _read_of(source, layout, count)
     if count is None:
-        keys, counts = _count_rows(source, fields, layout, unit)
-        yield keys, counts, keys >= 0
+        yield _of_groups(layout, *count_cells(source, fields, _counted(unit)))
         return
-    source.need(count)
     for values in source.stream_keys(fields, count, cap(layout)):
         found = keys_of(layout, values[:-1])
         yield found, values[-1], found >= 0
+
+
+def write_records(source: SparkTable, layout: Layout, unit: Unit, count: str | None, address: str) -> None:
+    """Has a cluster write what `blocks_of_records` would bring here; `records_in` reads one of its files."""
+    source.write_keys(_read_of(source, layout, count), _counted(unit), count, cap(layout), address)
+
+
+def records_in(path: str, layout: Layout, count: str | None) -> Iterator[tuple[Integers, Integers]]:
+    for *values, counts in read_keys(path, count, cap(layout)):
+        if count is None:
+            found, numbers, good = _of_groups(layout, values[0], counts)
+        else:
+            found, numbers = keys_of(layout, values), counts
+            good = found >= 0
+        yield found[good], numbers[good]
+
+
+def _read_of(source: Source, layout: Layout, count: str | None) -> list[Field]:
+    """What is read; refuses columns that are not there, or that cannot be counted together."""
+    source.need(*[name for column in layout.domain for name in column.sources])
+    fields = [field for column in layout.domain for field in fields_of(column)]
+    if count is not None:
+        source.need(count)
+    elif prod(field.size for field in fields) > 2**62:
+        raise DataError(
+            "the columns are too wide to be counted together",
+            needed="at most 2^62 combinations",
+            fix=setting(count="people"),
+        )
+    return fields
+
+
+def _counted(unit: Unit) -> Unit:
+    """Rows of cells that are counted already count 1 each."""
+    return unit if unit.kind == "person" else Unit.row()
+
+
+def _of_groups(layout: Layout, numbers: Integers, counts: Integers) -> tuple[Integers, Integers, Bools]:
+    """Groups that the engine counted, with each person's rows bounded. Fields became one number, the first highest."""
+    fields = [field for column in layout.domain for field in fields_of(column)]
+    values: list[Any] = []
+    for field in reversed(fields):
+        numbers, digit = np.divmod(numbers, field.size)
+        values.append(digit)
+    keys = keys_of(layout, values[::-1])
+    return keys, np.minimum(counts, cap(layout)), keys >= 0
 
 
 def _with_room(held: Integers, needed: int) -> Integers:
@@ -96,23 +140,6 @@ def _is_large(source: Source) -> bool:
     """Whether the compiled loops will be needed for certain, as far as one can see from outside."""
     edition = getattr(source, "edition", None)
     return edition is not None and edition.path.stat().st_size > _LARGE_FILE
-
-
-def _count_rows(source: Source, fields: list[Field], layout: Layout, unit: Unit) -> tuple[Integers, Integers]:
-    """Rows counted by the engine, with each person's bounded. Fields become one number, the first highest."""
-    if prod(field.size for field in fields) > 2**62:
-        raise DataError(
-            "the columns are too wide to be counted together",
-            needed="at most 2^62 combinations",
-            fix=setting(count="people"),
-        )
-    by = unit if unit.kind == "person" else Unit.row()  # rows of cells that are counted already count 1 each
-    numbers, counts = count_cells(source, fields, by)
-    values: list[Any] = []
-    for field in reversed(fields):
-        numbers, digit = np.divmod(numbers, field.size)
-        values.append(digit)
-    return keys_of(layout, values[::-1]), np.minimum(counts, cap(layout))
 
 
 def keys_of(layout: Layout, values: list[Any]) -> Integers:

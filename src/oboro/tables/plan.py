@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,9 +15,8 @@ import numpy as np
 from oboro.arrays import Data, Integers, Table
 from oboro.domain import Areas, Column, Domain
 from oboro.engine import Source, open_data
-from oboro.errors import DataError, DomainError, ParameterError, UnitError, setting, told
+from oboro.errors import DomainError, ParameterError, UnitError, setting, told
 from oboro.exact import Number, positive, rational, show, whole
-from oboro.files import MANIFEST
 from oboro.kinds import path_of, shown, takes, text_of, unknown
 from oboro.ledger import Ledger
 from oboro.noise import Bits
@@ -36,7 +34,8 @@ from oboro.tables.nested.known import KnownTotals, known_totals
 from oboro.tables.nested.strategy import AreaTree
 from oboro.tables.papers.dense import RIVALS
 from oboro.tables.strategy import Noise, Strategy, count_name, estimate_name, to_table
-from oboro.tables.subtrees.spread import Opened, Parted, Parts, Spread, check_spread
+from oboro.tables.subtrees.parts import Parts, in_parts, keep_list
+from oboro.tables.subtrees.spread import Opened, Parted, Spread, spread_over
 from oboro.tables.tree.adaptive import Adaptive
 from oboro.tables.tree.answers import Where
 from oboro.tables.tree.filtered import Filtered
@@ -496,12 +495,15 @@ def release(
     name: str | None = None,
     workers: int | None = None,
     parts: str | Path | None = None,
+    shared: str | Path | None = None,
 ) -> Release:
     """Runs a plan; `count` names the column that says how many, if the plan does not.
 
     With `workers`, so many processes measure its sub-trees, of strategies `filtered` and `wavelet`: a table of the same law, with less memory for each.
     With `parts` too, they write the table into that folder, as Parquet files; the ledger keeps the list of their hashes, and the folder has
     its certificate.
+    A table of a Spark is measured by the workers of that Spark if `shared` names a folder that all of them and this program reach by the same path: what is written
+    there meanwhile is as secret as the data.
 
     >>> plan = ob.tables.plan(mesh, unit=ob.Unit.cells(), eps=1, count="people")
     >>> release = ob.tables.release(cells, plan, ledger=ledger)
@@ -509,55 +511,11 @@ def release(
     (['row', 'col', 'people', 'estimate'], Pure(0))
     """
     plan = with_count(plan, count)
-    with spread_over(data, plan, workers, parts) as spread:
+    with spread_over(data, plan, workers, parts, shared) as spread:
         released = run(plan, spread, ledger, name)
     if parts is not None:
         keep_list(released, path_of("parts", parts))
     return released
-
-
-@contextmanager
-def spread_over(
-    data: Data, plan: TablePlan, workers: int | None, parts: str | Path | None = None
-) -> Iterator[Data | Spread]:
-    """The data as `run` takes it: by itself, or with workers that measure it as long as this lasts."""
-    if workers is None:
-        if parts is not None:
-            raise ParameterError(
-                "parts are written by workers",
-                given=told(parts=str(parts)),
-                needed=setting(workers=2),
-                fix=setting(workers=2),
-                argument="parts",
-            )
-        yield data
-        return
-    check_spread(plan)
-    with Spread(data, workers, parts) as spread:
-        yield spread
-
-
-def keep_list(released: Release, folder: Path) -> Path:
-    """Writes the list of parts and its certificate beside them. A release that is given again may have been made in one piece, or elsewhere."""
-    table = released.to_arrow()
-    if not is_manifest(table) or not all((folder / name).is_file() for name in table["part"].to_pylist()):
-        raise DataError(
-            "the parts of this release are not in the folder: the ledger keeps their hashes alone",
-            given=told(parts=str(folder)),
-            needed="the folder that they were written to, or another name",
-            fix=setting(parts=None),
-            argument="parts",
-        )
-    return released.save(folder / MANIFEST)
-
-
-def in_parts() -> DataError:
-    """What a list of parts cannot be asked."""
-    return DataError(
-        "this is the list of the parts of a release: the parts have the rows, with the 95% interval of each",
-        needed="a table that was released in one piece, to ask for areas",
-        fix="oboro table release ... -o published.parquet",
-    )
 
 
 def with_count(plan: TablePlan, count: str | None) -> TablePlan:

@@ -21,28 +21,32 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
+import signal
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from oboro.arrays import Integers
+from oboro.arrays import Data, Integers
 from oboro.engine import Source, open_data
-from oboro.errors import ParameterError, setting, told
+from oboro.engine.cluster import SparkTable
+from oboro.errors import PaidError, ParameterError, setting, told
 from oboro.exact import whole
 from oboro.kinds import path_of
 from oboro.noise import Bits
 from oboro.noise.streams import Streams, keys_of
 from oboro.progress import progress
-from oboro.release.folder import check_folder
 from oboro.tables import wavelet
 from oboro.tables.cells import Cells, cap
-from oboro.tables.input import blocks_of_records
+from oboro.tables.input import blocks_of_records, write_records
 from oboro.tables.subtrees import store
-from oboro.tables.subtrees.tasks import Divide, Keep, Look, Published, Range, Share, Sort
+from oboro.tables.subtrees.executors import Executors, in_cluster, shared_by_workers
+from oboro.tables.subtrees.parts import Into, Parts, Published
+from oboro.tables.subtrees.tasks import Divide, Gather, Keep, Look, Range, Share, Sort
 from oboro.tables.subtrees.workers import Pool, Processes
 from oboro.tables.tree import filtered
 from oboro.tables.tree.measure import Measured, least_of, project
@@ -51,7 +55,6 @@ if TYPE_CHECKING:
     from oboro.tables.plan import TablePlan
 
 _PREFIX_BITS = {"wavelet": 12, "filtered": 10}
-_RECORDS = 1 << 22  # in a run
 _FILE = 1 << 20  # about so many in a file: each task reads all of those that its range touches
 _ROWS = 1 << 22  # about so many published cells in a part, if nothing else is said
 _MOST_PARTS = 64  # unless there are many workers
@@ -80,50 +83,105 @@ def check_spread(plan: TablePlan) -> None:
         )
 
 
+@contextmanager
+def spread_over(
+    data: Data,
+    plan: TablePlan,
+    workers: int | None,
+    parts: str | Path | None = None,
+    shared: str | Path | None = None,
+) -> Iterator[Data | Spread]:
+    """The data as `run` takes it: by itself, or with workers that measure it as long as this lasts."""
+    if workers is None and shared is None:
+        if parts is not None:
+            raise ParameterError(
+                "parts are written by workers",
+                given=told(parts=str(parts)),
+                needed=setting(workers=2),
+                fix=setting(workers=2),
+                argument="parts",
+            )
+        yield data
+        return
+    check_spread(plan)
+    with Spread(data, workers, parts, shared=shared) as spread:
+        yield spread
+
+
+def written(plan: TablePlan) -> str:
+    """The record of a plan, which workers make it from."""
+    return json.dumps(plan.to_dict(), ensure_ascii=False, sort_keys=True)
+
+
 class Spread:
-    """Data, and who measures it. As long as the run lasts: what was written down goes when this ends."""
+    """Data, and who measures it. As long as the run lasts: what was written down goes when this ends, also by a signal."""
 
     def __init__(
         self,
         data: Any,
-        workers: int,
+        workers: int | None,
         parts: str | Path | None = None,
         partitions: int | None = None,
         pool: Pool | None = None,
+        shared: str | Path | None = None,
     ) -> None:
         self.data = data
+        self.shared = None if shared is None else shared_by_workers(shared, data)
+        if workers is None:
+            workers = in_cluster(data)
         self.workers = whole("workers", workers, least=1, most=_MOST_WORKERS)
-        self.into = None if parts is None else path_of("parts", parts)
+        self.parts = None if parts is None else path_of("parts", parts)
+        self.into: Into | None = None
         self.partitions = partitions
         self._pool = pool
-        self._folder: str | None = None
+        self._private: store.Private | None = None
+        self._signals: dict[int, Any] = {}
 
     def __enter__(self) -> Spread:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) is signal.SIG_DFL:  # a program's own way to end stays as it is
+                    self._signals[number] = signal.signal(number, _end)
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self._pool is not None:
             self._pool.close()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        if self._private is not None:
+            self._private.remove()
+        if self.into is not None:
+            lost = isinstance(error, PaidError) and error.stored is False
+            self.into.give_up() if lost else self.into.finish()
+        for number, handler in self._signals.items():
+            signal.signal(number, handler)
 
     @property
     def pool(self) -> Pool:
         if self._pool is None:
-            self._pool = Processes(self.workers)
+            if self.shared is None:
+                self._pool = Processes(self.workers)
+            else:
+                workers = Executors(self.data)
+                workers.check((self.folder, *(() if self.into is None else (self.into.writing,))))
+                self._pool = workers
         return self._pool
 
     @property
     def folder(self) -> str:
         """Where cells are written: readable by whoever runs this alone."""
-        if self._folder is None:
-            self._folder = tempfile.mkdtemp(prefix="oboro-cells-")
-        return self._folder
+        if self._private is None:
+            self._private = store.Private(self.shared)
+        return self._private.path
 
     def opened(self) -> Opened:
-        if self.into is not None:
-            check_folder(self.into)
+        if self.parts is not None:
+            self.into = Into.made(self.parts)
         return Opened(self, open_data(self.data))
+
+
+def _end(number: int, _: object) -> NoReturn:
+    """An orderly end, with the exit code that a shell gives this signal."""
+    raise SystemExit(128 + number)
 
 
 @dataclass(frozen=True)
@@ -141,57 +199,39 @@ class Opened:
         """Writes down the cells; nothing is random, and nothing is drawn before it is done."""
         check_spread(plan)
         layout, spread, most = plan.layout, self.spread, cap(plan.layout)
-        pool = spread.pool  # they start while the data is read
         bits = prefix_bits(plan)
         below = layout.bits - bits
-        weights, runs = np.zeros(1 << bits, np.int64), []
-        for keys, counts in _gathered(blocks_of_records(self.source, layout, plan.unit, plan.count)):
-            weights += np.bincount(keys >> below, minlength=weights.size)
-            runs.append(store.write_run(spread.folder, keys, counts, layout.bits, most))
+        weights, runs = self._runs(plan, bits)
         number = max(spread.workers, -(-int(weights.sum()) // _FILE))
         sums_at = plan.mechanism.blocks.bits if isinstance(plan.mechanism, filtered.Filtered) else bits
         tasks = [
             Sort(spread.folder, tuple(runs), first, end, below, layout.bits, most, sums_at)
             for first, end in store.ranges(weights, number)
         ]
-        done = pool.run(tasks)
+        done = spread.pool.run(tasks)
         for run in runs:
-            Path(run).unlink()
+            Path(run).unlink(missing_ok=True)
         sums = np.zeros(1 << sums_at, np.int64)
         for _, heads, own in done:
             sums[heads] = own
         return Parted(spread, tuple(file for file, _, _ in done), sums)
 
-
-def _gathered(batches: Iterator[tuple[Integers, Integers]]) -> Iterator[tuple[Integers, Integers]]:
-    """Batches of about as many records as a run has."""
-    held: list[tuple[Integers, Integers]] = []
-    size = 0
-    for batch in batches:
-        for start in range(0, batch[0].size, _RECORDS):
-            piece = (batch[0][start : start + _RECORDS], batch[1][start : start + _RECORDS])
-            held.append(piece)
-            size += piece[0].size
-            if size >= _RECORDS:
-                yield _together(held)
-                held, size = [], 0
-    if size:
-        yield _together(held)
-
-
-def _together(held: list[tuple[Integers, Integers]]) -> tuple[Integers, Integers]:
-    keys, counts = (np.concatenate([each[i] for each in held]).astype(np.int64) for i in (0, 1))
-    return keys, counts
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What was published, as files of a folder."""
-
-    found: tuple[Published, ...]
-
-    def listed(self) -> list[tuple[str, int, int, str]]:
-        return [(one.path, one.rows, one.bytes, one.sha256) for one in self.found]
+    def _runs(self, plan: TablePlan, bits: int) -> tuple[Integers, list[str]]:
+        """Sorted runs of records, by the workers of the cluster that has the data, or here; and how many there are below each prefix."""
+        folder, pool, layout = self.spread.folder, self.spread.pool, plan.layout  # workers start meanwhile
+        if self.spread.shared is None:
+            records = blocks_of_records(self.source, layout, plan.unit, plan.count)
+            return store.write_runs(folder, records, layout.bits, bits, cap(layout))
+        assert isinstance(self.source, SparkTable)
+        place = Path(folder) / "records"
+        write_records(self.source, layout, plan.unit, plan.count, place.as_uri())
+        record = written(plan)
+        found = pool.run(
+            [Gather(record, folder, str(path), bits) for path in sorted(place.glob("*.parquet"))]
+        )
+        shutil.rmtree(place, ignore_errors=True)
+        weights: Integers = sum((one for one, _ in found), np.zeros(1 << bits, np.int64))
+        return weights, [run for _, runs in found for run in runs]
 
 
 @dataclass(frozen=True)
@@ -204,12 +244,17 @@ class Parted:
 
     def measure(self, plan: TablePlan, bits: Bits) -> Cells | Parts:
         """Draws the noise: the first bit is that of the master key."""
-        record = json.dumps(plan.to_dict(), ensure_ascii=False, sort_keys=True)
+        record = written(plan)
         run = _Run(self, plan, record, Streams(bits, record.encode()), prefix_bits(plan))
-        if isinstance(plan.mechanism, filtered.Filtered):
-            return run.filtered(plan.mechanism, bits)
-        assert isinstance(plan.mechanism, wavelet.Wavelet)
-        return run.wavelet(plan.mechanism, bits)
+        try:
+            if isinstance(plan.mechanism, filtered.Filtered):
+                return run.filtered(plan.mechanism, bits)
+            assert isinstance(plan.mechanism, wavelet.Wavelet)
+            return run.wavelet(plan.mechanism, bits)
+        except BaseException:
+            if self.spread.into is not None:  # some of the parts may be there already
+                self.spread.into.give_up()
+            raise
 
 
 @dataclass(frozen=True)
@@ -311,9 +356,8 @@ class _Run:
         return Measured(joined.keys, joined.counts, (*own_arrays, *carried, *rounds), joined.estimates)
 
     @property
-    def _into(self) -> str | None:
-        into = self.cells.spread.into
-        return None if into is None else str(into)
+    def _into(self) -> Into | None:
+        return self.cells.spread.into
 
     def _run(self, tasks: list[Any], stage: str) -> list[Any]:
         progress(stage, 0.0)
@@ -336,7 +380,8 @@ class _Run:
         for first, end in store.ranges(np.maximum(weights, 1), number):
             prefixes = first + np.flatnonzero(visited[first:end])
             keys = keys_of(self.streams, self.prefix_bits, prefixes, epoch)
-            folder, files = self.cells.spread.folder, self.cells.files
+            files = tuple(one for one in self.cells.files if one.first < end and first < one.end)
+            folder = self.cells.spread.folder
             yield Range(self.record, folder, files, self.prefix_bits, prefixes, tuple(keys), first, end)
 
     def _with_live(

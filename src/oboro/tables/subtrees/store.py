@@ -9,10 +9,13 @@ Whoever reads a file afterwards compares its hash first: a pass that is repeated
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import secrets
-from collections.abc import Sequence
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +26,10 @@ import numpy as np
 from oboro.arrays import Integers
 from oboro.tables.cells import Cells, sort_cells
 
+_RECORDS = 1 << 22  # in a run
 _PIECE = 1 << 22  # bytes hashed at a time
+_NAME = "oboro-cells-"
+_TRIES = 1000
 
 
 class Changed(Exception):
@@ -38,6 +44,64 @@ class File:
     first: int
     end: int
     sha256: str
+
+
+class Private:
+    """A folder that its owner alone can read, for as long as a run lasts.
+
+    It is locked by the process that made it. A process that was killed leaves its folder, and no lock: the next one on
+    this machine deletes that. `within` is a folder that several machines share: others' locks may not be seen there, so nothing
+    of it is deleted.
+    """
+
+    def __init__(self, within: str | None = None) -> None:
+        if within is None:
+            delete_left_behind()
+        while True:
+            self.path = tempfile.mkdtemp(prefix=_NAME, dir=within)
+            self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+            _locked(self._lock)
+            if os.path.isdir(self.path):  # not deleted by another before it was locked
+                return
+            os.close(self._lock)  # pragma: no cover
+
+    def remove(self) -> None:
+        removed(self.path)
+        if self._lock >= 0:
+            os.close(self._lock)
+        self._lock = -1
+
+
+def delete_left_behind() -> None:
+    """Deletes the folders of processes that are gone, and of this user. What another process holds is left alone."""
+    with os.scandir(tempfile.gettempdir()) as found:
+        folders = [one.path for one in found if one.name.startswith(_NAME)]
+    for folder in folders:
+        try:
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            if os.fstat(handle).st_uid == os.getuid() and _locked(handle):
+                shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(handle)
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # another process has it, or this kind of disk knows no locks of folders
+        return False
+    return True
+
+
+def removed(folder: str) -> None:
+    """Deletes a folder, also while somebody still writes to it: once it is gone nobody can."""
+    for _ in range(_TRIES):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.lexists(folder):
+            return
 
 
 def written(folder: str, kind: str, columns: dict[str, Integers]) -> str:
@@ -81,6 +145,38 @@ def digest(path: str) -> str:
         while piece := handle.read(_PIECE):
             found.update(piece)
     return found.hexdigest()
+
+
+def write_runs(
+    folder: str, batches: Iterator[tuple[Integers, Integers]], bits: int, prefix_bits: int, most: int
+) -> tuple[Integers, list[str]]:
+    """Records as sorted runs, and how many there are below each prefix."""
+    weights, runs = np.zeros(1 << prefix_bits, np.int64), []
+    for keys, counts in _gathered(batches):
+        weights += np.bincount(keys >> (bits - prefix_bits), minlength=weights.size)
+        runs.append(write_run(folder, keys, counts, bits, most))
+    return weights, runs
+
+
+def _gathered(batches: Iterator[tuple[Integers, Integers]]) -> Iterator[tuple[Integers, Integers]]:
+    """Batches of about as many records as a run has."""
+    held: list[tuple[Integers, Integers]] = []
+    size = 0
+    for batch in batches:
+        for start in range(0, batch[0].size, _RECORDS):
+            piece = (batch[0][start : start + _RECORDS], batch[1][start : start + _RECORDS])
+            held.append(piece)
+            size += piece[0].size
+            if size >= _RECORDS:
+                yield _together(held)
+                held, size = [], 0
+    if size:
+        yield _together(held)
+
+
+def _together(held: list[tuple[Integers, Integers]]) -> tuple[Integers, Integers]:
+    keys, counts = (np.concatenate([each[i] for each in held]).astype(np.int64) for i in (0, 1))
+    return keys, counts
 
 
 def write_run(folder: str, keys: Integers, counts: Integers, bits: int, most: int) -> str:

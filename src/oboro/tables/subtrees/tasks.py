@@ -6,13 +6,9 @@ key that it was handed. Nothing else on a worker is random.
 
 from __future__ import annotations
 
-import hashlib
-import os
-import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -20,10 +16,11 @@ import numpy as np
 from oboro.arrays import Integers
 from oboro.noise import Bits
 from oboro.noise.streams import SubtreeBits
-from oboro.release.folder import PART
 from oboro.tables import wavelet
-from oboro.tables.cells import Cells
+from oboro.tables.cells import Cells, cap
+from oboro.tables.input import records_in
 from oboro.tables.subtrees import store
+from oboro.tables.subtrees.parts import Into, Published
 from oboro.tables.tree import filtered
 from oboro.tables.tree.measure import Measured
 
@@ -40,6 +37,21 @@ def plan_of(record: str) -> TablePlan:
     from oboro.release.plan import plan_from
 
     return cast("TablePlan", plan_from(json.loads(record)))
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Writes what a cluster wrote into one file of records as sorted runs. Draws nothing."""
+
+    record: str
+    folder: str
+    path: str
+    prefix_bits: int
+
+    def do(self) -> tuple[Integers, list[str]]:
+        plan = plan_of(self.record)
+        records = records_in(self.path, plan.layout, plan.count)
+        return store.write_runs(self.folder, records, plan.layout.bits, self.prefix_bits, cap(plan.layout))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,28 +103,13 @@ class Range:
             yield place, prefix, own, SubtreeBits(self.keys[place])
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """Published cells of a task: in a file of the run, or as a part of the release."""
-
-    path: str
-    rows: int
-    bytes: int = 0
-    sha256: str = ""
-
-
-def _published(plan: TablePlan, measured: Cells, folder: str, into: str | None, number: int) -> Published:
-    if into is None:
-        columns = {"key": measured.keys, "count": measured.counts}
-        if isinstance(measured, Measured) and measured.estimates is not None:
-            columns["noisy"] = measured.estimates
-        return Published(store.written(folder, "published", columns), measured.keys.size)
-    content = plan.encoded(plan.part(measured), ".parquet")
-    name = PART.format(number)
-    place = Path(into) / f".{name}-{secrets.token_hex(8)}"
-    place.write_bytes(content)
-    os.replace(place, Path(into) / name)  # another attempt writes the same bytes
-    return Published(name, measured.keys.size, len(content), hashlib.sha256(content).hexdigest())
+def _published(plan: TablePlan, measured: Cells, folder: str, into: Into | None, number: int) -> Published:
+    if into is not None:
+        return into.written(plan.encoded(plan.part(measured), ".parquet"), number, measured.keys.size)
+    columns = {"key": measured.keys, "count": measured.counts}
+    if isinstance(measured, Measured) and measured.estimates is not None:
+        columns["noisy"] = measured.estimates
+    return Published(store.written(folder, "published", columns), measured.keys.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +118,7 @@ class Share:
 
     of: Range
     held: Integers
-    into: str | None
+    into: Into | None
     number: int
 
     def do(self) -> Published:
@@ -208,7 +205,7 @@ class Keep:
     live: Integers
     held: Integers
     rounds: tuple[Integers, ...]
-    into: str | None
+    into: Into | None
     number: int
 
     def do(self) -> Published:

@@ -41,6 +41,7 @@ class Processes:
 
     def __init__(self, number: int) -> None:
         self._places: list[subprocess.Popen[bytes] | None] = [_started() for _ in range(number)]
+        self._closed = False
 
     @property
     def ids(self) -> list[int]:
@@ -55,7 +56,7 @@ class Processes:
         failures: list[str] = []
 
         def work(place: int) -> None:
-            while not failures:
+            while not failures and not self._closed:
                 try:
                     number = waiting.get_nowait()
                 except Empty:
@@ -66,17 +67,19 @@ class Processes:
                 else:
                     failures.append(found)
 
-        threads = [Thread(target=work, args=(place,)) for place in range(len(self._places))]
+        threads = [Thread(target=work, args=(place,), daemon=True) for place in range(len(self._places))]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        if failures:
-            raise failed(failures[0])
+        if failures or self._closed:
+            raise failed(failures[0] if failures else "Died")
         return results
 
     def _tried(self, place: int, task: bytes) -> tuple[bool, Any]:
         for _ in range(_ATTEMPTS):
+            if self._closed:
+                break
             process = self._places[place]
             try:
                 process = self._places[place] = process or _started()
@@ -93,6 +96,7 @@ class Processes:
         return False, "Died"
 
     def close(self) -> None:
+        self._closed = True  # where a run was interrupted its threads still wait for answers
         for place, process in enumerate(self._places):
             if process is not None:
                 _ended(process)
