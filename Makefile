@@ -46,7 +46,7 @@ docs: $(VENV)/installed-dev
 	$(BIN)/python docs/build_site.py site
 
 # `make bench PART=peers` first makes an environment for each peer that cannot live beside our dependencies.
-bench: $(BENCH)/installed $(if $(filter peers,$(PART)),$(PEERS)) $(if $(filter synth,$(PART)),.venv-aim/installed)
+bench: $(BENCH)/installed $(if $(filter peers,$(PART)),$(PEERS)) $(if $(filter synth synth_table,$(PART)),.venv-aim/installed)
 	$(BENCH)/bin/python -m bench $(PART)
 
 # All tests, three times, beside processes that keep every core busy.

@@ -40,8 +40,8 @@ PARTS = (
 
 TOGETHER = {
     "accuracy": ("accuracy", "accuracy_tables", "accuracy_choices"),
-    "synth": ("synth", "synth_table"),
-}  # parts that are several modules, whichever are there
+    "synth": ("synth", "synth_wide", "synth_table"),
+}  # parts that are several modules, whichever are there; each can be asked for by its own name
 
 
 def modules(part: str) -> list[str]:
@@ -51,7 +51,7 @@ def modules(part: str) -> list[str]:
 
 def main() -> None:
     asked = sys.argv[1:] or PARTS
-    if unknown := set(asked) - set(PARTS):
+    if unknown := set(asked) - {*PARTS, *(name for several in TOGETHER.values() for name in several)}:
         sys.exit(f"PART={' '.join(sorted(unknown))}: no such part; there are {', '.join(PARTS)}")
     done: list[Row] = []
     print(f"{'':42} {'ours':>10} {'peer':>10}  {'ratio':>8} {'target':>8}")

@@ -15,7 +15,20 @@ import numpy as np
 
 
 def made_by(name: str, codes: Any, sizes: list[int], rho: float, rounds: int | None) -> Any:
-    """Records of AIM or MST at rho-zCDP, one row added or removed; codes of the same grid."""
+    """Records of AIM or MST at rho-zCDP, one row added or removed; codes of the same grid.
+
+    OpenDP splits rho in floats, and the parts can come out larger than the whole by their last digit, which it refuses: then a millionth less is asked for.
+    """
+    for tries in range(20):
+        try:
+            return _made_by(name, codes, sizes, rho * (1 - tries * 1e-6), rounds)
+        except Exception as error:
+            if "insufficient budget" not in str(error):
+                raise
+    raise RuntimeError(f"{name} finds no rho that it can split")
+
+
+def _made_by(name: str, codes: Any, sizes: list[int], rho: float, rounds: int | None) -> Any:
     import opendp.prelude as dp
     import polars as pl
 
@@ -47,6 +60,13 @@ def made_by(name: str, codes: Any, sizes: list[int], rho: float, rounds: int | N
     )
 
 
+def _forget() -> None:
+    """What was compiled for the shapes of one run is of no use to the next, and would pile up."""
+    import jax
+
+    jax.clear_caches()
+
+
 def scored(real: Any, made: Any) -> float:
     """SDMetrics' quality report: the mean of how alike the columns and how alike the pairs are, 1 at best."""
     import pandas as pd
@@ -68,9 +88,14 @@ def main() -> None:
             answer = {"score": scored(np.load(job["real"]), np.load(job["made"]))}
         else:
             codes = np.load(job["codes"])
-            made = made_by(job["do"], codes, job["sizes"], job["rho"], job.get("rounds"))
+            try:
+                made = made_by(job["do"], codes, job["sizes"], job["rho"], job.get("rounds"))
+            except Exception as error:  # theirs: it is told, and the next run goes on
+                print(json.dumps({"failed": f"{type(error).__name__}: {error}"[:500]}), flush=True)
+                continue
             np.save(Path(job["to"]), made)
             answer = {"seconds": time.process_time() - start}
+            _forget()
         print(json.dumps(answer), flush=True)
 
 

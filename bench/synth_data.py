@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -236,13 +235,10 @@ _FILES: dict[str, tuple[str, str, bool, _Columns]] = {
 
 
 def names() -> list[str]:
-    here = [name for name, (file, *_) in _FILES.items() if (DATA / file).exists()]
-    return [*here, *_R]
-
-
-def tasks(asked: list[str] | None = None) -> Iterator[Task]:
-    for name in asked or names():
-        yield load(name)
+    """Those with few columns first: their runs are the short ones."""
+    here = {name: columns for name, (file, *_, columns) in _FILES.items() if (DATA / file).exists()}
+    every = here | {name: columns for name, (*_, columns) in _R.items()}
+    return sorted(every, key=lambda name: len(every[name]))
 
 
 def load(name: str) -> Task:

@@ -2,14 +2,17 @@
 
 `make bench PART=synth` makes the environment of the peers, `.venv-aim`. Everybody gets the same rows and the same rho; peers are given bins
 at the quantiles of the data, which nobody would know. AIM runs at full strength: 16 rounds for each column, tables of up to three columns, a model of up to 80 MB.
-That takes hours: TASKS, BUDGETS, REPEATS and PEERS run a part, as in `TASKS=smoking BUDGETS=1 REPEATS=1 PEERS=MST make bench PART=synth`.
+
+All of it takes days of one core, nearly all of them AIM's: nine tables, four budgets, three repeats. So every run is kept in bench-synth.jsonl as soon as it is done, and
+one that is there is not made again: stop it and start it as you like, and delete lines to have them made anew. One repeat of everything comes first, budget by
+budget, the small tables before the large. TASKS, BUDGETS, REPEATS and PEERS ask for a part, as in `TASKS=smoking BUDGETS=1 REPEATS=1 PEERS=MST make bench PART=synth_table`;
+SHOW=1 prints what is there and runs nothing.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import tempfile
 import time
@@ -18,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 import oboro as ob
 from bench.measure import Row
-from bench.synth_data import Grid, Task, names, tasks
+from bench.synth_data import Grid, Task, load, names
 from bench.synth_score import auc, distances
 from oboro.noise import system_bits
 from oboro.privacy import Approx
@@ -30,13 +34,24 @@ from oboro.synth.model import TreeSampler
 from oboro.synth.plan import rho_within
 
 HERE = Path(__file__).parents[1]
+KEPT = HERE / "bench-synth.jsonl"
 DELTA = "1e-6"
+BUDGETS = "1,0.3,3,10"  # in the order in which they are run
 METHODS = ("quality", "marginals")
 FIGURES = ("1-way", "2-way", "3-way", "AUC", "SDMetrics", "seconds")
+Key = tuple[str, str, str, int]  # by whom, table, eps, repeat
+
+# one thread each: threads that wait for a busy machine would count as work
+ONE_THREAD = {
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "POLARS_MAX_THREADS": "1",
+}
 
 
 def _listed(name: str, default: str) -> list[str]:
-    return os.environ.get(name, default).split(",")
+    return [one for one in os.environ.get(name, default).split(",") if one]
 
 
 class Beside:
@@ -45,7 +60,7 @@ class Beside:
     def __init__(self) -> None:
         python = HERE / ".venv-aim" / "bin" / "python"
         self.process = None
-        if python.exists():
+        if python.parents[1].joinpath("installed").exists():
             self.process = subprocess.Popen(
                 [str(python), "-W", "ignore", "-m", "bench.beside_aim"],
                 stdin=subprocess.PIPE,
@@ -53,6 +68,7 @@ class Beside:
                 stderr=subprocess.DEVNULL,
                 text=True,
                 cwd=HERE,
+                env={**os.environ, **ONE_THREAD},
             )
 
     def ask(self, **job: Any) -> dict[str, Any]:
@@ -62,6 +78,161 @@ class Beside:
         print(json.dumps(job), file=self.process.stdin, flush=True)
         answer: dict[str, Any] = json.loads(self.process.stdout.readline())
         return answer
+
+
+# Runs that were made
+
+
+def kept() -> dict[Key, list[float]]:
+    """Figures of every run, the last one where a run was made twice."""
+    found: dict[Key, list[float]] = {}
+    if KEPT.exists():
+        for line in KEPT.read_text().splitlines():
+            one = json.loads(line)
+            key = one["by"], one["task"], one["eps"], one["repeat"]
+            found[key] = [np.nan if one[figure] is None else one[figure] for figure in FIGURES]
+    return found
+
+
+def keep(key: Key, figures: list[float]) -> None:
+    by, task, eps, repeat = key
+    shown = {
+        name: None if np.isnan(value) else round(value, 6)
+        for name, value in zip(FIGURES, figures, strict=True)
+    }
+    said = {"by": by, "task": task, "eps": eps, "repeat": repeat, **shown, "oboro": ob.__version__}
+    with KEPT.open("a") as file:
+        print(json.dumps(said), file=file, flush=True)
+
+
+def asked(peers: list[str], tables: list[str]) -> Iterator[Key]:
+    """Every run, in order: whenever it is stopped, what is done is nearly the same for all tables. Real rows know no budget."""
+    for repeat in range(int(os.environ.get("REPEATS", "3"))):
+        yield from (("real rows", table, "", repeat) for table in tables)
+        for eps in _listed("BUDGETS", BUDGETS):
+            for table in tables:
+                yield from ((by, table, eps, repeat) for by in (*METHODS, *peers))
+
+
+def rows() -> Iterator[Row]:
+    beside = Beside()
+    peers = [] if os.environ.get("PEERS") == "" else _listed("PEERS", "MST,AIM")
+    if beside.process is None:
+        print("AIM, MST and SDMetrics are not here: make bench PART=synth makes their environment")
+    tables = _listed("TASKS", ",".join(names()))
+    every, found = list(asked(peers, tables)), kept()
+    runs = Runs(beside)
+    if os.environ.get("SHOW") != "1":
+        for place, key in enumerate(every):
+            if key in found or (key[0] in peers and beside.process is None):
+                continue
+            left = [one for one in every[place:] if one not in found]
+            print(f"{len(left)} runs are left{_time_for(left, found)}", flush=True)
+            figures = runs.figures(key)
+            if figures is not None:
+                found[key] = figures
+                keep(key, figures)
+    yield from _table(found, peers, tables)
+
+
+def _time_for(left: list[Key], found: dict[Key, list[float]]) -> str:
+    """By what those that are there took, by method and table, or by method."""
+    hours = 0.0
+    for by, table, *_ in left:
+        mine = [figures[-1] for key, figures in found.items() if key[0] == by]
+        here = [figures[-1] for key, figures in found.items() if key[:2] == (by, table)]
+        if not mine:
+            return ""
+        hours += float(np.mean(here or mine)) / 3600
+    return f", about {hours:.1f} hours of one core"
+
+
+def _table(found: dict[Key, list[float]], peers: list[str], tables: list[str]) -> Iterator[Row]:
+    """Means and standard errors, and how many runs they are of; then each figure beside that of each peer, over the repeats that both have."""
+    print(f"{'':12} {'eps':>4} {'by':10} {'runs':>4}" + "".join(f"{name:>18}" for name in FIGURES))
+    for table in tables:
+        for eps in ("", *sorted(_listed("BUDGETS", BUDGETS), key=float)):
+            for by in ("real rows", *METHODS, *peers):
+                mine = [figures for key, figures in found.items() if key[:3] == (by, table, eps)]
+                if mine:
+                    print(f"{table:12} {eps:>4} {by:10} {len(mine):>4}" + _shown(np.array(mine)), flush=True)
+    for table in tables:
+        for eps in sorted(_listed("BUDGETS", BUDGETS), key=float):
+            for peer in peers:
+                yield from _beside(found, table, eps, peer)
+
+
+def _beside(found: dict[Key, list[float]], table: str, eps: str, peer: str) -> Iterator[Row]:
+    both = [
+        (found["quality", table, eps, key[3]], figures)
+        for key, figures in found.items()
+        if key[:3] == (peer, table, eps) and ("quality", table, eps, key[3]) in found
+    ]
+    if not both:
+        return
+    mine, theirs = np.array(both).mean(axis=0)
+    for place, figure in enumerate(FIGURES):
+        better = figure in ("AUC", "SDMetrics")
+        ratio = mine[place] / theirs[place] if better else theirs[place] / mine[place]
+        time = figure == "seconds"
+        target = (10 if peer == "AIM" else None) if time else 1
+        unit = "of processor" if time else f"{len(both)} runs"
+        what = f"{figure}, {table}, eps {eps}"
+        yield Row(what, float(mine[place]), peer, float(theirs[place]), unit, float(ratio), target)
+
+
+def _shown(every: Any) -> str:
+    """Mean and standard error."""
+    errors = every.std(axis=0, ddof=1) / len(every) ** 0.5 if len(every) > 1 else every[0] * np.nan
+    return "".join(
+        f"{f'{mean:.4g} ± {error:.2g}':>18}" for mean, error in zip(every.mean(axis=0), errors, strict=True)
+    )
+
+
+# One run
+
+
+class Runs:
+    """Makes them, and keeps the table that was read last."""
+
+    def __init__(self, beside: Beside) -> None:
+        self.beside = beside
+        self.task: Task | None = None
+
+    def figures(self, key: Key) -> list[float] | None:
+        """None where a peer failed, which is told and not kept."""
+        by, table, eps, repeat = key
+        if self.task is None or self.task.name != table:
+            self.task = load(table)
+        task, spent = self.task, 0.0
+        grid = Grid.of(task)
+        train, test = split(task, repeat)
+        real, unseen = grid.codes(train), grid.codes(test)
+        with tempfile.TemporaryDirectory() as folder:
+            path, out = Path(folder, "real.npy"), Path(folder, "made.npy")
+            np.save(path, real)
+            if by == "real rows":
+                made = unseen
+            elif by in METHODS:
+                records, spent = made_by_us(task, train, eps, by)
+                made = grid.codes(
+                    {k: [None if value is None else str(value) for value in v] for k, v in records.items()}
+                )
+            else:
+                rho = float(rho_within(Approx(eps, DELTA)))
+                answer = self.beside.ask(do=by, codes=str(path), sizes=grid.sizes, rho=rho, to=str(out))
+                if "failed" in answer:
+                    print(f"{by} failed on {table} at eps {eps}: {answer['failed']}", flush=True)
+                    return None
+                spent, made = answer["seconds"], np.load(out)
+            np.save(out, made)
+            score = np.nan
+            if self.beside.process is not None:
+                score = self.beside.ask(do="score", real=str(path), made=str(out))["score"]
+        target = list(task.domain.names).index(task.target)
+        with threadpool_limits(1):
+            learned = auc(real if by == "real rows" else made, unseen, target)
+        return [*distances(real, made, grid.sizes).values(), learned, score, spent]
 
 
 def split(task: Task, seed: int) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
@@ -82,102 +253,3 @@ def made_by_us(task: Task, train: dict[str, list[Any]], eps: str, method: str) -
     drawn = sampler.draw(codes.shape[1], {}, np.random.default_rng(0))
     spent = time.process_time() - start
     return to_table(task.domain, drawn).to_pydict(), spent
-
-
-def rows() -> Iterator[Row]:
-    yield from wide()
-    beside, peers = Beside(), [] if os.environ.get("PEERS") == "" else _listed("PEERS", "MST,AIM")
-    if beside.process is None:
-        print("AIM, MST and SDMetrics are not here: make bench PART=synth makes their environment")
-        peers = []
-    print(f"{'':22} {'eps':>4} {'by':10}" + "".join(f"{name:>18}" for name in FIGURES))
-    for task in tasks(_listed("TASKS", ",".join(names()))):
-        for eps in _listed("BUDGETS", "0.3,1,3,10"):
-            found: dict[str, Any] = {by: [] for by in ("real rows", *METHODS, *peers)}
-            for repeat in range(int(os.environ.get("REPEATS", "3"))):
-                _one(task, eps, repeat, found, beside)
-            for by, every in found.items():
-                print(f"{task.name:22} {eps:>4} {by:10}" + _shown(np.array(every)), flush=True)
-            mine = np.array(found["quality"]).mean(axis=0)
-            for peer in peers:
-                theirs = np.array(found[peer]).mean(axis=0)
-                for place, figure in enumerate(FIGURES):
-                    better = figure in ("AUC", "SDMetrics")
-                    ratio = mine[place] / theirs[place] if better else theirs[place] / mine[place]
-                    target = (
-                        10 if (figure, peer) == ("seconds", "AIM") else None if figure == "seconds" else 1
-                    )
-                    what = f"{figure}, {task.name}, eps {eps}"
-                    yield Row(
-                        what,
-                        mine[place],
-                        peer,
-                        theirs[place],
-                        "of processor" if place == 5 else "",
-                        ratio,
-                        target,
-                    )
-
-
-def _shown(every: Any) -> str:
-    """Mean and standard error."""
-    errors = every.std(axis=0, ddof=1) / len(every) ** 0.5 if len(every) > 1 else every[0] * np.nan
-    return "".join(
-        f"{f'{mean:.4g} ± {error:.2g}':>18}" for mean, error in zip(every.mean(axis=0), errors, strict=True)
-    )
-
-
-def _one(task: Task, eps: str, repeat: int, found: dict[str, Any], beside: Beside) -> None:
-    grid = Grid.of(task)
-    target = list(task.domain.names).index(task.target)
-    train, test = split(task, repeat)
-    real, unseen = grid.codes(train), grid.codes(test)
-    with tempfile.TemporaryDirectory() as folder:
-        path, out = Path(folder, "real.npy"), Path(folder, "made.npy")
-        np.save(path, real)
-        for by, every in found.items():
-            spent = 0.0
-            if by == "real rows":
-                made = unseen
-            elif by in METHODS:
-                table, spent = made_by_us(task, train, eps, by)
-                values = {k: [None if value is None else str(value) for value in v] for k, v in table.items()}
-                made = grid.codes(values)
-            else:
-                rho = float(rho_within(Approx(eps, DELTA)))
-                spent = beside.ask(do=by, codes=str(path), sizes=grid.sizes, rho=rho, to=str(out))["seconds"]
-                made = np.load(out)
-            np.save(out, made)
-            score = np.nan
-            if beside.process is not None:
-                score = beside.ask(do="score", real=str(path), made=str(out))["score"]
-            learned = auc(real if by == "real rows" else made, unseen, target)
-            every.append([*distances(real, made, grid.sizes).values(), learned, score, spent])
-
-
-# A million rows of forty columns
-
-
-def wide() -> Iterator[Row]:
-    """Fit in under 3 minutes and 3 GB, draw a million records in under 20 seconds, of processor time. Ratios are of these limits."""
-    n = int(float(os.environ.get("ROWS", "1e6")))
-    draw = np.random.default_rng(1)
-    hidden = draw.normal(size=(4, n))
-    data, columns = {}, []
-    for i in range(40):
-        value = hidden[i % 4] + draw.normal(size=n) * (1 + i / 20)
-        top = 100 if i % 2 else 4
-        data[f"c{i}"] = np.clip((value + 3) * top / 6, 0, top).astype(np.int64)
-        columns.append(ob.Integer(f"c{i}", 0, top))
-    plan: Any = ob.synth.plan(ob.Domain(columns), unit=ob.Unit.row(), eps=1, delta=DELTA)
-    start = time.process_time()
-    measured = plan.measure(plan.prepare(data), system_bits())
-    law = plan.law(measured)
-    fitted = time.process_time()
-    TreeSampler(law, measured.bins).draw(n, {}, np.random.default_rng(0))
-    drawn = time.process_time() - fitted
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    size = f"{n:.0e} rows, 40 columns"
-    yield Row(f"fit, {size}", fitted - start, "limit", 180, "s of processor", 180 / (fitted - start), 1)
-    yield Row(f"memory, {size}", most, "limit", 3, "GB", 3 / most, 1)
-    yield Row(f"draw, {size}", drawn, "limit", 20, "s of processor", 20 / drawn, 1)

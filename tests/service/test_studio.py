@@ -445,9 +445,18 @@ def test_synthetic_data_are_paid_for_once_and_drawn_for_nothing(tmp_path: Path) 
     with town(tmp_path / "here", budget=Approx(4, "1e-4"), grant=Approx(2, "1e-5")) as found:
         browser, anna = Browser(found, "lab-3"), Browser(found, "anna")
         where = f"/studio/synthetic/{PLACE}"
-        part = browser.get(
-            f"{where}/forecast?{urlencode({'eps': '1', 'delta': '1e-6'})}&columns=age&columns=region"
-        ).text
+        rules = '[[impossible]]\nregion = "north"\nage = "..29"\n'
+        assert 'name="rules"' in browser.get(where).text
+        said = {"eps": "1", "delta": "1e-6", "rules": rules}
+        part = browser.get(f"{where}/forecast?{urlencode(said)}&columns=age&columns=region").text
+        for wrong in (
+            "[[impossible",
+            "[columns]\nx = 1",
+            '[[impossible]]\nnobody = "x"',
+            "impossible = 'f.csv'",
+        ):
+            refused = browser.get(f"{where}/forecast?{urlencode({**said, 'rules': wrong})}&columns=age")
+            assert 'class="refusal"' in refused.text, wrong
         asked = {
             name: html.unescape(value)
             for name, value in re.findall(r'name="(asked|key)" value="([^"]*)"', part)
@@ -471,6 +480,8 @@ def test_synthetic_data_are_paid_for_once_and_drawn_for_nothing(tmp_path: Path) 
         drawn = (tmp_path / "drawn" / name).read_text().splitlines()
         assert drawn[0].replace('"', "") == "age,region"
         assert len(drawn) == 51
+        ages = [line.replace('"', "").split(",") for line in drawn[1:]]
+        assert not any(region == "north" and int(age) < 30 for age, region in ages if age and region)
         assert browser.get(f"{model}/records?n=x").status_code == 422
         assert browser.get(f"{model}/quality").status_code == 403, "for the steward alone"
         assert f"{model}/quality" in anna.get(place).text
@@ -553,6 +564,17 @@ def test_a_steward_declares_a_dataset_from_a_file(tmp_path: Path) -> None:
         assert re.search(r'name="values.2"[^>]*>a\nb</textarea>', back), (
             "categories come back from TOML as well"
         )
+        ruled = back.split('name="rules"')[1].partition("</textarea>")[0]
+        assert ruled.endswith(">"), "there are no rules yet"
+        more = "[[impossible]]\n" + re.findall(r'name = "(.*?)"', toml)[0] + ' = "..9"\n'
+        kept = html.unescape(anna.post("/studio/declare/more.csv/toml", **fields, rules=more).text)
+        assert "impossible" in kept, "fields and rules are one declaration"
+        assert "..9" in kept
+        assert "..9" in anna.post("/studio/declare/more.csv/fields", toml=toml + more).text
+        for named in ("toml", "fields"):
+            own = {"rules": 'impossible = "/etc/passwd"', "toml": 'impossible = "/etc/passwd"\n' + toml}
+            answer = anna.post(f"/studio/declare/more.csv/{named}", **fields, **own)
+            assert "cannot be named in a page" in answer.text
         checked = anna.post("/studio/declare/more.csv/check", toml=toml).text
         assert "20" in checked
         assert lab.post("/studio/declare/more.csv/check", toml=toml).status_code == 403

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oboro.domain import Category, Integer
 from oboro.synth.junction import Law, Noisy, fit, joint_law, junction_tree, spread_evenly
-from oboro.synth.measured import Shape, binned, on_simplex
+from oboro.synth.measured import Shape, binned, most_bins_of, on_simplex
 
 SHAPE = (2, 3, 2, 4, 2)
 TABLES = [(0, 1), (1, 2), (2, 3), (0, 3), (4,)]
@@ -84,12 +85,27 @@ def test_counts_are_put_on_the_simplex(values: list[float], total: float) -> Non
 @given(st.lists(st.floats(0, 1000), min_size=1, max_size=60), st.integers(1, 40), st.floats(0, 200))
 @settings(deadline=None)
 def test_bins_are_whole_in_order_and_few(mass: list[float], most: int, least: float) -> None:
-    from oboro.domain import Integer
-
     edges = np.arange(len(mass))
-    found = binned(
-        Shape(edges, edges + 1, np.array(mass), len(mass)), Integer("x", 0, len(mass) - 1), most, least
-    ).bin
-    assert found[0] == 0
-    assert set(np.diff(found)) <= {0, 1}
-    assert found[-1] <= 2 * most + 1
+    column = Integer("x", 0, len(mass) - 1)
+    found = binned(Shape(edges, edges + 1, np.array(mass), len(mass)), column, most, 10, least)
+    assert found.bin[0] == 0
+    assert set(np.diff(found.bin)) <= {0, 1}
+    if any(mass):
+        assert found.size <= most_bins_of(column, most, 10)
+
+
+@given(st.lists(st.floats(0, 1000), min_size=1, max_size=60), st.integers(2, 40), st.floats(0, 200))
+@settings(deadline=None)
+def test_the_most_frequent_categories_keep_their_bins_and_no_more_than_are_allowed(
+    mass: list[float], most: int, least: float
+) -> None:
+    edges = np.arange(len(mass))
+    column = Category("x", [f"v{i}" for i in edges])
+    shape = Shape(edges, edges + 1, np.array(mass), len(mass))
+    found = binned(shape, column, 1, most, least)
+    assert found.size <= most_bins_of(column, 1, most)
+    alone = np.bincount(found.bin)[found.bin] == 1
+    if len(mass) <= most:
+        assert found.size == binned(shape, column, 1, 10**6, least).size
+    elif not alone.all():
+        assert min(shape.mass[alone], default=np.inf) >= max(shape.mass[~alone])

@@ -48,7 +48,7 @@ def test_a_file_says_what_it_is_and_from_which_draw(
     assert found["certificate"]["dataset"] == "people"
     again = ob.synth.check(path, model=model.save(tmp_path / "model.oboro"))
     assert again["redrawn"]
-    assert again["where"]["age"] == [[2, 7]]
+    assert again["where"] == {"age": ["2..6"], "sex": ["f"], "day": [None]}
 
 
 def test_a_table_that_a_user_writes_keeps_its_mark(model: ob.synth.Model, tmp_path: Path) -> None:
@@ -127,7 +127,16 @@ def test_a_mark_that_was_changed_is_refused(model: ob.synth.Model, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "where", [{"age": [[0, 99]]}, {"age": [[3]]}, {"age": []}, {"x": [[0, 1]]}, {"age": 1}]
+    "where",
+    [
+        {"age": [[0, 99]]},
+        {"age": [[3]]},
+        {"age": []},
+        {"x": [[0, 1]]},
+        {"age": 1},
+        {"age": [[3, 3]]},  # nothing
+        {"age": [[0, 4], [2, 6]]},  # the same twice
+    ],
 )
 def test_conditions_that_do_not_fit_are_no_draw(
     model: ob.synth.Model, tmp_path: Path, where: dict[str, object]
@@ -136,8 +145,30 @@ def test_conditions_that_do_not_fit_are_no_draw(
     beside = write_records(model.sample(5), path)
     assert beside is not None
     beside.write_text(json.dumps({**json.loads(beside.read_bytes()), "where": where}))
-    with pytest.raises(CertificateError, match="does not hold what the model draws"):
+    with pytest.raises(CertificateError, match="is not that of a draw"):
         ob.synth.check(path, model=model.save(tmp_path / "model.oboro"))
+
+
+@pytest.mark.parametrize("ending", [".csv", ".json"])
+def test_as_many_records_are_drawn_again_as_the_file_can_hold(
+    model: ob.synth.Model, tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mark is anybody's word: one that speaks of a billion records must not have them drawn."""
+    path = tmp_path / f"made{ending}"
+    beside = write_records(model.sample(5), path)
+    assert beside is not None
+    kept = model.save(tmp_path / "model.oboro")
+    assert ob.synth.check(path, model=kept)["redrawn"]
+    drawn = []
+    draw = ob.synth.Model.draw
+    monkeypatch.setattr(
+        ob.synth.Model, "draw", lambda self, n, *how: drawn.append(n) or draw(self, min(n, 10), *how)
+    )
+    for many in (10**6, 10**9, 10**12):
+        beside.write_text(json.dumps({**json.loads(beside.read_bytes()), "records": many}))
+        with pytest.raises(CertificateError, match="is not that of a draw"):
+            ob.synth.check(path, model=kept)
+    assert not drawn
 
 
 def test_what_is_not_synthetic_is_not_said_to_be(

@@ -289,3 +289,30 @@ def test_a_plan_of_an_earlier_version_keeps_its_shares() -> None:
     assert [str(share) for share in plan.shares] == ["1/5", "1/10", "7/10"]
     assert [str(share) for share in earlier.shares] == ["1/10", "1/10", "4/5"]
     assert earlier.noise.sd < plan.noise.sd
+
+
+def test_a_file_of_combinations_is_read_as_it_is_written(tmp_path: Path) -> None:
+    """Codes of places begin with zeros, and are no numbers."""
+    (tmp_path / "never.csv").write_text("place,age,flag\n01,..29,true\n10,3,false\n")
+    columns = [
+        ob.Category("place", ["01", "1", "10"]),
+        ob.Integer("age", 0, 99),
+        ob.Category("flag", ["true", "false"]),
+    ]
+    domain = ob.Domain(columns, impossible=tmp_path / "never.csv")
+    assert domain.to_dict()["impossible"] == [
+        {"place": ["01"], "age": ["0..29"], "flag": ["true"]},
+        {"place": ["10"], "age": ["3..3"], "flag": ["false"]},
+    ]
+
+
+def test_the_forecast_counts_what_rules_add_to_the_work() -> None:
+    """Four columns tied together make a model of tens of thousands of cells, whatever the seconds say."""
+    columns = [ob.Integer(name, 0, 999) for name in "abcd"]
+    rule = {"a": (0, 9), "b": (0, 9), "c": (0, 9), "d": (0, 9)}
+    free, tied = (
+        ob.synth.plan(ob.Domain(columns), unit=ob.Unit.row(), eps=1, delta="1e-6", seconds=5, impossible=one)
+        for one in (None, [rule])
+    )
+    assert free.expected_seconds <= 5 < tied.expected_seconds  # type: ignore[union-attr]
+    assert f"up to about {tied.expected_seconds} seconds" in str(tied.forecast())  # type: ignore[union-attr]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 from synth_people import DOMAIN, people
 
@@ -12,6 +13,8 @@ import oboro as ob
 from oboro.errors import InputError
 from oboro.progress import watched
 from oboro.synth.junction import junction_tree
+from oboro.synth.marginals import LARGEST_TREE, Offers
+from oboro.synth.measured import most_bins_of
 
 
 def plan_of(**how: Any) -> Any:
@@ -69,3 +72,30 @@ def test_with_many_columns_only_linked_triples_are_offered() -> None:
 def test_seconds_that_mean_nothing_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="seconds"):
         plan_of(**wrong)
+
+
+@pytest.mark.parametrize("method", ["quality", "marginals"])
+def test_public_facts_bound_every_table_that_can_be_chosen(test_bits, method: str) -> None:
+    """Two columns of 20,000 values, all of them frequent: a table of both would have 4 * 10^8 cells, and take gigabytes after payment."""
+    values = [f"v{i}" for i in range(20_000)]
+    domain = ob.Domain([ob.Category("a", values), ob.Category("b", values), ob.Integer("c", 0, 10**6)])
+    plan: Any = ob.synth.plan(domain, unit=ob.Unit.row(), rho=100, method=method)
+    limit = plan.largest if method == "quality" else LARGEST_TREE
+    widest = [most_bins_of(column, plan.most_bins, plan.categories) for column in domain]
+    assert widest[0] * widest[1] <= limit  # any pair fits
+    n = 5 * len(values)
+    first, second = np.arange(n) % len(values), np.arange(n) % 777
+    measured = plan.measure(np.stack([first, second, first * 50]), test_bits)
+    sizes = [column.size for column in measured.bins]
+    assert all(size <= most for size, most in zip(sizes, widest, strict=True))
+    assert sizes[0] == widest[0] - 1  # as many as are allowed: nothing is missing here
+    assert measured.tables
+    assert all(counts.size <= limit for _, counts in measured.tables)
+
+
+def test_with_few_seconds_and_many_columns_pairs_still_fit() -> None:
+    many = ob.Domain([ob.Category(f"c{i}", [f"v{j}" for j in range(300)]) for i in range(64)])
+    plan: Any = ob.synth.plan(many, unit=ob.Unit.row(), eps=1, delta="1e-6", seconds=1)
+    sizes = [most_bins_of(column, plan.most_bins, plan.categories) for column in many]
+    offers = Offers(sizes, 10.0, 10**6, plan.largest, all_triples=False)
+    assert offers.fitting([]) == offers.pairs

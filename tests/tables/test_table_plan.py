@@ -70,6 +70,32 @@ def test_impossible_cells_stay_empty_whatever_the_strategy(strategy: str) -> Non
     assert plan.layout.possible(published.keys).all()
 
 
+def test_what_the_domain_declares_impossible_is_the_mask_of_a_table() -> None:
+    columns = [
+        Grid("row", "col", shape=(6, 5)),
+        Category("work", ["none", "job", "retired"]),
+        Integer("age", 0, 99),
+    ]
+    never = [{"work": "retired", "age": "..29"}, {"age": (95, 99)}]
+    domain = Domain(columns, impossible=never)
+    plan = tables.plan(domain, unit=Unit.row(), eps=1)
+    row, _, work, age = plan.layout.places(plan.layout.keys([[0, 1], [0, 1], [2, 2], [29, 30]]))
+    assert plan.layout.possible(plan.layout.keys([row, row, work, age])).tolist() == [False, True]
+    assert plan.layout.cells == 30 * (3 * 95 - 30)
+    cells = {"work": ["retired"] * 30 + ["none"] * 5 + ["job"] * 5 + ["retired"] * 5}
+    cells["age"] = [*range(30), *range(95, 100), *range(95, 100), *range(95, 100)]  # type: ignore[list-item]
+    free = domain.ruled(impossible=[])
+    assert tables.plan(free, unit=Unit.row(), eps=1, impossible=cells).mask == plan.mask
+    assert tables.plan(free, unit=Unit.row(), eps=1).mask is None
+    named = tables.plan(domain, unit=Unit.row(), eps=1, impossible={"work": ["job"]})
+    assert named.mask == tables.plan(free, unit=Unit.row(), eps=1, impossible={"work": ["job"]}).mask
+    assert plan_from(plan.to_dict()) == plan
+    wide = Domain([Integer("x", 0, 10**6), *columns[1:]], impossible=never)
+    with pytest.raises(DomainError, match="too large") as error:
+        tables.plan(wide, unit=Unit.row(), eps=1)
+    assert "domain.ruled(impossible=[])" in str(error.value)
+
+
 PLANS = [
     tables.plan(SMALL, unit=Unit.cells(3, 2), eps="1/3", count="n"),
     tables.plan(SMALL, unit=Unit.person("who", 4, "replace"), eps="0.1"),

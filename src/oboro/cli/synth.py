@@ -252,6 +252,7 @@ def check(
     facts = {
         "synthetic": said("a model") if many is None else said(f"{many:,} records"),
         "compared": said(compared),
+        **({"drawn where": _conditions(checked["where"])} if checked["where"] else {}),
         "released": phrase(record["released"]),
         "plan": checked["plan"],
         "dataset": record["dataset"],
@@ -262,6 +263,16 @@ def check(
         "signed by": record["public_key"],
     }
     show_valid(facts, key)
+
+
+def _conditions(where: dict[str, Any]) -> str:
+    """The conditions of a draw in a line, of which a long one is cut."""
+    told = [
+        f"{name} = {', '.join('null' if value is None else str(value) for value in values)}"
+        for name, values in where.items()
+    ]
+    line = plain("; ".join(told))
+    return line if len(line) <= 300 else line[:299] + "…"
 
 
 @app.command(epilog="Example: oboro synth report people.csv synthetic.parquet -o quality.html")

@@ -73,7 +73,7 @@ def rules_of(columns: Sequence[Column], impossible: Any = None, known: Any = Non
     """The rules that were declared, or refused where they cannot hold together."""
     by_name = {column.name: column for column in columns}
     found = Rules(
-        tuple(_condition(one, by_name) for one in _conditions(impossible)),
+        tuple(_condition(one, by_name) for one in _conditions(impossible, list(by_name))),
         tuple(_totals(name, totals, by_name) for name, totals in _mapping("known", known)),
         tuple(_sum(total, parts, by_name) for total, parts in _mapping("sums", sums)),
     )
@@ -104,12 +104,12 @@ def _mapping(name: str, given: Any) -> list[tuple[str, Any]]:
     return list(given.items())
 
 
-def _conditions(given: Any) -> list[Mapping[str, object]]:
+def _conditions(given: Any, names: Sequence[str]) -> list[Mapping[str, object]]:
     """A list of conditions; or a table, each row of which is one: an Arrow table, or the path of a CSV file."""
     if given is None:
         return []
     if isinstance(given, str | Path):
-        given = _table(Path(given))
+        given = _table(Path(given), names)
     rows = given.to_pylist() if hasattr(given, "to_pylist") else given
     rows = [rows] if isinstance(rows, Mapping) else rows
     if not isinstance(rows, list | tuple) or not all(isinstance(one, Mapping) and one for one in rows):
@@ -122,11 +122,14 @@ def _conditions(given: Any) -> list[Mapping[str, object]]:
     return list(rows)
 
 
-def _table(path: Path) -> Any:
+def _table(path: Path, names: Sequence[str]) -> Any:
+    """Its cells as they are written: 01 is not 1."""
+    import pyarrow as pa
     import pyarrow.csv as csv
 
+    as_written = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
     try:
-        return csv.read_csv(path)
+        return csv.read_csv(path, convert_options=as_written)
     except (OSError, ValueError):
         raise DomainError(
             f"{path} holds no combinations",

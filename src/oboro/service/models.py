@@ -119,8 +119,12 @@ class Sql(Strict):
     expected_n: Annotated[Whole, Field(ge=1, le=2**40)] | None = None
 
 
+Value = Name | Whole | Annotated[float, Field(allow_inf_nan=False)]
+Meets = Value | Annotated[list[Value], Field(min_length=1, max_length=1_000)]
+
+
 class Synthetic(Strict):
-    """A model, from which records are drawn afterwards, free."""
+    """A model, from which records are drawn afterwards, free. Rules stand in place of those that the dataset declares under the same word."""
 
     question: Literal["synthetic"]
     eps: Positive | None = None
@@ -128,6 +132,15 @@ class Synthetic(Strict):
     rho: Positive | None = None
     columns: Columns | None = None
     method: Literal["marginals", "quality", "moments"] | None = None
+    impossible: Annotated[list[dict[Name, Meets]], Field(max_length=1_000)] | None = Field(
+        None, examples=[[{"work": "retired", "age": "..29"}]]
+    )
+    known: Annotated[dict[Name, dict[Name, Whole]], Field(max_length=1)] | None = Field(
+        None, examples=[{"sex": {"f": 2700}}]
+    )
+    sums: Annotated[dict[Name, Columns], Field(max_length=64)] | None = Field(
+        None, examples=[{"income": ["wages", "rent"]}]
+    )
 
 
 Single = Annotated[

@@ -13,6 +13,7 @@ from math import prod
 from typing import Any
 
 from oboro.domain import Domain
+from oboro.domain.rules import RULES
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import Number, positive, show, whole
 from oboro.kinds import shown
@@ -227,6 +228,7 @@ def _table(question: Question, facts: Facts) -> tuple[Plan, Shape]:
 def _synthetic(question: Question, facts: Facts) -> tuple[Plan, Shape]:
     """A model of which records are drawn afterwards, free."""
     from oboro import synth
+    from oboro.synth.plan import TablesPlan
 
     _refuse_cells("synthetic", facts)
     domain = facts.domain.only(*(question.get("columns") or facts.domain.names))
@@ -242,7 +244,11 @@ def _synthetic(question: Question, facts: Facts) -> tuple[Plan, Shape]:
         rho=question.get("rho"),
         n=known,
         method=question.get("method") or "quality",
+        **{word: question.get(word) for word in RULES},
     )
+    tied = plan.tied_cells if isinstance(plan, TablesPlan) else 0
+    if question.get("impossible") and tied > facts.limits.cells:  # beyond what slots are made for
+        raise _too_much("synthetic", tied, facts.limits.cells, "combinations that are ruled out or not")
     return plan, Shape.of("synthetic", size)
 
 

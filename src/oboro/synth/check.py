@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from oboro.kinds import path_of, takes, text_of
 from oboro.records import Record
 from oboro.release import Certificate, plan_from, verify_certificate
 from oboro.release.certificate import certificate_from, unpacked
-from oboro.synth.marks import BESIDE, WITHIN, digest, mark_within, read_mark, wanted_of
+from oboro.synth.copula import Wanted
+from oboro.synth.marks import BESIDE, WITHIN, digest, mark_within, read_mark, told_of, wanted_of
 from oboro.synth.model import MOST_RECORDS, load
 from oboro.synth.plan import ModelPlan
 from oboro.synth.records import GaussianPlan
@@ -51,6 +53,15 @@ def check(path: str | Path, *, model: str | Path | None = None, public_key: str 
     plan = plan_from(certificate.record["plan"])
     if not isinstance(plan, ModelPlan):
         raise _no_synthetic(where, certificate)
+    wanted = wanted_of(mark.get("where", {}), plan.domain)
+    if wanted is None or not _holds(mark["records"], content, table, plan):
+        raise CertificateError(
+            f"the mark of {where} is not that of a draw from its model",
+            given="conditions that do not fit the domain"
+            if wanted is None
+            else f"{mark['records']:,} records in {len(content):,} bytes",
+            needed="a mark as oboro wrote it",
+        )
     found = hashlib.sha256(content).hexdigest() if table is None else digest(table, where.suffix.lower())
     if (table is not None and table.num_rows != mark["records"]) or found != mark.get("sha256", found):
         raise CertificateError(
@@ -59,11 +70,11 @@ def check(path: str | Path, *, model: str | Path | None = None, public_key: str 
             needed=f"{mark['records']:,} records, sha256 {mark.get('sha256', 'unknown')}",
         )
     if model is not None:
-        _compare(where, mark, certificate, model, found)
+        _compare(where, mark, wanted, certificate, model, found)
     return _told(
         "records",
         certificate,
-        mark,
+        {**mark, "where": told_of(wanted, plan.domain)},
         signed=False,
         unchanged="sha256" in mark,
         redrawn=model is not None,
@@ -83,6 +94,16 @@ def _told(what: str, certificate: Certificate, mark: Record | None, **checked: b
         **checked,
         "certificate": record,
     }
+
+
+def _holds(records: int, content: bytes, table: Any, plan: ModelPlan) -> bool:
+    """Whether a file can hold so many records: a value takes at least a byte, with what divides it from the next.
+
+    A mark is anybody's word, and as many records are drawn again as it says.
+    """
+    if table is not None:
+        return records <= MOST_RECORDS
+    return records * len(plan.domain) <= min(len(content), MOST_RECORDS * len(plan.domain))
 
 
 def _content(where: Path) -> bytes:
@@ -170,7 +191,14 @@ def _no_synthetic(where: Path, certificate: Certificate) -> CertificateError:
     )
 
 
-def _compare(where: Path, mark: Record, certificate: Certificate, model: str | Path, found: str) -> None:
+def _compare(
+    where: Path,
+    mark: Record,
+    wanted: Mapping[int, Wanted],
+    certificate: Certificate,
+    model: str | Path,
+    found: str,
+) -> None:
     """Draws the records again."""
     loaded = load(model)
     mine, theirs = loaded.certificate.record, certificate.record
@@ -180,10 +208,12 @@ def _compare(where: Path, mark: Record, certificate: Certificate, model: str | P
             given=f"entry {mine['ledger']['reserved_at']} of {mine['ledger']['id']}",
             needed=f"entry {theirs['ledger']['reserved_at']} of {theirs['ledger']['id']}",
         )
-    wanted = wanted_of(mark.get("where", {}), loaded.domain)
     again = None
-    if wanted is not None and "seed" in mark and mark["records"] <= MOST_RECORDS:
-        again = digest(loaded.draw(mark["records"], wanted, mark["seed"]), where.suffix.lower())
+    if "seed" in mark and certificate.record["plan"] == mine["plan"]:
+        try:
+            again = digest(loaded.draw(mark["records"], wanted, mark["seed"]), where.suffix.lower())
+        except ParameterError:  # conditions that leave no record
+            again = None
     if again != found:
         raise CertificateError(
             f"{where} does not hold what the model draws",

@@ -18,7 +18,7 @@ from oboro.privacy import Pure
 from oboro.release import Forecast, Part, part, register
 from oboro.synth.codes import code_count
 from oboro.synth.measured import Binned, Measured, Noise, Shape
-from oboro.synth.plan import ModelPlan, describe_plan, share_of
+from oboro.synth.plan import MOST_CATEGORIES, ModelPlan, describe_plan, share_of
 
 # Conditions on sampling: which codes of a column are wanted.
 
@@ -171,7 +171,7 @@ class MomentsPlan(ModelPlan):
 
     def measure_once(self, codes: Integers, bits: Bits) -> Measured:
         levels = self.ones.measure(codes, bits)
-        bins = self.ones.binned(levels, 1, 0.0)
+        bins = self.ones.binned(levels, 1, MOST_CATEGORIES, 0.0)
         scores = np.stack(
             [score_steps(column.shape)[column.shape.block_of(codes[i])] for i, column in enumerate(bins)]
         )

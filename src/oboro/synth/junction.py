@@ -169,23 +169,35 @@ def _within(rows: Floats, there: Mask) -> Floats:
 
 def junction_tree(shape: Sequence[int], tables: Iterable[Clique]) -> Junction:
     """The junction tree for these tables, by eliminating first the column that makes the smallest clique."""
+    return _ordered(tuple(shape), _cliques(shape, tables))
+
+
+def size_of_tree(shape: Sequence[int], tables: Iterable[Clique]) -> int:
+    """How many cells that tree has."""
+    return sum(prod(shape[i] for i in clique) for clique in _cliques(shape, tables))
+
+
+def _cliques(shape: Sequence[int], tables: Iterable[Clique]) -> list[frozenset[int]]:
     near: dict[int, set[int]] = {i: set() for i in range(len(shape))}
     for table in tables:
         for a, b in combinations(table, 2):
             near[a].add(b)
             near[b].add(a)
+    cells = {i: prod([shape[j] for j in others], start=shape[i]) for i, others in near.items()}
     cliques: list[frozenset[int]] = []
     while near:
-        node = min(near, key=lambda i: (prod(shape[j] for j in near[i]) * shape[i], i))
-        clique = frozenset({node, *near[node]})
+        node = min(cells, key=lambda i: (cells[i], i))
+        others = near.pop(node)
+        del cells[node]
+        clique = frozenset({node, *others})
         if not any(clique <= other for other in cliques):
             cliques.append(clique)
-        for a, b in combinations(near[node], 2):
-            near[a].add(b)
-            near[b].add(a)
-        for other in near.pop(node):
-            near[other].discard(node)
-    return _ordered(tuple(shape), cliques)
+        for a in others:
+            near[a] |= others
+            near[a] -= {a, node}
+        for a in others:
+            cells[a] = prod([shape[j] for j in near[a]], start=shape[a])
+    return cliques
 
 
 def _ordered(shape: tuple[int, ...], cliques: list[frozenset[int]]) -> Junction:

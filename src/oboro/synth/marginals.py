@@ -18,12 +18,22 @@ from oboro.exact import show, whole
 from oboro.noise import Bits
 from oboro.progress import progress
 from oboro.release import Forecast, register
-from oboro.synth.junction import Clique, Junction, fit, independent, joint_law, junction_tree
+from oboro.synth.junction import Clique, Junction, fit, independent, joint_law, junction_tree, size_of_tree
 from oboro.synth.measured import Measured
-from oboro.synth.plan import FIT_STEPS, TablesPlan, choose_table, counts_of, describe_plan, noisy_table
-from oboro.synth.rules import zeros_of
+from oboro.synth.plan import (
+    FIT_STEPS,
+    TablesPlan,
+    choose,
+    choose_table,
+    counts_of,
+    describe_plan,
+    noisy_table,
+    score_of,
+)
+from oboro.synth.rules import most_bins_in, zeros_of
 
-LARGEST_TREE = 300_000  # cells, where rules tie columns of a tree together
+LARGEST_TREE = 10**6  # cells of all pairs together
+LARGEST_TIED = 300_000  # cells, where rules tie columns of a tree together
 
 
 @register
@@ -60,6 +70,11 @@ class MarginalsPlan(TablesPlan):
         """A tree has an edge less than it has columns."""
         return len(self.learned) - 1
 
+    @property
+    def categories(self) -> int:
+        """So few that a pair of such columns is a share of the largest tree."""
+        return math.isqrt(LARGEST_TREE // max(self.steps, 1)) - 1
+
     def forecast(self) -> Forecast:
         pair = [("count of a pair", self.noise.sd, self.noise.interval()[1])] if self.steps else []
         note = (
@@ -71,40 +86,38 @@ class MarginalsPlan(TablesPlan):
         ones = self.ones
         levels = ones.measure(codes, bits)
         total = ones.total(levels)
-        bins = ones.binned(levels, self.most_bins, self.least_in_noise * self.noise.sd)
+        bins = ones.binned(levels, self.most_bins, self.categories, self.least_in_noise * self.noise.sd)
         sizes = [column.size for column in bins]
         places = [column.bins_of(codes[i]) for i, column in enumerate(bins)]
         alone = [column.mass / max(float(column.mass.sum()), 1.0) for column in bins]
-        pairs: list[Clique] = list(combinations(range(len(sizes)), 2))
-        true = {pair: counts_of(places, sizes, pair) for pair in pairs}
-        guess = {pair: total * np.outer(alone[pair[0]], alone[pair[1]]) for pair in pairs}
+        scores: dict[Clique, int] = {}  # of pairs; one that known totals make too large is left out
+        for pair in combinations(range(len(sizes)), 2):
+            if sizes[pair[0]] * sizes[pair[1]] <= LARGEST_TREE:
+                guess = total * np.outer(alone[pair[0]], alone[pair[1]])
+                # less what chance adds: else, the less noise, the more a pair of many cells is chosen for it
+                scores[pair] = score_of(counts_of(places, sizes, pair), guess, self.noise.sd, chance=True)
         tree: list[Clique] = []
         zeros = zeros_of(self.learned, bins)
         part = list(range(len(sizes)))  # which part of the forest a column is in
         for _ in range(self.steps):
-            open_pairs = [pair for pair in pairs if part[pair[0]] != part[pair[1]]]
+            open_pairs = [pair for pair in scores if part[pair[0]] != part[pair[1]]]
             if zeros:  # what is impossible ties columns together, too
                 open_pairs = within_limit(
-                    open_pairs, sizes, [*tree, *(one.columns for one in zeros)], LARGEST_TREE
+                    open_pairs, sizes, [*tree, *(one.columns for one in zeros)], LARGEST_TIED
                 )
             if not open_pairs:
                 break
-            picked = open_pairs[
-                choose_table(
-                    [true[p] for p in open_pairs],
-                    [guess[p] for p in open_pairs],
-                    self.noise.sd,
-                    self.unit,
-                    self.choice_price,
-                    bits,
-                    chance=True,  # else, the less noise, the more a pair of many cells is chosen for its chance
-                )
-            ]
+            index = choose([scores[pair] for pair in open_pairs], self.unit, self.choice_price, bits)
+            picked = open_pairs[index]
             tree.append(picked)
             old, new = part[picked[1]], part[picked[0]]
             part = [new if mine == old else mine for mine in part]
-        tables = tuple((pair, true[pair] + self.noise.sample(true[pair].shape, bits)) for pair in tree)
-        return Measured(tuple(tuple(level) for level in levels), tuple(bins), tables)
+        true = [counts_of(places, sizes, pair) for pair in tree]
+        tables = [
+            (pair, counts + self.noise.sample(counts.shape, bits))
+            for pair, counts in zip(tree, true, strict=True)
+        ]
+        return Measured(tuple(tuple(level) for level in levels), tuple(bins), tuple(tables))
 
     def describe(self) -> dict[str, object]:
         return describe_plan(self, "model for synthetic data, a tree of pairs", self.noise)
@@ -122,6 +135,8 @@ SINGLE = Fraction(2, 10)  # of the budget: every column by itself, in the qualit
 ROUND_STEPS = 60  # of the fit after each table
 _VISITS = 10**7  # of a cell, in a second of one core
 _OFFERS = 10**3  # tables that are compared with the model, in a second of one core
+_KEPT = 1 << 24  # cells of true counts that are kept from one round to the next
+LEAST_CELLS = 5_000  # of a model, in however few seconds: so that any pair fits
 
 
 @register
@@ -177,18 +192,27 @@ class QualityPlan(TablesPlan):
     @property
     def largest(self) -> int:
         """How many cells the model may have, so that all fits together visit as many as there is time for; a step is tried twice or so."""
+        return max(LEAST_CELLS, self._in_time)
+
+    @property
+    def _in_time(self) -> int:
         return self.seconds * _VISITS // (2 * (ROUND_STEPS * self.steps + FIT_STEPS))
+
+    @property
+    def categories(self) -> int:
+        """So few that four pairs of such columns, and the others by themselves, are within the limit: 4 x^2 + d x <= largest."""
+        d = len(self.learned)
+        return (math.isqrt(d * d + 16 * self.largest) - d) // 8 - 1
 
     @property
     def expected_seconds(self) -> int:
         """At most about: for a model as large as these columns and the seconds allow. Public, as all of a forecast."""
         d, steps = len(self.learned), ROUND_STEPS * self.steps + FIT_STEPS
-        cells = 1
-        for column in self.learned:
-            bins = column.size if column.kind == "category" else min(column.size, self.most_bins)
-            cells = min(cells * (bins + 1), self.largest)
+        widest = most_bins_in(self.domain, self.most_bins, self.categories)
+        cells = max(min(prod(widest), self.largest), self.tied_cells)  # as large as rules make it
         offers = self.steps * (comb(d, 2) + (comb(d, 3) if self.all_triples else 0))
-        return min(self.seconds, math.ceil(2 * cells * steps / _VISITS + offers / _OFFERS + d * steps * 1e-4))
+        seconds = math.ceil(2 * cells * steps / _VISITS + offers / _OFFERS + d * steps * 1e-4)
+        return min(self.seconds, seconds) if cells <= self._in_time else seconds
 
     @property
     def all_triples(self) -> bool:
@@ -200,7 +224,7 @@ class QualityPlan(TablesPlan):
         ones = self.ones
         levels = ones.measure(codes, bits)
         total = ones.total(levels)
-        bins = ones.binned(levels, self.most_bins, self.least_in_noise * self.noise.sd)
+        bins = ones.binned(levels, self.most_bins, self.categories, self.least_in_noise * self.noise.sd)
         sizes = [column.size for column in bins]
         places = [column.bins_of(codes[i]) for i, column in enumerate(bins)]
         offers = Offers(sizes, self.noise.sd, total, self.largest, all_triples=self.all_triples)
@@ -218,10 +242,9 @@ class QualityPlan(TablesPlan):
             fitting = offers.fitting([columns for columns, _ in tables], tied)
             if not fitting:
                 break
-            guess = [total * joint_law(law, laws, columns) for columns in fitting]
             index = choose_table(
-                [true[c] for c in fitting],
-                guess,
+                (true[columns] for columns in fitting),  # one after the other: never all of them at once
+                (total * joint_law(law, laws, columns) for columns in fitting),
                 self.noise.sd,
                 self.unit,
                 self.choice_price,
@@ -229,7 +252,8 @@ class QualityPlan(TablesPlan):
                 chance=True,
             )
             columns = fitting[index]
-            counts = true[columns] + self.noise.sample(true[columns].shape, bits)
+            counts = true[columns]
+            counts = counts + self.noise.sample(counts.shape, bits)
             tables.append((columns, counts))
             known.append(noisy_table(columns, counts, self.noise, total))
         return Measured(tuple(tuple(level) for level in levels), tuple(bins), tuple(tables))
@@ -239,14 +263,17 @@ class QualityPlan(TablesPlan):
 
 
 class Counted(dict[Clique, Integers]):
-    """True counts of tables, each counted when it is first asked for."""
+    """True counts of tables, each counted when it is first asked for, and kept while there is room."""
 
     def __init__(self, places: Sequence[Integers], sizes: Sequence[int]) -> None:
-        self.places, self.sizes = places, sizes
+        self.places, self.sizes, self.room = places, sizes, _KEPT
 
     def __missing__(self, columns: Clique) -> Integers:
-        self[columns] = counts_of(self.places, self.sizes, columns)
-        return self[columns]
+        counts = counts_of(self.places, self.sizes, columns)
+        if counts.size <= self.room:
+            self.room -= counts.size
+            self[columns] = counts
+        return counts
 
 
 @dataclass(frozen=True)
@@ -282,26 +309,27 @@ class Offers:
         return [columns for columns in sorted(found) if self._tells(columns)]
 
     def fitting(self, had: Sequence[Clique], tied: Sequence[Clique] = ()) -> list[Clique]:
-        """The tables that keep the model within its limit, given those that it has; a pair in any case.
+        """The tables that keep the model within its limit, given those that it has.
 
-        Where rules tie columns together, the model may be as large as that makes it, and no pair makes it larger.
+        Where rules tie columns together, the model may be as large as that makes it, and no table makes it larger.
         """
         offered = [*self.pairs, *(self.triples if self.all_triples else self._linked(had))]
-        if tied:
-            return within_limit(offered, self.sizes, [*had, *tied], self.largest)
-        now = junction_tree(self.sizes, had)
-        return [columns for columns in offered if self._fits(now, had, columns)] or offered[:1]
+        held = [*had, *tied]
+        now = junction_tree(self.sizes, held)
+        most = max(self.largest, now.size if tied else 0)
+        return [columns for columns in offered if self._fits(now, held, columns, most)]
 
-    def _fits(self, now: Junction, had: Sequence[Clique], columns: Clique) -> bool:
-        """Far below the limit a bound is enough; near it the tree is made."""
-        if 2 * now.size_with(columns) <= self.largest:
-            return True
-        return junction_tree(self.sizes, [*had, columns]).size <= self.largest
+    def _fits(self, now: Junction, had: Sequence[Clique], columns: Clique, most: int) -> bool:
+        """Far from the limit a bound is enough, which is also what it takes to say what the model expects; near it the tree is made."""
+        cells = now.size_with(columns)
+        if not most < 2 * cells <= 16 * most:
+            return 2 * cells <= most
+        return size_of_tree(self.sizes, [*had, columns]) <= most
 
 
 def within_limit(
     offered: Sequence[Clique], sizes: Sequence[int], had: Sequence[Clique], largest: int
 ) -> list[Clique]:
     """The tables with which a model has no more cells than the largest, or than it has already."""
-    most = max(largest, junction_tree(sizes, had).size)
-    return [columns for columns in offered if junction_tree(sizes, [*had, columns]).size <= most]
+    most = max(largest, size_of_tree(sizes, had))
+    return [columns for columns in offered if size_of_tree(sizes, [*had, columns]) <= most]

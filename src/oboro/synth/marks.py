@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 from oboro._version import __version__
 from oboro.arrays import Table
-from oboro.domain import Domain
+from oboro.domain import Category, Column, Domain
 from oboro.errors import ParameterError
 from oboro.files import write_whole
 from oboro.ledger.chain import HASH, Form, a_number, misfit
@@ -89,17 +90,41 @@ def read_mark(content: bytes) -> Record | None:
 
 
 def wanted_of(where: Record, domain: Domain) -> dict[int, Wanted] | None:
-    """The conditions of a draw, as they stand in a mark; None where they do not fit the domain."""
+    """The conditions of a draw, as they stand in a mark; None where no draw from this domain could have had them."""
     found = {}
+    totals = {total for total, _ in domain.rules.sums}
     for name, ranges in where.items():
-        if name not in domain.names or misfit(ranges, [[a_number]]) is not None:
+        if name not in domain.names or name in totals or misfit(ranges, [[a_number]]) is not None:
             return None
         place = domain.names.index(name)
-        ends = [end for span in ranges for end in span]
-        within = all(len(span) == 2 for span in ranges) and ends == sorted(ends) and len(ends) > 0
-        if not within or ends[-1] > code_count(domain.columns[place]):
+        if not ranges or not all(len(span) == 2 and span[0] < span[1] for span in ranges):
             return None
-        found[place] = Wanted(np.array(ends[::2], np.int64), np.array(ends[1::2], np.int64))
+        if any(after[0] < before[1] for before, after in pairwise(ranges)):
+            return None
+        if ranges[-1][1] > code_count(domain.columns[place]):
+            return None
+        start, stop = np.array(ranges, np.int64).T
+        found[place] = Wanted(start, stop)
+    return found
+
+
+def told_of(wanted: Mapping[int, Wanted], domain: Domain) -> Record:
+    """The same conditions in values: lists of them, and of numbers and dates ranges with both ends; null is missing."""
+    return {domain.names[place]: _values(domain.columns[place], one) for place, one in wanted.items()}
+
+
+def _values(column: Column, wanted: Wanted) -> list[object]:
+    found: list[object] = []
+    for start, stop in zip(wanted.start.tolist(), wanted.stop.tolist(), strict=True):
+        last = min(stop, column.size) - 1
+        if isinstance(column, Category):
+            found += [column.value(code) for code in range(start, last + 1)]
+        elif start < last:
+            found.append(f"{column.value(start)}..{column.value(last)}")
+        elif start == last:
+            found.append(str(column.value(start)))
+        if stop > column.size:
+            found.append(None)
     return found
 
 

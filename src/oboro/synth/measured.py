@@ -121,8 +121,8 @@ def _refined(shape: Shape, level: Level, sd: float) -> Shape:
     start, stop, mass = [], [], []
     kept = np.ones(shape.start.size, bool)
     kept[parent] = False
-    for block in np.unique(parent):
-        inside = parent == block
+    blocks, first = np.unique(parent, return_index=True)  # parts of a block follow one another
+    for block, inside in zip(blocks, map(slice, first, [*first[1:], parent.size]), strict=True):
         width = (level.stop[inside] - level.start[inside]).astype(float)
         even = shape.mass[block] * width / width.sum()
         away = level.count[inside] - even
@@ -188,16 +188,26 @@ class Binned:
         return self.bin[self.shape.block_of(codes)]
 
 
-def binned(shape: Shape, column: Column, most: int, least: float) -> Binned:
-    """At most about `most` bins, each of at least `least` records where that can be.
+def most_bins_of(column: Column, most: int, categories: int) -> int:
+    """How many bins a column can have at most, by public facts alone: `binned` never makes more."""
+    if isinstance(column, Category):
+        return min(column.size, categories) + (code_count(column) > column.size)
+    return min(code_count(column), most + 2)
 
-    Categories keep their own bins; those too rare to tell anything share one. Numbers and dates are gathered from
+
+def binned(shape: Shape, column: Column, most: int, categories: int, least: float) -> Binned:
+    """At most `most` + 1 bins and one for missing, each of at least `least` records where that can be.
+
+    The most frequent `categories` keep their own bins; those too rare to tell anything, or too many, share one. Numbers and dates are gathered from
     the lowest upwards until a bin is full; a value so frequent that it fills a bin has one for itself.
     """
     known = shape.start < column.size
     bins = np.zeros(shape.start.size, np.int64)
     if isinstance(column, Category):
         frequent = known & (shape.mass >= least)
+        if column.size > categories and np.count_nonzero(frequent) >= categories:
+            order = np.argsort(np.where(frequent, -shape.mass, np.inf), kind="stable")
+            frequent[order[categories - 1 :]] = False
         if np.count_nonzero(known & ~frequent) <= 1:
             frequent = known
         bins[frequent] = np.arange(np.count_nonzero(frequent))
@@ -222,10 +232,19 @@ def _gathered(mass: Floats, most: int, least: float) -> Integers:
         else:
             groups.append([place])
             held.append(here)
+    few = least / 2
+    others = sorted(
+        (here for group, here in zip(groups, held, strict=True) if not alone[group[0]]), reverse=True
+    )
+    room = max(0, most - int(np.count_nonzero(alone)))
+    if len(others) > room:
+        few = max(few, np.nextafter(others[room], np.inf))
     bins = np.empty(mass.size, np.int64)
     number = -1
     for place, (group, here) in enumerate(zip(groups, held, strict=True)):
-        number += place == 0 or here >= least / 2  # a few left over join the bin before them
+        number += (
+            place == 0 or here >= few or bool(alone[group[0]])
+        )  # a few left over join the bin before them
         bins[group] = number
     return bins
 

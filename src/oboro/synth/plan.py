@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -23,8 +23,8 @@ from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit
 from oboro.privacy.guarantee import positive_delta
 from oboro.release import Choice, Forecast, Pair, Part, Plan, Selection, part
 from oboro.release.plan import BUNDLE
-from oboro.synth.codes import check_synthesisable, code_count, read_codes
-from oboro.synth.junction import Clique, Law, Noisy, fit
+from oboro.synth.codes import check_synthesisable, read_codes
+from oboro.synth.junction import Clique, Law, Noisy, fit, size_of_tree
 from oboro.synth.measured import (
     Binned,
     Level,
@@ -32,12 +32,13 @@ from oboro.synth.measured import (
     Noise,
     binned,
     measure_column,
+    most_bins_of,
     shape_of,
     shares,
     to_rows,
     total_of,
 )
-from oboro.synth.rules import check_rules, cut, modelled, zeros_of
+from oboro.synth.rules import check_rules, cut, modelled, most_bins_in, tied_by, zeros_of
 
 # How a plan's privacy is split between its steps: exact rationals that never add up to more than was promised.
 
@@ -280,12 +281,14 @@ class Ones:
     def total(self, levels: Sequence[Sequence[Level]]) -> float:
         return float(self.n) if self.n is not None else total_of(levels, self.noises)
 
-    def binned(self, levels: Sequence[Sequence[Level]], most: int, least: float) -> list[Binned]:
+    def binned(
+        self, levels: Sequence[Sequence[Level]], most: int, categories: int, least: float
+    ) -> list[Binned]:
         """Shapes and bins, from noisy counts alone."""
         total = self.total(levels)
         return [
             cut(
-                binned(shape_of(levels[i], self.noises[i], column, total), column, most, least),
+                binned(shape_of(levels[i], self.noises[i], column, total), column, most, categories, least),
                 column,
                 self.domain,
             )
@@ -311,8 +314,8 @@ def counts_of(bins: Sequence[Integers], sizes: Sequence[int], columns: Clique) -
 
 
 def choose_table(
-    true: Sequence[Integers],
-    expected: Sequence[Floats],
+    true: Iterable[Integers],
+    expected: Iterable[Floats],
     sd: float,
     unit: Unit,
     price: Price,
@@ -328,10 +331,19 @@ def choose_table(
     for it follows from the expected counts, which come from noisy ones.
     """
     scores = [
-        int(np.abs(counts - np.rint(guess).astype(np.int64)).sum())
-        - round(math.hypot(0.8 * sd * counts.size, by_chance(guess) if chance else 0.0))
-        for counts, guess in zip(true, expected, strict=True)
+        score_of(counts, guess, sd, chance=chance) for counts, guess in zip(true, expected, strict=True)
     ]
+    return choose(scores, unit, price, bits)
+
+
+def score_of(counts: Integers, guess: Floats, sd: float, *, chance: bool) -> int:
+    """How far a table is from what is expected of it, beyond noise and chance, in records."""
+    away = int(np.abs(counts - np.rint(guess).astype(np.int64)).sum())
+    return away - round(math.hypot(0.8 * sd * counts.size, by_chance(guess) if chance else 0.0))
+
+
+def choose(scores: Sequence[int], unit: Unit, price: Price, bits: Bits) -> int:
+    """One of several scores, each of which one unit moves by at most `summed_sensitivity`: the highest is the likeliest."""
     law = chooser(unit, price)
     draw = permute_and_flip if isinstance(law, Selection) else exponential_mechanism
     return draw(-np.asarray(scores, np.int64), law.eta, bits=bits)
@@ -360,13 +372,13 @@ class ModelPlan(Plan):
     unit: Unit
     guarantee: Pure | Approx | ZCDP
     n: int | None = None
-    most_bins: ClassVar[int] = 1  # of a column
+    most_bins: ClassVar[int] = 1  # of a column of numbers or dates
     shares: ClassVar[tuple[Fraction, ...]]  # of the price: that of the columns first
 
     def check(self) -> None:
         check_synthesisable(self.domain, self.unit)
         check_n(self.unit, self.n)
-        check_rules(self.domain, self.n, self.most_bins)
+        check_rules(self.domain, self.n, self.most_bins, self.categories)
         for column in self.domain:
             if column.kind == "category" and column.size > MOST_CATEGORIES:
                 raise ParameterError(
@@ -375,6 +387,11 @@ class ModelPlan(Plan):
                     needed=f"at most {MOST_CATEGORIES:,}",
                     fix="fewer, broader values",
                 )
+
+    @property
+    def categories(self) -> int:
+        """How many bins a column of categories has at most: so few that public facts bound every table that can be chosen."""
+        return MOST_CATEGORIES
 
     @cached_property
     def price(self) -> Price:
@@ -497,15 +514,18 @@ class TablesPlan(ModelPlan):
         cost = Pure(self.steps * eps) if isinstance(choice, Selection) else ZCDP(self.steps * eps**2 / 8)
         return (*self.column_parts(), tables, Part(choice, "the choice of each table", moved, cost))
 
+    @property
+    def tied_cells(self) -> int:
+        """How large what is impossible makes the model by itself, at most: it ties columns together. Public."""
+        tied = tied_by(self.domain)
+        return size_of_tree(most_bins_in(self.domain, self.most_bins, self.categories), tied) if tied else 0
+
     def carried(self, widest: int) -> list[str]:
         """How many tables of two columns up to the widest the budget can carry: their noise moves less than a tenth of the records elsewhere.
 
         Of k cells, noise of standard error s moves about 0.4 k s records. By public facts: bins are counted as many as there can be.
         """
-        sizes = [
-            code_count(column) if column.kind == "category" else min(code_count(column), self.most_bins)
-            for column in self.learned
-        ]
+        sizes = [most_bins_of(column, self.most_bins, self.categories) for column in self.learned]
         words, known = [], self.n
         for width, name in ((2, "pairs"), (3, "triples")):
             if not width <= min(widest, len(sizes)):

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from oboro.arrays import Floats, Integers
-from oboro.domain import Category, Column, Domain
+from oboro.domain import Column, Domain
 from oboro.domain.rules import Range
 from oboro.errors import DomainError, told
 from oboro.synth.codes import code_count
 from oboro.synth.junction import Clique, Mask, Zeros, junction_tree
-from oboro.synth.measured import Binned, Shape
+from oboro.synth.measured import Binned, Shape, most_bins_of
 
 MOST_CELLS = 1 << 22  # of combinations that one rule speaks of, in bins
 
@@ -122,7 +122,27 @@ def _zeros(domain: Domain, codes: Sequence[Integers]) -> list[Zeros]:
     return [Zeros(columns, possible) for columns, possible in found.items()]
 
 
-def check_rules(domain: Domain, n: int | None, most_bins: int) -> None:
+def most_bins_in(domain: Domain, most: int, categories: int) -> list[int]:
+    """How many bins each column that is learned has at most, cut by the rules. By public facts alone."""
+    return [
+        min(code_count(column), most_bins_of(column, most, categories) + len(_edges(column, domain)))
+        for column in modelled(domain)
+    ]
+
+
+def tied_by(domain: Domain) -> list[Clique]:
+    """The columns that each condition ties together."""
+    names = modelled(domain).names
+    return [tuple(names.index(name) for name, _ in one) for one in domain.rules.impossible]
+
+
+def _edges(column: Column, domain: Domain) -> set[int]:
+    """Codes at which a rule begins or ends."""
+    edges = {edge for ranges in _conditions_on(column, domain) for one in ranges for edge in one}
+    return {edge for edge in edges if 0 < edge < column.size}
+
+
+def check_rules(domain: Domain, n: int | None, most_bins: int, categories: int) -> None:
     """Refuses rules that cannot hold together, and those that no model can hold. By public facts alone."""
     if len(domain.rules.known) > 1:
         raise DomainError(
@@ -132,17 +152,8 @@ def check_rules(domain: Domain, n: int | None, most_bins: int) -> None:
             argument="known",
         )
     learned = modelled(domain)
-    codes = []
-    for column in learned:
-        edges = [edge for ranges in _conditions_on(column, domain) for one in ranges for edge in one]
-        codes.append(np.unique([0, *(edge for edge in edges if edge < column.size)]))
-    cliques = [tuple(learned.names.index(name) for name, _ in one) for one in domain.rules.impossible]
-    widest = [
-        code_count(column)
-        if isinstance(column, Category)
-        else min(code_count(column), most_bins + one.size + 1)
-        for column, one in zip(learned, codes, strict=True)
-    ]
+    codes = [np.array([0, *sorted(_edges(column, domain))]) for column in learned]
+    cliques, widest = tied_by(domain), most_bins_in(domain, most_bins, categories)
     tree = junction_tree(widest, cliques)
     if cliques and max(prod(widest[i] for i in clique) for clique in tree.cliques) > MOST_CELLS:
         raise DomainError(

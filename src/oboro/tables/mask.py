@@ -21,10 +21,11 @@ from oboro.engine import open_data
 from oboro.errors import DataError, DomainError
 from oboro.exact import whole
 from oboro.privacy import Unit
-from oboro.tables.cells import Layout
+from oboro.tables.cells import Layout, column_groups
 from oboro.tables.input import read_cells
 
 LARGEST = 2**26  # combinations of the masked columns; each takes a few bytes while the mask is made
+_AT_ONCE = 1 << 20  # of them
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,43 @@ def impossible_cells(domain: Domain, cells: Any) -> Mask:
     return Mask.of(columns, np.flatnonzero(possible).astype(np.int64))
 
 
+def ruled_out(domain: Domain) -> Mask | None:
+    """The mask of what the domain declares impossible; none where it declares nothing."""
+    conditions = domain.rules.impossible
+    if not conditions:
+        return None
+    columns = 1 + max(domain.names.index(name) for one in conditions for name, _ in one)
+    leading = _leading(domain, columns, "domain.ruled(impossible=[]), for a table without a mask")
+    axes = [column.name for column in leading.domain for group in column_groups(column) for _ in group]
+    heads = []
+    for first in range(0, 1 << leading.bits, _AT_ONCE):
+        keys = np.arange(first, min(first + _AT_ONCE, 1 << leading.bits), dtype=np.int64)
+        keys = keys[leading.possible(keys)]
+        codes = dict(zip(axes, leading.places(keys), strict=True))  # what rules name has one axis: its codes
+        possible = np.ones(keys.size, np.bool_)
+        for condition in conditions:
+            met = np.ones(keys.size, np.bool_)
+            for name, ranges in condition:
+                met &= np.any([(codes[name] >= low) & (codes[name] < high) for low, high in ranges], axis=0)
+            possible &= ~met
+        heads.append(keys[possible])
+    return Mask.of(columns, np.concatenate(heads))
+
+
+def _leading(domain: Domain, columns: int, other: str | None = None) -> Layout:
+    """The layout of the first columns, all combinations of which a mask has to list."""
+    leading = Layout(Domain(domain.columns[:columns]))
+    if leading.bits >= LARGEST.bit_length():
+        fix = "the masked columns first in the domain"
+        raise DomainError(
+            "the mask would be too large",
+            given=f"2^{leading.bits} combinations of {', '.join(leading.domain.names)}",
+            needed=f"at most 2^{LARGEST.bit_length() - 1}",
+            fix=fix if other is None else f"{fix}; or {other}",
+        )
+    return leading
+
+
 def _listed(domain: Domain, cells: Any, argument: str) -> tuple[int, Integers]:
     """The listed combinations as keys of the first columns, with every value of those that the list leaves out."""
     source = open_data(cells, argument)
@@ -111,14 +149,7 @@ def _listed(domain: Domain, cells: Any, argument: str) -> tuple[int, Integers]:
             needed=" or ".join(domain.names),
         )
     columns = 1 + domain.columns.index(named[-1])
-    leading = Layout(Domain(domain.columns[:columns]))
-    if leading.bits >= LARGEST.bit_length():
-        raise DomainError(
-            "the mask would be too large",
-            given=f"2^{leading.bits} combinations of {', '.join(leading.domain.names)}",
-            needed=f"at most 2^{LARGEST.bit_length() - 1}",
-            fix="the masked columns first in the domain",
-        )
+    leading = _leading(domain, columns)
     listed = read_cells(source, Layout(Domain(named)), Unit.row(), None).keys
     # each column adds its bits below those before it; a column that is not listed takes all its values
     of_column = {column.name: Layout(Domain([column])) for column in leading.domain}

@@ -28,7 +28,7 @@ from oboro.release.release import carries_ends, carrying_ends
 from oboro.tables.cells import LARGEST_TOTAL, Cells, Layout
 from oboro.tables.geography import RASTER, VECTOR, check_places, encoded_places, with_outlines
 from oboro.tables.input import read_cells
-from oboro.tables.mask import Mask, impossible_cells, layout_of, possible_cells
+from oboro.tables.mask import Mask, impossible_cells, layout_of, possible_cells, ruled_out
 from oboro.tables.neighbours import pairs, random_pair
 from oboro.tables.nested.known import KnownTotals, known_totals
 from oboro.tables.nested.strategy import AreaTree
@@ -403,7 +403,7 @@ def plan(
     workload     what readers will ask, for a tree; by default blocks and squares
     count        the column that says how many; without it every row counts 1
     possible     a table of the only cells that can hold anyone (some columns of the domain are enough), or
-    impossible   a table of those that cannot. Public knowledge, never read off the data
+    impossible   a table of those that cannot. Public knowledge, never read off the data. Without either, what the domain declares impossible
     total        how many there are in all, where that is public (under replace)
     expected_total   a guess at that, by which the strategy is chosen and nothing else
     publish      the share of published cells that may hold nobody, for a tree
@@ -427,11 +427,13 @@ def plan(
         raise ParameterError(
             "only one mask can be given", given="possible and impossible", needed="one of them"
         )
-    mask = None
+    mask: Mask | None
     if possible is not None:
         mask = possible_cells(domain, possible)
     elif impossible is not None:
         mask = impossible_cells(domain, impossible)
+    else:
+        mask = ruled_out(domain)
     guarantee = Pure(positive("eps", eps)) if delta is None else Approx(positive("eps", eps), delta)
     if ticks is not None:
         from oboro.tables.series.plan import series_plan

@@ -18,6 +18,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response
 
 from oboro.domain import Domain
+from oboro.domain.rules import RULES
 from oboro.engine import check_columns, open_data
 from oboro.errors import DataError, OboroError, ParameterError
 from oboro.files import write_whole
@@ -37,6 +38,7 @@ _ENDINGS = (".csv", ".parquet")
 _NAME = re.compile(r"\w[\w.-]{0,99}")  # letters of any script
 _KINDS = ("integer", "real", "category", "date")
 _EXAMPLE = "1"
+EXAMPLE_RULES = '[[impossible]]\nwork = "retired"\nage = "..29"'
 
 
 def is_name(name: str) -> bool:
@@ -227,7 +229,35 @@ def record_of(sent: Form, path: Path, names: list[tuple[str, str]]) -> Record:
                 given["missing"] if kind in ("category", "date", "real") else _number(given["missing"])
             )
         record["columns"].append(column)
+    return {**record, **rules_in(sent.get("rules", ""))}
+
+
+# What is known of records beforehand, as a part of the TOML by itself
+
+
+def rules_text(record: Record) -> str:
+    """The rules of a declaration or of a domain, as its file has them."""
+    return written({name: record[name] for name in RULES if name in record})
+
+
+def rules_in(text: str) -> Record:
+    """The same, read."""
+    record = _toml(text)
+    if others := [name for name in record if name not in RULES]:
+        raise ParameterError(
+            "what is known of records is not understood",
+            given=", ".join(others)[:200],
+            needed="[[impossible]], [known.COLUMN] or [sums]",
+            fix=Lines(EXAMPLE_RULES),
+        )
     return record
+
+
+def _toml(text: str) -> Record:
+    try:
+        return tomllib.loads(text.replace("\r", ""))
+    except tomllib.TOMLDecodeError as error:
+        raise ParameterError("this is not valid TOML", given=str(error)[:200], needed="TOML") from None
 
 
 def _served(sent: Form) -> Record:
@@ -290,6 +320,8 @@ def _facts(here: Visit, path: Path, record: Record, names: list[tuple[str, str]]
         "adjacency": unit.get("adjacency", "add/remove"),
         "whose": unit.get("column"),
         "toml": written(record),
+        "rules": rules_text(record),
+        "example": EXAMPLE_RULES,
         "wrong": _wrong(here, record),
         "oob": False,
         "service": {
@@ -317,8 +349,9 @@ def to_toml(file: str, here: Steward, sent: Sent) -> Response:
     """From the fields to TOML."""
     path = data_file(here, file)
     names = columns_in(path)
-    facts = _facts(here, path, record_of(sent, path, names), names)
-    return shown(here, "declared_toml.html", **{**facts, "oob": True})
+    record = record_of(sent, path, names)
+    _names_no_file(here, record)
+    return shown(here, "declared_toml.html", **{**_facts(here, path, record, names), "oob": True})
 
 
 @router.post("/declare/{file}/fields")
@@ -331,10 +364,7 @@ def to_fields(file: str, here: Steward, sent: Sent) -> Response:
 
 def _read(here: Visit, sent: Form) -> Record:
     """What was typed as TOML. It names no other file of this machine: what a page may read lies in its folder."""
-    try:
-        record = tomllib.loads(sent.get("toml", "").replace("\r", ""))
-    except tomllib.TOMLDecodeError as error:
-        raise ParameterError("this is not valid TOML", given=str(error)[:200], needed="TOML") from None
+    record = _toml(sent.get("toml", ""))
     named = [one for one in listed_in(record, "columns") if isinstance(one, dict) and "table" in one]
     if named and not here.local:
         raise ParameterError(
@@ -342,7 +372,18 @@ def _read(here: Visit, sent: Form) -> Record:
             given=str(named[0]["table"])[:100],
             needed="a declaration that lies beside the service's own file",
         )
+    _names_no_file(here, record)
     return record
+
+
+def _names_no_file(here: Visit, record: Record) -> None:
+    """What is impossible may be a table in a file: one on the machine of a service is not for a page to open."""
+    if not here.local and isinstance(record.get("impossible"), str):
+        raise ParameterError(
+            "a table of combinations cannot be named in a page",
+            given=str(record["impossible"])[:100],
+            needed="the conditions themselves",
+        )
 
 
 @router.post("/declare/{file}/check")

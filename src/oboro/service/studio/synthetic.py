@@ -18,6 +18,7 @@ from oboro.records import Record
 from oboro.service.desk import Unknown
 from oboro.service.edition import Opened
 from oboro.service.questions import Facts
+from oboro.service.studio.declare import EXAMPLE_RULES, rules_in, rules_text
 from oboro.service.studio.page import Form, Visit, fields, for_roles, shown
 from oboro.service.studio.price import LEAST, MOST, Way, chosen_dataset, forecast_part
 from oboro.service.studio.releases import download, given
@@ -55,6 +56,8 @@ def form_of(dataset: str, here: Here, asked: Fields) -> Response:
             ("moments", here.say("each column, and correlations")),
         ],
         asked={**dict.fromkeys(("within", "eps", "delta", "method", "first"), ""), **asked},
+        rules=asked.get("rules", rules_text(opened.facts.domain.to_dict())),
+        example=EXAMPLE_RULES,
         pure=not _takes_delta(opened),
         eps_alone=isinstance(opened.ledger.budget.unconditional, Pure),
         least=LEAST,
@@ -72,12 +75,16 @@ def _takes_delta(opened: Opened) -> bool:
     return hasattr(opened.ledger.budget.unconditional, "delta")
 
 
-def question_of(asked: Form, _: Facts) -> Record:
+def question_of(asked: Form, facts: Facts) -> Record:
+    """Rules are sent only where they are not those of the dataset, and then all of them: they stand in place of what it declares."""
     made: Record = {"question": "synthetic", "method": asked.get("method") or "quality"}
     if names := [name for name in asked.get("columns", "").split("\n") if name]:
         made["columns"] = names
     if delta := asked.get("delta", "").strip():
         made["delta"] = delta
+    declared = rules_text(facts.domain.to_dict())
+    if "rules" in asked and asked["rules"].replace("\r", "").strip() != declared.strip():
+        made |= {"impossible": [], "known": {}, "sums": {}, **rules_in(asked["rules"])}
     return made
 
 
