@@ -23,7 +23,7 @@ from oboro.privacy import ZCDP, Approx, Guarantee, Pure, Unit
 from oboro.privacy.guarantee import positive_delta
 from oboro.release import Choice, Forecast, Pair, Part, Plan, Selection, part
 from oboro.release.plan import BUNDLE
-from oboro.synth.codes import check_synthesisable, read_codes
+from oboro.synth.codes import check_synthesisable, code_count, read_codes
 from oboro.synth.junction import Clique, Law, Noisy, fit, size_of_tree
 from oboro.synth.measured import (
     Binned,
@@ -32,7 +32,6 @@ from oboro.synth.measured import (
     Noise,
     binned,
     measure_column,
-    most_bins_of,
     shape_of,
     shares,
     to_rows,
@@ -523,9 +522,12 @@ class TablesPlan(ModelPlan):
     def carried(self, widest: int) -> list[str]:
         """How many tables of two columns up to the widest the budget can carry: their noise moves less than a tenth of the records elsewhere.
 
-        Of k cells, noise of standard error s moves about 0.4 k s records. By public facts: bins are counted as many as there can be.
+        Of k cells, noise of standard error s moves about 0.4 k s records. By public facts: bins are counted as many as are aimed at.
         """
-        sizes = [most_bins_of(column, self.most_bins, self.categories) for column in self.learned]
+        sizes = [
+            min(code_count(column), self.categories if column.kind == "category" else self.most_bins)
+            for column in self.learned
+        ]
         words, known = [], self.n
         for width, name in ((2, "pairs"), (3, "triples")):
             if not width <= min(widest, len(sizes)):
