@@ -110,13 +110,13 @@ def asked(peers: list[str], tables: list[str]) -> Iterator[Key]:
     for repeat in range(int(os.environ.get("REPEATS", "3"))):
         yield from (("real rows", table, "", repeat) for table in tables)
         for eps in _listed("BUDGETS", BUDGETS):
-            for table in tables:
-                yield from ((by, table, eps, repeat) for by in (*METHODS, *peers))
+            for several in (METHODS, *((peer,) for peer in peers)):
+                yield from ((by, table, eps, repeat) for table in tables for by in several)
 
 
 def rows() -> Iterator[Row]:
     beside = Beside()
-    peers = [] if os.environ.get("PEERS") == "" else _listed("PEERS", "MST,AIM")
+    peers = [] if os.environ.get("PEERS") == "" else _listed("PEERS", "AIM,MST")
     if beside.process is None:
         print("AIM, MST and SDMetrics are not here: make bench PART=synth makes their environment")
     tables = _listed("TASKS", ",".join(names()))

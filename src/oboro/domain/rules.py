@@ -72,8 +72,10 @@ class Rules:
 def rules_of(columns: Sequence[Column], impossible: Any = None, known: Any = None, sums: Any = None) -> Rules:
     """The rules that were declared, or refused where they cannot hold together."""
     by_name = {column.name: column for column in columns}
+    conditions = _conditions(impossible, list(by_name))
+    places = {name: _places(by_name[name]) for name in {n for one in conditions for n in one} & {*by_name}}
     found = Rules(
-        tuple(_condition(one, by_name) for one in _conditions(impossible, list(by_name))),
+        tuple(_condition(one, by_name, places) for one in conditions),
         tuple(_totals(name, totals, by_name) for name, totals in _mapping("known", known)),
         tuple(_sum(total, parts, by_name) for total, parts in _mapping("sums", sums)),
     )
@@ -151,22 +153,31 @@ def _known_column(name: object, columns: Mapping[str, Column], argument: str) ->
     return columns[name]
 
 
-def _condition(given: Mapping[str, object], columns: Mapping[str, Column]) -> Condition:
+def _condition(
+    given: Mapping[str, object], columns: Mapping[str, Column], places: Mapping[str, Mapping[str, int]]
+) -> Condition:
     found = {}
     for name, value in given.items():
         column = _known_column(name, columns, "impossible")
         if not isinstance(column, Integer | Real | Category | Date):
             raise _not_understood(column, value)
-        found[name] = ranges_of(column, value)
+        found[name] = ranges_of(column, value, places[name])
     return tuple((name, found[name]) for name in columns if name in found)  # in the order of the domain
 
 
-def ranges_of(column: Column, value: object) -> tuple[Range, ...]:
+def _places(column: Column) -> dict[str, int]:
+    """The code of each value of a column of categories, by its text: looked up once for all conditions."""
+    if not isinstance(column, Category):
+        return {}
+    return {str(value): code for code, value in reversed(list(enumerate(column.values)))}
+
+
+def ranges_of(column: Column, value: object, places: Mapping[str, int]) -> tuple[Range, ...]:
     """The codes that a condition on one column means, as ranges that neither touch nor overlap."""
     pair = isinstance(value, tuple) and not isinstance(column, Category)
     values = [value] if pair or not isinstance(value, list | set | tuple | range) else list(value)
     found: list[Range] = []
-    for start, stop in sorted(_range(column, one) for one in values):
+    for start, stop in sorted(_range(column, one, places) for one in values):
         if found and start <= found[-1][1]:
             found[-1] = (found[-1][0], max(stop, found[-1][1]))
         else:
@@ -176,12 +187,13 @@ def ranges_of(column: Column, value: object) -> tuple[Range, ...]:
     return tuple(found)
 
 
-def _range(column: Column, value: object) -> Range:
+def _range(column: Column, value: object, places: Mapping[str, int]) -> Range:
     if isinstance(column, Category):
-        for code, one in enumerate(column.values):
-            if value == one or (str(value) == str(one) and not isinstance(value, bool)):
-                return code, code + 1
-        raise _not_understood(column, value)
+        as_text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        code = None if isinstance(value, bool) else places.get(as_text)
+        if code is None:
+            raise _not_understood(column, value)
+        return code, code + 1
     if isinstance(value, tuple):
         ends: Sequence[object] = value
     elif isinstance(value, str) and value.count("..") == 1:
@@ -247,7 +259,8 @@ def _totals(name: str, given: Any, columns: Mapping[str, Column]) -> tuple[str, 
     column = _known_column(name, columns, "known")
     said = dict(given) if isinstance(column, Category) and isinstance(given, Mapping) else {}
     fine = all(type(count) is int and 0 <= count < 2**38 for count in said.values())
-    counts = {_range(column, value)[0]: count for value, count in said.items()}
+    places = _places(column)
+    counts = {_range(column, value, places)[0]: count for value, count in said.items()}
     if not fine or not any(counts.values()):
         raise DomainError(
             f"the known totals of {name!r} are not understood",

@@ -132,7 +132,7 @@ class Synthetic(Strict):
     rho: Positive | None = None
     columns: Columns | None = None
     method: Literal["marginals", "quality", "moments"] | None = None
-    impossible: Annotated[list[dict[Name, Meets]], Field(max_length=1_000)] | None = Field(
+    impossible: Annotated[list[dict[Name, Meets]], Field(max_length=100)] | None = Field(
         None, examples=[[{"work": "retired", "age": "..29"}]]
     )
     known: Annotated[dict[Name, dict[Name, Whole]], Field(max_length=1)] | None = Field(

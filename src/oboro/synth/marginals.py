@@ -209,7 +209,7 @@ class QualityPlan(TablesPlan):
         """At most about: for a model as large as these columns and the seconds allow. Public, as all of a forecast."""
         d, steps = len(self.learned), ROUND_STEPS * self.steps + FIT_STEPS
         widest = most_bins_in(self.domain, self.most_bins, self.categories)
-        cells = max(min(prod(widest), self.largest), self.tied_cells)  # as large as rules make it
+        cells = max(min(prod(widest), self.largest), 2 * sum(widest), self.tied_cells)  # as rules make it
         offers = self.steps * (comb(d, 2) + (comb(d, 3) if self.all_triples else 0))
         seconds = math.ceil(2 * cells * steps / _VISITS + offers / _OFFERS + d * steps * 1e-4)
         return min(self.seconds, seconds) if cells <= self._in_time else seconds
@@ -316,7 +316,7 @@ class Offers:
         offered = [*self.pairs, *(self.triples if self.all_triples else self._linked(had))]
         held = [*had, *tied]
         now = junction_tree(self.sizes, held)
-        most = max(self.largest, now.size if tied else 0)
+        most = max(self.largest, 2 * sum(self.sizes), now.size if tied else 0)
         return [columns for columns in offered if self._fits(now, held, columns, most)]
 
     def _fits(self, now: Junction, had: Sequence[Clique], columns: Clique, most: int) -> bool:
