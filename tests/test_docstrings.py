@@ -97,6 +97,7 @@ def test_every_public_name_has_an_example() -> None:
     assert front <= {id(value) for value in PUBLIC.values()}
 
 
+@pytest.mark.few(80, "examples in docstrings")
 @pytest.mark.parametrize("name", [name for name in PUBLIC if name not in SLOW])
 def test_what_a_docstring_shows_is_so(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

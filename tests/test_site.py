@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 import pytest
 
+pytestmark = pytest.mark.long("documents")
 ROOT = Path(__file__).parent.parent
 
 

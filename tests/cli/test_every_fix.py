@@ -105,6 +105,7 @@ def unknown_in_command(line: str) -> list[str]:
     return [word for word in words[at:] if re.fullmatch(r"--?[a-z][a-z-]*", word) and word not in known]
 
 
+@pytest.mark.long("fixes")
 def test_the_sweep_sees_the_fixes() -> None:
     assert len(every()) > 500
     assert len(texts()) > 250

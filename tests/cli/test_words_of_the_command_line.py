@@ -267,6 +267,7 @@ def test_an_error_names_its_argument(oboro: Command) -> None:
         assert json.loads(err)["argument"] == option, line
 
 
+@pytest.mark.long("words of the command line")
 def test_no_argument_is_hidden_in_a_text() -> None:
     """An error says `setting(eps=...)`, never `"eps=..."`: then every door can say it in its own words."""
     hidden = []

@@ -86,6 +86,7 @@ def test_a_fix_that_is_no_python_is_seen(names: Names) -> None:
     assert do(refused.value, dict(names))[0] == BROKEN
 
 
+@pytest.mark.long("fixes")
 def test_a_fix_is_done_to_the_call_that_was_refused(names: Names) -> None:
     for call in ("ob.Pure(-1)", 'ob.Date("d", "2026-01-01", "2026-02-01", missing="2027-01-01")'):
         assert tried(call, names)[1] == SUCCESS

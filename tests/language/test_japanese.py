@@ -20,6 +20,7 @@ JAPANESE = tomllib.loads((Path(language.__file__).parent / "ja.toml").read_text(
 PARTS, PAGES, PAPERS = (JAPANESE.pop(name) for name in ("parts", "pages", "papers"))
 
 
+@pytest.mark.long("words in Japanese")
 def test_every_sentence_of_an_error_has_a_translation() -> None:
     missing = {text: where for text, where in sentences().items() if is_prose(text) and text not in JAPANESE}
     assert not missing, "\n".join(f"{where}: {text}" for text, where in missing.items())

@@ -67,6 +67,7 @@ def test_a_template_of_the_studio_says_nothing_past_the_catalogue() -> None:
         assert not re.findall(r'(?:aria-label|placeholder|title)="[a-z][^"]* [^"]*"', text), path.name
 
 
+@pytest.mark.long("words in Japanese")
 def test_the_catalogue_has_what_pages_say_and_nothing_else() -> None:
     """All Japanese stands in one file, with the same names in braces; a sentence without it fails when it is said."""
     root = Path(ob.__file__).parent

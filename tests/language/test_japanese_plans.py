@@ -61,6 +61,7 @@ def _japanese(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OBORO_LANGUAGE", "ja")
 
 
+@pytest.mark.long("words in Japanese")
 def test_every_forecast_unit_and_title_is_in_japanese() -> None:
     left = {(n, text) for n, plan in plans().items() for text in english_left(plan, forecasts()[n])}
     assert not left

@@ -41,6 +41,7 @@ def test_a_plan_is_made_of_the_servers_own_facts(here: Town) -> None:
     assert plan.unit == facts.unit
 
 
+@pytest.mark.long("promises of a service")
 def test_a_histogram_of_2_to_the_26_bins_is_refused_at_once(tmp_path: Path) -> None:
     domain = ob.Domain([ob.Integer("one", 0, 2**13 - 1), ob.Integer("two", 0, 2**13 - 1)])
     data = pa.table({"who": [1, 2], "one": [3, 4], "two": [5, 6]})
@@ -73,6 +74,7 @@ def test_what_is_refused_spends_nothing_and_leaves_nothing(here: Town) -> None:
     assert here.send("GET", "/v1/questions", "anna").json() == []
 
 
+@pytest.mark.long("promises of a service")
 def test_what_fails_after_the_reservation_is_lost_and_says_so_at_the_same_time(
     here: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +119,7 @@ def test_a_lost_answer_looks_like_any_other_until_it_is_due(
 # 3. Answers leave at public times
 
 
+@pytest.mark.long("promises of a service")
 def test_turns_follow_from_the_clock_and_what_was_admitted_alone(tmp_path: Path) -> None:
     with town(tmp_path / "here", slot=Slot(100, 1_000)) as found, found.desk.database.writing() as connection:
         due = [slots.take_turn(connection, 2, Slot(100, 1_000), 50_000) for _ in range(6)]
@@ -172,6 +175,7 @@ def test_an_answer_is_entered_at_a_public_time_however_soon_it_was_ready(tmp_pat
         ]
 
 
+@pytest.mark.long("promises of a service")
 def test_a_rehearsal_asks_one_question_of_every_kind_and_spends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +200,7 @@ def test_a_rehearsal_asks_one_question_of_every_kind_and_spends_nothing(
         calibration.rehearse(found.desk.settings, dataset, found.ledger.unit, found.ledger.budget)
 
 
+@pytest.mark.long("promises of a service")
 def test_a_turn_leaves_half_of_a_core_idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where turns are as long as the work, seven in ten of the answers that come one after the other leave late."""
     monkeypatch.setattr(calibration, "_timed", lambda *_: 5.0)
@@ -217,6 +222,7 @@ def test_a_worker_takes_nothing_before_its_turn(tmp_path: Path) -> None:
         assert jobs.claim(found.desk.database, "w", due - 60_000) is not None
 
 
+@pytest.mark.long("promises of a service")
 def test_a_clock_that_was_ahead_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lanes, answers that were to leave, and what a worker holds: all of it comes as soon after the jump back as it was to come before."""
     from oboro.service import api, desk
@@ -284,6 +290,7 @@ def test_answers_are_shared_where_the_steward_says_so(tmp_path: Path) -> None:
             assert found.ask(who="lab-4").status_code == 200
 
 
+@pytest.mark.long("promises of a service")
 def test_whoever_followed_a_lost_question_may_ask_it_again(tmp_path: Path) -> None:
     with town(tmp_path / "here", sharing=True) as found:
         leader, follower = found.ask().json(), found.ask(who="lab-4").json()
@@ -332,6 +339,7 @@ def test_an_answer_is_found_in_the_ledger_when_all_else_is_lost(tmp_path: Path) 
         ),
     ],
 )  # fmt: skip
+@pytest.mark.long("promises of a service")
 def test_other_words_for_the_same_plan_are_the_same_question(here: Town, one: Any, other: Any) -> None:
     before = here.ledger.spent
     first = here.answered(one)
@@ -377,6 +385,7 @@ def test_colluding_analysts_stay_within_the_datasets_budget(tmp_path: Path) -> N
         assert all(account.spent.eps <= Pure("0.3").eps for account in found.ledger.accounts())
 
 
+@pytest.mark.long("promises of a service")
 def test_a_new_month_opens_an_account_again_and_never_the_datasets_budget(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -457,6 +466,7 @@ def test_what_cannot_be_paid_when_it_is_approved_goes_on_waiting(
         found.ledger.verify()
 
 
+@pytest.mark.long("promises of a service")
 def test_nobody_makes_a_second_steward_of_themselves(tmp_path: Path) -> None:
     with town(tmp_path / "here", approve_above="0.3") as found:
         assert found.send("POST", "/v1/tokens", "anna", {"name": "ben"}).status_code == 403
@@ -467,6 +477,7 @@ def test_nobody_makes_a_second_steward_of_themselves(tmp_path: Path) -> None:
             assert found.send("POST", "/v1/tokens", "anna", {"name": own}).status_code == 201
 
 
+@pytest.mark.long("promises of a service")
 def test_most_of_the_delta_is_not_spent_by_one(tmp_path: Path) -> None:
     with town(tmp_path / "here", budget=Approx(10, "1e-3"), approve_above="0.3") as found:
         asked = {"question": "table", "columns": ["age"], "eps": "0.3"}
@@ -499,6 +510,7 @@ def test_a_key_means_one_question(here: Town) -> None:
 # Logs and metrics
 
 
+@pytest.mark.long("promises of a service")
 def test_logs_and_metrics_hold_public_facts_alone(here: Town, caplog: pytest.LogCaptureFixture) -> None:
     from oboro.service.door import Lines, log
 

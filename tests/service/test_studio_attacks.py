@@ -118,6 +118,7 @@ def test_nothing_changes_by_a_request_that_no_page_of_this_address_sent(declarin
     assert here.ledger.head().hash == before
 
 
+@pytest.mark.long("attacks on the studio")
 def test_an_analyst_who_types_the_address_of_a_steward_finds_nothing(here: Town) -> None:
     """Every address there is, by an analyst without a share, an auditor, and nobody: no page, no file, no figure, no change."""
     other = Browser(here, "lab-3").answered(**MEAN)
@@ -186,6 +187,7 @@ NAMES = ["../x.csv", "..\\x.csv", "/tmp/x.csv", "a/b.csv", "%2e%2e/x.csv", "x.cs
          "x.ledger", "x" * 120 + ".csv", "e\u0301.csv", "／x.csv", "．．x.csv", "x .csv", "<script>.csv"]  # fmt: skip
 
 
+@pytest.mark.long("attacks on the studio")
 def test_no_file_is_put_or_found_beyond_the_folder(declaring: Town) -> None:
     folder = declaring.settings.file.parent
     before = sorted(path for path in folder.rglob("*") if "service.db" not in path.name)
@@ -200,6 +202,7 @@ def test_no_file_is_put_or_found_beyond_the_folder(declaring: Town) -> None:
     assert sorted(path for path in folder.rglob("*") if "service.db" not in path.name) == before
 
 
+@pytest.mark.long("attacks on the studio")
 def test_a_declaration_reads_no_other_file_and_writes_over_none(declaring: Town) -> None:
     """A table of areas elsewhere, data elsewhere, a file of another's name: refused, or not followed."""
     folder = declaring.settings.file.parent
@@ -289,6 +292,7 @@ def test_hostile_names_are_text_on_every_page(tmp_path: Path) -> None:
             assert "<script>alert" not in answer.text
 
 
+@pytest.mark.long("attacks on the studio")
 def test_what_was_shown_is_what_is_paid(here: Town) -> None:
     """A forecast that said free does not pay when the free answer is gone meanwhile; one that said a price pays that price, once."""
     lab, ben = Browser(here, "lab-3"), Browser(here, "ben")
@@ -350,6 +354,7 @@ def test_two_tabs_the_back_button_and_a_form_sent_twice_pay_once(here: Town) -> 
 # Where two facts meet
 
 
+@pytest.mark.long("attacks on the studio")
 def test_nobody_sets_the_password_of_another_steward(here: Town) -> None:
     """Whoever could, would come in as them, and approve a question of their own."""
     anna, password = Browser(here, "anna"), "a long password"
@@ -373,6 +378,7 @@ def test_what_waits_is_free_for_nobody_else(tmp_path: Path) -> None:
         assert second.post(ASK, **second.asked(**dear), free="no").status_code == 303
 
 
+@pytest.mark.long("attacks on the studio")
 def test_what_is_lost_and_not_told_yet_is_followed(tmp_path: Path) -> None:
     """Before its time nobody can tell a lost answer from another: not by a price that is due again."""
     with town(tmp_path / "here", sharing=True, slot=Slot(1, 60_000)) as found:
@@ -387,6 +393,7 @@ def test_what_is_lost_and_not_told_yet_is_followed(tmp_path: Path) -> None:
         assert found.ledger.spent == spent
 
 
+@pytest.mark.long("attacks on the studio")
 def test_a_declaration_that_changed_since_closes_no_page(tmp_path: Path) -> None:
     """What was asked before names a column that is declared no more: it is listed, and what waits can be declined."""
     settings, tokens = made(tmp_path / "here", approve_above="0.3")
@@ -418,6 +425,7 @@ def test_a_declaration_that_changed_since_closes_no_page(tmp_path: Path) -> None
 TOML = '[unit]\nkind = "row"\n[[columns]]\nkind = "integer"\nname = "age"\nlow = 0\nhigh = {}\n'
 
 
+@pytest.mark.long("attacks on the studio")
 def test_one_file_has_one_ledger_and_what_is_being_opened_stays_as_it_was_declared(declaring: Town) -> None:
     folder, anna = declaring.settings.file.parent / "declared", Browser(declaring, "anna")
     told, go = threading.Event(), threading.Event()
@@ -448,6 +456,7 @@ def test_one_file_has_one_ledger_and_what_is_being_opened_stays_as_it_was_declar
     assert not (folder / "own.ledger").exists()
 
 
+@pytest.mark.long("attacks on the studio")
 def test_what_is_no_declaration_is_refused_and_nothing_fails(declaring: Town) -> None:
     anna = Browser(declaring, "anna")
     assert put(declaring, "more.csv", b"age\n1\n2\n") == 200

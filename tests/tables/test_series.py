@@ -100,7 +100,7 @@ def dense(estimates: Estimates, counts: Any, at: Any, level: Any) -> tuple[Any, 
 
 
 @pytest.mark.parametrize(("ticks", "domain"), [(6, GRID), (8, CROSSED), (37, CROSSED)])
-@pytest.mark.few(1, "least squares against dense ones")
+@pytest.mark.long("least squares against dense ones")
 def test_least_squares_over_whatever_is_there_is_that_of_plain_matrices(
     ticks: int, domain: ob.Domain
 ) -> None:

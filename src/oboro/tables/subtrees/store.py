@@ -9,6 +9,7 @@ Whoever reads a file afterwards compares its hash first: a pass that is repeated
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -60,7 +61,8 @@ class Private:
         while True:
             self.path = tempfile.mkdtemp(prefix=_NAME, dir=within)
             self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-            _locked(self._lock)
+            with contextlib.suppress(OSError):  # a kind of disk that knows no locks of folders
+                fcntl.flock(self._lock, fcntl.LOCK_EX)  # waits for whoever is about to delete it
             if os.path.isdir(self.path):  # not deleted by another before it was locked
                 return
             os.close(self._lock)  # pragma: no cover
