@@ -26,6 +26,7 @@ from oboro.service import people
 from oboro.service.arrivals import Arrivals
 from oboro.service.questions import Shape
 from oboro.service.studio import entrance
+from oboro.service.studio.declare import rules_in
 from oboro.service.studio.local import Studio
 from oboro.synth import check
 
@@ -447,6 +448,7 @@ def test_synthetic_data_are_paid_for_once_and_drawn_for_nothing(tmp_path: Path) 
         where = f"/studio/synthetic/{PLACE}"
         rules = '[[impossible]]\nregion = "north"\nage = "..29"\n'
         assert 'name="rules"' in browser.get(where).text
+        assert rules_in("[[impossible]]\nday = 2026-01-31\n") == {"impossible": [{"day": "2026-01-31"}]}
         said = {"eps": "1", "delta": "1e-6", "rules": rules}
         part = browser.get(f"{where}/forecast?{urlencode(said)}&columns=age&columns=region").text
         for wrong in (
@@ -454,9 +456,11 @@ def test_synthetic_data_are_paid_for_once_and_drawn_for_nothing(tmp_path: Path) 
             "[columns]\nx = 1",
             '[[impossible]]\nnobody = "x"',
             "impossible = 'f.csv'",
+            "impossible = " + "[" * 3000 + "]" * 3000,
+            "[known.region]\nnorth = " + "9" * 5000,
         ):
             refused = browser.get(f"{where}/forecast?{urlencode({**said, 'rules': wrong})}&columns=age")
-            assert 'class="refusal"' in refused.text, wrong
+            assert (refused.status_code, 'class="refusal"' in refused.text) == (200, True), wrong[:50]
         asked = {
             name: html.unescape(value)
             for name, value in re.findall(r'name="(asked|key)" value="([^"]*)"', part)

@@ -37,6 +37,22 @@ def test_messages_give_the_marginals_of_the_whole_table() -> None:
         assert found == pytest.approx(whole.sum(axis=axes), abs=1e-12)
 
 
+def test_more_columns_than_there_are_letters_have_a_joint_law() -> None:
+    """A release of sixty columns was paid for, and failed."""
+    rng = np.random.default_rng(2)
+    junction = junction_tree([2] * 60, [(i, i + 1) for i in range(59)])
+    law = Law(junction, tuple(rng.normal(size=[2] * len(clique)) for clique in junction.cliques))
+    laws = law.marginals()
+    pairs = dict(zip(junction.cliques, laws, strict=True))
+    first = pairs[0, 1].sum(axis=1)
+    expected = np.diag(first)  # of the first column and each further one
+    for i in range(59):
+        step = pairs[i, i + 1]
+        expected = expected @ (step / step.sum(axis=1, keepdims=True))
+    assert joint_law(law, laws, (0, 59)) == pytest.approx(expected)
+    assert joint_law(law, laws, (0, 30, 59)).sum(axis=1) == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("columns", [(0,), (0, 2), (1, 3), (0, 4), (1, 2, 4), (0, 1, 2, 3, 4)])
 def test_any_columns_together_are_found_along_the_tree(columns: tuple[int, ...]) -> None:
     law = random_law(2)

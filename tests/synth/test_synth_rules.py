@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 import oboro as ob
 from oboro.errors import DomainError, InputError, ParameterError
 from oboro.noise.bits import Bits
+from oboro.synth.measured import Binned, Shape
 from oboro.synth.model import _sampler
-from oboro.synth.rules import with_sums
+from oboro.synth.rules import cut, with_sums
 
 ROW = ob.Unit.row()
 COLUMNS = [
@@ -237,6 +239,37 @@ def test_a_domain_file_declares_rules(tmp_path: Path) -> None:
     assert listed == ob.Domain(
         COLUMNS, impossible=[{"work": "retired", "age": 3}, {"work": "retired", "age": 4}]
     )
+
+
+def test_a_file_of_combinations_lies_beside_the_file_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a command is typed decides nothing: another file of that name may lie there."""
+    (tmp_path / "study").mkdir()
+    ob.Domain(COLUMNS).to_toml(tmp_path / "study" / "people.toml")
+    text = (tmp_path / "study" / "people.toml").read_text()
+    (tmp_path / "study" / "people.toml").write_text('impossible = "never.csv"\n' + text)
+    (tmp_path / "study" / "never.csv").write_text("work,age\nretired,..29\n")
+    (tmp_path / "never.csv").write_text("work,age\njob,..29\n")
+    monkeypatch.chdir(tmp_path)
+    for path in ("study/people.toml", tmp_path / "study" / "people.toml"):
+        assert ob.Domain.from_toml(path) == ob.Domain(COLUMNS, impossible=IMPOSSIBLE[:1])
+
+
+def test_a_thousand_conditions_on_many_values_take_little_room() -> None:
+    """Bins are cut after the release is paid for: by edges, not by values."""
+    size, conditions = 20_000, 300
+    column = ob.Category("x", [str(value) for value in range(size)])
+    never = [{"x": [str(i), str(i + 9000)], "s": "a"} for i in range(0, 2 * conditions, 2)]
+    domain = ob.Domain([column, ob.Category("s", ["a", "b"])], impossible=never)
+    start = np.arange(size + 1)
+    bins = Binned(Shape(start, start + 1, np.ones(size + 1), size), np.minimum(start, 50))
+    tracemalloc.start()
+    found = cut(bins, column, domain)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.size == 51 + conditions  # each has a bin of its own beside the values that had one
+    assert peak < 8_000_000  # as many conditions of as many values: 48 MB
 
 
 def test_a_range_of_thirds_is_read_back_as_it_was_written() -> None:

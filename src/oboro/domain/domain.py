@@ -381,6 +381,8 @@ def read_toml(path: str | Path, argument: str | None = None) -> Record:
     for column in columns if isinstance(columns, list) else ():
         if isinstance(column, dict) and isinstance(column.get("table"), str):  # beside the file that names it
             column["table"] = str(Path(path).parent / column["table"])
+    if isinstance(record.get("impossible"), str):  # a file of combinations lies beside it, too
+        record["impossible"] = str(Path(path).parent / record["impossible"])
     return record
 
 

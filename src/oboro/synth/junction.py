@@ -399,7 +399,11 @@ def joint_law(law: Law, laws: Sequence[Floats], columns: Clique) -> Floats:
 
 
 def _product(parts: Sequence[tuple[Clique, Floats]], keep: Clique) -> Floats:
+    letters: dict[int, int] = {}  # einsum knows 52 of them, and there may be more columns
+    for axes, _ in parts:
+        for axis in axes:
+            letters.setdefault(axis, len(letters))
     operands: list[Any] = []
     for axes, table in parts:
-        operands += [table, list(axes)]
-    return np.asarray(np.einsum(*operands, list(keep), optimize=len(parts) > 2))
+        operands += [table, [letters[axis] for axis in axes]]
+    return np.asarray(np.einsum(*operands, [letters[axis] for axis in keep], optimize=len(parts) > 2))

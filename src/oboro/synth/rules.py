@@ -61,10 +61,14 @@ def cut(bins: Binned, column: Column, domain: Domain) -> Binned:
     shape = _split(bins.shape, edges[(edges > 0) & (edges < column.size)])
     old = bins.bin[bins.shape.block_of(shape.start)]
     known = shape.start < column.size
-    alike = [_inside(shape.start, ranges) & known for ranges in conditions]
-    keys = np.stack([old, *(one.astype(np.int64) for one in alike)], axis=1)
+    firsts = np.union1d(
+        edges, [0]
+    )  # from one edge to the next all codes are alike: so few, however many there are
+    alike = np.stack([_inside(firsts, ranges) for ranges in conditions], axis=1)
+    _, kind = np.unique(alike, axis=0, return_inverse=True)
+    kinds = kind.ravel()[np.searchsorted(firsts, shape.start, side="right") - 1]
     new = np.empty(old.size, np.int64)
-    _, new[known] = np.unique(keys[known], axis=0, return_inverse=True)
+    _, new[known] = np.unique(old[known] * (int(kinds.max()) + 1) + kinds[known], return_inverse=True)
     for block in np.flatnonzero(~known):  # with the last values, as it was, or by itself
         beside = np.flatnonzero(known & (old == old[block]))
         new[block] = new[beside[-1]] if beside.size else new[known].max() + 1

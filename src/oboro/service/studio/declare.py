@@ -6,6 +6,7 @@ steward's eyes. What is written is a TOML file, and the page and the file are tw
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -241,8 +242,8 @@ def rules_text(record: Record) -> str:
 
 
 def rules_in(text: str) -> Record:
-    """The same, read."""
-    record = _toml(text)
+    """The same, read. A day is the text that it would be among the fields of a question."""
+    record: Record = json.loads(json.dumps(_toml(text), default=str))
     if others := [name for name in record if name not in RULES]:
         raise ParameterError(
             "what is known of records is not understood",
@@ -255,9 +256,19 @@ def rules_in(text: str) -> Record:
 
 def _toml(text: str) -> Record:
     try:
-        return tomllib.loads(text.replace("\r", ""))
+        record = tomllib.loads(text.replace("\r", ""))
+        written(record)  # as it goes back to the page
     except tomllib.TOMLDecodeError as error:
         raise ParameterError("this is not valid TOML", given=str(error)[:200], needed="TOML") from None
+    except (ValueError, RecursionError) as error:
+        raise ParameterError(
+            "this is not valid TOML",
+            given="tables nested too deeply"
+            if isinstance(error, RecursionError)
+            else "a number of too many digits",
+            needed="numbers of at most 4,300 digits, and a few tables within one another",
+        ) from None
+    return record
 
 
 def _served(sent: Form) -> Record:
