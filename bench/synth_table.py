@@ -3,7 +3,7 @@
 `make bench PART=synth` makes the environment of the peers, `.venv-aim`. Everybody gets the same rows and the same rho; peers are given bins
 at the quantiles of the data, which nobody would know. AIM runs at full strength: 16 rounds for each column, tables of up to three columns, a model of up to 80 MB.
 
-All of it takes days of one core, nearly all of them AIM's: nine tables, four budgets, three repeats. So every run is kept in bench-synth.jsonl as soon as it is done, and
+All of it, nine tables at four budgets three times, takes half a day of one core or more, nearly all of it AIM's: about a minute for seven columns, and longer the more there are. So every run is kept in bench-synth.jsonl as soon as it is done, and
 one that is there is not made again: stop it and start it as you like, and delete lines to have them made anew. One repeat of everything comes first, budget by
 budget, the small tables before the large. TASKS, BUDGETS, REPEATS and PEERS ask for a part, as in `TASKS=smoking BUDGETS=1 REPEATS=1 PEERS=MST make bench PART=synth_table`;
 SHOW=1 prints what is there and runs nothing.
@@ -182,8 +182,10 @@ def _beside(found: dict[Key, list[float]], table: str, eps: str, peer: str) -> I
 
 
 def _shown(every: Any) -> str:
-    """Mean and standard error."""
-    errors = every.std(axis=0, ddof=1) / len(every) ** 0.5 if len(every) > 1 else every[0] * np.nan
+    """Mean and standard error; of one run nothing is known of its error."""
+    if len(every) == 1:
+        return "".join(f"{figure:>18.4g}" for figure in every[0])
+    errors = every.std(axis=0, ddof=1) / len(every) ** 0.5
     return "".join(
         f"{f'{mean:.4g} ± {error:.2g}':>18}" for mean, error in zip(every.mean(axis=0), errors, strict=True)
     )

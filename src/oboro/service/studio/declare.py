@@ -237,8 +237,16 @@ def record_of(sent: Form, path: Path, names: list[tuple[str, str]]) -> Record:
 
 
 def rules_text(record: Record) -> str:
-    """The rules of a declaration or of a domain, as its file has them."""
-    return written({name: record[name] for name in RULES if name in record})
+    """The rules of a declaration or of a domain, as its file has them; a list of one value as that value."""
+    rules = {name: record[name] for name in RULES if name in record}
+    if isinstance(conditions := rules.get("impossible"), list) and all(
+        isinstance(one, dict) for one in conditions
+    ):
+        rules["impossible"] = [
+            {name: met[0] if isinstance(met, list) and len(met) == 1 else met for name, met in one.items()}
+            for one in conditions
+        ]
+    return written(rules)
 
 
 def rules_in(text: str) -> Record:
