@@ -208,12 +208,11 @@ def pictures(browser: Any, local: Any, address: str, own: str, language: str) ->
     taken(local, "tables", language)
     local.goto(f"{own}/studio/releases/demo%20city/1")
     taken(local, "table", language)
-    if language == "en":
-        dark = at("lab-3", "dark")
-        dark.set_viewport_size({"width": 390, "height": 844})
-        dark.goto(mean)
-        dark.wait_for_selector(".forecast")
-        taken(dark, "phone", language)
+    dark = at("lab-3", "dark")
+    dark.set_viewport_size({"width": 390, "height": 844})
+    dark.goto(mean)
+    dark.wait_for_selector(".forecast")
+    taken(dark, "phone", language)
 
 
 def asked(page: Any) -> None:

@@ -70,8 +70,11 @@ WAYS = FILES | {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("names", TWICE)
+@pytest.mark.parametrize(
+    ("names", "way"),
+    # in a text file a column without a name is called by its place
+    [(names, way) for names in TWICE for way in WAYS if way != "CSV" or "" not in names],
+)
 def test_columns_that_duckdb_would_rename_are_refused(names: list[str], way: str, tmp_path: Path) -> None:
     table = pa.table([pa.array([place, place]) for place in range(len(names))], names=names)
     with pytest.raises(ob.errors.DataError) as refused:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -160,9 +161,20 @@ def test_a_packed_file_that_breaks_off_is_refused(tmp_path: Path) -> None:
         open_data(path).connection.execute("SELECT count(*) FROM given").fetchall()
 
 
+def test_a_column_without_a_name_is_called_by_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "pandas.csv"
+    pd.DataFrame({"a": [5, 7]}, index=["x", "y"]).to_csv(path)  # writes ",a"
+    assert path.read_text().startswith(",a\n")
+    opened = open_data(path)
+    assert list(opened.types) == ["column 1", "a"]
+    path.write_text(",column 1\n1,2\n")
+    with pytest.raises(DataError, match="header"):
+        open_data(path)
+
+
 def test_only_the_header_is_public(tmp_path: Path) -> None:
     path = tmp_path / "p.csv"
-    for text in (b"", b"a,a\n1,2\n", b"a,\n1,2\n", b"\xff\n1\n", b"a\rb\r1\r", b"a" * 2**20 + b"\n"):
+    for text in (b"", b"a,a\n1,2\n", b",\n1,2\n", b"\xff\n1\n", b"a\rb\r1\r", b"a" * 2**20 + b"\n"):
         path.write_bytes(text)
         with pytest.raises(DataError, match="header"):
             open_data(path)

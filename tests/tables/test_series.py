@@ -183,6 +183,18 @@ def test_ticks_that_are_times_are_refused_before_a_tick_is_begun(
     series.publish(data, tick=0)
 
 
+def test_a_text_file_has_no_types_so_check_counts_ticks_that_are_times(tmp_path: Path) -> None:
+    timed, told = tmp_path / "timed.csv", "tick: no whole number below 4"
+    timed.write_text("who,tick,row,col\n1,2026-03-01 00:00,0,0\n2,1,0,0\n3,4,0,0\n4,2,0,0\n4,2,0,0\n")
+    found = {row["problem"]: row["records"] for row in ob.tables.check(timed, GRID, ticks=4)}
+    assert (found["records"], found[told], found["tick: missing"]) == (5, 2, 0)
+    plain = {row["problem"]: row["records"] for row in ob.tables.check(timed, GRID)}
+    assert not any(name.startswith("tick") for name in plain)
+    counted = pa.table({"tick": [0, 0, 1], "row": [0, 0, 0], "col": [0, 0, 0], "n": [1, 1, 1]})
+    again = {row["problem"]: row["records"] for row in ob.tables.check(counted, GRID, "n", ticks=4)}
+    assert again["records of a cell that has an earlier one"] == 1  # at one tick, not at two
+
+
 def test_which_ticks_of_a_person_count_follows_from_the_past_alone() -> None:
     table, plan = trips(ticks=8), a_plan(8, 3)
     whole = plan.read(table)

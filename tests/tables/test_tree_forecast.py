@@ -143,6 +143,18 @@ def test_the_printed_forecast_folds_areas_of_equal_error() -> None:
     assert "1 x 1 to 64 x 64 of row,col  2^0 to 2^12" in str(found)
 
 
+def test_cells_are_counted_in_one_way_and_columns_are_called_by_their_labels(tmp_path: Path) -> None:
+    meshes = Domain([Mesh("KEY_CODE", level="500m", region=[5132])], labels={"KEY_CODE": "mesh of 500 m"})
+    plan = tables.plan(meshes, unit=Unit.cells(), eps=1, strategy="wavelet")
+    assert [row[1] for row in plan.forecast().rows] == ["1", "4", "400", "25,600"]  # not 2^0, 2^2, 400
+    adaptive = tables.plan(meshes, unit=Unit.cells(), eps=1, strategy="adaptive")
+    page = write_forecast(adaptive, tmp_path / "f.html", expected_total=90_000).read_text()
+    assert "KEY_CODE" not in page.partition("<main")[2]
+    assert "90,000 people" in page
+    assert "give --expected-total" not in page
+    assert "give --expected-total" in write_forecast(plan, tmp_path / "f.html").read_text()
+
+
 def test_areas_are_folded_only_if_they_differ_in_one_column() -> None:
     def fold(*names: str, error: float = 1.0) -> list[str]:
         rows = tuple((name, 4**i, 2.0 * error**i, 5.0) for i, name in enumerate(names))

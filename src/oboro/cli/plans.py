@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -70,16 +68,7 @@ def show_forecast(plan: Plan, how: Shown, forecast: Forecast | None = None) -> N
 
 def in_labels(plan: Plan, forecast: Forecast) -> Forecast:
     """The forecast with columns called by their labels, as the release calls them."""
-    labels = dict(getattr(getattr(plan, "domain", None), "labels", ()))
-    if not labels:
-        return forecast
-    names = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, labels))})(?!\w)")
-
-    def called(text: Any) -> Any:
-        return names.sub(lambda found: labels[found[0]], text) if isinstance(text, str) else text
-
-    rows = tuple(tuple(map(called, row)) for row in forecast.rows)
-    return replace(forecast, rows=rows, notes=tuple(map(called, forecast.notes)))
+    return forecast.in_labels(dict(getattr(getattr(plan, "domain", None), "labels", ())))
 
 
 def release(

@@ -102,6 +102,8 @@ def tick(
         replaces_releases()
     if output is not None:
         plans.check_output(opened.plan, output, data)
+    if not known and not json:
+        _tell_of_texts(data, opened.plan.ticks)
     released = opened.publish(data, tick=tick)
     plans.give(released, opened.ledger, output=output, json=json, given_again=known, paid_before=True)
 
@@ -144,6 +146,16 @@ def _opened(file: Path, where: str | None) -> Series:
     from oboro.tables import open_series
 
     return open_series(file, ledger=None if where is None else open_ledger(where))
+
+
+def _tell_of_texts(data: Path, ticks: int) -> None:
+    """A text file does not say what its columns hold: what is left out of it is for `check` to count, and this says so, whatever it holds."""
+    from oboro.engine import open_data
+    from oboro.tables.input import TICK
+
+    if open_data(data).types.get(TICK) == "VARCHAR":
+        told = f"a record whose {TICK} is no whole number, such as a date, is left out: oboro table check ... --ticks {ticks} counts them"
+        echo(said("note: ") + said(told), err=True)
 
 
 def _check_series_file(output: Path) -> None:

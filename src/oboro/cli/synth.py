@@ -300,7 +300,7 @@ def report(
     if json:
         show_json({**measured.to_dict(), "output": str(output)})
         return
-    echo(f"{said(str(measured))}\n\n{labelled('written', str(output))}")
+    echo(f"{measured}\n\n{labelled('written', str(output))}")
 
 
 @app.command(

@@ -309,16 +309,33 @@ PublishedFile = Annotated[Path, argument("PUBLISHED", "The published table: Parq
 
 
 @app.command(epilog="Example: oboro table check cells.parquet --domain city.toml --count people")
-def check(data: DataFile, domain: DomainFile, count: Count = None, json: Json = False) -> None:
+def check(
+    data: DataFile,
+    domain: DomainFile,
+    count: Count = None,
+    ticks: Annotated[
+        int | None,
+        option("--ticks NUMBER", "Of a series: how many ticks there are; a record without one is left out."),
+    ] = None,
+    json: Json = False,
+) -> None:
     """Counts what is wrong with the records. FOR THE STEWARD'S EYES: this is not private."""
+    from oboro.engine import open_data
+    from oboro.release.forecast import in_labels
     from oboro.tables import check as check_cells
+    from oboro.tables.input import TICK
 
-    rows = check_cells(data, read_domain(domain), count)
+    declared = read_domain(domain)
+    rows, labels = check_cells(data, declared, count, ticks=ticks), dict(declared.labels)
     if json:
         show_json({"private": True, "problems": rows})
         return
     echo(said("for the steward's eyes only: these figures are not private") + "\n")
-    echo("\n".join(aligned([[phrase(row["problem"]), f"{row['records']:,}"] for row in rows])))
+    told = [[phrase(in_labels(row["problem"], labels)), f"{row['records']:,}"] for row in rows]
+    echo("\n".join(aligned(told)))
+    known = [name for column in declared for name in column.sources]
+    if ticks is None and TICK not in known and TICK in open_data(data).types:
+        echo("\n" + said("note: ") + said(f"column {TICK!r} was not looked at; of a series: --ticks NUMBER"))
 
 
 app.command(epilog="Example: oboro table forecast --domain city.toml --eps 0.5")(forecast)

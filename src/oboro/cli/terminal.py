@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shlex
 import sys
 import time
@@ -147,7 +148,7 @@ def complaint(error: OboroError) -> str:
     for label, part in (("given", error.given), ("needed", error.needed), ("fix", error.fix)):
         if part is not None:
             shown = typed(part, shown=said(plain(part)))
-            shown = said(shown) if shown.startswith("without ") else shown
+            shown = said(shown) if shown.startswith("without ") or ", without --" in shown else shown
             lines.append(f"  {left(said(label), 7)} " + shown.replace("\n", "\n" + " " * 10))
     return "\n".join(line.rstrip() for line in "\n".join(lines).split("\n"))
 
@@ -236,11 +237,9 @@ def _edges(value: object) -> str:
 def _named(text: str, known: Mapping[str, str]) -> str:
     """A sentence whose arguments of several words are called by their options."""
 
-    def word(one: str) -> str:
-        bare = one.strip(",.:;()")
-        return one.replace(bare, known[bare]) if "_" in bare and bare in known else one
-
-    return "\n".join(" ".join(map(word, line.split(" "))) for line in text.split("\n"))
+    # signs of other letters stand before and after a word as spaces do
+    words = re.compile(r"(?<![\w.=-])[a-z]+(?:_[a-z]+)+(?![\w=(\[-]|\.\w)", re.ASCII)
+    return words.sub(lambda found: known.get(found[0], found[0]), text)
 
 
 def _unit_place(known: Mapping[str, str]) -> str:

@@ -459,6 +459,13 @@ def plan(
     )
     where = where if where is not None else ("input" if sigma is None else "output")
     noise = noise if noise is not None else ("independent" if sigma is None else "shared")
+    if method is None and delta is None and noise == "independent":
+        raise GuaranteeError(
+            "independent noise needs a delta",
+            given="no delta",
+            needed="a delta; or shared noise, for few numbers",
+            fix=setting(delta="1e-5"),
+        )
     if method is None and isinstance(noise, str) and noise in METHODS:
         method = METHODS[noise][0] if delta is not None else "pure"
     check_alpha(alpha)

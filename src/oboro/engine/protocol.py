@@ -32,7 +32,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy.typing as npt
 
 from oboro.arrays import Bools, Floats, Integers
-from oboro.domain import Column, Domain
+from oboro.domain import Column, Domain, Integer, Real
 from oboro.errors import DataError, DomainError, UnitError, setting
 from oboro.kinds import each_of, nearest, shown, takes
 from oboro.privacy import Unit
@@ -301,7 +301,7 @@ def add_up(
     True
     """
     check_width(columns, terms, source.limits.widest)
-    _need(source, (*columns, *by), condition)
+    need_fields(source, (*columns, *by), condition)
     return source.add_up(columns, terms, unit, by, condition)
 
 
@@ -316,7 +316,7 @@ def count_cells(
     >>> sorted(zip(cells.tolist(), counts.tolist()))
     [(0, 2), (1, 2)]
     """
-    _need(source, fields, condition)
+    need_fields(source, fields, condition)
     if all(isinstance(field, Column) for field in fields):
         Domain([field for field in fields if isinstance(field, Column)]).cells  # noqa: B018  # refuses more than an integer can number
     return source.count_cells(fields, unit, condition)
@@ -341,7 +341,7 @@ def count_persons(
     >>> ob.engine.count_persons(visits, [(columns[1], (), 2)], persons, most=1) == {0: 1, 1: 1}
     True
     """
-    _need(source, [column for column, _, _ in by], condition)
+    need_fields(source, [column for column, _, _ in by], condition)
     source.check_kept(most)
     return source.count_persons(by, unit, most, condition)
 
@@ -360,7 +360,7 @@ def count_ticks(
     >>> sorted((cells // 2).tolist()), counts.tolist()
     ([0, 1], [1, 1])
     """
-    _need(source, fields, None)
+    need_fields(source, fields)
     source.check_kept(most)
     return source.count_ticks(fields, unit, most)
 
@@ -379,7 +379,7 @@ def stream_codes(
     >>> [codes.tolist() for codes in ob.engine.stream_codes(source, columns[1:], ob.Unit.row())]
     [[[0], [1], [1], [0]]]
     """
-    _need(source, (*columns, *by), condition)
+    need_fields(source, (*columns, *by), condition)
     return source.stream_codes(columns, unit, condition, by, keep=keep)
 
 
@@ -392,7 +392,7 @@ def check_columns(source: Source, columns: Sequence[Column]) -> list[dict[str, o
     {'column': 'age', 'rows': 4, 'missing': 1, 'unknown': 0, 'below': 0, 'above': 1}
     {'column': 'sex', 'rows': 4, 'missing': 0, 'unknown': 0, 'below': 0, 'above': 0}
     """
-    _need(source, columns, None)
+    need_fields(source, columns)
     return source.check(columns)
 
 
@@ -420,7 +420,22 @@ def check_width(columns: Sequence[Column], terms: Sequence[Term], bits: int = 12
             )
 
 
-def _need(source: Source, fields: Sequence[Field], condition: Condition | None) -> None:
-    source.need(*[field.name for field in fields])
-    if condition is not None:
-        source.need(*[column.name for column in condition.columns])
+def need_fields(source: Source, fields: Sequence[Field], condition: Condition | None = None) -> None:
+    """Refuses if a column is not there, cannot be read, or has a type of which no value is one that is declared.
+
+    The type is public, as it stands in the file or the table. A text file has none: there a wrong value is a value, and `check` counts it.
+    """
+    declared = (*fields, *(condition.columns if condition is not None else ()))
+    source.need(*[field.name for field in declared])
+    for field in declared:
+        kind = source.types[field.name]
+        times = kind.upper().startswith(("DATE", "TIMESTAMP"))
+        if times and isinstance(field, Integer | Real | Whole):
+            raise DataError(
+                f"column {field.name!r} holds dates, and numbers are declared",
+                given=f"{field.name}: {kind}",
+                needed="a column of numbers"
+                if isinstance(field, Whole)
+                else "a column of numbers, or a Date in the domain",
+                fix=f"write column {field.name!r} as numbers",
+            )

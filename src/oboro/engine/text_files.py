@@ -137,12 +137,15 @@ def open_text(path: Path, delimiter: str) -> TextFile:
         raise DataError(
             f"the header of {path} cannot be read", needed="a first line of column names in UTF-8"
         ) from None
-    usable = all(header) and len({name.casefold() for name in header}) == len(header)
-    if not header or not usable or "\0" in "".join(header) or len(line) == _HEADER:
+    named = any(header)
+    # a column without a name, as that of row numbers which pandas writes first, is called by its place
+    header = [name or f"column {place}" for place, name in enumerate(header, 1)]
+    usable = named and len({name.casefold() for name in header}) == len(header)
+    if not usable or "\0" in "".join(header) or len(line) == _HEADER:
         raise DataError(
             f"{path} has no usable header",
             given=f"a first line of {len(header)} fields",
-            needed="column names that differ in more than capital letters, none of them empty",
+            needed="column names that differ in more than capital letters",
             fix="a first line such as age,region",
         )
     return TextFile(path, delimiter, tuple(header), len(line))

@@ -20,7 +20,7 @@ import re
 import shutil
 import sys
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote
@@ -45,6 +45,7 @@ _ODD = re.compile(
 )  # what is looked at: not the commonest
 _ODD_OR_SPACES = re.compile(_ODD.pattern + r"|(?<=[ \u3000])[ \u3000]")
 _HOLE = re.compile(r"\{(\d*)(\+?)\}")
+_NAMED = re.compile(r"\{(\w+)\}")
 _BY, _EACH = "\u5225", "\u3054\u3068"
 _JAPANESE = re.compile("[\u3005-\u3007\u3041-\u30ff\u4e00-\u9fff]")
 
@@ -286,6 +287,14 @@ def _joined(before: str, after: str) -> str:
     if after[:1] == " " and _JAPANESE.fullmatch(before[-1:]) and _JAPANESE.match(after[1:]):
         return before + after[1:]
     return before + after
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """A sentence of a page with its braces filled, by their names."""
+    told, at = "", 0
+    for hole in _NAMED.finditer(text):
+        told, at = _joined(_joined(told, text[at : hole.start()]), values[hole[1]]), hole.end()
+    return _joined(told, text[at:])
 
 
 def of_pages(text: str, language: str) -> str:

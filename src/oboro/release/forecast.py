@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Protocol
@@ -60,7 +61,11 @@ class Forecast:
         }
 
     def folded(self) -> Forecast:
-        """The same with neighbouring block sizes of equal figures in one row: "1 x 1 to 512 x 512 of row,col"."""
+        """The same with neighbouring block sizes of equal figures in one row: "1 x 1 to 512 x 512 of row,col"; and times, if all are alike."""
+        if self.columns[:1] == ("time",) and len(self.rows) > 1:
+            first, last = self.rows[0], self.rows[-1]
+            alike = all(row[1:] == first[1:] for row in self.rows)
+            return replace(self, rows=((f"{first[0]} to {last[0]}", *first[1:]),)) if alike else self
         if self.columns[:2] not in (
             ("block size", "cells"),
             ("area", "cells"),
@@ -73,6 +78,14 @@ class Forecast:
             else:
                 groups.append([row])
         return replace(self, rows=tuple(_together(group) for group in groups))
+
+    def in_labels(self, labels: Mapping[str, str]) -> Forecast:
+        """The same with columns called by their labels, as the release calls them."""
+        rows = tuple(
+            tuple(in_labels(cell, labels) if isinstance(cell, str) else cell for cell in row)
+            for row in self.rows
+        )
+        return replace(self, rows=rows, notes=tuple(in_labels(note, labels) for note in self.notes))
 
     def __str__(self) -> str:
         """In the reader's language, block sizes of equal figures folded into one line."""
@@ -100,6 +113,14 @@ class Forecast:
         return (
             f"<table><caption>{html.escape(said(self.title))}</caption><tr>{head}</tr>{body}</table>{notes}"
         )
+
+
+def in_labels(text: str, labels: Mapping[str, str]) -> str:
+    """What is said of columns, with their labels in place of their names."""
+    if not labels:
+        return text
+    names = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, labels))})(?!\w)")
+    return names.sub(lambda found: labels[found[0]], text)
 
 
 _EQUAL = 1e-3  # figures that differ by no more are told once, by the largest

@@ -326,7 +326,7 @@ class Release:
             [str(v) if name in keys and isinstance(v, int) else _text(v) for name, v in row.items()]
             for row in table.to_pylist()
         ]
-        if self.plan.intervals is None:
+        if self.plan.intervals is None or carries_ends(self._table):
             return self._heads(), rows, None
         try:
             low, high = self.plan.intervals(table, 0.95)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from oboro.exact import about, percent
 from oboro.files import write_whole
 from oboro.release import Forecast
+from oboro.release.forecast import in_labels
 from oboro.report import chart, promise
 from oboro.report.page import PROMISE, Words, both, escape, render, say
 
@@ -40,7 +41,7 @@ def write_forecast(
 ) -> Path:
     """Writes the page."""
     total = expected_total if expected_total is not None else plan.total
-    found = plan.forecast(total)
+    found = plan.forecast(total).in_labels(dict(plan.domain.labels))
     described = plan.describe()
     record = {
         "released": described["released"],
@@ -52,7 +53,7 @@ def write_forecast(
     page = render(
         title=title,
         subtitle=f'<span class="chip">{say(Words.sentence(plan.guarantee))}</span><span class="chip">{escape(plan.strategy)}</span>',
-        body=_body(plan, found, outlook, promise.promise(record)),
+        body=_body(plan, found, total, outlook, promise.promise(record)),
         language=language,
     )
     target = Path(path)
@@ -60,12 +61,14 @@ def write_forecast(
     return target
 
 
-def _body(plan: TablePlan, found: Forecast, outlook: Outlook | None, promised: str) -> str:
+def _body(plan: TablePlan, found: Forecast, total: int | None, outlook: Outlook | None, promised: str) -> str:
     measured = _measured(plan) if plan.levels else ""
-    kept = [note for note in plan.forecast().notes if not (measured and note.startswith("measured: "))]
+    # what a number of people adds to the notes stands in the figures, where there are some
+    told = found if outlook is None else plan.forecast().in_labels(dict(plan.domain.labels))
+    kept = [note for note in told.notes if not (measured and note.startswith("measured: "))]
     notes = "".join(say(Words.sentence(note), "li") for note in kept)
     return f"""<main class="sheet">
-<section class="card">{say(WORDS["free"], "p")}{_figures(outlook)}</section>
+<section class="card">{say(WORDS["free"], "p")}{_figures(outlook) if total is None or outlook is not None else ""}</section>
 <div class="side wide">
 <div class="stack"><section class="card">{say(PROMISE["error"], "h2")}{chart.error_chart(found)}{chart.error_table(found)}</section></div>
 <div class="stack">{promised}{measured}
@@ -99,7 +102,8 @@ def _figures(outlook: Outlook | None) -> str:
 
 def _measured(plan: TablePlan) -> str:
     """Levels and their shares of the budget, as bars."""
-    named = chart.block_words(plan.levels)
+    labels = dict(plan.domain.labels)
+    named = chart.block_words([in_labels(level, labels) for level in plan.levels])
     pairs = sorted(zip(plan.shares, named, strict=True), reverse=True)[:16]
     top = float(pairs[0][0])
     bars = "".join(

@@ -19,7 +19,7 @@ from oboro.report import promise
 from oboro.report.cells import Place, sequential
 from oboro.report.packed import pack
 from oboro.report.page import MAP, both, escape, label, render, say
-from oboro.tables.series.clock import TICK
+from oboro.tables.input import TICK
 from oboro.tables.series.figures import STATE, STATES, TICKS
 from oboro.tables.series.plan import SeriesPlan
 from oboro.tables.tree.intervals import plan_in
@@ -51,6 +51,7 @@ HOURS = {
     "told_alone": both("{count}"),
     "legend": both("{what} in each block of {rows} × {cols} cells"),
     "legend_cell": both("{what} in each cell, mean over ticks"),
+    "count": both("count"),
 }
 
 

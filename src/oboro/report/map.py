@@ -76,6 +76,7 @@ def map_body(
     internal: bool,
     outlined: bool = False,
     intervals: Words | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> str:
     """Controls, canvases and legend on one side; total, promise, error and notes on the other."""
     panes = (
@@ -87,7 +88,7 @@ def map_body(
     if record:
         cards += [
             promise.promise(record),
-            promise.error_by_size(record.get("forecast") or {}),
+            promise.error_by_size(record.get("forecast") or {}, labels),
             promise.verify(record),
         ]
     else:
@@ -386,6 +387,7 @@ def write_map(
             internal is not None,
             outline is not None,
             MAP["own_intervals"] if own else MAP["no_intervals"] if too_long else None,
+            dict(domain.labels),
         ),
         language=language,
         internal=None if internal is None else INTERNAL["counts"],

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from oboro._version import __version__
 from oboro.errors import ParameterError, setting, told
-from oboro.language import chosen, of_pages, phrase, said
+from oboro.language import chosen, filled, of_pages, phrase, said
 
 if TYPE_CHECKING:
     from oboro.arrays import Data
@@ -38,8 +38,8 @@ class Words(NamedTuple):
             name: value if isinstance(value, Words) else Words.same(value) for name, value in values.items()
         }
         return Words(
-            self.en.format(**{name: words.en for name, words in spoken.items()}),
-            self.ja.format(**{name: words.ja for name, words in spoken.items()}),
+            filled(self.en, {name: words.en for name, words in spoken.items()}),
+            filled(self.ja, {name: words.ja for name, words in spoken.items()}),
         )
 
     @classmethod
@@ -180,6 +180,7 @@ MAP = {
     ),
     "legend": both("{what} in each block of {side}"),
     "legend_cell": both("{what} in each cell"),
+    "count": both("count"),
     "legend_difference": both("Released minus true"),
     "interval": both("95% interval {low} to {high}"),
     "in_cells": both("in published cells; more people are known to live in the area, at no cell of it"),

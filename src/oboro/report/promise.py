@@ -95,11 +95,12 @@ def _guarantee_words(record: Facts) -> Words:
         return Words.same("")
 
 
-def error_by_size(forecast: Facts) -> str:
-    """The forecast as a card: a chart and a table."""
+def error_by_size(forecast: Facts, labels: Mapping[str, str] | None = None) -> str:
+    """The forecast as a card: a chart and a table. Columns are called by their labels."""
     found = chart.forecast_of(forecast)
     if found is None:
         return ""
+    found = found.in_labels(labels or {})
     notes = "".join(
         say(note, "li") for note in chart.note_words(found.notes, [str(row[0]) for row in found.rows])
     )
@@ -239,7 +240,8 @@ def _parameter(key: str, value: object) -> Words:
         told = Words.same(about(float(str(value)), 5))
     else:
         told = Words.name(value)
-    return Words.same("{key} {told}").fill(key=PROMISE.get(key, Words.sentence(key)), told=told)
+    named = PROMISE.get(key, Words.sentence(key))
+    return Words(f"{named.en} {told.en}", f"{named.ja} {told.ja}")
 
 
 def _quoted(name: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from oboro.arrays import Bools, Data, Floats, Integers
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import about, whole
-from oboro.language import aligned
+from oboro.language import aligned, said
 from oboro.synth.codes import Compared, read_both
 
 # How close synthetic rows come to real ones, beside how close real rows come to one another.
@@ -298,7 +298,8 @@ class Quality:
         }
 
     def __str__(self) -> str:
-        lines = [f"INTERNAL: {SEEN}", "", self.verdict, ""]
+        """In the reader's language."""
+        lines = [said(f"INTERNAL: {SEEN}"), "", said(self.verdict), ""]
         near, useful = self.near, self.useful
         one = about(self.mean_one_way), about(max(self.one_way))
         two = about(self.mean_two_way), about(float(self.two_way.max()))
@@ -315,12 +316,12 @@ class Quality:
         copies = f"{near.copies:.2%} of synthetic rows; {near.real_copies:.2%} among real rows themselves"
         away = f"{about(near.median)} away (median); {about(near.real_median)} among real rows themselves"
         rows += [["copies of real rows", copies], ["nearest real row", away]]
-        lines += aligned(rows, "<")
+        lines += aligned([[said(part) for part in row] for row in rows], "<")
         if self.worst_pairs:
-            lines += ["", "the pairs of columns that came out worst, by distance"]
+            lines += ["", said("the pairs of columns that came out worst, by distance")]
             lines += [f"  {worst}" for worst in self.worst_pairs]
         if self.worst_triples:
-            lines += ["", "the triples that came out worst, in at most five bins a column"]
+            lines += ["", said("the triples that came out worst, in at most five bins a column")]
             lines += [f"  {worst}" for worst in self.worst_triples]
         return "\n".join(lines)
 

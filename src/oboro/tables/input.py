@@ -34,12 +34,15 @@ from oboro.arrays import Bools, Data, Integers
 from oboro.domain import Areas, Category, Column, Domain, Grid, Mesh
 from oboro.engine import Source, count_cells, open_data
 from oboro.engine.cluster import SparkTable, read_keys
-from oboro.engine.protocol import Field, Whole
+from oboro.engine.protocol import Field, Whole, need_fields
 from oboro.errors import DataError, setting
+from oboro.exact import whole
 from oboro.kinds import path_of, takes, text_of
 from oboro.privacy import Unit
 from oboro.tables.cells import Cells, Layout, cap, loops_loading, sort_cells
 
+TICK = "tick"  # the column of a series' data that says when
+MOST_TICKS = 1024
 _ROOM = 1 << 20  # records to begin with; from 4 MB on NumPy asks for large pages
 _LARGE_FILE = 1 << 20  # bytes
 
@@ -100,11 +103,8 @@ def records_in(path: str, layout: Layout, count: str | None) -> Iterator[tuple[I
 
 def _read_of(source: Source, layout: Layout, count: str | None) -> list[Field]:
     """What is read; refuses columns that are not there, or that cannot be counted together."""
-    source.need(*[name for column in layout.domain for name in column.sources])
-    fields = [field for column in layout.domain for field in fields_of(column)]
-    if count is not None:
-        source.need(count)
-    elif prod(field.size for field in fields) > 2**62:
+    fields = need_columns(source, layout.domain, count)
+    if count is None and prod(field.size for field in fields) > 2**62:
         raise DataError(
             "the columns are too wide to be counted together",
             needed="at most 2^62 combinations",
@@ -162,6 +162,29 @@ def keys_of(layout: Layout, values: list[Any]) -> Integers:
     for wrong in unknown:
         keys[wrong] = -1
     return keys
+
+
+def need_columns(source: Source, domain: Domain, count: str | None, ticks: int | None = None) -> list[Field]:
+    """What is read of a table, the tick first, where it has one; refused by names and types of columns alone."""
+    fields = [field for column in domain for field in fields_of(column)]
+    if ticks is not None:
+        source.need(TICK)
+        _refuse_times(source.types[TICK])
+        fields.insert(0, Whole(TICK, ticks))
+    need_fields(source, fields if count is None else [*fields, Whole(count, 1)])
+    return fields
+
+
+def _refuse_times(kind: str) -> None:
+    """The type of a column is public, and of times none is a tick: every row would be dropped without a word."""
+    if kind.upper().startswith(("DATE", "TIME")):
+        between = "days" if kind.upper() == "DATE" else "hours"
+        raise DataError(
+            f"column {TICK!r} is of times, and a tick is a whole number",
+            given=f"{TICK}: {kind}",
+            needed="which step of the series a row belongs to: 0 for the first, 1 for the next",
+            fix=f'pyarrow.compute.{between}_between(start, data["{TICK}"])',
+        )
 
 
 def fields_of(column: Column) -> list[Field]:
@@ -266,30 +289,49 @@ class Problem(TypedDict):
 
 @takes(domain=Domain, count=text_of)
 def check(
-    data: Data, domain: Domain, count: str | None = None, layout: Layout | None = None
+    data: Data,
+    domain: Domain,
+    count: str | None = None,
+    layout: Layout | None = None,
+    *,
+    ticks: int | None = None,
 ) -> list[Problem]:
     """FOR THE STEWARD'S EYES: how many records each rule applies to. These figures are not private.
 
+    With `ticks`, of a series: how many records have no tick from 0 on. In a text file a date or a time is none, and its record is left out.
+
     >>> [row for row in ob.tables.check({"row": [0, 99], "col": [3, 4]}, mesh) if row["records"]]
     [{'problem': 'records', 'records': 2}, {'problem': 'row: not in the domain', 'records': 1}]
+    >>> ob.tables.check({"tick": ["08:00"], "row": [0], "col": [3]}, mesh, ticks=24)[2]
+    {'problem': 'tick: no whole number below 24', 'records': 1}
     """
     layout = layout or Layout(domain)
+    if ticks is not None:
+        ticks = whole("ticks", ticks, least=2, most=MOST_TICKS)
     source = open_data(data)
-    source.need(*[name for column in domain for name in column.sources])
-    fields = [field for column in domain for field in fields_of(column)]
-    if count is not None:
-        source.need(count)
+    fields = need_columns(source, domain, count, ticks)
     found = source.check_keys([(field.name, field) for field in fields], count, cap(layout))
+    if ticks is not None:
+        wrong = f"{TICK}: not in the domain"
+        found = {
+            f"{TICK}: no whole number below {ticks}" if name == wrong else name: number
+            for name, number in found.items()
+        }
     rows: list[Problem] = [{"problem": name, "records": number} for name, number in found.items()]
-    return rows + _repeated(source, fields, layout, count)
+    return rows + _repeated(source, fields, layout, count, timed=ticks is not None)
 
 
-def _repeated(source: Source, fields: list[Field], layout: Layout, count: str | None) -> list[Problem]:
-    """Problems of cells: unknown to the domain or the mask though every column is inside, and listed more than once."""
-    parts = [keys_of(layout, values) for values in source.stream_keys(fields, None, 1)]
-    keys = np.concatenate([np.empty(0, np.int64), *parts])
-    unknown = int((keys < 0).sum())
-    keys = keys[keys >= 0]
+def _repeated(
+    source: Source, fields: list[Field], layout: Layout, count: str | None, *, timed: bool
+) -> list[Problem]:
+    """Problems of cells: unknown to the domain or the mask though every column is inside, and listed more than once (at a tick)."""
+    keys, unknown = np.empty(0, np.int64), 0
+    for values in source.stream_keys(fields, None, 1):
+        found = keys_of(layout, values[1:] if timed else values)
+        good = found >= 0
+        unknown += int(np.count_nonzero(~good))
+        at = values[0][good].astype(np.int64) << layout.bits if timed else 0
+        keys = np.concatenate([keys, found[good] | at])
     rows: list[Problem] = [
         {"problem": "cells that are no place, or ruled out by the mask", "records": unknown}
     ]

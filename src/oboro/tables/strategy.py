@@ -140,7 +140,8 @@ def block_cells(layout: Layout, height: int) -> str:
         min(size, 1 << sum(place < height for place in places))
         for size, places in zip(layout.sizes, layout.pattern, strict=True)
     )
-    return f"2^{height}" if cells == 1 << height else f"{cells:,}"
+    powers = all(size & (size - 1) == 0 for size in layout.sizes)  # then every block is one
+    return f"2^{height}" if powers else f"{cells:,}"
 
 
 def _covered(column: Column, own: Layout, bits: int) -> str:

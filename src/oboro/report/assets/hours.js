@@ -100,7 +100,7 @@
     got("play").textContent = oboro.say(timer ? "pause" : "play");
     frame(got("plane"), now);
     if (n) mark(got("plane")); // of a day all of whose ticks were lost there is no block
-    legend(got("legend"), oboro.say("legend", { what: facts.what, rows, cols }), most);
+    legend(got("legend"), oboro.say("legend", { what: facts.what === "count" ? oboro.say("count") : facts.what, rows, cols }), most);
     names.forEach(({ button, canvas, text }, tick) => {
       if (facts.states[tick]) frame(canvas, tick); else { canvas.width = Math.ceil(wide / cols); canvas.height = Math.ceil(high / rows); }
       text.textContent = oboro.say("hour", { tick });
@@ -117,7 +117,7 @@
     const c = facts.cells, value = day.subarray(2 * c, 3 * c);
     const order = Float64Array.from(value).sort(), largest = Math.max(order[Math.floor(c * 0.999)] / ticks, 1 / ticks);
     draw(got("day"), day.subarray(0, c), day.subarray(c, 2 * c), (i) => value[i] / ticks, c, 1, 1, largest);
-    legend(got("day-legend"), oboro.say("legend_cell", { what: facts.what }), largest);
+    legend(got("day-legend"), oboro.say("legend_cell", { what: facts.what === "count" ? oboro.say("count") : facts.what }), largest);
   };
 
   const step = (by) => { now = (now + by + ticks) % ticks; show(); };

@@ -13,6 +13,7 @@
   const view = { row: 0, col: 0, scale: 1, fitted: true };
   const earth = await oboro.earth(data);
 
+  const counted = () => data.count === "count" ? say("count") : data.count; // a name of ours, or of theirs
   // ---- what is shown
 
   const shownTable = () => comparing ? state.release : 0;
@@ -183,7 +184,7 @@
   const legendOf = (scale) => {
     const host = document.createElement("div"), name = document.createElement("p"), row = document.createElement("div");
     name.className = "name"; row.className = "steps";
-    name.textContent = scale.diverging ? say("legend_difference") : state.side === 1 && !mesh ? say("legend_cell", { what: data.count }) : say("legend", { what: data.count, side: sideName(state.side) });
+    name.textContent = scale.diverging ? say("legend_difference") : state.side === 1 && !mesh ? say("legend_cell", { what: counted() }) : say("legend", { what: counted(), side: sideName(state.side) });
     const svg = (tag) => document.createElementNS("http://www.w3.org/2000/svg", tag);
     const step = (colour, text, kind = "step") => {
       const one = document.createElement("div"), picture = svg("svg"), rect = svg("rect"); // a picture prints where a background does not

@@ -25,8 +25,13 @@ const oboro = (() => {
 
   let language = root.dataset.language || memory.get("language")
     || (/^ja\b/i.test(navigator.language || "") ? "ja" : "en");
+  const japanese = /[\u3005-\u3007\u3041-\u30ff\u4e00-\u9fff]/;
+  const joined = (before, after) => // the space that keeps a word of other letters apart goes where both sides are Japanese
+    before.endsWith(" ") && japanese.test(before.at(-2) || "") && japanese.test(after[0] || "") ? before.slice(0, -1) + after
+      : after[0] === " " && japanese.test(before.at(-1) || "") && japanese.test(after[1] || "") ? before + after.slice(1) : before + after;
   const say = (key, values = {}) =>
-    words[key][language === "ja" ? 1 : 0].replace(/\{(\w+)\}/g, (whole, name) => name in values ? values[name] : whole);
+    words[key][language === "ja" ? 1 : 0].split(/(\{\w+\})/)
+      .map((part) => part[0] === "{" && part.slice(1, -1) in values ? String(values[part.slice(1, -1)]) : part).reduce(joined, "");
   const speak = () => {
     root.lang = language;
     for (const element of document.querySelectorAll("[data-en]")) element.textContent = element.getAttribute("data-" + language);
@@ -61,9 +66,10 @@ const oboro = (() => {
     return Math.abs(value) > Number.MAX_SAFE_INTEGER ? say("rounded", { count: told }) : told;
   };
   const short = (value) => {
-    for (const [size, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]])
+    const sizes = language === "ja" ? [[1e12, "兆"], [1e8, "億"], [1e4, "万"]] : [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+    for (const [size, letter] of sizes)
       if (Math.abs(value) >= size) return value / size + letter;
-    return String(value);
+    return number(value, 9);
   };
 
   // Integers in base 128, the low digit first, the top bit set on all but the last; gzip; base64.

@@ -261,7 +261,7 @@ def _entry(here: Visit, opened: Opened, entry: Entry) -> Record:
     said = {
         "create": here.say("the ledger was created"),
         "reserve": here.say("paid for"),
-        "commit": here.say("published"),
+        "commit": here.say("released"),
         "grant": here.say("granted"),
         "revoke": here.say("grant taken away"),
         "approve": here.say("approved"),

@@ -22,7 +22,7 @@ from markupsafe import Markup
 from oboro._version import __version__
 from oboro.errors import OboroError
 from oboro.exact import about
-from oboro.language import LANGUAGES, of_pages, phrase, plain, said
+from oboro.language import LANGUAGES, filled, of_pages, phrase, plain, said
 from oboro.report.page import MARK
 from oboro.service.desk import Forbidden
 
@@ -54,9 +54,7 @@ class Visit:
     def say(self, text: str, **values: object) -> str:
         """A sentence of the catalogue; what goes into its holes is plain text."""
         words = text if self.language == "en" else of_pages(text, self.language)
-        return (
-            words.format(**{name: plain(str(value)) for name, value in values.items()}) if values else words
-        )
+        return filled(words, {name: plain(str(value)) for name, value in values.items()}) if values else words
 
     def sentence(self, text: object) -> str:
         """What other code says in English."""

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 
+from oboro.domain import Domain
 from oboro.errors import OboroError
 from oboro.files import CERTIFICATE
 from oboro.ledger.chain import Entry
@@ -163,7 +164,7 @@ def one(dataset: str, entry: int, here: Here) -> Response:
         leaves_out=here.sentence(release.plan.leaves_out) if release.plan.intervals is not None else None,
         footnote=None if release.plan.footnote is None else here.sentence(release.plan.footnote),
         promised=in_language(promise.promise(record), here.language),
-        **_errors(here, record.get("forecast", {})),
+        **_errors(here, record.get("forecast", {}), getattr(release.plan, "domain", None)),
         check=f"oboro certificate verify {shlex.quote(bound)} --key {record['public_key']}",
         key=record["public_key"],
         when=here.when(iso=str(record["time"])),
@@ -180,10 +181,11 @@ def one(dataset: str, entry: int, here: Here) -> Response:
     )
 
 
-def _errors(here: Visit, forecast: Record) -> Record:
+def _errors(here: Visit, forecast: Record, domain: Domain | None) -> Record:
     """The forecast of the certificate: by block size as a chart, otherwise as a small table."""
     if forecast.get("columns", [""])[:1] == ["block size"]:
-        drawn = in_language(promise.error_by_size(forecast), here.language)
+        labels = dict(domain.labels) if domain is not None else {}
+        drawn = in_language(promise.error_by_size(forecast, labels), here.language)
         return {"errors": drawn, "expected": None}
     found = chart.forecast_of(forecast)
     return {"errors": "", "expected": None if found is None else forecast_rows(here, found)}

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from oboro.domain.mesh import width
+from oboro.tables.input import TICK
 from oboro.tables.tree.lattice import Step, Tree, radices
 
-TICK = "tick"  # the column of the data that says when
-MOST = 1024  # ticks
 _WIDEST = 31  # blocks of time have at most so many parts
 
 

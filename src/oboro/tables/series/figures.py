@@ -23,7 +23,8 @@ import numpy as np
 from oboro.arrays import Bools, Floats, Integers, Table
 from oboro.errors import DataError
 from oboro.tables.cells import Layout
-from oboro.tables.series.clock import TICK, Clock
+from oboro.tables.input import TICK
+from oboro.tables.series.clock import Clock
 from oboro.tables.series.estimates import Estimates, Node
 from oboro.tables.series.shrinkage import shrunk
 from oboro.tables.strategy import key_columns

@@ -21,10 +21,11 @@ from oboro.privacy import Approx, Pure, Unit
 from oboro.release import Forecast, Pair, Part, Plan, part, register
 from oboro.release.part import Additive
 from oboro.tables.cells import Layout
+from oboro.tables.input import MOST_TICKS, TICK
 from oboro.tables.mask import Mask, layout_of
 from oboro.tables.neighbours import some_possible
 from oboro.tables.series import figures
-from oboro.tables.series.clock import MOST, TICK, Clock
+from oboro.tables.series.clock import Clock
 from oboro.tables.series.estimates import Counts, Estimates, Node
 from oboro.tables.series.figures import NAMES
 from oboro.tables.series.planner import lattice_over, plan_levels
@@ -117,7 +118,7 @@ class SeriesPlan(Plan):
 
     def check(self) -> None:
         positive("eps", self.guarantee.eps)
-        whole("ticks", self.ticks, least=2, most=MOST)
+        whole("ticks", self.ticks, least=2, most=MOST_TICKS)
         whole("max_ticks", self.max_ticks, least=1, most=self.ticks)
         self._check_unit()
         self._check_domain()
@@ -526,7 +527,7 @@ def series_plan(
     mask: Mask | None,
 ) -> SeriesPlan:
     """A plan for a series, with its unit over the whole horizon."""
-    ticks = whole("ticks", ticks, least=2, most=MOST)
+    ticks = whole("ticks", ticks, least=2, most=MOST_TICKS)
     if (unit.kind == "row") != event:
         raise UnitError(
             "a row is one tick of somebody, and no person over time: that is asked for by name"

@@ -1,6 +1,6 @@
 """The data of a series: who was where at which tick, as counts of what is over.
 
-Rows have a column `tick`, a whole number from 0 on; rows with another tick are dropped without a word, as those outside the domain are. A column of dates or times is refused: its type is public. Everything else follows the
+Rows have a column `tick`, a whole number from 0 on; rows with another tick are dropped without a word, as those outside the domain are. A column of dates or times is refused: its type is public. In a text file a column has no type, and `tables.check` with `ticks` tells the steward. Everything else follows the
 rule of tables/input.py. Every tick reads the data from the first tick on, and nothing private is kept between ticks: which ticks of a person count is decided anew each time, and
 comes out the same, because it follows from the rows up to a tick alone (`engine.count_ticks`).
 """
@@ -15,12 +15,10 @@ import numpy as np
 
 from oboro.arrays import Data, Integers
 from oboro.engine import count_cells, count_ticks, open_data
-from oboro.engine.protocol import Whole
 from oboro.errors import DataError, setting
 from oboro.privacy import Unit
 from oboro.tables.cells import Layout, cap, sort_cells
-from oboro.tables.input import fields_of, keys_of
-from oboro.tables.series.clock import TICK
+from oboro.tables.input import keys_of, need_columns
 from oboro.tables.tree.lattice import Lattice, Level
 
 
@@ -54,14 +52,11 @@ def read_visits(
 ) -> Visits:
     """What the data holds, of persons one cell a tick in the first `unit.max_rows` ticks of each."""
     source = open_data(data)
-    source.need(TICK, *[name for column in layout.domain for name in column.sources])
-    _refuse_times(source.types[TICK])
-    fields = [Whole(TICK, ticks), *(field for column in layout.domain for field in fields_of(column))]
+    fields = need_columns(source, layout.domain, count, ticks)
     found: list[tuple[Integers, Integers]] = []
     # no sum over ticks and places can overflow
     most = max(cap(layout) // ticks, 1)
     if count is not None:
-        source.need(count)
         for values in source.stream_keys(fields, count, most):
             found.append(_placed(layout, values[:-1], values[-1]))
     else:
@@ -86,18 +81,6 @@ def read_visits(
     cells = sort_cells(keys, np.minimum(counts, most), layout.bits + (ticks - 1).bit_length(), most)
     leaves = places.leaf(layout, cells.keys & ((1 << layout.bits) - 1))
     return Visits(cells.keys >> layout.bits, leaves, cells.counts)
-
-
-def _refuse_times(kind: str) -> None:
-    """The type of a column is public, and of times none is a tick: every row would be dropped without a word."""
-    if kind.upper().startswith(("DATE", "TIME")):
-        between = "days" if kind.upper() == "DATE" else "hours"
-        raise DataError(
-            f"column {TICK!r} is of times, and a tick is a whole number",
-            given=f"{TICK}: {kind}",
-            needed="which step of the series a row belongs to: 0 for the first, 1 for the next",
-            fix=f'pyarrow.compute.{between}_between(start, data["{TICK}"])',
-        )
 
 
 def _placed(layout: Layout, values: list[Any], counts: Any) -> tuple[Integers, Integers]:

@@ -172,7 +172,9 @@ def names_of(column: Column, name: str, values: object) -> list[Any]:
 def no_value(column: Column, name: str, value: object) -> ParameterError:
     needed = "values of the domain: one, several, or a range from low to high"
     if isinstance(column, Mesh):
-        needed = f"mesh codes of the region, of {column.digits} digits, or 4, 6, 8 or 9 for a coarser mesh"
+        coarser = [str(digits) for digits in (4, 6, 8, 9) if digits < column.digits]
+        needed = f"mesh codes of the region, of {column.digits} digits"
+        needed += f", or {', '.join(coarser)} for a coarser mesh" if coarser else ""
     return ParameterError(
         f"column {name!r} has no such value",
         given=told(**{name: repr(value)}),

@@ -395,7 +395,7 @@ def plan_in(table: Table) -> Record:
         found: Record = json.loads(metadata[PLAN])
     except (KeyError, ValueError, RecursionError):
         raise DataError(
-            "the table does not say how it was made",
+            "the table does not carry what intervals come from",
             needed="a Parquet or Arrow file that oboro released by strategy tree, filtered or adaptive, which carry it",
             fix="oboro table release ... --strategy tree -o published.parquet",
         ) from None

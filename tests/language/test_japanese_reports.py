@@ -1,0 +1,53 @@
+"""What is printed line by line is Japanese in every line: reports, forecasts, sentences with names in them."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pytest
+
+import oboro as ob
+from oboro.audit import run
+from oboro.audit.samples import samples
+from oboro.language import filled, said
+from oboro.release.forecast import Forecast
+
+ENGLISH = re.compile(r"\b(?:of|rows|trials|average|world|distance|holds)\b")
+
+
+@pytest.fixture(autouse=True)
+def japanese(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OBORO_LANGUAGE", "ja")
+
+
+def test_a_report_of_quality_is_japanese_in_every_line() -> None:
+    real = pa.table({"a": list(range(60)) * 2, "b": ["x", "y"] * 60, "c": [0.5, 1.5, 2.5, 3.5] * 30})
+    told = str(ob.synth.quality(real, real.slice(0, 90), target="b"))
+    assert "実データの行の写し" in told
+    assert not ENGLISH.search(told), told
+
+
+def test_an_audit_says_its_promise_and_its_trials_apart() -> None:
+    found = samples()["count"]
+    head = said(str(run(found, 500))).splitlines()[0]
+    assert not ENGLISH.search(head)
+    assert str(found.guarantee) in head
+    for promise in ("eps = 1", "eps = 1, delta = 1e-6", "rho = 1/2"):
+        told = said(f"holds: plan: tables.table, {promise}, 20,000 trials a world")
+        assert told == f"守られた：計画：tables.table、{promise}、各世界で 20,000 回の試行"
+
+
+def test_a_name_stands_without_a_space_where_both_sides_are_japanese() -> None:
+    assert filled("{dataset} への質問", {"dataset": "人口"}) == "人口への質問"
+    assert filled("{dataset} への質問", {"dataset": "people"}) == "people への質問"
+    assert filled("{side} ごとの {what}", {"side": "500 m", "what": "人口 総数"}) == "500 m ごとの人口 総数"
+    assert filled("{what} in each cell", {"what": "people"}) == "people in each cell"
+
+
+def test_times_that_are_all_alike_are_one_line() -> None:
+    columns = ("time", "median |error|")
+    alike = Forecast("expected error of the output over time", columns, (("0", 0.5), ("1", 0.5), ("9", 0.5)))
+    assert str(alike).splitlines()[2].split() == ["0", "～", "9", "0.5"]
+    differ = Forecast("expected error of the output over time", columns, (("0", 0.5), ("9", 0.4)))
+    assert len(str(differ).splitlines()) == 4
