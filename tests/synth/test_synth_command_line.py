@@ -162,6 +162,10 @@ def test_the_whole_way(oboro: Command, tmp_path: Path) -> None:
     )
     assert code == 0, err
     assert set(csv.read_csv(tmp_path / "some.csv")["sex"].to_pylist()) == {"F"}
+    code, out, err = oboro("synth check some.csv --model model.oboro")
+    assert code == 0, err
+    assert "drawn again from the model: the same" in out
+    assert "where      age = 30..40; region = " in out  # some of the people, and it says so
     code, out, err = oboro("synth report data.csv synthetic.parquet -o quality.html --model model.oboro")
     assert code == 0, err
     assert "INTERNAL" in out

@@ -252,7 +252,7 @@ def check(
     facts = {
         "synthetic": said("a model") if many is None else said(f"{many:,} records"),
         "compared": said(compared),
-        **({"drawn where": _conditions(checked["where"])} if checked["where"] else {}),
+        **({"where": _conditions(checked["where"])} if checked["where"] else {}),
         "released": phrase(record["released"]),
         "plan": checked["plan"],
         "dataset": record["dataset"],
