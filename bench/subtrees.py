@@ -1,6 +1,6 @@
 """Tables whose sub-trees are measured by two workers, beside the same in one piece: processor time, and memory of each process.
 
-CELLS=1e7 python -m bench subtrees          (CELLS=1e6 by default; STRATEGY=filtered for one of them)
+CELLS=1e7 python -m bench subtrees          (CELLS=1e6 by default; STRATEGY=filtered for one of them; STRATEGY=tree for what is measured in one piece alone)
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from oboro.tables.subtrees.spread import Spread
 
 start = time.monotonic()
 data, strategy, workers, into = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
-domain = ob.Domain([ob.Grid("row", "col", shape=(2**25, 2**25))])
+domain = ob.Domain([ob.Grid("row", "col", shape=(2 ** int(sys.argv[5]),) * 2)])
 plan = ob.tables.plan(domain, unit=ob.Unit.cells(), eps=1, count="people", strategy=strategy)
 if workers:
     with Spread(data, workers, into) as spread:
@@ -59,6 +59,9 @@ def rows() -> Iterator[Row]:
     cells = int(float(os.environ.get("CELLS", "1e6")))
     with tempfile.TemporaryDirectory() as place:
         for strategy in os.environ.get("STRATEGY", "filtered wavelet").split():
+            if strategy == "tree":
+                yield listed(Path(place))
+                continue
             people = PEOPLE[strategy]
             fewer = min(cells, ONE_PIECE)
             one = measured(written(fewer, Path(place), people), strategy, 0)
@@ -84,11 +87,18 @@ def rows() -> Iterator[Row]:
                 )
 
 
-def measured(data: Path, strategy: str, workers: int) -> dict[str, Any]:
+def listed(place: Path) -> Row:
+    """The largest tree that there is, in one piece: it lists every cell, so that it needs the same however few hold anybody."""
+    found = measured(written(10**6, place, 300, bits=13), "tree", 0, bits=13)
+    name = f"tree, 2^26 cells in one piece ({found['cpu']:.0f} s of CPU)"
+    return Row(name, found["driver"], "limit", LIMIT, "GB", LIMIT / found["driver"], 1.0)
+
+
+def measured(data: Path, strategy: str, workers: int, bits: int = LEVELS // 2) -> dict[str, Any]:
     """In a process of its own, from a Parquet file to Parquet."""
     with tempfile.TemporaryDirectory() as into:
         done = subprocess.run(
-            [sys.executable, "-c", _ONE, str(data), strategy, str(workers), into],
+            [sys.executable, "-c", _ONE, str(data), strategy, str(workers), into, str(bits)],
             stdout=subprocess.PIPE,
             check=True,
         )
@@ -96,7 +106,7 @@ def measured(data: Path, strategy: str, workers: int) -> dict[str, Any]:
     return found
 
 
-def written(cells: int, folder: Path, mean: int) -> Path:
+def written(cells: int, folder: Path, mean: int, bits: int = LEVELS // 2) -> Path:
     """Cells at places that come in clusters, as people do: more bits of a place are 0 than 1."""
     path, random = folder / "cells.parquet", np.random.default_rng(1)
     schema = pa.schema([("row", pa.int32()), ("col", pa.int32()), ("people", pa.int32())])
@@ -104,7 +114,7 @@ def written(cells: int, folder: Path, mean: int) -> Path:
         for start in range(0, cells, 1 << 20):
             size = min(1 << 20, cells - start)
             row, col = (
-                np.bitwise_and(*random.integers(0, 2**25, (2, size), dtype=np.int32)) for _ in range(2)
+                np.bitwise_and(*random.integers(0, 2**bits, (2, size), dtype=np.int32)) for _ in range(2)
             )
             people = random.geometric(1 / mean, size).astype(np.int32)
             writer.write_table(pa.table([row, col, people], schema=schema))

@@ -26,6 +26,7 @@ from oboro.tables.cells import Cells
 from oboro.tables.input import read_cells
 from oboro.tables.plan import TablePlan
 from oboro.tables.subtrees import store, tasks
+from oboro.tables.subtrees.places import places_of
 from oboro.tables.subtrees.spread import Parted, Spread
 from oboro.tables.subtrees.workers import Processes, Task, attempt, failed
 from support import fits, repeatable
@@ -87,6 +88,7 @@ def same(one: Any, other: Any) -> bool:
 CASES = [
     ("wavelet", 64),
     ("filtered", 64),
+    ("tree", 64),
     pytest.param("filtered", 1 << 16, marks=pytest.mark.long("sub-trees")),
 ]
 
@@ -122,8 +124,8 @@ def test_what_is_written_down_is_what_is_read_in_one_piece(
         prepared = plan.prepare(plan.open(spread))
         assert isinstance(prepared, Parted)
         assert len(prepared.files) > 5
-        bits = module.prefix_bits(plan)
-        found = store.cells_of(prepared.files, 0, 1 << bits, plan.layout.bits - bits)
+        cut = places_of(plan)
+        found = store.cells_of(prepared.files, 0, cut.prefixes, cut.below)
         assert same(whole, found)
         assert prepared.sums.sum() == whole.counts.sum()
         folder = Path(spread.folder)
@@ -142,7 +144,7 @@ def test_rows_of_persons_are_bounded_before_they_are_written_down() -> None:
         assert prepared.sums.sum() == 3
 
 
-@pytest.mark.parametrize(("strategy", "side"), [("wavelet", 16), ("filtered", 64)])
+@pytest.mark.parametrize(("strategy", "side"), [("wavelet", 16), ("filtered", 64), ("tree", 16)])
 def test_nobody_at_all_is_a_table_too(strategy: str, side: int) -> None:
     empty = {"row": [], "col": [], "people": []}
     plan = planned(strategy, side, eps="0.1")
@@ -264,6 +266,41 @@ def test_draws_of_a_filtered_table_have_their_laws_and_show_a_wrong_scale() -> N
     assert abs((~stored).sum() - expected) < 6 * max(expected, 1) ** 0.5 + 6
 
 
+@pytest.mark.long("sub-trees")
+@pytest.mark.parametrize("more", [{}, {"delta": "1e-6"}])
+def test_draws_of_a_tree_have_their_laws_and_show_a_wrong_scale(more: dict[str, Any]) -> None:
+    """One table whose sides are not powers of two: counts of nodes less the truth, above the cut and below."""
+    rows, cols = 480, 401
+    domain = ob.Domain([ob.Grid("row", "col", shape=(rows, cols))])
+    plan = ob.tables.plan(domain, unit=UNIT, eps=1, count="people", strategy="tree", **more)
+    random = np.random.default_rng(9)
+    chosen = np.sort(random.choice(rows * cols, 20_000, replace=False))
+    data = {
+        "row": chosen // cols,
+        "col": chosen % cols,
+        "people": random.integers(1, 10**6, chosen.size),
+    }
+    truth = read_cells(data, plan.layout, UNIT, "people")
+    found = measured(plan, data, 5)
+    mechanism = plan.mechanism
+    lattice, cut = mechanism.lattice, places_of(plan)
+    assert 100 < cut.prefixes < 1 << cut.prefix_bits
+    counts = np.zeros(lattice.leaves, np.int64)
+    counts[lattice.leaf(plan.layout, truth.keys)] = truth.counts
+    compared = 0
+    for level, law, noisy in zip(mechanism.chosen.levels, mechanism.noises, found.noisy, strict=True):
+        off = noisy - lattice.sums(counts, level)
+        assert np.abs(off).max() < 60 * law.sd
+        if off.size > 30_000:
+            assert fits(off, law)
+            ratio = np.mean(off**2.0) / law.variance  # its own error is below 1%
+            assert abs(ratio - 1) < 0.06
+            assert abs(ratio / 1.07**2 - 1) > 0.06  # a scale that is 7% off shows
+            compared += 1
+    assert compared
+    assert plan.layout.possible(found.keys).all()
+
+
 def _compared(draws: Any, law: DiscreteLaplace) -> None:
     """The mean of n absolute values has an error of 1/sqrt(n): 6 of them are allowed, and a scale that is 7% off shows."""
     assert fits(draws, law)
@@ -352,8 +389,9 @@ def test_a_worker_that_is_killed_changes_nothing() -> None:
 
 
 @pytest.mark.long("workers")
-def test_a_release_by_workers_is_a_release(tmp_path: Path) -> None:
-    plan = planned("filtered", 64)
+@pytest.mark.parametrize("strategy", ["filtered", "tree"])
+def test_a_release_by_workers_is_a_release(strategy: str, tmp_path: Path) -> None:
+    plan = planned(strategy, 64)
     ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="city", unit=UNIT, budget=ob.Pure(1))
     release = ob.tables.release(scattered(64), plan, ledger=ledger, workers=2, name="mesh")
     assert ledger.remaining == ob.Pure(0)
@@ -384,9 +422,15 @@ def test_what_fails_on_a_worker_is_told_without_its_words(tmp_path: Path) -> Non
 
 def test_what_is_measured_in_one_piece_only_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
     ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="city", unit=UNIT, budget=ob.Pure(1))
-    plan = planned("tree", 64)
-    with pytest.raises(ParameterError, match="in one piece"):
-        ob.tables.release(scattered(64), plan, ledger=ledger, workers=2)
+    columns = [ob.Grid("row", "col", shape=(16, 16)), ob.Category("sex", ["f", "m"])]
+    two = ob.tables.plan(ob.Domain(columns), unit=UNIT, eps=1, count="people", strategy="tree")
+    for plan in (planned("adaptive", 64), two):
+        with pytest.raises(ParameterError, match="in one piece"):
+            ob.tables.release(scattered(64), plan, ledger=ledger, workers=2)
+    with pytest.raises(ParameterError, match="goes into one file"):
+        ob.tables.release(
+            scattered(64), planned("tree", 64), ledger=ledger, workers=2, parts=tmp_path / "parts"
+        )
     for wrong in (0, -1, 10**6, "many"):
         with pytest.raises(ob.OboroError, match="workers"):
             ob.tables.release(scattered(64), planned("wavelet", 64), ledger=ledger, workers=wrong)  # type: ignore[arg-type]

@@ -187,7 +187,7 @@ def by_workers(
     return found, pool
 
 
-@pytest.mark.parametrize("strategy", ["wavelet", "filtered"])
+@pytest.mark.parametrize("strategy", ["wavelet", "filtered", "tree"])
 def test_a_cluster_gives_the_table_of_one_machine_whatever_happens_to_its_workers(
     cluster: Around, strategy: str
 ) -> None:
@@ -273,7 +273,7 @@ def test_what_cannot_be_measured_there_is_refused_before_anything_is_spent(
         with pytest.raises(ParameterError, match="no folder that workers could share"):
             asked(table, wrong, plan)
     with pytest.raises(ParameterError, match="in one piece"):
-        asked(table, cluster.shared, planned("tree", 64))
+        asked(table, cluster.shared, planned("adaptive", 64))
     with monkeypatch.context() as patch:
         patch.setattr(cluster.session.sparkContext, "pythonExec", str(tmp_path / "no python"))
         with pytest.raises(DataError, match="cannot load oboro"):

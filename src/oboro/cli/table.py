@@ -291,7 +291,7 @@ Workers = Annotated[
     int | None,
     option(
         "--workers NUMBER",
-        "So many processes measure the table, sub-tree by sub-tree; for strategies filtered and wavelet.",
+        "So many processes measure the table, sub-tree by sub-tree; for strategies filtered and wavelet, and tree of one column.",
     ),
 ]
 PartsFolder = Annotated[

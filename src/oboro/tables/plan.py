@@ -501,7 +501,7 @@ def release(
 ) -> Release:
     """Runs a plan; `count` names the column that says how many, if the plan does not.
 
-    With `workers`, so many processes measure its sub-trees, of strategies `filtered` and `wavelet`: a table of the same law, with less memory for each.
+    With `workers`, so many processes measure its sub-trees, of strategies `filtered` and `wavelet`, and `tree` of one column: a table of the same law, with less memory for each.
     With `parts` too, they write the table into that folder, as Parquet files; the ledger keeps the list of their hashes, and the folder has
     its certificate.
     A table of a Spark is measured by the workers of that Spark if `shared` names a folder that all of them and this program reach by the same path: what is written

@@ -113,7 +113,17 @@ class Executors:
 
 
 def _done(task: bytes) -> bytes:
-    return pickle.dumps(attempt(pickle.loads(task)), pickle.HIGHEST_PROTOCOL)
+    return pickle.dumps(attempt(_Packed(task)), pickle.HIGHEST_PROTOCOL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """A task that is unpacked where it is done: if that fails, no more is told of it than of the task itself."""
+
+    task: bytes
+
+    def do(self) -> Any:
+        return pickle.loads(self.task).do()
 
 
 def _handed_out(context: Any, tasks: list[bytes]) -> Any:

@@ -47,6 +47,7 @@ class Into:
     def made(cls, folder: Path) -> Into:
         """Refuses a folder in which something is. Before anything is paid for."""
         check_folder(folder)
+        folder = folder.absolute()  # a worker may have been started elsewhere
         writing = folder / f".writing-{secrets.token_hex(8)}"
         writing.mkdir()
         return cls(str(folder), str(writing))

@@ -6,9 +6,10 @@
 `wavelet`     the root and the nodes above prefixes here, then one pass: what a prefix holds is shared out below it.
 `filtered`    blocks here, by their sums, with least squares and projection; then a pass for each division of live blocks, one that
               looks for cells above the floor, and one that keeps those above the cut, which all prefixes decide together.
+`tree`        of one column: levels above the cut here, those below it by workers; least squares and projection of all counts here.
 
 Privacy
-    The law is that of `Wavelet.measure` and `Filtered.measure`: the same numbers get the same noise, all draws are independent
+    The law is that of `measure` of the strategy: the same numbers get the same noise, all draws are independent
     (noise/streams.py), and what follows them is the same post-processing. Where these draw for many places at once, sub-trees do so one
     by one: sums of counts over blocks are exact integers however they are added up; empty cells that reach the floor are a
     binomial number of those below a prefix, uniform among them, and independent of other prefixes (cells.py), which is the law of
@@ -46,38 +47,40 @@ from oboro.tables.input import blocks_of_records, write_records
 from oboro.tables.subtrees import store
 from oboro.tables.subtrees.executors import Executors, in_cluster, shared_by_workers
 from oboro.tables.subtrees.parts import Into, Parts, Published
-from oboro.tables.subtrees.tasks import Divide, Gather, Keep, Look, Range, Share, Sort
+from oboro.tables.subtrees.places import Places, cut_level, places_of
+from oboro.tables.subtrees.tasks import Count, Divide, Gather, Keep, Look, Range, Share, Sort, in_numbers
 from oboro.tables.subtrees.workers import Pool, Processes
 from oboro.tables.tree import filtered
-from oboro.tables.tree.measure import Measured, least_of, project
+from oboro.tables.tree.measure import Measured, least_of, project, publish
+from oboro.tables.tree.strategy import PlannedTree
 
 if TYPE_CHECKING:
     from oboro.tables.plan import TablePlan
 
-_PREFIX_BITS = {"wavelet": 12, "filtered": 10}
 _FILE = 1 << 20  # about so many in a file: each task reads all of those that its range touches
 _ROWS = 1 << 22  # about so many published cells in a part, if nothing else is said
 _MOST_PARTS = 64  # unless there are many workers
 _MOST_WORKERS = 1024
 
 
-def prefix_bits(plan: TablePlan) -> int:
-    """At how many bits keys are cut into sub-trees. Follows from public facts."""
-    if isinstance(plan.mechanism, filtered.Filtered):
-        return min(_PREFIX_BITS["filtered"], max(plan.mechanism.blocks.bits - 4, 0))
-    return min(_PREFIX_BITS["wavelet"], plan.layout.bits // 2)
-
-
-def check_spread(plan: TablePlan) -> None:
-    """Refuses a strategy that is measured in one piece only."""
-    if not isinstance(plan.mechanism, wavelet.Wavelet | filtered.Filtered):
+def check_spread(plan: TablePlan, parts: object = None) -> None:
+    """Refuses a table that is measured in one piece only; and a folder of parts for one that is not measured in parts."""
+    mechanism = plan.mechanism
+    if isinstance(mechanism, PlannedTree) and len(mechanism.lattice.trees) == 1:
+        if parts is None:
+            return
+        raise ParameterError(
+            "a tree goes into one file: all of its cells are put together",
+            given=told(strategy=repr(plan.strategy), parts=str(parts)),
+            needed=setting(strategy="filtered") + " or " + setting(strategy="wavelet"),
+            fix=setting(parts=None),
+            argument="parts",
+        )
+    if not isinstance(mechanism, wavelet.Wavelet | filtered.Filtered):
         raise ParameterError(
             "this table is measured in one piece",
             given=told(strategy=repr(plan.strategy)) + ", and workers",
-            needed=setting(strategy="filtered")
-            + " or "
-            + setting(strategy="wavelet")
-            + ", which are cut into sub-trees",
+            needed="one of strategies filtered and wavelet, or of strategy tree for one column: these are cut into sub-trees",
             fix=setting(workers=None),
             argument="workers",
         )
@@ -103,7 +106,7 @@ def spread_over(
             )
         yield data
         return
-    check_spread(plan)
+    check_spread(plan, parts)
     with Spread(data, workers, parts, shared=shared) as spread:
         yield spread
 
@@ -128,7 +131,7 @@ class Spread:
         self.data = data
         self.shared = None if shared is None else shared_by_workers(shared, data)
         if workers is None:
-            workers = in_cluster(data)
+            workers = min(in_cluster(data), _MOST_WORKERS)
         self.workers = whole("workers", workers, least=1, most=_MOST_WORKERS)
         self.parts = None if parts is None else path_of("parts", parts)
         self.into: Into | None = None
@@ -197,15 +200,17 @@ class Opened:
 
     def prepare(self, plan: TablePlan) -> Parted:
         """Writes down the cells; nothing is random, and nothing is drawn before it is done."""
-        check_spread(plan)
-        layout, spread, most = plan.layout, self.spread, cap(plan.layout)
-        bits = prefix_bits(plan)
-        below = layout.bits - bits
-        weights, runs = self._runs(plan, bits)
+        check_spread(plan, self.spread.parts)
+        spread, places, most = self.spread, places_of(plan), cap(plan.layout)
+        weights, runs = self._runs(plan, places)
         number = max(spread.workers, -(-int(weights.sum()) // _FILE))
-        sums_at = plan.mechanism.blocks.bits if isinstance(plan.mechanism, filtered.Filtered) else bits
+        sums_at = (
+            plan.mechanism.blocks.bits
+            if isinstance(plan.mechanism, filtered.Filtered)
+            else places.prefix_bits
+        )
         tasks = [
-            Sort(spread.folder, tuple(runs), first, end, below, layout.bits, most, sums_at)
+            Sort(spread.folder, tuple(runs), first, end, places.below, places.bits, most, sums_at)
             for first, end in store.ranges(weights, number)
         ]
         done = spread.pool.run(tasks)
@@ -216,21 +221,21 @@ class Opened:
             sums[heads] = own
         return Parted(spread, tuple(file for file, _, _ in done), sums)
 
-    def _runs(self, plan: TablePlan, bits: int) -> tuple[Integers, list[str]]:
+    def _runs(self, plan: TablePlan, places: Places) -> tuple[Integers, list[str]]:
         """Sorted runs of records, by the workers of the cluster that has the data, or here; and how many there are below each prefix."""
         folder, pool, layout = self.spread.folder, self.spread.pool, plan.layout  # workers start meanwhile
         if self.spread.shared is None:
             records = blocks_of_records(self.source, layout, plan.unit, plan.count)
-            return store.write_runs(folder, records, layout.bits, bits, cap(layout))
+            return store.write_runs(
+                folder, in_numbers(plan, records), places.bits, places.prefix_bits, cap(layout)
+            )
         assert isinstance(self.source, SparkTable)
         place = Path(folder) / "records"
         write_records(self.source, layout, plan.unit, plan.count, place.as_uri())
         record = written(plan)
-        found = pool.run(
-            [Gather(record, folder, str(path), bits) for path in sorted(place.glob("*.parquet"))]
-        )
+        found = pool.run([Gather(record, folder, str(path)) for path in sorted(place.glob("*.parquet"))])
         shutil.rmtree(place, ignore_errors=True)
-        weights: Integers = sum((one for one, _ in found), np.zeros(1 << bits, np.int64))
+        weights: Integers = sum((one for one, _ in found), np.zeros(1 << places.prefix_bits, np.int64))
         return weights, [run for _, runs in found for run in runs]
 
 
@@ -245,8 +250,10 @@ class Parted:
     def measure(self, plan: TablePlan, bits: Bits) -> Cells | Parts:
         """Draws the noise: the first bit is that of the master key."""
         record = written(plan)
-        run = _Run(self, plan, record, Streams(bits, record.encode()), prefix_bits(plan))
+        run = _Run(self, plan, record, Streams(bits, record.encode()), places_of(plan).prefix_bits)
         try:
+            if isinstance(plan.mechanism, PlannedTree):
+                return run.tree(plan.mechanism, bits)
             if isinstance(plan.mechanism, filtered.Filtered):
                 return run.filtered(plan.mechanism, bits)
             assert isinstance(plan.mechanism, wavelet.Wavelet)
@@ -283,6 +290,25 @@ class _Run:
             for number, own in enumerate(self._cut(held, held, epoch=1))
         ]
         return self._joined(self._run(tasks, "sharing out"))
+
+    def tree(self, mechanism: PlannedTree, bits: Bits) -> Measured:
+        (tree,), design = mechanism.lattice.trees, mechanism.chosen
+        level = cut_level(tree)
+        every = np.ones(tree.nodes(level), np.int64)
+        sums = self.cells.sums[: every.size]
+        coarse = {
+            at: sums.reshape(tree.nodes(at), -1).sum(axis=1) + noise.sample(tree.nodes(at), bits)
+            for (at,), noise in zip(design.levels, mechanism.noises, strict=True)
+            if at <= level
+        }
+        finer = [at for (at,) in design.levels if at > level]
+        done = self._run([Count(of) for of in self._cut(every, every, epoch=1)], "counting") if finer else []
+        for place, at in enumerate(finer):
+            coarse[at] = np.concatenate([store.read(paths[place])[0] for paths in done])
+        noisy = [coarse[at] for (at,) in design.levels]
+        possible = mechanism.lattice.possible(self.plan.layout)
+        facts = (self.plan.layout, mechanism.lattice, design, mechanism.noises, possible)
+        return publish(noisy, *facts, mechanism.total, mechanism.publish)
 
     def filtered(self, mechanism: filtered.Filtered, bits: Bits) -> Cells | Parts:
         found, layout = mechanism.blocks, self.plan.layout

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from oboro.arrays import Integers
+from oboro.domain.mesh import width
 from oboro.noise import Bits
 from oboro.noise.streams import SubtreeBits
 from oboro.tables import wavelet
@@ -21,8 +22,10 @@ from oboro.tables.cells import Cells, cap
 from oboro.tables.input import records_in
 from oboro.tables.subtrees import store
 from oboro.tables.subtrees.parts import Into, Published
+from oboro.tables.subtrees.places import cut_level, numbered, places_of
 from oboro.tables.tree import filtered
 from oboro.tables.tree.measure import Measured
+from oboro.tables.tree.strategy import PlannedTree
 
 if TYPE_CHECKING:
     from oboro.tables.plan import TablePlan
@@ -46,12 +49,20 @@ class Gather:
     record: str
     folder: str
     path: str
-    prefix_bits: int
 
     def do(self) -> tuple[Integers, list[str]]:
         plan = plan_of(self.record)
-        records = records_in(self.path, plan.layout, plan.count)
-        return store.write_runs(self.folder, records, plan.layout.bits, self.prefix_bits, cap(plan.layout))
+        places = places_of(plan)
+        records = in_numbers(plan, records_in(self.path, plan.layout, plan.count))
+        return store.write_runs(self.folder, records, places.bits, places.prefix_bits, cap(plan.layout))
+
+
+def in_numbers(
+    plan: TablePlan, records: Iterator[tuple[Integers, Integers]]
+) -> Iterator[tuple[Integers, Integers]]:
+    """Records of keys, as they are numbered in files."""
+    for keys, counts in records:
+        yield numbered(plan, keys), counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +103,7 @@ class Range:
 
     def trees(self) -> Iterator[tuple[int, int, Cells, Bits]]:
         """Place, prefix, cells and bits of each sub-tree."""
-        under = plan_of(self.record).layout.bits - self.prefix_bits
+        under = places_of(plan_of(self.record)).below
         cells = store.cells_of(self.files, self.first, self.end, under)
         starts = np.searchsorted(cells.keys, self.prefixes << under)
         ends = np.searchsorted(cells.keys, (self.prefixes + 1) << under)
@@ -136,6 +147,34 @@ class Share:
             for name in ("keys", "counts")
         )
         return _published(plan, Cells(keys, counts), self.of.folder, self.into, self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Tree: the noisy counts of all nodes below the cut, level by level, in the order of nodes."""
+
+    of: Range
+
+    def do(self) -> tuple[str, ...]:
+        mechanism = plan_of(self.of.record).mechanism
+        assert isinstance(mechanism, PlannedTree)
+        (tree,) = mechanism.lattice.trees
+        cut = cut_level(tree)
+        finer = [
+            (at, noise)
+            for (at,), noise in zip(mechanism.chosen.levels, mechanism.noises, strict=True)
+            if at > cut
+        ]
+        found: list[list[Integers]] = [[] for _ in finer]
+        for _, prefix, cells, bits in self.of.trees():
+            leaves = cells.keys - (prefix << width(tree.under(cut)))
+            for into, (at, noise) in zip(found, finer, strict=True):
+                counts = noise.sample(tree.under(cut) // tree.under(at), bits)
+                np.add.at(counts, leaves // tree.under(at), cells.counts)
+                into.append(counts)
+        return tuple(
+            store.written(self.of.folder, "noisy", {"noisy": np.concatenate(each)}) for each in found
+        )
 
 
 @dataclass(frozen=True, slots=True)
