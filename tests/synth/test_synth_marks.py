@@ -171,6 +171,19 @@ def test_as_many_records_are_drawn_again_as_the_file_can_hold(
     assert not drawn
 
 
+def test_other_columns_than_those_of_the_model_are_not_what_was_marked(
+    model: ob.synth.Model, tmp_path: Path
+) -> None:
+    """A mark goes along with whatever is made of a table that carries it, and has no hash before it is written."""
+    made = model.sample(5)
+    pq.write_table(made, tmp_path / "made.parquet")
+    assert ob.synth.check(tmp_path / "made.parquet")["records"] == 5
+    for other in (made.select(["age"]), made.append_column("real", pa.array([3, 1, 4, 1, 5]))):
+        pq.write_table(other, tmp_path / "other.parquet")
+        with pytest.raises(CertificateError, match="does not hold the records"):
+            ob.synth.check(tmp_path / "other.parquet")
+
+
 def test_what_is_not_synthetic_is_not_said_to_be(
     model: ob.synth.Model, ledger: ob.Ledger, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import oboro as ob
@@ -193,6 +194,8 @@ CONTRADICTIONS: dict[str, dict[str, Any]] = {
     "none at all": {"known": {"sex": {"f": 0}}},
     "numbers": {"known": {"age": {"3": 4}}},
     "nobody": {"known": {"sex": {"x": 4}}},
+    "said once too often": {"known": {"place": {1: 4, "1": 5}}},
+    "a column twice": {"impossible": pa.table([["f"], ["m"]], names=["sex", "sex"])},
     "no condition": {"impossible": [{}]},
     "no column": {"impossible": [{"wage": 3}]},
     "no value": {"impossible": [{"work": "student"}]},
@@ -212,13 +215,33 @@ CONTRADICTIONS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("rules", CONTRADICTIONS.values(), ids=CONTRADICTIONS)
 def test_contradictions_are_refused_by_public_facts_alone(rules: dict[str, Any]) -> None:
     with pytest.raises(InputError):
-        ob.synth.plan(ob.Domain(COLUMNS), unit=ob.Unit.row("replace"), n=800, eps=1, **rules)
+        ob.synth.plan(
+            ob.Domain([*COLUMNS, ob.Category("place", [1, 2])]),
+            unit=ob.Unit.row("replace"),
+            n=800,
+            eps=1,
+            **rules,
+        )
+
+
+def test_a_total_of_no_value_is_refused_as_a_total() -> None:
+    with pytest.raises(DomainError, match="the known totals of 'sex'") as error:
+        PEOPLE.ruled(known={"sex": {"x": 4}})
+    assert error.value.argument == "known"
 
 
 def test_methods_that_cannot_keep_rules_refuse_them() -> None:
     for method, more in (("moments", {}), ("gaussian", {"delta": "1e-6", "records": 5, "n_min": 100})):
         with pytest.raises(ParameterError, match="cannot keep"):
             ob.synth.plan(PEOPLE.only("age", "work"), unit=ROW, eps=1, method=method, **more)
+    unit = ob.Unit.row("replace")
+    drawn = ob.synth.plan(
+        ob.Domain(COLUMNS[:1]), unit=unit, n=99, eps=1, delta="1e-6", method="gaussian", records=5
+    )
+    record: Any = drawn.to_dict()
+    record["domain"] = ob.Domain(COLUMNS[:1], impossible=[{"age": 3}]).to_dict()
+    with pytest.raises(ParameterError, match="cannot keep"):  # by whatever way it comes
+        ob.release.plan_from(record)
     sums = ob.Domain([*COLUMNS[3:]], sums={"income": ["wages", "rent"]})
     assert ob.synth.plan(sums, unit=ROW, eps=1, method="moments").learned.names == ("wages", "rent")
 

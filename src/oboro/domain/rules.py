@@ -114,6 +114,8 @@ def _conditions(given: Any, names: Sequence[str]) -> list[Mapping[str, object]]:
         given = _table(Path(given), names)
     rows = given.to_pylist() if hasattr(given, "to_pylist") else given
     rows = [rows] if isinstance(rows, Mapping) else rows
+    named = list(getattr(given, "column_names", ()))  # of two columns of one name a row would keep one
+    rows = None if len(set(named)) < len(named) else rows
     if not isinstance(rows, list | tuple) or not all(isinstance(one, Mapping) and one for one in rows):
         raise DomainError(
             "impossible is not understood",
@@ -258,14 +260,17 @@ def _exactly(column: Column, code: int) -> str:
 def _totals(name: str, given: Any, columns: Mapping[str, Column]) -> tuple[str, tuple[tuple[int, int], ...]]:
     column = _known_column(name, columns, "known")
     said = dict(given) if isinstance(column, Category) and isinstance(given, Mapping) else {}
-    fine = all(type(count) is int and 0 <= count < 2**38 for count in said.values())
     places = _places(column)
-    counts = {_range(column, value, places)[0]: count for value, count in said.items()}
-    if not fine or not any(counts.values()):
+    try:
+        counts = {_range(column, value, places)[0]: count for value, count in said.items()}
+    except DomainError:  # it speaks of conditions
+        counts = {}
+    fine = all(type(count) is int and 0 <= count < 2**38 for count in said.values())
+    if not fine or len(counts) < len(said) or not any(counts.values()):
         raise DomainError(
             f"the known totals of {name!r} are not understood",
             given=told(known=shown({name: given})),
-            needed="for values of a column of categories how many records there are: whole numbers from 0, not all 0",
+            needed="for values of a column of categories, each once, how many records there are: whole numbers from 0, not all 0",
             argument="known",
         )
     return name, tuple(sorted(counts.items()))

@@ -12,7 +12,6 @@ import numpy as np
 
 from oboro.arrays import Floats, Integers, Table
 from oboro.domain import Domain
-from oboro.domain.rules import Rules
 from oboro.errors import CertificateError, DataError, OboroError, ParameterError, setting, told
 from oboro.exact import Number, whole
 from oboro.files import reads, write_whole
@@ -441,13 +440,6 @@ def plan(
     if any(rule is not None for rule in (impossible, known, sums)):
         domain = domain.ruled(impossible, known, sums)
     if method == "gaussian":
-        if domain.rules != Rules():
-            raise ParameterError(
-                "the Gaussian method cannot keep rules: what is impossible, totals, sums",
-                given=told(method="gaussian"),
-                needed="a method whose model can rule values out",
-                fix=setting(method="marginals"),
-            )
         if records is None or eps is None or delta is None or rho is not None:
             raise ParameterError(
                 "the Gaussian method needs eps, delta and the number of records",

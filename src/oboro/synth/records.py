@@ -11,6 +11,7 @@ import numpy as np
 
 from oboro.arrays import Bools, Data, Floats, Integers, Table, Words
 from oboro.domain import Category, Domain
+from oboro.domain.rules import Rules
 from oboro.engine import Source, open_data
 from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError, setting, told
 from oboro.exact import Number, about, positive, remembered, show, whole
@@ -136,6 +137,13 @@ def record_curve(
 
 def check_facts(domain: Domain, unit: Unit, n: object, n_min: object) -> None:
     check_synthesisable(domain, unit)
+    if domain.rules != Rules():
+        raise ParameterError(
+            "the Gaussian method cannot keep rules: what is impossible, totals, sums",
+            given=told(method="gaussian"),
+            needed="a method whose model can rule values out",
+            fix=setting(method="marginals"),
+        )
     if unit.kind != "row":
         raise UnitError(
             "the Gaussian method protects rows",
