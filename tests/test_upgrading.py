@@ -70,7 +70,7 @@ def test_there_is_something_of_every_kind() -> None:
     kinds = {json.dumps(facts["kind"]) for facts in facts_of(FIXTURES / "0.1").values()}
     assert len(kinds) == 27
     assert len(every("*/*.certificate.json")) >= 14
-    assert len(every("tables/*.parquet")) >= len(tables.STRATEGIES)
+    assert len(every("tables/*.parquet")) >= len(tables.STRATEGIES.keys() - {"sized"})  # which came later
 
 
 # Plans

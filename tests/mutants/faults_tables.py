@@ -14,6 +14,7 @@ WAVELET = "tests/tables/test_wavelet.py"
 PLAN = "tests/tables/test_table_plan.py"
 TREE = "tests/tables/test_tree_release.py"
 ADAPTIVE = "tests/tables/test_tree_adaptive.py"
+SIZED = "tests/tables/test_tree_sized.py"
 SPARSE = "tests/tables/test_tree_filtered.py"
 INPUT = "tests/tables/test_table_input.py"
 RIVALS = "tests/tables/test_rivals_threshold.py"
@@ -189,6 +190,25 @@ def division_chosen_from_true_counts(original: Any, self: Any, cells: Any, bits:
             return adaptive.steps_of(nodes.sums(cells).astype(float), nodes.heights, noise)
 
     return original(Peeking(**{one.name: getattr(self, one.name) for one in fields(self)}), cells, bits)
+
+
+@planted(
+    "oboro.tables.tree.sized:Sized.measure",
+    caught_by=f"{SIZED}::test_the_number_has_the_noise_that_the_parts_say_and_decides_the_way",
+)
+def way_chosen_by_the_true_number(original: Any, self: Any, cells: Any, bits: Any, trials: int = 1) -> Any:
+    """How people are counted follows from how many there are, not from the noisy answer."""
+    from dataclasses import fields
+
+    from oboro.tables.tree import sized
+
+    class Peeking(sized.Sized):
+        def of(self, people: int) -> Any:
+            return super().of(int(cells.counts.sum()))
+
+    return original(
+        Peeking(**{one.name: getattr(self, one.name) for one in fields(self)}), cells, bits, trials
+    )
 
 
 @planted(

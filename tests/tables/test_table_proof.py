@@ -76,7 +76,7 @@ def test_another_promise_is_refused_or_gets_its_own_noise() -> None:
 
 
 def test_shares_beyond_the_whole_are_refused() -> None:
-    plan = tables.plan(GRID, unit=Unit.cells(), eps="0.1", count="n")
+    plan = tables.plan(GRID, unit=Unit.cells(), eps="0.1", count="n", strategy="tree")
     assert plan.design is not None
     with pytest.raises(ParameterError, match="levels and shares"):
         dataclasses.replace(plan.design, shares=tuple(Fraction(50) for _ in plan.shares))
@@ -113,7 +113,7 @@ def test_what_went_past_the_constructor_is_not_run(careless: dict[str, Any], tmp
 
 
 def test_a_tree_without_its_design_is_planned_again() -> None:
-    plan = tables.plan(GRID, unit=Unit.cells(), eps="0.1", count="n")
+    plan = tables.plan(GRID, unit=Unit.cells(), eps="0.1", count="n", strategy="tree")
     record = plan.to_dict()
     del record["design"], record["workload"]
     assert plan_from(record) == plan
@@ -180,14 +180,16 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return calls
 
 
-@pytest.mark.parametrize("asked", [{}, {"delta": "1e-6"}, {"strategy": "filtered"}, {"strategy": "wavelet"}])
+@pytest.mark.parametrize(
+    "asked", [{"strategy": "tree"}, {"delta": "1e-6"}, {"strategy": "filtered"}, {"strategy": "wavelet"}]
+)
 def test_a_release_computes_everything_once(
     asked: dict[str, Any], tmp_path: Path, counted: Counter[str]
 ) -> None:
     data = {"row": [1, 5], "col": [2, 4], "people": [500, 700]}
     ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="a", unit=Unit.cells(), budget=Approx(9, "0.1"))
     plan = tables.plan(GRID, unit=Unit.cells(), eps=1, count="people", **asked)
-    trees = int("strategy" not in asked)
+    trees = int(asked.get("strategy", "tree") == "tree")
     assert counted == Counter({"strategy": 1, "design": trees} if trees else {"strategy": 1})
     counted.clear()
     release = tables.release(data, plan, ledger=ledger)

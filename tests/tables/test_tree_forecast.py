@@ -205,14 +205,18 @@ def test_what_a_forecast_says_of_intervals_is_what_happens(
 ) -> None:
     monkeypatch.setattr(intervals, "MOST", most)
     monkeypatch.setattr(intervals, "_MOST_BYTES", room)
-    plan = tables.plan(Domain([Grid("row", "col", shape=(64, 64))]), unit=Unit.cells(), eps="0.01")
+    plan = tables.plan(
+        Domain([Grid("row", "col", shape=(64, 64))]), unit=Unit.cells(), eps="0.01", strategy="tree"
+    )
     notes = " ".join(plan.forecast().notes)
     assert carries(plan) == (LACKS not in notes)
     assert ("rows alone" in notes) == (min(most, room) < 10_000)
 
 
 def test_a_forecast_says_where_it_comes_close(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = tables.plan(Domain([Grid("row", "col", shape=(64, 64))]), unit=Unit.cells(), eps="0.01")
+    plan = tables.plan(
+        Domain([Grid("row", "col", shape=(64, 64))]), unit=Unit.cells(), eps="0.01", strategy="tree"
+    )
     sizes = [int(np.prod(plan.mechanism.lattice.nodes(level))) for level in plan.design.levels]  # type: ignore[union-attr,attr-defined]
     bits = sum(n * (np.log2(noise.sd) + 1.94) for n, noise in zip(sizes, plan.mechanism.noises, strict=True))  # type: ignore[attr-defined]
     monkeypatch.setattr(intervals, "_MOST_BYTES", int(bits / 6 * 1.1))
@@ -251,7 +255,9 @@ def test_the_outlook_holds_a_table_that_is_no_map() -> None:
 def test_the_outlook_is_a_range_over_shapes_of_place() -> None:
     """The city's own figures lie in it, and shapes differ."""
 
-    plan = tables.plan(Domain([Grid("row", "col", shape=(128, 128))]), unit=Unit.cells(), eps="0.1")
+    plan = tables.plan(
+        Domain([Grid("row", "col", shape=(128, 128))]), unit=Unit.cells(), eps="0.1", strategy="tree"
+    )
     strategy = plan.mechanism
     assert isinstance(strategy, PlannedTree)
     facts = (strategy.lattice, 128 * 128, strategy.chosen, strategy.noises, 500_000, None)

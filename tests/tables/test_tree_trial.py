@@ -32,9 +32,11 @@ def chosen(domain: Domain = TOWN, unit: Unit | None = None, **facts: Any) -> str
     return str(made.strategy)
 
 
-def test_where_nothing_is_known_but_the_domain_the_tree_stays() -> None:
+def test_where_categories_matter_or_a_tree_is_asked_for_the_tree_stays() -> None:
     by_sex = Domain([Grid("row", "col", shape=(SIDE, SIDE)), Category("sex", ["f", "m"])])
-    assert chosen() == chosen(workload=tables.blocks()) == chosen(workload=tables.never_worse()) == "tree"
+    assert chosen(strategy="tree") == chosen(workload=tables.never_worse()) == "tree"
+    assert chosen(Domain([Grid("row", "col", shape=(4, 4))])) == "tree"  # for any number of people
+    assert chosen(by_sex) == chosen(Domain([Integer("age", 0, 99), Integer("hours", 0, 99)])) == "tree"
     assert chosen(by_sex, workload=tables.rectangles(), expected_total=1000) == "tree"
     assert chosen(Domain([Category("job", ["a", "b", "c"])]), expected_total=10) == "tree"
     assert chosen(delta="1e-6", workload=tables.rectangles()) == "tree"
@@ -45,8 +47,6 @@ def test_few_people_are_counted_by_a_table_that_looks_and_many_by_a_tree() -> No
     assert chosen(expected_total=2000) == chosen(LINE, expected_total=2000) == "adaptive"
     assert chosen(unit=REPLACE, total=2000) == "adaptive"
     assert chosen(unit=REPLACE, total=10**6) == chosen(LINE, expected_total=10**6) == "tree"
-    assert chosen(workload=tables.rectangles()) == "adaptive"
-    assert chosen(workload=tables.cells()) == "tree"
     assert chosen(strategy="tree", expected_total=2000) == chosen(
         strategy="tree", workload=tables.rectangles()
     )
@@ -57,14 +57,14 @@ def test_few_people_are_counted_by_a_table_that_looks_and_many_by_a_tree() -> No
 def test_a_choice_follows_from_public_facts_alone() -> None:
     facts = (Layout(TOWN), Fraction(1))
     first = trial.ratios(*facts, REPLACE, tables.squares(), 4000)
-    trial._ratios.cache_clear()  # type: ignore[attr-defined]
+    trial._tried_out.cache_clear()  # type: ignore[attr-defined]
     assert trial.ratios(*facts, REPLACE, tables.squares(), 4000) == first
     twice = trial.ratios(*facts, Unit.cells(), tables.squares(), 2000)  # half the people, half the noise
     assert twice == first
 
 
 def test_the_forecast_of_a_tree_says_when_another_strategy_is_better() -> None:
-    plan = tables.plan(TOWN, unit=Unit.cells(), eps="0.1")
+    plan = tables.plan(TOWN, unit=Unit.cells(), eps="0.1", strategy="tree")
     (said,) = [note for note in plan.forecast(2000).notes if "strategy adaptive" in note]
     assert 0.5 < float(said.partition("about ")[2].split()[0]) < 0.9
     assert not [note for note in plan.forecast(10**8).notes if "strategy adaptive" in note]

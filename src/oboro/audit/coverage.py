@@ -65,7 +65,7 @@ def coverage(
             raise ParameterError(
                 "only tables with intervals can be tried on data of one's own",
                 given=plan.kind if isinstance(plan, Plan) else repr(type(plan)),
-                needed="the plan of a table by strategy tree, filtered or adaptive",
+                needed="the plan of a table by strategy tree, filtered, adaptive or sized",
                 fix="oboro table forecast ... --save-plan plan.toml",
             )
         return _own(runs, wanted, plan, data, bits or system_bits(), watch)

@@ -96,6 +96,7 @@ def made() -> dict[str, Callable[[Tally, str, str, Sequence[float], int, Bits], 
         "filtered": _filtered,
         "filtered, sea": _filtered_at_sea,
         "adaptive": _adaptive,
+        "sized": _sized,
         "areas": _areas,
         "areas, known": _areas_known,
         "series": _series,
@@ -229,6 +230,15 @@ def _adaptive(tally: Tally, name: str, eps: str, levels: Sequence[float], runs: 
     _table(tally, name, plan, few.reshape(_SIDE, _SIDE), levels, max(runs // 8, 1), bits)
     plan = table_plan(grid, unit=Unit.cells(), **looks)  # type: ignore[call-overload]
     _table(tally, name, plan, people(), levels, max(runs // 8, 1), bits)
+
+
+def _sized(tally: Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
+    """As many people as there are where one way ends and another begins: both are gone."""
+    grid = Domain([Grid("row", "col", shape=(_SIDE, _SIDE))])
+    plan = table_plan(grid, unit=Unit.cells(), eps=eps, count="n", strategy="sized")
+    density = people().reshape(-1) + 0.01
+    some = np.random.default_rng(3).multinomial(plan.by_people[-1].people, density / density.sum())
+    _table(tally, name, plan, some.reshape(_SIDE, _SIDE), levels, max(runs // 4, 1), bits)
 
 
 def _tree_by_sex(

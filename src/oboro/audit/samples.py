@@ -231,6 +231,7 @@ def _learners() -> Iterator[tuple[str, Plan]]:
 def _tables() -> Iterator[tuple[str, Plan]]:
     from oboro.tables import areas, plan
     from oboro.tables.plan import STRATEGIES
+    from oboro.tables.tree.sized import Way
 
     moved = Unit.cells(adjacency="replace")
     for strategy in STRATEGIES:
@@ -262,6 +263,9 @@ def _tables() -> Iterator[tuple[str, Plan]]:
     looks: Record = {"eps": 1, "count": "n", "strategy": "adaptive"}
     yield "table, adaptive, public total", plan(LARGE_GRID, unit=moved, total=9, **looks)
     yield "table, adaptive, delta", plan(GRID, unit=Unit.cells(), delta="0.01", **looks)
+    tree = plan(GRID, unit=Unit.cells(), eps=1, count="n", strategy="tree")
+    two: Record = {"strategy": "sized", "design": None, "by_people": (Way(0), Way(20, tree.design))}
+    yield "table, sized, two ways", replace(tree, **two)
 
 
 def _synth() -> Iterator[tuple[str, Plan]]:

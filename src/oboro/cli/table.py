@@ -52,7 +52,7 @@ StrategyName = Annotated[
     str | None,
     option(
         "--strategy WORD",
-        "How it is measured: tree (the default), filtered, adaptive, wavelet, threshold, or a rival that "
+        "How it is measured: tree, filtered, adaptive, sized, wavelet, threshold, or a rival that "
         "`oboro table compare` lists.",
     ),
 ]
@@ -255,7 +255,8 @@ def forecast(
 Published = Annotated[
     Path,
     argument(
-        "PUBLISHED", "The published table: the Parquet or Arrow file, by strategy tree, filtered or adaptive."
+        "PUBLISHED",
+        "The published table: the Parquet or Arrow file, by strategy tree, filtered, adaptive or sized.",
     ),
 ]
 Question = Annotated[

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def ask(published: Any, where: Where | None = None, *, level: float = 0.95) -> Answer:
     """How many people a published table counts in a part of it, and an interval for the true number.
 
-    `published` is a Parquet or Arrow file that oboro released by strategy tree, filtered or adaptive, or the table of
+    `published` is a Parquet or Arrow file that oboro released by strategy tree, filtered, adaptive or sized, or the table of
     it. `where` names the part: a value, a list of
     values or a pair (low, high) for any column; a column that it does not name is taken as a whole.
 
@@ -84,8 +84,9 @@ def _opened(published: Any, where: Where | None = None) -> tuple[Any, TablePlan]
                 return table, _plan(table)
         with pa.OSFile(str(path)) as source:  # a path, and never an address, which pyarrow would follow
             file = pq.ParquetFile(source)
-            plan = _plan(file.schema_arrow.empty_table())
-            if where is None or not plan.mechanism.part_alone:
+            head = file.schema_arrow.empty_table()
+            plan = _plan(head)
+            if where is None or not plan.mechanism.part_alone(head):
                 return file.read(), plan
             return file.read_row_groups(_groups(file.metadata, plan.domain, where)), plan
     except (OSError, pa.ArrowException) as error:
@@ -160,6 +161,6 @@ def preview(
     tables = {}
     for each in eps:
         exact = positive("eps", each)
-        other = dataclasses.replace(plan, guarantee=Pure(exact), design=None)
+        other = dataclasses.replace(plan, guarantee=Pure(exact), design=None, by_people=())
         tables[show(exact)] = other.publish(other.measure(cells, bits or system_bits()))
     return plan.publish(cells), tables

@@ -43,6 +43,7 @@ from oboro.tables.tree.intervals import NOISY, Answer, with_noisy
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.older import OlderAdaptive
 from oboro.tables.tree.outlook import Outlook
+from oboro.tables.tree.sized import Sized, Way
 from oboro.tables.tree.strategy import PlannedTree, preferred
 from oboro.tables.tree.workload import DEFAULT, Design, Workload
 from oboro.tables.wavelet import Wavelet
@@ -59,7 +60,7 @@ class TablePlan(Plan):
     """Counts of all cells of a domain by one of the strategies.
 
     `design` says which levels a tree counts, and their shares of the budget; `workload` what it was planned for. Without
-    a design a tree is planned here, for its workload. With `publish_share` a tree publishes only cells that stand out, so
+    a design a tree is planned here, for its workload; without `by_people`, so are the ways of a table that asks first how many people there are. With `publish_share` a tree publishes only cells that stand out, so
     that no more than this share of them hold nobody, on average.
 
     Privacy
@@ -92,6 +93,7 @@ class TablePlan(Plan):
     design: Design | None = None
     publish_share: Fraction | None = None
     known: tuple[KnownTotals, ...] = ()
+    by_people: tuple[Way, ...] = ()
     kind = "tables.table"
     leaves_out = "covers the noise; not errors in the data, nor records left out"
     with_shapes = VECTOR
@@ -119,6 +121,9 @@ class TablePlan(Plan):
         if self.mechanism.planned and self.design is None:
             object.__setattr__(self, "workload", self.workload or DEFAULT)
             object.__setattr__(self, "design", self.mechanism.chosen)
+        if isinstance(self.mechanism, Sized) and not self.by_people:
+            object.__setattr__(self, "workload", self.workload or DEFAULT)
+            object.__setattr__(self, "by_people", self.mechanism.taken)
 
     def _check_count(self) -> None:
         if self.count is None:
@@ -148,7 +153,7 @@ class TablePlan(Plan):
         """The strategy, bound to the facts of this plan."""
         bind = strategy_called(self.strategy, self.domain)
         facts = (self.layout, self.guarantee, self.unit, self.total, self.workload, self.design)
-        return bind(*facts, self.publish_share, self.known)
+        return bind(*facts, self.publish_share, self.known, self.by_people)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -237,7 +242,7 @@ class TablePlan(Plan):
     @property
     def footnote(self) -> str | None:
         """Which number to use for what."""
-        if self.strategy not in ("tree", "filtered"):
+        if self.strategy not in ("tree", "filtered", "sized"):
             return None
         name = count_name(self.count, self.domain)
         other = estimate_name(name, self.domain)
@@ -397,8 +402,9 @@ def plan(
     """A plan for a table of counts, or with `ticks` for a series of them.
 
     strategy     how it is measured. By default `tree`, or `filtered` for more cells than can be listed. For one column of places,
-                 numbers or dates, where a total is given or the workload is of squares, rectangles or cells, what was best for these
-                 questions on made-up tables: a tree, or `adaptive`, mostly where people are few or rectangles are asked for
+                 numbers or dates what was best for these questions on made-up tables: for as many people as a total says a tree, or `adaptive`,
+                 mostly where people are few or rectangles are asked for; where nobody says how many there are and that matters, `sized`, which asks
+                 for it first and then goes one of these ways
     delta        with it the noise of a tree is Gaussian, and the promise (eps, delta)
     workload     what readers will ask, for a tree; by default blocks and squares
     count        the column that says how many; without it every row counts 1
@@ -414,7 +420,7 @@ def plan(
     max_ticks    in how many of them one unit counts, in one cell each: the first that hold a person
     event        with a unit of rows: that one tick of somebody is protected, and not a person over time
 
-    >>> plan = ob.tables.plan(mesh, unit=unit, eps="0.5", count="people")
+    >>> plan = ob.tables.plan(mesh, unit=unit, eps="0.5", count="people", strategy="tree")
     >>> plan.levels
     ('32 x 32 of row,col', '8 x 8 of row,col', '1 x 1 of row,col')
     >>> for row in plan.forecast().rows[:3]:
@@ -472,7 +478,7 @@ def plan(
         return made
     from oboro.tables.tree import trial  # loaded where a choice is made
 
-    return trial.best(made, workload, total if expected_total is None else expected_total, strategy is None)
+    return trial.best(made, total if expected_total is None else expected_total, strategy is None)
 
 
 def _refuse_beside_ticks(**given: object) -> None:
@@ -543,7 +549,7 @@ def _of_older(record: dict[str, object]) -> dict[str, object]:
 upgrade("tables", _of_older)
 
 
-_LISTED: tuple[type[Strategy], ...] = (Wavelet, PlannedTree, Adaptive, Filtered, *RIVALS)
+_LISTED: tuple[type[Strategy], ...] = (Wavelet, PlannedTree, Adaptive, Sized, Filtered, *RIVALS)
 STRATEGIES = {strategy.name: strategy for strategy in _LISTED}
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from oboro.tables.tree.measure import Measured
     from oboro.tables.tree.outlook import Outlook
     from oboro.tables.tree.partition import Blocks
+    from oboro.tables.tree.sized import Way
     from oboro.tables.tree.workload import Design, Workload
 
 # The error that a table will have, by block size. From public facts alone.
@@ -183,6 +184,7 @@ class Strategy:
         None  # the share of published cells that may hold nobody, where a tree limits it
     )
     known: tuple[KnownTotals, ...] = ()  # totals of areas that are public from elsewhere
+    by_people: tuple[Way, ...] = ()  # how people are counted by how many there are, where that is asked first
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -193,6 +195,7 @@ class Strategy:
     takes_areas: ClassVar[bool] = False  # can count areas
     takes_delta: ClassVar[bool] = False  # can use a delta
     planned: ClassVar[bool] = False  # counts at levels that were planned for a workload
+    sized: ClassVar[bool] = False  # asks how many people there are, and goes one of several ways
     carries: ClassVar[bool] = False  # the published file carries what intervals come from
     slowness: ClassVar[int] = 1  # see `Plan.slowness`
     notes: ClassVar[tuple[str, ...]] = ()
@@ -241,12 +244,20 @@ class Strategy:
                 + ", under which the number of units is public",
                 fix=setting(total=None),
             )
-        if not self.planned and (self.workload is not None or self.design is not None):
+        tuned = self.planned or self.sized
+        if (self.workload is not None and not tuned) or (self.design is not None and not self.planned):
             raise ParameterError(
                 "only a tree is planned for a workload",
                 given=told(workload=repr(str(self.workload)), strategy=repr(self.name)),
                 needed=setting(strategy="tree"),
                 fix=setting(strategy="tree"),
+            )
+        if self.by_people and not self.sized:
+            raise ParameterError(
+                "only one strategy goes several ways",
+                given=told(by_people=f"{len(self.by_people)} ways", strategy=repr(self.name)),
+                needed=setting(strategy="sized"),
+                argument="by_people",
             )
         if self.known and not self.takes_known:
             raise ParameterError(
@@ -293,6 +304,10 @@ class Strategy:
         """What a forecast says beyond errors; more, if someone guesses how many people there are."""
         return () if expected_total is None else few_people(self, expected_total)
 
+    def lacking(self, people: int | None) -> list[str]:
+        """What a forecast says where the published file will not, or may not, carry what intervals of areas come from."""
+        return []
+
     def forecast(self, expected_total: int | None = None) -> Forecast:
         """The error by block size, and what else there is to say before spending."""
         return forecast_of(self, expected_total)
@@ -329,9 +344,8 @@ class Strategy:
         """What the published table says about a part of it, with an interval for the true number."""
         raise self._carries_nothing()
 
-    @property
-    def part_alone(self) -> bool:
-        """Whether `answer` looks at no published rows but those of the part that is asked for."""
+    def part_alone(self, table: Table) -> bool:
+        """Whether `answer` looks at no published rows but those of the part that is asked for, in a table that carries so much."""
         return False
 
     def of_blocks(
@@ -357,7 +371,7 @@ class Strategy:
     def _carries_nothing(self) -> DataError:
         return DataError(
             f"a table by strategy {self.name} carries nothing that intervals could come from",
-            needed="a table by one of the strategies tree, filtered, adaptive",
+            needed="a table by one of the strategies tree, filtered, adaptive, sized",
             fix="oboro table release ... --strategy tree -o published.parquet",
         )
 

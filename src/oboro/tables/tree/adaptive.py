@@ -289,17 +289,21 @@ class Adaptive(Strategy):
 
     def remarks(self, expected_total: int | None) -> list[str]:
         people = self._guess if expected_total is None else expected_total
-        depth, (*_, of_parts) = self._way(people)
-        counts = min(
-            2 * self.layout.cells, (1 << depth) + math.ceil(2 * people * self._rate * float(of_parts))
-        )
-        lacks = [may_lack_intervals(counts)] if counts > MOST else []
+        depth, _ = self._way(people)
         return [
             f"the figures are for about {about(people, 2)} people, in {1 << depth:,} blocks: noisy counts decide how many there will be",
             *([] if expected_total is None else [self._helps(expected_total)]),
             *super().remarks(expected_total),
-            *lacks,
+            *self.lacking(expected_total),
         ]
+
+    def lacking(self, people: int | None) -> list[str]:
+        expected = self._guess if people is None else people
+        depth, (*_, of_parts) = self._way(expected)
+        counts = min(
+            2 * self.layout.cells, (1 << depth) + math.ceil(2 * expected * self._rate * float(of_parts))
+        )
+        return [may_lack_intervals(counts)] if counts > MOST else []
 
 
 _ALL_KINDS = (

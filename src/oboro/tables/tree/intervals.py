@@ -396,7 +396,7 @@ def plan_in(table: Table) -> Record:
     except (KeyError, ValueError, RecursionError):
         raise DataError(
             "the table does not carry what intervals come from",
-            needed="a Parquet or Arrow file that oboro released by strategy tree, filtered or adaptive, which carry it",
+            needed="a Parquet or Arrow file that oboro released by strategy tree, filtered, adaptive or sized, which carry it",
             fix="oboro table release ... --strategy tree -o published.parquet",
         ) from None
     return found

@@ -409,9 +409,12 @@ class PlannedTree(Strategy):
                 self._trade(expected_total),
             ]
         )
-        sizes = [math.prod(self.lattice.nodes(level)) for level in self.chosen.levels]
-        lacks = without_intervals(zip(sizes, [noise.sd for noise in self.noises], strict=True))
+        lacks = self.lacking(expected_total)
         return [*helps, "measured: " + "; ".join([*named, *more]), *lacks, *outlook]
+
+    def lacking(self, people: int | None) -> list[str]:
+        sizes = [math.prod(self.lattice.nodes(level)) for level in self.chosen.levels]
+        return without_intervals(zip(sizes, [noise.sd for noise in self.noises], strict=True))
 
     def _beside_adaptive(self, total: int) -> list[str]:
         """Whether a table that looks would be better for what this tree was planned for, and by how much."""
@@ -422,7 +425,7 @@ class PlannedTree(Strategy):
             return []
         found = trial.ratios(self.layout, self.eps, self.unit, asked, total)
         ratio = found[trial.LOOKS] / min(found[trial.PLANNED], found[trial.USUAL])
-        if ratio > trial.CLEARLY:
+        if ratio > trial.FAR:
             return []
         return [
             f"for so many people strategy adaptive is likely to be better: about {ratio:.2f} of these errors on made-up tables"
@@ -465,8 +468,7 @@ class PlannedTree(Strategy):
     def answer(self, published: Measured, where: Where, level: float) -> Answer:
         return tree_answer(self, published, where, level)
 
-    @property
-    def part_alone(self) -> bool:
+    def part_alone(self, table: Table) -> bool:
         return self.publish is None
 
     def of_blocks(

@@ -3,8 +3,8 @@
 The planner makes errors smallest as least squares leaves them. What follows, keeping counts at 0 or more, helps some plans
 far more than others, most of all where people are few, and has no closed form. So plans are tried out: on a small table
 that is filled as the city and the country of the outlook are, and as smooth hills, a valley and islands are, with noise from a fixed seed.
-If nobody says how many people there are, any number from 1,000 to 100,000,000 may be right: then the plan is chosen that loses least against the best one
-where it loses most. No data is looked at, and the same facts always give the same choice.
+If nobody says how many people there are, any number may be right: then it is tried out which plan is best for each order of magnitude, and where that differs
+the plan asks for the number first (`sized`). No data is looked at, and the same facts always give the same choice.
 
 What decides most is the *filling*: people times eps/D for each cell. Below about 1, a table that looks (`adaptive`) is
 better for questions of all kinds; above, a tree that is planned for the questions.
@@ -15,9 +15,10 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,13 +28,14 @@ from oboro.domain import Category, Domain, Grid, Integer
 from oboro.exact import remembered
 from oboro.noise.bits import Bits, UnsafeBitsWarning, UnsafeDeterministicBits
 from oboro.privacy import Pure, Unit
-from oboro.tables.cells import Cells, Layout
+from oboro.tables.cells import LARGEST_TOTAL, Cells, Layout
 from oboro.tables.strategy import Strategy, counts_move
 from oboro.tables.tree.adaptive import Adaptive
 from oboro.tables.tree.lattice import lattice_of
 from oboro.tables.tree.outlook import shape_of
+from oboro.tables.tree.sized import Sized, Way
 from oboro.tables.tree.strategy import PlannedTree, design_for
-from oboro.tables.tree.workload import DEFAULT, LONG_SIDES, Part, Workload
+from oboro.tables.tree.workload import DEFAULT, LONG_SIDES, Design, Part, Workload
 
 if TYPE_CHECKING:
     from oboro.tables.plan import TablePlan
@@ -46,32 +48,48 @@ PLANNED, USUAL, LOOKS = (
 KINDS = ("blocks", "squares", "rectangles", "cells")  # questions that can be tried out
 _SHAPES = ("city", "country", "hills", "valley", "islands")
 _PEOPLE = (10**3, 10**8)  # so many there may be where nobody says it
-_SIZES = 4  # fillings between these, at most
 _LEAST, _MOST = -8, 8  # powers of two: of a filling that is tried out
+_STEP = 2  # of these powers, where there may be any number of people
 _EPS = Fraction(1, 4)
-_BITS = {1: 10, 2: 7}  # of a side of the made-up table, at most
-_ASKED = 64  # questions of each kind
-_RUNS = 12  # on each shape: so many with one filling, fewer with each of several
+_BITS = {1: 12, 2: 7}  # of a side of the made-up table, at most
+_ASKED = 512  # questions of each kind
+_RUNS = 12  # on each shape: so many with one filling
+_FEWER = 4  # and so many with each of several
 CLEARLY = 0.95  # a tree's errors can be told beforehand: something else must be better by as much
+FAR = 0.9  # and by as much for the forecast of a tree to say so
+# the filling, as a power of two, from which the default tree is as good for the default questions, by bits of a side
+_USUAL_FROM = {
+    1: {2: -9, 3: -9, 4: -9, 5: -9, 6: -1, 7: 1, 8: -0.5, 9: -0.5, 10: 1, 11: 0.5, 12: 4},
+    2: {2: -4, 3: 1.5, 4: 0, 5: 0.5, 6: 2, 7: 1.5},
+}
+_TURN = 0.02  # so much, of the sum of log errors over fillings, must one way more gain
 
 
-def best(made: TablePlan, workload: Workload | None, people: int | None, any_strategy: bool) -> TablePlan:
-    """What serves the questions best, as far as public facts tell: the tree as planned, the default tree, or a table that looks.
-
-    Where nothing says how many people there are, and blocks at all sizes matter, as they do by default, the tree stays.
+def best(made: TablePlan, people: int | None, any_strategy: bool) -> TablePlan:
+    """What serves the questions of a tree best, as far as public facts tell: the tree as planned, the default tree, a table that looks, or
+    one that asks first how many people there are.
     """
-    asked = workload or DEFAULT
-    whole_tree = people is None and any(part.kind == "blocks" for part in asked.parts)
-    if (workload is None and people is None) or not tried(made.layout, asked):
+    asked = made.workload or DEFAULT
+    if not tried(made.layout, asked) or (people is None and not any_strategy and asked == DEFAULT):
         return made
-    found = choice(
-        made.layout, made.guarantee.eps, made.unit, asked, people, looks=any_strategy and not whole_tree
-    )
-    if found == LOOKS:
-        return dataclasses.replace(made, strategy=Adaptive.name, workload=None, design=None)
-    if found == USUAL:
-        return dataclasses.replace(made, design=design_for(made.layout, made.unit))
-    return made
+    facts = (made.layout, made.guarantee.eps, made.unit, asked)
+    if people is None and any_strategy:
+        found = ways(*facts)
+        if len(found) > 1:
+            return dataclasses.replace(made, strategy=Sized.name, design=None, by_people=found)
+        return _bound(made, found[0].design)
+    return _bound(made, _design(made.layout, made.unit, asked, choice(*facts, people, looks=any_strategy)))
+
+
+def _bound(made: TablePlan, design: Design | None) -> TablePlan:
+    if design is not None:
+        return dataclasses.replace(made, design=design)
+    return dataclasses.replace(made, strategy=Adaptive.name, workload=None, design=None)
+
+
+def _design(layout: Layout, unit: Unit, workload: Workload, name: str) -> Design | None:
+    """The levels and shares of a plan; none of a table that looks."""
+    return None if name == LOOKS else design_for(layout, unit, DEFAULT if name == USUAL else workload)
 
 
 def tried(layout: Layout, workload: Workload) -> bool:
@@ -86,6 +104,10 @@ def choice(
     layout: Layout, eps: Fraction, unit: Unit, workload: Workload, people: int | None, *, looks: bool = True
 ) -> str:
     """The plan with the smallest errors: PLANNED, USUAL or, if it may be, LOOKS."""
+    if workload == DEFAULT:
+        axes, bits = _small(layout)
+        few = people is not None and math.log2(_filling(layout, eps, unit, people)) < _USUAL_FROM[axes][bits]
+        return LOOKS if looks and few else USUAL
     found = ratios(layout, eps, unit, workload, people)
     tree = USUAL if found[USUAL] < found[PLANNED] else PLANNED
     return LOOKS if looks and found[LOOKS] < CLEARLY * found[tree] else tree
@@ -98,20 +120,88 @@ def ratios(
 
     If nobody says how many people there are: over those of the best plan, where that is largest.
     """
-    axes = len(lattice_of(layout.domain).trees[0].directions)
-    bits = min(max(round(math.log2(layout.cells) / axes), 2), _BITS[axes])
-    ends = [
-        min(max(round(math.log2(max(own, 1) * float(eps) / counts_move(unit) / layout.cells)), _LEAST), _MOST)
-        for own in (_PEOPLE if people is None else (people, people))
+    facts = (*_small(layout), workload)
+    if people is not None:
+        (logs,) = _tried_out(*facts, (_step(layout, eps, unit, people),), _RUNS)
+        return {name: math.exp(log - logs[PLANNED]) for name, log in logs.items()}
+    found = _tried_out(*facts, _steps(layout, eps, unit), _FEWER)
+    return {name: math.exp(max(logs[name] - min(logs.values()) for logs in found)) for name in found[0]}
+
+
+def ways(layout: Layout, eps: Fraction, unit: Unit, workload: Workload) -> tuple[Way, ...]:
+    """Which plan is best from how many people on: between fillings that were tried out, from where two would be as good."""
+    if not tried(layout, workload):
+        return (Way(0, design_for(layout, unit, workload)),)
+    steps = _steps(layout, eps, unit)
+    if workload == DEFAULT:
+        path, turns = _usual(*_small(layout), steps)
+    else:
+        path, turns = _path(_tried_out(*_small(layout), workload, steps, _FEWER), steps)
+    by = float(eps) / counts_move(unit) / layout.cells
+    starts = [0, *(min(math.ceil(2.0**turn / by), LARGEST_TOTAL) for turn in turns)]
+    return tuple(
+        Way(start, _design(layout, unit, workload, name)) for start, name in zip(starts, path, strict=True)
+    )
+
+
+def _usual(axes: int, bits: int, steps: Sequence[int]) -> tuple[list[str], list[float]]:
+    """The same for the default questions, from what was tried out once: whoever names no questions does not wait."""
+    turn = _USUAL_FROM[axes][bits]
+    if steps[0] < turn <= steps[-1]:
+        return [LOOKS, USUAL], [turn]
+    return [USUAL if turn <= steps[0] else LOOKS], []
+
+
+def _path(found: Sequence[dict[str, float]], steps: Sequence[int]) -> tuple[list[str], list[float]]:
+    """The best plan for each filling with few changes, once each, and where it changes."""
+    logs = [
+        {name: log + (math.log(1 / CLEARLY) if name == LOOKS else 0) for name, log in own.items()}
+        for own in found
     ]
-    steps = dict.fromkeys(round(float(step)) for step in np.linspace(ends[0], ends[1], _SIZES))
-    return dict(_ratios(axes, bits, workload, tuple(steps)))
+    lowest = {name: (log, [name]) for name, log in logs[0].items()}
+    for own in logs[1:]:
+        lowest = {
+            name: min(
+                (value + _TURN * (path[-1] != name) + log, [*path, name]) for value, path in lowest.values()
+            )
+            for name, log in own.items()
+        }
+    _, path = min(lowest.values())
+    turns = []
+    for at, (one, other) in enumerate(pairwise(path)):
+        if one != other:
+            before, after = (own[other] - own[one] for own in logs[at : at + 2])
+            part = before / (before - after) if before > 0 > after else 0.5
+            turns.append(steps[at] + part * (steps[at + 1] - steps[at]))
+    return [name for name, _ in groupby(path)], turns
+
+
+def _small(layout: Layout) -> tuple[int, int]:
+    """The made-up table for a layout: its dimensions, and the bits of a side."""
+    axes = len(lattice_of(layout.domain).trees[0].directions)
+    return axes, min(max(round(math.log2(layout.cells) / axes), 2), _BITS[axes])
+
+
+def _step(layout: Layout, eps: Fraction, unit: Unit, people: int) -> int:
+    """The filling for so many people, as a power of two."""
+    return min(max(round(math.log2(_filling(layout, eps, unit, people))), _LEAST), _MOST)
+
+
+def _filling(layout: Layout, eps: Fraction, unit: Unit, people: int) -> float:
+    return max(people, 1) * float(eps) / counts_move(unit) / layout.cells
+
+
+def _steps(layout: Layout, eps: Fraction, unit: Unit) -> tuple[int, ...]:
+    """Fillings for any number of people."""
+    first, last = (_step(layout, eps, unit, people) for people in _PEOPLE)
+    return tuple(range(first, last + _STEP, _STEP)) if first < last else (first,)
 
 
 @remembered(32)
-def _ratios(
-    axes: int, bits: int, workload: Workload, steps: tuple[int, ...]
-) -> tuple[tuple[str, float], ...]:
+def _tried_out(
+    axes: int, bits: int, workload: Workload, steps: tuple[int, ...], runs: int
+) -> tuple[dict[str, float], ...]:
+    """For each filling, the mean logarithm of the errors of each plan."""
     sides = (1 << bits,) * axes
     layout = Layout(
         Domain([Grid("row", "col", shape=sides) if axes == 2 else Integer("at", 0, sides[0] - 1)])
@@ -129,11 +219,9 @@ def _ratios(
         for shape in _SHAPES:
             truth = _filled(shape, sides, max(round(2.0**step * math.prod(sides) / float(_EPS)), 1))
             for name, plan in plans.items():
-                logs[name] += log_error(plan, truth, asked, _RUNS // len(steps)) / len(_SHAPES)
+                logs[name] += log_error(plan, truth, asked, runs) / len(_SHAPES)
         found.append(logs)
-    if len(steps) == 1:
-        return tuple((name, math.exp(log - found[0][PLANNED])) for name, log in found[0].items())
-    return tuple((name, math.exp(max(logs[name] - min(logs.values()) for logs in found))) for name in plans)
+    return tuple(found)
 
 
 def log_error(
@@ -164,7 +252,7 @@ def _questions(part: Part, sides: tuple[int, ...]) -> Iterator[Integers]:
     """
     random = np.random.default_rng(7)
     if part.kind == "rectangles" and part.sides == LONG_SIDES:
-        ends = np.sort([random.integers(0, side, (2, 8 * _ASKED)) for side in sides], axis=1)
+        ends = np.sort([random.integers(0, side, (2, _ASKED)) for side in sides], axis=1)
         yield np.stack([ends[:, 0], ends[:, 1] + 1])
         return
     if part.kind in ("blocks", "cells"):

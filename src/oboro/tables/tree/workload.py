@@ -131,7 +131,7 @@ class Workload:
 def blocks() -> Workload:
     """Blocks of the tree: squares of side 1, 2, 4, ... where they lie, up to the whole.
 
-    >>> ob.tables.plan(mesh, unit=ob.Unit.cells(), eps=1, workload=ob.tables.blocks()).levels
+    >>> ob.tables.plan(mesh, unit=ob.Unit.cells(), eps=1, strategy="tree", workload=ob.tables.blocks()).levels
     ('16 x 16 of row,col', '4 x 4 of row,col', '1 x 1 of row,col')
     """
     return Workload((Part("blocks"),))
@@ -150,7 +150,7 @@ def rectangles(sides: Sequence[int] = LONG_SIDES) -> Workload:
     """Rectangles with any two of these sides, anywhere.
 
     >>> ob.tables.plan(mesh, unit=unit, eps=1, workload=ob.tables.rectangles()).strategy
-    'adaptive'
+    'sized'
     """
     return Workload((Part("rectangles", _sides(sides)),))
 
