@@ -1,6 +1,6 @@
 """Tables whose sub-trees are measured by two workers, beside the same in one piece: processor time, and memory of each process.
 
-CELLS=1e7 python -m bench subtrees          (CELLS=1e6 by default; STRATEGY=filtered for one of them; STRATEGY=tree for what is measured in one piece alone)
+CELLS=1e7 python -m bench subtrees          (CELLS=1e6 by default; STRATEGY=filtered for one of them; STRATEGY=tree for the largest of those)
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ data, strategy, workers, into = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 domain = ob.Domain([ob.Grid("row", "col", shape=(2 ** int(sys.argv[5]),) * 2)])
 plan = ob.tables.plan(domain, unit=ob.Unit.cells(), eps=1, count="people", strategy=strategy)
 if workers:
-    with Spread(data, workers, into) as spread:
+    with Spread(data, workers, None if strategy == "tree" else into) as spread:
         measured = plan.measure(plan.prepare(plan.open(spread)), system_bits())
-        rows = sum(part.rows for part in measured.found)
+        rows = measured.keys.size if strategy == "tree" else sum(part.rows for part in measured.found)
 else:
     prepared = plan.prepare(plan.open(data))
     measured = plan.measure(prepared, system_bits())
     rows = measured.keys.size
     del prepared
+if strategy == "tree" or not workers:
     (Path(into) / "one.parquet").write_bytes(plan.encoded(plan.publish(measured), ".parquet"))
 own, others = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 cpu = own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
@@ -60,7 +61,7 @@ def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as place:
         for strategy in os.environ.get("STRATEGY", "filtered wavelet").split():
             if strategy == "tree":
-                yield listed(Path(place))
+                yield from listed(Path(place))
                 continue
             people = PEOPLE[strategy]
             fewer = min(cells, ONE_PIECE)
@@ -87,11 +88,13 @@ def rows() -> Iterator[Row]:
                 )
 
 
-def listed(place: Path) -> Row:
-    """The largest tree that there is, in one piece: it lists every cell, so that it needs the same however few hold anybody."""
-    found = measured(written(10**6, place, 300, bits=13), "tree", 0, bits=13)
-    name = f"tree, 2^26 cells in one piece ({found['cpu']:.0f} s of CPU)"
-    return Row(name, found["driver"], "limit", LIMIT, "GB", LIMIT / found["driver"], 1.0)
+def listed(place: Path) -> Iterator[Row]:
+    """The largest tree that there is: it lists every cell, so that it needs the same however few hold anybody."""
+    data = written(10**6, place, 300, bits=13)
+    for workers, how in ((0, "in one piece"), (2, "by two workers")):
+        found = measured(data, "tree", workers, bits=13)
+        name = f"tree, 2^26 cells {how} ({found['cpu']:.0f} s of CPU)"
+        yield Row(name, found["driver"], "limit", LIMIT, "GB", LIMIT / found["driver"], 1.0)
 
 
 def measured(data: Path, strategy: str, workers: int, bits: int = LEVELS // 2) -> dict[str, Any]:
