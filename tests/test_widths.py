@@ -33,7 +33,7 @@ from oboro.statistics.means import mean_plan
 from oboro.statistics.moments import covariance_plan
 from oboro.statistics.points import REACH, scaled
 from oboro.statistics.quantiles import quantile_plan
-from oboro.statistics.ranks import Ranks, _grid, _Part, _split, fineness
+from oboro.statistics.ranks import Ranks, _grid, _Part, _split, fineness, rows_below
 from oboro.statistics.scope import Scope
 from oboro.statistics.sensitivity.orders import Sorted
 from oboro.statistics.smooth import FINER, smooth_quantile_plan, sum_between, trimmed_mean_plan
@@ -81,6 +81,7 @@ def test_scores_of_splitting_fit_and_move_by_what_their_noise_is_made_for(
         return int(np.argmax(np.asarray(counts) > 0))
 
     monkeypatch.setattr(by_rank, "exponential_mechanism", watched)
+    monkeypatch.setattr(by_rank, "_block", lambda rate: 1)
     size = 2**37
     for n in (rows, rows + 1):
         parts = [n // 3, n // 3, n - 2 * (n // 3)]
@@ -97,6 +98,18 @@ def test_scores_of_splitting_fit_and_move_by_what_their_noise_is_made_for(
         assert scores.min() >= 0
         assert scores.max() <= 2**62
         assert 2 * eta * math.ceil(grain * max(share, 1 - share)) == Fraction(eps)
+
+
+@pytest.mark.parametrize("eps", ["0.1", "1e-9", "1e-12"])
+def test_splitting_takes_no_room_however_many_rows_there_are(eps: str) -> None:
+    """At a tiny eps nearly all rows are near a quantile: they are drawn in blocks, of which there are few."""
+    size = 2**37
+    ranks = Ranks.of(np.asarray([0, size // 2, size - 1]), np.asarray([ROWS // 3] * 3, np.int64))
+    for share in awkward_shares():
+        part = _Part(0, ranks.rows, 0, size << fineness(size), Fraction(0), Fraction(1))
+        place, row = _split(ranks, fineness(size), part, share, Fraction(eps), system_bits())
+        assert 0 <= place < part.high
+        assert row == rows_below(ranks, fineness(size), place)
 
 
 def test_one_row_more_never_decides_whether_splitting_raises() -> None:

@@ -1,7 +1,9 @@
-"""Whole numbers as they are stored: by the domain's rule, as DuckDB does it, whatever the type, the pieces and the nulls."""
+"""Numbers as they are stored: by the domain's rule, as DuckDB does it, whatever the type, the pieces and the nulls."""
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oboro.domain import Domain, Integer
+from oboro.domain import Domain, Integer, Real
 from oboro.engine import Source, add_up, arrays, count_cells, open_data
 from oboro.engine import arrays as tally
 from oboro.engine.arrays import held
 from oboro.engine.duck import DuckTable
+from oboro.engine.protocol import order_of, word_of
 from oboro.errors import DataError
 from oboro.privacy import Unit
 from oboro.statistics.where import parse
@@ -42,7 +45,7 @@ def queried(source: Source) -> Source:
     return DuckTable(source.connection, source.relation, source.types)
 
 
-def by_the_rule(column: Integer, values: Sequence[int | None]) -> list[int]:
+def by_the_rule(column: Integer | Real, values: Sequence[float | None]) -> list[int]:
     codes = (column.code(value) for value in values)
     return [code for code in codes if code is not None]
 
@@ -82,6 +85,65 @@ def test_in_memory_the_rule_is_the_same(table: pa.Table, column: Integer, block:
     assert sum(code * count for code, count in counted.items()) == sum(codes)
 
 
+FRACTIONS = (
+    *COLUMNS,
+    Real("x", 0, 10, step="0.1"),
+    Real("x", "-1/3", "20/3", step="1/3", missing=2),
+    Real("x", 10**17, 10**17 + 100, step=1),  # doubles do not tell its values apart
+    Real("x", "-1e-9", "1e-9", step="1e-12"),
+)
+
+
+@st.composite
+def fractions(draw: st.DrawFn) -> pa.Table:
+    """Floats of either width, or whole numbers, with what is not a number, infinities, halves, zeros of both signs, and nulls."""
+    kind = draw(st.sampled_from([pa.float64(), pa.float32(), pa.int32(), pa.int64()]))
+    steps = st.one_of(st.integers(-60, 120), st.integers(10**17 - 40, 10**17 + 140))
+    width = 32 if kind == pa.float32() else 64
+    odd = st.sampled_from([np.nan, np.inf, -np.inf, -0.0, 1e300, 5e-324, 0.05, 1 / 3, 1e-12])
+    value = st.one_of(steps.map(lambda n: n / 4), steps.map(float), odd, st.floats(width=width), st.none())
+    if pa.types.is_integer(kind):
+        value = st.one_of(st.integers(-(2**31), 2**31 - 1), st.integers(-60, 120), st.none())
+    values = draw(st.lists(value, max_size=60))
+    skipped = draw(st.integers(0, 12))
+    column = pa.array([0] * skipped + values, kind, from_pandas=False).slice(skipped)
+    return pa.table({"x": pa.chunked_array([column], kind)})
+
+
+@pytest.mark.long("arrays of every type")
+@given(fractions(), st.sampled_from(FRACTIONS), st.sampled_from([3, 2**17]))
+@settings(max_examples=300, deadline=None)
+def test_fractions_in_memory_follow_the_same_rule(
+    table: pa.Table, column: Integer | Real, block: int
+) -> None:
+    source = open_data(table)
+    codes = by_the_rule(column, table.column("x").to_pylist())
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        patch.setattr(arrays, "_BLOCK", block)
+        assert held(source, column) is not None
+        assert add_up(source, [column], [(), (0,)], ROW) == {0: [len(codes), sum(codes)]}
+    assert add_up(queried(source), [column], [(), (0,)], ROW) == {0: [len(codes), sum(codes)]}
+
+
+@given(
+    st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 2), st.integers(0, 2**40)), max_size=40),
+    st.integers(1, 4),
+)
+@settings(max_examples=100, deadline=None)
+def test_rows_beyond_the_limit_follow_the_order_of_the_protocol(
+    rows: list[tuple[int, int, int]], most: int
+) -> None:
+    person, *codes = (np.array([row[i] for row in rows], np.int64) for i in range(3))
+    seen: Counter[tuple[int, ...]] = Counter()
+    placed: dict[int, list[tuple[int, ...]]] = {}
+    for row in rows:
+        seen[row] += 1
+        placed.setdefault(row[0], []).append((order_of(word_of(row[0]), row[1:], seen[row]), *row[1:]))
+    wanted = sorted((who, *one[1:]) for who, places in placed.items() for one in sorted(places)[most:])
+    assert sorted(rows[i] for i in arrays.beyond(person, codes, most)) == wanted
+
+
 def test_a_null_that_is_taken_for_its_neighbour_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     column = Integer("x", 0, 100)
     source = open_data(pa.table({"x": [1, None, 3, 4, None, 6, 7, 8, 9]}))
@@ -95,7 +157,7 @@ def test_a_null_that_is_taken_for_its_neighbour_is_seen(monkeypatch: pytest.Monk
     ("column", "kind"),
     [
         (Integer("x", 0, 9), pa.uint64()),
-        (Integer("x", 0, 9), pa.float64()),
+        (Integer("x", -(2**60), 2**60, step=2**40), pa.float64()),
         (Integer("x", 0, 9), pa.string()),
         (Integer("x", 0, 2**50), pa.int64()),
         (Integer("x", 2**61, 2**62, step=2**40), pa.int64()),

@@ -55,7 +55,7 @@ def kept(table: pa.Table, unit: Unit, condition: Condition | None) -> tuple[int,
 @pytest.mark.parametrize("condition", [None, parse("y = 1", Domain([Integer("y", 0, 2)]))])
 @pytest.mark.few(6, "limits of rows a person")
 def test_what_the_buckets_find_is_all_that_is_beyond_the_limit(
-    monkeypatch: pytest.MonkeyPatch, buckets: int, limit: int, condition: Condition | None
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, buckets: int, limit: int, condition: Condition | None
 ) -> None:
     monkeypatch.setattr(duck, "_BUCKETS", buckets)
     table, unit = named(people()), Unit.person("who", limit)
@@ -63,6 +63,14 @@ def test_what_the_buckets_find_is_all_that_is_beyond_the_limit(
     assert add_up(open_data(table), [X], [(), (0,)], unit, condition=condition) == {0: [*expected]}
     cells, counts = count_cells(open_data(table), [X], unit, condition)
     assert (counts.sum(), (cells * counts).sum()) == expected
+    # of a file they are found once, whatever was asked first
+    pq.write_table(table, tmp_path / "p.parquet")
+    file = open_data(tmp_path / "p.parquet")
+    for asked in (condition, None, condition):
+        found = add_up(file, [X], [(), (0,)], unit, condition=asked)
+        assert found == {0: [*kept(table, unit, asked)]}
+    more = Unit.person("who", limit + 1)
+    assert add_up(file, [X], [(), (0,)], more) == {0: [*kept(table, more, None)]}
 
 
 @pytest.mark.long("ways to count persons")

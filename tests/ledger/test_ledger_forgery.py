@@ -48,7 +48,7 @@ def test_a_key_entry_that_a_stranger_appends_does_not_bring_the_budget_back(tmp_
         "replaces": public_half(stranger),
         "spent": {"kind": "pure", "eps": "0"},
     }
-    forged, _ = seal(last, "key", facts, stranger)
+    forged, _, _ = seal(last, "key", facts, stranger)
     with loosen(path) as file:
         row = (forged.position, "key", canonical(forged.body), forged.previous, forged.hash, forged.signature)
         file.execute("INSERT INTO oboro_entries VALUES (?, ?, ?, ?, ?, ?, NULL, NULL)", row)
@@ -64,7 +64,7 @@ def test_a_ledger_made_anew_under_another_key_does_not_verify_with_ours(tmp_path
     last = other.history()[-1]
     stranger = keys.load(Path(f"{theirs}.key"))
     facts = {"key": public, "replaces": public_half(stranger)}
-    forged, _ = seal(last, "key", facts, stranger)
+    forged, _, _ = seal(last, "key", facts, stranger)
     with loosen(theirs) as file:
         row = (forged.position, "key", canonical(forged.body), forged.previous, forged.hash, forged.signature)
         file.execute("INSERT INTO oboro_entries VALUES (?, ?, ?, ?, ?, ?, NULL, NULL)", row)

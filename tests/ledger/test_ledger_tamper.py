@@ -388,7 +388,7 @@ def test_what_the_tables_forbid_does_not_pass_in_an_export_either(path: Path, co
     with Ledger.open(path) as ledger:
         record, history = ledger.export_dict(), ledger.history()
         facts = {k: v for k, v in history[copied].body.items() if k not in ("key", "root", "spent")}
-        entry, _ = seal(history[-1], history[copied].kind, facts, keys.load(Path(f"{path}.key")))
+        entry, _, _ = seal(history[-1], history[copied].kind, facts, keys.load(Path(f"{path}.key")))
     record["entries"].append(entry.to_dict())
     record["head"] = entry.head.to_dict()
     export = path.with_name("export.json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -54,6 +55,32 @@ def test_a_run_spends_exactly_once(ledger: ob.Ledger) -> None:
     assert release.cost == ob.Pure("0.25")
     assert [entry.kind for entry in ledger.history()] == ["create", "reserve", "commit"]
     assert release.to_arrow().num_rows == 2
+
+
+def test_what_a_run_hands_out_decides_nothing_of_the_next(ledger: ob.Ledger) -> None:
+    """A plan of a moment ago may be kept: whoever alters by force what the run gave them alters nothing that is kept."""
+    told: list[Any] = []
+    plan = plan_of("0.2")
+    first = ob.run(plan, PEOPLE, ledger, tell=told.append)
+    record, noise = (json.dumps(first.certificate.record[part]) for part in ("plan", "noise"))
+    for given in (plan, first.plan):
+        for amount in (given.guarantee, first.cost, given.parts[0].costs):
+            amount.eps._numerator = 10**6
+            object.__setattr__(amount, "eps", Fraction(10**6))
+        object.__setattr__(given.parts[0], "noise", ob.noise.DiscreteLaplace("1/1000"))
+        vars(given)["noise"] = ob.noise.DiscreteLaplace("1/1000")
+    object.__setattr__(first.plan.bins[0].column, "values", ("north",))
+    object.__setattr__(told[0], "notes", ("forged",))
+    for part in ("plan", "noise", "domain", "forecast", "guarantee"):
+        first.certificate.record[part].clear()
+    second = ob.run(plan_of("0.2"), PEOPLE, ledger)
+    assert (ledger.spent, second.cost, second.guarantee) == (ob.Pure("0.4"), ob.Pure("0.2"), ob.Pure("0.2"))
+    assert json.dumps(second.certificate.record["plan"]) == record
+    assert json.dumps(second.certificate.record["noise"]) == noise
+    assert "forged" not in second.certificate.record["forecast"]["notes"]
+    assert second.plan == plan_of("0.2")
+    assert second.plan is second.plan
+    assert second.to_arrow().num_rows == 2
 
 
 def test_price_and_forecast_spend_nothing(ledger: ob.Ledger) -> None:

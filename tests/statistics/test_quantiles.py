@@ -306,9 +306,13 @@ def won_by(scores: Any, eta: float) -> Any:
     return np.exp(logs.sum(axis=1, keepdims=True) - logs).T @ (weights / 2) * heads
 
 
+@pytest.mark.parametrize("block", [1, 3])
 @pytest.mark.parametrize("values", DATASETS, ids=str)
 @pytest.mark.long("statistical tests")
-def test_splitting_has_exactly_its_law(values: list[int], coarse: int, test_bits: Any) -> None:
+def test_splitting_has_exactly_its_law(
+    values: list[int], block: int, coarse: int, test_bits: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranks_module, "_block", lambda rate: block)  # at this eps it would be 1
     qs, eps = [F(1, 4), F(1, 2), F(2, 3)], F(3, 2)
     inside = [min(value, 3) for value in values]
     drawn = Counter(tuple(split_quantiles(ranks_of(inside), 4, qs, eps, test_bits)) for _ in range(1500))

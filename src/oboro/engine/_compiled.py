@@ -39,11 +39,12 @@ def count_within(counts: Codes, numbers: Codes, low: int, most: int) -> bool:
 
 
 @compiled
-def find_full(counts: Codes, numbers: Codes, low: int, most: int, first: int, found: Codes) -> int:
-    """Where numbers stand, from `first` on, whose count is `most`: written to `found`; returns how many."""
+def find_marked(marks: Codes, numbers: Codes, low: int, first: int, found: Codes) -> int:
+    """Where numbers stand, from `first` on, that are marked by a bit: written to `found`; returns how many."""
     size = 0
     for i in range(numbers.size):
-        if counts[np.uint64(numbers[i] - low)] >= most:
+        place = np.uint64(numbers[i] - low)
+        if marks[place >> np.uint64(3)] >> (place & np.uint64(7)) & np.uint64(1):
             if size < found.size:
                 found[size] = first + i
             size += 1

@@ -1,4 +1,4 @@
-"""A column of whole numbers is added up and counted as it is stored, in memory or in a Parquet file, without a query.
+"""A column of numbers is added up and counted as it is stored, in memory or in a Parquet file, without a query.
 
 Which way is taken depends on public facts alone: the declared column, the type in the schema, the question. What
 comes out is what DuckDB would give, by the same rule of domain/columns.py. Values are clamped in their own type,
@@ -11,14 +11,16 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
 from oboro.arrays import Array, Bools, Codes, Integers, Schema, Table
-from oboro.domain import Column, Integer
+from oboro.domain import Column, Integer, Real
 from oboro.engine.careful import Edition, in_words
+from oboro.engine.protocol import FACTOR, MIXED, WORD
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -64,7 +66,7 @@ def _streamed(source: DuckTable, query: str) -> Iterator[Codes]:
 
 
 def whole_numbers(column: Array) -> Codes:
-    """What an Arrow array of whole numbers holds, without a copy. Where it is null, the number means nothing."""
+    """What an Arrow array of numbers holds, without a copy. Where it is null, the number means nothing."""
     dtype = np.dtype(column.type.to_pandas_dtype())
     if len(column) == 0:
         return np.empty(0, dtype)
@@ -74,8 +76,8 @@ def whole_numbers(column: Array) -> Codes:
 _RANGE = 2**26  # of whole numbers: so many can be counted one by one
 
 
-def frequent(source: DuckTable, name: str, most: int) -> tuple[Codes, Table | None] | None:
-    """The whole numbers that come up more than `most` times in a column, and their rows if all are in memory.
+def frequent(source: DuckTable, name: str, most: int) -> tuple[Codes, Codes | None] | None:
+    """The whole numbers that come up more than `most` times in a column, and where their rows stand if all are in memory.
 
     None where the column is not stored as whole numbers, or they lie too far apart to be counted one by one. Nulls do
     not count.
@@ -97,16 +99,14 @@ def frequent(source: DuckTable, name: str, most: int) -> tuple[Codes, Table | No
 
 def _counted_one_by_one(
     parts: Iterable[Codes], ends: tuple[int, int] | None, rows: int, most: int, table: Table | None
-) -> tuple[Codes, Table | None] | None:
+) -> tuple[Codes, Codes | None] | None:
     """`frequent` of numbers between two ends. A part is looked at once, or twice if the table is in memory."""
-    import pyarrow as pa
-
     if ends is None or ends[1] - ends[0] >= _RANGE:
         return None
     if rows < LARGE:
         found, times = np.unique(np.concatenate([np.empty(0, np.int64), *parts]), return_counts=True)
         return found[times > most].astype(np.int64), None
-    from oboro.engine._compiled import count_within, find_full
+    from oboro.engine._compiled import count_within, find_marked
 
     low, counts = ends[0], np.zeros(ends[1] - ends[0] + 1, np.min_scalar_type(most + 1))
     if not all(count_within(counts, part, low, most + 1) for part in parts):
@@ -115,14 +115,64 @@ def _counted_one_by_one(
     if table is None or sum(part.size for part in parts) < rows:  # nulls
         return full, None
     places, first = [np.empty(0, np.int64)], 0
+    crowded = np.packbits(counts > most, bitorder="little")  # an eighth of the room: it stays in the cache
     for part in parts:
         room = np.empty(part.size // 8 + 16, np.int64)
-        size = find_full(counts, part, low, most + 1, first, room)
+        size = find_marked(crowded, part, low, first, room)
         if size > room.size:  # so many that DuckDB may as well look at all of them
             return full, None
         places.append(room[:size])
         first += part.size
-    return full, table.take(pa.array(np.concatenate(places)))
+    return full, np.concatenate(places)
+
+
+def taken(table: Table, places: Codes) -> Table:
+    """The rows that stand at these places, which come in order: each part by itself, which is much quicker than all at once."""
+    import pyarrow as pa
+
+    parts, first = [table.slice(0, 0)], 0
+    for batch in table.to_batches():
+        start, stop = np.searchsorted(places, [first, first + len(batch)])
+        if start < stop:
+            parts.append(pa.Table.from_batches([batch.take(pa.array(places[start:stop] - first))]))
+        first += len(batch)
+    return pa.concat_tables(parts).combine_chunks()
+
+
+def beyond(persons: Integers, codes: Sequence[Integers], most: int) -> Integers:
+    """Which rows lie beyond the first `most` of each person, in the order of protocol.py; persons are whole numbers."""
+    rows = _ordered([persons, *codes])  # equal ones side by side, so that they can be numbered
+    persons, codes = persons[rows], [code[rows] for code in codes]
+    copy = _numbered([persons, *codes])
+    place = np.ones(rows.size, np.int64)
+    for word in (persons, *codes, copy):
+        place = (place + word % WORD) * FACTOR % WORD
+    for shift, factor in MIXED:
+        place = ((place ^ (place >> shift)) * factor) & WORD
+    # those with one place stay in their order, by their codes and then their numbers
+    order = _ordered([persons, place])
+    found: Integers = rows[order[_numbered([persons[order]]) > most]]
+    return found
+
+
+def _ordered(columns: Sequence[Integers]) -> Integers:
+    """The order of rows by their first column, then the next; those that are equal stay as they are. As one number each, if that fits."""
+    ends = [(int(column.min(initial=0)), int(column.max(initial=0))) for column in columns]
+    if prod(high - low + 1 for low, high in ends) >= 2**63:
+        return np.lexsort(columns[::-1])
+    key = columns[0] - ends[0][0]
+    for column, (low, high) in zip(columns[1:], ends[1:], strict=True):
+        key = key * (high - low + 1) + (column - low)
+    return np.argsort(key, kind="stable")
+
+
+def _numbered(columns: Sequence[Integers]) -> Integers:
+    """1, 2, 3, ... in every run of equal rows."""
+    at = np.arange(columns[0].size, dtype=np.int64)
+    other = np.ones(at.size, np.bool_)
+    other[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    numbers: Integers = at - np.maximum.accumulate(np.where(other, at, 0)) + 1
+    return numbers
 
 
 def _not_null(piece: Array) -> Codes:
@@ -149,7 +199,7 @@ def _stated(metadata: pq.FileMetaData, name: str) -> tuple[int, int] | None:
 Pieces: TypeAlias = Callable[[], Iterator[Array]]
 Found = TypeVar("Found")
 
-_BLOCK = 2**17  # rows at a time: they stay in the processor's cache
+_BLOCK = 2**16  # rows at a time: they stay in the processor's cache
 _READ = 2**20  # rows at a time from a file
 _FEW = 2**12  # so many counts are quickly made and thrown away
 _WIDEST = 2**45  # so many codes: a block of them adds up in 64 bits
@@ -160,9 +210,9 @@ _COUNTS = 2**22  # counts in memory for all threads together: each has its own
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A column of whole numbers as it is stored: how many rows, in parts that can be worked on side by side."""
+    """A column of numbers as it is stored: how many rows, in parts that can be worked on side by side."""
 
-    column: Integer
+    column: Integer | Real
     rows: int
     parts: Sequence[Pieces]
     edition: Edition | None = None
@@ -209,20 +259,29 @@ class Held:
 
 
 def held(source: DuckTable, column: Column) -> Held | None:
-    """The column as it is stored, if it is declared an Integer and stored as whole numbers where we can reach them."""
-    if not isinstance(column, Integer) or column.size > _WIDEST:
-        return None
-    if max(abs(column.low), abs(column.high)) >= _LARGEST:
+    """The column as it is stored, if it is declared a number and stored as numbers where we can reach them."""
+    if not isinstance(column, Integer | Real) or column.size > _WIDEST:
         return None
     if source.table is not None:
-        whole = _is_whole(source.table.schema, column.name)
-        return _in_memory(source.table, column, source.edition) if whole else None
+        there = _fits(source.table.schema, column)
+        return _in_memory(source.table, column, source.edition) if there else None
     if source.parquet is None or "." in column.name:  # a point means a nested column to the reader of files
         return None
     with in_words(source.edition):
         file = _opened(source.parquet)
-        whole = _is_whole(file.schema_arrow, column.name)
-        return _in_file(source.parquet, file.metadata, column, source.edition) if whole else None
+        there = _fits(file.schema_arrow, column)
+        return _in_file(source.parquet, file.metadata, column, source.edition) if there else None
+
+
+def _fits(schema: Schema, column: Integer | Real) -> bool:
+    """Whether the codes of what is stored can be worked out here: whole numbers as such, or as doubles, which are exact enough."""
+    import pyarrow as pa
+
+    if _is_whole(schema, column.name):
+        return isinstance(column, Real) or max(abs(column.low), abs(column.high)) < _LARGEST
+    once = schema.names.count(column.name) == 1
+    double = once and schema.field(column.name).type in (pa.float32(), pa.float64())
+    return double and (isinstance(column, Real) or column.exact_in_doubles)
 
 
 def _is_whole(schema: Schema, name: str) -> bool:
@@ -235,7 +294,7 @@ def _is_whole(schema: Schema, name: str) -> bool:
     return bool(pa.types.is_integer(kind) and kind != pa.uint64())
 
 
-def _in_memory(table: Table, column: Integer, edition: Edition | None) -> Held:
+def _in_memory(table: Table, column: Integer | Real, edition: Edition | None) -> Held:
     chunks = table.column(column.name).chunks
     blocks = [chunk.slice(start, _READ) for chunk in chunks for start in range(0, len(chunk), _READ)]
     threads = _threads()
@@ -243,7 +302,7 @@ def _in_memory(table: Table, column: Integer, edition: Edition | None) -> Held:
     return Held(column, table.num_rows, parts, edition)
 
 
-def _in_file(path: Path, metadata: pq.FileMetaData, column: Integer, edition: Edition | None) -> Held:
+def _in_file(path: Path, metadata: pq.FileMetaData, column: Integer | Real, edition: Edition | None) -> Held:
     groups = range(metadata.num_row_groups)
     threads = _threads()
     shares = [list(groups[i::threads]) for i in range(threads)]
@@ -287,8 +346,10 @@ def _threads() -> int:
     return min(_THREADS, os.cpu_count() or 1)
 
 
-def _coded(values: Array, column: Integer) -> Codes:
+def _coded(values: Array, column: Integer | Real) -> Codes:
     numbers = whole_numbers(values)
+    if isinstance(column, Real) or numbers.dtype.kind == "f":
+        return _nearest(numbers, column, _present(values) if values.null_count else None)
     limits = np.iinfo(numbers.dtype)
     if column.low < limits.min or column.high > limits.max:
         numbers = numbers.astype(np.int64)
@@ -299,6 +360,27 @@ def _coded(values: Array, column: Integer) -> Codes:
         return codes
     present, missing = _present(values), column.missing_code
     return codes[present] if missing is None else np.where(present, codes, codes.dtype.type(missing))
+
+
+def _nearest(numbers: Codes, column: Integer | Real, present: Bools | None) -> Codes:
+    """By the double nearest to a value, as `nearest_by_double` has it. What is not a number is missing."""
+    low, high, step = float(column.low), float(column.high), float(column.step)
+    with np.errstate(all="ignore"):  # whatever stands there
+        doubles = numbers.astype(np.float64, copy=False)
+        steps = np.clip(doubles, low, high)
+        known = ~np.isnan(steps) if present is None else present & ~np.isnan(steps)
+        if low != 0:
+            steps -= low
+        if step != 1:
+            steps /= step
+        steps += 0.5
+        np.floor(steps, out=steps)
+        if isinstance(column, Real):  # bounds and step are doubles near its own
+            steps = np.where(doubles >= high, column.size - 1, np.minimum(steps, column.size - 1))
+    if not known.all():
+        missing = column.missing_code
+        steps = steps[known] if missing is None else np.where(known, steps, missing)
+    return steps.astype(np.int64)
 
 
 def _present(values: Array) -> Bools:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from oboro.arrays import Bools, Codes, Floats, Integers, Values
 from oboro.domain import Column, Date, Integer, Real
-from oboro.engine.arrays import frequent, held, stream_counts
+from oboro.engine.arrays import beyond, frequent, held, stream_counts, taken
 from oboro.engine.careful import Careful, Edition
 from oboro.engine.codes import (
     FLOATS,
@@ -72,9 +72,12 @@ class DuckTable(Ordered):
     )  # the same as an Arrow table, if it is in memory
     parquet: Path | None = field(default=None, repr=False, compare=False)  # the file, if it is such a one
     edition: Edition | None = field(default=None, repr=False, compare=False)  # of the file that it lies in
-    crowds: dict[tuple[str, int], tuple[Codes, Table | None] | None] = field(
+    crowds: dict[tuple[str, int], tuple[Codes, Codes | None] | None] = field(
         default_factory=dict, repr=False, compare=False
     )  # of a file: who has more rows than that
+    buckets: dict[tuple[str, str, int], Codes] = field(
+        default_factory=dict, repr=False, compare=False
+    )  # of a file: which have more rows than that
     headed: bool = field(default=False, repr=False, compare=False)  # by the first line of a text file
     met: set[str] = field(default_factory=set, repr=False, compare=False)  # asked for, and there
 
@@ -466,37 +469,47 @@ def dropped_rows(
 
     Few persons are above the limit, and only their rows are grouped and ranked. Whole numbers are counted one by one. Other
     persons are put into 2^24 buckets by a hash, and the rows of each bucket are counted as they stream past, up to
-    one more than the limit: only in a bucket with so many can a person be above it. (Rows that lack a field, and those that the
-    condition leaves out where persons are counted one by one, are in these counts too: they can only bring more rows along.)
+    one more than the limit: only in a bucket with so many can a person be above it. (Rows that lack a field are in these counts too, and
+    those that the condition leaves out where persons are counted one by one or in a file: they can only bring more rows along.)
     """
     names, limit, name = ", ".join(fields), unit.contributions, source.person(unit)
     person = person_sql(source, unit)
     stored = _crowd(source, name, limit) if person == quoted(name) else None
     if stored is not None and not stored[0].size:
         return []
-    if stored is not None and stored[1] is not None:
-        source.connection.register("crowded", stored[1])
-        rows = _owned_rows(replace(source, relation="crowded"), fields, unit, condition)
-    elif stored is not None:
+    if stored is not None and stored[1] is not None and source.table is not None:
+        return [_dropped_in_memory(source, fields, unit, condition, stored[1])]
+    if stored is not None:
         source.connection.register("crowded", pa.table({"person": stored[0]}))
         rows = (
             f"SELECT * FROM ({_owned_rows(source, fields, unit, condition)}) WHERE person IN (FROM crowded)"
         )
     else:
-        bucket = f"(hash(person) & {_BUCKETS - 1}::UBIGINT)::INTEGER"
-        persons = all_rows(source, {"person": person}, unit, condition)
-        crowded = stream_counts(source, f"SELECT {bucket} FROM ({persons})", _BUCKETS, limit + 1) > limit
-        source.connection.register("crowded", pa.table({"bucket": np.flatnonzero(crowded).astype(np.int32)}))
-        rows = (
-            f"SELECT * FROM ({_owned_rows(source, fields, unit, condition)}) WHERE {bucket} IN (FROM crowded)"
-        )
+        source.connection.register("crowded", pa.table({"bucket": _crowded_buckets(source, unit, condition)}))
+        rows = f"SELECT * FROM ({_owned_rows(source, fields, unit, condition)}) WHERE {_bucket()} IN (FROM crowded)"
     return [
         f"WITH near AS MATERIALIZED ({rows}), "
         f"{_ranked(source, names, unit)} SELECT {names} FROM ranked WHERE place > {unit.max_rows}"
     ]
 
 
-def _crowd(source: DuckTable, name: str, limit: int) -> tuple[Codes, Table | None] | None:
+def _dropped_in_memory(
+    source: DuckTable, fields: Mapping[str, str], unit: Unit, condition: str | None, places: Codes
+) -> str:
+    """The same of whole numbers in memory whose rows stand at these places: few, and quicker to rank here than in a query."""
+    assert source.table is not None
+    source.connection.register("crowded", taken(source.table, places))
+    rows = _owned_rows(replace(source, relation="crowded"), fields, unit, condition)
+    whole = ", ".join(f"{name}::BIGINT AS {name}" for name in ("person", *fields))
+    found = source.connection.execute(f"SELECT {whole} FROM ({rows})").fetchnumpy()
+    persons, *codes = (np.asarray(found[name], np.int64) for name in ("person", *fields))
+    left_out = beyond(persons, codes, unit.contributions)
+    dropped = {name: code[left_out] for name, code in zip(fields, codes, strict=True)}
+    source.connection.register("dropped", pa.table(dropped))
+    return f"SELECT {', '.join(fields)} FROM dropped"
+
+
+def _crowd(source: DuckTable, name: str, limit: int) -> tuple[Codes, Codes | None] | None:
     """`frequent`; of a file it is found once, since a question to another edition of it is refused."""
     if source.edition is None:
         return frequent(source, name, limit)
@@ -504,6 +517,25 @@ def _crowd(source: DuckTable, name: str, limit: int) -> tuple[Codes, Table | Non
         source.crowds[name, limit] = frequent(source, name, limit)
     source.edition.check()
     return source.crowds[name, limit]
+
+
+def _bucket() -> str:
+    return f"(hash(person) & {_BUCKETS - 1}::UBIGINT)::INTEGER"
+
+
+def _crowded_buckets(source: DuckTable, unit: Unit, condition: str | None) -> Codes:
+    """The buckets with more rows than the limit. Of a file those of all rows, found once: a condition leaves no more of them."""
+    person, limit = person_sql(source, unit), unit.contributions
+    key = source.relation, person, limit
+    if source.edition is not None and key in source.buckets:
+        source.edition.check()
+        return source.buckets[key]
+    rows = all_rows(source, {"person": person}, unit, condition if source.edition is None else None)
+    counts = stream_counts(source, f"SELECT {_bucket()} FROM ({rows})", _BUCKETS, limit + 1)
+    found = np.flatnonzero(counts > limit).astype(np.int32)
+    if source.edition is not None:
+        source.buckets[key] = found
+    return found
 
 
 def _owned_rows(source: DuckTable, fields: Mapping[str, str], unit: Unit, condition: str | None) -> str:

@@ -196,6 +196,7 @@ class Ledger(Book):
             room = self._room(last, spent, now)
             if not periods.fits(cost, room):
                 raise self._too_expensive(cost, room)
+            total = replay.added(self.budget, spent, cost)
             facts: Record = {
                 "name": name,
                 "plan": plan,
@@ -203,7 +204,7 @@ class Ledger(Book):
                 "unit": unit.to_dict(),
                 "guarantee": guarantee.to_dict(),
                 "cost": cost.to_dict(),
-                "spent": replay.added(self.budget, spent, cost).to_dict(),
+                "spent": total.to_dict(),
             }
             if edition is not None:
                 facts["edition"] = edition
@@ -215,7 +216,9 @@ class Ledger(Book):
                 recent = periods.carried(last.body["period"], last.time, now)
                 lately = periods.plus(guarantee_from(recent["spent"]), cost)
                 facts["period"] = {**recent, "spent": lately.to_dict()}
-            return records.append(connection, last, "reserve", facts, self._private_key(last), time=now)
+            entry = records.append(connection, last, "reserve", facts, self._private_key(last), time=now)
+            self._vouch(connection, total)
+            return entry
 
         entry = self._database.write(pay)
         self._database.saw(entry.head)
@@ -238,12 +241,11 @@ class Ledger(Book):
         digest = sha256(content)
 
         def store(connection: Connection) -> Entry:
-            self._refuse_foreign(connection, reservation)
+            entry = self._reserved(connection, reservation)
             # before the lock of a server: this may take a while
             records.write_parts(connection, reservation.position, content)
-            last, _ = self._turn(connection)
-            entry = records.entry_at(connection, reservation.position)
-            if (ticks is not None) != (entry is not None and replay.ticks_of(entry) is not None):
+            last, spent = self._turn(connection)
+            if (ticks is not None) != (replay.ticks_of(entry) is not None):
                 raise LedgerError(
                     "a series is published tick by tick, and nothing else is",
                     given=f"entry {reservation.position}",
@@ -258,7 +260,7 @@ class Ledger(Book):
                         given=f"entry {reservation.position}",
                         needed="the final table of all that were published",
                     )
-            elif entry is not None and entry.kind == "tick":
+            elif entry.kind == "tick":
                 self._refuse_over(connection, entry.body["series"], entry.body["tick"])
             body = {
                 "reservation": reservation.position,
@@ -267,7 +269,9 @@ class Ledger(Book):
                 "sha256": digest,
                 "facts": facts,
             }
-            return records.append(connection, last, "commit", body, self._private_key(last))
+            written = records.append(connection, last, "commit", body, self._private_key(last))
+            self._vouch(connection, spent)
+            return written
 
         entry = self._database.write(store)
         self._database.saw(entry.head)

@@ -15,7 +15,7 @@ from oboro.exact import whole
 from oboro.files import BESIDE_SQLITE
 from oboro.ledger import accounts, creation, keys, periods, records, replay
 from oboro.ledger.accounts import Account
-from oboro.ledger.chain import Entry, root_of, signer_of
+from oboro.ledger.chain import Entry, Head, root_of, signer_of
 from oboro.ledger.creation import printable
 from oboro.ledger.database import Connection, Database
 from oboro.ledger.periods import Periods
@@ -184,6 +184,11 @@ class Book:
         self._sound[:] = [(last, spent)]
         return last, spent
 
+    def _vouch(self, connection: Connection, spent: Guarantee) -> None:
+        """Keeps, with the entry that was just written, the total in it: it follows from one that was checked."""
+        if connection.tip is not None:
+            self._sound[:] = [(connection.tip, spent)]
+
     def _turn(self, connection: Connection, *, older: bool = False) -> tuple[Entry, Guarantee]:
         """The last entry, which nobody else can append to before this transaction ends, and what has been spent by it."""
         found = self._checked_last(connection, lock=True)
@@ -230,7 +235,15 @@ class Book:
             if not replay.in_currency(entry, self.budget):
                 raise tampered(entry.position, "an amount in it is in another currency")
 
-    def _refuse_foreign(self, connection: Connection, reservation: Reservation) -> None:
+    def _reserved(self, connection: Connection, reservation: Reservation) -> Entry:
+        """The entry of a reservation that was not committed yet; refused if it is none."""
+        tip = connection.tip
+        if (
+            tip is not None
+            and tip.head == Head(reservation.position, reservation.hash)
+            and tip.kind in _DRAWN
+        ):
+            return tip  # a commit would come after it
         entry = records.entry_at(connection, reservation.position)
         if entry is None or entry.kind not in _DRAWN or entry.hash != reservation.hash:
             raise LedgerError(
@@ -245,6 +258,7 @@ class Book:
                 needed="one commit for each reservation",
                 fix="reserve again",
             )
+        return entry
 
     def _room(self, last: Entry, spent: Guarantee, now: datetime) -> Guarantee:
         """What may be spent at a moment, by whoever pays."""

@@ -73,10 +73,11 @@ def _in_table(value: object, form: dict[str, Form], where: str) -> str | None:
         if type(name) is not str or name[-1:] == "?" or (name not in form and f"{name}?" not in form):
             return f"{before}{name}"
     for spelt, one in form.items():
-        name = spelt.removesuffix("?")
-        absent = name if spelt == name else None
-        wrong = misfit(value[name], one, name) if name in value else absent
-        if wrong is not None:
+        name = spelt[:-1] if spelt[-1] == "?" else spelt
+        if name not in value:
+            if spelt == name:
+                return f"{before}{name}"
+        elif type(value[name]) is not one and (wrong := misfit(value[name], one, name)) is not None:
             return f"{before}{wrong}"
     return None
 
@@ -157,7 +158,7 @@ def _known(read: Callable[[object], object]) -> Callable[[object], object]:
         read(dict(parts))
 
     def form(value: object) -> object:
-        if type(value) is dict and all(type(name) is str and type(one) is str for name, one in value.items()):
+        if type(value) is dict and {*map(type, value), *map(type, value.values())} == {str}:
             return checked(tuple(value.items()))
         return read(value)
 
@@ -281,15 +282,24 @@ def canonical(value: object, name: str = "value") -> str:
     >>> ob.ledger.canonical({"b": [1, "two"], "a": None})
     '{"a":null,"b":[1,"two"]}'
     """
+    return written(value, name)[0]
+
+
+def written(value: object, name: str = "value") -> tuple[str, Any]:
+    """The canonical text, and what it reads as: the same value, which nobody else holds."""
     try:
         text = _WRITES.encode(value)
-        if _plainly(text) and _READS.decode(text) == value:
-            return text  # as nearly every record: JSON gives back what it is, and no number in it is a float
+        if _plainly(text) and (read := _READS.decode(text)) == value:
+            return (
+                text,
+                read,
+            )  # as nearly every record: JSON gives back what it is, and no number in it is a float
     except (ValueError, TypeError, RecursionError):
         pass  # it is said below what is wrong
     try:
         _check(value, name)
-        return _WRITES.encode(value)
+        text = _WRITES.encode(value)
+        return text, json.loads(text)
     except ParameterError:
         raise
     except ValueError as error:  # an integer of thousands of digits
@@ -487,8 +497,10 @@ def seal(
     facts: Mapping[str, object],
     *keys: Ed25519PrivateKey,
     time: datetime | None = None,
-) -> tuple[Entry, str]:
-    """The next entry after `before`, signed by `keys`, and the text of its body. What `facts` do not set is carried over.
+) -> tuple[Entry, str, Entry]:
+    """The next entry after `before`, signed by `keys`, the text of its body, and the entry again, of which nobody holds a part.
+
+    What `facts` do not set is carried over.
 
     `time` is `now_after` the entry before, where something was decided by it.
     """
@@ -496,16 +508,22 @@ def seal(
     time = time or now_after(None if before is None else before.time)
     if before is not None:
         # a copy: `before` may be kept, and what is sealed is handed out
-        kept = {"spent": deepcopy(before.body["spent"]), "key": before.body["key"], "root": root_of(before)}
+        kept = {"spent": _copied(before.body["spent"]), "key": before.body["key"], "root": root_of(before)}
         if "period" in before.body:
             kept["period"] = deepcopy(carried(before.body["period"], before.time, time))
-    body = {**kept, **facts, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ")}
+    body = {**kept, **facts, "time": f"{time.isoformat()[:19]}Z"}
     position = 0 if before is None else before.position + 1
     previous = NO_HASH if before is None else before.hash
-    text = canonical(body, "the entry")
+    text, read = written(body, "the entry")
     digest = entry_hash(previous, position, kind, text)
-    signature = b"".join(key.sign(_signed(digest)) for key in keys)
-    return Entry(position, kind, body, previous, digest, signature.hex()), text
+    signature = b"".join(key.sign(_signed(digest)) for key in keys).hex()
+    made, own = (Entry(position, kind, one, previous, digest, signature) for one in (body, read))
+    return made, text, own
+
+
+def _copied(amount: Record) -> Record:
+    """A copy of what a body carries over; nearly every amount is a table of texts."""
+    return {**amount} if {*map(type, amount.values())} == {str} else deepcopy(amount)
 
 
 def entry_hash(previous: str, position: int, kind: str, body: str) -> str:

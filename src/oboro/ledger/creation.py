@@ -113,6 +113,8 @@ def schema_of(connection: Connection, place: Place) -> int:
     found = connection.schema
     if found is None:
         found = connection.one("SELECT schema FROM oboro_ledger")
+        if connection.sqlite:
+            connection.schema = found
     version = found if isinstance(found, int) else 0  # a cell of SQLite holds anything
     if version not in range(1, schema.VERSION + 1):
         raise LedgerError(

@@ -53,13 +53,12 @@ class Connection:
         sqlite: sqlite3.Connection | None,
         server: sqlalchemy.Connection | None,
         tip: Entry | None = None,
+        schema: Any = None,
     ) -> None:
         self.sqlite, self._server = sqlite, server
         self._open: list[sqlite3.Cursor] = []
         self.tip = tip  # the last entry, where it is known without a look
-        self.schema: Any = (
-            None  # what the ledger says of itself, where it was read together with something else
-        )
+        self.schema = schema  # what the ledger says of itself, where it is known without a look
 
     def end(self) -> None:
         """Lets go of rows that nobody has read to their end: SQLite would keep its lock for them."""
@@ -144,7 +143,7 @@ class Database:
         self._holder: int | None = (
             None  # the thread whose turn it is: it may begin another, also while a fork waits
         )
-        self._tip: tuple[sqlite3.Connection, object, Entry] | None = None
+        self._tip: tuple[sqlite3.Connection, object, Entry, Any] | None = None  # with the schema
         _alive.add(self)
 
     @contextmanager
@@ -173,7 +172,9 @@ class Database:
                 self._jobs.append(job)
                 if self._leader is None:
                     self._leader = job
-            if self._leader is not job:
+                else:
+                    job.awake = threading.Event()
+            if job.awake is not None:
                 job.awake.wait()
             if not job.taken:  # nobody has written it down: this thread leads
                 with self._in_turn():
@@ -195,7 +196,7 @@ class Database:
                 self._jobs.remove(job)
             if self._leader is job:
                 self._leader = self._jobs[0] if self._jobs else None
-                if self._leader is not None:
+                if self._leader is not None and self._leader.awake is not None:
                     self._leader.awake.set()
 
     def _share(self, own: _Job[Any]) -> None:
@@ -227,7 +228,8 @@ class Database:
                 job.found = one
         finally:
             for job in jobs:
-                job.awake.set()
+                if job.awake is not None:
+                    job.awake.set()
 
     @contextmanager
     def writing(self, progress: Progress | None = None) -> Iterator[Connection]:
@@ -317,8 +319,8 @@ class Database:
             driver.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             version = driver.execute("PRAGMA data_version").fetchone()
             tip, self._tip = self._tip, None
-            known = tip[2] if tip is not None and tip[0] is driver and tip[1] == version else None
-            connection = Connection(driver, None, known)
+            known = tip[2:] if tip is not None and tip[0] is driver and tip[1] == version else ()
+            connection = Connection(driver, None, *known)
             try:
                 yield connection
                 connection.end()
@@ -330,7 +332,7 @@ class Database:
             if write:
                 self._check_file(progress.outcome)  # a file that was taken away keeps nothing
             if connection.tip is not None:
-                self._tip = driver, version, connection.tip
+                self._tip = driver, version, connection.tip, connection.schema
 
     @contextmanager
     def _in_turn(self) -> Iterator[None]:
@@ -369,7 +371,7 @@ class _Job(Generic[T]):
     def __init__(self, work: Callable[[Connection], T]) -> None:
         self.work = work
         self.taken = False  # by a leader
-        self.awake = threading.Event()  # it is done, or its thread leads
+        self.awake: threading.Event | None = None  # of one that waits: it is done, or its thread leads
         self.found: Callable[[], T] | None = None
 
     def tried(self, connection: Connection) -> Callable[[], T]:

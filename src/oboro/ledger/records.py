@@ -171,7 +171,7 @@ def append(
     time: datetime | None = None,
 ) -> Entry:
     """Writes the next entry."""
-    entry, text = seal(last, kind, facts, *keys, time=time)
+    entry, text, own = seal(last, kind, facts, *keys, time=time)
     line = Line(
         entry.position,
         kind,
@@ -193,7 +193,7 @@ def append(
         if named:
             connection.run(found_by, position=entry.position, **named)
     mark(connection, entry.position)
-    kept = _whole.add(tuple(line)) if odd(entry, text) is None else None
+    kept = _whole.add(tuple(line), own) if odd(own, text) is None else None
     connection.tip = kept if connection.sqlite else None
     return entry
 
@@ -300,10 +300,10 @@ class _Whole:
     def __init__(self, most: int = 4) -> None:
         self._rows: deque[tuple[tuple[Any, ...], Entry]] = deque(maxlen=most)
 
-    def add(self, row: tuple[Any, ...]) -> Entry:
-        """Its entry is read from the row: what a caller holds, and may write to, is never kept."""
+    def add(self, row: tuple[Any, ...], own: Entry | None = None) -> Entry:
+        """Its entry is read from the row, or `own`, which nobody else holds: what a caller may write to is never kept."""
         position, kind, body, previous, digest, signature = row[:6]
-        entry = Entry(position, kind, json.loads(body), previous, digest, signature)
+        entry = own or Entry(position, kind, json.loads(body), previous, digest, signature)
         self._rows.append((row, entry))
         return entry
 

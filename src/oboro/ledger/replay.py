@@ -121,7 +121,7 @@ def states_otherwise(plan: Record, unit: Unit, guarantee: Guarantee) -> bool:
     """Whether the record of a plan states another unit or guarantee than it is paid for. Some state none, or in other words."""
     for name, read, paid in (("unit", unit_from, unit), ("guarantee", guarantee_from, guarantee)):
         with suppress(InputError):
-            if name in plan and read(plan[name]) != paid:
+            if name in plan and plan[name] != paid.to_dict() and read(plan[name]) != paid:
                 return True
     return False
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate
 from typing import TypeVar
 
@@ -231,8 +232,7 @@ def exponential_choices(
     rate = not_negative("eta", eta)
     bits = bits or system_bits()
     above, weights = candidates(scores, counts)
-    with precision(128):
-        low, high = floatball.cumulative_weights(above, weights, *floatball.float_ball(ball(rate)))
+    low, high = floatball.cumulative_weights(above, weights, *_in_floats(*rate.as_integer_ratio()))
     words = bits.words(size)
     leading = words.astype(np.float64)
     least = leading * 2.0**-64 * low[-1] * (1 - 8 * floatball.U)  # four roundings at most, here and below
@@ -243,6 +243,15 @@ def exponential_choices(
     for place in np.flatnonzero(~sure):
         out[place] = _choose_by_balls(above, weights, rate, Uniform(bits, int(words[place]), 64))
     return out
+
+
+@lru_cache(maxsize=256)
+def _in_floats(numerator: int, denominator: int) -> tuple[float, float]:
+    """A float ball that contains a rational."""
+    from oboro.noise import floatball
+
+    with precision(128):
+        return floatball.float_ball(ball(Fraction(numerator, denominator)))
 
 
 def _choose_by_balls(above: Words, weights: Integers, eta: Fraction, u: Uniform) -> int:

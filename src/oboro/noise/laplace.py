@@ -244,31 +244,40 @@ class _Tables:
         return -magnitude if minus else magnitude
 
     def searched(self, i: int, known: int) -> int:
-        """How many floors of digit i lie above `known`, in eight steps, without the others."""
-        low, high = 0, RADIX if i == self.digits - 1 else RADIX - 1
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if self.floor(i, middle) > known else (low, middle)
-        return low
+        """How many floors of digit i lie above `known`: two of them tell, next to each other, and floats say where to look."""
+        most = RADIX if i == self.digits - 1 else RADIX - 1
+        j = min(max(self._near(i, known), 0), most)
+        while j < most and self.floor(i, j) > known:
+            j += 1
+        while j > 0 and self.floor(i, j - 1) <= known:
+            j -= 1
+        return j
+
+    def _near(self, i: int, known: int) -> int:
+        """About where S(j) passes known/2^31, by inversion in floats."""
+        rate, v = as_float(RADIX**i / self.scale), (known + 0.5) / 2**_BITS
+        missed = v - 1 if i == self.digits - 1 else (v - 1) * -math.expm1(-rate * RADIX)
+        return int(min(-math.log1p(missed) / rate, float(RADIX)))
 
     def floor(self, i: int, j: int) -> int:
         return certain_floor(self.survival(i, j), _BITS)
 
     def survival(self, i: int, j: int) -> Real:
         """S(j) of digit i as an enclosed real."""
-        from oboro.noise.lazy import ball
+        from flint import arb, fmpq
 
-        rate = Fraction(RADIX**i) / self.scale
+        top, bottom = RADIX**i * self.scale.denominator, self.scale.numerator
+
+        def log_power(k: int) -> Ball:
+            """log r^k, with r = e^(-RADIX^i / scale)."""
+            return arb(fmpq(-top * k, bottom))
+
         if i == self.digits - 1:
-            return lambda: ball(-rate * (j + 1)).exp()
+            return lambda: log_power(j + 1).exp()
 
         def cut_off() -> Ball:
             # r^(j+1) (1 - r^(255-j)) / (1 - r^256), with expm1 where r is close to 1
-            return (
-                ball(-rate * (j + 1)).exp()
-                * ball(-rate * (RADIX - 1 - j)).expm1()
-                / ball(-rate * RADIX).expm1()
-            )
+            return log_power(j + 1).exp() * log_power(RADIX - 1 - j).expm1() / log_power(RADIX).expm1()
 
         return cut_off
 

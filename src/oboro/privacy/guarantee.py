@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -437,5 +438,13 @@ def guarantee_from(record: object) -> Guarantee:
     >>> ob.privacy.guarantee_from({"kind": "pure", "eps": "0.1"})
     Pure('0.1')
     """
+    if type(record) is dict and len(record) == 2 and {*map(type, record.values())} == {str}:
+        plain_kind, name = _PLAIN.get(record.get("kind"), (None, ""))
+        if plain_kind is not None and name in record:  # as nearly every record
+            with suppress(ParameterError):  # it is said below what is wrong
+                return plain_kind(record[name])
     found: Guarantee = read(Guarantee, record, "guarantee")
     return found
+
+
+_PLAIN: dict[object, tuple[type[Pure | ZCDP], str]] = {"pure": (Pure, "eps"), "zcdp": (ZCDP, "rho")}

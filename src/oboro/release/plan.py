@@ -55,25 +55,10 @@ def encoded(table: pa.Table, suffix: str) -> bytes:
 
     CSV is UTF-8. Where a name or a value in it is more than ASCII it begins with a byte order mark, by which Excel knows that.
     """
-    sink = io.BytesIO()
     if suffix == ".parquet":
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        # differences of sorted keys are small: two fifths fewer bytes, in a third of the time
-        packed = [field.name for field in table.schema if pa.types.is_integer(field.type)]
-        # of few rows a list of the values that occur saves nothing
-        others = [name for name in table.column_names if name not in packed] if table.num_rows > 100 else []
-        encoding = dict.fromkeys(packed, "DELTA_BINARY_PACKED")
-        pq.write_table(
-            table,
-            sink,
-            compression="zstd",
-            use_dictionary=others,
-            column_encoding=encoding or None,
-            row_group_size=ROW_GROUP,
-        )
-    elif suffix == ".csv":
+        return _parquet(table)
+    sink = io.BytesIO()
+    if suffix == ".csv":
         import pyarrow.csv as csv
 
         csv.write_csv(table, sink)
@@ -91,6 +76,28 @@ def encoded(table: pa.Table, suffix: str) -> bytes:
     return sink.getvalue()
 
 
+def _parquet(table: pa.Table) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    if table.num_rows <= _FEW:  # nothing to be saved in them: packing takes longer than all the rest
+        pq.write_table(table, sink, compression="none", use_dictionary=False, write_statistics=False)
+        return bytes(sink.getvalue())
+    # differences of sorted keys are small: two fifths fewer bytes, in a third of the time
+    packed = [field.name for field in table.schema if pa.types.is_integer(field.type)]
+    pq.write_table(
+        table,
+        sink,
+        compression="zstd",
+        use_dictionary=[name for name in table.column_names if name not in packed],
+        column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED") or None,
+        row_group_size=ROW_GROUP,
+    )
+    return bytes(sink.getvalue())
+
+
+_FEW = 100  # rows
 _SYSTEMS = (3, 0)  # what a packed file says it was made on; 0.1 wrote 0 on Windows
 
 
@@ -166,6 +173,9 @@ class Plan:
     table_by: Callable[..., Any] | None = None  # (table, columns, level): a table of its own, with intervals
     outlined: Callable[..., Any] | None = None  # (such a table, columns, file): with the shape of each area
     with_shapes: tuple[str, ...] = ()  # endings of files that have them
+    light: ClassVar[bool] = (
+        False  # whether what is derived from its fields takes so little room that `run` may keep it
+    )
 
     @property
     def has_counts(self) -> bool:
@@ -433,24 +443,8 @@ def made_again(plan: Plan) -> Any:
     Copies, pickles and `object.__setattr__` pass every constructor by; a record does not. Functions are the one thing
     that a record cannot carry: they are taken over as they are, and the promise must be conditional on them.
     """
-    given, cls = plan, type(plan)
-    if cls is not _known.get(getattr(given, "kind", "")):
-        raise ParameterError(
-            "the plan is of a class that is not registered",
-            given=cls.__qualname__,
-            needed="a plan of a registered class",
-            fix="@ob.release.register",
-        )
-    handed = functions_of(given)
-    try:
-        record = given.to_dict()
-    except (TypeError, AttributeError, LookupError, ValueError, ArithmeticError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise ParameterError(
-            "the plan cannot be written down", given=f"{type(error).__name__}: {error}"
-        ) from None
-    made = plan_from(record, handed)
+    handed = functions_of(plan)
+    made = plan_from(record_of(plan), handed)
     if handed and not isinstance(made.guarantee, Conditional):
         raise GuaranteeError(
             "a plan with a function of your own has a conditional promise",
@@ -458,6 +452,26 @@ def made_again(plan: Plan) -> Any:
             needed="Conditional(..., what is assumed about the function)",
         )
     return made
+
+
+def record_of(plan: Plan) -> dict[str, object]:
+    """The record that a plan of a registered class writes of itself."""
+    cls = type(plan)
+    if cls is not _known.get(getattr(plan, "kind", "")):
+        raise ParameterError(
+            "the plan is of a class that is not registered",
+            given=cls.__qualname__,
+            needed="a plan of a registered class",
+            fix="@ob.release.register",
+        )
+    try:
+        return plan.to_dict()
+    except (TypeError, AttributeError, LookupError, ValueError, ArithmeticError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise ParameterError(
+            "the plan cannot be written down", given=f"{type(error).__name__}: {error}"
+        ) from None
 
 
 def a_plan(name: str, value: object) -> Any:

@@ -104,13 +104,22 @@ class Release:
     'ages.csv.certificate.json'
     """
 
-    plan: Plan
+    _plan: Plan | Callable[[], Plan] = field(
+        repr=False, compare=False
+    )  # or what makes it, when it is asked for
     name: str | None
     cost: Guarantee
     certificate: Certificate
     _table: pa.Table = field(repr=False)
     _content: bytes = field(repr=False)
     _sign: Callable[[bytes], bytes] = field(repr=False)
+
+    @property
+    def plan(self) -> Plan:
+        if not isinstance(self._plan, Plan):
+            object.__setattr__(self, "_plan", self._plan())
+        assert isinstance(self._plan, Plan)
+        return self._plan
 
     @property
     def guarantee(self) -> Guarantee:
@@ -417,12 +426,13 @@ def from_content(
     *,
     record: dict[str, object] | None = None,
     forecast: Forecast | None = None,
+    own: Plan | Callable[[], Plan] | None = None,
 ) -> Release:
-    """A release from what the ledger keeps of it."""
+    """A release from what the ledger keeps of it. `own`: the plan that it is to have, or what makes it, if that is another object."""
     certificate = certify(plan, ledger, name, cost, committed, record=record, forecast=forecast)
     if table is None:
         table = table_in(content, f"entry {committed.position}")
-    return Release(plan, name, cost, certificate, table, content, ledger.sign)
+    return Release(plan if own is None else own, name, cost, certificate, table, content, ledger.sign)
 
 
 def table_in(content: bytes, where: str) -> pa.Table:

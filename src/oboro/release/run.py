@@ -9,13 +9,16 @@ committed is returned as it was stored, without looking at data again.
 
 The object that a caller hands in is never run. It is made anew from its record, by the code that reads plan files, and
 that is what is priced, described and measured: so a plan that was altered on the way keeps its promise or is refused.
+Where the very same record was run a moment ago, what was made of it then is run again: nobody else has held it since.
 """
 
 from __future__ import annotations
 
+import json
 import shlex
+from collections import OrderedDict
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from oboro._version import __version__
@@ -23,15 +26,16 @@ from oboro.errors import BudgetError, InputError, LedgerError, ParameterError, s
 from oboro.exact import whole
 from oboro.kinds import takes, text_of
 from oboro.ledger import Ledger
+from oboro.ledger.chain import canonical
 from oboro.ledger.periods import least, nothing
 from oboro.ledger.records import Reservation
 from oboro.noise.bits import Bits, system_bits
 from oboro.payment import paid, paying
-from oboro.privacy import Guarantee
-from oboro.records import functions_of
+from oboro.privacy import Guarantee, guarantee_from
+from oboro.records import Record, functions_of
 from oboro.release.folder import check_whole
 from oboro.release.forecast import Forecast
-from oboro.release.plan import Plan, a_plan, made_again, plan_from
+from oboro.release.plan import Plan, a_plan, made_again, plan_from, record_of
 from oboro.release.release import Release, from_content, to_content
 
 if TYPE_CHECKING:
@@ -71,6 +75,60 @@ def quote(plan: Plan, ledger: Ledger) -> Quote:
 def _quoted(made: Plan, ledger: Ledger, account: str | None = None) -> Quote:
     cost = price(made, ledger, account)
     return Quote(made, made.to_dict(), made.describe(), made.forecast(), cost)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A plan made from its record, with its words, forecast and record: as texts, so that what is handed out is nobody else's.
+
+    `own` is the plan for whoever gets the release: where this one is kept, another that is made when it is asked for.
+    """
+
+    plan: Plan
+    text: str
+    words: str
+    forecast: Forecast
+    kept: bool
+
+    @classmethod
+    def of(cls, plan: Plan, *, kept: bool) -> _Made:
+        text, words = canonical(plan.to_dict()), canonical(plan.describe(), "the words of the plan")
+        return cls(plan, text, words, plan.forecast(), kept)
+
+    @property
+    def record(self) -> Record:
+        return _table(self.text)
+
+    @property
+    def own(self) -> Plan | Callable[[], Plan]:
+        return (lambda: plan_from(self.record)) if self.kept else self.plan
+
+    def quoted(self, cost: Guarantee) -> Quote:
+        """For `run` alone: the plan in it is not to be handed out."""
+        return Quote(self.plan, self.record, _table(self.words), self.forecast, cost)
+
+
+def _table(text: str) -> Record:
+    found: Record = json.loads(text)
+    return found
+
+
+_MOST = 64  # plans that are kept
+_LONGEST = 1 << 14  # signs of the record of one
+_lately: OrderedDict[str, _Made] = OrderedDict()  # by the text of the record that they were made from
+
+
+def _made(plan: Plan) -> _Made:
+    """What `made_again` makes: of a record that is kept, what was made of it before."""
+    if not plan.light or functions_of(plan):
+        return _Made.of(made_again(plan), kept=False)
+    text = canonical(record_of(plan))
+    known = _lately.pop(text, None) or _Made.of(made_again(plan), kept=len(text) <= _LONGEST)
+    if known.kept:
+        _lately[text] = known
+        while len(_lately) > _MOST:
+            _lately.popitem(last=False)
+    return known
 
 
 @takes(plan=a_plan, ledger=Ledger)
@@ -122,24 +180,33 @@ def run(
     >>> again.to_arrow() == release.to_arrow(), ledger.remaining
     (True, Pure('0.9'))
     """
-    made = made_again(plan)
-    if name is not None and (found := given_again(made, ledger, name)) is not None:
+    known = _made(plan)
+    made = known.plan
+    if name is not None and (found := given_again(made, ledger, name, known.own)) is not None:
         check_whole(found.to_arrow(), data)
         return found
-    quoted = _quoted(made, ledger, account)
+    quoted = known.quoted(price(made, ledger, account))
     if tell is not None:
-        tell(quoted.forecast)
+        tell(replace(quoted.forecast) if known.kept else quoted.forecast)
     data = made.open(data)
     prepared = made.prepare(data)
     source = bits or system_bits()
     reservation = reserve(quoted, ledger, name, account=account, edition=edition, approval=approval)
     with paid(ledger.where, reservation.position):
         table = made.publish(made.measure(prepared, source))
-    return keep(quoted, ledger, reservation, table, source, getattr(data, "engine", None))
+    if known.kept:  # the cost may be the very guarantee of the plan
+        reservation = replace(reservation, cost=guarantee_from(reservation.cost.to_dict()))
+    engine = getattr(data, "engine", None)
+    return keep(quoted, ledger, reservation, table, source, engine, own=known.own)
 
 
-def given_again(plan: Plan, ledger: Ledger, name: str) -> Release | None:
-    """The stored release of this name and plan; None where the name is new, and refused where it is taken."""
+def given_again(
+    plan: Plan, ledger: Ledger, name: str, own: Plan | Callable[[], Plan] | None = None
+) -> Release | None:
+    """The stored release of this name and plan; None where the name is new, and refused where it is taken.
+
+    `own`: the plan that the release is to have, or what makes it.
+    """
     stored = ledger.find(name)
     if stored is None:
         return None
@@ -149,7 +216,8 @@ def given_again(plan: Plan, ledger: Ledger, name: str) -> Release | None:
     elif stored.committed is None or cost is None:
         ledger.refuse_used(name, written)
     else:
-        return from_content(plan, ledger, stored.reserved.name, cost, stored.committed, stored.content())
+        reserved, content = stored.reserved, stored.content()
+        return from_content(plan, ledger, reserved.name, cost, stored.committed, content, own=own)
     return None  # pragma: no cover  # a taken name was refused above
 
 
@@ -199,11 +267,13 @@ def keep(
     *,
     of: str = "release",
     ticks: Collection[int] | None = None,
+    own: Plan | Callable[[], Plan] | None = None,
 ) -> Release:
     """Stores what was measured under a reservation, commits it and signs: the end of every run, also of one in steps.
 
     `bits` are those that it was drawn with, or how they are called. `engine` is the name and version of what added up the data, where
-    an engine did. `of`: a release, or the "tick" or the "final" table of a series, which was made of `ticks`.
+    an engine did. `of`: a release, or the "tick" or the "final" table of a series, which was made of `ticks`. `own`: the plan that the
+    release is to have, or what makes it, where that is not the one that was quoted.
     """
 
     def look() -> bool:
@@ -230,6 +300,7 @@ def keep(
             table,
             record=quoted.record,
             forecast=quoted.forecast,
+            own=own,
         )
 
 

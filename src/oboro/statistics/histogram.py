@@ -64,6 +64,7 @@ class HistogramPlan(Plan):
     where: Condition | None = None
     expected_n: int | None = None  # a guess of how many units there are: for the forecast alone
     kind = "statistics.histogram"
+    light = True
     leaves_out = "covers the noise; not errors in the data, nor records left out or clamped"
     footnote = (
         "noise may take a count below 0; it is left there, so that sums of counts stay right on average"

@@ -32,7 +32,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
 from itertools import accumulate, pairwise
 from math import comb
 from typing import Any, TypeAlias
@@ -49,6 +48,7 @@ MOST_QUANTILES = 12  # the work grows with the square
 MOST_GROUPS = 1000
 MOST_NEAR = 1 << 18  # rows about each quantile that tables are made for
 _BEYOND = 60  # all outputs beyond the cut weigh at most e^-60 of the best
+_ROOM = 1 << 24  # floats that are kept between draws
 _ERROR = 2.0**-52  # of an operation in floats, with room for what two errors make together
 
 
@@ -74,6 +74,9 @@ class Joint:
     cut: int
     windows: tuple[_Window, ...]
     _tables: dict[int, _Tables] = field(default_factory=dict, repr=False)
+    _sums: dict[tuple[str, int, int], Floats] = field(
+        default_factory=dict, repr=False
+    )  # of weights in floats, while there is room
 
     @classmethod
     def of(cls, ranks: Ranks, size: int, quantiles: Sequence[Fraction], eta: Fraction) -> Joint:
@@ -104,24 +107,28 @@ class Joint:
     def _proposed(self, bits: Bits) -> list[int]:
         left = len(self.windows)
         last = self.windows[-1]
-        i = self._pick(lambda t: t.ends, bits)
+        i = self._pick("ends", 0, 0, bits)
         if i > last.high - last.low:  # anywhere
             return _increasing(0, self.size << fineness(self.size), left, bits)
         interval, found = last.low + i, list[int]()
         while True:
-            count = 1 + self._pick(partial(_Tables.shared, j=left, i=interval), bits)
+            count = 1 + self._pick("shared", left, interval, bits)
             first = self.windows[left - 1].first(interval)
             found += _increasing(first, first + self.windows[left - 1].width(interval), count, bits)
             left -= count
             if left == 0:
                 return sorted(found)
-            at = self._pick(partial(_Tables.before, j=left, i=interval), bits)
+            at = self._pick("before", left, interval, bits)
             interval = self.windows[left - 1].low + at
 
-    def _pick(self, weights: Callable[[_Tables], Weights], bits: Bits) -> int:
+    def _pick(self, which: str, j: int, interval: int, bits: Bits) -> int:
         """An index in proportion to its weight: by floats if they are sure, else by balls."""
         u = Uniform(bits, bits.integer(64), 64)
-        sums = np.cumsum(weights(self._at(0)).plain())
+        sums = self._sums.get((which, j, interval))
+        if sums is None:
+            sums = np.cumsum(self._at(0).weights(which, j, interval).plain())
+            if (len(self._sums) + 1) * max(sums.size, self._at(0).ends.fraction.size) <= _ROOM:
+                self._sums[which, j, interval] = sums
         at, operations = u.value * 2.0**-64 * float(sums[-1]), self._at(0).operations + sums.size
         slack = float(sums[-1]) * (4 * operations * _ERROR + 2.0**-60)
         i = int(np.searchsorted(sums, at, side="right"))
@@ -129,7 +136,7 @@ class Joint:
             return i
         while True:
             with precision(2 * u.known):
-                balls = list(accumulate(weights(self._at(2 * u.known))))
+                balls = list(accumulate(self._at(2 * u.known).weights(which, j, interval)))
                 at = u.ball() * balls[-1]
                 i = next((i for i, edge in enumerate(balls) if not edge <= at), len(balls))
                 if i < len(balls) and at < balls[i]:
@@ -262,6 +269,12 @@ class _Tables:
         falling = _decayed(padded, piece.up - 1, numbers, eta)
         close = _shifted(falling, max(0, start), count, numbers)
         return far * piece.above + close * piece.below
+
+    def weights(self, which: str, j: int, i: int) -> Weights:
+        """Of what is drawn next: where the last outputs lie, how many `shared` interval i, or where the one `before` lies."""
+        if which == "ends":
+            return self.ends
+        return self.shared(j, i) if which == "shared" else self.before(j, i)
 
     def shared(self, j: int, i: int) -> Weights:
         """How many outputs, j among them, lie in interval i."""

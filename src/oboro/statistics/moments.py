@@ -160,6 +160,7 @@ class Moments(ScopedPlan):
     scope: inline[Scope]
     guarantee: Promise
     ball: Ball | None = None
+    light = True
 
     def check(self) -> None:
         """Different number columns, not too many of them; groups that are not too many; a ball that fits."""

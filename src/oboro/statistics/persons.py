@@ -55,6 +55,7 @@ class PersonsPlan(ScopedPlan):
     scope: inline[Scope]
     guarantee: Promise
     kind = "statistics.persons"
+    light = True
     leaves_out = "covers the noise; not errors in the data, nor records left out"
     interval_in_files = True
     footnote = (

@@ -81,6 +81,7 @@ class QuantilePlan(ScopedPlan):
     scope: inline[Scope]
     guarantee: Pure
     kind = "statistics.quantile"
+    light = True
 
     def check(self) -> None:
         self.scope.check_groups(besides=self.column)

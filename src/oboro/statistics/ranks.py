@@ -15,12 +15,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
 from oboro.arrays import Integers
 from oboro.noise import Bits, exponential_mechanism, uniform_integer
-from oboro.noise.draws import uniform_integers
+from oboro.noise.draws import bernoulli_exp, uniform_integers
 from oboro.noise.selection import permuted_and_flipped
 
 # Sorted values as a search for quantiles sees them: on the public grid, with ties spread over their step.
@@ -230,33 +231,59 @@ def _split(
     """A place near the quantile of a part, and the first row that is not below it.
 
     Scores are cut off where they no longer matter, at a public height: a minimum with a constant changes no
-    more than what it is a minimum of. So only rows near the quantile are looked at one by one.
+    more than what it is a minimum of. So only rows near the quantile are looked at, and `_block` of them together: a place is
+    proposed with the smallest score of its block and kept with probability e^(-eta (its own score - that one)), which is no less
+    than e^(-1/4). What is kept follows the law exactly, and a draw costs the same at any n and eps.
     """
     n, grain = part.last - part.first, min(share.denominator, _GRAIN)
-    wanted = math.floor(grain * share * n)
-    eta = eps / (2 * math.ceil(grain * max(share, 1 - share)))
+    wanted = grain * share.numerator * n // share.denominator
+    eta = _eta(share, eps)
     cut = min(math.ceil((math.log(part.high - part.low) + 60) / eta) + grain, _HIGHEST)
-    near = -(-cut // grain)
+    near, block = -(-cut // grain), _block(eta * grain)
     start, stop = max(0, wanted // grain - near), min(n, wanted // grain + near + 1)
     # interval i holds the places with i rows of the part below them: (place of row i-1, place of row i]
-    edges = np.empty(stop - start + 2, np.int64)
-    if n:
-        rows = np.arange(max(0, start - 1), min(n, stop + 1), dtype=np.int64) + part.first
-        inner = ranks.places(rows, fine)
-        edges[(1 if start == 0 else 0) : (1 if start == 0 else 0) + inner.size] = inner
+    first = np.arange(start, stop + 1, block, dtype=np.int64)  # interval of each block
+    last = np.append(first[1:] - 1, stop)
+    edges = np.append(first - 1, stop)  # rows, and then their places
+    inner = (edges >= 0) & (edges < n)
+    edges[inner] = ranks.places(edges[inner] + part.first, fine)
     if start == 0:
         edges[0] = part.low - 1
     if stop == n:
         edges[-1] = part.high - 1
-    edges = np.clip(edges, part.low - 1, part.high - 1)
-    below = np.arange(start, stop + 1, dtype=np.int64)
-    scores = np.minimum(np.abs(grain * below - wanted), cut)
-    counts = np.diff(edges)
+    edges = np.minimum(np.maximum(edges, part.low - 1), part.high - 1)
+    counts = edges[1:] - edges[:-1]
     left, right = int(edges[0]) - (part.low - 1), part.high - 1 - int(edges[-1])
-    chosen = exponential_mechanism(np.append(scores, [cut, cut]), eta, np.append(counts, [left, right]), bits)
-    if chosen < counts.size:
-        place = int(edges[chosen]) + 1 + uniform_integer(int(counts[chosen]), bits)
-        return place, part.first + start + chosen
-    far = part.low if chosen == counts.size else int(edges[-1]) + 1
-    place = far + uniform_integer(left if chosen == counts.size else right, bits)
-    return place, min(max(rows_below(ranks, fine, place), part.first), part.last)
+    scores = np.full(
+        first.size + 2, cut, np.int64
+    )  # of each block, and of what lies beyond them on either side
+    near_ones = np.maximum(np.maximum(grain * first - wanted, wanted - grain * last), 0)
+    np.minimum(near_ones, cut, out=scores[:-2])
+    choices = scores, eta, np.append(counts, [left, right])
+    while True:
+        chosen = exponential_mechanism(*choices, bits)
+        if chosen < counts.size:
+            place = int(edges[chosen]) + 1 + uniform_integer(int(counts[chosen]), bits)
+            if block == 1:
+                return place, part.first + start + chosen
+        else:
+            far = part.low if chosen == counts.size else int(edges[-1]) + 1
+            place = far + uniform_integer(left if chosen == counts.size else right, bits)
+        row = min(max(rows_below(ranks, fine, place), part.first), part.last)
+        if chosen >= counts.size:
+            return place, row
+        score = min(abs(grain * (row - part.first) - wanted), cut)
+        if bernoulli_exp(eta * (score - int(scores[chosen])), 1, bits)[0]:
+            return place, row
+
+
+@lru_cache(maxsize=1024)
+def _eta(share: Fraction, eps: Fraction) -> Fraction:
+    """How much the score of a part counts, in which the quantile `share` is looked for."""
+    grain = min(share.denominator, _GRAIN)
+    return eps / (2 * math.ceil(grain * max(share, 1 - share)))
+
+
+def _block(rate: Fraction) -> int:
+    """How many rows are drawn together, by how much one row changes eta times the score: in a block it changes by 1/4 at most."""
+    return max(1, math.floor(1 / (4 * rate)))

@@ -64,6 +64,7 @@ class SumPlan(ScopedPlan):
     scope: inline[Scope]
     guarantee: Promise
     kind = "statistics.sum"
+    light = True
     leaves_out = "covers the noise; not errors in the data, nor records left out or clamped"
     interval_in_files = True
 
@@ -347,6 +348,7 @@ class CountPlan(ScopedPlan):
     scope: inline[Scope]
     guarantee: Promise
     kind = "statistics.count"
+    light = True
     leaves_out = "covers the noise; not errors in the data, nor records left out"
     interval_in_files = True
     footnote = (

@@ -18,7 +18,16 @@ from oboro.exact import show, whole
 from oboro.noise import Bits
 from oboro.progress import progress
 from oboro.release import Forecast, register
-from oboro.synth.junction import Clique, Junction, fit, independent, joint_law, junction_tree, size_of_tree
+from oboro.synth.junction import (
+    Clique,
+    Junction,
+    Law,
+    fit,
+    independent,
+    joint_law,
+    junction_tree,
+    size_of_tree,
+)
 from oboro.synth.measured import Measured
 from oboro.synth.plan import (
     FIT_STEPS,
@@ -230,27 +239,30 @@ class QualityPlan(TablesPlan):
         offers = Offers(sizes, self.noise.sd, total, self.largest, all_triples=self.all_triples)
         true = Counted(places, sizes)
         known = ones.tables(levels, bins, total)
-        law = independent([column.mass / total for column in bins])
+        law: Law | None = None
         tables: list[tuple[Clique, Integers]] = []
         zeros = zeros_of(self.learned, bins)
         tied = [one.columns for one in zeros]
         for turn in range(self.steps):
             progress("choosing tables", turn / self.steps)
-            if turn or zeros:
-                law = fit(sizes, known, steps=ROUND_STEPS, start=law, zeros=zeros)
-            laws = law.marginals()
             fitting = offers.fitting([columns for columns, _ in tables], tied)
             if not fitting:
                 break
-            index = choose_table(
-                (true[columns] for columns in fitting),  # one after the other: never all of them at once
-                (total * joint_law(law, laws, columns) for columns in fitting),
-                self.noise.sd,
-                self.unit,
-                self.choice_price,
-                bits,
-                chance=True,
-            )
+            index = 0  # of one alone there is nothing to choose: what the model expects of it is not asked
+            if len(fitting) > 1:
+                law = law or independent([column.mass / total for column in bins])
+                if turn or zeros:
+                    law = fit(sizes, known, steps=ROUND_STEPS, start=law, zeros=zeros)
+                laws = law.marginals()
+                index = choose_table(
+                    (true[columns] for columns in fitting),  # one after the other: never all of them at once
+                    (total * joint_law(law, laws, columns) for columns in fitting),
+                    self.noise.sd,
+                    self.unit,
+                    self.choice_price,
+                    bits,
+                    chance=True,
+                )
             columns = fitting[index]
             counts = true[columns]
             counts = counts + self.noise.sample(counts.shape, bits)
